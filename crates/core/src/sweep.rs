@@ -84,14 +84,28 @@ impl<'a> Sweep<'a> {
 
     /// The args of the task at `index`, which is less than [`Sweep::count`].
     pub fn combination(&self, index: usize) -> Result<JsonObject, SweepError> {
-        let (mut members, mut rest) = (self.base.clone(), index);
-        for axis in self.axes.iter().rev() {
-            let count = axis.values.len();
-            let at = if self.is_zip { index } else { rest % count };
-            rest /= count;
+        let mut members = self.base.clone();
+        for (axis, at) in self.places(index) {
             put(&mut members, axis, axis.values[at].clone())?;
         }
         JsonObject::from_value(&Value::Object(members)).map_err(SweepError::Combination)
+    }
+
+    /// The values of the keys of the task at `index`, in the order of the keys.
+    pub fn values_at(&self, index: usize) -> Vec<&Value<'a>> {
+        let mut values: Vec<_> = self.places(index).map(|(axis, at)| &axis.values[at]).collect();
+        values.reverse();
+        values
+    }
+
+    /// Which value each axis has at `index`; the last axis comes first.
+    fn places(&self, index: usize) -> impl Iterator<Item = (&Axis<'a>, usize)> {
+        let mut rest = index;
+        self.axes.iter().rev().map(move |axis| {
+            let at = if self.is_zip { index } else { rest % axis.values.len() };
+            rest /= axis.values.len();
+            (axis, at)
+        })
     }
 }
 
@@ -171,6 +185,8 @@ mod tests {
         let found = combinations("{}", &[("lr", "0.1,0.01"), ("seed", "1..3")], false).unwrap();
         let expected = [(0.1, 1), (0.1, 2), (0.1, 3), (0.01, 1), (0.01, 2), (0.01, 3)];
         assert_eq!(found, expected.map(|(lr, seed)| format!(r#"{{"lr":{lr},"seed":{seed}}}"#)));
+        let sweep = Sweep::new(Vec::new(), &[("lr", "0.1,0.01"), ("seed", "1..3")], false).unwrap();
+        assert_eq!(sweep.values_at(4), [&Value::Float(0.01), &Value::Int(2)]);
     }
 
     #[test]

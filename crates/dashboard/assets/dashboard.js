@@ -6,9 +6,11 @@ import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { startSelection } from "./selection.js";
 import { startSmall } from "./small.js";
+import { startSubmit } from "./submit.js";
 
 startSmall();
 startKeys();
 startLive();
 startFilter();
 startSelection();
+startSubmit();

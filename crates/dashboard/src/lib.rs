@@ -13,6 +13,7 @@ mod cookies;
 mod form;
 mod held_body;
 mod host;
+mod json_field;
 mod layout;
 mod mode;
 mod notice;

@@ -72,7 +72,7 @@ fn table() -> Router<Dashboard> {
         .route("/ui/queues/{queue}/compare", get(compare::compare))
         .route("/ui/queues/{queue}/compare/csv", get(compare::download))
         // New tasks
-        .route("/ui/queues/{queue}/submit", get(submit::form))
+        .route("/ui/queues/{queue}/submit", get(submit::form).post(submit::submit))
         // Files
         .route(&format!("{}{{set}}/{{name}}", assets::PREFIX), get(assets::asset))
         .route("/ui/{*path}", get(unknown))

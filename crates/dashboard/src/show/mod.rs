@@ -2,6 +2,7 @@
 
 mod bar;
 pub(crate) mod chart;
+pub(crate) mod command;
 pub(crate) mod html;
 pub(crate) mod json;
 mod meter;

@@ -1,0 +1,191 @@
+//! A JSON object in a field of a form: read with errors that say where, and written so that people can edit it.
+
+use std::collections::HashSet;
+
+use taskqueue_core::json::{
+    JsonObject, ObjectError, ParseError, PathStep, Reader, Unusable, Value, parse, write_string, write_value,
+};
+use taskqueue_core::limits::JSON_DEPTH;
+
+/// Longer texts are not indented: the indentation of deep ones would be many times as long as they are.
+const INDENTED_BYTES: usize = 16 * 1024;
+/// Characters of a key that a message shows.
+const KEY_CHARS: usize = 60;
+const EXAMPLE: &str = "Write a JSON object, such as {\"lr\": 0.1}.";
+
+/// The object that a text is; an empty text is `{}`. The error says where something is wrong, and what.
+pub(crate) fn read(text: &str) -> Result<JsonObject, String> {
+    if text.trim().is_empty() {
+        return Ok(JsonObject::empty());
+    }
+    let value = parse(text.as_bytes()).map_err(|error| match error {
+        ParseError::Malformed { message, byte } => format!("{}: {message}.", place(text, byte)),
+        ParseError::TooDeep => too_deep(),
+    })?;
+    let object = JsonObject::from_value(&value).map_err(|error| match error {
+        ObjectError::NotAnObject => EXAMPLE.to_owned(),
+        ObjectError::TooDeep => too_deep(),
+        ObjectError::Unusable { path, what } => format!("{}: {}.", path_text(&path), unusable(what)),
+    })?;
+    match twice(text) {
+        Some((key, byte)) => Err(format!("{}: {} stands here for the second time.", place(text, byte), short(&key))),
+        None => Ok(object),
+    }
+}
+
+/// `line 3, column 7`, counted from 1, columns in characters.
+fn place(text: &str, byte: usize) -> String {
+    let before = text.get(..byte).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("Line {line}, column {column}")
+}
+
+fn too_deep() -> String {
+    format!("Nest JSON at most {JSON_DEPTH} levels deep.")
+}
+
+fn unusable(what: Unusable) -> &'static str {
+    match what {
+        Unusable::IntegerRange => "an integer must fit into 64 bits; put larger ones in quotes",
+        Unusable::FloatRange => "this number is too large",
+        Unusable::LoneSurrogate | Unusable::LoneSurrogateKey => "half a character (a lone surrogate) cannot be kept",
+    }
+}
+
+fn path_text(path: &[PathStep]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            PathStep::Key(key) if text.is_empty() => text.push_str(&short(key)),
+            PathStep::Key(key) => text.push_str(&format!(".{}", short(key))),
+            PathStep::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    if text.is_empty() { "The object".to_owned() } else { text.chars().take(4 * KEY_CHARS).collect() }
+}
+
+fn short(key: &str) -> String {
+    key.chars().take(KEY_CHARS).collect()
+}
+
+/// The first key that an object has twice, and where. The API takes the last one; who types an object did not mean that.
+fn twice(text: &str) -> Option<(String, usize)> {
+    let mut found = None;
+    let mut reader = Reader::new(text.as_bytes()).ok()?;
+    // The text was parsed before, so it has no error, and its depth is bounded.
+    let _ = visit(&mut reader, &mut found);
+    found
+}
+
+fn visit(reader: &mut Reader<'_>, found: &mut Option<(String, usize)>) -> Result<(), ParseError> {
+    match reader.skip_space() {
+        Some(b'{') => {
+            let mut keys = HashSet::new();
+            reader.members(|reader, key| {
+                let at = reader.position();
+                if let Some(key) = key
+                    && !keys.insert(key.clone())
+                    && found.is_none()
+                {
+                    *found = Some((key.into_owned(), at));
+                }
+                visit(reader, found)
+            })
+        }
+        Some(b'[') => reader.items(|reader| visit(reader, found)),
+        _ => reader.skip().map(drop),
+    }
+}
+
+/// The text of an object for a field: indented, unless it is long.
+pub(crate) fn write(object: &JsonObject) -> String {
+    let text = object.as_str();
+    match parse(text.as_bytes()) {
+        Ok(value) if text.len() <= INDENTED_BYTES && !object.is_empty_object() => {
+            let mut out = Vec::new();
+            indented(&mut out, &value, 0);
+            String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn indented(out: &mut Vec<u8>, value: &Value<'_>, depth: usize) {
+    let line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
+    };
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (number, (key, member)) in members.iter().enumerate() {
+                out.extend_from_slice(if number == 0 { b"{" } else { b"," });
+                line(out, depth + 1);
+                write_string(out, key);
+                out.extend_from_slice(b": ");
+                indented(out, member, depth + 1);
+            }
+            line(out, depth);
+            out.push(b'}');
+        }
+        Value::Array(items) if items.iter().any(|item| matches!(item, Value::Object(_) | Value::Array(_))) => {
+            for (number, item) in items.iter().enumerate() {
+                out.extend_from_slice(if number == 0 { b"[" } else { b"," });
+                line(out, depth + 1);
+                indented(out, item, depth + 1);
+            }
+            line(out, depth);
+            out.push(b']');
+        }
+        _ => write_value(out, value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_where_and_what() {
+        let cases = [
+            ("{\"a\": 1,\n \"ü\" 2}", "Line 2, column 6: expected ':'."),
+            ("{\r\n  \"a\": 1,\r\n}", "Line 3, column 1: expected a key in double quotes."),
+            ("[1]", EXAMPLE),
+            ("7", EXAMPLE),
+            (
+                "{\"a\": {\"b\": [1, 99999999999999999999]}}",
+                "a.b[1]: an integer must fit into 64 bits; put larger ones in quotes.",
+            ),
+            ("{\"a\": 1e999}", "a: this number is too large."),
+            ("{\"a\": 1, \"b\": {\"c\": 1,\n\"c\": 2}}", "Line 2, column 5: c stands here for the second time."),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(read(text).unwrap_err(), expected, "{text}");
+        }
+        let deep = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
+        for levels in [64, 300, 1_000_000] {
+            assert_eq!(read(&deep(levels)).unwrap_err(), "Nest JSON at most 64 levels deep.", "{levels}");
+        }
+        assert!(read(&deep(63)).is_ok());
+    }
+
+    #[test]
+    fn an_empty_field_is_the_empty_object_and_numbers_stay_exact() {
+        assert_eq!(read(" \r\n"), Ok(JsonObject::empty()));
+        assert_eq!(read("{\"seed\": 9007199254740993}").unwrap().as_str(), r#"{"seed":9007199254740993}"#);
+    }
+
+    #[test]
+    fn what_is_written_for_a_field_reads_back_the_same() {
+        let text = r#"{"a":{"b":[1,2.0],"c":{}},"d":[{"e":null},[]],"s":"a\nb"}"#;
+        let object = JsonObject::from_canonical(text);
+        assert_eq!(read(&write(&object)), Ok(object.clone()));
+        assert!(
+            write(&object).starts_with("{\n  \"a\": {\n    \"b\": [1,2.0],\n    \"c\": {}\n  },\n"),
+            "{}",
+            write(&object)
+        );
+        let deep = format!("{{\"a\":{}{}{}}}", "[".repeat(60), "1,".repeat(10_000) + "1", "]".repeat(60));
+        assert_eq!(write(&JsonObject::from_canonical(&deep)), deep, "a long text is not made longer");
+    }
+}

@@ -1,0 +1,297 @@
+//! Many tasks as lines of JSON, each as `taskqueue task submit --from` takes it. All lines are checked before anything is created.
+
+use askama::Template;
+use axum::http::StatusCode;
+use taskqueue_api::task_line::LineReader;
+use taskqueue_core::definition::{Definition, check_stored_size, task_name};
+use taskqueue_core::derived_ids::DerivedIds;
+use taskqueue_core::ids::QueueName;
+
+use super::create::{Batch, Planned, Tally, write};
+use super::fields::Field;
+use super::sweep::explain;
+use super::{Frame, LINES_BYTES, Step, Way, address, cut, too_large};
+use crate::address::Query;
+use crate::layout::{self, PageResult, Shell};
+use crate::problem::Problem;
+use crate::show;
+use crate::show::command::CommandLine;
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+/// Tasks that a form may have; files with more are for the command line.
+const TASKS_MAX: usize = 10_000;
+/// Wrong lines and tasks that are shown.
+const ERRORS_SHOWN: usize = 20;
+const ROWS_SHOWN: usize = 10;
+/// Characters that are shown of what is wrong with a line.
+const REASON_CHARS: usize = 400;
+
+#[derive(Template)]
+#[template(path = "submit_lines.html")]
+struct LinesPage {
+    shell: Shell,
+    frame: Frame,
+    lines: Field,
+    batch: Field,
+    report: Option<Report>,
+    outcome: Option<Outcome>,
+    is_done: bool,
+    tasks_address: String,
+    command: String,
+    most_tasks_text: String,
+    most_bytes: usize,
+}
+
+/// What the lines are.
+#[derive(Debug, Default)]
+struct Report {
+    valid: usize,
+    wrong: usize,
+    /// The first wrong ones, with the numbers of their lines.
+    errors: Vec<(u64, String)>,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    fn more_errors(&self) -> usize {
+        self.wrong - self.errors.len()
+    }
+
+    fn more_rows(&self) -> usize {
+        self.valid - self.rows.len()
+    }
+
+    fn more_rows_text(&self) -> String {
+        show::number(self.more_rows() as u64)
+    }
+
+    fn valid_number(&self) -> String {
+        show::number(self.valid as u64)
+    }
+
+    fn valid_text(&self) -> String {
+        show::count(self.valid as u64, "task")
+    }
+
+    fn wrong_text(&self) -> String {
+        show::count(self.wrong as u64, "line")
+    }
+}
+
+#[derive(Debug)]
+struct Row {
+    line: u64,
+    name: String,
+    args: String,
+    routes: String,
+    priority: i64,
+}
+
+/// What became of them.
+struct Outcome {
+    sentence: String,
+    refusals: Vec<(u64, String)>,
+    stopped: Option<String>,
+}
+
+/// The form.
+pub(super) async fn form(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> PageResult {
+    show(dashboard, visit, queue, (Field::default(), Field::of(&visit.query, "batch")), None, None).await
+}
+
+/// Checks the lines, and creates their tasks if all are right, or those that are if that is wanted.
+pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, form: Query) -> PageResult {
+    let step = Step::of(&form);
+    let (mut lines, mut batch) = (Field::of(&form, "lines"), Field::of(&form, "batch"));
+    let expected: Option<usize> = form.get("expect").and_then(|text| text.parse().ok());
+    drop(form);
+    if task_name(&batch.value).is_err() {
+        batch.error = Some("Use at most 256 characters without control characters.".to_owned());
+    }
+    let label = batch.filled().map(|_| batch.value.clone());
+    let (text, checked) = check_elsewhere(lines.value, label).await?;
+    lines.value = if step == Step::Watch { String::new() } else { text };
+    let (report, tasks) = match checked {
+        Ok(checked) => checked,
+        Err(error) => {
+            lines.error = Some(error);
+            return show(dashboard, visit, queue, (lines, batch), None, None).await;
+        }
+    };
+    let is_wanted = match step {
+        Step::Create => report.wrong == 0,
+        Step::CreateValid => true,
+        Step::Check | Step::Watch => false,
+    };
+    // The lines may have changed since the button was made that says how many will be created.
+    let is_expected = expected == Some(report.valid);
+    if is_wanted && !is_expected {
+        lines.error = Some(
+            "The lines have changed since they were checked. Look at them, and press the button again.".to_owned(),
+        );
+    }
+    if !is_wanted || !is_expected || tasks.is_empty() || batch.error.is_some() {
+        return show(dashboard, visit, queue, (lines, batch), Some(report), None).await;
+    }
+    let (tally, stopped) = create(dashboard, queue, tasks).await;
+    if stopped.is_none() && tally.is_complete() {
+        let next = Query::default().and("way", Way::Lines.word()).and("created", tally.created);
+        return Ok(layout::done(visit, &next.at(&address(queue)), &tally.sentence()));
+    }
+    let outcome = Outcome { sentence: tally.sentence(), refusals: tally.refusals, stopped };
+    show(dashboard, visit, queue, (lines, batch), Some(report), Some(outcome)).await
+}
+
+async fn create(dashboard: &Dashboard, queue: &QueueName, tasks: Vec<Planned>) -> (Tally, Option<String>) {
+    let (mut tally, mut batch) = (Tally::default(), Batch::default());
+    let count = tasks.len();
+    for (index, task) in tasks.into_iter().enumerate() {
+        if !batch.push(task) && index + 1 < count {
+            continue;
+        }
+        if let Err(error) = write(dashboard, queue, std::mem::take(&mut batch), &mut tally).await {
+            return (tally, Some(explain(&error)));
+        }
+    }
+    (tally, None)
+}
+
+type Checked = Result<(Report, Vec<Planned>), String>;
+
+/// Checks on a thread of its own: megabytes of JSON take a while.
+async fn check_elsewhere(text: String, batch: Option<String>) -> Result<(String, Checked), Problem> {
+    let checked = tokio::task::spawn_blocking(move || {
+        let checked = check(&text, batch.as_deref());
+        (text, checked)
+    });
+    checked.await.map_err(|error| {
+        tracing::error!(%error, "lines could not be checked");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "The server made a mistake", "The log of the server says more.")
+    })
+}
+
+/// The tasks of the lines, and what is wrong with the others. The error is about the text as a whole.
+fn check(text: &str, batch: Option<&str>) -> Checked {
+    if text.len() > LINES_BYTES {
+        return Err(format!(
+            "This is more than {}. The command line takes files of any size.",
+            show::bytes(LINES_BYTES as u64)
+        ));
+    }
+    let (mut report, mut tasks) = (Report::default(), Vec::new());
+    let mut reader = LineReader { name: None, definition: Definition::default(), ids: DerivedIds::new(batch) };
+    for (number, line) in (1..).zip(text.split('\n')) {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        if tasks.len() + report.wrong == TASKS_MAX {
+            let most = show::number(TASKS_MAX as u64);
+            return Err(format!("These are more than {most} lines. The command line takes files of any size."));
+        }
+        match planned(&mut reader, number, line) {
+            Ok(task) => {
+                if report.rows.len() < ROWS_SHOWN {
+                    report.rows.push(row(&task));
+                }
+                report.valid += 1;
+                tasks.push(task);
+            }
+            Err(reason) => {
+                report.wrong += 1;
+                if report.errors.len() < ERRORS_SHOWN {
+                    report.errors.push((number, reason.chars().take(REASON_CHARS).collect()));
+                }
+            }
+        }
+    }
+    if report.valid + report.wrong == 0 {
+        return Err("Paste or choose at least one line.".to_owned());
+    }
+    Ok((report, tasks))
+}
+
+fn planned(reader: &mut LineReader, number: u64, line: &str) -> Result<Planned, String> {
+    let task = reader.read(line.as_bytes()).map_err(|error| error.to_string())?;
+    check_stored_size(task.definition.stored_bytes(), "{}".len(), 0).map_err(|_| too_large())?;
+    Ok(Planned { number, id: task.id, is_derived: task.is_derived, definition: task.definition })
+}
+
+fn row(task: &Planned) -> Row {
+    Row {
+        line: task.number,
+        name: cut(task.definition.name.as_deref().unwrap_or_default()),
+        args: cut(task.definition.args.as_str()),
+        routes: cut(&task.definition.routes.iter().collect::<Vec<_>>().join(", ")),
+        priority: task.definition.priority,
+    }
+}
+
+async fn show(
+    dashboard: &Dashboard,
+    visit: &Visit,
+    queue: &QueueName,
+    (lines, batch): (Field, Field),
+    report: Option<Report>,
+    outcome: Option<Outcome>,
+) -> PageResult {
+    let mut command = CommandLine::new("task submit", queue.as_str()).flag("--from", "tasks.jsonl");
+    if let Some(label) = batch.filled().filter(|_| batch.error.is_none()) {
+        command = command.flag("--batch", label);
+    }
+    let (shell, frame) = Frame::new(dashboard, visit, queue, Way::Lines).await?;
+    let page = LinesPage {
+        shell,
+        frame,
+        lines,
+        batch,
+        report,
+        outcome,
+        is_done: visit.query.has("created"),
+        tasks_address: format!("/ui/queues/{queue}/tasks"),
+        command: command.to_string(),
+        most_tasks_text: show::number(TASKS_MAX as u64),
+        most_bytes: LINES_BYTES,
+    };
+    layout::page(visit, &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wrong_line_is_told_by_its_number_and_the_others_are_tasks() {
+        let text = "{\"args\":{\"x\":1}}\r\n\r\n{\"lr\":1}\n{\"args\":\n{\"id\":\"t_abcdefghijkl\",\"name\":\"a\\u0007b\"}\n{\"priority\":7}";
+        let (report, tasks) = check(text, None).expect("a report");
+        assert_eq!((report.valid, report.wrong), (2, 3));
+        assert_eq!(report.errors.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [3, 4, 5]);
+        assert!(report.errors[0].1.contains("lr is no field of a task"), "{:?}", report.errors);
+        assert_eq!(tasks.iter().map(|task| task.number).collect::<Vec<_>>(), [1, 6]);
+        assert!(check(" \n\r\n", None).is_err());
+    }
+
+    #[test]
+    fn the_same_lines_get_the_same_ids_and_another_label_gives_others() {
+        let ids = |batch| {
+            let (_, tasks) = check("{\"args\":{\"x\":1}}\n{\"args\":{\"x\":1}}\n", batch).expect("tasks");
+            tasks.iter().map(|task| task.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(None), ids(None));
+        assert_ne!(ids(None)[0], ids(None)[1]);
+        assert_ne!(ids(None), ids(Some("again")));
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused_as_a_whole_and_a_large_task_by_its_line() {
+        let many = "{}\n".repeat(TASKS_MAX);
+        assert_eq!(check(&many, None).expect("a report").0.valid, TASKS_MAX);
+        assert!(check(&(many + "{}"), None).unwrap_err().contains("10,000 lines"));
+        assert!(check(&"x".repeat(LINES_BYTES + 1), None).unwrap_err().contains("8 MiB"));
+        let large = format!("{{}}\n{{\"args\":{{\"x\":\"{}\"}}}}", "y".repeat(1_048_576));
+        let (report, _) = check(&large, None).expect("a report");
+        assert_eq!((report.valid, report.errors[0].0), (1, 2));
+        let (report, _) = check(&"x\n".repeat(5_000), None).expect("a report");
+        assert_eq!((report.wrong, report.errors.len(), report.more_errors()), (5_000, ERRORS_SHOWN, 4_980));
+    }
+}

@@ -1,0 +1,263 @@
+//! A task for each combination of values, with the syntax and the rules of `taskqueue task sweep`. The address holds the whole sweep;
+//! the page shows its first tasks and their number, and a button creates exactly what is shown.
+
+mod run;
+mod typed;
+
+use askama::Template;
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::json::{Value, write_value};
+use taskqueue_core::limits::TASK_DATA_BYTES;
+
+pub(super) use self::run::explain;
+use self::run::{Progress, check_names};
+use self::typed::{Plan, Texts, Typed};
+use super::create::Tally;
+use super::one::with_common;
+use super::{Frame, Way, address, cut};
+use crate::address::Query;
+use crate::layout::{self, PageResult, Shell};
+use crate::show::command::CommandLine;
+use crate::state::Dashboard;
+use crate::visit::Visit;
+use crate::{json_field, show};
+
+/// Tasks that the preview shows.
+const ROWS_SHOWN: usize = 10;
+/// Keys that the preview shows; the args of a task with more are shown as a whole on its page.
+const KEYS_SHOWN: usize = 12;
+/// Names that are checked for a preview. Before anything is created all of them are.
+const NAMES_CHECKED: usize = 10_000;
+const EXAMPLES: [(&str, &str, &str); 5] = [
+    ("lr", "0.1, 0.01", "a list"),
+    ("seed", "1..50", "integers, both ends included"),
+    ("dropout", "0.1..0.5..0.1", "in steps, decimals exact"),
+    ("lr", "log:1e-5..1e-1..5", "5 values on a logarithmic scale"),
+    ("data", "\"1..5,x\"", "quotes make text of everything"),
+];
+
+#[derive(Template)]
+#[template(path = "submit_sweep.html")]
+struct SweepPage {
+    shell: Shell,
+    frame: Frame,
+    typed: Typed,
+    /// Whether nothing was typed yet.
+    is_empty: bool,
+    example_address: String,
+    preview: Option<Preview>,
+    outcome: Option<Outcome>,
+    /// Whether the last sweep was created as a whole.
+    is_done: bool,
+    tasks_address: String,
+    examples: [(&'static str, &'static str, &'static str); 5],
+    example: String,
+}
+
+/// What would be created.
+struct Preview {
+    count: usize,
+    /// `2 × 50`, for more than one key.
+    product: String,
+    keys: Vec<String>,
+    more_keys: usize,
+    rows: Vec<Row>,
+    has_name: bool,
+    /// The form that creates it: exactly what is shown.
+    hidden: Vec<(String, String)>,
+    command: String,
+}
+
+struct Row {
+    number: usize,
+    name: String,
+    values: Vec<String>,
+}
+
+/// What became of it.
+struct Outcome {
+    sentence: String,
+    refusals: Vec<(u64, String)>,
+    /// How far it came, if it is to go on.
+    progress: Option<Progress>,
+    /// Why it does not go on by itself.
+    stopped: Option<String>,
+}
+
+impl Preview {
+    fn button(&self) -> String {
+        format!("Create {}", show::count(self.count as u64, "task"))
+    }
+
+    fn count_text(&self) -> String {
+        show::number(self.count as u64)
+    }
+
+    fn more_rows(&self) -> usize {
+        self.count - self.rows.len()
+    }
+
+    fn more_rows_text(&self) -> String {
+        show::number(self.more_rows() as u64)
+    }
+
+    /// Columns behind the number.
+    fn columns(&self) -> usize {
+        self.keys.len() + usize::from(self.has_name) + usize::from(self.more_keys > 0)
+    }
+}
+
+/// The builder, with a preview of what the address holds.
+pub(super) async fn form(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> PageResult {
+    let texts = Texts::of(&visit.query);
+    let mut typed = Typed::of(&texts);
+    let preview = match if texts.is_empty() { None } else { typed.plan(&texts) } {
+        Some(plan) => preview(&mut typed, &texts, &plan, queue).await,
+        None => None,
+    };
+    show(dashboard, visit, queue, typed, preview, None).await
+}
+
+/// Creates the sweep of a form, or goes on with it.
+pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, form: &Query) -> PageResult {
+    let texts = Texts::of(form);
+    let mut typed = Typed::of(&texts);
+    let Some(plan) = typed.plan(&texts) else { return show(dashboard, visit, queue, typed, None, None).await };
+    let progress = Progress::of(form);
+    if progress.done == 0
+        && let Err(error) = check_names(&plan, usize::MAX).await
+    {
+        typed.fields.name.error = Some(error);
+        return show(dashboard, visit, queue, typed, None, None).await;
+    }
+    let (tally, progress, error) = run::create(dashboard, queue, &plan, progress).await;
+    let is_done = progress.done >= plan.sweep.count();
+    if is_done && error.is_none() && tally.is_complete() {
+        let next = texts.parameters().and("created", tally.created);
+        return Ok(layout::done(visit, &next.at(&address(queue)), &tally.sentence()));
+    }
+    let outcome = outcome(&tally, progress, is_done, error);
+    let preview = preview(&mut typed, &texts, &plan, queue).await;
+    show(dashboard, visit, queue, typed, preview, Some(outcome)).await
+}
+
+fn outcome(tally: &Tally, progress: Progress, is_done: bool, error: Option<String>) -> Outcome {
+    Outcome {
+        sentence: tally.sentence(),
+        refusals: tally.refusals.clone(),
+        progress: (!is_done).then_some(progress),
+        stopped: error,
+    }
+}
+
+async fn preview(typed: &mut Typed, texts: &Texts, plan: &Plan<'_>, queue: &QueueName) -> Option<Preview> {
+    if let Err(error) = check_names(plan, NAMES_CHECKED).await {
+        typed.fields.name.error = Some(error);
+        return None;
+    }
+    let counts: Vec<(&str, usize)> = plan.sweep.axes().collect();
+    let product: Vec<String> = counts.iter().map(|(_, count)| show::number(*count as u64)).collect();
+    let row = |index: usize| {
+        let definition = plan.definition_at(index).ok()?;
+        let values = plan.sweep.values_at(index).into_iter().take(KEYS_SHOWN).map(value_text).collect();
+        Some((
+            definition.stored_bytes(),
+            Row { number: index + 1, name: cut(definition.name.as_deref().unwrap_or_default()), values },
+        ))
+    };
+    let rows = (0..plan.sweep.count().min(ROWS_SHOWN)).map(row).collect::<Option<Vec<_>>>()?;
+    if rows.iter().any(|(bytes, _)| *bytes > TASK_DATA_BYTES) {
+        typed.error = Some(super::too_large());
+        return None;
+    }
+    Some(Preview {
+        count: plan.sweep.count(),
+        product: if counts.len() > 1 && !texts.is_zip { product.join(" × ") } else { String::new() },
+        keys: counts.iter().take(KEYS_SHOWN).map(|(key, _)| cut(key)).collect(),
+        more_keys: counts.len().saturating_sub(KEYS_SHOWN),
+        rows: rows.into_iter().map(|(_, row)| row).collect(),
+        has_name: plan.name.is_some(),
+        hidden: texts.parameters().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        command: command(queue, texts, plan),
+    })
+}
+
+fn value_text(value: &Value<'_>) -> String {
+    let mut out = Vec::new();
+    write_value(&mut out, value);
+    cut(&String::from_utf8_lossy(&out))
+}
+
+/// The command that creates the same tasks, with the same ids.
+fn command(queue: &QueueName, texts: &Texts, plan: &Plan<'_>) -> String {
+    let mut command = CommandLine::new("task sweep", queue.as_str());
+    for (key, values) in &texts.axes {
+        command = command.flag("--arg", &format!("{key}={values}"));
+    }
+    if texts.is_zip {
+        command = command.switch("--zip");
+    }
+    if let Some(base) = json_field::read(&texts.base).ok().filter(|base| !base.is_empty_object()) {
+        command = command.flag("--args", base.as_str());
+    }
+    if let Some(name) = texts.name() {
+        command = command.flag("--name", name);
+    }
+    command = with_common(command, &plan.definition);
+    match plan.batch {
+        Some(batch) => command.flag("--batch", batch).to_string(),
+        None => command.to_string(),
+    }
+}
+
+/// A sweep to begin with.
+fn example_parameters() -> Query {
+    let query = Query::default().and("way", Way::Sweep.word()).and("key", "lr").and("values", "0.1, 0.01, 0.001");
+    query.and("key", "seed").and("values", "1..5").and("name", "try-{lr}-{seed}")
+}
+
+async fn show(
+    dashboard: &Dashboard,
+    visit: &Visit,
+    queue: &QueueName,
+    typed: Typed,
+    preview: Option<Preview>,
+    outcome: Option<Outcome>,
+) -> PageResult {
+    let (shell, frame) = Frame::new(dashboard, visit, queue, Way::Sweep).await?;
+    let example =
+        CommandLine::new("task sweep", queue.as_str()).flag("--arg", "lr=0.1,0.01").flag("--arg", "seed=1..50");
+    let page = SweepPage {
+        shell,
+        frame,
+        is_empty: typed.is_empty(),
+        example_address: example_parameters().at(&address(queue)),
+        typed,
+        preview,
+        outcome,
+        is_done: visit.query.has("created"),
+        tasks_address: format!("/ui/queues/{queue}/tasks"),
+        examples: EXAMPLES,
+        example: example.flag("--name", "vit-{seed}").to_string(),
+    };
+    layout::page(visit, &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_makes_the_same_tasks_with_the_same_ids() {
+        let form = Query::parse(
+            "key=lr&values=0.1,0.01&key=&values=&key=seed&values=1..3&base=%7B%22m%22:1%7D&name=v-{seed}&routes=gpu&batch=b&zip=",
+        );
+        let texts = Texts::of(&form);
+        let mut typed = Typed::of(&texts);
+        let plan = typed.plan(&texts).expect("a plan");
+        let queue = QueueName::parse("exp").expect("a name");
+        let expected = "taskqueue task sweep --queue exp --arg lr=0.1,0.01 --arg seed=1..3 --args '{\"m\":1}' --name 'v-{seed}' --route gpu --batch b";
+        assert_eq!(command(&queue, &texts, &plan), expected);
+        assert_eq!(plan.sweep.count(), 6);
+    }
+}

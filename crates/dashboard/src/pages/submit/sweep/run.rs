@@ -1,0 +1,144 @@
+//! Creates the tasks of a sweep, for some seconds at a time: no request takes long, and the page shows how far it came. Ids are derived
+//! as by the command line, so nothing is created twice, wherever it goes on.
+
+use std::time::Duration;
+
+use taskqueue_core::derived_ids::DerivedIds;
+use taskqueue_core::ids::QueueName;
+use taskqueue_store::StoreError;
+use tokio::time::Instant;
+
+use super::super::create::{Batch, Planned, Tally, write};
+use super::typed::Plan;
+use crate::address::Query;
+use crate::show;
+use crate::state::Dashboard;
+
+/// After this time the answer says how far it came.
+const TURN: Duration = Duration::from_secs(4);
+/// After so many tasks other requests have their turn on this thread.
+const YIELD_TASKS: usize = 200;
+
+/// How far a sweep came, and what became of its tasks. It travels in the form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) done: usize,
+    created: u64,
+    existing: u64,
+    different: u64,
+    refused: u64,
+}
+
+impl Progress {
+    pub(super) fn of(form: &Query) -> Self {
+        let number =
+            |name: &str| form.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0).min(1_000_000_000);
+        Self {
+            done: usize::try_from(number("done")).unwrap_or(0),
+            created: number("created"),
+            existing: number("existing"),
+            different: number("different"),
+            refused: number("refused"),
+        }
+    }
+
+    /// The hidden fields that it travels in.
+    pub(super) fn hidden(&self) -> [(&'static str, String); 5] {
+        let Self { done, created, existing, different, refused } = *self;
+        [
+            ("done", done.to_string()),
+            ("created", created.to_string()),
+            ("existing", existing.to_string()),
+            ("different", different.to_string()),
+            ("refused", refused.to_string()),
+        ]
+    }
+
+    pub(super) fn done_text(&self) -> String {
+        show::number(self.done as u64)
+    }
+}
+
+/// Whether each of the first `most` tasks gets a name, and if not, why.
+pub(super) async fn check_names(plan: &Plan<'_>, most: usize) -> Result<(), String> {
+    if !plan.name.as_ref().is_some_and(|name| name.has_placeholders()) {
+        return Ok(());
+    }
+    for index in 0..plan.sweep.count().min(most) {
+        plan.definition_at(index).map_err(|error| format!("Task {}: {error}", show::number(index as u64 + 1)))?;
+        rest(index).await;
+    }
+    Ok(())
+}
+
+async fn rest(index: usize) {
+    if index % YIELD_TASKS == YIELD_TASKS - 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Creates what is not done yet, until the turn is over or something stops it, which is told.
+pub(super) async fn create(
+    dashboard: &Dashboard,
+    queue: &QueueName,
+    plan: &Plan<'_>,
+    progress: Progress,
+) -> (Tally, Progress, Option<String>) {
+    let Progress { mut done, created, existing, different, refused } = progress;
+    let mut tally = Tally::so_far([created, existing, different, refused]);
+    let (began, mut ids, mut batch) = (Instant::now(), DerivedIds::new(plan.batch), Batch::default());
+    let mut stopped = None;
+    let count = plan.sweep.count();
+    for index in 0..count {
+        rest(index).await;
+        let definition = match plan.definition_at(index) {
+            Ok(definition) => definition,
+            Err(error) => {
+                stopped = Some(error);
+                break;
+            }
+        };
+        // The ids of equal tasks depend on how many came before, so those that are done are counted, too.
+        let id = ids.next(&definition);
+        if index < progress.done {
+            continue;
+        }
+        let is_full = batch.push(Planned { number: index as u64 + 1, id, is_derived: true, definition });
+        if !is_full && index + 1 < count {
+            continue;
+        }
+        if let Err(error) = write(dashboard, queue, std::mem::take(&mut batch), &mut tally).await {
+            stopped = Some(explain(&error));
+            break;
+        }
+        done = index + 1;
+        if began.elapsed() >= TURN {
+            break;
+        }
+    }
+    let Tally { created, existing, different, refused, .. } = tally;
+    (tally, Progress { done, created, existing, different, refused }, stopped)
+}
+
+/// Why a batch was not written. What was written before stays, and to go on creates nothing twice.
+pub(in super::super) fn explain(error: &StoreError) -> String {
+    match error {
+        StoreError::Busy => "The server has more to do than it can do at once.",
+        StoreError::Refused(_) => "The queue was deleted meanwhile.",
+        _ => "The database does not answer. The log of the server says why.",
+    }
+    .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_travels_in_the_form_and_nonsense_is_the_beginning() {
+        let progress = Progress { done: 7, created: 4, existing: 1, different: 1, refused: 1 };
+        let form = progress.hidden().into_iter().fold(Query::default(), |form, (name, value)| form.and(name, value));
+        assert_eq!(Progress::of(&form), progress);
+        assert_eq!(Progress::of(&Query::parse("done=-1&created=x")), Progress::default());
+    }
+}

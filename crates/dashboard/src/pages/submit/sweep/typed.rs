@@ -1,0 +1,328 @@
+//! What was typed into the builder of a sweep, and the plan that it gives.
+
+use taskqueue_core::definition::{Definition, task_name};
+use taskqueue_core::dotted_keys::{KeyError, Members};
+use taskqueue_core::json::{JsonObject, ObjectError, Value, parse};
+use taskqueue_core::limits::JSON_DEPTH;
+use taskqueue_core::name_template::NameTemplate;
+use taskqueue_core::sweep::{AxisError, COMBINATIONS_MAX, Sweep, SweepError};
+
+use super::super::Way;
+use super::super::fields::{Field, Fields};
+use crate::address::Query;
+use crate::{json_field, show};
+
+/// Rows of the builder.
+const ROWS_MIN: usize = 3;
+const ROWS_MAX: usize = 64;
+
+/// The texts of a sweep, as they were typed.
+#[derive(Clone, Debug)]
+pub(super) struct Texts {
+    /// Keys with their values; rows in which nothing stands are left out.
+    pub(super) axes: Vec<(String, String)>,
+    pub(super) base: String,
+    pub(super) is_zip: bool,
+    fields: Fields,
+    batch: String,
+}
+
+impl Texts {
+    pub(super) fn of(form: &Query) -> Self {
+        let rows = form
+            .all("key")
+            .zip(form.all("values"))
+            .map(|(key, values)| (key.trim().to_owned(), values.trim().to_owned()));
+        Self {
+            axes: rows.filter(|(key, values)| !key.is_empty() || !values.is_empty()).take(ROWS_MAX).collect(),
+            base: form.get("base").unwrap_or_default().to_owned(),
+            is_zip: form.filled("zip").is_some(),
+            fields: Fields::of(form),
+            batch: form.get("batch").unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Whether nothing was typed yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.axes.is_empty() && self.base.trim().is_empty()
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        Some(self.fields.name.value.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// The address parameters that bring them back.
+    pub(super) fn parameters(&self) -> Query {
+        let mut query = Query::default().and("way", Way::Sweep.word());
+        for (key, values) in &self.axes {
+            query = query.and("key", key).and("values", values);
+        }
+        for (name, text) in [("base", &self.base), ("batch", &self.batch)] {
+            if !text.is_empty() {
+                query = query.and(name, text);
+            }
+        }
+        if self.is_zip {
+            query = query.and("zip", "on");
+        }
+        self.fields.parameters(query)
+    }
+}
+
+/// A row of the builder.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AxisRow {
+    pub(super) key: String,
+    pub(super) values: String,
+    pub(super) error: Option<String>,
+    /// How many values these are, if they are right.
+    pub(super) count: Option<usize>,
+}
+
+impl AxisRow {
+    /// What stands beside the row.
+    pub(super) fn note(&self) -> String {
+        self.count.map(|count| show::count(count as u64, "value")).unwrap_or_default()
+    }
+}
+
+/// The fields of the builder, with what is wrong in each.
+#[derive(Clone, Debug)]
+pub(super) struct Typed {
+    pub(super) rows: Vec<AxisRow>,
+    pub(super) base: Field,
+    pub(super) is_zip: bool,
+    pub(super) fields: Fields,
+    pub(super) batch: Field,
+    /// What is wrong with the rows together.
+    pub(super) error: Option<String>,
+}
+
+/// What makes the tasks.
+#[derive(Debug)]
+pub(super) struct Plan<'t> {
+    pub(super) sweep: Sweep<'t>,
+    pub(super) name: Option<NameTemplate>,
+    /// What all tasks have beside args and name.
+    pub(super) definition: Definition,
+    pub(super) batch: Option<&'t str>,
+}
+
+impl Plan<'_> {
+    pub(super) fn definition_at(&self, index: usize) -> Result<Definition, String> {
+        let args = self.sweep.combination(index).map_err(|error| together(&error))?;
+        let name = self.name.as_ref().map(|name| name.fill(&args)).transpose().map_err(|error| error.to_string())?;
+        Ok(Definition { name, args, ..self.definition.clone() })
+    }
+}
+
+impl Typed {
+    pub(super) fn of(texts: &Texts) -> Self {
+        let row = |(key, values): &(String, String)| AxisRow {
+            key: key.clone(),
+            values: values.clone(),
+            ..AxisRow::default()
+        };
+        let mut rows: Vec<AxisRow> = texts.axes.iter().map(row).collect();
+        // One more than is filled, so that rows can be added without a script.
+        let wanted = (rows.len() + 1).clamp(ROWS_MIN, ROWS_MAX);
+        rows.resize_with(wanted, AxisRow::default);
+        Self {
+            rows,
+            base: Field::with(texts.base.clone()),
+            is_zip: texts.is_zip,
+            fields: texts.fields.clone(),
+            batch: Field::with(texts.batch.clone()),
+            error: None,
+        }
+    }
+
+    /// Whether nothing was typed yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.iter().all(|row| row.key.is_empty() && row.values.is_empty()) && self.base.filled().is_none()
+    }
+
+    /// The plan; none if something is wrong, which then is said where it stands.
+    pub(super) fn plan<'t>(&mut self, texts: &'t Texts) -> Option<Plan<'t>> {
+        let name = texts.name().map(NameTemplate::parse).transpose().map_err(|error| error.to_string());
+        let name = self.fields.name.keep(name).and_then(|name| self.constant_name(name));
+        let definition = self.fields.definition();
+        let batch = read_batch(&texts.batch);
+        let batch = self.batch.keep(batch);
+        let base = read_base(&texts.base);
+        let base = self.base.keep(base);
+        let are_rows_whole = self.check_rows();
+        let sweep = if are_rows_whole { self.sweep(texts, base.unwrap_or_default()) } else { None };
+        if self.base.error.is_some() {
+            return None;
+        }
+        Some(Plan { sweep: sweep?, name: name?, definition: definition?, batch: batch? })
+    }
+
+    /// A name without placeholders is right or wrong for all tasks.
+    fn constant_name(&mut self, name: Option<NameTemplate>) -> Option<Option<NameTemplate>> {
+        let Some(template) = name.as_ref().filter(|name| !name.has_placeholders()) else { return Some(name) };
+        let filled = template.fill(&JsonObject::empty()).map_err(|error| error.to_string());
+        self.fields.name.keep(filled)?;
+        Some(name)
+    }
+
+    fn check_rows(&mut self) -> bool {
+        if self.rows.iter().all(|row| row.key.is_empty() && row.values.is_empty()) {
+            self.error = Some("Give at least one key with its values.".to_owned());
+            return false;
+        }
+        for row in &mut self.rows {
+            row.error = match (row.key.is_empty(), row.values.is_empty()) {
+                (true, false) => Some("Name the key that takes these values.".to_owned()),
+                (false, true) => Some("Give at least one value; write \"\" for empty text.".to_owned()),
+                _ if row.key.contains('=') => {
+                    Some("A key cannot contain =; put it into the args of all tasks.".to_owned())
+                }
+                _ => None,
+            };
+        }
+        self.rows.iter().all(|row| row.error.is_none())
+    }
+
+    fn sweep<'t>(&mut self, texts: &'t Texts, base: Members<'t>) -> Option<Sweep<'t>> {
+        let given: Vec<(&str, &str)> = texts.axes.iter().map(|(key, values)| (key.as_str(), values.as_str())).collect();
+        let error = match Sweep::new(base, &given, texts.is_zip) {
+            Ok(sweep) => {
+                for (row, (_, count)) in self.rows.iter_mut().zip(sweep.axes()) {
+                    row.count = Some(count);
+                }
+                return Some(sweep);
+            }
+            Err(error) => error,
+        };
+        match &error {
+            SweepError::Axis { key, error } => {
+                let rule = axis_rule(error);
+                // Of two equal keys the second one is too much.
+                match self.rows.iter_mut().rev().find(|row| row.key == *key) {
+                    Some(row) => row.error = Some(rule),
+                    None => self.error = Some(rule),
+                }
+            }
+            other => self.error = Some(together(other)),
+        }
+        None
+    }
+}
+
+fn axis_rule(error: &AxisError) -> String {
+    match error {
+        AxisError::Twice => "This key is there twice; give all its values in one row.".to_owned(),
+        AxisError::Key(KeyError::TooDeep) => format!("Nest JSON at most {JSON_DEPTH} levels deep."),
+        AxisError::Key(KeyError::NameMissing) => {
+            "A name is missing beside a dot; put keys that contain dots into the args of all tasks.".to_owned()
+        }
+        // The rule is written for a shell, which takes the outer quotes away.
+        AxisError::Values(rule) => rule.replace("'\"...\"'", "\"...\""),
+        AxisError::NotAnObject(parent) => format!("{parent} is in the args of all tasks, and is not an object."),
+        AxisError::Value(ObjectError::TooDeep) => format!("Nest JSON at most {JSON_DEPTH} levels deep."),
+        AxisError::Value(_) => "Use integers of 64 bits, finite numbers and whole characters.".to_owned(),
+    }
+}
+
+/// What is wrong with several keys together.
+fn together(error: &SweepError) -> String {
+    match error {
+        SweepError::Axis { key, error } => format!("{key}: {}", axis_rule(error)),
+        SweepError::Together { first, second, .. } => format!("{second} is a part of {first}; give one of them."),
+        SweepError::TooMany => {
+            let most = show::number(COMBINATIONS_MAX as u64);
+            format!(
+                "These are more than {most} combinations. Split the sweep, or look for a range with a digit too many."
+            )
+        }
+        SweepError::Lengths(lengths) => {
+            let lengths: Vec<String> =
+                lengths.iter().map(|(key, count)| format!("{key} has {}", show::number(*count as u64))).collect();
+            format!(
+                "Together, all keys need the same number of values: {}. What all tasks have goes into their args.",
+                lengths.join(", ")
+            )
+        }
+        SweepError::Combination(_) => "Some of these values do not go together in one object.".to_owned(),
+    }
+}
+
+/// The members of the args that all tasks have.
+fn read_base(text: &str) -> Result<Members<'_>, String> {
+    json_field::read(text)?;
+    match parse(text.as_bytes()) {
+        Ok(Value::Object(members)) => Ok(members),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn read_batch(text: &str) -> Result<Option<&str>, String> {
+    match task_name(text) {
+        Ok(_) => Ok(Some(text).filter(|text| !text.is_empty())),
+        Err(_) => Err("Use at most 256 characters without control characters.".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(form: &str) -> Vec<String> {
+        let texts = Texts::of(&Query::parse(form));
+        let mut typed = Typed::of(&texts);
+        assert!(typed.plan(&texts).is_none(), "{form}");
+        let rows = typed.rows.into_iter().filter_map(|row| row.error.map(|error| format!("{}: {error}", row.key)));
+        rows.chain(typed.error)
+            .chain(typed.base.error)
+            .chain(typed.fields.name.error)
+            .chain(typed.batch.error)
+            .collect()
+    }
+
+    #[test]
+    fn a_mistake_is_told_where_it_stands() {
+        let cases = [
+            (
+                "key=lr&values=1..x",
+                "lr: 1..x is no range: x is no number as JSON writes it; for text, put it in quotes: \"...\"",
+            ),
+            ("key=&values=1", ": Name the key"),
+            ("key=lr&values=", "lr: Give at least one value"),
+            ("key=a%3Db&values=1", "a=b: A key cannot contain ="),
+            ("key=lr&values=1&key=lr&values=2", "lr: This key is there twice"),
+            ("key=m&values=1&key=m.l&values=2", "m.l is a part of m"),
+            ("key=lr&values=1,2&key=s&values=1..3&zip=on", "lr has 2, s has 3"),
+            ("key=lr&values=1&base=%5B", "Line 1, column 2"),
+            ("key=lr.x&values=1&base=%7B%22lr%22:1%7D", "lr is in the args of all tasks"),
+            ("key=lr&values=1&name=%7B", "write {KEY}"),
+            ("key=lr&values=1&batch=%00", "control characters"),
+            ("", "at least one key"),
+        ];
+        for (form, expected) in cases {
+            let errors = errors(form);
+            assert!(errors.iter().any(|error| error.contains(expected)), "{form}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn a_billion_combinations_are_refused_at_once() {
+        let axis = |key: &str| format!("key={key}&values=1..1000&");
+        let form = format!("{}{}{}", axis("a"), axis("b"), axis("c"));
+        let began = std::time::Instant::now();
+        assert!(errors(&form)[0].contains("more than 1,000,000 combinations"));
+        assert!(errors("key=a&values=1..1000000000")[0].contains("more values than fit"));
+        assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn there_is_always_an_empty_row_and_the_address_brings_all_back() {
+        let form =
+            "way=sweep&key=a&values=1&key=b&values=2&key=c&values=3&base=%7B%7D&batch=x&zip=on&name=n&priority=5";
+        let texts = Texts::of(&Query::parse(form));
+        assert_eq!(Typed::of(&texts).rows.len(), 4);
+        assert_eq!(Texts::of(&texts.parameters()).parameters(), texts.parameters());
+        assert_eq!(texts.parameters().to_string().len(), Query::parse(form).to_string().len());
+    }
+}

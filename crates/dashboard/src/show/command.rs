@@ -1,0 +1,48 @@
+//! Command lines of the program that do what a page does, to be copied into a shell.
+
+use std::fmt;
+
+use super::shell_word;
+
+/// A command line, quoted where a shell would change it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommandLine(String);
+
+impl CommandLine {
+    /// `words` are subcommands, such as `task list`.
+    pub(crate) fn new(words: &str, queue: &str) -> Self {
+        Self(format!("taskqueue {words}")).flag("--queue", queue)
+    }
+
+    pub(crate) fn flag(mut self, flag: &str, value: &str) -> Self {
+        // A value that begins like a flag would be taken for one.
+        let separator = if value.starts_with('-') { '=' } else { ' ' };
+        self.0.push_str(&format!(" {flag}{separator}{}", shell_word(value)));
+        self
+    }
+
+    pub(crate) fn switch(mut self, flag: &str) -> Self {
+        self.0.push(' ');
+        self.0.push_str(flag);
+        self
+    }
+}
+
+impl fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_only_where_a_shell_would_change_them() {
+        let command = CommandLine::new("task sweep", "exp").flag("--arg", "lr=0.1,1e-3").flag("--args", "{\"a\": 'x'}");
+        let command = command.flag("--name", "-x").flag("--batch", "").switch("--zip");
+        let expected = r#"taskqueue task sweep --queue exp --arg lr=0.1,1e-3 --args '{"a": '\''x'\''}' --name=-x --batch '' --zip"#;
+        assert_eq!(command.to_string(), expected);
+    }
+}
