@@ -14,8 +14,8 @@ use crate::show::between;
 const FAILED_RUNS: u64 = 3;
 /// and at least one of so many.
 const ONE_RUN_OF: u64 = 10;
-/// A message is worth showing if at least this many tasks have it.
-const SAME_MESSAGE: usize = 2;
+/// What so many failed tasks have in common is worth showing.
+const SEVERAL: usize = 2;
 
 /// Something that somebody should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Concern {
     /// Tasks wait on a route without a worker.
     Starving { queue: String, route: String, pending: u64, oldest: Option<Duration> },
     /// Many runs of the last hour failed.
-    Failing { queue: String, failed: u64, ended: u64, message: Option<Repeated> },
+    Failing { queue: String, failed: u64, ended: u64, newest: Newest },
     /// Runs of the last hour ended because nobody heard of them any more.
     Lost { queue: String, expired: u64 },
     /// Tasks of those that were looked at have one attempt left, or are in it.
@@ -38,12 +38,22 @@ pub(crate) enum Concern {
     Risk(String),
 }
 
-/// A message that several of the newest failed tasks have.
+/// What the newest failed tasks of a queue have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Newest {
+    pub(crate) looked_at: usize,
+    /// The route of all of them.
+    pub(crate) route: Option<String>,
+    /// The most common message, and how many have it.
+    pub(crate) message: Option<(String, usize)>,
+}
+
+/// A task that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Repeated {
+pub(crate) struct Failure {
     pub(crate) message: String,
-    pub(crate) times: usize,
-    pub(crate) of: usize,
+    /// The route of its last run.
+    pub(crate) route: Option<String>,
 }
 
 /// What is known of the server.
@@ -65,8 +75,8 @@ pub(crate) struct QueueSight<'s> {
     pub(crate) now: Timestamp,
     /// Nothing if its activity was not read.
     pub(crate) last_hour: Option<Counts>,
-    /// Messages of the newest failed tasks.
-    pub(crate) messages: Vec<String>,
+    /// The newest failed tasks.
+    pub(crate) failures: Vec<Failure>,
     /// Attempts and most attempts of the newest tasks that have not ended.
     pub(crate) attempts: Vec<(i64, i64)>,
 }
@@ -118,7 +128,7 @@ pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
     let Some(last_hour) = sight.last_hour else { return concerns };
     if is_failing(&last_hour) {
         let (failed, ended) = (last_hour.of(Event::Failed), ended(&last_hour));
-        concerns.push(Concern::Failing { queue: queue(), failed, ended, message: most_common(&sight.messages) });
+        concerns.push(Concern::Failing { queue: queue(), failed, ended, newest: Newest::of(&sight.failures) });
     }
     let expired = last_hour.of(Event::Expired);
     if expired > 0 {
@@ -132,15 +142,23 @@ pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
     concerns
 }
 
-fn most_common(messages: &[String]) -> Option<Repeated> {
+impl Newest {
+    fn of(failures: &[Failure]) -> Self {
+        let first = failures.first().and_then(|failure| failure.route.as_ref());
+        let is_shared = failures.len() >= SEVERAL && failures.iter().all(|failure| failure.route.as_ref() == first);
+        let route = first.filter(|_| is_shared).cloned();
+        Self { looked_at: failures.len(), route, message: most_common(failures) }
+    }
+}
+
+fn most_common(failures: &[Failure]) -> Option<(String, usize)> {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-    for message in messages {
-        *times.entry(message).or_default() += 1;
+    for failure in failures {
+        *times.entry(&failure.message).or_default() += 1;
     }
     // Of two that are as common, the first by the alphabet: it stays when the page is refreshed.
     let (message, times) = times.into_iter().rev().max_by_key(|(_, times)| *times)?;
-    let repeated = Repeated { message: message.to_owned(), times, of: messages.len() };
-    (times >= SAME_MESSAGE.min(messages.len()) && !message.is_empty()).then_some(repeated)
+    (times >= SEVERAL.min(failures.len()) && !message.is_empty()).then(|| (message.to_owned(), times))
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ fn counts(succeeded: u64, failed: u64, expired: u64) -> Counts {
 }
 
 fn sight(figures: &QueueFigures) -> QueueSight<'_> {
-    let (messages, attempts) = (Vec::new(), Vec::new());
-    QueueSight { queue: "q", figures, now: at(100), last_hour: Some(Counts::default()), messages, attempts }
+    let (failures, attempts) = (Vec::new(), Vec::new());
+    QueueSight { queue: "q", figures, now: at(100), last_hour: Some(Counts::default()), failures, attempts }
 }
 
 #[test]
@@ -74,21 +74,32 @@ fn a_queue_fails_if_some_runs_and_not_too_few_of_all_did() {
 }
 
 #[test]
-fn a_failing_queue_is_told_with_the_most_common_message_of_its_newest_failures() {
-    let cases: [(&[&str], Option<(&str, usize, usize)>); 6] = [
-        (&[], None),
-        (&["oom"], Some(("oom", 1, 1))),
-        (&["oom", "nan"], None),
-        (&["nan", "oom", "oom"], Some(("oom", 2, 3))),
-        (&["b", "a", "b", "a"], Some(("a", 2, 4))),
-        (&["", ""], None),
+fn a_failing_queue_is_told_with_what_its_newest_failures_have_in_common() {
+    type Failures = &'static [(&'static str, &'static str)];
+    type Case = (Failures, Option<&'static str>, Option<(&'static str, usize)>);
+    let cases: [Case; 7] = [
+        (&[], None, None),
+        (&[("oom", "a")], None, Some(("oom", 1))),
+        (&[("oom", "a"), ("nan", "a")], Some("a"), None),
+        (&[("nan", "a"), ("oom", "b"), ("oom", "a")], None, Some(("oom", 2))),
+        (&[("oom", "a"), ("oom", "a")], Some("a"), Some(("oom", 2))),
+        (&[("b", "x"), ("a", "x"), ("b", "x"), ("a", "y")], None, Some(("a", 2))),
+        (&[("", ""), ("", "")], None, None),
     ];
     let figures = QueueFigures::default();
-    for (messages, expected) in cases {
-        let messages = messages.iter().map(|message| (*message).to_owned()).collect();
-        let told = of_queue(&QueueSight { last_hour: Some(counts(11, 9, 0)), messages, ..sight(&figures) });
-        let message = expected.map(|(message, times, of)| Repeated { message: message.to_owned(), times, of });
-        assert_eq!(told, [Concern::Failing { queue: "q".to_owned(), failed: 9, ended: 20, message }]);
+    for (tasks, route, message) in cases {
+        let failure = |(message, route): &(&str, &str)| Failure {
+            message: (*message).to_owned(),
+            route: (!route.is_empty()).then(|| (*route).to_owned()),
+        };
+        let failures = tasks.iter().map(failure).collect();
+        let told = of_queue(&QueueSight { last_hour: Some(counts(11, 9, 0)), failures, ..sight(&figures) });
+        let newest = Newest {
+            looked_at: tasks.len(),
+            route: route.map(str::to_owned),
+            message: message.map(|(message, times)| (message.to_owned(), times)),
+        };
+        assert_eq!(told, [Concern::Failing { queue: "q".to_owned(), failed: 9, ended: 20, newest }], "{tasks:?}");
     }
 }
 

@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn each_state_that_occurs_has_its_part_and_none_is_too_narrow_to_be_seen() {
-        let cases: [([u64; 5], &[(Status, u64, u64)]); 4] = [
+        type Case = ([u64; 5], &'static [(Status, u64, u64)]);
+        let cases: [Case; 4] = [
             ([0; 5], &[]),
             ([0, 0, 7, 0, 0], &[(Status::Succeeded, 0, 1_000)]),
             ([1, 0, 1, 0, 0], &[(Status::Succeeded, 0, 498), (Status::Pending, 501, 498)]),

@@ -1,7 +1,7 @@
 //! What an alert says about a concern, and where it leads.
 
 use crate::address::Query;
-use crate::attention::{Concern, Repeated};
+use crate::attention::{Concern, Newest};
 use crate::show;
 
 /// An alert of the overview.
@@ -45,12 +45,12 @@ impl Alert {
                 of_queue(format!("starving {queue} {route}"), false, format!("{queue} · {route}"), text)
                     .leading(link, "Show them")
             }
-            Concern::Failing { queue, failed, ended, message } => {
+            Concern::Failing { queue, failed, ended, newest } => {
                 let text =
                     format!("{} of {} of the last hour failed", show::number(*failed), show::count(*ended, "run"));
                 let link = Query::default().and("status", "failed").at(&tasks(queue));
                 of_queue(format!("failing {queue}"), true, queue.clone(), text)
-                    .quoting(message.as_ref())
+                    .quoting(newest)
                     .leading(link, "Show failed tasks")
             }
             Concern::Lost { queue, expired } => {
@@ -77,12 +77,18 @@ impl Alert {
         Self { link, link_text, ..self }
     }
 
-    fn quoting(self, message: Option<&Repeated>) -> Self {
-        let Some(Repeated { message, times, of }) = message else {
-            return Self { text: format!("{}.", self.text), ..self };
-        };
-        let which = if times == of { format!("the newest {of}") } else { format!("{times} of the newest {of}") };
-        Self { text: format!("{}, {which} with", self.text), quote: Some(message.clone()), ..self }
+    /// What the newest failures have in common.
+    fn quoting(self, Newest { looked_at, route, message }: &Newest) -> Self {
+        let place = route.as_ref().map(|route| format!(", the newest {looked_at} on route {route}"));
+        let said = message.as_ref().map(|(_, times)| match (times == looked_at, &place) {
+            (true, None) => format!(", the newest {looked_at} with"),
+            (true, Some(_)) => " with".to_owned(),
+            (false, None) => format!(", {times} of the newest {looked_at} with"),
+            (false, Some(_)) => format!(", {times} of these with"),
+        });
+        let (place, said) = (place.unwrap_or_default(), said.unwrap_or_else(|| ".".to_owned()));
+        let quote = message.as_ref().map(|(message, _)| message.clone());
+        Self { text: format!("{}{place}{said}", self.text), quote, ..self }
     }
 }
 
@@ -99,4 +105,66 @@ fn server(subject: &str, is_warning: bool, text: String) -> Alert {
 
 fn of_queue(key: String, is_warning: bool, subject: String, text: String) -> Alert {
     Alert { key, is_warning, subject, text, quote: None, link: String::new(), link_text: "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_alert_says_what_is_the_matter_and_leads_to_where_it_is_seen() {
+        let queue = || "q".to_owned();
+        let starving = |pending, oldest| Concern::Starving { queue: queue(), route: "gpu".to_owned(), pending, oldest };
+        let waiting = "/ui/queues/q/tasks?status=pending&filter=%22gpu%22%20in%20routes";
+        let cases = [
+            (Concern::StorageFails, "It does not work: tasks are", "/ui/system"),
+            (
+                Concern::WritesPileUp { queued: 9, capacity: 10 },
+                "It is slow: 9 of at most 10 writes wait",
+                "/ui/system",
+            ),
+            (Concern::WaitingIsFull { limit: 7 }, "7 requests wait for something", "/ui/system"),
+            (Concern::Risk("fsync is off.".to_owned()), "fsync is off.", "/ui/system"),
+            (starving(1, None), "1 task waits and no worker serves this route.", waiting),
+            (
+                starving(2, Some(Duration::from_secs(180))),
+                "2 tasks wait and no worker serves this route, the oldest for 3 min.",
+                waiting,
+            ),
+            (
+                Concern::Lost { queue: queue(), expired: 2 },
+                "2 runs of the last hour ended because",
+                "/ui/queues/q/workers",
+            ),
+        ];
+        for (concern, text, link) in cases {
+            let alert = Alert::of(&concern);
+            assert!(alert.text.starts_with(text), "{}", alert.text);
+            assert_eq!(alert.link, link);
+        }
+    }
+
+    #[test]
+    fn what_the_newest_failures_have_in_common_is_said_in_a_sentence() {
+        let told = |route: Option<&str>, times: Option<usize>| {
+            let message = times.map(|times| ("oom".to_owned(), times));
+            let newest = Newest { looked_at: 4, route: route.map(str::to_owned), message };
+            let alert = Alert::of(&Concern::Failing { queue: "q".to_owned(), failed: 4, ended: 38, newest });
+            assert_eq!(alert.quote.is_some(), times.is_some());
+            alert.text.replace("4 of 38 runs of the last hour failed", "F")
+        };
+        let cases = [
+            (None, None, "F."),
+            (None, Some(4), "F, the newest 4 with"),
+            (None, Some(3), "F, 3 of the newest 4 with"),
+            (Some("a100"), None, "F, the newest 4 on route a100."),
+            (Some("a100"), Some(4), "F, the newest 4 on route a100 with"),
+            (Some("a100"), Some(3), "F, the newest 4 on route a100, 3 of these with"),
+        ];
+        for (route, times, text) in cases {
+            assert_eq!(told(route, times), text);
+        }
+    }
 }

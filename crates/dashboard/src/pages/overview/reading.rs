@@ -16,7 +16,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::Store;
 use tokio::time::timeout;
 
-use crate::attention::{self, Concern, QueueSight, ServerSight};
+use crate::attention::{self, Concern, Failure, QueueSight, ServerSight};
 use crate::problem::Problem;
 use crate::show::{Minute, between};
 use crate::state::Dashboard;
@@ -28,7 +28,7 @@ const READS_AT_ONCE: usize = 4;
 const LOOKED_INTO: usize = 5;
 /// Tasks that are looked at in such a queue: failed ones, and those that have not ended.
 const FAILED_TASKS: u16 = 20;
-const NEWEST_TASKS: u16 = 50;
+const NEWEST_TASKS: u16 = 30;
 /// A message is cut to so many characters.
 const MESSAGE_CHARS: usize = 120;
 /// How long looking at them may take. They may have to wait for reads that visit all tasks; the page does not.
@@ -149,11 +149,11 @@ async fn of_queues(store: &dyn Store, queues: &[QueueReading], now: Timestamp) -
     let mut looked_into = 0;
     for QueueReading { name, figures, lately } in queues {
         let last_hour = lately.as_ref().map(|lately| lately.last_hour);
-        let (mut messages, mut attempts) = (Vec::new(), Vec::new());
+        let (mut failures, mut attempts) = (Vec::new(), Vec::new());
         if lately.as_ref().is_some_and(Lately::has_failures) && looked_into < LOOKED_INTO {
             looked_into += 1;
             if last_hour.as_ref().is_some_and(attention::is_failing) {
-                messages = newest(store, name, Some(Status::Failed), FAILED_TASKS, message_of).await;
+                failures = newest(store, name, Some(Status::Failed), FAILED_TASKS, failure_of).await;
             }
             attempts = newest(store, name, None, NEWEST_TASKS, attempts_of).await;
         }
@@ -162,17 +162,18 @@ async fn of_queues(store: &dyn Store, queues: &[QueueReading], now: Timestamp) -
             figures,
             now,
             last_hour,
-            messages,
+            failures,
             attempts,
         }));
     }
     concerns
 }
 
-fn message_of(task: &TaskView<'_>) -> Option<String> {
+fn failure_of(task: &TaskView<'_>) -> Option<Failure> {
     let error = task.last_error?;
     let line = error.message.lines().find(|line| !line.trim().is_empty()).unwrap_or(error.kind);
-    Some(line.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MESSAGE_CHARS).collect())
+    let message = line.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MESSAGE_CHARS).collect();
+    Some(Failure { message, route: task.last_route.map(str::to_owned) })
 }
 
 fn attempts_of(task: &TaskView<'_>) -> Option<(i64, i64)> {
