@@ -22,6 +22,7 @@ pub mod limits;
 pub mod name_template;
 pub mod observation;
 pub mod output;
+pub mod progress;
 pub mod refusal;
 pub mod selection;
 pub mod soundness;

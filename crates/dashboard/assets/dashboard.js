@@ -4,6 +4,7 @@
 import { startFilter } from "./filter.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
+import { startOutput } from "./output.js";
 import { startSelection } from "./selection.js";
 import { startSmall } from "./small.js";
 import { startSubmit } from "./submit.js";
@@ -14,3 +15,4 @@ startLive();
 startFilter();
 startSelection();
 startSubmit();
+startOutput();

@@ -38,6 +38,13 @@ async function ask() {
       failures += 1;
       return;
     }
+    if (answer.status === 404) {
+      tell("away", "this is not there any more");
+      document.getElementById("gone")?.removeAttribute("hidden");
+      failures += 1;
+      return;
+    }
+    document.getElementById("gone")?.setAttribute("hidden", "");
     if (!answer.ok) throw new Error(String(answer.status));
     failures = 0;
     tell("live", "live");
@@ -67,7 +74,7 @@ function isBusy() {
 
 function inRegion(node) {
   const element = node?.nodeType === Node.ELEMENT_NODE ? node : node?.parentElement;
-  return Boolean(element?.closest("[data-live]"));
+  return Boolean(element?.closest("[data-live], [data-still]")?.matches("[data-live]"));
 }
 
 function tell(state, text) {
@@ -80,7 +87,8 @@ function tell(state, text) {
 
 // Makes `node` like `other` by as few changes as needed. Children are matched by id or data-key, else by their place and tag.
 export function morph(node, other) {
-  if (node.isEqualNode(other)) return;
+  // A part that another module keeps up to date.
+  if (node.hasAttribute?.("data-still") || node.isEqualNode(other)) return;
   syncAttributes(node, other);
   const known = new Map();
   for (const child of node.children) if (keyOf(child)) known.set(keyOf(child), child);

@@ -5,7 +5,7 @@ export function startSmall() {
     if (event.target.matches("[data-submit]")) event.target.form.submit();
   });
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-copy]");
+    const button = event.target.closest("[data-copy], [data-copy-from]");
     if (button) copy(button);
     // A menu closes when something else is clicked.
     for (const menu of document.querySelectorAll("details.menu[open]")) {
@@ -31,14 +31,17 @@ export function startSmall() {
   showLocalTimes(document);
 }
 
+// What is long is not in the page: data-copy-from is the address of it.
 async function copy(button) {
   const label = button.textContent;
+  const { copy: text, copyFrom: address } = button.dataset;
   try {
-    await navigator.clipboard.writeText(button.dataset.copy);
+    await navigator.clipboard.writeText(text ?? await (await fetch(address)).text());
     button.textContent = "Copied";
   } catch {
     // Browsers refuse this without TLS on other machines than this one: show the text, to be copied by hand.
-    window.prompt("Copy this:", button.dataset.copy);
+    if (text === undefined) location.assign(address);
+    else window.prompt("Copy this:", text);
   }
   setTimeout(() => { button.textContent = label; }, 1500);
 }

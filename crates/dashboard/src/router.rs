@@ -65,6 +65,13 @@ fn table() -> Router<Dashboard> {
         .route("/ui/queues/{queue}/tasks/confirm", get(tasks::confirm).post(tasks::act))
         // A task
         .route("/ui/queues/{queue}/tasks/{task}", get(task::task))
+        .route("/ui/queues/{queue}/tasks/{task}/output", get(task::output::follow))
+        .route("/ui/queues/{queue}/tasks/{task}/output.txt", get(task::output::download))
+        .route("/ui/queues/{queue}/tasks/{task}/json/{part}", get(task::raw::json))
+        .route("/ui/queues/{queue}/tasks/{task}/edit", get(task::edit::form).post(task::edit::save))
+        .route("/ui/queues/{queue}/tasks/{task}/cancel", get(task::actions::confirm_cancel).post(task::actions::cancel))
+        .route("/ui/queues/{queue}/tasks/{task}/requeue", post(task::actions::requeue))
+        .route("/ui/queues/{queue}/tasks/{task}/delete", get(task::actions::confirm_delete).post(task::actions::delete))
         // Workers and routes of a queue
         .route("/ui/queues/{queue}/workers", get(workers::workers))
         .route("/ui/queues/{queue}/routes", get(routes::routes))

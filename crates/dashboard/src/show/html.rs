@@ -47,10 +47,6 @@ impl Html {
     pub(crate) fn bytes(&self) -> usize {
         self.0.len()
     }
-
-    pub(crate) fn into_string(self) -> String {
-        self.0
-    }
 }
 
 impl fmt::Display for Html {

@@ -8,6 +8,8 @@ use super::number;
 
 /// Values that are shown of an object, at most.
 const NODES: usize = 2_000;
+/// Entries that are shown of one container, so that a long list leaves room for what follows it.
+const ENTRIES: usize = 500;
 /// Bytes of HTML after which nothing more is shown.
 const HTML_BYTES: usize = 256 * 1024;
 /// Characters that are shown of a string.
@@ -87,7 +89,7 @@ impl<'a> Writer<'a> {
         let (mut html, mut count, mut shown) = (Html::new(), 0_usize, 0_usize);
         let mut entry = |writer: &mut Self, reader: &mut Reader<'_>, key: Option<&str>| -> Written {
             count += 1;
-            if writer.nodes == 0 || writer.bytes == 0 {
+            if writer.nodes == 0 || writer.bytes == 0 || shown == ENTRIES {
                 return reader.skip().map(drop);
             }
             if shown > 0 {
@@ -241,7 +243,8 @@ fn first_chars(text: &str, count: usize) -> &str {
     text.char_indices().nth(count).map_or(text, |(end, _)| &text[..end])
 }
 
-/// A JSON text with one entry on each line, for a field of a form. Only white space is added.
+/// A JSON text with one entry on each line, for a field of a form. It is the same JSON: only white space is added, and what would
+/// change the order of other characters is written as an escape.
 pub(crate) fn indented(text: &str) -> String {
     let (mut out, mut depth) = (String::with_capacity(text.len() * 2), 0_usize);
     let (mut in_string, mut is_escaped) = (false, false);
@@ -251,6 +254,11 @@ pub(crate) fn indented(text: &str) -> String {
         out.extend(std::iter::repeat_n("  ", depth));
     };
     while let Some(character) = characters.next() {
+        if in_string && is_bidi_control(character) {
+            out.push_str(&format!("\\u{:04x}", u32::from(character)));
+            is_escaped = false;
+            continue;
+        }
         if in_string {
             out.push(character);
             in_string = is_escaped || character != '"';
@@ -291,7 +299,7 @@ mod tests {
     use super::*;
 
     fn html(text: &str) -> String {
-        JsonView::new(text).html.into_string()
+        JsonView::new(text).html.to_string()
     }
 
     /// What a reader sees: without the markup.
@@ -341,7 +349,11 @@ mod tests {
         let many = format!("{{\"a\":[{}]}}", vec!["1"; 500_000].join(","));
         let view = JsonView::new(&many);
         assert!(view.is_cut && view.html.bytes() < HTML_BYTES, "{}", view.html.bytes());
-        assert!(view.html.to_string().contains("… 498,001 more entries"));
+        assert!(view.html.to_string().contains("… 499,500 more entries"));
+        let followed = format!("{{\"a\":[{}],\"b\":7}}", vec!["1"; 100_000].join(","));
+        assert!(seen(&followed).contains("\"b\": 7"), "a long list leaves room for what follows it");
+        let lists = format!("{{\"a\":[{}]}}", vec![format!("[{}]", vec!["100"; 400].join(",")); 100].join(","));
+        assert_eq!(html(&lists).matches(">100</span>").count(), NODES - 6, "of all values together no more than this");
         let wide = format!("{{\"a\":[{}]}}", vec![format!("\"{}\"", "é".repeat(499)); 1_000].join(","));
         let view = JsonView::new(&wide);
         assert!(view.is_cut && view.html.bytes() < HTML_BYTES + 10_000, "{}", view.html.bytes());
@@ -359,5 +371,8 @@ mod tests {
         );
         let read = |text: &str| taskqueue_core::json::parse(text.as_bytes()).map(|value| format!("{value:?}"));
         assert_eq!(read(&indented), read(text));
+        let hidden = "{\"a\u{202e}b\":\"\\\\\u{2066}\"}";
+        let shown = super::indented(hidden);
+        assert_eq!((shown.as_str(), read(&shown)), ("{\n  \"a\\u202eb\": \"\\\\\\u2066\"\n}", read(hidden)));
     }
 }

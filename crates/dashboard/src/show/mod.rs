@@ -1,5 +1,6 @@
 //! How values are written for people: numbers, durations, sizes, moments. The same value looks the same on every page.
 
+pub(crate) mod ansi;
 mod bar;
 pub(crate) mod chart;
 pub(crate) mod command;

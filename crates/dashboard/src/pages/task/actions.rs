@@ -1,0 +1,186 @@
+//! What can be done with a task now, and doing it. What applies to which state is decided in `core`.
+
+use askama::Template;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use taskqueue_core::access::Scope;
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::lifecycle::{self, TaskAction};
+use taskqueue_core::task::{Status, Task};
+use taskqueue_store::StoreExt;
+use taskqueue_store::command::{ActOnTask, DeleteTask};
+
+use super::address;
+use crate::form::{self, SMALL_FORM_BYTES};
+use crate::layout::{self, PageResult, Section, Shell};
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+/// The actions that apply to a task and that its viewer may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Actions {
+    pub(super) cancel: bool,
+    pub(super) requeue: bool,
+    pub(super) edit: bool,
+    pub(super) delete: bool,
+    pub(super) duplicate: bool,
+    /// Whether a run is stopped by a cancellation, so that one is asked.
+    pub(super) stops_run: bool,
+    /// Why something that one would look for is not there.
+    pub(super) advice: Option<&'static str>,
+}
+
+impl Actions {
+    pub(super) fn of(task: &Task, visit: &Visit, queue: &QueueName) -> Self {
+        if visit.may(Scope::Submit, queue) { Self::applying_to(task) } else { Self::default() }
+    }
+
+    fn applying_to(task: &Task) -> Self {
+        let (head, status) = (task.head(), task.lifecycle.status);
+        let applies = |action| {
+            let now = task.lifecycle.updated_at;
+            matches!(lifecycle::act(&head, action, now, task.lifecycle.pending_seq), Ok(Some(_)))
+        };
+        // A new task that waits already would only go to the end of the queue.
+        let is_new = status == Status::Pending && task.lifecycle.attempt == 0;
+        Self {
+            cancel: applies(TaskAction::Cancel),
+            requeue: applies(TaskAction::Requeue) && !is_new,
+            edit: status != Status::Running,
+            delete: lifecycle::check_deletion(&head).is_ok(),
+            duplicate: true,
+            stops_run: status == Status::Running,
+            advice: match status {
+                Status::Running => {
+                    Some("While it runs it can be neither edited nor deleted. Cancel it first, or wait for its end.")
+                }
+                Status::Succeeded => Some("A task that has succeeded is not run again. Duplicate it instead."),
+                Status::Pending | Status::Failed | Status::Cancelled => None,
+            },
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "task_confirm.html")]
+struct ConfirmPage {
+    shell: Shell,
+    base: String,
+    title: String,
+    id: String,
+    status: &'static str,
+    /// The last part of the address of the form.
+    action: &'static str,
+    question: &'static str,
+    consequence: &'static str,
+    button: &'static str,
+}
+
+/// Asks whether the run of a task shall be stopped.
+pub(crate) async fn confirm_cancel(dashboard: State<Dashboard>, visit: Visit) -> PageResult {
+    let question = "Cancel this task?";
+    let consequence = "Its run is stopped at the next heartbeat of its worker, and what it has done so far is lost unless it saved it. \
+                       The task stays and can be requeued.";
+    confirm(&dashboard, &visit, ("cancel", question, consequence, "Cancel the task")).await
+}
+
+/// Asks whether a task shall be deleted.
+pub(crate) async fn confirm_delete(dashboard: State<Dashboard>, visit: Visit) -> PageResult {
+    let question = "Delete this task?";
+    let consequence = "Its args, result, last error and output are deleted with it. This cannot be undone.";
+    confirm(&dashboard, &visit, ("delete", question, consequence, "Delete the task")).await
+}
+
+async fn confirm(
+    dashboard: &Dashboard,
+    visit: &Visit,
+    (action, question, consequence, button): (&'static str, &'static str, &'static str, &'static str),
+) -> PageResult {
+    let queue = visit.queue()?;
+    visit.check(Scope::Submit, &queue)?;
+    let task = super::read(dashboard, visit).await?;
+    let title = super::title(&task);
+    let page = ConfirmPage {
+        shell: Shell::new(dashboard, visit, question, Section::Tasks, Some(&queue)).await?,
+        base: address(&queue, task.id),
+        id: task.id.to_string(),
+        status: task.lifecycle.status.as_str(),
+        title,
+        action,
+        question,
+        consequence,
+        button,
+    };
+    layout::page(visit, &page)
+}
+
+/// Takes the task out.
+pub(crate) async fn cancel(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
+    act(&dashboard, &visit, request, TaskAction::Cancel, "The task is cancelled.").await
+}
+
+/// Starts the task over.
+pub(crate) async fn requeue(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
+    act(&dashboard, &visit, request, TaskAction::Requeue, "The task is pending again.").await
+}
+
+async fn act(
+    dashboard: &Dashboard,
+    visit: &Visit,
+    request: Request<Body>,
+    action: TaskAction,
+    notice: &'static str,
+) -> PageResult {
+    form::read(visit, request.into_body(), SMALL_FORM_BYTES).await?;
+    let (queue, id) = (visit.queue()?, visit.task_id()?);
+    visit.check(Scope::Submit, &queue)?;
+    let place = address(&queue, id);
+    dashboard.store().write(ActOnTask { queue, id, action }).await?;
+    Ok(layout::done(visit, &place, notice))
+}
+
+/// Deletes the task.
+pub(crate) async fn delete(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
+    form::read(&visit, request.into_body(), SMALL_FORM_BYTES).await?;
+    let (queue, id) = (visit.queue()?, visit.task_id()?);
+    visit.check(Scope::Submit, &queue)?;
+    let place = format!("/ui/queues/{queue}/tasks");
+    dashboard.store().write(DeleteTask { queue, id }).await?;
+    Ok(layout::done(&visit, &place, &format!("The task {id} is deleted.")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taskqueue_core::definition::Definition;
+    use taskqueue_core::ids::{RunId, TaskId};
+    use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome};
+    use taskqueue_core::time::Timestamp;
+
+    fn offered(status: Status, attempt: i64) -> Vec<&'static str> {
+        let at = Timestamp::from_micros(0);
+        let run = ActiveRun { run_id: RunId::parse("r_abcdefghijkl").unwrap(), lease_expires_at: at };
+        let run = Some(run).filter(|_| status == Status::Running);
+        let task = Task {
+            queue: QueueName::parse("q").unwrap(),
+            id: TaskId::parse("t_abcdefghijkl").unwrap(),
+            definition: Definition::default(),
+            lifecycle: Lifecycle { status, attempt, run, ..Lifecycle::created(at, 1) },
+            outcome: Outcome::empty(),
+        };
+        let Actions { cancel, requeue, edit, delete, duplicate, .. } = Actions::applying_to(&task);
+        let all =
+            [(cancel, "cancel"), (requeue, "requeue"), (edit, "edit"), (delete, "delete"), (duplicate, "duplicate")];
+        all.into_iter().filter(|(applies, _)| *applies).map(|(_, name)| name).collect()
+    }
+
+    #[test]
+    fn only_what_applies_now_is_offered() {
+        assert_eq!(offered(Status::Pending, 0), ["cancel", "edit", "delete", "duplicate"]);
+        assert_eq!(offered(Status::Pending, 1), ["cancel", "requeue", "edit", "delete", "duplicate"]);
+        assert_eq!(offered(Status::Running, 1), ["cancel", "duplicate"]);
+        assert_eq!(offered(Status::Succeeded, 1), ["edit", "delete", "duplicate"]);
+        assert_eq!(offered(Status::Failed, 3), ["requeue", "edit", "delete", "duplicate"]);
+        assert_eq!(offered(Status::Cancelled, 0), ["requeue", "edit", "delete", "duplicate"]);
+    }
+}

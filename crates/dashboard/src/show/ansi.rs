@@ -1,0 +1,388 @@
+//! What a run printed, as a terminal would show it: colours, bold and underline become classes, a carriage return writes over the
+//! line, and every other control sequence is left out. Colours are the nearest of the usual sixteen, so that they fit the theme.
+
+use super::html::{Html, is_bidi_control};
+
+/// Pieces of different looks that are made of one text, at most; what follows is plain.
+const PIECES: usize = 4_000;
+/// A line that is longer is not kept together for what may still be written over it.
+const LINE_CHARS: usize = 16 * 1024;
+/// A control sequence that does not end within this is none.
+const SEQUENCE_BYTES: usize = 256;
+
+/// How characters look. Zero is the default of everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// One more than a colour between 0 and 15.
+    foreground: u8,
+    background: u8,
+    /// A bit for each of [`FLAGS`].
+    flags: u8,
+}
+
+/// The classes of what is on or off.
+const FLAGS: [&str; 5] = ["bold", "dim", "italic", "under", "swap"];
+const BOLD: u8 = 1;
+const DIM: u8 = 2;
+const ITALIC: u8 = 4;
+const UNDER: u8 = 8;
+const SWAP: u8 = 16;
+
+const FOREGROUNDS: [&str; 16] =
+    ["f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f11", "f12", "f13", "f14", "f15"];
+const BACKGROUNDS: [&str; 16] =
+    ["b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9", "b10", "b11", "b12", "b13", "b14", "b15"];
+
+impl Look {
+    /// For an address: the look at a place, to go on from there.
+    pub(crate) fn code(self) -> String {
+        format!("{}.{}.{}", self.foreground, self.background, self.flags)
+    }
+
+    /// Reads what [`Look::code`] wrote; anything else is the default look.
+    pub(crate) fn parse(code: &str) -> Self {
+        let mut parts = code.splitn(3, '.').map(|part| part.parse::<u8>().ok());
+        let mut next = |most: u8| parts.next().flatten().filter(|value| *value <= most).unwrap_or(0);
+        Self { foreground: next(16), background: next(16), flags: next(31) }
+    }
+
+    /// Obeys one sequence `ESC [ ... m`.
+    fn obey(&mut self, parameters: &str) {
+        let numbers: Vec<u16> = parameters.split([';', ':']).take(64).map(|text| text.parse().unwrap_or(0)).collect();
+        let mut rest = numbers.as_slice();
+        while let [number, behind @ ..] = rest {
+            rest = behind;
+            match *number {
+                0 => *self = Self::default(),
+                1 => self.flags |= BOLD,
+                2 => self.flags |= DIM,
+                3 => self.flags |= ITALIC,
+                4 | 21 => self.flags |= UNDER,
+                7 => self.flags |= SWAP,
+                22 => self.flags &= !(BOLD | DIM),
+                23 => self.flags &= !ITALIC,
+                24 => self.flags &= !UNDER,
+                27 => self.flags &= !SWAP,
+                30..=37 => self.foreground = (number - 29) as u8,
+                39 => self.foreground = 0,
+                40..=47 => self.background = (number - 39) as u8,
+                49 => self.background = 0,
+                90..=97 => self.foreground = (number - 81) as u8,
+                100..=107 => self.background = (number - 91) as u8,
+                38 => self.foreground = extended(&mut rest).unwrap_or(self.foreground),
+                48 => self.background = extended(&mut rest).unwrap_or(self.background),
+                _ => {}
+            }
+        }
+    }
+
+    fn open(self, html: &mut Html) {
+        html.markup("<span class=\"");
+        let flags = FLAGS.iter().enumerate().filter(|(bit, _)| self.flags >> bit & 1 == 1).map(|(_, class)| *class);
+        let colour = |place: u8, classes: &[&'static str; 16]| classes.get(usize::from(place.wrapping_sub(1))).copied();
+        let colours = [colour(self.foreground, &FOREGROUNDS), colour(self.background, &BACKGROUNDS)];
+        for (place, class) in colours.into_iter().flatten().chain(flags).enumerate() {
+            html.markup(if place > 0 { " " } else { "" });
+            html.markup(class);
+        }
+        html.markup("\">");
+    }
+}
+
+/// A colour out of 256 or of three numbers, as one more than the nearest of sixteen.
+fn extended(rest: &mut &[u16]) -> Option<u8> {
+    match **rest {
+        [5, colour, ref behind @ ..] => {
+            *rest = behind;
+            Some(match colour {
+                0..=15 => colour as u8 + 1,
+                16..=231 => {
+                    let cube = colour - 16;
+                    let level = |part: u16| if part == 0 { 0 } else { 55 + 40 * i32::from(part) };
+                    nearest([level(cube / 36), level(cube / 6 % 6), level(cube % 6)])
+                }
+                _ => nearest([8 + 10 * (i32::from(colour.min(255)) - 232); 3]),
+            })
+        }
+        [2, red, green, blue, ref behind @ ..] => {
+            *rest = behind;
+            Some(nearest([red, green, blue].map(|part| i32::from(part.min(255)))))
+        }
+        _ => None,
+    }
+}
+
+/// The usual sixteen, as most terminals have them.
+const PALETTE: [[i32; 3]; 16] = [
+    [0, 0, 0],
+    [205, 0, 0],
+    [0, 205, 0],
+    [205, 205, 0],
+    [0, 0, 238],
+    [205, 0, 205],
+    [0, 205, 205],
+    [229, 229, 229],
+    [127, 127, 127],
+    [255, 0, 0],
+    [0, 255, 0],
+    [255, 255, 0],
+    [92, 92, 255],
+    [255, 0, 255],
+    [0, 255, 255],
+    [255, 255, 255],
+];
+
+fn nearest(colour: [i32; 3]) -> u8 {
+    let distance = |known: &[i32; 3]| known.iter().zip(colour).map(|(a, b)| (a - b) * (a - b)).sum::<i32>();
+    let place = PALETTE.iter().enumerate().min_by_key(|(_, known)| distance(known)).map_or(7, |(place, _)| place);
+    place as u8 + 1
+}
+
+/// Where the last line of a text begins: more of it may come, or be written over it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resume {
+    /// In bytes from the beginning of the text.
+    pub(crate) byte: usize,
+    pub(crate) look: Look,
+}
+
+/// A text as a terminal shows it: whole lines, and the last one, which has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Screen {
+    pub(crate) lines: Html,
+    pub(crate) last: Html,
+    pub(crate) resume: Resume,
+}
+
+/// Shows a text that begins with this look.
+pub(crate) fn screen(text: &str, look: Look) -> Screen {
+    let mut terminal = Terminal { look, pieces: PIECES, resume: Resume { byte: 0, look }, ..Terminal::default() };
+    let mut at = 0;
+    while let Some(character) = text[at..].chars().next() {
+        let next = at + character.len_utf8();
+        match character {
+            '\u{1b}' => {
+                at = next + terminal.sequence(&text[next..]);
+                continue;
+            }
+            '\n' => terminal.end_line(next),
+            '\r' => terminal.go_to_start(at),
+            '\u{8}' => terminal.column = terminal.column.saturating_sub(1),
+            '\t' => terminal.put(character),
+            other if other.is_control() => {}
+            other => terminal.put(other),
+        }
+        if terminal.line.len() > LINE_CHARS {
+            terminal.end_long_line(next);
+        }
+        at = next;
+    }
+    let mut last = Html::new();
+    terminal.write_line(&mut last);
+    Screen { lines: terminal.html, last, resume: terminal.resume }
+}
+
+#[derive(Default)]
+struct Terminal {
+    html: Html,
+    line: Vec<(char, Look)>,
+    /// The place of the next character in the line.
+    column: usize,
+    look: Look,
+    resume: Resume,
+    pieces: usize,
+}
+
+impl Terminal {
+    fn put(&mut self, character: char) {
+        match self.line.get_mut(self.column) {
+            Some(place) => *place = (character, self.look),
+            None => self.line.push((character, self.look)),
+        }
+        self.column += 1;
+    }
+
+    /// The line began at `resume`; if much was written over it, it is enough to go on from the last time.
+    fn go_to_start(&mut self, at: usize) {
+        if at - self.resume.byte > LINE_CHARS {
+            self.resume = Resume { byte: at, look: self.look };
+        }
+        self.column = 0;
+    }
+
+    fn end_line(&mut self, next: usize) {
+        self.end_long_line(next);
+        self.html.markup("\n");
+    }
+
+    fn end_long_line(&mut self, next: usize) {
+        let mut html = std::mem::take(&mut self.html);
+        self.write_line(&mut html);
+        self.html = html;
+        self.line.clear();
+        self.column = 0;
+        self.resume = Resume { byte: next, look: self.look };
+    }
+
+    /// Takes what follows an escape. Returns how many bytes belong to it.
+    fn sequence(&mut self, text: &str) -> usize {
+        let bytes = &text.as_bytes()[..text.floor_char_boundary(SEQUENCE_BYTES)];
+        match bytes.first() {
+            Some(b'[') => {
+                let Some(end) = bytes[1..].iter().position(|byte| (0x40..=0x7e).contains(byte)) else { return 1 };
+                self.control(&text[1..=end], bytes[end + 1]);
+                end + 2
+            }
+            // Titles, links and the like: up to a bell or a string terminator.
+            Some(b']' | b'P' | b'_' | b'^' | b'X') => {
+                let end = bytes.iter().position(|byte| matches!(byte, 0x07 | 0x1b));
+                end.map_or(1, |end| if bytes[end] == 0x07 { end + 1 } else { end })
+            }
+            // Two-character sequences, and those that choose a character set.
+            Some(b'(' | b')' | b'*' | b'+' | b'#' | b'%') if bytes.get(1).is_some_and(u8::is_ascii) => 2,
+            Some(byte) if byte.is_ascii_graphic() => 1,
+            _ => 0,
+        }
+    }
+
+    fn control(&mut self, parameters: &str, last: u8) {
+        match (last, parameters) {
+            (b'm', _) => self.look.obey(parameters),
+            (b'K', "" | "0") => self.line.truncate(self.column),
+            (b'K', "2") => {
+                self.line.clear();
+                self.column = 0;
+            }
+            (b'G', "" | "1") => self.column = 0,
+            _ => {}
+        }
+        self.column = self.column.min(self.line.len());
+    }
+
+    /// Writes the line, in pieces of the same look.
+    fn write_line(&mut self, html: &mut Html) {
+        for piece in self.line.chunk_by(|(_, a), (_, b)| a == b) {
+            let look = piece[0].1;
+            let is_plain = look == Look::default() || self.pieces == 0;
+            if !is_plain {
+                self.pieces -= 1;
+                look.open(html);
+            }
+            write_characters(html, piece.iter().map(|(character, _)| *character));
+            if !is_plain {
+                html.markup("</span>");
+            }
+        }
+    }
+}
+
+fn write_characters(html: &mut Html, characters: impl Iterator<Item = char>) {
+    let mut plain = String::new();
+    for character in characters {
+        if !is_bidi_control(character) {
+            plain.push(character);
+            continue;
+        }
+        html.text(&std::mem::take(&mut plain));
+        html.markup("<span class=\"control\">");
+        html.text(&format!("U+{:04X}", u32::from(character)));
+        html.markup("</span>");
+    }
+    html.text(&plain);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        let Screen { mut lines, last, .. } = screen(text, Look::default());
+        lines.append(&last);
+        lines.to_string()
+    }
+
+    #[test]
+    fn colours_become_classes_of_sixteen() {
+        let cases = [
+            ("a\u{1b}[33mwarn\u{1b}[0mb", "a<span class=\"f3\">warn</span>b"),
+            ("\u{1b}[1;91;44mx", "<span class=\"f9 b4 bold\">x</span>"),
+            ("\u{1b}[38;5;196mx\u{1b}[39my", "<span class=\"f9\">x</span>y"),
+            ("\u{1b}[38;2;0;200;10mx", "<span class=\"f2\">x</span>"),
+            ("\u{1b}[38:5:2mx", "<span class=\"f2\">x</span>"),
+            ("\u{1b}[38;5mx\u{1b}[mz", "xz"),
+            ("\u{1b}[4mx\u{1b}[24;7my", "<span class=\"under\">x</span><span class=\"swap\">y</span>"),
+            ("\u{1b}[999;;;mx", "x"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(shown(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn other_sequences_and_control_characters_are_left_out() {
+        let cases = [
+            ("a\u{1b}[2J\u{1b}[10;20Hb\u{1b}[?25lc", "abc"),
+            ("\u{1b}]0;a title\u{7}x\u{1b}]8;;http://evil\u{1b}\\link", "xlink"),
+            ("\u{1b}(Bx\u{1b}7y\u{0}\u{7}\u{9f}z", "xyz"),
+            ("x\u{1b}", "x"),
+            ("x\u{1b}[", "x"),
+            ("tab\there", "tab\there"),
+            ("<script>\u{1b}[31m</pre>", "&lt;script&gt;<span class=\"f1\">&lt;/pre&gt;</span>"),
+            ("a\u{202e}b", "a<span class=\"control\">U+202E</span>b"),
+            ("\u{1b}é", "é"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(shown(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_carriage_return_writes_over_the_line() {
+        let cases = [
+            ("10%\r20%\r100%\n", "100%\n"),
+            ("long line\rshort\n", "shortline\n"),
+            ("long line\r\u{1b}[Kshort\n", "short\n"),
+            ("windows\r\nlines\r\n", "windows\nlines\n"),
+            ("abc\u{8}\u{8}X", "aXc"),
+            ("\u{8}\ra", "a"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(shown(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_in_two_parts_shows_the_same_as_in_one() {
+        let text = "a\n\u{1b}[31mred\nstill\u{1b}[0m 10%\r20%\u{1b}[1m\n bold é\u{1b}[0m\nend";
+        let whole = shown(text);
+        for (end, _) in text.char_indices() {
+            let first = screen(&text[..end], Look::default());
+            let look = Look::parse(&first.resume.look.code());
+            let second = screen(&text[first.resume.byte..], look);
+            let both = format!("{}{}{}", first.lines, second.lines, second.last);
+            assert_eq!(both, whole, "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_bounded() {
+        let restless = "\u{1b}[1mx\u{1b}[0my".repeat(20_000);
+        assert!(shown(&restless).len() < 300_000);
+        let bar = "\r 50% and so on".repeat(20_000);
+        let Screen { lines, last, resume } = screen(&bar, Look::default());
+        assert_eq!((lines.bytes(), last.to_string().as_str()), (0, " 50% and so on"));
+        assert!(bar.len() - resume.byte <= 2 * LINE_CHARS, "the next part begins near the end");
+        let endless = "x".repeat(100_000);
+        assert!(endless.len() - screen(&endless, Look::default()).resume.byte <= LINE_CHARS + 1);
+    }
+
+    #[test]
+    fn a_look_that_nobody_wrote_is_the_default() {
+        for code in ["", "17.0.0", "a.b", "-1.0.0", "0.0.255", "....", "999999999999.1.1"] {
+            let look = Look::parse(code);
+            assert!(look.foreground <= 16 && look.background <= 16 && look.flags <= 31, "{code}");
+        }
+        let look = Look { foreground: 16, background: 3, flags: 9 };
+        assert_eq!(Look::parse(&look.code()), look);
+    }
+}
