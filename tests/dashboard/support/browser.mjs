@@ -41,7 +41,11 @@ export async function closeBrowser() {
 // Keeps a picture as build output, to be looked at.
 export async function screenshot(page, name, options = {}) {
   mkdirSync(SCREENSHOTS, { recursive: true });
-  await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`), ...options });
+  await page.screenshot({ path: screenshotPath(name), ...options });
+}
+
+export function screenshotPath(name) {
+  return path.join(SCREENSHOTS, `${name}.png`);
 }
 
 // No violation of accessibility that is serious or critical.

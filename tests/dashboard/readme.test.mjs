@@ -1,0 +1,46 @@
+// The two pictures of README.md: made here, so that they show what is there. UPDATE_PICTURES=1 scripts/dashboard-test
+// tests/dashboard/readme.test.mjs writes them into docs/images; without it they are build output like the others.
+
+import assert from "node:assert/strict";
+import { copyFileSync, mkdirSync, statSync } from "node:fs";
+import path from "node:path";
+import { after, before, test } from "node:test";
+
+import { assertCalm, closeBrowser, newPage, screenshot, screenshotPath } from "./support/browser.mjs";
+import { fillDemo } from "./support/demo.mjs";
+import { Server } from "./support/server.mjs";
+
+const VIEWPORT = { width: 1160, height: 680 };
+const MOST_BYTES = 160 * 1024;
+
+let server;
+before(async () => {
+  server = await Server.start({ queues: ["embeddings", "experiments", "inference"] });
+  await fillDemo(server, { count: 200 });
+  await fillDemo(server, { queue: "inference", count: 40 });
+  for (let n = 0; n < 12; n += 1) {
+    const id = `t_embed${String(n).padStart(7, "0")}`;
+    await server.api("PUT", `/queues/embeddings/tasks/${id}`, { args: { shard: n }, routes: ["l4"] });
+  }
+});
+after(async () => {
+  await closeBrowser();
+  await server.stop();
+});
+
+test("the pictures of README.md are made, and are small", async () => {
+  for (const [name, address] of [["dashboard-overview", "/ui/"], ["dashboard-compare", "/ui/queues/experiments/compare"]]) {
+    const page = await newPage({ viewport: VIEWPORT });
+    await page.goto(server.url + address);
+    await page.locator("svg").first().waitFor();
+    assertCalm(page);
+    await screenshot(page, name);
+    const bytes = statSync(screenshotPath(name)).size;
+    assert.ok(bytes > 10_000 && bytes < MOST_BYTES, `${name}: ${bytes} bytes`);
+    if (process.env.UPDATE_PICTURES) {
+      mkdirSync("docs/images", { recursive: true });
+      copyFileSync(screenshotPath(name), path.join("docs/images", `${name}.png`));
+    }
+    await page.context().close();
+  }
+});
