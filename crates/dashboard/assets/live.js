@@ -55,7 +55,7 @@ async function ask() {
     if (isBusy()) return;
     document.body.dataset.refresh = page.body.dataset.refresh ?? "2";
     for (const region of document.querySelectorAll("[data-live]")) {
-      const other = page.getElementById(region.id);
+      const other = page.getElementById(region.getAttribute("id"));
       if (other) morph(region, other);
     }
     document.dispatchEvent(new CustomEvent("refreshed"));
@@ -113,7 +113,8 @@ export function morph(node, other) {
 }
 
 function keyOf(node) {
-  return node?.nodeType === Node.ELEMENT_NODE ? node.id || node.dataset?.key || null : null;
+  // By attribute: the property of a form may be one of its fields.
+  return node?.nodeType === Node.ELEMENT_NODE ? node.getAttribute("id") || node.getAttribute("data-key") : null;
 }
 
 function isAlike(node, other) {

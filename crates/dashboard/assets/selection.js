@@ -16,6 +16,10 @@ export function startSelection() {
     if (event.target.matches("[data-select-page]")) for (const box of boxes(form)) box.checked = event.target.checked;
     tell(form);
   });
+  // Enter in a box would press the first button.
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.matches("input[type=checkbox]")) event.preventDefault();
+  });
   document.addEventListener("refreshed", () => tell(form));
   // A browser that goes back restores the boxes after this ran.
   addEventListener("pageshow", () => tell(form));
