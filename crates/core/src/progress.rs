@@ -166,7 +166,11 @@ mod tests {
             "{}",
         ] {
             let seen = estimate(nonsense);
-            assert_eq!((seen.done, seen.steps, seen.seconds_left, seen.used.len()), (None, None, None, 0), "{nonsense}");
+            assert_eq!(
+                (seen.done, seen.steps, seen.seconds_left, seen.used.len()),
+                (None, None, None, 0),
+                "{nonsense}"
+            );
         }
     }
 

@@ -164,15 +164,6 @@ impl<'a> Value<'a> {
             Self::Json(text) => Cow::Borrowed(text),
         }
     }
-
-    /// For charts and for comparing: the nearest number that a program reckons with.
-    pub(crate) fn number(&self) -> Option<f64> {
-        match self {
-            Self::Number(Number::Int(value)) => Some(*value as f64),
-            Self::Number(Number::Float(value)) => Some(*value),
-            _ => None,
-        }
-    }
 }
 
 fn number_text(number: Number) -> String {

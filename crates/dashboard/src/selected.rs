@@ -11,8 +11,6 @@ use taskqueue_core::status::Status;
 use crate::address::Query;
 use crate::problem::Problem;
 
-/// The parameters that select by a property.
-pub(crate) const SELECTORS: [&str; 3] = ["status", "filter", "name_fuzzy"];
 /// Most single tasks: their ids fit into a filter, whatever stands beside them.
 pub(crate) const IDS_MAX: usize = 200;
 /// Selects every task.
@@ -116,14 +114,6 @@ impl Target {
             }
         }
         if ids.is_empty() || query.has("all") { Self::Matching(Selectors::read(query)) } else { Self::Tasks(ids) }
-    }
-
-    /// The tasks, for reads.
-    pub(crate) fn selection(&self) -> Result<TaskSelection, Unreadable> {
-        match self {
-            Self::Tasks(ids) => Ok(TaskSelection { filter: Some(filter_of(ids)?), ..TaskSelection::default() }),
-            Self::Matching(selectors) => selectors.selection(),
-        }
     }
 }
 
