@@ -3,6 +3,8 @@
 import { numbers } from "./demo.mjs";
 
 const BATCH = 1000;
+// Ids of runs are known to the whole server, whatever the queue.
+let runsSoFar = 0;
 
 // Args and result of the run of that number. A run without a result fails.
 export function trainingRun(n, next) {
@@ -28,7 +30,7 @@ export async function fillSweep(server, count, make = trainingRun, { queue = "ex
     const part = runs.slice(from, from + BATCH);
     const created = await server.api("POST", `${base}/create`, { tasks: part.map(({ id, name, args, metadata }) => ({ id, name, args, metadata })) });
     check(created, "created");
-    const run_ids = part.map((_, n) => `r_${prefix}${String(from + n).padStart(12 - prefix.length, "0")}`);
+    const run_ids = part.map(() => `r_${String(runsSoFar++).padStart(12, "0")}`);
     const claimed = await server.api("POST", `${base}/claim`, { route: "default", run_ids });
     check(claimed, "claimed");
     const byId = new Map(part.map((run) => [run.id, run]));

@@ -34,8 +34,8 @@ use self::table::{PAGE_ROWS, Sort, Table};
 use self::view::{Grouping, MOST_TASKS, ScaleChoice, View};
 use crate::address::Query;
 use crate::layout::{self, PageResult, Section, Shell};
+use crate::pages::tasks::Mark;
 use crate::problem::Problem;
-use crate::selected::Unreadable;
 use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -62,7 +62,9 @@ struct ComparePage {
     view: View,
     /// The parameters that hidden fields keep.
     kept: Query,
-    filter_error: Option<Unreadable>,
+    filter_error: Option<Mark>,
+    /// Where the field asks whether its filter can be read.
+    tasks_path: String,
     summary: String,
     /// The address that reads as many tasks as can be read.
     read_more: Option<String>,
@@ -199,7 +201,12 @@ impl<'c> Parts<'c> {
                 .iter()
                 .filter(|(name, _)| !CONTROLS.contains(name))
                 .fold(Query::default(), |kept, (name, value)| kept.and(name, value)),
-            filter_error: view.selection.as_ref().err().cloned(),
+            filter_error: view
+                .selection
+                .as_ref()
+                .err()
+                .map(|error| Mark::new(view.selectors.filter.as_deref().unwrap_or_default(), error)),
+            tasks_path: path.strip_suffix("compare").map(|queue| format!("{queue}tasks")).unwrap_or_default(),
             summary: summary(&self.columns, &view, extent),
             read_more: (!extent.is_all && view.most < MOST_TASKS && !collection.rows.is_empty())
                 .then(|| view.query.without("page").with("read", MOST_TASKS).at(path)),

@@ -85,7 +85,8 @@ impl View {
         let mut complaints = Vec::new();
         let mut paths = |name: &str, most: usize| {
             let mut paths: Vec<Path> = Vec::new();
-            for text in query.all(name).filter(|text| !text.trim().is_empty()) {
+            // A list with commas is as good as a repeated parameter.
+            for text in query.all(name).flat_map(|text| text.split(',')).filter(|text| !text.trim().is_empty()) {
                 match Path::parse(text) {
                     Some(path) if paths.contains(&path) => {}
                     Some(_) if paths.len() == most => {
@@ -183,12 +184,34 @@ fn ids_of(query: &Query, complaints: &mut Vec<String>) -> Vec<TaskId> {
 
 /// Lists that are chosen in menus: they change only when the button of their menu is used (`apply`).
 const LISTS: [(&str, &str); 3] = [("column", "set.column"), ("axis", "set.axis"), ("group", "set.group")];
-/// What does not belong to the state of a view.
-const CHANGES: [&str; 7] = ["set", "and", "apply", "set.column", "set.axis", "set.group", "add"];
+/// The parameters of a view. The list of tasks leads here with others, too.
+const PARAMETERS: [&str; 18] = [
+    "filter",
+    "status",
+    "name_fuzzy",
+    "id",
+    "read",
+    "column",
+    "sort",
+    "order",
+    "lower",
+    "higher",
+    "x",
+    "y",
+    "x_scale",
+    "y_scale",
+    "color",
+    "axis",
+    "group",
+    "page",
+];
 
 /// The parameters that an address means which carries changes or empty fields; none if it is as it should be.
 pub(super) fn changed(query: &Query) -> Option<Query> {
-    let is_kept = |(name, value): &(&str, &str)| !value.is_empty() && !CHANGES.contains(name);
+    // All that match instead of the chosen ones; and chosen ones whatever state they have by now.
+    let (takes_all, has_ids) = (query.has("all"), query.filled("id").is_some());
+    let is_moot = |name: &str| (name == "id" && takes_all) || (name == "status" && has_ids && !takes_all);
+    let is_kept = |(name, value): &(&str, &str)| !value.is_empty() && PARAMETERS.contains(name) && !is_moot(name);
     if query.iter().all(|parameter| is_kept(&parameter)) {
         return None;
     }
@@ -239,6 +262,10 @@ mod tests {
             changed(&menu).map(|query| query.to_string()).as_deref(),
             Some("column=args.b&column=args.c&column=args.d")
         );
+        let from_list = Query::parse("status=running&id=t_exampletask0&order_by=name&cursor=x");
+        assert_eq!(changed(&from_list).map(|query| query.to_string()).as_deref(), Some("id=t_exampletask0"));
+        let all = Query::parse("status=running&id=t_exampletask0&all=1");
+        assert_eq!(changed(&all).map(|query| query.to_string()).as_deref(), Some("status=running"));
         let page = Query::parse("filter=a&page=3&set=page%3D4");
         assert_eq!(changed(&page).map(|query| query.to_string()).as_deref(), Some("filter=a&page=4"));
     }

@@ -71,16 +71,16 @@ struct Search {
 }
 
 /// Where a filter cannot be read, and why.
-pub(super) struct Mark {
+pub(crate) struct Mark {
     /// The text around the place, if it is too far to the right to be marked under the field.
-    pub(super) around: Option<String>,
+    pub(crate) around: Option<String>,
     /// Blanks up to the place.
-    pub(super) blanks: String,
-    pub(super) message: String,
+    pub(crate) blanks: String,
+    pub(crate) message: String,
 }
 
 impl Mark {
-    pub(super) fn new(text: &str, error: &Unreadable) -> Self {
+    pub(crate) fn new(text: &str, error: &Unreadable) -> Self {
         let message = error.message.clone();
         let Some(column) = error.column else { return Self { around: None, blanks: String::new(), message } };
         if column <= MARK_COLUMNS {

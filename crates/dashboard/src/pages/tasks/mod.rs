@@ -17,4 +17,4 @@ pub(crate) use self::actions::act;
 pub(crate) use self::completion::{check, fields};
 pub(crate) use self::confirm::confirm;
 pub(crate) use self::download::download;
-pub(crate) use self::list::list;
+pub(crate) use self::list::{Mark, list};
