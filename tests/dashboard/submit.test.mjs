@@ -202,7 +202,7 @@ test("the builder of a sweep previews while typing, adds rows, and the address i
   }
   await page.getByLabel("Key 5").waitFor();
   await page.getByRole("button", { name: "Create 16 tasks" }).waitFor();
-  assert.equal(await page.locator("#axis-4-count").textContent(), "2 values");
+  assert.equal(await page.locator("#axis-4-count").textContent(), "× 2");
   await page.getByLabel("Values 2", { exact: true }).fill("1..x");
   await page.locator("#axis-2-note").filter({ hasText: 'x is no number as JSON writes it; for text, put it in quotes: "..."' }).waitFor();
   assert.equal(await page.locator("#preview button").count(), 0, "what is wrong cannot be created");
@@ -248,6 +248,35 @@ test("a sweep that takes longer than a request goes on by itself and counts exac
   await page.getByRole("button", { name: "Create 30,000 tasks" }).click();
   await page.locator(".alert.done").filter({ hasText: "Created 30,000 tasks." }).waitFor();
   assert.equal(await count("args.long >= 1"), total);
+  await page.context().close();
+});
+
+test("a sweep goes on where it stopped, with the ids that it would have had", async () => {
+  const fields = { way: "sweep", step: "create", key: "goes.on", values: "1,1,2..4" };
+  const later = await post({ ...fields, done: "2", created: "2" });
+  assert.equal(later.status, 303);
+  assert.equal(await count("args.goes.on >= 1"), 3);
+  assert.equal(await count("args.goes.on == 1"), 0, "what was done before is not done again");
+  const whole = await post(fields);
+  assert.equal(whole.status, 303);
+  assert.equal(await count("args.goes.on >= 1"), 5);
+  assert.equal(await count("args.goes.on == 1"), 2, "equal combinations are different tasks");
+});
+
+test("a sweep that is too long for an address is previewed and created all the same", async () => {
+  const page = await newPage();
+  await page.goto(`${submit}?way=sweep`);
+  await page.getByLabel("Key 1").fill("listed");
+  const values = Array.from({ length: 12_000 }, (_, n) => 100_000 + n);
+  await page.getByLabel("Values 1", { exact: true }).fill(values.join(","));
+  await page.getByRole("button", { name: "Preview" }).click();
+  const create = page.getByRole("button", { name: "Create 12,000 tasks" });
+  await create.waitFor();
+  assert.equal(new URL(page.url()).search, "?way=sweep");
+  await create.click();
+  await page.locator(".alert.done").filter({ hasText: "Created 12,000 tasks." }).waitFor();
+  assert.equal(await count("args.listed >= 100000"), 12_000);
+  assertCalm(page);
   await page.context().close();
 });
 
@@ -318,7 +347,11 @@ test("hostile forms are answered and create nothing that is not meant", async ()
     assert.match(await answer.text(), message);
   }
   const large = await post({ way: "lines", step: "create", expect: "1", lines: "x".repeat(10 * 1024 * 1024) });
-  assert.match(await large.text(), /more than 8 MiB/);
+  const answer = await large.text();
+  assert.match(answer, /more than 8 MiB/);
+  assert.ok(answer.length < 100_000, `${answer.length} characters`);
+  const larger = await post({ way: "lines", step: "create", lines: "x".repeat(30 * 1024 * 1024) });
+  assert.equal(larger.status, 422);
   const many = await post({ way: "lines", step: "create-valid", expect: "10001", lines: "{}\n".repeat(10_001) });
   assert.match(await many.text(), /more than 10,000 lines/);
   const foreign = await fetch(submit, { method: "POST", body: new URLSearchParams({ way: "one", step: "create", form_token: "x" }) });

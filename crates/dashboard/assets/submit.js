@@ -4,6 +4,7 @@
 const PAUSE = 400;
 // A longer text is checked when its field is left, not while it is typed.
 const TYPED_CHARS = 200_000;
+const ADDRESS_CHARS = 30_000;
 
 export function startSubmit() {
   for (const form of document.querySelectorAll("form[data-watch]")) watch(form);
@@ -19,9 +20,19 @@ function watch(form) {
     if ((event.target.value ?? "").length <= TYPED_CHARS) later(PAUSE);
   });
   form.addEventListener("change", (event) => { if (event.target.type !== "file") later(0); });
-  form.addEventListener("submit", () => clearTimeout(timer));
+  form.addEventListener("submit", (event) => {
+    clearTimeout(timer);
+    if (form.method !== "get" || !isLong(new URLSearchParams(new FormData(form)))) return;
+    event.preventDefault();
+    check(form);
+  });
   const drop = form.querySelector("[data-drop]");
   if (drop) acceptFiles(drop, () => later(0));
+}
+
+// Too long for an address.
+function isLong(fields) {
+  return fields.toString().length > ADDRESS_CHARS;
 }
 
 let asked = null;
@@ -30,12 +41,13 @@ async function check(form) {
   asked?.abort();
   asked = new AbortController();
   const fields = new URLSearchParams(new FormData(form));
-  const isView = form.method === "get";
+  const isView = form.method === "get" && !isLong(fields);
+  if (isView) for (const [name, value] of [...fields]) if (value === "" && name !== "key" && name !== "values") fields.delete(name);
   if (!isView) fields.set("step", "watch");
-  else for (const [name, value] of [...fields]) if (value === "" && name !== "key" && name !== "values") fields.delete(name);
+  if (form.dataset.token && !isView) fields.set("form_token", form.dataset.token);
   const address = isView ? `${form.action}?${fields}` : form.action;
   try {
-    const answer = await fetch(address, { method: form.method, body: isView ? undefined : fields, signal: asked.signal });
+    const answer = await fetch(address, { method: isView ? "GET" : "POST", body: isView ? undefined : fields, signal: asked.signal });
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     show(page);

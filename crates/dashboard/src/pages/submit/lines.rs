@@ -111,7 +111,8 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     }
     let label = batch.filled().map(|_| batch.value.clone());
     let (text, checked) = check_elsewhere(lines.value, label).await?;
-    lines.value = if step == Step::Watch { String::new() } else { text };
+    // A page is not made huge by a text that cannot be taken.
+    lines.value = if step == Step::Watch || text.len() > LINES_BYTES { String::new() } else { text };
     let (report, tasks) = match checked {
         Ok(checked) => checked,
         Err(error) => {

@@ -20,7 +20,7 @@ use crate::state::Dashboard;
 use crate::visit::Visit;
 
 /// Longer commands are not shown: shells do not take them.
-const COMMAND_BYTES: usize = 16 * 1024;
+pub(super) const COMMAND_BYTES: usize = 16 * 1024;
 
 #[derive(Template)]
 #[template(path = "submit_one.html")]

@@ -13,8 +13,8 @@ pub(super) use self::run::explain;
 use self::run::{Progress, check_names};
 use self::typed::{Plan, Texts, Typed};
 use super::create::Tally;
-use super::one::with_common;
-use super::{Frame, Way, address, cut};
+use super::one::{COMMAND_BYTES, with_common};
+use super::{Frame, Step, Way, address, cut};
 use crate::address::Query;
 use crate::layout::{self, PageResult, Shell};
 use crate::show::command::CommandLine;
@@ -26,6 +26,8 @@ use crate::{json_field, show};
 const ROWS_SHOWN: usize = 10;
 /// Keys that the preview shows; the args of a task with more are shown as a whole on its page.
 const KEYS_SHOWN: usize = 12;
+/// A longer sweep does not stand in the address after it was created.
+const ADDRESS_CHARS: usize = 30_000;
 /// Names that are checked for a preview. Before anything is created all of them are.
 const NAMES_CHECKED: usize = 10_000;
 const EXAMPLES: [(&str, &str, &str); 5] = [
@@ -65,7 +67,8 @@ struct Preview {
     has_name: bool,
     /// The form that creates it: exactly what is shown.
     hidden: Vec<(String, String)>,
-    command: String,
+    /// None if no shell takes it.
+    command: Option<String>,
 }
 
 struct Row {
@@ -123,6 +126,11 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     let texts = Texts::of(form);
     let mut typed = Typed::of(&texts);
     let Some(plan) = typed.plan(&texts) else { return show(dashboard, visit, queue, typed, None, None).await };
+    if Step::of(form) != Step::Create {
+        // A sweep that is too long for an address is previewed in this way.
+        let preview = preview(&mut typed, &texts, &plan, queue).await;
+        return show(dashboard, visit, queue, typed, preview, None).await;
+    }
     let progress = Progress::of(form);
     if progress.done == 0
         && let Err(error) = check_names(&plan, usize::MAX).await
@@ -133,7 +141,11 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     let (tally, progress, error) = run::create(dashboard, queue, &plan, progress).await;
     let is_done = progress.done >= plan.sweep.count();
     if is_done && error.is_none() && tally.is_complete() {
-        let next = texts.parameters().and("created", tally.created);
+        let mut next = texts.parameters();
+        if next.to_string().len() > ADDRESS_CHARS {
+            next = Query::default().and("way", Way::Sweep.word());
+        }
+        let next = next.and("created", tally.created);
         return Ok(layout::done(visit, &next.at(&address(queue)), &tally.sentence()));
     }
     let outcome = outcome(&tally, progress, is_done, error);
@@ -143,7 +155,7 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
 
 fn outcome(tally: &Tally, progress: Progress, is_done: bool, error: Option<String>) -> Outcome {
     Outcome {
-        sentence: tally.sentence(),
+        sentence: if is_done { tally.sentence() } else { format!("So far: {}", tally.sentence()) },
         refusals: tally.refusals.clone(),
         progress: (!is_done).then_some(progress),
         stopped: error,
@@ -178,7 +190,7 @@ async fn preview(typed: &mut Typed, texts: &Texts, plan: &Plan<'_>, queue: &Queu
         rows: rows.into_iter().map(|(_, row)| row).collect(),
         has_name: plan.name.is_some(),
         hidden: texts.parameters().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        command: command(queue, texts, plan),
+        command: Some(command(queue, texts, plan)).filter(|command| command.len() <= COMMAND_BYTES),
     })
 }
 

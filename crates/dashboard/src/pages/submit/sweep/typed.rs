@@ -82,7 +82,7 @@ pub(super) struct AxisRow {
 impl AxisRow {
     /// What stands beside the row.
     pub(super) fn note(&self) -> String {
-        self.count.map(|count| show::count(count as u64, "value")).unwrap_or_default()
+        self.count.map(|count| format!("× {}", show::number(count as u64))).unwrap_or_default()
     }
 }
 
