@@ -51,7 +51,8 @@ async function check(form) {
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     show(page);
-    if (isView) history.replaceState(null, "", address);
+    // The address says what the page shows, or nothing if that is too long for it.
+    if (form.method === "get") history.replaceState(null, "", isView ? address : `${form.action}?way=${fields.get("way")}`);
   } catch {
     // Typed on, or the server is away: the button asks again.
   }
