@@ -154,7 +154,7 @@ impl HttpService {
             request.extensions_mut().insert(viewer);
         }
         let (head, body) = request.into_parts();
-        if let Err(refusal) = pages::admit(gate, &self.inner.hosts, &head) {
+        if let Some(refusal) = pages::refusal(gate, &self.inner.hosts, &head) {
             discard(body);
             return refusal;
         }

@@ -69,15 +69,14 @@ pub(crate) fn is_for_page(request: &Request) -> bool {
     }
 }
 
-/// The checks that come before all others. What changes something must come from a page of ours. What only shows something may be
+/// The checks that come before all others, and the answer if one fails. What changes something must come from a page of ours. What only shows something may be
 /// a link on any page: it is opened, and the page with the link sees nothing of it.
-pub(crate) fn admit(gate: &Gate, hosts: &Hosts, head: &Parts) -> Result<(), Response> {
-    let host = browser_check::host_field(head.version, &head.headers).map_err(|_| no_host())?;
-    if gate.is_open() {
-        browser_check::check_host(hosts, host, head).map_err(foreign)?;
-    }
+pub(crate) fn refusal(gate: &Gate, hosts: &Hosts, head: &Parts) -> Option<Response> {
+    let Ok(host) = browser_check::host_field(head.version, &head.headers) else { return Some(no_host()) };
+    let for_host = || if gate.is_open() { browser_check::check_host(hosts, host, head) } else { Ok(()) };
     let may_be_linked = is_read(&head.method) && (!gate.is_open() || is_opened(&head.headers));
-    if may_be_linked { Ok(()) } else { browser_check::check_sender(host, head).map_err(foreign) }
+    let of_sender = || if may_be_linked { Ok(()) } else { browser_check::check_sender(host, head) };
+    for_host().and_then(|()| of_sender()).err().map(foreign)
 }
 
 /// Where a browser finds the pages, if it asks for what is above them.

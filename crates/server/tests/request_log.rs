@@ -15,6 +15,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::Request;
 use hyper::body::Frame;
+use support::lines::Lines;
 use support::*;
 use taskqueue_server::http_service::service;
 use taskqueue_server::state::AppState;

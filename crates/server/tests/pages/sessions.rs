@@ -1,5 +1,6 @@
 //! Signing in and what the session opens.
 
+use super::support::lines::Lines;
 use super::*;
 
 /// What a cookie is set with, besides its value.

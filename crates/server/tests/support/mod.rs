@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
-mod lines;
+pub(crate) mod lines;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -33,8 +33,6 @@ use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{InstallationSecret, Store, StoreError};
-
-pub(crate) use self::lines::Lines;
 
 pub(crate) const TASK: &str = "t_abcdefghijkl";
 pub(crate) const RUN: &str = "r_abcdefghijkl";
