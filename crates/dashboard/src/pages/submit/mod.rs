@@ -127,7 +127,7 @@ pub(crate) async fn submit(State(dashboard): State<Dashboard>, visit: Visit, req
 }
 
 /// Waits for the memory of the form, if it is large.
-async fn room(dashboard: &Dashboard, headers: &HeaderMap) -> Result<Option<Held>, Problem> {
+pub(crate) async fn room(dashboard: &Dashboard, headers: &HeaderMap) -> Result<Option<Held>, Problem> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
     // A body whose length nobody says may be long.
     match length.unwrap_or(FORM_BYTES).min(FORM_BYTES) {

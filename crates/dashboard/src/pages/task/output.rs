@@ -308,8 +308,9 @@ pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -
     let first = reader.read(0).await?.ok_or_else(not_there)?;
     let name = format!("attachment; filename=\"{}-output.txt\"", reader.id);
     let run_id = first.run_id;
-    let body = stream::unfold(Some((reader, first, 0)), move |state| async move {
-        let (reader, piece, position) = state?;
+    let permit = reader.dashboard.download()?;
+    let body = stream::unfold(Some((reader, first, 0, permit)), move |state| async move {
+        let (reader, piece, position, permit) = state?;
         if piece.text.is_empty() || piece.run_id != run_id {
             return None;
         }
@@ -321,7 +322,7 @@ pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -
         let end = piece.end();
         let sent = Ok(Bytes::from(mark + &piece.text));
         match reader.read(end).await {
-            Ok(next) => Some((sent, next.map(|next| (reader, next, end)))),
+            Ok(next) => Some((sent, next.map(|next| (reader, next, end, permit)))),
             // The browser sees that the file is not complete.
             Err(error) => Some((Err(error), None)),
         }

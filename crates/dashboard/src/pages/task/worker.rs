@@ -14,7 +14,7 @@ use crate::show::{Moment, bytes};
 
 /// Members of what a claim said that are shown.
 const MEMBERS: usize = 12;
-const MEMBER_CHARS: usize = 300;
+const MEMBER_CHARS: usize = 160;
 /// GPUs that are shown.
 const GPUS: usize = 16;
 
@@ -27,6 +27,8 @@ pub(super) struct WorkerView {
     pub(super) measured: Vec<(&'static str, String)>,
     pub(super) measured_at: Option<Moment>,
     pub(super) is_running: bool,
+    /// Whether the claim said more.
+    pub(super) is_cut: bool,
 }
 
 /// What workers of ours say, in the order in which people look for it.
@@ -44,6 +46,12 @@ impl WorkerView {
             Some(run) => cut::members(run.worker.as_str(), MEMBERS, MEMBER_CHARS),
             None => Vec::new(),
         };
+        let whole = task
+            .outcome
+            .last_run
+            .as_ref()
+            .map_or(Vec::new(), |run| cut::members(run.worker.as_str(), usize::MAX, usize::MAX));
+        let is_cut = said != whole;
         said.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
         let observed = if is_running { observation(store, queue, task).await? } else { None };
         let telemetry = observed.as_ref().and_then(|observed| observed.telemetry.as_ref());
@@ -52,6 +60,7 @@ impl WorkerView {
             measured: telemetry.map(measured).unwrap_or_default(),
             measured_at: telemetry.map(|telemetry| Moment::new(telemetry.updated_at, now)),
             is_running,
+            is_cut,
         })
     }
 
