@@ -178,7 +178,8 @@ fn mean_cell(measure: &Measure<'_>, column: &Column, best: Option<f64>) -> MeanC
             .deviation()
             .map(|deviation| format!("± {}", deviation_text(column, deviation)))
             .unwrap_or_default(),
-        range: if low == high { low } else { format!("{low} to {high}") },
+        // Of a single number it would say the same again.
+        range: if measure.summary.count < 2 { String::new() } else { format!("{low} to {high}") },
         is_best: best == Some(mean),
     }
 }

@@ -175,7 +175,13 @@ fn axis(number: usize, last: usize, column: &Column, placing: &Placing) -> Axis 
     } else {
         "middle"
     };
-    Axis { at: percent(number as f64 / last.max(1) as f64), label: column.text.clone(), is_log, marks, anchor }
+    Axis {
+        at: percent(number as f64 / last.max(1) as f64),
+        label: crate::columns::cut(&column.text, 24).into_owned(),
+        is_log,
+        marks,
+        anchor,
+    }
 }
 
 /// The line of a task: with a gap where it has no value. None if there is nothing to connect.
