@@ -105,11 +105,6 @@ impl Problem {
         let advice = "Your token does not have the scope read, which the dashboard needs. Ask whoever runs the server for one that has.";
         Self { link: OTHER_TOKEN, ..Self::forbidden(advice) }
     }
-
-    #[cfg(test)]
-    pub(crate) fn status(&self) -> StatusCode {
-        self.status
-    }
 }
 
 impl From<StoreError> for Problem {
