@@ -9,12 +9,15 @@ import { after, before, test } from "node:test";
 import { assertCalm, closeBrowser, newPage, screenshot, screenshotPath } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
+import { fillSweep, trainingRun } from "./support/sweep.mjs";
 
-const VIEWPORT = { width: 1160, height: 680 };
-const MOST_BYTES = 160 * 1024;
+const WIDTH = 1000;
+const MOST_BYTES = 256 * 1024;
 
-let server;
+let server, sweeps;
 before(async () => {
+  sweeps = await Server.start({ queues: ["sweeps"] });
+  await fillSweep(sweeps, 45, trainingRun, { queue: "sweeps" });
   server = await Server.start({ queues: ["embeddings", "experiments", "inference"] });
   await fillDemo(server, { count: 200 });
   await fillDemo(server, { queue: "inference", count: 40 });
@@ -26,12 +29,14 @@ before(async () => {
 after(async () => {
   await closeBrowser();
   await server.stop();
+  await sweeps.stop();
 });
 
 test("the pictures of README.md are made, and are small", async () => {
-  for (const [name, address] of [["dashboard-overview", "/ui/"], ["dashboard-compare", "/ui/queues/experiments/compare"]]) {
-    const page = await newPage({ viewport: VIEWPORT });
-    await page.goto(server.url + address);
+  const pictures = [["dashboard-overview", `${server.url}/ui/`, 520], ["dashboard-compare", `${sweeps.url}/ui/queues/sweeps/compare`, 900]];
+  for (const [name, address, height] of pictures) {
+    const page = await newPage({ viewport: { width: WIDTH, height } });
+    await page.goto(address);
     await page.locator("svg").first().waitFor();
     assertCalm(page);
     await screenshot(page, name);
