@@ -46,9 +46,9 @@ migrations, warnings, every answer 5xx, and requests that took longer than 1 sec
 asked for does not count). --log-requests logs each request. A request may name itself in the header
 X-Request-Id. Query strings, tokens and bodies are never logged.
 
-A browser that opens the address of the server sees the dashboard. With a token it asks for that once,
-and keeps a session of 12 hours, which every server of the same database accepts. --dashboard read-only
-shows everything and changes nothing; --dashboard off turns the pages off.
+A browser that opens the address of the server sees the dashboard. With a token it asks for that
+once, and keeps a session of 12 hours, which every server of the same database accepts.
+--dashboard read-only shows everything and changes nothing; --dashboard off turns the pages off.
 
 GET /metrics tells monitoring systems how the server and its queues are. It needs the token, if
 there is one. --metrics-listen serves it, and nothing else, on another address without a token; the
