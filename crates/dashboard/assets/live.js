@@ -16,8 +16,8 @@ export function startLive() {
   schedule();
 }
 
-// Asks again now; other modules call it after something was done.
-export async function refresh() {
+// Asks again now.
+async function refresh() {
   clearTimeout(timer);
   if (!document.hidden && !isBusy()) await ask();
   schedule();
@@ -86,7 +86,7 @@ function tell(state, text) {
 }
 
 // Makes `node` like `other` by as few changes as needed. Children are matched by id or data-key, else by their place and tag.
-export function morph(node, other) {
+function morph(node, other) {
   // A part that another module keeps up to date.
   if (node.hasAttribute?.("data-still") || node.isEqualNode(other)) return;
   syncAttributes(node, other);
