@@ -139,7 +139,7 @@ test("groups over seeds have mean, deviation, range and number, and the CSV has 
   assert.match(rows[1], /0\.1\s+3\s+2 ± 1\s+1 to 3/);
   assert.match(await page.locator("#compare-table td.best").first().innerText(), /^0\.6/);
   const grouped = await (await fetch(new URL(await page.getByRole("link", { name: "CSV" }).getAttribute("href"), page.url()))).text();
-  const [head, first, second] = grouped.trim().split("\r\n");
+  const [head, first, second] = grouped.trim().split("\n");
   assert.match(head, /^args\.lr,tasks,result\.loss mean,result\.loss std,result\.loss min,result\.loss max,result\.loss n,duration mean/);
   assert.match(first, /^0\.01,3,0\.6[0-9]*,0\.173[0-9]*,0\.5,0\.8,3,/);
   assert.match(second, /^0\.1,3,2,1,1,3,3,/);
@@ -148,7 +148,7 @@ test("groups over seeds have mean, deviation, range and number, and the CSV has 
   await page.waitForURL((url) => !url.search.includes("group"));
   const answer = await fetch(path("seeds", "/csv?column=args.lr&column=args.note&column=result.loss&sort=result.loss&order=descending"));
   assert.match(answer.headers.get("content-disposition"), /attachment; filename="seeds-compare\.csv"/);
-  const lines = (await answer.text()).trim().split("\r\n");
+  const lines = (await answer.text()).trim().split("\n");
   assert.deepEqual(lines.slice(0, 2), ["id,name,status,args.lr,args.note,result.loss", "t_swp000000002,run-2,succeeded,0.1,'=1+1,3"]);
   assert.equal(lines.length, 7);
   assertCalm(page);

@@ -283,7 +283,7 @@ for (const javaScript of [true, false]) {
     await shown.getByLabel("Name").fill("typed <b>");
     await shown.getByRole("button", { name: "Save" }).click();
     await shown.getByText("Line 3, column 3").waitFor();
-    await shown.getByText("Use a whole number of 64 bits.").waitFor();
+    await shown.getByText("Write a whole number of 64 bits, such as 5 or -1.").waitFor();
     assert.equal(await shown.getByLabel("Args").inputValue(), '{\n  "lr": 0.2,\n  oops\n}');
     assert.equal(await shown.getByLabel("Name").inputValue(), "typed <b>");
     assert.equal(await shown.getByLabel("Args").getAttribute("aria-invalid"), "true");

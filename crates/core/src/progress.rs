@@ -49,7 +49,7 @@ pub struct Estimate {
 impl Estimate {
     pub fn of(reported: Reported<'_>, now: Timestamp) -> Self {
         let Reported { value, updated_at, started_at, is_running } = reported;
-        let measure = Measure::of(value);
+        let measure = Measure::of(value.as_str());
         let ran = started_at.map(|at| seconds_between(at, updated_at)).filter(|seconds| *seconds >= RAN_SECONDS_MIN);
         let age = seconds_between(updated_at, now);
         let step_seconds = measure.step.zip(ran).filter(|(step, _)| *step > 0.0).map(|(step, ran)| ran / step);
@@ -71,6 +71,11 @@ impl Estimate {
     }
 }
 
+/// The part that is done, between 0 and 1, by the canonical text of a progress; nothing if the run does not say it.
+pub fn part_done(progress: &str) -> Option<f64> {
+    Measure::of(progress).done
+}
+
 /// What the members `step`, `total` and `percent` say together.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Measure {
@@ -82,7 +87,7 @@ struct Measure {
 
 impl Measure {
     /// A step of a total that is there counts more than a percentage; what cannot be counts nothing.
-    fn of(progress: &JsonObject) -> Self {
+    fn of(progress: &str) -> Self {
         let [step, total, percent] = MEASURES.map(|name| number(progress, name));
         if let (Some((step, step_text)), Some((total, total_text))) = (step, total)
             && total > 0.0
@@ -99,8 +104,8 @@ impl Measure {
 }
 
 /// A member that is a finite number, and its text: a float is written as short as it can be (120.0 steps are 120).
-fn number(progress: &JsonObject, name: &str) -> Option<(f64, String)> {
-    match lookup(progress.as_str(), &[name])? {
+fn number(progress: &str, name: &str) -> Option<(f64, String)> {
+    match lookup(progress, &[name])? {
         Found::Int(int) => Some((int as f64, int.to_string())),
         Found::Float(float) if float.is_finite() => Some((float, float.to_string())),
         _ => None,

@@ -229,20 +229,18 @@ impl Column {
     }
 }
 
-/// A text of at most so many characters, with a sign where it was cut.
-pub(crate) fn cut(text: &str, most_chars: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(most_chars) {
-        None => Cow::Borrowed(text),
-        Some(_) => {
-            let end = text.char_indices().nth(most_chars.saturating_sub(1)).map_or(0, |(at, _)| at);
-            Cow::Owned(format!("{}…", &text[..end]))
-        }
-    }
+/// Whether a filter can name this path: keys that are no names cannot be followed there.
+pub(crate) fn is_for_filters(path: &str) -> bool {
+    let is_name = |step: &str| {
+        step.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && step.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    path.split('.').all(is_name)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use taskqueue_core::filter::{LastErrorFields, LastRunFields};
+    use taskqueue_core::filter::{LastErrorFields, LastRunFields, TaskFilter};
     use taskqueue_core::ids::TaskId;
 
     use super::*;
@@ -337,9 +335,21 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_at_characters() {
-        assert_eq!(cut("äöü", 3), "äöü");
-        assert_eq!(cut("äöüß", 3), "äö…");
-        assert_eq!(cut("", 3), "");
+    fn only_names_can_be_followed_by_filters() {
+        for (path, expected) in [
+            ("args.lr", true),
+            ("status", true),
+            ("args._a1", true),
+            ("args.a-b", false),
+            ("args.1a", false),
+            ("args.my key", false),
+            ("args.", false),
+        ] {
+            assert_eq!(
+                (is_for_filters(path), TaskFilter::parse(&format!("exists({path})")).is_ok()),
+                (expected, expected),
+                "{path}"
+            );
+        }
     }
 }

@@ -7,11 +7,14 @@ use taskqueue_core::json::{
 };
 use taskqueue_core::limits::JSON_DEPTH;
 
-/// Longer texts are not indented: the indentation of deep ones would be many times as long as they are.
-const INDENTED_BYTES: usize = 16 * 1024;
+use crate::show::html::is_bidi_control;
+
+/// What would be longer when it is indented is not: the indentation of deep values is many times as long as they are.
+const INDENTED_BYTES: usize = 256 * 1024;
 /// Characters of a key that a message shows.
 const KEY_CHARS: usize = 60;
-const EXAMPLE: &str = "Write a JSON object, such as {\"lr\": 0.1}.";
+/// What to write instead of something that is no object.
+pub(crate) const EXAMPLE: &str = "Write a JSON object, such as {\"lr\": 0.1}.";
 
 /// The object that a text is; an empty text is `{}`. The error says where something is wrong, and what.
 pub(crate) fn read(text: &str) -> Result<JsonObject, String> {
@@ -33,7 +36,7 @@ pub(crate) fn read(text: &str) -> Result<JsonObject, String> {
     }
 }
 
-/// `line 3, column 7`, counted from 1, columns in characters.
+/// `Line 3, column 7`, counted from 1, columns in characters.
 fn place(text: &str, byte: usize) -> String {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -98,20 +101,33 @@ fn visit(reader: &mut Reader<'_>, found: &mut Option<(String, usize)>) -> Result
     }
 }
 
-/// The text of an object for a field: indented, unless it is long.
+/// The text of an object for a field: indented, unless that is too long. It is the same JSON; what would change the order of other
+/// characters is written as an escape.
 pub(crate) fn write(object: &JsonObject) -> String {
     let text = object.as_str();
+    let mut out = Vec::new();
     match parse(text.as_bytes()) {
-        Ok(value) if text.len() <= INDENTED_BYTES && !object.is_empty_object() => {
-            let mut out = Vec::new();
-            indented(&mut out, &value, 0);
-            String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
-        }
-        _ => text.to_owned(),
+        Ok(value) => indented(&mut out, &value, 0),
+        Err(_) => return text.to_owned(),
     }
+    let shown = String::from_utf8(out).ok().filter(|out| out.len() <= INDENTED_BYTES);
+    let mut plain = String::new();
+    for character in shown.as_deref().unwrap_or(text).chars() {
+        // Outside of strings there are none.
+        if is_bidi_control(character) {
+            plain.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
 }
 
+/// Nothing more is written behind the most that an indented text may have.
 fn indented(out: &mut Vec<u8>, value: &Value<'_>, depth: usize) {
+    if out.len() > INDENTED_BYTES {
+        return;
+    }
     let line = |out: &mut Vec<u8>, depth: usize| {
         out.push(b'\n');
         out.resize(out.len() + 2 * depth, b' ');
@@ -185,7 +201,10 @@ mod tests {
             "{}",
             write(&object)
         );
-        let deep = format!("{{\"a\":{}{}{}}}", "[".repeat(60), "1,".repeat(10_000) + "1", "]".repeat(60));
-        assert_eq!(write(&JsonObject::from_canonical(&deep)), deep, "a long text is not made longer");
+        let deep = format!("{{\"a\":{}{}{}}}", "[".repeat(60), "[],".repeat(10_000) + "[]", "]".repeat(60));
+        assert_eq!(write(&JsonObject::from_canonical(&deep)), deep, "a text is not made many times as long");
+        let hidden = JsonObject::from_canonical("{\"a\u{202e}b\":\"\\\\\u{2066}\"}");
+        assert_eq!(write(&hidden), "{\n  \"a\\u202eb\": \"\\\\\\u2066\"\n}");
+        assert_eq!(read(&write(&hidden)), Ok(hidden));
     }
 }

@@ -3,13 +3,14 @@
 use askama::Template;
 use axum::body::Body;
 use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE,
+};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::QueueName;
 
-use crate::address::Query;
 use crate::assets;
 use crate::notice::Notice;
 use crate::problem::Problem;
@@ -145,7 +146,7 @@ impl Shell {
 pub(crate) fn page(visit: &Visit, template: &impl Template) -> PageResult {
     let body = template.render().map_err(|error| {
         tracing::error!(%error, "a template could not be rendered");
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "The server made a mistake", "The log of the server says more.")
+        Problem::mistake()
     })?;
     if visit.notice.is_some() {
         let mut response = html(StatusCode::OK, body);
@@ -167,6 +168,17 @@ pub(crate) fn html(status: StatusCode, body: String) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response
+}
+
+/// An answer that is not a page, such as a file. The disposition says whether it is saved, and by which name.
+pub(crate) fn file(body: impl Into<Body>, content_type: &'static str, disposition: &str) -> Response {
+    let mut response = body.into().into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    // Names are made of ids and names of queues, which a header can have.
+    headers.extend(HeaderValue::try_from(disposition).ok().map(|value| (CONTENT_DISPOSITION, value)));
     response
 }
 
@@ -196,11 +208,8 @@ pub(crate) fn own_address(address: Option<&str>) -> &str {
 /// Goes to the same section of another queue.
 pub(crate) async fn switch_queue(visit: Visit) -> Response {
     let queue = visit.query.get("queue").and_then(QueueName::parse);
-    let word = Section::ALL.into_iter().filter_map(Section::word).find(|word| visit.query.get("to") == Some(word));
-    match queue {
-        Some(queue) => {
-            see_other(&Query::default().at(&format!("/ui/queues/{}/{}", queue.as_str(), word.unwrap_or("tasks"))))
-        }
-        None => see_other("/ui/"),
-    }
+    let wanted = |section: &Section| section.word().is_some() && section.word() == visit.query.get("to");
+    let section = Section::ALL.into_iter().find(wanted).unwrap_or(Section::Tasks);
+    let path = queue.and_then(|queue| section.path(Some(queue.as_str())));
+    see_other(path.as_deref().unwrap_or("/ui/"))
 }

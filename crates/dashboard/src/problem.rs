@@ -87,6 +87,12 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "The server is busy", advice)
     }
 
+    /// For a defect of ours, which the log tells more about.
+    pub(crate) fn mistake() -> Self {
+        let advice = "The log of the server says more; please report it.";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "The server made a mistake", advice)
+    }
+
     /// For somebody who has to sign in first, and then sees this address.
     pub(crate) fn sign_in(address: String) -> Self {
         let problem = Self::new(StatusCode::SEE_OTHER, "Sign in first", "");
@@ -128,8 +134,7 @@ impl From<StoreError> for Problem {
             ),
             StoreError::Broken(bug) => {
                 tracing::error!(bug, "a page of the dashboard could not be made");
-                let advice = "Nothing was changed. The log of the server says more; please report it.";
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "The server made a mistake", advice)
+                Self::mistake()
             }
         }
     }

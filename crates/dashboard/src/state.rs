@@ -1,10 +1,12 @@
 //! What every page shares. Cheap to clone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::host::Host;
 use crate::mode::Mode;
@@ -13,6 +15,9 @@ use crate::refresh::Refresh;
 
 /// What a page may hold while it is made: what it reads of a page of tasks, and its text.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// How long the storage may take to say whether it works.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Downloads at once. Each holds the memory of a page for as long as its client takes.
 const DOWNLOADS_AT_ONCE: usize = 4;
@@ -55,6 +60,11 @@ impl Dashboard {
     /// Whether this server offers an extension.
     pub(crate) fn has(&self, feature: &str) -> bool {
         self.inner.host.features().contains(&feature)
+    }
+
+    /// What the settings of the storage risk, in sentences; nothing if it does not work, or does not say so soon.
+    pub(crate) async fn check_storage(&self) -> Option<Vec<String>> {
+        timeout(CHECK_TIMEOUT, self.store().check()).await.ok().and_then(Result::ok)
     }
 
     /// The place of one more download, if there is one.

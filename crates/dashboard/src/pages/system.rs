@@ -9,7 +9,6 @@ use taskqueue_core::access::Scope;
 use taskqueue_core::status::Status;
 use taskqueue_store::figures::{NamedFigures, ProcessFigures, StoreFigures};
 use taskqueue_store::histogram::HistogramValues;
-use tokio::time::timeout;
 
 use crate::host::HostFigures;
 use crate::layout::{self, PageResult, Section, Shell};
@@ -20,8 +19,6 @@ use crate::visit::Visit;
 
 /// Queues that are listed; the overview finds the others.
 const QUEUES: usize = 200;
-/// How long the storage may take to say whether it works.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Template)]
 #[template(path = "system.html")]
@@ -82,7 +79,7 @@ pub(crate) async fn system(State(dashboard): State<Dashboard>, visit: Visit) -> 
 
 async fn inside(dashboard: &Dashboard, visit: &Visit) -> Result<Inside, Problem> {
     let store = dashboard.store();
-    let checked = timeout(CHECK_TIMEOUT, store.check()).await.ok().and_then(Result::ok);
+    let checked = dashboard.check_storage().await;
     let figures = store.figures().await?;
     let (process, host) = (store.process_figures(), dashboard.host().figures());
     let row = |named: &NamedFigures| QueueRow {

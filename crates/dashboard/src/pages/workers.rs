@@ -1,7 +1,6 @@
-//! Who works for a queue: workers by host and route, what each is busy with, and what it measures (`workers/telemetry.rs`).
+//! Who works for a queue: workers by host and route, what each is busy with, and what it measures (`telemetry.rs`).
 
 mod group;
-mod telemetry;
 
 use std::collections::HashMap;
 

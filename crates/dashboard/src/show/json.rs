@@ -110,7 +110,8 @@ impl<'a> Writer<'a> {
         if shown < count {
             self.is_cut = true;
             html.markup("<div class=\"cut\">… ");
-            html.text(&super::count((count - shown) as u64, "more entry").replace("entrys", "entries"));
+            html.text(&number((count - shown) as u64));
+            html.markup(if count - shown == 1 { " more entry" } else { " more entries" });
             html.markup("</div>");
         }
         Ok((html, count))
@@ -243,57 +244,6 @@ fn first_chars(text: &str, count: usize) -> &str {
     text.char_indices().nth(count).map_or(text, |(end, _)| &text[..end])
 }
 
-/// A JSON text with one entry on each line, for a field of a form. It is the same JSON: only white space is added, and what would
-/// change the order of other characters is written as an escape.
-pub(crate) fn indented(text: &str) -> String {
-    let (mut out, mut depth) = (String::with_capacity(text.len() * 2), 0_usize);
-    let (mut in_string, mut is_escaped) = (false, false);
-    let mut characters = text.chars().peekable();
-    let new_line = |out: &mut String, depth: usize| {
-        out.push('\n');
-        out.extend(std::iter::repeat_n("  ", depth));
-    };
-    while let Some(character) = characters.next() {
-        if in_string && is_bidi_control(character) {
-            out.push_str(&format!("\\u{:04x}", u32::from(character)));
-            is_escaped = false;
-            continue;
-        }
-        if in_string {
-            out.push(character);
-            in_string = is_escaped || character != '"';
-            is_escaped = !is_escaped && character == '\\';
-            continue;
-        }
-        match character {
-            '{' | '[' if characters.peek().is_some_and(|next| matches!(next, '}' | ']')) => {
-                out.push(character);
-                out.extend(characters.next());
-            }
-            '{' | '[' => {
-                depth += 1;
-                out.push(character);
-                new_line(&mut out, depth);
-            }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                new_line(&mut out, depth);
-                out.push(character);
-            }
-            ',' => {
-                out.push(',');
-                new_line(&mut out, depth);
-            }
-            ':' => out.push_str(": "),
-            other => {
-                in_string = other == '"';
-                out.push(other);
-            }
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,20 +309,5 @@ mod tests {
         assert!(view.is_cut && view.html.bytes() < HTML_BYTES + 10_000, "{}", view.html.bytes());
         let deep = format!("{}1{}", "{\"a\":".repeat(64), "}".repeat(64));
         assert!(!JsonView::new(&deep).is_cut);
-    }
-
-    #[test]
-    fn an_indented_text_is_the_same_json() {
-        let text = r#"{"a":{"b":[1,2.0,{}],"c":"x{,:\"\\"},"d":[]}"#;
-        let indented = indented(text);
-        assert_eq!(
-            indented,
-            "{\n  \"a\": {\n    \"b\": [\n      1,\n      2.0,\n      {}\n    ],\n    \"c\": \"x{,:\\\"\\\\\"\n  },\n  \"d\": []\n}"
-        );
-        let read = |text: &str| taskqueue_core::json::parse(text.as_bytes()).map(|value| format!("{value:?}"));
-        assert_eq!(read(&indented), read(text));
-        let hidden = "{\"a\u{202e}b\":\"\\\\\u{2066}\"}";
-        let shown = super::indented(hidden);
-        assert_eq!((shown.as_str(), read(&shown)), ("{\n  \"a\\u202eb\": \"\\\\\\u2066\"\n}", read(hidden)));
     }
 }

@@ -1,4 +1,5 @@
-//! How values are written for people: numbers, durations, sizes, moments. The same value looks the same on every page.
+//! How values are written for people: numbers, durations, sizes, moments, long texts; and what is drawn of them. The same value looks
+//! the same on every page.
 
 pub(crate) mod ansi;
 mod bar;
@@ -11,6 +12,7 @@ mod moment;
 mod shell;
 mod spark;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 pub(crate) use self::bar::Bar;
@@ -36,6 +38,17 @@ pub(crate) fn number(value: impl Into<u64>) -> String {
 pub(crate) fn count(value: u64, noun: &str) -> String {
     let plural = if value == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", number(value))
+}
+
+/// A text of at most so many characters, with a sign where it was cut.
+pub(crate) fn cut(text: &str, most_chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most_chars) {
+        None => Cow::Borrowed(text),
+        Some(_) => {
+            let end = text.char_indices().nth(most_chars.saturating_sub(1)).map_or(0, |(at, _)| at);
+            Cow::Owned(format!("{}…", &text[..end]))
+        }
+    }
 }
 
 /// One unit, the largest that fits, as few digits as tell something: `0.2 s`, `41 s`, `28 min`, `3 h`, `2 days`.
@@ -88,6 +101,13 @@ pub(crate) fn bytes(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_are_cut_at_characters() {
+        assert_eq!(cut("äöü", 3), "äöü");
+        assert_eq!(cut("äöüß", 3), "äö…");
+        assert_eq!(cut("", 3), "");
+    }
 
     #[test]
     fn numbers_are_grouped_and_exact() {

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 
 use super::collection::{Collection, PathIndex, Row};
 use super::value::{Kind, Value};
+use crate::show;
 
-/// Colours for values that have no order; the last one is for all others.
+/// Colours for values that have no order, and the one for all others.
 const COLORS: [&str; 7] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6"];
 const OTHER: &str = "cx";
 /// Colours for numbers, from the smallest to the largest.
 pub(super) const STEPS: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
-const NONE: &str = "cx";
+/// Characters of a label.
+pub(super) const LABEL_CHARS: usize = 24;
 
 /// A colour with its meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +93,7 @@ impl Classes {
         let mut classes: Vec<Class> = (0..none)
             .map(|step| Class { css: spread(step, none), label: step_label(&limits, step), count: 0 })
             .collect();
-        classes.push(Class { css: NONE, label: "no number".to_owned(), count: 0 });
+        classes.push(Class { css: OTHER, label: "no number".to_owned(), count: 0 });
         of.iter().for_each(|class| classes[*class].count += 1);
         Self { classes, of }
     }
@@ -116,10 +118,9 @@ fn status_css(word: &str) -> &'static str {
     taskqueue_core::status::Status::parse(word).map_or(OTHER, |status| status.as_str())
 }
 
-/// A value in a legend.
+/// A value in a legend, at an axis, in the text of a point.
 pub(super) fn short(value: &Value) -> String {
-    let text = value.shown();
-    if text.chars().count() <= 24 { text } else { text.chars().take(23).chain(['…']).collect() }
+    show::cut(&value.shown(), LABEL_CHARS).into_owned()
 }
 
 #[cfg(test)]

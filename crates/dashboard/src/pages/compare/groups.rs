@@ -5,11 +5,12 @@ use std::collections::HashMap;
 
 use super::collection::{PathIndex, Row};
 use super::columns::{Better, Column, Columns};
-use super::path::is_seed;
+use super::path::{is_seed, is_time};
 use super::stats::Summary;
 use super::table::{Head, PAGE_ROWS, Sort, computed, head, shown};
 use super::value::{Kind, Value};
 use super::view::{Grouping, View};
+use crate::show::chart::rounded;
 
 /// Numbers of one column in one group.
 #[derive(Clone, Debug, Default)]
@@ -186,8 +187,5 @@ fn mean_cell(measure: &Measure<'_>, column: &Column, best: Option<f64>) -> MeanC
 
 /// Two digits say all that a deviation knows.
 fn deviation_text(column: &Column, deviation: f64) -> String {
-    match column.text.as_str() {
-        "duration" | "wait" => computed(column, deviation),
-        _ => crate::show::chart::rounded(deviation, 2),
-    }
+    if is_time(&column.text) { computed(column, deviation) } else { rounded(deviation, 2) }
 }

@@ -17,10 +17,7 @@ mod value;
 mod view;
 
 use askama::Template;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
-use axum::response::{IntoResponse, Response};
 use taskqueue_core::ids::QueueName;
 use tokio::sync::Semaphore;
 
@@ -33,8 +30,8 @@ use self::scatter::Scatter;
 use self::table::{PAGE_ROWS, Sort, Table};
 use self::view::{Grouping, MOST_TASKS, ScaleChoice, View};
 use crate::address::Query;
+use crate::filter_mark::FilterMark;
 use crate::layout::{self, PageResult, Section, Shell};
-use crate::pages::tasks::Mark;
 use crate::problem::Problem;
 use crate::show;
 use crate::state::Dashboard;
@@ -62,7 +59,7 @@ struct ComparePage {
     view: View,
     /// The parameters that hidden fields keep.
     kept: Query,
-    filter_error: Option<Mark>,
+    filter_error: Option<FilterMark>,
     /// Where the field asks whether its filter can be read.
     tasks_path: String,
     summary: String,
@@ -139,18 +136,8 @@ pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -
         Some(groups) => csv::groups(&groups),
         None => csv::tasks(&columns, &table::sorted(&columns, sort)),
     };
-    Ok(file(text, &format!("{}-compare.csv", queue.as_str())))
-}
-
-fn file(text: String, name: &str) -> Response {
-    let mut response = Body::from(text).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    // The name of a queue has no character that a header could not have.
-    let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
-    headers.extend(disposition.ok().map(|value| (CONTENT_DISPOSITION, value)));
-    response
+    let disposition = format!("attachment; filename=\"{queue}-compare.csv\"");
+    Ok(layout::file(text, "text/csv; charset=utf-8", &disposition))
 }
 
 /// What the view asks for; nothing if its filter is not valid.
@@ -205,7 +192,7 @@ impl<'c> Parts<'c> {
                 .selection
                 .as_ref()
                 .err()
-                .map(|error| Mark::new(view.selectors.filter.as_deref().unwrap_or_default(), error)),
+                .map(|error| FilterMark::new(view.selectors.filter.as_deref().unwrap_or_default(), error)),
             tasks_path: path.strip_suffix("compare").map(|queue| format!("{queue}tasks")).unwrap_or_default(),
             summary: summary(&self.columns, &view, extent),
             read_more: (!extent.is_all && view.most < MOST_TASKS && !collection.rows.is_empty())
@@ -214,7 +201,7 @@ impl<'c> Parts<'c> {
             warnings: warnings(collection, &view, extent),
             more_constants: constants.len().saturating_sub(CONSTANTS),
             constants: constants.into_iter().take(CONSTANTS).collect(),
-            numeric: self.choices(|text, is_numeric| is_numeric && !text.is_empty(), |_| false),
+            numeric: self.choices(|_, is_numeric| is_numeric, |_| false),
             all: self.choices(|_, _| true, |_| false),
             columns: self.choices(|_, _| true, is_shown),
             axes: self.choices(|_, _| true, has_axis),

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::classes::{Class, Classes, STEPS, short};
+use super::classes::{Class, Classes, LABEL_CHARS, STEPS, short};
 use super::collection::Row;
 use super::columns::{Better, Column, Columns};
 use super::path::is_seed;
-use super::scatter::{Mark, is_log, percent};
+use super::scatter::{Mark, TITLE_CHARS, is_log, percent};
 use super::value::{Kind, Value};
 use super::view::{AXES, ScaleChoice, View};
+use crate::show;
 use crate::show::chart::Scale;
 
 /// Lines that are drawn.
@@ -177,7 +178,7 @@ fn axis(number: usize, last: usize, column: &Column, placing: &Placing) -> Axis 
     };
     Axis {
         at: percent(number as f64 / last.max(1) as f64),
-        label: crate::columns::cut(&column.text, 24).into_owned(),
+        label: show::cut(&column.text, LABEL_CHARS).into_owned(),
         is_log,
         marks,
         anchor,
@@ -229,7 +230,7 @@ fn strongest_is_lowest(classes: &mut Classes) {
 
 fn line(columns: &Columns<'_>, class: &Class, row: &Row, shape: String, target: Option<&Column>) -> Line {
     let value = target.and_then(|target| columns.collection.value(row, target.path)).map(short).unwrap_or_default();
-    let name: String = row.title().chars().take(40).collect();
+    let name = show::cut(row.title(), TITLE_CHARS);
     Line { css: class.css, shape, id: row.id.to_string(), title: format!("{name}: {value}") }
 }
 

@@ -4,7 +4,7 @@
 use crate::columns::Column;
 
 /// Numbers of seconds: how long the last run took, and how long the task waited for it.
-pub(super) const TIMES: [&str; 2] = ["duration", "wait"];
+const TIMES: [&str; 2] = ["duration", "wait"];
 /// The beginnings of paths, in the order in which they are offered. Everything else comes behind.
 pub(super) const ROOTS: [&str; 5] = ["args.", "result.", "progress.", "metadata.", "last_run.worker."];
 
@@ -19,20 +19,16 @@ pub(super) struct Path {
 impl Path {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        if TIMES.contains(&text) {
+        if is_time(text) {
             return Some(Self { text: text.to_owned(), column: None });
         }
         Column::parse(text).map(|column| Self { text: column.path().to_owned(), column: Some(column) })
     }
 }
 
-/// Whether a filter can name this path: keys that are no names cannot be followed there.
-pub(super) fn is_for_filters(path: &str) -> bool {
-    let is_name = |step: &str| {
-        step.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && step.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    !TIMES.contains(&path) && path.split('.').all(is_name)
+/// Whether this is one of the times that only exist here: no filter knows them, and they are shown as durations.
+pub(super) fn is_time(path: &str) -> bool {
+    TIMES.contains(&path)
 }
 
 /// The last key, in lower case and in words: `args.valLoss` is `val` and `loss`.
@@ -62,13 +58,6 @@ pub(super) fn is_seed(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_names_can_be_followed_by_filters() {
-        for (path, expected) in [("args.lr", true), ("args.a-b", false), ("status", true), ("wait", false)] {
-            assert_eq!(is_for_filters(path), expected, "{path}");
-        }
-    }
 
     #[test]
     fn the_last_key_is_split_into_words() {

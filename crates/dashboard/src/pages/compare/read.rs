@@ -10,6 +10,7 @@ use taskqueue_store::{Store, StoreError};
 use super::collection::Collection;
 use super::path::Path;
 use super::record::{self, columns, writer};
+use crate::packed::Reader;
 
 /// Bytes of a page on its way from the store.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -62,8 +63,8 @@ impl Wanted<'_> {
             let (selection, write) = (selection.clone(), write.clone());
             let query = TaskQuery { selection, order: TaskOrder::default(), limit, after, max_bytes: PAGE_BYTES };
             let page = store.list_tasks(queue, query, write).await?;
-            let mut rest = page.bytes.as_slice();
-            while let Some(record) = record::next(&mut rest) {
+            let mut reader = Reader::new(&page.bytes);
+            while let Some(record) = record::next(&mut reader) {
                 into.push(&record);
             }
             after = page.next;
@@ -111,7 +112,7 @@ impl Wanted<'_> {
             }
             bytes.clear();
             record::write(&mut bytes, &view, &columns);
-            if let Some(record) = record::next(&mut bytes.as_slice()) {
+            if let Some(record) = record::next(&mut Reader::new(&bytes)) {
                 into.push(&record);
             }
         }

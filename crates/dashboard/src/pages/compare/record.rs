@@ -13,6 +13,7 @@ use taskqueue_store::page::WriteTask;
 use super::path::Path;
 use super::value::{Kind, kept};
 use crate::columns::{Column, Document, Value, leaves};
+use crate::packed::{Reader, put, put_part};
 
 /// Values of a document that are looked at without being asked for.
 const DOCUMENT_VALUES: usize = 100;
@@ -42,7 +43,7 @@ pub(super) struct Record<'r> {
     pub(super) status: Status,
     /// Whether there are values that were not looked at.
     pub(super) is_partial: bool,
-    cells: &'r [u8],
+    cells: Reader<'r>,
 }
 
 /// One value with its path.
@@ -54,27 +55,25 @@ pub(super) struct Cell<'r> {
 }
 
 pub(super) fn write(out: &mut Vec<u8>, task: &TaskView<'_>, columns: &[Column]) {
-    let start = out.len();
-    out.extend_from_slice(&[0; 4]);
-    put(out, task.id.as_str());
-    out.push(u8::from(task.name.is_some()));
-    put(out, task.name.unwrap_or_default());
-    put(out, task.status.as_str());
-    let flag = out.len();
-    out.push(0);
-    write_times(out, task);
-    for column in columns {
-        if let Some(value) = column.value(task) {
-            write_cell(out, column.path(), &value);
+    put_part(out, |out| {
+        put(out, task.id.as_str());
+        out.push(u8::from(task.name.is_some()));
+        put(out, task.name.unwrap_or_default());
+        put(out, task.status.as_str());
+        let flag = out.len();
+        out.push(0);
+        write_times(out, task);
+        for column in columns {
+            if let Some(value) = column.value(task) {
+                write_cell(out, column.path(), &value);
+            }
         }
-    }
-    for document in DOCUMENTS {
-        let found = leaves(task, &[document], DOCUMENT_VALUES);
-        out[flag] |= u8::from(found.len() == DOCUMENT_VALUES);
-        found.iter().for_each(|(path, value)| write_cell(out, path, value));
-    }
-    let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        for document in DOCUMENTS {
+            let found = leaves(task, &[document], DOCUMENT_VALUES);
+            out[flag] |= u8::from(found.len() == DOCUMENT_VALUES);
+            found.iter().for_each(|(path, value)| write_cell(out, path, value));
+        }
+    });
 }
 
 /// How long it took and waited, as if these were values.
@@ -109,22 +108,14 @@ fn put_cell(out: &mut Vec<u8>, path: &str, kind: Kind, text: &str, is_cut: bool)
     put(out, text);
 }
 
-fn put(out: &mut Vec<u8>, text: &str) {
-    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(&text.as_bytes()[..usize::from(length)]);
-}
-
 /// Takes the next record off what was written.
-pub(super) fn next<'r>(bytes: &mut &'r [u8]) -> Option<Record<'r>> {
-    let (length, rest) = bytes.split_first_chunk::<4>()?;
-    let (mut record, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-    *bytes = rest;
-    let id = TaskId::parse(take(&mut record)?)?;
-    let has_name = take_byte(&mut record)? != 0;
-    let name = Some(take(&mut record)?).filter(|_| has_name);
-    let status = Status::parse(take(&mut record)?)?;
-    let is_partial = take_byte(&mut record)? != 0;
+pub(super) fn next<'r>(reader: &mut Reader<'r>) -> Option<Record<'r>> {
+    let mut record = reader.part()?;
+    let id = TaskId::parse(record.text()?)?;
+    let has_name = record.byte()? != 0;
+    let name = Some(record.text()?).filter(|_| has_name);
+    let status = Status::parse(record.text()?)?;
+    let is_partial = record.byte()? != 0;
     Some(Record { id, name, status, is_partial, cells: record })
 }
 
@@ -132,25 +123,12 @@ impl<'r> Record<'r> {
     pub(super) fn cells(&self) -> impl Iterator<Item = Cell<'r>> + use<'r> {
         let mut rest = self.cells;
         std::iter::from_fn(move || {
-            let path = take(&mut rest)?;
-            let kind = take_byte(&mut rest)?;
-            let text = take(&mut rest)?;
+            let path = rest.text()?;
+            let kind = rest.byte()?;
+            let text = rest.text()?;
             Some(Cell { path, kind: *Kind::ALL.get(usize::from(kind / 2))?, text, is_cut: kind % 2 == 1 })
         })
     }
-}
-
-fn take<'r>(bytes: &mut &'r [u8]) -> Option<&'r str> {
-    let (length, rest) = bytes.split_first_chunk::<2>()?;
-    let (text, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
-    *bytes = rest;
-    std::str::from_utf8(text).ok()
-}
-
-fn take_byte(bytes: &mut &[u8]) -> Option<u8> {
-    let (byte, rest) = bytes.split_first()?;
-    *bytes = rest;
-    Some(*byte)
 }
 
 #[cfg(test)]
@@ -172,11 +150,11 @@ mod tests {
         put_cell(&mut out, "args.a", Kind::Text, "x\ny", false);
         put_cell(&mut out, "args.b", Kind::Number, "9007199254740993", false);
         let id = TaskId::parse("t_exampletask1").expect("an id");
-        let record = Record { id, name: None, status: Status::Pending, is_partial: false, cells: &out };
+        let record = Record { id, name: None, status: Status::Pending, is_partial: false, cells: Reader::new(&out) };
         let cells: Vec<_> = record.cells().map(|cell| (cell.path, cell.kind, cell.text)).collect();
         assert_eq!(cells, [("args.a", Kind::Text, "x\ny"), ("args.b", Kind::Number, "9007199254740993")]);
         for end in 0..out.len() {
-            let record = Record { cells: &out[..end], ..record };
+            let record = Record { cells: Reader::new(&out[..end]), ..record };
             assert!(record.cells().count() < 2);
         }
     }

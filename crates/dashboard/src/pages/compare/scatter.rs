@@ -12,7 +12,7 @@ use crate::show::{self, chart::Scale};
 /// Points that are links of their own. More are drawn as one shape for each colour.
 const LINKED_POINTS: usize = 2_000;
 /// Characters of a name in the text of a point.
-const TITLE_CHARS: usize = 40;
+pub(super) const TITLE_CHARS: usize = 40;
 
 /// A mark at an axis, in percent.
 pub(super) struct Mark {
@@ -51,7 +51,7 @@ pub(super) struct Scatter {
     pub(super) notes: Vec<String>,
 }
 
-/// What a scatter cannot be drawn of.
+/// The columns of the two axes, as far as there are some with numbers.
 pub(super) fn axes(columns: &Columns<'_>, view: &View) -> (Option<Column>, Option<Column>) {
     let y = columns.target.clone();
     let named = view.x.as_ref().and_then(|path| columns.column(path, view)).filter(|column| column.is_numeric);
@@ -164,7 +164,7 @@ fn dots(columns: &Columns<'_>, classes: &Classes, placed: &[Placed<'_>], x: &Col
 fn point(columns: &Columns<'_>, row: &Row, x: &Column, y: &Column, (at_x, at_y): (f64, f64)) -> Point {
     let text =
         |column: &Column| columns.collection.value(row, column.path).map(super::classes::short).unwrap_or_default();
-    let name: String = row.title().chars().take(TITLE_CHARS).collect();
+    let name = show::cut(row.title(), TITLE_CHARS);
     Point {
         x: percent(at_x),
         y: percent(at_y),
@@ -179,7 +179,7 @@ fn best(columns: &Columns<'_>, placed: &[Placed<'_>], x: &Column, y: &Column) ->
     let (placed, value) =
         with_value.reduce(|best, other| if better.prefers(other.1, best.1) { other } else { best })?;
     let point = point(columns, placed.0, x, y, (placed.2, placed.3));
-    let title = placed.0.title().chars().take(TITLE_CHARS).collect();
+    let title = show::cut(placed.0.title(), TITLE_CHARS).into_owned();
     Some((Point { title, ..point }, super::table::shown(y, value).0))
 }
 

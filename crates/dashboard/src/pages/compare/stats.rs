@@ -1,4 +1,4 @@
-//! Means, medians, deviations of numbers, computed with floats: they are shown rounded.
+//! Mean and deviation of numbers, computed with floats: they are shown rounded.
 
 /// What is known of some numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,22 +1,26 @@
 //! The table: tasks as rows, sorted, one page of them, and a summary of all of them above.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::collection::{PathIndex, Row};
 use super::columns::{Better, Column, Columns};
-use super::path::is_for_filters;
+use super::path::is_time;
 use super::stats::Summary;
 use super::value::{Value, approximate};
 use super::view::View;
 use crate::address::Query;
+use crate::columns::is_for_filters;
 use crate::show;
 use crate::show::chart::rounded;
 
 /// Rows of a page.
 pub(super) const PAGE_ROWS: usize = 100;
+/// Characters of a value that a cell shows.
+const CELL_CHARS: usize = 40;
 /// Digits of a computed number.
-pub(super) const DIGITS: usize = 5;
+const DIGITS: usize = 5;
 
 /// By what rows are sorted; as they were read without one.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +172,7 @@ fn cell(columns: &Columns<'_>, row: &Row, column: &Column, best: Option<&Value>)
     let is_best = value.zip(best).is_some_and(|(value, best)| value.number.is_some() && value.compare(best).is_eq());
     let is_arg = column.text.starts_with("args.") || column.text.starts_with("metadata.");
     let (text, title) = value.map_or_else(|| (String::new(), None), |value| shown(column, value));
-    let literal = value.filter(|_| is_for_filters(&column.text)).and_then(Value::literal);
+    let literal = value.filter(|_| !is_time(&column.text) && is_for_filters(&column.text)).and_then(Value::literal);
     Cell {
         text,
         title,
@@ -185,14 +189,13 @@ fn cell(columns: &Columns<'_>, row: &Row, column: &Column, best: Option<&Value>)
 pub(super) fn shown(column: &Column, value: &Value) -> (String, Option<String>) {
     let exact = value.shown();
     match value.approximate() {
-        Some(seconds) if matches!(column.text.as_str(), "duration" | "wait") => {
+        Some(seconds) if is_time(&column.text) => {
             (show::duration(Duration::try_from_secs_f64(seconds).unwrap_or_default()), Some(format!("{exact} s")))
         }
-        _ if exact.chars().count() > 40 => {
-            let cut: String = exact.chars().take(39).collect();
-            (format!("{cut}…"), Some(exact))
-        }
-        _ => (exact, None),
+        _ => match show::cut(&exact, CELL_CHARS) {
+            Cow::Borrowed(_) => (exact, None),
+            Cow::Owned(cut) => (cut, Some(exact)),
+        },
     }
 }
 
@@ -231,8 +234,8 @@ fn mean(columns: &Columns<'_>, column: &Column) -> Option<String> {
 
 /// A computed number, in the unit of its column.
 pub(super) fn computed(column: &Column, value: f64) -> String {
-    match column.text.as_str() {
-        "duration" | "wait" => show::duration(Duration::try_from_secs_f64(value).unwrap_or_default()),
-        _ => rounded(value, DIGITS),
+    if is_time(&column.text) {
+        return show::duration(Duration::try_from_secs_f64(value).unwrap_or_default());
     }
+    rounded(value, DIGITS)
 }

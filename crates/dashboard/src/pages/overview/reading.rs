@@ -35,8 +35,6 @@ const MESSAGE_CHARS: usize = 120;
 const LOOK_TIMEOUT: Duration = Duration::from_millis(200);
 /// The minutes that are drawn.
 const MINUTES: i64 = 60;
-/// How long the storage may take to say whether it works.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Everything that the overview shows.
 pub(crate) struct Reading {
@@ -133,7 +131,7 @@ async fn of_server(dashboard: &Dashboard, visit: &Visit) -> Vec<Concern> {
         return Vec::new();
     }
     let (store, host) = (dashboard.store(), dashboard.host().figures());
-    let checked = timeout(CHECK_TIMEOUT, store.check()).await.ok().and_then(Result::ok);
+    let checked = dashboard.check_storage().await;
     attention::of_server(&ServerSight {
         storage_works: checked.is_some(),
         risks: checked.unwrap_or_default(),

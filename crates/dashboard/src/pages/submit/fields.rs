@@ -1,40 +1,14 @@
-//! What all tasks have beside their args, as fields of a form: name, metadata, routes, priority, attempts. Nothing that was typed is
-//! lost when something is wrong with it.
+//! What all tasks have beside their args, as fields of a form: name, metadata, routes, priority, attempts. What is left empty is the
+//! default.
 
-use taskqueue_core::definition::{Definition, InvalidRoutes, Routes, task_name};
-use taskqueue_core::ids::Route;
+use std::sync::Arc;
+
+use taskqueue_core::definition::Definition;
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::limits::{TASK_NAME_CHARS, TASK_ROUTES};
 
 use crate::address::Query;
+use crate::field::{self, Field};
 use crate::json_field;
-
-/// A field: what stands in it, and what is wrong with that.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Field {
-    pub(super) value: String,
-    pub(super) error: Option<String>,
-}
-
-impl Field {
-    pub(super) fn of(form: &Query, name: &str) -> Self {
-        Self { value: form.get(name).unwrap_or_default().to_owned(), error: None }
-    }
-
-    pub(super) fn with(value: impl Into<String>) -> Self {
-        Self { value: value.into(), error: None }
-    }
-
-    /// Keeps the error of what was read from it.
-    pub(super) fn keep<T>(&mut self, read: Result<T, String>) -> Option<T> {
-        read.map_err(|error| self.error = Some(error)).ok()
-    }
-
-    /// What stands in it, unless that is nothing.
-    pub(super) fn filled(&self) -> Option<&str> {
-        Some(self.value.trim()).filter(|text| !text.is_empty())
-    }
-}
 
 /// The definition of a task without its args.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,11 +57,11 @@ impl Fields {
         let default = Definition::default();
         let metadata = json_field::read(&self.metadata.value);
         let metadata = self.metadata.keep(metadata);
-        let routes = read_routes(&self.routes.value);
+        let routes = self.routes.filled().map_or(Ok(default.routes), field::routes);
         let routes = self.routes.keep(routes);
-        let priority = read_integer(&self.priority, default.priority, i64::MIN);
+        let priority = self.priority.filled().map_or(Ok(default.priority), |text| field::integer(text, i64::MIN));
         let priority = self.priority.keep(priority);
-        let max_attempts = read_integer(&self.max_attempts, default.max_attempts, 1);
+        let max_attempts = self.max_attempts.filled().map_or(Ok(default.max_attempts), |text| field::integer(text, 1));
         let max_attempts = self.max_attempts.keep(max_attempts);
         Some(Definition {
             name: None,
@@ -100,13 +74,9 @@ impl Fields {
     }
 
     /// The name of a single task; an empty field is no name.
-    pub(super) fn plain_name(&mut self) -> Option<Option<std::sync::Arc<str>>> {
-        if self.name.value.is_empty() {
-            return Some(None);
-        }
-        let rule = || format!("Use at most {TASK_NAME_CHARS} characters without control characters.");
-        let name = task_name(&self.name.value).map_err(|_| rule());
-        self.name.keep(name).map(Some)
+    pub(super) fn plain_name(&mut self) -> Option<Option<Arc<str>>> {
+        let name = field::name(&self.name.value);
+        self.name.keep(name)
     }
 
     /// The address parameters that bring these fields back.
@@ -128,34 +98,6 @@ impl Fields {
     pub(super) fn has_more(&self) -> bool {
         [&self.metadata, &self.routes, &self.priority, &self.max_attempts].iter().any(|field| !field.value.is_empty())
     }
-}
-
-/// Routes between commas or white space; none are the default. Repeated routes count once.
-fn read_routes(text: &str) -> Result<Routes, String> {
-    let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
-    let rule = |word: &str| {
-        let word: String = word.chars().take(60).collect();
-        format!("{word}: a route has 1 to 128 of A-Z a-z 0-9 . _ - and begins with a letter or digit.")
-    };
-    let mut routes = words.map(|word| Route::parse(word).ok_or_else(|| rule(word))).collect::<Result<Vec<_>, _>>()?;
-    routes.sort();
-    routes.dedup();
-    if routes.is_empty() {
-        return Ok(Routes::default());
-    }
-    Routes::requested(routes).map_err(|error| match error {
-        InvalidRoutes::TooMany => format!("Name at most {TASK_ROUTES} routes."),
-        InvalidRoutes::NoSet => "Name each route once.".to_owned(),
-    })
-}
-
-fn read_integer(field: &Field, default: i64, least: i64) -> Result<i64, String> {
-    let Some(text) = field.filled() else { return Ok(default) };
-    let rule = || match least {
-        1 => "Write a whole number, at least 1.".to_owned(),
-        _ => "Write a whole number of 64 bits, such as 5 or -1.".to_owned(),
-    };
-    text.parse().ok().filter(|number| *number >= least).ok_or_else(rule)
 }
 
 #[cfg(test)]
@@ -188,7 +130,7 @@ mod tests {
         let definition = Definition {
             name: None,
             metadata: JsonObject::from_canonical(r#"{"m":9007199254740993}"#),
-            routes: read_routes("h100, a100 a100").unwrap(),
+            routes: field::routes("h100, a100").unwrap(),
             priority: i64::MIN,
             max_attempts: i64::MAX,
             ..Definition::default()

@@ -1,17 +1,16 @@
 //! Many tasks as lines of JSON, each as `taskqueue task submit --from` takes it. All lines are checked before anything is created.
 
 use askama::Template;
-use axum::http::StatusCode;
 use taskqueue_api::task_line::LineReader;
-use taskqueue_core::definition::{Definition, check_stored_size, task_name};
+use taskqueue_core::definition::{Definition, check_stored_size};
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::ids::QueueName;
 
 use super::create::{Batch, Planned, Tally, write};
-use super::fields::Field;
 use super::sweep::explain;
 use super::{Frame, LINES_BYTES, Step, Way, address, cut, too_large};
 use crate::address::Query;
+use crate::field::{self, Field};
 use crate::layout::{self, PageResult, Shell};
 use crate::problem::Problem;
 use crate::show;
@@ -106,10 +105,8 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     let (mut lines, mut batch) = (Field::of(&form, "lines"), Field::of(&form, "batch"));
     let expected: Option<usize> = form.get("expect").and_then(|text| text.parse().ok());
     drop(form);
-    if task_name(&batch.value).is_err() {
-        batch.error = Some("Use at most 256 characters without control characters.".to_owned());
-    }
-    let label = batch.filled().map(|_| batch.value.clone());
+    let label = field::name(&batch.value);
+    let label = batch.keep(label).flatten().filter(|label| !label.trim().is_empty()).map(|label| label.to_string());
     let (text, checked) = check_elsewhere(lines.value, label).await?;
     // A page is not made huge by a text that cannot be taken.
     lines.value = if step == Step::Watch || text.len() > LINES_BYTES { String::new() } else { text };
@@ -168,7 +165,7 @@ async fn check_elsewhere(text: String, batch: Option<String>) -> Result<(String,
     });
     checked.await.map_err(|error| {
         tracing::error!(%error, "lines could not be checked");
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "The server made a mistake", "The log of the server says more.")
+        Problem::mistake()
     })
 }
 

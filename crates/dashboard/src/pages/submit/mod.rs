@@ -21,6 +21,7 @@ use crate::address::Query;
 use crate::form;
 use crate::layout::{PageResult, Section, Shell};
 use crate::problem::Problem;
+use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -160,10 +161,7 @@ impl Step {
 
 /// The beginning of a text, for a cell of a table.
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(CELL_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    show::cut(text, CELL_CHARS).into_owned()
 }
 
 fn too_large() -> String {

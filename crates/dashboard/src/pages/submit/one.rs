@@ -9,9 +9,10 @@ use taskqueue_store::command::CreateTask;
 use taskqueue_store::{StoreError, StoreExt};
 
 use super::create::random_id;
-use super::fields::{Field, Fields};
+use super::fields::Fields;
 use super::{Frame, Step, Way, address, cut, too_large};
 use crate::address::Query;
+use crate::field::Field;
 use crate::json_field;
 use crate::layout::{self, PageResult, Shell};
 use crate::problem::Problem;

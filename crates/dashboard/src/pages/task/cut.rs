@@ -1,14 +1,8 @@
-//! Texts of users, as much of them as a page has room for.
+//! The ends of texts and the members of objects of users, as much of them as a page has room for. Beginnings are cut by `show::cut`.
 
-use taskqueue_core::json::{ParseError, Reader};
+use taskqueue_core::json::{ParseError, Reader, Value, parse};
 
-/// The first characters of a text, and a sign if there are more.
-pub(super) fn first(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
+use crate::show::cut;
 
 /// The last characters of a text, and a sign if there are more before them.
 pub(super) fn last(text: &str, chars: usize) -> String {
@@ -27,7 +21,7 @@ pub(super) fn members(object: &str, most: usize, chars: usize) -> Vec<(String, S
             let value = reader.skip()?;
             if members.len() < most {
                 let key = key.as_deref().unwrap_or_default();
-                members.push((first(key, chars), first(&plain(value), chars)));
+                members.push((cut(key, chars).into_owned(), cut(&plain(value), chars).into_owned()));
             }
             Ok::<(), ParseError>(())
         })
@@ -37,8 +31,8 @@ pub(super) fn members(object: &str, most: usize, chars: usize) -> Vec<(String, S
 
 /// A string without its quotes and escapes; everything else as it is.
 fn plain(value: &str) -> String {
-    match taskqueue_core::json::parse(value.as_bytes()) {
-        Ok(taskqueue_core::json::Value::Str(text)) => text.into_owned(),
+    match parse(value.as_bytes()) {
+        Ok(Value::Str(text)) => text.into_owned(),
         _ => value.to_owned(),
     }
 }
@@ -49,7 +43,6 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_and_say_so() {
-        assert_eq!((first("äöü", 3).as_str(), first("äöü", 2).as_str()), ("äöü", "äö…"));
         assert_eq!((last("äöü", 3).as_str(), last("äöü", 2).as_str(), last("", 2).as_str()), ("äöü", "…öü", ""));
     }
 

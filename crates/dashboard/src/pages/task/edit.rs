@@ -108,7 +108,10 @@ fn conflict(update: Option<&Update>) -> String {
 fn refused(refusal: Refusal, fields: &mut Fields) -> Result<Option<String>, Problem> {
     match refusal {
         Refusal::UpdateConflict { attempt, .. } => {
-            fields.max_attempts.refuse(format!("{attempt} are used already, and a pending task needs one more: use at least {}.", attempt + 1));
+            fields.max_attempts.error = Some(format!(
+                "{attempt} are used already, and a pending task needs one more: use at least {}.",
+                attempt + 1
+            ));
             Ok(None)
         }
         Refusal::TaskDataTooLarge => {

@@ -1,27 +1,13 @@
 //! The fields of the form that edits a task: what is typed, what is wrong with it, and the update that it makes. Only what differs
 //! from the task is written.
 
-use std::fmt::Display;
-
-use taskqueue_core::definition::{InvalidRoutes, Routes, task_name};
-use taskqueue_core::ids::Route;
-use taskqueue_core::json::{JsonObject, ObjectError, ParseError, PathStep, Unusable, parse};
-use taskqueue_core::limits::{JSON_DEPTH, NAME_CHARS, TASK_NAME_CHARS, TASK_ROUTES};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::task::Task;
 use taskqueue_core::update::Update;
 
 use crate::address::Query;
-use crate::show::json::indented;
-
-/// Beyond this a text is not indented: it would be too large for a form.
-const INDENTED_BYTES: usize = 256 * 1024;
-
-/// A field as it is shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Field {
-    pub(super) typed: String,
-    pub(super) error: Option<String>,
-}
+use crate::field::{self, Field};
+use crate::json_field;
 
 /// All fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,15 +23,14 @@ pub(super) struct Fields {
 impl Fields {
     /// The values of a task.
     pub(super) fn of(task: &Task) -> Self {
-        let field = |typed: String| Field { typed, error: None };
         let definition = &task.definition;
         Self {
-            name: field(definition.name.as_deref().unwrap_or_default().to_owned()),
-            args: field(text(&definition.args)),
-            metadata: field(text(&definition.metadata)),
-            priority: field(definition.priority.to_string()),
-            max_attempts: field(definition.max_attempts.to_string()),
-            routes: field(definition.routes.iter().collect::<Vec<_>>().join(", ")),
+            name: Field::with(definition.name.as_deref().unwrap_or_default()),
+            args: Field::with(json_field::write(&definition.args)),
+            metadata: Field::with(json_field::write(&definition.metadata)),
+            priority: Field::with(definition.priority.to_string()),
+            max_attempts: Field::with(definition.max_attempts.to_string()),
+            routes: Field::with(definition.routes.iter().collect::<Vec<_>>().join(", ")),
         }
     }
 
@@ -54,7 +39,7 @@ impl Fields {
         let mut fields = Self::of(task);
         for (name, field) in fields.all() {
             if let Some(typed) = form.get(name) {
-                field.typed = typed.replace("\r\n", "\n");
+                field.value = typed.replace("\r\n", "\n");
             }
         }
         fields
@@ -74,19 +59,12 @@ impl Fields {
     /// The update to these values: nothing of what the task has already. Nothing at all if a field is wrong; then it says so.
     pub(super) fn update(&mut self, task: &Task) -> Option<Update> {
         let (definition, shown) = (&task.definition, Self::of(task));
-        let name = self.name.read(&shown.name, |typed| match typed {
-            "" => Ok(None),
-            _ => task_name(typed)
-                .map(Some)
-                .map_err(|_| format!("Use at most {TASK_NAME_CHARS} characters, and no control characters.")),
-        });
-        let args = self.args.read(&shown.args, object);
-        let metadata = self.metadata.read(&shown.metadata, object);
-        let priority = self.priority.read(&shown.priority, integer);
-        let max_attempts = self.max_attempts.read(&shown.max_attempts, |typed| {
-            integer(typed).and_then(|count| if count < 1 { Err("Use at least 1.".to_owned()) } else { Ok(count) })
-        });
-        let routes = self.routes.read(&shown.routes, routes);
+        let name = changed(&mut self.name, &shown.name, field::name);
+        let args = changed(&mut self.args, &shown.args, object);
+        let metadata = changed(&mut self.metadata, &shown.metadata, object);
+        let priority = changed(&mut self.priority, &shown.priority, |text| field::integer(text, i64::MIN));
+        let max_attempts = changed(&mut self.max_attempts, &shown.max_attempts, |text| field::integer(text, 1));
+        let routes = changed(&mut self.routes, &shown.routes, field::routes);
         if self.all().iter().any(|(_, field)| field.error.is_some()) {
             return None;
         }
@@ -102,29 +80,18 @@ impl Fields {
     }
 }
 
-impl Field {
-    /// Reads what is typed, unless it is what was shown; keeps what is wrong with it.
-    fn read<T>(&mut self, shown: &Self, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
-        if self.typed == shown.typed {
-            return None;
-        }
-        match read(&self.typed) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.error = Some(error);
-                None
-            }
-        }
+/// What stands in a field, unless it is what was shown; keeps what is wrong with it.
+fn changed<T>(field: &mut Field, shown: &Field, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    if field.value == shown.value {
+        return None;
     }
+    let read = read(&field.value);
+    field.keep(read)
+}
 
-    pub(super) fn refuse(&mut self, error: impl Display) {
-        self.error = Some(error.to_string());
-    }
-
-    /// Lines of a text area that shows it.
-    pub(super) fn rows(&self) -> usize {
-        self.typed.lines().count().clamp(4, 24)
-    }
+/// A JSON object. A field that was emptied is a mistake rather than the wish for an empty object.
+fn object(text: &str) -> Result<JsonObject, String> {
+    if text.trim().is_empty() { Err(json_field::EXAMPLE.to_owned()) } else { json_field::read(text) }
 }
 
 /// The names of the fields that an update writes.
@@ -138,75 +105,6 @@ pub(super) fn written(update: &Update) -> Vec<&'static str> {
         (update.routes.is_some(), "routes"),
     ];
     all.into_iter().filter(|(is_written, _)| *is_written).map(|(_, name)| name).collect()
-}
-
-fn text(object: &JsonObject) -> String {
-    let text = object.as_str();
-    if text.len() > INDENTED_BYTES { text.to_owned() } else { indented(text) }
-}
-
-fn integer(typed: &str) -> Result<i64, String> {
-    typed.trim().parse().map_err(|_| "Use a whole number of 64 bits.".to_owned())
-}
-
-fn routes(typed: &str) -> Result<Routes, String> {
-    let words = typed.split([',', ' ', '\t', '\n']).filter(|word| !word.is_empty());
-    let mut routes = Vec::new();
-    for word in words.take(TASK_ROUTES + 1) {
-        let wrong = || {
-            format!(
-                "{} is no route: use letters, digits and . _ -, at most {NAME_CHARS}, the first one a letter or a digit.",
-                super::cut::first(word, 40)
-            )
-        };
-        routes.push(Route::parse(word).ok_or_else(wrong)?);
-    }
-    Routes::requested(routes).map_err(|error| match error {
-        InvalidRoutes::TooMany => format!("Name at most {TASK_ROUTES} routes."),
-        InvalidRoutes::NoSet => "Name at least one route, and each only once.".to_owned(),
-    })
-}
-
-/// A JSON object, or where and why it is none.
-fn object(typed: &str) -> Result<JsonObject, String> {
-    let value = parse(typed.as_bytes()).map_err(|error| match error {
-        ParseError::Malformed { message, byte } => {
-            let (line, column) = place(typed, byte);
-            format!("Line {line}, column {column}: {message}.")
-        }
-        ParseError::TooDeep => format!("It is nested deeper than {JSON_DEPTH} levels."),
-    })?;
-    JsonObject::from_value(&value).map_err(|error| match error {
-        ObjectError::NotAnObject => "Use an object: { ... }.".to_owned(),
-        ObjectError::TooDeep => format!("It is nested deeper than {JSON_DEPTH} levels."),
-        ObjectError::Unusable { path, what } => {
-            let wrong = match what {
-                Unusable::IntegerRange => "an integer does not fit into 64 bits; write it as a string",
-                Unusable::FloatRange => "a number is too large",
-                Unusable::LoneSurrogate | Unusable::LoneSurrogateKey => "a text has half a surrogate pair",
-            };
-            format!("At {}: {wrong}.", steps(&path))
-        }
-    })
-}
-
-fn steps(path: &[PathStep]) -> String {
-    let step = |step: &PathStep| match step {
-        PathStep::Key(key) => super::cut::first(key, 40),
-        PathStep::Index(index) => index.to_string(),
-    };
-    match path {
-        [] => "the object".to_owned(),
-        _ => path.iter().take(20).map(step).collect::<Vec<_>>().join("."),
-    }
-}
-
-/// Line and column of a byte, both from 1.
-fn place(text: &str, byte: usize) -> (usize, usize) {
-    let before = &text[..text.floor_char_boundary(byte)];
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
 }
 
 #[cfg(test)]
@@ -269,15 +167,14 @@ mod tests {
         let cases = [
             ("args", "{\n  \"a\": 1,\n  oops\n}", "Line 3, column 3: "),
             ("args", "{\"ü\": }", "Line 1, column 7: "),
-            ("args", "[1]", "Use an object"),
-            ("args", "", "Line 1, column 1: "),
-            ("metadata", "{\"a\":{\"b\":99999999999999999999}}", "At a.b: an integer does not fit"),
-            ("priority", "1.5", "Use a whole number"),
-            ("priority", "9223372036854775808", "Use a whole number"),
-            ("max_attempts", "0", "Use at least 1"),
-            ("routes", "a b/c", "b/c is no route"),
+            ("args", "[1]", "Write a JSON object"),
+            ("args", "", "Write a JSON object"),
+            ("metadata", "{\"a\":{\"b\":99999999999999999999}}", "a.b: an integer must fit"),
+            ("priority", "1.5", "Write a whole number"),
+            ("priority", "9223372036854775808", "Write a whole number"),
+            ("max_attempts", "0", "Write a whole number, at least 1"),
+            ("routes", "a b/c", "b/c: a route has"),
             ("routes", " , ", "Name at least one route"),
-            ("routes", "a,a", "Name at least one route"),
         ];
         for (name, typed, expected) in cases {
             let task = task();
@@ -290,7 +187,7 @@ mod tests {
                 .map(|(_, field)| field.clone())
                 .collect();
             assert_eq!(wrong.len(), 1, "{typed}");
-            assert_eq!(wrong[0].typed, typed);
+            assert_eq!(wrong[0].value, typed);
             assert!(wrong[0].error.as_deref().unwrap_or_default().starts_with(expected), "{:?}", wrong[0]);
         }
         let mut long = Fields::typed(&form(&[("name", &"x".repeat(257))]), &task());

@@ -4,7 +4,7 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
 use super::cut;
-use crate::show::Moment;
+use crate::show::{self, Moment};
 
 const KIND_CHARS: usize = 200;
 const MESSAGE_CHARS: usize = 2_000;
@@ -28,8 +28,8 @@ impl FailureView {
         let error = task.outcome.last_error.as_ref()?;
         let failure = &error.failure;
         let shown = Self {
-            kind: cut::first(&failure.kind, KIND_CHARS),
-            message: cut::first(&failure.message, MESSAGE_CHARS),
+            kind: show::cut(&failure.kind, KIND_CHARS).into_owned(),
+            message: show::cut(&failure.message, MESSAGE_CHARS).into_owned(),
             traceback: failure.traceback.as_deref().map(|text| cut::last(text, TRACEBACK_CHARS)),
             attempt: error.attempt,
             at: Moment::new(error.occurred_at, now),

@@ -4,7 +4,7 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
@@ -306,7 +306,7 @@ pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -
     let reader = OutputReader { queue: visit.queue()?, id: visit.task_id()?, dashboard };
     let not_there = || Problem::not_found("output", "The task has printed nothing, or its output is no longer kept.");
     let first = reader.read(0).await?.ok_or_else(not_there)?;
-    let name = format!("attachment; filename=\"{}-output.txt\"", reader.id);
+    let disposition = format!("attachment; filename=\"{}-output.txt\"", reader.id);
     let run_id = first.run_id;
     let permit = reader.dashboard.download()?;
     let body = stream::unfold(Some((reader, first, 0, permit)), move |state| async move {
@@ -327,12 +327,7 @@ pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -
             Err(error) => Some((Err(error), None)),
         }
     });
-    let mut response = Body::from_stream(body).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    headers.extend(HeaderValue::try_from(name).ok().map(|name| (CONTENT_DISPOSITION, name)));
-    Ok(response)
+    Ok(layout::file(Body::from_stream(body), "text/plain; charset=utf-8", &disposition))
 }
 
 #[cfg(test)]

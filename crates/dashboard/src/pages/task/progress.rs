@@ -7,7 +7,7 @@ use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 
 use super::cut;
-use crate::show::{Moment, duration, number};
+use crate::show::{self, Moment, duration, number};
 
 /// Members besides the measures that are shown.
 const OTHERS: usize = 24;
@@ -61,7 +61,7 @@ impl ProgressView {
 
 /// Digits in groups, if there is nothing else.
 fn grouped(text: &str) -> String {
-    text.parse::<u64>().map_or_else(|_| cut::first(text, 40), number)
+    text.parse::<u64>().map_or_else(|_| show::cut(text, 40).into_owned(), number)
 }
 
 /// `3.5 steps/s` or `12 s per step`.

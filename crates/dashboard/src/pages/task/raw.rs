@@ -1,13 +1,10 @@
 //! The whole of an object of a task as JSON, exactly as it is stored.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
-use axum::response::IntoResponse;
 use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::task::{LastError, Task};
 
-use crate::layout::PageResult;
+use crate::layout::{self, PageResult};
 use crate::problem::Problem;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -19,13 +16,8 @@ pub(crate) async fn json(State(dashboard): State<Dashboard>, visit: Visit) -> Pa
     let unknown = || Problem::not_found("part of this task", "Go back to the task, and look at what it has.");
     let text = object(&task, &name).ok_or_else(unknown)?;
     let way = if visit.query.has("download") { "attachment" } else { "inline" };
-    let file = HeaderValue::try_from(format!("{way}; filename=\"{}-{name}.json\"", task.id)).ok();
-    let mut response = Body::from(text).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    headers.extend(file.map(|file| (CONTENT_DISPOSITION, file)));
-    Ok(response)
+    let disposition = format!("{way}; filename=\"{}-{name}.json\"", task.id);
+    Ok(layout::file(text, "application/json; charset=utf-8", &disposition))
 }
 
 fn object(task: &Task, name: &str) -> Option<String> {

@@ -8,8 +8,7 @@ use taskqueue_core::stats::pending_since;
 use taskqueue_core::task::{LastError, Lifecycle, RunEnd, Status, Task};
 use taskqueue_core::time::Timestamp;
 
-use super::cut;
-use crate::show::{Moment, between, count, duration};
+use crate::show::{Moment, between, count, cut, duration};
 
 /// Characters of the name of a host or of the type of an error.
 const WORD_CHARS: usize = 60;
@@ -90,7 +89,7 @@ fn earlier(task: &Task, number: Option<i64>, now: Timestamp) -> Vec<Event> {
         Event::new(Status::Cancelled, "earlier", text).note(Some("only counted".to_owned()))
     });
     let failed = known.map(|error| {
-        let kind = cut::first(&error.failure.kind, WORD_CHARS);
+        let kind = cut(&error.failure.kind, WORD_CHARS).into_owned();
         Event::new(Status::Failed, format!("attempt {}", error.attempt), "failed")
             .at(error.occurred_at, now)
             .note(Some(kind))
@@ -128,15 +127,14 @@ fn end(end: Option<RunEnd>) -> (Status, &'static str) {
 fn place(task: &Task) -> Option<String> {
     let worker = task.outcome.last_run.as_ref().map_or("{}", |run| run.worker.as_str());
     let host = match lookup(worker, &["host"]) {
-        Some(Found::Str(host)) => Some(cut::first(&host.to_text(), WORD_CHARS)),
+        Some(Found::Str(host)) => Some(cut(&host.to_text(), WORD_CHARS).into_owned()),
         _ => None,
     };
     let slot = match lookup(worker, &["slot"]) {
         Some(Found::Int(slot)) => Some(format!("slot {slot}")),
         _ => None,
     };
-    let route =
-        task.lifecycle.last_route.as_ref().map(|route| format!("route {}", cut::first(route.as_str(), WORD_CHARS)));
+    let route = task.lifecycle.last_route.as_ref().map(|route| format!("route {}", cut(route.as_str(), WORD_CHARS)));
     let parts: Vec<String> = [host, slot, route].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }

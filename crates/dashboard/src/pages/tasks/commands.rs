@@ -5,6 +5,7 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::TaskOrder;
 
 use super::view::View;
+use crate::show::command::CommandLine;
 use crate::show::shell_word;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -27,8 +28,8 @@ impl Commands {
     ) -> Self {
         let url = server_url(dashboard, visit);
         let has_token = visit.viewer.has_session();
-        let place = format!("--url {} --queue {}", shell_word(&url), shell_word(queue.as_str()));
-        let submit = format!("taskqueue task submit {place} --arg lr=0.1 --arg seed=1");
+        let submit = CommandLine::new("task submit", queue.as_str()).flag("--url", &url);
+        let submit = submit.flag("--arg", "lr=0.1").flag("--arg", "seed=1").to_string();
         Self { cli: cli(&url, queue, view, columns), curl: curl(&url, has_token, queue, view), submit }
     }
 }
@@ -42,31 +43,21 @@ fn server_url(dashboard: &Dashboard, visit: &Visit) -> String {
 }
 
 fn cli(url: &str, queue: &QueueName, view: &View, columns: &[String]) -> String {
-    let mut command = format!("taskqueue task list --url {} --queue {}", shell_word(url), shell_word(queue.as_str()));
-    let mut flag = |flag: &str, value: &str| {
-        // A value that begins like a flag would be taken for one.
-        let sign = if value.starts_with('-') { '=' } else { ' ' };
-        command.push_str(&format!(" {flag}{sign}{}", shell_word(value)));
-    };
     let selectors = &view.selectors;
-    if let Some(status) = selectors.status {
-        flag("--status", status.as_str());
-    }
-    if let Some(filter) = &selectors.filter {
-        flag("--filter", filter);
-    }
-    if let Some(name) = &selectors.name_fuzzy {
-        flag("--fuzzy", name);
-    }
-    if !columns.is_empty() {
-        flag("--columns", &columns.join(","));
-    }
-    if view.order != TaskOrder::default() {
-        let sign = if view.order.descending { "-" } else { "" };
-        flag("--sort", &format!("{sign}{}", view.order.field.as_str()));
-    }
-    flag("--limit", &view.limit.to_string());
-    command
+    let sign = if view.order.descending { "-" } else { "" };
+    let sort = format!("{sign}{}", view.order.field.as_str());
+    let columns = columns.join(",");
+    let flags = [
+        ("--status", selectors.status.map(|status| status.as_str())),
+        ("--filter", selectors.filter.as_deref()),
+        ("--fuzzy", selectors.name_fuzzy.as_deref()),
+        ("--columns", Some(columns.as_str()).filter(|columns| !columns.is_empty())),
+        ("--sort", Some(sort.as_str()).filter(|_| view.order != TaskOrder::default())),
+    ];
+    let command = CommandLine::new("task list", queue.as_str()).flag("--url", url);
+    let given = flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
+    let command = given.fold(command, |command, (flag, value)| command.flag(flag, value));
+    command.flag("--limit", &view.limit.to_string()).to_string()
 }
 
 fn curl(url: &str, has_token: bool, queue: &QueueName, view: &View) -> String {
@@ -108,7 +99,7 @@ mod tests {
         let columns = ["id".to_owned(), "args.lr".to_owned()];
         assert_eq!(
             cli("http://h:1", &queue, &view, &columns),
-            r"taskqueue task list --url http://h:1 --queue q --status failed --filter 'name == '\''x'\''' --fuzzy=-a --columns id,args.lr --sort priority --limit 10"
+            r"taskqueue task list --queue q --url http://h:1 --status failed --filter 'name == '\''x'\''' --fuzzy=-a --columns id,args.lr --sort priority --limit 10"
         );
         assert_eq!(
             curl("http://h:1", true, &queue, &view),

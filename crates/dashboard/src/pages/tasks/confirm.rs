@@ -146,7 +146,7 @@ struct ConfirmPage {
     /// The number that was agreed to before, if it has changed since.
     agreed: Option<String>,
     /// What was wrong with the value, if anything was.
-    wrong: Option<&'static str>,
+    wrong: Option<String>,
     number: u64,
     shown_number: String,
     word: &'static str,
@@ -157,11 +157,11 @@ struct ConfirmPage {
 }
 
 /// Why the question is asked again.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct Again {
     /// The number that was agreed to, and is another one by now.
     pub(super) agreed: Option<u64>,
-    pub(super) wrong: Option<&'static str>,
+    pub(super) wrong: Option<String>,
 }
 
 /// Asks.
@@ -198,9 +198,9 @@ pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> P
         shell: Shell::new(dashboard, visit, "Are you sure?", Section::Tasks, Some(&queue)).await?,
     };
     let mut response = layout::page(visit, &page)?;
-    if again.agreed.is_some() {
+    if page.agreed.is_some() {
         *response.status_mut() = StatusCode::CONFLICT;
-    } else if again.wrong.is_some() {
+    } else if page.wrong.is_some() {
         *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
     }
     Ok(response)

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use taskqueue_api::task::Task;
@@ -21,7 +20,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::view::View;
 use crate::columns::{Column, Value};
-use crate::layout::PageResult;
+use crate::csv;
+use crate::layout::{self, PageResult};
 use crate::problem::Problem;
 use crate::show;
 use crate::state::Dashboard;
@@ -84,7 +84,7 @@ fn answer(queue: &QueueName, format: Format, first: Vec<u8>, pages: Pages) -> Re
         Format::JsonLines => ("application/jsonl", "jsonl"),
     };
     let date: String = show::now().to_string().chars().take(10).collect();
-    let name = format!("attachment; filename=\"{}-tasks-{date}.{ending}\"", queue.as_str());
+    let disposition = format!("attachment; filename=\"{}-tasks-{date}.{ending}\"", queue.as_str());
     let rest = stream::try_unfold(pages, |mut pages| async move {
         if pages.is_over {
             return Ok(None);
@@ -94,12 +94,7 @@ fn answer(queue: &QueueName, format: Format, first: Vec<u8>, pages: Pages) -> Re
         Ok::<_, io::Error>(Some((Bytes::from(bytes), pages)))
     });
     let first = stream::once(async { Ok(Bytes::from(first)) });
-    let mut response = Body::from_stream(stream::StreamExt::chain(first, rest)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
-    headers.extend(HeaderValue::try_from(name).ok().map(|name| (CONTENT_DISPOSITION, name)));
-    response
+    layout::file(Body::from_stream(stream::StreamExt::chain(first, rest)), kind, &disposition)
 }
 
 /// The pages of a file. They are dropped when the client leaves, and the read that is under way with them.
@@ -132,39 +127,17 @@ impl Pages {
 
 fn head(columns: &[Column]) -> Vec<u8> {
     let mut out = Vec::new();
-    for (place, column) in columns.iter().enumerate() {
-        write_field(&mut out, place, column.path());
-    }
-    out.push(b'\n');
+    csv::write_line(&mut out, columns.iter().map(Column::path));
     out
 }
 
 fn write_line(out: &mut Vec<u8>, columns: &[Column], task: &TaskView<'_>) {
-    for (place, column) in columns.iter().enumerate() {
-        match column.value(task) {
-            None => write_field(out, place, ""),
-            // A spreadsheet would take such a text for a formula, and perhaps obey it.
-            Some(Value::Text(text)) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => {
-                write_field(out, place, &format!("'{text}"));
-            }
-            Some(value) => write_field(out, place, &value.text()),
-        }
-    }
-    out.push(b'\n');
-}
-
-/// One field (RFC 4180): in quotes where it has to be. A line with one empty field has quotes, because readers skip empty lines.
-fn write_field(out: &mut Vec<u8>, place: usize, text: &str) {
-    if place > 0 {
-        out.push(b',');
-    }
-    if text.contains([',', '"', '\n', '\r']) || (text.is_empty() && place == 0) {
-        out.push(b'"');
-        out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
-        out.push(b'"');
-    } else {
-        out.extend_from_slice(text.as_bytes());
-    }
+    let field = |column: &Column| match column.value(task) {
+        None => String::new(),
+        Some(Value::Text(text)) => csv::text(&text).into_owned(),
+        Some(value) => value.text().into_owned(),
+    };
+    csv::write_line(out, columns.iter().map(field));
 }
 
 #[cfg(test)]
@@ -180,21 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn values_are_quoted_where_they_must_be_and_numbers_stay_exact() {
+    fn numbers_stay_exact_and_no_text_becomes_a_formula() {
         let args = r#"{"a":"x,\"y\"\nz","big":9223372036854775807,"neg":-0.5,"none":null}"#;
         assert_eq!(
             line(args, &["args.a", "args.big", "args.neg", "args.none", "priority"]),
             "args.a,args.big,args.neg,args.none,priority\n\"x,\"\"y\"\"\nz\",9223372036854775807,-0.5,,-5\n"
         );
-        assert_eq!(line("{}", &["args.x"]), "args.x\n\"\"\n");
-    }
-
-    #[test]
-    fn no_text_becomes_a_formula() {
-        let args = r#"{"a":"=1+1","b":"@SUM(A1)","c":"-x","d":"a=1"}"#;
-        assert_eq!(
-            line(args, &["args.a", "args.b", "args.c", "args.d"]).lines().nth(1),
-            Some("'=1+1,'@SUM(A1),'-x,a=1")
-        );
+        assert_eq!(line(r#"{"a":"-x"}"#, &["args.a", "args.x"]), "args.a,args.x\n'-x,\n");
     }
 }

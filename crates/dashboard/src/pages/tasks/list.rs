@@ -18,16 +18,13 @@ use super::menus::{ColumnsMenu, OrderEntry, order_entries, order_entry};
 use super::rows::{self, Cell, Kind, Row};
 use super::view::{View, order_words};
 use crate::columns::Column;
+use crate::filter_mark::FilterMark;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::{Selectors, Unreadable};
 use crate::show::{self, Moment};
 use crate::state::Dashboard;
 use crate::visit::Visit;
-
-/// Up to this column the mark stands under the field itself; further on the text around it is repeated.
-const MARK_COLUMNS: usize = 44;
-const MARK_CONTEXT: usize = 30;
 
 #[derive(Template)]
 #[template(path = "tasks.html")]
@@ -63,35 +60,11 @@ struct Search {
     name: String,
     /// What the form must carry.
     carried: Vec<(String, String)>,
-    filter_error: Option<Mark>,
+    filter_error: Option<FilterMark>,
     name_error: Option<String>,
     unknown_columns: Vec<String>,
     has_search: bool,
     clear: String,
-}
-
-/// Where a filter cannot be read, and why.
-pub(crate) struct Mark {
-    /// The text around the place, if it is too far to the right to be marked under the field.
-    pub(crate) around: Option<String>,
-    /// Blanks up to the place.
-    pub(crate) blanks: String,
-    pub(crate) message: String,
-}
-
-impl Mark {
-    pub(crate) fn new(text: &str, error: &Unreadable) -> Self {
-        let message = error.message.clone();
-        let Some(column) = error.column else { return Self { around: None, blanks: String::new(), message } };
-        if column <= MARK_COLUMNS {
-            return Self { around: None, blanks: " ".repeat(column - 1), message };
-        }
-        let skipped = column - 1 - MARK_CONTEXT;
-        let around: String = text.chars().skip(skipped).take(MARK_CONTEXT + 12).collect();
-        // A line end would put the mark under another line.
-        let around = around.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
-        Self { around: Some(around), blanks: " ".repeat(MARK_CONTEXT), message }
-    }
 }
 
 struct List {
@@ -262,7 +235,7 @@ impl Parts<'_> {
         let Selectors { filter, name_fuzzy, .. } = &self.view.selectors;
         let filter = filter.clone().unwrap_or_default();
         let (filter_error, name_error) = match error {
-            Some(error) if error.parameter == "filter" => (Some(Mark::new(&filter, &error)), None),
+            Some(error) if error.parameter == "filter" => (Some(FilterMark::new(&filter, &error)), None),
             Some(error) => (None, Some(error.message)),
             None => (None, None),
         };
@@ -369,7 +342,6 @@ impl ShownCell {
             Kind::Error => "soft error-cell",
             Kind::Json => "mono soft",
             Kind::Time => "num soft",
-            Kind::Number if is_number => "num",
             _ if is_number => "num",
             _ => "",
         };
@@ -405,19 +377,6 @@ fn csv_columns(columns: &[Column]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mark_stands_under_the_column_of_the_error() {
-        let error = |column| Unreadable { parameter: "filter", column: Some(column), message: "wrong".to_owned() };
-        let near = Mark::new("args.lr <== 1", &error(11));
-        assert_eq!((near.around, near.blanks.len()), (None, 10));
-        let text = format!("{}(", "a".repeat(99));
-        let far = Mark::new(&text, &error(100));
-        let around = far.around.unwrap();
-        assert_eq!(around.chars().nth(far.blanks.len()), Some('('));
-        let nowhere = Mark::new("", &Unreadable { parameter: "filter", column: None, message: "too large".to_owned() });
-        assert_eq!((nowhere.around, nowhere.blanks.as_str()), (None, ""));
-    }
 
     #[test]
     fn files_have_the_columns_that_every_row_shows_and_those_of_the_view_once() {

@@ -9,7 +9,6 @@ mod default_columns;
 mod download;
 mod list;
 mod menus;
-mod row_text;
 mod rows;
 mod view;
 
@@ -17,4 +16,4 @@ pub(crate) use self::actions::act;
 pub(crate) use self::completion::{check, fields};
 pub(crate) use self::confirm::confirm;
 pub(crate) use self::download::download;
-pub(crate) use self::list::{Mark, list};
+pub(crate) use self::list::list;

@@ -1,15 +1,17 @@
 //! The rows of the list: what is taken of each task as soon as it is read, so that a page of tasks with a megabyte of args each
-//! stays small. The form in which the storage hands rows over is in `row_text.rs`.
+//! stays small. The form in which the storage hands rows over is in `packed.rs`.
 
 use std::sync::Arc;
 
-use taskqueue_core::json::{self, Found};
+use taskqueue_core::json;
+use taskqueue_core::progress;
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_store::page::WriteTask;
 
-use super::row_text::{Reader, put};
-use crate::columns::{Column, Document, Seen, Value, cut, leaves};
+use crate::columns::{Column, Document, Seen, Value, leaves};
+use crate::packed::{Reader, put};
+use crate::show::cut;
 
 /// Characters of a value that a cell has at most. The page of the task has all of it.
 const CELL_CHARS: usize = 160;
@@ -74,7 +76,7 @@ impl Cell {
     fn in_column(column: &Column, task: &TaskView<'_>) -> Self {
         let special = match column.path() {
             "attempt" => Some(Self::new(Kind::Number, &format!("{}/{}", task.attempt, task.max_attempts))),
-            "progress" => task.progress.and_then(done).map(|done| {
+            "progress" => task.progress.and_then(progress::part_done).map(|done| {
                 // Between 0 and 1, so it fits.
                 Self::new(Kind::Progress, &((done * 1_000.0) as u16).to_string())
             }),
@@ -85,20 +87,6 @@ impl Cell {
         };
         special.or_else(|| column.value(task).map(|value| Self::of(&value))).unwrap_or_else(Self::empty)
     }
-}
-
-/// How much is done, from 0 to 1, if the run says it: `step` of `total`, or `percent`.
-fn done(progress: &str) -> Option<f64> {
-    let number = |key: &str| match json::lookup(progress, &[key])? {
-        Found::Int(value) => Some(value as f64),
-        Found::Float(value) => Some(value),
-        _ => None,
-    };
-    let done = match (number("step"), number("total")) {
-        (Some(step), Some(total)) if total > 0.0 => step / total,
-        _ => number("percent")? / 100.0,
-    };
-    (0.0..=1.0).contains(&done).then_some(done)
 }
 
 /// Where a run was: `gpu-1 · slot 0`.
@@ -163,19 +151,19 @@ pub(super) fn read(bytes: &[u8], columns: usize) -> Vec<Row> {
 }
 
 fn read_row(reader: &mut Reader<'_>, columns: usize) -> Option<Row> {
-    let (id, status) = (reader.text()?, Status::parse(&reader.text()?)?);
+    let (id, status) = (reader.text()?.to_owned(), Status::parse(reader.text()?)?);
     let name = reader.text()?.strip_prefix('=').map(str::to_owned);
-    let error = Some(reader.text()?).filter(|text| !text.is_empty());
+    let error = Some(reader.text()?).filter(|text| !text.is_empty()).map(str::to_owned);
     let cells = (0..columns).map(|_| read_cell(reader)).collect::<Option<_>>()?;
     let count: usize = reader.text()?.parse().ok()?;
-    let leaf = |reader: &mut Reader<'_>| Some(Leaf { path: reader.text()?, cell: read_cell(reader)? });
+    let leaf = |reader: &mut Reader<'_>| Some(Leaf { path: reader.text()?.to_owned(), cell: read_cell(reader)? });
     let leaves = (0..count).map(|_| leaf(reader)).collect::<Option<_>>()?;
     Some(Row { id, status, name, error, cells, leaves })
 }
 
 fn read_cell(reader: &mut Reader<'_>) -> Option<Cell> {
     let kind = *Kind::ALL.get(usize::from(reader.byte()?))?;
-    Some(Cell { kind, text: reader.text()? })
+    Some(Cell { kind, text: reader.text()?.to_owned() })
 }
 
 /// Which paths occur in these tasks.
@@ -210,22 +198,6 @@ mod tests {
         let paths: Vec<&str> = rows[0].leaves.iter().map(|leaf| leaf.path.as_str()).collect();
         assert_eq!(paths, ["args.big", "args.lr", "metadata.batch", "result.loss", "progress.step", "progress.total"]);
         assert!(seen(&rows).is_numeric("args.lr"));
-    }
-
-    #[test]
-    fn progress_is_what_runs_say_if_it_can_be() {
-        let cases = [
-            (r#"{"step":1,"total":4}"#, Some(0.25)),
-            (r#"{"percent":61.5}"#, Some(0.615)),
-            (r#"{"step":5,"total":4}"#, None),
-            (r#"{"step":-1,"total":4}"#, None),
-            (r#"{"step":1,"total":0}"#, None),
-            (r#"{"step":"1","total":4}"#, None),
-            ("{}", None),
-        ];
-        for (progress, expected) in cases {
-            assert_eq!(done(progress), expected, "{progress}");
-        }
     }
 
     #[test]

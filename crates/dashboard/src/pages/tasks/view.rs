@@ -15,7 +15,7 @@ pub(super) const PARAMETERS: [&str; 8] =
     ["status", "filter", "name_fuzzy", "order_by", "descending", "column", "limit", "cursor"];
 const ROWS: u16 = 50;
 const MOST_ROWS: u16 = 100;
-/// A longer search is shown cut in its field, and refused by the server anyway.
+/// Columns that no task can have which are named.
 const MOST_UNKNOWN: usize = 5;
 
 /// One view of the list.

@@ -8,8 +8,8 @@ use taskqueue_core::observation::{Observation, WorkerStatus};
 use taskqueue_core::time::Timestamp;
 
 use super::BusyWith;
-use super::telemetry::{Gpu, Measure, Telemetry};
-use crate::show::Moment;
+use crate::show::{self, Moment};
+use crate::telemetry::{Gpu, Measure, Telemetry};
 
 /// Texts that workers choose are cut to so many characters.
 const TEXT_CHARS: usize = 100;
@@ -117,12 +117,7 @@ fn text_of(worker: &Observation, name: &str) -> Option<String> {
 
 /// Short enough for a table, and on one line.
 fn cut(text: &str) -> String {
-    let mut chars = text.chars().map(|char| if char.is_control() { ' ' } else { char });
-    let mut kept: String = chars.by_ref().take(TEXT_CHARS).collect();
-    if chars.next().is_some() {
-        kept.push('…');
-    }
-    kept
+    show::cut(&text.replace(char::is_control, " "), TEXT_CHARS).into_owned()
 }
 
 #[cfg(test)]
@@ -169,7 +164,7 @@ mod tests {
     fn what_workers_say_is_short_and_on_one_line() {
         assert_eq!(cut("a\u{1b}[31m\nb"), "a [31m b");
         let long = cut(&"x".repeat(10_000));
-        assert_eq!(long.chars().count(), TEXT_CHARS + 1);
+        assert_eq!(long.chars().count(), TEXT_CHARS);
         assert!(long.ends_with('…'));
     }
 }

@@ -1,6 +1,6 @@
 //! What was typed into the builder of a sweep, and the plan that it gives.
 
-use taskqueue_core::definition::{Definition, task_name};
+use taskqueue_core::definition::Definition;
 use taskqueue_core::dotted_keys::{KeyError, Members};
 use taskqueue_core::json::{JsonObject, ObjectError, Value, parse};
 use taskqueue_core::limits::JSON_DEPTH;
@@ -8,8 +8,9 @@ use taskqueue_core::name_template::NameTemplate;
 use taskqueue_core::sweep::{AxisError, COMBINATIONS_MAX, Sweep, SweepError};
 
 use super::super::Way;
-use super::super::fields::{Field, Fields};
+use super::super::fields::Fields;
 use crate::address::Query;
+use crate::field::{self, Field};
 use crate::{json_field, show};
 
 /// Rows of the builder.
@@ -259,10 +260,7 @@ fn read_base(text: &str) -> Result<Members<'_>, String> {
 }
 
 fn read_batch(text: &str) -> Result<Option<&str>, String> {
-    match task_name(text) {
-        Ok(_) => Ok(Some(text).filter(|text| !text.is_empty())),
-        Err(_) => Err("Use at most 256 characters without control characters.".to_owned()),
-    }
+    Ok(field::name(text)?.map(|_| text))
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
+    /// What a canonical text says.
     pub(crate) fn of(telemetry: &str) -> Self {
         let of_host = |name| number(telemetry, &["host", name]);
         let (cpus, host_bytes) = (of_host("cpus"), of_host("memory_bytes"));
