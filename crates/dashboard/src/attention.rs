@@ -147,11 +147,11 @@ impl Newest {
         let first = failures.first().and_then(|failure| failure.route.as_ref());
         let is_shared = failures.len() >= SEVERAL && failures.iter().all(|failure| failure.route.as_ref() == first);
         let route = first.filter(|_| is_shared).cloned();
-        Self { looked_at: failures.len(), route, message: most_common(failures) }
+        Self { looked_at: failures.len(), route, message: most_frequent(failures) }
     }
 }
 
-fn most_common(failures: &[Failure]) -> Option<(String, usize)> {
+fn most_frequent(failures: &[Failure]) -> Option<(String, usize)> {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     for failure in failures {
         *times.entry(&failure.message).or_default() += 1;

@@ -74,7 +74,7 @@ fn a_queue_fails_if_some_runs_and_not_too_few_of_all_did() {
 }
 
 #[test]
-fn a_failing_queue_is_told_with_what_its_newest_failures_have_in_common() {
+fn a_failing_queue_is_told_with_what_its_newest_failures_share() {
     type Failures = &'static [(&'static str, &'static str)];
     type Case = (Failures, Option<&'static str>, Option<(&'static str, usize)>);
     let cases: [Case; 7] = [

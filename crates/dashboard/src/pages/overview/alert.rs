@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_newest_failures_have_in_common_is_said_in_a_sentence() {
+    fn what_the_newest_failures_share_is_said_in_a_sentence() {
         let told = |route: Option<&str>, times: Option<usize>| {
             let message = times.map(|times| ("oom".to_owned(), times));
             let newest = Newest { looked_at: 4, route: route.map(str::to_owned), message };

@@ -167,11 +167,11 @@ fn command(queue: &QueueName, task: &Definition) -> String {
     if let Some(name) = &task.name {
         command = command.flag("--name", name);
     }
-    with_common(command, task).to_string()
+    with_other_flags(command, task).to_string()
 }
 
 /// The flags for what all tasks have beside name and args.
-pub(super) fn with_common(mut command: CommandLine, task: &Definition) -> CommandLine {
+pub(super) fn with_other_flags(mut command: CommandLine, task: &Definition) -> CommandLine {
     let default = Definition::default();
     if task.metadata != default.metadata {
         command = command.flag("--metadata", task.metadata.as_str());

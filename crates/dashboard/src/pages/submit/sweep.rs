@@ -13,7 +13,7 @@ pub(super) use self::run::explain;
 use self::run::{Progress, check_names};
 use self::typed::{Plan, Texts, Typed};
 use super::create::Tally;
-use super::one::{COMMAND_BYTES, with_common};
+use super::one::{COMMAND_BYTES, with_other_flags};
 use super::{Frame, Step, Way, address, cut};
 use crate::address::Query;
 use crate::layout::{self, PageResult, Shell};
@@ -215,7 +215,7 @@ fn command(queue: &QueueName, texts: &Texts, plan: &Plan<'_>) -> String {
     if let Some(name) = texts.name() {
         command = command.flag("--name", name);
     }
-    command = with_common(command, &plan.definition);
+    command = with_other_flags(command, &plan.definition);
     match plan.batch {
         Some(batch) => command.flag("--batch", batch).to_string(),
         None => command.to_string(),
