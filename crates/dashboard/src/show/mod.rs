@@ -70,6 +70,11 @@ pub(crate) fn duration(value: Duration) -> String {
     }
 }
 
+/// How long ago something was: as a duration, but in whole seconds, because tenths would change at each look.
+pub(crate) fn age(value: Duration) -> String {
+    if value < Duration::from_secs(10) { format!("{} s", value.as_secs()) } else { duration(value) }
+}
+
 /// One decimal, unless it is 0.
 fn decimal(value: f64, unit: &str) -> String {
     format!("{} {unit}", trimmed(value))
@@ -117,6 +122,13 @@ mod tests {
             assert_eq!(number(value), text);
         }
         assert_eq!((count(1, "task"), count(0, "task")), ("1 task".to_owned(), "0 tasks".to_owned()));
+    }
+
+    #[test]
+    fn an_age_has_no_tenths_of_a_second() {
+        for (seconds, text) in [(0.02, "0 s"), (9.96, "9 s"), (10.0, "10 s"), (1_700.0, "28 min")] {
+            assert_eq!(age(Duration::from_secs_f64(seconds)), text, "{seconds}");
+        }
     }
 
     #[test]

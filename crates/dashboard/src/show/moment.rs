@@ -23,7 +23,7 @@ impl Moment {
 
     /// How long ago: `41 s`, `3 h`. Something of a clock that is ahead is of now.
     pub(crate) fn age(&self) -> String {
-        super::duration(between(self.at, self.now))
+        super::age(between(self.at, self.now))
     }
 }
 

@@ -99,7 +99,7 @@ fn of_earlier_attempts_only_the_last_error_is_known_and_the_others_are_counted()
     let told = third.told(60);
     assert_eq!(told[1], "cancelled: earlier | 1 other run | only counted");
     assert_eq!(told[2], "failed: attempt 2 | failed | ExitCode");
-    assert_eq!(told[3], format!("running: attempt 3 | running for 5.0 s | {PLACE}"));
+    assert_eq!(told[3], format!("running: attempt 3 | running for 5 s | {PLACE}"));
     assert_eq!(waited(&third.0, at(60)), Some(Duration::from_secs(15)), "since the failure before");
 }
 
@@ -122,7 +122,7 @@ fn a_requeue_and_a_cancellation_are_told() {
     let requeued = failed.act(TaskAction::Requeue, 30);
     assert_eq!(
         requeued.told(35)[2..4],
-        ["pending: requeued | attempts count from 0 again | ", "pending: now | waiting for 5.0 s | "]
+        ["pending: requeued | attempts count from 0 again | ", "pending: now | waiting for 5 s | "]
     );
     let cancelled = Life::new().act(TaskAction::Cancel, 5);
     assert_eq!(cancelled.told(9)[1], "cancelled: cancelled | while it was waiting | ");
