@@ -148,7 +148,7 @@ impl From<Refusal> for Problem {
                 Self::not_found("queue", "It may have been deleted. The overview shows all queues.")
             }
             Refusal::TaskNotFound { .. } => {
-                Self::not_found("task", "It may have been deleted. Look for it in the list of tasks.")
+                Self::not_found("task", "It may have been deleted. The overview leads to the tasks of each queue.")
             }
             Refusal::InvalidCursor => Self::invalid(
                 "This page of the list cannot be shown any more",

@@ -56,6 +56,7 @@ struct Choice {
 struct ComparePage {
     shell: Shell,
     path: String,
+    queue: String,
     view: View,
     /// The parameters that hidden fields keep.
     kept: Query,
@@ -117,8 +118,9 @@ pub(crate) async fn compare(State(dashboard): State<Dashboard>, visit: Visit) ->
     let view = View::parse(&visit.query);
     let (collection, extent) = read(&dashboard, &queue, &view).await?;
     let parts = Parts::new(&collection, &view);
-    let shell = Shell::new(&dashboard, &visit, "Compare", Section::Compare, Some(&queue)).await?;
-    layout::page(&visit, &parts.into_page(shell, &visit.path, view, &extent))
+    let shell =
+        Shell::new(&dashboard, &visit, format!("Compare tasks of {queue}"), Section::Compare, Some(&queue)).await?;
+    layout::page(&visit, &parts.into_page(shell, &queue, &visit.path, view, &extent))
 }
 
 /// The table as a file.
@@ -171,7 +173,7 @@ impl<'c> Parts<'c> {
         }
     }
 
-    fn into_page(self, shell: Shell, path: &str, view: View, extent: &Extent) -> ComparePage {
+    fn into_page(self, shell: Shell, queue: &QueueName, path: &str, view: View, extent: &Extent) -> ComparePage {
         let collection = self.columns.collection;
         let rows = self.groups.as_ref().map_or(collection.rows.len(), |groups| groups.total);
         let (auto_x, auto_y) = scatter::axes(&self.columns, &view);
@@ -183,6 +185,7 @@ impl<'c> Parts<'c> {
             self.columns.constants.iter().map(|(path, value)| ((*path).to_owned(), classes::short(value))).collect();
         ComparePage {
             path: path.to_owned(),
+            queue: queue.as_str().to_owned(),
             kept: view
                 .query
                 .iter()

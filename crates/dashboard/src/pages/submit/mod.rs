@@ -85,7 +85,7 @@ struct Frame {
 
 impl Frame {
     async fn new(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, way: Way) -> Result<(Shell, Self), Problem> {
-        let shell = Shell::new(dashboard, visit, "Submit", Section::Submit, Some(queue)).await?;
+        let shell = Shell::new(dashboard, visit, format!("Submit to {queue}"), Section::Submit, Some(queue)).await?;
         if !shell.queues.iter().any(|name| name == queue.as_str()) {
             return Err(Problem::not_found("queue", "It may have been deleted. The overview shows all queues."));
         }

@@ -177,8 +177,8 @@ pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> P
     let target = Target::read(&visit.query);
     let counts = count(dashboard, &queue, &target).await?;
     let number = counts.of(action.applies_to());
+    let title = format!("{} {}?", action.imperative(), show::count(number, "task"));
     let page = ConfirmPage {
-        title: format!("{} {}?", action.imperative(), show::count(number, "task")),
         meaning: action.meaning(),
         target: target_words(&queue, &target),
         left_out: left_out(action, &counts),
@@ -195,7 +195,8 @@ pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> P
         is_final: action == Action::Bulk(BulkAction::Delete),
         address: visit.query.at(&visit.path),
         back: View::read(&queue, &visit.query).address(),
-        shell: Shell::new(dashboard, visit, "Are you sure?", Section::Tasks, Some(&queue)).await?,
+        shell: Shell::new(dashboard, visit, title.clone(), Section::Tasks, Some(&queue)).await?,
+        title,
     };
     let mut response = layout::page(visit, &page)?;
     if page.agreed.is_some() {
