@@ -16,7 +16,7 @@ const BINARY = path.resolve(process.env.TASKQUEUE_BINARY ?? "target/debug/taskqu
 let server;
 let demo;
 before(async () => {
-  server = await Server.start({ queues: ["experiments", "empty", "many", "acts", "live", "number", "change", "hostile"] });
+  server = await Server.start({ queues: ["experiments", "empty", "many", "acts", "live", "number", "change", "hostile", "still"] });
   demo = await fillDemo(server, { count: 60 });
 });
 after(async () => {
@@ -25,7 +25,7 @@ after(async () => {
 });
 
 function list(queue, parameters = {}) {
-  const query = new URLSearchParams(parameters).toString();
+  const query = new URLSearchParams(Object.entries(parameters).flatMap(([name, values]) => [values].flat().map((value) => [name, value]))).toString();
   return `${server.url}/ui/queues/${queue}/tasks${query ? `?${query}` : ""}`;
 }
 
@@ -245,6 +245,20 @@ test("a selection survives the refresh of the page, and the counts follow", asyn
   assert.ok(await page.locator(`[data-key=${id("live", 1)}] input`).isChecked());
   await page.getByText("1 selected").waitFor();
   assert.ok(await page.getByLabel("Select all rows of this page").isVisible());
+  await close(page);
+});
+
+test("a task that is claimed and reports moves neither rows nor columns", async () => {
+  for (const n of [1, 2, 3]) await server.api("PUT", `/queues/still/tasks/t_still000000${n}`, { name: `vit-${n}`, args: { lr: 0.1 } });
+  const page = await open(list("still", { column: ["progress", "args.lr", "attempt", "last_run.worker", "created_at"] }));
+  const places = () => page.locator(".tasks-table :is(th, tr)").evaluateAll((parts) => parts.map((part) => { const { x, y, width } = part.getBoundingClientRect(); return [x, y, width].map(Math.round); }));
+  const before = await places();
+  const run_id = "r_still0000001";
+  const worker = { host: "a-rather-long-name-of-a-host.example.org", pid: 1, slot: 0 };
+  const { task } = await server.api("POST", "/queues/still/tasks/claim", { run_id, route: "default", worker });
+  await server.api("POST", `/queues/still/tasks/${task.id}/progress`, { run_id, progress: { step: 1, total: 3 } });
+  await page.locator(`tr[data-key="${task.id}"]`).getByText("33 %").waitFor();
+  assert.deepEqual(await places(), before);
   await close(page);
 });
 

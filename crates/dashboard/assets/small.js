@@ -29,6 +29,14 @@ export function startSmall() {
     fetch(form.action, { method: "POST", body, redirect: "manual" });
   });
   showLocalTimes(document);
+  showCurrentPage();
+}
+
+// On narrow windows the navigation is wider than the window: the entry of this page is in sight.
+function showCurrentPage() {
+  const entry = document.querySelector(".top nav [aria-current]");
+  const nav = entry?.parentElement;
+  if (nav) nav.scrollLeft = entry.offsetLeft - nav.offsetLeft + entry.offsetWidth + 40 - nav.clientWidth;
 }
 
 // What is long is not in the page: data-copy-from is the address of it.

@@ -94,7 +94,8 @@ enum Nothing {
 
 struct Head {
     label: String,
-    is_number: bool,
+    /// Whether it holds numbers, and how much room it takes before anything stands in it.
+    class: &'static str,
     /// Where the list is ordered by it.
     address: Option<String>,
     /// `ascending` or `descending`, if it is.
@@ -213,7 +214,14 @@ impl Parts<'_> {
             list: found.map(|found| self.list(found)),
             may_submit: self.visit.may(Scope::Submit, self.queue),
             may_archive: self.dashboard.has("archive"),
-            shell: Shell::new(self.dashboard, self.visit, "Tasks", Section::Tasks, Some(self.queue)).await?,
+            shell: Shell::new(
+                self.dashboard,
+                self.visit,
+                format!("Tasks of {}", self.queue),
+                Section::Tasks,
+                Some(self.queue),
+            )
+            .await?,
         })
     }
 
@@ -286,17 +294,18 @@ impl Parts<'_> {
     }
 
     fn head(&self, column: &Column, is_number: bool) -> Head {
-        let label = match column.path() {
-            "progress" => "Progress",
-            "attempt" => "Attempt",
-            "last_run.worker" => "Ran on",
-            "created_at" => "Age",
-            "last_error.message" => "Error",
-            path => path,
+        let number = if is_number { "num" } else { "" };
+        let (label, class) = match column.path() {
+            "progress" => ("Progress", "of-progress"),
+            "attempt" => ("Attempt", number),
+            "last_run.worker" => ("Ran on", "of-worker"),
+            "created_at" => ("Age", "num of-age"),
+            "last_error.message" => ("Error", number),
+            path => (path, number),
         };
         let entry = OrderField::parse(column.path()).map(|field| order_entry(self.view, field));
         let (address, sorted) = entry.map_or((None, None), |entry| (Some(entry.toggled), entry.sorted));
-        Head { label: label.to_owned(), is_number, address, sorted }
+        Head { label: label.to_owned(), class, address, sorted }
     }
 
     fn row(&self, row: &Row, columns: &[Column], numeric: &[bool], now: Timestamp) -> ShownRow {
@@ -322,7 +331,7 @@ impl TasksPage {
     fn fixed_head(&self, field: &str) -> Head {
         let entry = self.order_menu.iter().find(|entry| entry.word == field);
         let address = entry.map(|entry| entry.toggled.clone());
-        Head { label: String::new(), is_number: false, address, sorted: entry.and_then(|entry| entry.sorted) }
+        Head { label: String::new(), class: "", address, sorted: entry.and_then(|entry| entry.sorted) }
     }
 }
 
