@@ -7,6 +7,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 /// What stands in a path or a query as itself (RFC 3986, unreserved).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// Parameters that are read; a text may hold millions of empty ones, each of which takes many times its length in memory.
+pub(crate) const PARAMETERS_MAX: usize = 4_096;
+
 /// A part of a path or a query, as it is written there.
 pub(crate) fn encoded(text: &str) -> impl fmt::Display + '_ {
     utf8_percent_encode(text, ENCODED)
@@ -17,14 +20,14 @@ pub(crate) fn encoded(text: &str) -> impl fmt::Display + '_ {
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads `name=value&...` as browsers write it.
+    /// Reads `name=value&...` as browsers write it, the first [`PARAMETERS_MAX`] of them.
     pub(crate) fn parse(text: &str) -> Self {
         let decoded = |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
         let pair = |part: &str| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             (decoded(name), decoded(value))
         };
-        Self(text.split('&').filter(|part| !part.is_empty()).map(pair).collect())
+        Self(text.split('&').filter(|part| !part.is_empty()).take(PARAMETERS_MAX).map(pair).collect())
     }
 
     /// The first value of a parameter.
@@ -102,6 +105,11 @@ mod tests {
         assert_eq!(Query::parse(&query.to_string()), query);
         assert_eq!(query.all("x").collect::<Vec<_>>(), ["ü\n", ""]);
         assert_eq!(Query::parse("a=1+2&b&&=c&d=%zz").to_string(), "a=1%202&b=&=c&d=%25zz");
+    }
+
+    #[test]
+    fn no_more_parameters_are_read_than_a_page_can_have() {
+        assert_eq!(Query::parse(&"a&".repeat(1_000_000)).iter().count(), PARAMETERS_MAX);
     }
 
     #[test]

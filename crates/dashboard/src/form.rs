@@ -7,7 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
 
-use crate::address::Query;
+use crate::address::{PARAMETERS_MAX, Query};
 use crate::problem::Problem;
 use crate::visit::Visit;
 
@@ -42,5 +42,23 @@ pub(crate) async fn read_fields(content_type: Option<&str>, body: Body, most_byt
             format!("It may have {} KiB, and its sending {} seconds.", most_bytes / 1024, READ_TIMEOUT.as_secs());
         return Err(Problem::invalid("The form is too large or came too slowly", advice));
     };
+    // Nothing is done with a part of a form.
+    if bytes.iter().filter(|byte| **byte == b'&').count() >= PARAMETERS_MAX {
+        return Err(Problem::invalid("The form has too many fields", "Use the buttons of the page."));
+    }
     Ok(Query::parse(&String::from_utf8_lossy(&bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_form_of_a_million_fields_is_refused_and_not_read_in_part() {
+        let kind = Some("application/x-www-form-urlencoded");
+        let many = Body::from("a&".repeat(1_000_000));
+        assert!(read_fields(kind, many, 4_000_000).await.is_err());
+        let few = read_fields(kind, Body::from("a=1&b=2"), 100).await;
+        assert_eq!(few.map(|form| form.to_string()), Ok("a=1&b=2".to_owned()));
+    }
 }

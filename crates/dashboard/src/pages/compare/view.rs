@@ -3,6 +3,8 @@
 //! All controls are in one form. Its buttons cannot carry the whole address, which may hold a thousand ids: they carry what they change
 //! (`set`, `and`, `apply`), and the answer leads to the address that results.
 
+use std::collections::HashSet;
+
 use taskqueue_core::filter::{Expression, TaskFilter};
 use taskqueue_core::ids::TaskId;
 use taskqueue_core::selection::TaskSelection;
@@ -25,6 +27,10 @@ pub(super) const AXES: usize = 8;
 const GROUP_PATHS: usize = 20;
 /// The value of `group` for all args that differ but seeds.
 pub(super) const BUT_SEED: &str = "args-but-seed";
+/// The value of `status` for tasks of every state: without one only what has succeeded is compared.
+const EVERY_STATE: &str = "all";
+/// Changes that one address carries: a button carries one.
+const CHANGES: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ScaleChoice {
@@ -111,7 +117,7 @@ impl View {
         let (lower, higher) = (paths("lower", COLUMNS), paths("higher", COLUMNS));
         let ids = ids_of(query, &mut complaints);
         let mut selectors = Selectors::read(query);
-        if selectors == Selectors::default() && ids.is_empty() {
+        if ids.is_empty() && is_untouched(query, &selectors) {
             selectors.status = Some(Status::Succeeded);
         }
         complaints.truncate(5);
@@ -165,7 +171,17 @@ fn complaint(text: &str) -> String {
     format!("“{shown}” is no path. Write args.lr, result.loss, metadata.batch, progress.step, or duration.")
 }
 
+/// Whether an address asks for no tasks in particular, but perhaps for single ones.
+fn is_untouched(query: &Query, selectors: &Selectors) -> bool {
+    let asks_for_all = query.has("all") || query.get("status") == Some(EVERY_STATE);
+    *selectors == Selectors::default() && !asks_for_all
+}
+
+/// The tasks that were chosen; none if everything that matches is meant.
 fn ids_of(query: &Query, complaints: &mut Vec<String>) -> Vec<TaskId> {
+    if query.has("all") {
+        return Vec::new();
+    }
     let mut ids: Vec<TaskId> = Vec::new();
     for text in query.all("id").filter(|text| !text.is_empty()) {
         match TaskId::parse(text) {
@@ -177,7 +193,7 @@ fn ids_of(query: &Query, complaints: &mut Vec<String>) -> Vec<TaskId> {
             None => complaints.push("One of the chosen tasks has no valid id.".to_owned()),
         }
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     ids.retain(|id| seen.insert(*id));
     ids
 }
@@ -216,26 +232,33 @@ pub(super) fn changed(query: &Query) -> Option<Query> {
         return None;
     }
     let mut result = query.clone();
-    for change in query.all("set").map(Query::parse) {
-        result = change.iter().fold(result, |result, (name, _)| result.without(name));
-        result = change.iter().fold(result, |result, (name, value)| result.and(name, value));
+    for change in query.all("set").take(CHANGES).map(Query::parse) {
+        let names: HashSet<&str> = change.iter().map(|(name, _)| name).collect();
+        let others = result.iter().filter(|(name, _)| !names.contains(name));
+        result = others.chain(change.iter()).fold(Query::default(), |result, (name, value)| result.and(name, value));
         result = if change.has("page") { result } else { result.without("page") };
     }
     for (list, field) in LISTS.into_iter().filter(|(list, _)| query.get("apply") == Some(list)) {
         let values = query.all(field).chain(query.filled("add").filter(|_| list == "column"));
         result = values.fold(result.without(list).without("page"), |result, value| result.and(list, value));
     }
-    for part in query.all("and") {
+    for part in query.all("and").take(CHANGES) {
         let filter = and(&result, part);
         result = result.without("page").with("filter", filter);
     }
-    Some(result.iter().filter(is_kept).fold(Query::default(), |kept, (name, value)| kept.and(name, value)))
+    let kept = result.iter().filter(is_kept).fold(Query::default(), |kept, (name, value)| kept.and(name, value));
+    // All that match without a filter are those of every state.
+    Some(if takes_all && Selectors::read(&kept) == Selectors::default() {
+        kept.with("status", EVERY_STATE)
+    } else {
+        kept
+    })
 }
 
 /// The filter of a view and one more part. A view that shows what has succeeded because nothing was asked for goes on to.
 fn and(query: &Query, part: &str) -> String {
     let selectors = Selectors::read(query);
-    let is_untouched = selectors == Selectors::default() && !query.has("id");
+    let is_untouched = is_untouched(query, &selectors) && !query.has("id");
     let filter = selectors.filter.or_else(|| is_untouched.then(|| "status == \"succeeded\"".to_owned()));
     let Some(filter) = filter else { return part.to_owned() };
     match TaskFilter::parse(&filter).map(|filter| matches!(filter.expression(), Expression::Any(_))) {
@@ -266,8 +289,28 @@ mod tests {
         assert_eq!(changed(&from_list).map(|query| query.to_string()).as_deref(), Some("id=t_exampletask0"));
         let all = Query::parse("status=running&id=t_exampletask0&all=1");
         assert_eq!(changed(&all).map(|query| query.to_string()).as_deref(), Some("status=running"));
+        let every = changed(&Query::parse("id=t_exampletask0&all=1")).unwrap_or_default();
+        assert_eq!(every.to_string(), "status=all");
+        assert_eq!(changed(&every), None);
         let page = Query::parse("filter=a&page=3&set=page%3D4");
         assert_eq!(changed(&page).map(|query| query.to_string()).as_deref(), Some("filter=a&page=4"));
+    }
+
+    #[test]
+    fn all_that_match_are_neither_the_chosen_ones_nor_only_what_has_succeeded() {
+        for address in ["id=t_exampletask0&all=1", "status=all"] {
+            let view = View::parse(&Query::parse(address));
+            assert_eq!((view.ids.len(), view.selectors.status), (0, None), "{address}");
+        }
+        assert_eq!(View::parse(&Query::default()).selectors.status, Some(Status::Succeeded));
+    }
+
+    #[test]
+    fn an_address_carries_a_few_changes_because_each_is_as_much_work_as_the_address_is_long() {
+        let many: String = (0..1_000).map(|n| format!("set=x%3Dargs.x{n}&and=args.y{n}==1&")).collect();
+        let changed = changed(&Query::parse(&many)).unwrap_or_default();
+        assert_eq!(changed.get("x"), Some(format!("args.x{}", CHANGES - 1).as_str()));
+        assert_eq!(changed.get("filter").unwrap_or_default().matches("args.y").count(), CHANGES);
     }
 
     #[test]
