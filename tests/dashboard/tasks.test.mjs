@@ -16,7 +16,7 @@ const BINARY = path.resolve(process.env.TASKQUEUE_BINARY ?? "target/debug/taskqu
 let server;
 let demo;
 before(async () => {
-  server = await Server.start({ queues: ["experiments", "empty", "many", "acts", "live", "number", "change", "hostile", "still"] });
+  server = await Server.start({ queues: ["experiments", "empty", "many", "acts", "live", "number", "change", "hostile", "still", "keys", "none"] });
   demo = await fillDemo(server, { count: 60 });
 });
 after(async () => {
@@ -260,6 +260,35 @@ test("a task that is claimed and reports moves neither rows nor columns", async 
   await page.locator(`tr[data-key="${task.id}"]`).getByText("33 %").waitFor();
   assert.deepEqual(await places(), before);
   await close(page);
+});
+
+test("the row that the keys are at stays the same when the page refreshes", async () => {
+  await create("keys", 4, (n) => ({ name: `key-${n}`, args: { n } }));
+  const page = await open(list("keys"));
+  for (let n = 0; n < 3; n += 1) await page.keyboard.press("j");
+  const at = () => page.locator("[data-row].at-cursor").getAttribute("data-key");
+  const before = await at();
+  await server.api("POST", `/queues/keys/tasks/${before}/cancel`);
+  await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  await page.locator(`[data-key=${before}] .state.cancelled`).waitFor();
+  assert.equal(await at(), before);
+  await page.keyboard.press("k");
+  assert.equal(await at(), await rows(page).nth(1).getAttribute("data-key"));
+  await close(page);
+});
+
+test("nothing that is selected is nothing to do, and never everything", async () => {
+  await create("none", 3, (n) => ({ args: { n } }));
+  for (const chosen of ["", "&id=t_no", "&filter=args.n%20%3E%3D%200"]) {
+    const address = `${list("none")}/confirm?action=delete${chosen}`;
+    const asked = await fetch(address);
+    assert.equal(asked.status, 422);
+    assert.match(await asked.text(), /No task is selected/);
+    const page = await (await fetch(list("none"))).text();
+    const body = new URLSearchParams({ form_token: /name="form_token" value="([^"]+)"/.exec(page)[1], expect: "3" });
+    assert.equal((await fetch(address, { method: "POST", body })).status, 422);
+  }
+  assert.deepEqual(await statuses("none"), { pending: 3 });
 });
 
 test("selected tasks are cancelled, requeued and deleted after a question that says the number, without JavaScript", async () => {

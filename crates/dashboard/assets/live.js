@@ -121,12 +121,19 @@ function isAlike(node, other) {
   return node && node.nodeType === other.nodeType && node.nodeName === other.nodeName && !keyOf(node);
 }
 
-// What the reader has set is kept: open details, and what boxes and fields hold now.
-const KEPT = new Set(["open", "value", "checked", "title"]);
+// What the reader has set is kept: open details, what boxes and fields hold now, and the row that the keys are at. What a button or
+// a hidden field would send belongs to the text beside it, so it changes with that.
+function isKept(node, name) {
+  if (name === "open" || name === "checked") return true;
+  if (name === "title") return node.nodeName === "TIME";
+  return name === "value" && node.matches("input:not([type=hidden], [type=checkbox], [type=radio]), textarea");
+}
 
 function syncAttributes(node, other) {
-  for (const { name } of [...node.attributes]) if (!other.hasAttribute(name) && !KEPT.has(name)) node.removeAttribute(name);
+  const isAtCursor = node.classList.contains("at-cursor");
+  for (const { name } of [...node.attributes]) if (!other.hasAttribute(name) && !isKept(node, name)) node.removeAttribute(name);
   for (const { name, value } of other.attributes) {
-    if (!KEPT.has(name) && node.getAttribute(name) !== value) node.setAttribute(name, value);
+    if (!isKept(node, name) && node.getAttribute(name) !== value) node.setAttribute(name, value);
   }
+  if (isAtCursor) node.classList.add("at-cursor");
 }

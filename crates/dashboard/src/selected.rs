@@ -105,15 +105,17 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Reads it from an address or a form.
-    pub(crate) fn read(query: &Query) -> Self {
+    /// Reads it from an address or a form. None if nothing is chosen: that never means everything.
+    pub(crate) fn read(query: &Query) -> Option<Self> {
         let mut ids: Vec<TaskId> = Vec::new();
         for id in query.all("id").filter_map(TaskId::parse) {
             if ids.len() < IDS_MAX && !ids.contains(&id) {
                 ids.push(id);
             }
         }
-        if ids.is_empty() || query.has("all") { Self::Matching(Selectors::read(query)) } else { Self::Tasks(ids) }
+        let is_everything = query.has("all");
+        let chosen = (!ids.is_empty()).then_some(Self::Tasks(ids));
+        if is_everything { Some(Self::Matching(Selectors::read(query))) } else { chosen }
     }
 }
 
@@ -127,7 +129,7 @@ pub(crate) fn filter_of(ids: &[TaskId]) -> Result<TaskFilter, Unreadable> {
 mod tests {
     use super::*;
 
-    fn target(query: &str) -> Target {
+    fn target(query: &str) -> Option<Target> {
         Target::read(&Query::parse(query))
     }
 
@@ -149,12 +151,15 @@ mod tests {
     #[test]
     fn single_tasks_count_unless_everything_is_meant() {
         let id = TaskId::parse("t_exampletask0").unwrap();
-        assert_eq!(target("id=t_exampletask0&id=t_exampletask0&id=x&status=failed"), Target::Tasks(vec![id]));
+        assert_eq!(target("id=t_exampletask0&id=t_exampletask0&id=x&status=failed"), Some(Target::Tasks(vec![id])));
         let failed = Selectors { status: Some(Status::Failed), ..Selectors::default() };
-        assert_eq!(target("id=t_exampletask0&all=1&status=failed"), Target::Matching(failed));
-        assert_eq!(target("status=what&filter=+"), Target::Matching(Selectors::default()));
+        assert_eq!(target("id=t_exampletask0&all=1&status=failed"), Some(Target::Matching(failed)));
+        assert_eq!(target("all=1&status=what&filter=+"), Some(Target::Matching(Selectors::default())));
+        for nothing in ["", "status=failed", "id=x&status=failed", "filter=args.a==1"] {
+            assert_eq!(target(nothing), None, "{nothing}");
+        }
         let many: Vec<String> = (0..300).map(|n| format!("id=t_{n:012}")).collect();
-        let Target::Tasks(ids) = target(&many.join("&")) else { panic!("ids") };
+        let Some(Target::Tasks(ids)) = target(&many.join("&")) else { panic!("ids") };
         assert_eq!(ids.len(), IDS_MAX);
         assert!(filter_of(&ids).is_ok());
     }

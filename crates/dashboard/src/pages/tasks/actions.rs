@@ -15,7 +15,7 @@ use taskqueue_core::update::Update;
 use taskqueue_store::StoreError;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate};
 
-use super::confirm::{Action, Again, ask};
+use super::confirm::{Action, Again, ask, target};
 use super::view::View;
 use crate::address::Query;
 use crate::field;
@@ -23,7 +23,7 @@ use crate::form::{self, SMALL_FORM_BYTES};
 use crate::layout::{self, PageResult};
 use crate::packed::{Reader, put};
 use crate::problem::Problem;
-use crate::selected::{IDS_MAX, Selectors, Target, filter_of};
+use crate::selected::{IDS_MAX, Selectors, Target, Unreadable, filter_of};
 use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -43,10 +43,11 @@ pub(crate) async fn act(State(dashboard): State<Dashboard>, visit: Visit, reques
         Ok(change) => change,
         Err(wrong) => return ask(&dashboard, &visit, Again { wrong: Some(wrong), agreed: None }).await,
     };
+    let target = target(&visit.query)?;
     let work = Work { dashboard: &dashboard, queue: &queue, action, agreed };
     let done = match &change {
-        Change::Bulk(action) => work.act(*action, &Target::read(&visit.query)).await,
-        Change::Update(update) => work.update(update, &Target::read(&visit.query)).await,
+        Change::Bulk(action) => work.act(*action, &target).await,
+        Change::Update(update) => work.update(update, &target).await,
     };
     match done {
         Ok(told) => Ok(layout::done(&visit, &View::read(&queue, &visit.query).address(), &told)),
@@ -122,16 +123,15 @@ impl Work<'_> {
         Ok(told(self.agreed, sum.changed, past))
     }
 
-    /// Changes values. Such a change has no expectation of its own, so the tasks are counted right before it.
+    /// Changes values. Such a change has no expectation of its own. Of a few tasks exactly those are changed that were agreed to; many
+    /// are counted right before the change, and what became of them is told.
     async fn update(&self, update: &Update, target: &Target) -> Result<String, Undone> {
-        let filters = self.filters(target).await?;
-        if let [filter] = filters.as_slice() {
-            let among = Some(self.action.applies_to());
-            let selection = TaskSelection { filter: Some(filter.clone()), among, ..TaskSelection::default() };
-            if self.dashboard.store().count_tasks(self.queue, selection).await? != self.agreed {
-                return Err(Undone::OtherNumber);
+        let filters = match target {
+            Target::Matching(selectors) if self.agreed <= IDS_MAX as u64 => {
+                vec![narrowed(&selectors.as_filter()?, &self.agreed_to(selectors).await?)?]
             }
-        }
+            _ => self.counted(target).await?,
+        };
         let (mut matched, mut updated) = (0, 0);
         for filter in filters {
             let bulk = BulkUpdate { queue: self.queue.clone(), filter, update: update.clone() };
@@ -141,15 +141,20 @@ impl Work<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(if updated == matched {
-            format!("{} changed.", show::count(updated, "task"))
-        } else {
-            format!(
-                "{} of {} changed. The others had this value already.",
-                show::number(updated),
-                show::count(matched, "task")
-            )
-        })
+        Ok(told_update(self.agreed, matched, updated))
+    }
+
+    /// The filters of a target, if they select as many tasks as were agreed to.
+    async fn counted(&self, target: &Target) -> Result<Vec<TaskFilter>, Undone> {
+        let filters = self.filters(target).await?;
+        if let [filter] = filters.as_slice() {
+            let among = Some(self.action.applies_to());
+            let selection = TaskSelection { filter: Some(filter.clone()), among, ..TaskSelection::default() };
+            if self.dashboard.store().count_tasks(self.queue, selection).await? != self.agreed {
+                return Err(Undone::OtherNumber);
+            }
+        }
+        Ok(filters)
     }
 
     /// The filters that select the tasks of a target together. What a name search finds is given by ids, and counted.
@@ -158,16 +163,19 @@ impl Work<'_> {
             Target::Tasks(ids) => Ok(vec![filter_of(ids)?]),
             Target::Matching(selectors) if selectors.name_fuzzy.is_none() => Ok(vec![selectors.as_filter()?]),
             Target::Matching(selectors) => {
-                let ids = self.find(selectors).await?;
-                if ids.len() as u64 != self.agreed {
-                    return Err(Undone::OtherNumber);
-                }
+                let ids = self.agreed_to(selectors).await?;
                 Ok(ids.chunks(IDS_MAX).map(filter_of).collect::<Result<_, _>>()?)
             }
         }
     }
 
-    /// The ids of all tasks that the action applies to.
+    /// The ids of all tasks that the action applies to, if they are as many as were agreed to.
+    async fn agreed_to(&self, selectors: &Selectors) -> Result<Vec<TaskId>, Undone> {
+        let ids = self.find(selectors).await?;
+        if ids.len() as u64 == self.agreed { Ok(ids) } else { Err(Undone::OtherNumber) }
+    }
+
+    /// The ids of all tasks that the action applies to; some more than can be agreed to, if there are too many.
     async fn find(&self, selectors: &Selectors) -> Result<Vec<TaskId>, Undone> {
         if self.agreed > FOUND_MAX as u64 {
             let advice = format!(
@@ -198,6 +206,26 @@ impl Work<'_> {
     }
 }
 
+/// What a filter selects among these tasks: nothing that began to match meanwhile.
+fn narrowed(filter: &TaskFilter, ids: &[TaskId]) -> Result<TaskFilter, Unreadable> {
+    let ids = filter_of(ids)?;
+    // A filter that is too long beside the ids is left out: its tasks are known.
+    Ok(TaskFilter::parse(&format!("({}) and {}", filter.text(), ids.text())).unwrap_or(ids))
+}
+
+/// What a change of values did, in a sentence.
+fn told_update(agreed: u64, matched: u64, updated: u64) -> String {
+    let others = match (matched == agreed, updated == matched) {
+        (true, true) => return format!("{} changed.", show::count(updated, "task")),
+        (true, false) => "The others had this value already.".to_owned(),
+        (false, _) => format!(
+            "By then {} matched, because some have changed in the meantime: look at them.",
+            show::number(matched)
+        ),
+    };
+    format!("{} of {} changed. {others}", show::number(updated), show::count(agreed, "task"))
+}
+
 /// What was done, in a sentence.
 fn told(agreed: u64, changed: u64, past: &str) -> String {
     if changed == agreed {
@@ -213,6 +241,19 @@ fn told(agreed: u64, changed: u64, past: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_is_for_those_that_were_agreed_to_and_another_number_is_told() {
+        let ids = [TaskId::parse("t_exampletask0").unwrap()];
+        let filter = |text: &str| TaskFilter::parse(text).unwrap();
+        let narrow = |text: &str| narrowed(&filter(text), &ids).unwrap().text().to_owned();
+        assert_eq!(narrow("args.a==1 or args.b==2"), "(args.a==1 or args.b==2) and id in [\"t_exampletask0\"]");
+        assert_eq!(narrow(&format!("name == \"{}\"", "x".repeat(8_170))), "id in [\"t_exampletask0\"]");
+        assert_eq!(told_update(3, 3, 3), "3 tasks changed.");
+        assert_eq!(told_update(3, 3, 1), "1 of 3 tasks changed. The others had this value already.");
+        assert!(told_update(3, 2, 2).starts_with("2 of 3 tasks changed. By then 2 matched"));
+        assert!(told_update(1_000, 1_001, 1_001).starts_with("1,001 of 1,000 tasks changed. By then 1,001 matched"));
+    }
 
     #[test]
     fn what_was_not_done_is_told() {

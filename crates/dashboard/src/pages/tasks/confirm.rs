@@ -13,6 +13,7 @@ use taskqueue_core::status::{Status, Statuses};
 use taskqueue_store::StoreError;
 
 use super::view::View;
+use crate::address::Query;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::{Selectors, Target};
@@ -169,12 +170,18 @@ pub(crate) async fn confirm(State(dashboard): State<Dashboard>, visit: Visit) ->
     ask(&dashboard, &visit, Again::default()).await
 }
 
+/// What the action is for. Nothing chosen is nothing to do, and not everything.
+pub(super) fn target(query: &Query) -> Result<Target, Problem> {
+    let nothing = || Problem::invalid("No task is selected", "Go back to the list, and select tasks first.");
+    Target::read(query).ok_or_else(nothing)
+}
+
 /// Asks, perhaps again.
 pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> PageResult {
     let queue = visit.queue()?;
     visit.check(Scope::Submit, &queue)?;
     let action = Action::read(visit.query.get("action"))?;
-    let target = Target::read(&visit.query);
+    let target = target(&visit.query)?;
     let counts = count(dashboard, &queue, &target).await?;
     let number = counts.of(action.applies_to());
     let title = format!("{} {}?", action.imperative(), show::count(number, "task"));
