@@ -17,6 +17,9 @@ use crate::problem::Problem;
 use crate::state::Dashboard;
 use crate::visit::{Theme, Visit};
 
+/// Queues that the frame offers; the overview finds the others.
+const QUEUES_OFFERED: usize = 200;
+
 pub(crate) type PageResult = Result<Response, Problem>;
 
 /// The entries of the navigation.
@@ -84,8 +87,10 @@ pub(crate) struct Shell {
     pub(crate) entries: Vec<Entry>,
     /// The queue that the links of the navigation are for.
     pub(crate) queue: Option<String>,
-    /// All queues that the viewer may see.
+    /// Queues that the viewer may see: the first ones, and this one.
     pub(crate) queues: Vec<String>,
+    /// How many more there are.
+    pub(crate) more_queues: usize,
     /// Where another queue leads to.
     pub(crate) switch_to: &'static str,
     pub(crate) viewer_name: Option<String>,
@@ -116,6 +121,7 @@ impl Shell {
             .filter(|name| visit.viewer.sees(name))
             .collect();
         let queue = queue.map(|queue| queue.as_str().to_owned()).or_else(|| queues.first().cloned());
+        let (queues, more_queues) = offered(queues, queue.as_deref());
         let is_open = |section: &Section| {
             *section != Section::Submit
                 || queue.as_deref().and_then(QueueName::parse).is_some_and(|queue| visit.may(Scope::Submit, &queue))
@@ -131,6 +137,7 @@ impl Shell {
             entries: Section::ALL.into_iter().filter(is_open).filter_map(entry).collect(),
             queue,
             queues,
+            more_queues,
             switch_to: section.word().unwrap_or("tasks"),
             viewer_name: visit.viewer.name().map(str::to_owned),
             has_session: visit.viewer.has_session(),
@@ -140,6 +147,21 @@ impl Shell {
             refresh_seconds: dashboard.refresh().after(visit.began.elapsed()).as_secs(),
         })
     }
+
+    /// The same for a page for which more was to be done after this was made.
+    #[must_use]
+    pub(crate) fn made_by_now(self, dashboard: &Dashboard, visit: &Visit) -> Self {
+        Self { refresh_seconds: dashboard.refresh().after(visit.began.elapsed()).as_secs(), ..self }
+    }
+}
+
+/// The queues that are offered, and how many are not: every page has them, and there may be thousands.
+fn offered(mut queues: Vec<String>, current: Option<&str>) -> (Vec<String>, usize) {
+    let rest = queues.split_off(queues.len().min(QUEUES_OFFERED));
+    let more = rest.len();
+    queues.extend(rest.into_iter().find(|name| Some(name.as_str()) == current));
+    let found = queues.len().saturating_sub(QUEUES_OFFERED);
+    (queues, more - found)
 }
 
 /// The answer with a page, or that it is the one that the browser has.
@@ -212,4 +234,21 @@ pub(crate) async fn switch_queue(visit: Visit) -> Response {
     let section = Section::ALL.into_iter().find(wanted).unwrap_or(Section::Tasks);
     let path = queue.and_then(|queue| section.path(Some(queue.as_str())));
     see_other(path.as_deref().unwrap_or("/ui/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_offers_a_few_of_many_queues_and_always_its_own() {
+        let all = || (0..10_000).map(|n| format!("q{n:05}")).collect::<Vec<String>>();
+        let (offer, more) = offered(all(), Some("q00007"));
+        assert_eq!((offer.len(), more), (QUEUES_OFFERED, 10_000 - QUEUES_OFFERED));
+        let (offer, more) = offered(all(), Some("q09999"));
+        assert_eq!((offer.len(), more), (QUEUES_OFFERED + 1, 10_000 - QUEUES_OFFERED - 1));
+        assert_eq!(offer.last().map(String::as_str), Some("q09999"));
+        assert_eq!(offered(all(), Some("gone")).0.len(), QUEUES_OFFERED);
+        assert_eq!(offered(vec!["a".to_owned()], Some("a")), (vec!["a".to_owned()], 0));
+    }
 }

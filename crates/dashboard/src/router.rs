@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
+use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -114,19 +114,90 @@ async fn within_memory(dashboard: &Dashboard, request: Request, next: Next) -> R
     if request.extensions().get::<Viewer>().is_none() || request.uri().path().starts_with(assets::PREFIX) {
         return Ok(next.run(request).await);
     }
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let held = dashboard.reserve_page().await?;
     let response = next.run(request).await;
     let held = match response.body().size_hint().exact() {
-        Some(bytes) => {
+        // What an action did must be told, so its answer keeps what it has and waits for nothing.
+        Some(bytes) if is_read => {
             // Not both at once: those who hold something must not wait for more.
             drop(held);
             dashboard.reserve(usize::try_from(bytes).unwrap_or(usize::MAX)).await?
         }
-        None => held,
+        _ => held,
     };
     Ok(response.map(|body| Body::new(HeldBody { body, _held: held })))
 }
 
 async fn unknown(_: Visit) -> Problem {
     Problem::not_found("page", "Check the address, or go to the overview.")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use taskqueue_core::time::Timestamp;
+    use taskqueue_store::Store;
+    use taskqueue_store::clock::ManualClock;
+    use taskqueue_store::model::ModelStore;
+    use taskqueue_store::submission::Held;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::host::{HostFigures, SessionCookie, SignInRefusal};
+    use crate::viewer::Access;
+
+    /// A server that has memory for one reservation.
+    struct Small {
+        store: Arc<dyn Store>,
+        reserved: AtomicUsize,
+    }
+
+    #[async_trait]
+    impl Host for Small {
+        fn store(&self) -> &Arc<dyn Store> {
+            &self.store
+        }
+
+        fn features(&self) -> Vec<&'static str> {
+            Vec::new()
+        }
+
+        fn task_output_bytes(&self) -> usize {
+            0
+        }
+
+        fn is_tls(&self) -> bool {
+            false
+        }
+
+        fn sign_in(&self, _: &str) -> Result<SessionCookie, SignInRefusal> {
+            Err(SignInRefusal::Wrong)
+        }
+
+        async fn reserve(&self, _: usize) -> Option<Held> {
+            (self.reserved.fetch_add(1, Ordering::Relaxed) == 0).then(|| Box::new(()) as Held)
+        }
+
+        fn figures(&self) -> HostFigures {
+            HostFigures::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_done_is_told_even_if_there_is_no_memory_left() {
+        let store: Arc<dyn Store> = Arc::new(ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1)))));
+        let host = Arc::new(Small { store: Arc::clone(&store), reserved: AtomicUsize::new(0) });
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri("/ui/queues")
+            .header("content-type", "application/x-www-form-urlencoded");
+        let mut request = request.body(Body::from("form_token=secret&name=new")).unwrap();
+        request.extensions_mut().insert(Viewer::new(Access::Everything, "secret", false));
+        let response = router(host, Mode::Full).oneshot(request).await.unwrap();
+        assert_eq!(store.list_queues().await.map(|queues| queues.len()), Ok(1));
+        assert_eq!(response.status(), StatusCode::SEE_OTHER, "not that nothing was changed");
+    }
 }

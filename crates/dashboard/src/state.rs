@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::host::Host;
+use crate::looks::Looks;
 use crate::mode::Mode;
 use crate::problem::Problem;
 use crate::refresh::Refresh;
@@ -32,13 +33,14 @@ struct Inner {
     host: Arc<dyn Host>,
     mode: Mode,
     refresh: Refresh,
+    looks: Looks,
     downloads: Arc<Semaphore>,
 }
 
 impl Dashboard {
     pub fn new(host: Arc<dyn Host>, mode: Mode) -> Self {
         let downloads = Arc::new(Semaphore::new(DOWNLOADS_AT_ONCE));
-        Self { inner: Arc::new(Inner { host, mode, refresh: Refresh::default(), downloads }) }
+        Self { inner: Arc::new(Inner { host, mode, refresh: Refresh::default(), looks: Looks::default(), downloads }) }
     }
 
     pub(crate) fn host(&self) -> &dyn Host {
@@ -55,6 +57,10 @@ impl Dashboard {
 
     pub(crate) fn refresh(&self) -> &Refresh {
         &self.inner.refresh
+    }
+
+    pub(crate) fn looks(&self) -> &Looks {
+        &self.inner.looks
     }
 
     /// Whether this server offers an extension.

@@ -12,6 +12,9 @@ use super::value::{Kind, Value};
 use super::view::{Grouping, View};
 use crate::show::chart::rounded;
 
+/// Args that tasks are grouped by at most.
+pub(super) const KEYS: usize = 30;
+
 /// Numbers of one column in one group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measure<'c> {
@@ -39,7 +42,7 @@ impl<'c> Groups<'c> {
     pub(super) fn new(columns: &Columns<'c>, view: &View, sort: Option<Sort>) -> Option<Self> {
         let by: Vec<Column> = match view.grouping.as_ref()? {
             Grouping::ArgsButSeed => {
-                args_but_seed(columns).into_iter().map(|path| columns.column_at(path, view)).collect()
+                args_but_seed(columns).into_iter().take(KEYS).map(|path| columns.column_at(path, view)).collect()
             }
             Grouping::By(paths) => paths.iter().filter_map(|path| columns.column(path, view)).collect(),
         };
@@ -52,7 +55,8 @@ impl<'c> Groups<'c> {
     }
 }
 
-fn args_but_seed(columns: &Columns<'_>) -> Vec<PathIndex> {
+/// The args that differ, but no seed.
+pub(super) fn args_but_seed(columns: &Columns<'_>) -> Vec<PathIndex> {
     let differing =
         columns.paths().filter(|(_, text, facts)| text.starts_with("args.") && facts.differs && !is_seed(text));
     differing.map(|(path, _, _)| path).collect()

@@ -30,6 +30,7 @@ use self::scatter::Scatter;
 use self::table::{PAGE_ROWS, Sort, Table};
 use self::view::{Grouping, MOST_TASKS, ScaleChoice, View};
 use crate::address::Query;
+use crate::elsewhere::elsewhere;
 use crate::filter_mark::FilterMark;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
@@ -114,39 +115,47 @@ pub(crate) async fn compare(State(dashboard): State<Dashboard>, visit: Visit) ->
     if let Some(query) = view::changed(&visit.query) {
         return Ok(layout::see_other(&query.at(&visit.path)));
     }
-    let _turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
+    let turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
     let view = View::parse(&visit.query);
     let (collection, extent) = read(&dashboard, &queue, &view).await?;
-    let parts = Parts::new(&collection, &view);
     let shell =
         Shell::new(&dashboard, &visit, format!("Compare tasks of {queue}"), Section::Compare, Some(&queue)).await?;
-    layout::page(&visit, &parts.into_page(shell, &queue, &visit.path, view, &extent))
+    let work = move || {
+        let _turn = turn;
+        let parts = Parts::new(&collection, &view);
+        let page = parts.into_page(shell.made_by_now(&dashboard, &visit), &queue, &visit.path, view, &extent);
+        layout::page(&visit, &page)
+    };
+    elsewhere(work).await?
 }
 
 /// The table as a file.
 pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     let queue = visit.queue()?;
-    let _turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
+    let turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
     let view = View::parse(&view::changed(&visit.query).unwrap_or_else(|| visit.query.clone()));
-    if let Err(error) = view.selection {
-        return Err(error.into());
+    if let Err(error) = &view.selection {
+        return Err(error.clone().into());
     }
     let (collection, _) = read(&dashboard, &queue, &view).await?;
-    let columns = Columns::new(&collection, &view);
-    let sort = Sort::new(&columns, &view);
-    let text = match Groups::new(&columns, &view, sort) {
-        Some(groups) => csv::groups(&groups),
-        None => csv::tasks(&columns, &table::sorted(&columns, sort)),
+    let work = move || {
+        let _turn = turn;
+        let columns = Columns::new(&collection, &view);
+        let sort = Sort::new(&columns, &view);
+        match Groups::new(&columns, &view, sort) {
+            Some(groups) => csv::groups(&groups),
+            None => csv::tasks(&columns, &table::sorted(&columns, sort)),
+        }
     };
     let disposition = format!("attachment; filename=\"{queue}-compare.csv\"");
-    Ok(layout::file(text, "text/csv; charset=utf-8", &disposition))
+    Ok(layout::file(elsewhere(work).await?, "text/csv; charset=utf-8", &disposition))
 }
 
 /// What the view asks for; nothing if its filter is not valid.
 async fn read(dashboard: &Dashboard, queue: &QueueName, view: &View) -> Result<(Collection, Extent), Problem> {
     let Ok(selection) = view.selection.clone() else { return Ok(Default::default()) };
     let wanted = Wanted { selection, ids: &view.ids, most: view.most, paths: view.paths() };
-    Ok(wanted.read(dashboard.store(), queue).await?)
+    wanted.read(dashboard.store(), queue).await
 }
 
 /// Everything that is made of the tasks.
@@ -201,7 +210,7 @@ impl<'c> Parts<'c> {
             read_more: (!extent.is_all && view.most < MOST_TASKS && !collection.rows.is_empty())
                 .then(|| view.query.without("page").with("read", MOST_TASKS).at(path)),
             csv: view.query.without("page").at(&format!("{path}/csv")),
-            warnings: warnings(collection, &view, extent),
+            warnings: warnings(&self.columns, &view, extent),
             more_constants: constants.len().saturating_sub(CONSTANTS),
             constants: constants.into_iter().take(CONSTANTS).collect(),
             numeric: self.choices(|_, is_numeric| is_numeric, |_| false),
@@ -257,8 +266,11 @@ fn summary(columns: &Columns<'_>, view: &View, extent: &Extent) -> String {
     }
 }
 
-fn warnings(collection: &Collection, view: &View, extent: &Extent) -> Vec<String> {
-    let mut warnings = view.complaints.clone();
+fn warnings(columns: &Columns<'_>, view: &View, extent: &Extent) -> Vec<String> {
+    let (collection, mut warnings) = (columns.collection, view.complaints.clone());
+    if view.is_grouped_by_args() && groups::args_but_seed(columns).len() > groups::KEYS {
+        warnings.push(format!("More than {} args differ: tasks are grouped by the first ones only.", groups::KEYS));
+    }
     if extent.gone > 0 {
         warnings.push(format!("{} of the chosen tasks are not there any more.", show::number(extent.gone as u64)));
     }

@@ -10,7 +10,9 @@ use taskqueue_store::{Store, StoreError};
 use super::collection::Collection;
 use super::path::Path;
 use super::record::{self, columns, writer};
+use crate::elsewhere::elsewhere;
 use crate::packed::Reader;
+use crate::problem::Problem;
 
 /// Bytes of a page on its way from the store.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -40,7 +42,7 @@ pub(super) struct Extent {
 }
 
 impl Wanted<'_> {
-    pub(super) async fn read(self, store: &dyn Store, queue: &QueueName) -> Result<(Collection, Extent), StoreError> {
+    pub(super) async fn read(self, store: &dyn Store, queue: &QueueName) -> Result<(Collection, Extent), Problem> {
         let mut collection = Collection::new(self.paths.iter().map(|path| path.text.as_str()));
         let extent = if self.ids.is_empty() {
             self.read_matching(store, queue, &mut collection).await?
@@ -55,7 +57,7 @@ impl Wanted<'_> {
         store: &dyn Store,
         queue: &QueueName,
         into: &mut Collection,
-    ) -> Result<Extent, StoreError> {
+    ) -> Result<Extent, Problem> {
         let (selection, write) = (self.selection, writer(&self.paths));
         let mut after = None;
         loop {
@@ -63,10 +65,15 @@ impl Wanted<'_> {
             let (selection, write) = (selection.clone(), write.clone());
             let query = TaskQuery { selection, order: TaskOrder::default(), limit, after, max_bytes: PAGE_BYTES };
             let page = store.list_tasks(queue, query, write).await?;
-            let mut reader = Reader::new(&page.bytes);
-            while let Some(record) = record::next(&mut reader) {
-                into.push(&record);
-            }
+            let (bytes, mut collection) = (page.bytes, std::mem::take(into));
+            let collect = move || {
+                let mut reader = Reader::new(&bytes);
+                while let Some(record) = record::next(&mut reader) {
+                    collection.push(&record);
+                }
+                collection
+            };
+            *into = elsewhere(collect).await?;
             after = page.next;
             if after.is_none() || into.rows.len() >= self.most || into.is_full() {
                 break;
@@ -79,7 +86,7 @@ impl Wanted<'_> {
         let matching = match store.count_tasks(queue, selection).await {
             Ok(count) => Some(count),
             Err(StoreError::Busy) => None,
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         Ok(Extent { is_all: false, matching, gone: 0 })
     }

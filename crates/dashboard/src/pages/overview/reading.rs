@@ -14,9 +14,9 @@ use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::Store;
-use tokio::time::timeout;
 
 use crate::attention::{self, Concern, Failure, QueueSight, ServerSight};
+use crate::looks::Look;
 use crate::problem::Problem;
 use crate::show::{Minute, between};
 use crate::state::Dashboard;
@@ -31,8 +31,6 @@ const FAILED_TASKS: u16 = 20;
 const NEWEST_TASKS: u16 = 30;
 /// A message is cut to so many characters.
 const MESSAGE_CHARS: usize = 120;
-/// How long looking at them may take. They may have to wait for reads that visit all tasks; the page does not.
-const LOOK_TIMEOUT: Duration = Duration::from_millis(200);
 /// The minutes that are drawn.
 const MINUTES: i64 = 60;
 
@@ -113,7 +111,7 @@ pub(crate) async fn read(
         .map(|(named, lately)| QueueReading { name: named.queue, figures: named.figures, lately })
         .collect();
     let mut concerns = of_server(dashboard, visit).await;
-    concerns.extend(of_queues(store, &queues, now).await);
+    concerns.extend(of_queues(dashboard, &queues, now).await);
     Ok(Reading { now, queues, concerns, seen })
 }
 
@@ -142,19 +140,18 @@ async fn of_server(dashboard: &Dashboard, visit: &Visit) -> Vec<Concern> {
 }
 
 /// What of the queues needs attention. Into the first ones that fail it is looked.
-async fn of_queues(store: &dyn Store, queues: &[QueueReading], now: Timestamp) -> Vec<Concern> {
+async fn of_queues(dashboard: &Dashboard, queues: &[QueueReading], now: Timestamp) -> Vec<Concern> {
     let mut concerns = Vec::new();
     let mut looked_into = 0;
     for QueueReading { name, figures, lately } in queues {
         let last_hour = lately.as_ref().map(|lately| lately.last_hour);
-        let (mut failures, mut attempts) = (Vec::new(), Vec::new());
+        let mut seen = Look::default();
         if lately.as_ref().is_some_and(Lately::has_failures) && looked_into < LOOKED_INTO {
             looked_into += 1;
-            if last_hour.as_ref().is_some_and(attention::is_failing) {
-                failures = newest(store, name, Some(Status::Failed), FAILED_TASKS, failure_of).await;
-            }
-            attempts = newest(store, name, None, NEWEST_TASKS, attempts_of).await;
+            let is_failing = last_hour.as_ref().is_some_and(attention::is_failing);
+            seen = dashboard.looks().look(name.as_str(), look(dashboard.store(), name, is_failing)).await;
         }
+        let Look { failures, attempts } = seen;
         concerns.extend(attention::of_queue(&QueueSight {
             queue: name.as_str(),
             figures,
@@ -165,6 +162,16 @@ async fn of_queues(store: &dyn Store, queues: &[QueueReading], now: Timestamp) -
         }));
     }
     concerns
+}
+
+/// Looks at the newest tasks of a queue. They may have to wait for reads that visit all tasks; the page does not.
+async fn look(store: &dyn Store, queue: &QueueName, is_failing: bool) -> Option<Look> {
+    let failures = if is_failing {
+        newest(store, queue, Some(Status::Failed), FAILED_TASKS, failure_of).await?
+    } else {
+        Vec::new()
+    };
+    Some(Look { failures, attempts: newest(store, queue, None, NEWEST_TASKS, attempts_of).await? })
 }
 
 fn failure_of(task: &TaskView<'_>) -> Option<Failure> {
@@ -178,14 +185,14 @@ fn attempts_of(task: &TaskView<'_>) -> Option<(i64, i64)> {
     matches!(task.status, Status::Pending | Status::Running).then_some((task.attempt, task.max_attempts))
 }
 
-/// What `read` finds in the newest tasks; nothing if they cannot be read, or not soon.
+/// What `read` finds in the newest tasks; nothing if they cannot be read.
 async fn newest<T: Send + 'static>(
     store: &dyn Store,
     queue: &QueueName,
     status: Option<Status>,
     limit: u16,
     read: fn(&TaskView<'_>) -> Option<T>,
-) -> Vec<T> {
+) -> Option<Vec<T>> {
     let selection = TaskSelection { status, ..TaskSelection::default() };
     let query = TaskQuery { selection, order: TaskOrder::default(), limit, after: None, max_bytes: usize::MAX };
     let found = Arc::new(Mutex::new(Vec::new()));
@@ -193,8 +200,8 @@ async fn newest<T: Send + 'static>(
     let write = move |_: &mut Vec<u8>, task: &TaskView<'_>| {
         shared.lock().unwrap_or_else(PoisonError::into_inner).extend(read(task));
     };
-    let _ = timeout(LOOK_TIMEOUT, store.list_tasks(queue, query, Arc::new(write))).await;
-    std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner))
+    store.list_tasks(queue, query, Arc::new(write)).await.ok()?;
+    Some(std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 #[cfg(test)]
