@@ -13,7 +13,7 @@ const path = (queue, query = "") => `${server.url}/ui/queues/${queue}/compare${q
 const where = (filter) => `?filter=${encodeURIComponent(filter)}`;
 
 before(async () => {
-  server = await Server.start({ queues: ["experiments", "seeds", "exact", "hostile", "many", "empty", "live", "odd"] });
+  server = await Server.start({ queues: ["experiments", "seeds", "exact", "hostile", "many", "empty", "live", "odd", "moving"] });
   ids = await fillSweep(server, 160, (n, next) => {
     const run = trainingRun(n, next);
     return n % 40 === 7 ? { ...run, result: undefined } : run;
@@ -222,7 +222,7 @@ test("hostile content neither runs nor breaks the page", async () => {
     metadata: { html: nasty[n % nasty.length] },
     result: { loss: n % 2 ? nasty[n % nasty.length] : 1e300 / (n + 1), huge: -1.5e308, equal: 5, list: [nasty[n % nasty.length]] },
   }), { queue: "hostile" });
-  for (const query of ["", "?color=args.text&axis=args.text&axis=metadata.html&axis=result.equal&column=args.text&column=metadata.html&column=result.list&column=result.loss", "?group=args.text", "?x=result.equal&y=result.huge&x_scale=log&y_scale=log"]) {
+  for (const query of ["", "?color=args.text&axis=args.text&axis=metadata.html&axis=result.equal&column=args.text&column=metadata.html&column=result.list&column=result.loss", "?group=args.text", "?group=args-but-seed", "?x=result.equal&y=result.huge&x_scale=log&y_scale=log"]) {
     for (const viewport of [{ width: 1280, height: 900 }, { width: 375, height: 800 }]) {
       const page = await newPage({ viewport });
       const answer = await page.goto(path("hostile", query));
@@ -269,5 +269,34 @@ test("what is new appears without a reload, and nothing to compare teaches", asy
   await page.getByRole("link", { name: "new-0" }).first().waitFor({ timeout: 30_000 });
   assert.equal(await page.evaluate(() => globalThis.same), true);
   assert.equal((await column(page, "Task"))[0], "new-0");
+  assertCalm(page);
+});
+
+test("all that match of the list are compared, whatever their state and whichever rows are chosen", async () => {
+  const page = await newPage();
+  await page.goto(`${server.url}/ui/queues/experiments/tasks`);
+  await page.locator("[data-row] input").first().check();
+  await page.getByLabel("all 160 that match").check();
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  await page.waitForURL(/compare\?.*status=all/);
+  assert.match(await page.locator("#compare-summary").innerText(), /^160 tasks/);
+  await page.getByRole("button", { name: "every state" }).click();
+  await page.waitForURL((address) => !address.search.includes("status"));
+  assert.match(await page.locator("#compare-summary").innerText(), /^156 tasks/);
+  assertCalm(page);
+});
+
+test("a button does what it says, also after the page has changed under it, and no text turns the one beside it round", async () => {
+  for (const n of [1, 2, 3]) await create("moving", `t_moving00000${n}`, JSON.stringify({ name: `m-${n}`, args: { m: n, tag: n % 2 ? "\u202eevil" : "good" } }));
+  const page = await newPage();
+  await page.goto(path("moving", "?status=pending&x=args.m&y=args.m&color=args.tag"));
+  const [label, count] = await page.locator("#scatter .legend > span", { hasText: "evil" }).evaluate((entry) => [...entry.querySelectorAll("bdi, .faint")].map((part) => part.getBoundingClientRect().left));
+  assert.ok(label < count, `the name is at ${label}, the number at ${count}`);
+  await create("moving", "t_moving000009", JSON.stringify({ name: "m-9", args: { a: 5, m: 9, tag: "good" } }));
+  await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  await page.locator("#compare-table button.sort", { hasText: "args.a" }).waitFor();
+  const sorts = await page.locator("#compare-table .head button.sort").evaluateAll((buttons) => buttons.map((button) => [button.textContent.trim(), new URLSearchParams(button.value).get("sort")]));
+  assert.ok(sorts.length >= 3);
+  for (const [text, sort] of sorts) assert.equal(sort, text);
   assertCalm(page);
 });
