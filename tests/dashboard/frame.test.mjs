@@ -69,7 +69,7 @@ test("a page that is hidden asks for nothing, and asks at once when it is seen a
   await page.clock.install();
   await page.goto(`${server.url}/ui/`);
   let asked = 0;
-  page.on("request", () => { asked += 1; });
+  page.on("request", (request) => { if (request.url().endsWith("/ui/")) asked += 1; });
   const show = (hidden) => page.evaluate((value) => {
     Object.defineProperty(document, "hidden", { configurable: true, get: () => value });
     document.dispatchEvent(new Event("visibilitychange"));
@@ -87,7 +87,7 @@ test("a page waits while the reader selects text in what would change", async ()
   await page.goto(`${server.url}/ui/`);
   await page.evaluate(() => { getSelection().selectAllChildren(document.querySelector("[data-live]")); });
   let asked = 0;
-  page.on("request", () => { asked += 1; });
+  page.on("request", (request) => { if (request.url().endsWith("/ui/")) asked += 1; });
   await page.clock.runFor(20_000);
   assert.equal(asked, 0);
   await page.evaluate(() => getSelection().removeAllRanges());
@@ -97,13 +97,17 @@ test("a page waits while the reader selects text in what would change", async ()
 
 test("a page says that the server is away, asks less often, and comes back with it", async () => {
   const page = await newPage();
+  await page.clock.install();
   await page.goto(`${server.url}/ui/`);
   await page.locator("#connection[data-state=live]").waitFor();
   await server.kill("SIGKILL");
+  // Longer than a page ever waits before it asks again.
+  await page.clock.runFor(301_000);
   await page.locator("#connection[data-state=away]").waitFor();
   assert.match(await page.locator("#connection").innerText(), /not up to date/);
   await server.restart();
-  await page.locator("#connection[data-state=live]").waitFor({ timeout: 60_000 });
+  await page.clock.runFor(61_000);
+  await page.locator("#connection[data-state=live]").waitFor();
   await page.context().close();
 });
 

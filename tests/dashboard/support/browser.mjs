@@ -24,13 +24,21 @@ export async function newPage({ viewport = WIDE, dark = false, javaScript = true
     args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
   const context = await browser.newContext({ viewport, colorScheme: dark ? "dark" : "light", javaScriptEnabled: javaScript, reducedMotion: "reduce" });
-  context.setDefaultTimeout(15_000);
+  context.setDefaultTimeout(60_000);
+  await context.addInitScript(askSoon);
   const page = await context.newPage();
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error)));
   page.on("console", (message) => { if (message.type() === "error") page.problems.push(message.text()); });
   page.on("dialog", (dialog) => { page.problems.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
   return page;
+}
+
+// A page asks more seldom where pages are slow to make, as it should; on a busy machine tests would wait for minutes. How long a page
+// waits is tested where that is decided (refresh.rs).
+function askSoon() {
+  const soon = () => { if (Number(document.body?.dataset.refresh) > 2) document.body.dataset.refresh = "2"; };
+  new MutationObserver(soon).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-refresh"] });
 }
 
 export async function closeBrowser() {

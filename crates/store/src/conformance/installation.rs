@@ -9,10 +9,3 @@ pub async fn the_secret_is_the_same_whenever_it_is_asked_for(storage: &impl Stor
     assert_ne!(secret.as_bytes(), [0; 32]);
     assert_eq!(store.installation_secret().await, Ok(secret));
 }
-
-pub async fn the_secret_outlives_the_store(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
-    let secret = fixture.store.installation_secret().await.unwrap();
-    let fixture = fixture.reopen(storage).await;
-    assert_eq!(fixture.store.installation_secret().await, Ok(secret));
-}

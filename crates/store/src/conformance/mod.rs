@@ -30,6 +30,7 @@ pub mod generate;
 pub mod held_heartbeats;
 pub mod installation;
 pub mod items;
+pub mod kept_secret;
 pub mod last_run;
 pub mod leases;
 pub mod lists;
@@ -425,11 +426,9 @@ macro_rules! saved_activity_suite {
 #[macro_export]
 macro_rules! kept_secret_suite {
     ($fresh:ident) => {
-        mod kept_secret {
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn the_secret_outlives_the_store() {
-                let storage = super::$fresh();
-                $crate::conformance::installation::the_secret_outlives_the_store(&storage).await;
+        $crate::conformance_tests! { $fresh;
+            kept_secret {
+                the_secret_outlives_the_store
             }
         }
     };

@@ -1,0 +1,11 @@
+//! The secret of an installation where storage outlives a store.
+
+use super::Storage;
+use super::fixture::Fixture;
+
+pub async fn the_secret_outlives_the_store(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let secret = fixture.store.installation_secret().await.unwrap();
+    let fixture = fixture.reopen(storage).await;
+    assert_eq!(fixture.store.installation_secret().await, Ok(secret));
+}
