@@ -36,6 +36,7 @@ pub(crate) fn migrated(cluster: &Cluster) -> Database {
     database.admin(include_str!("migrations/0004_unsuccessful_tasks.sql"));
     database.admin(include_str!("migrations/0005_progress_and_output.sql"));
     database.admin(include_str!("migrations/0006_activity.sql"));
+    database.admin(include_str!("migrations/0007_installation_secret.sql"));
     database.admin(&format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({QUEUE_KEY}, 'q')"));
     database
 }

@@ -144,7 +144,7 @@ async fn a_newer_and_a_changed_schema_are_refused() {
     database.admin("INSERT INTO taskqueue.migrations VALUES (99, 'next', 'x')");
     let error = migrated(&database.url(), "taskqueue").await.unwrap_err();
     assert!(matches!(&error, OpenError::Newer(_, why) if why == "schema version 99"), "{error:?}");
-    for change in ["checksum = 'x'", "name = 'first'", "version = 7"] {
+    for change in ["checksum = 'x'", "name = 'first'", "version = 8"] {
         database.admin("DELETE FROM taskqueue.migrations WHERE version = 99");
         database.admin(&format!("UPDATE taskqueue.migrations SET {change} WHERE version = 1"));
         let error = migrated(&database.url(), "taskqueue").await.unwrap_err();
