@@ -1,5 +1,5 @@
 //! The pages that a browser shows, rendered on the server from templates in files. They read and act through the store, as the
-//! handlers of the API do; no rule about tasks and no SQL lives here. The server mounts [`router`] under `/ui/`, decides who may
+//! handlers of the API do; no rule about tasks and no SQL lives here. The server mounts [`router()`] under `/ui/`, decides who may
 //! look, and tells it what only a server knows ([`Host`]).
 //!
 //! The address is the state: what a page shows follows from its path and query and from who looks, so every view can be kept and
