@@ -58,6 +58,7 @@ bench-full: bench-programs ## Measure everything and draw the plots of docs/perf
 	-$(BENCH) submit $(ON_DISK) --rounds 3
 	-$(BENCH) history $(ON_DISK)
 	-$(BENCH) tls $(ON_DISK)
+	-$(BENCH) waiting $(ON_DISK)
 	-$(BENCH) scrape $(ON_DISK)
 	-$(BENCH) dashboard $(ON_DISK)
 	-$(BENCH) postgres --server $(RELEASE)/taskqueue --pending 1000000 --completed 1000000

@@ -85,10 +85,10 @@ test("only the buttons that apply to the state are there", async () => {
   const shown = await newPage();
   const expected = {
     running: ["Duplicate", "Cancel"],
-    failed: ["Duplicate", "Edit", "Requeue", "Delete"],
-    succeeded: ["Duplicate", "Edit", "Delete"],
+    failed: ["Duplicate", "Edit", "Requeue", "Archive", "Delete"],
+    succeeded: ["Duplicate", "Edit", "Archive", "Delete"],
     pending: ["Duplicate", "Edit", "Cancel", "Delete"],
-    cancelled: ["Duplicate", "Edit", "Requeue", "Delete"],
+    cancelled: ["Duplicate", "Edit", "Requeue", "Archive", "Delete"],
   };
   for (const [state, buttons] of Object.entries(expected)) {
     await shown.goto(page(ids[state][0]));

@@ -1,5 +1,6 @@
-"""The Python package labtasker-client speaks the v2 API; its command line, its decorator worker and its command worker
-must work unchanged against our server. Usage: run.py PATH_OF_THE_TASKQUEUE_BINARY, with the package importable.
+"""The Python packages labtasker-client and labtasker-webui speak the v2 API; the command line, the decorator worker and the
+command worker of the one and the HTTP backend of the other must work unchanged against our server.
+Usage: run.py PATH_OF_THE_TASKQUEUE_BINARY, with the packages importable.
 Prints one line for each check and `N passed, N failed` at the end."""
 
 import json
@@ -9,7 +10,11 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import urllib.error
+import urllib.request
+from http.cookiejar import CookieJar
 from pathlib import Path
+from urllib.parse import urlencode
 
 BINARY = Path(sys.argv[1]).resolve()
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,6 +214,183 @@ def command_worker(it: Interop) -> None:
     equal(it.cli("worker", "count")["count"], 0)
 
 
+def run_tasks(it: Interop, route: str) -> None:
+    """A command worker takes what it can claim for the route, until there is nothing."""
+    it.run(sys.executable, "-m", "labtasker", "loop", "--route", route, "--idle-timeout", "0.5", "--",
+           sys.executable, "-c", "pass")
+
+
+def dependencies(it: Interop) -> None:
+    first, second = (it.cli("task", "submit", "--route", "first") for _ in range(2))
+    equal(first.get("dependencies"), [])
+    both = sorted([first["id"], second["id"]])
+    waits = ["--dependency", second["id"], "--dependency", first["id"]]
+    made = it.cli("task", "submit", "--route", "second", *waits)
+    equal((made["status"], made["dependencies"]), ("pending", both))
+    again = it.cli("task", "submit", "--route", "second", "--id", made["id"], *reversed_pairs(waits), *waits)
+    equal(again, made)
+    equal(it.cli("task", "submit", "--route", "second", "--id", made["id"], expect=1)["error"]["code"], "task_id_conflict")
+    run_tasks(it, "second")
+    equal(it.cli("task", "get", made["id"]), made)
+    run_tasks(it, "first")
+    run_tasks(it, "second")
+    done = it.cli("task", "get", made["id"])
+    equal((done["status"], done["attempt"], done["dependencies"]), ("succeeded", 1, both))
+    ended = [it.cli("task", "get", id)["finished_at"] for id in both]
+    assert max(ended) <= done["started_at"], (ended, done)
+
+
+def reversed_pairs(options: list[str]) -> list[str]:
+    return [*options[2:], *options[:2]]
+
+
+def changed_dependencies(it: Interop) -> None:
+    never = "t_" + "n" * 12
+    one, other = (it.cli("task", "submit", "--route", "changed", "--dependency", never) for _ in range(2))
+    run_tasks(it, "changed")
+    equal([it.cli("task", "get", task["id"])["attempt"] for task in (one, other)], [0, 0])
+    equal(it.cli("task", "update", one["id"], "--changes", '{"dependencies":[]}')["dependencies"], [])
+    run_tasks(it, "changed")
+    equal([it.cli("task", "get", task["id"])["status"] for task in (one, other)], ["succeeded", "pending"])
+    of_one = json.dumps({"dependencies": [one["id"]]})
+    equal(it.cli("task", "update", "--filter", f"id == '{other['id']}'", "--changes", of_one),
+          {"matched": 1, "updated": 1})
+    run_tasks(it, "changed")
+    equal(it.cli("task", "get", other["id"])["status"], "succeeded")
+
+
+def archive(it: Interop) -> None:
+    """Archived tasks are where the options say, and nowhere else."""
+    here = '"archived" in routes'
+    ids = [it.cli("task", "submit", "--route", "archived", "--name", f"archived {n}")["id"] for n in range(3)]
+    refused = it.cli("task", "update", ids[0], "--changes", '{"archived":true}', expect=1)["error"]
+    equal((refused["code"], refused["details"].get("field")), ("update_conflict", "archived"))
+    run_tasks(it, "archived")
+
+    def seen(*options: str) -> tuple:
+        listed = it.cli("task", "list", "--filter", here, "--order-by", "name", "--ascending", *options)["items"]
+        counted = it.cli("task", "count", "--filter", here, *options)["count"]
+        groups = it.cli("task", "count", "--filter", here, "--group-by", "status", *options)["items"]
+        equal((counted, [group["count"] for group in groups]), (len(listed), [len(listed)] if listed else []))
+        return [(ids.index(task["id"]), task["archived"]) for task in listed]
+
+    equal(it.cli("task", "update", ids[1], "--changes", '{"archived":true}')["archived"], True)
+    equal(it.cli("task", "get", ids[1])["archived"], True)
+    equal(seen(), [(0, False), (2, False)])
+    equal(seen("--include-archived"), [(0, False), (1, True), (2, False)])
+    archive_all = ["task", "update", "--filter", here, "--changes", '{"archived":true}']
+    equal(it.cli(*archive_all), {"matched": 2, "updated": 2})
+    equal(it.cli(*archive_all), {"matched": 0, "updated": 0})
+    equal(it.cli(*archive_all, "--include-archived"), {"matched": 3, "updated": 0})
+    equal((seen(), seen("--include-archived")), ([], [(0, True), (1, True), (2, True)]))
+    equal(it.cli("task", "count", "--filter", f"{here} and archived == true", "--include-archived")["count"], 3)
+    first = it.cli("task", "list", "--filter", here, "--limit", "1", "--include-archived")
+    it.cli("task", "list", "--filter", here, "--limit", "1", "--cursor", first["next_cursor"], expect=1)
+    rest = it.cli("task", "list", "--filter", here, "--include-archived", "--cursor", first["next_cursor"])
+    equal(len(rest["items"]), 2)
+    unarchive_all = ["task", "update", "--filter", here, "--changes", '{"archived":false}']
+    equal(it.cli(*unarchive_all, "--include-archived"), {"matched": 3, "updated": 3})
+    equal([is_archived for _, is_archived in seen()], [False] * 3)
+    other = it.cli("task", "submit", "--route", "other")["id"]
+    it.cli("task", "cancel", other)
+    equal(it.cli("task", "update", other, "--changes", '{"archived":true}')["archived"], True)
+    equal(it.cli("task", "requeue", other)["archived"], False)
+
+
+# Binds a port of its own choice and says which, so that nobody else can have it.
+WEBUI = """
+import socket
+import uvicorn
+from labtasker_webui.app import create_app
+from labtasker_webui.config import Settings
+
+listener = socket.socket()
+listener.bind(("127.0.0.1", 0))
+listener.listen()
+print(listener.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(create_app(Settings()), log_level="warning")).run(sockets=[listener])
+"""
+
+
+class WebUI:
+    """The backend of labtasker-webui, connected to our server, and what a browser would ask it."""
+
+    def __init__(self, it: Interop):
+        self.process = subprocess.Popen([sys.executable, "-c", WEBUI], cwd=it.folder, env=it.environment,
+                                        stdout=subprocess.PIPE, stderr=(it.folder / "webui.log").open("wb"), text=True)
+        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/api/webui"
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        connection = {"server_url": it.environment["LABTASKER_URL"], "token": it.environment["LABTASKER_TOKEN"]}
+        equal(self.call("POST", "/connect", connection)["connected"], True)
+
+    def call(self, method: str, path: str, body=None, expect: int = 200):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with self.opener.open(request, timeout=PATIENCE) as response:
+                status, text = response.status, response.read()
+        except urllib.error.HTTPError as refused:
+            status, text = refused.code, refused.read()
+        if status != expect:
+            raise AssertionError(f"{method} {path} was answered {status}: {text.decode()}")
+        return json.loads(text)
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=15)
+
+
+def webui(it: Interop) -> None:
+    it.cli("queue", "create", "web")
+    done, pending = (it.cli("task", "submit", "--queue", "web", "--route", route) for route in ("now", "later"))
+    waiting = it.cli("task", "submit", "--queue", "web", "--route", "later", "--dependency", done["id"],
+                     "--dependency", "t_" + "n" * 12)
+    it.run(sys.executable, "-m", "labtasker", "loop", "--queue", "web", "--route", "now", "--idle-timeout", "0.5", "--",
+           sys.executable, "-c", "pass")
+    ui = WebUI(it)
+    try:
+        webui_archive(ui, done["id"], pending["id"], waiting)
+    finally:
+        ui.stop()
+
+
+def webui_archive(ui: WebUI, done: str, pending: str, waiting: dict) -> None:
+    def task(id: str, rest: str = "") -> str:
+        return f"/queues/web/tasks/{id}{rest}"
+
+    def seen(**parameters: str) -> tuple:
+        query = "?" + urlencode(parameters)
+        items = ui.call("GET", f"/queues/web/tasks{query}")["items"]
+        groups = ui.call("GET", "/queues/web/task-groups?" + urlencode({"include_inactive": "true", **parameters}))
+        equal(ui.call("GET", f"/queues/web/tasks/count{query}")["count"], len(items))
+        equal(groups["count"], len(items))
+        return {item["id"] for item in items}
+
+    def counts() -> dict:
+        [counts] = [queue["counts"] for queue in ui.call("GET", "/queues") if queue["name"] == "web"]
+        return counts
+
+    equal(ui.call("GET", task(waiting["id"]))["dependencies"], waiting["dependencies"])
+    shown = ui.call("GET", task(pending))
+    equal((shown["dependencies"], shown["archived"]), ([], False))
+    equal((counts()["succeeded"], counts()["pending"]), (1, 2))
+    refused = ui.call("PATCH", task(pending, "/archived"), {"archived": True}, expect=409)["error"]
+    equal((refused["code"], refused["details"].get("field")), ("update_conflict", "archived"))
+    equal(ui.call("PATCH", task(done, "/archived"), {"archived": True})["archived"], True)
+    equal(ui.call("GET", task(done))["archived"], True)
+    equal((seen(), seen(include_archived="true")), ({pending, waiting["id"]}, {done, pending, waiting["id"]}))
+    equal(counts()["succeeded"], 0)
+    succeeded = {"status": "succeeded"}
+    equal(ui.call("POST", "/queues/web/delete-snapshot", succeeded)["task_ids"], [])
+    with_archive = {**succeeded, "include_archived": True}
+    equal(ui.call("POST", "/queues/web/delete-snapshot", with_archive)["task_ids"], [done])
+    equal(ui.call("PATCH", task(done, "/archived"), {"archived": False})["archived"], False)
+    equal(seen(), {done, pending, waiting["id"]})
+    ui.call("POST", task(pending, "/cancel"))
+    equal(ui.call("PATCH", task(pending, "/archived"), {"archived": True})["archived"], True)
+    equal(ui.call("POST", task(pending, "/requeue"))["archived"], False)
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         it = Interop(Path(folder))
@@ -220,6 +402,10 @@ def main() -> int:
             it.check("a_command_reports_progress", lambda: progress_of_a_command(it))
             it.check("the_workers_of_the_pages_do_what_the_pages_say", lambda: pages(it))
             it.check("a_command_worker_completes_and_fails_tasks", lambda: command_worker(it))
+            it.check("a_task_is_claimed_when_those_it_depends_on_have_succeeded", lambda: dependencies(it))
+            it.check("dependencies_are_updated_by_id_and_by_filter", lambda: changed_dependencies(it))
+            it.check("tasks_are_archived_and_brought_back_by_id_and_by_filter", lambda: archive(it))
+            it.check("the_web_interface_shows_dependencies_and_archives_tasks", lambda: webui(it))
         finally:
             it.check("the_server_stops_in_order", it.stop)
         print(f"{it.passed} passed, {it.failed} failed")

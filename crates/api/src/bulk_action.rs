@@ -36,11 +36,14 @@ pub struct BulkActionRequest {
     /// Whether to count only. False, null and absent are the same.
     #[schema(value_type = Option<bool>, default = false)]
     pub dry_run: bool,
+    /// Whether archived tasks are meant, too. False, null and absent are the same.
+    #[schema(value_type = Option<bool>, default = false)]
+    pub include_archived: bool,
 }
 
 impl Body for BulkActionRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["filter", "expect", "dry_run"];
+    const FIELDS: &'static [&'static str] = &["filter", "expect", "dry_run", "include_archived"];
 
     /// The syntax of the filter is checked later, when the body as a whole is valid.
     fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
@@ -50,9 +53,10 @@ impl Body for BulkActionRequest {
             errors.add_special(ErrorCode::InvalidFilter, &At::Key(at, "filter"), REQUIRED);
         }
         let filter = body.optional("filter", field::filter);
-        let expect = body.optional("expect", field::count);
+        let expect = body.optional("expect", field::or_absent(field::count));
         let dry_run = body.optional("dry_run", field::flag).unwrap_or(false);
-        Some(Self { filter: filter?, expect, dry_run })
+        let include_archived = body.optional("include_archived", field::flag).unwrap_or(false);
+        Some(Self { filter: filter?, expect, dry_run, include_archived })
     }
 
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
@@ -61,7 +65,8 @@ impl Body for BulkActionRequest {
             Some(expected) => object.integer("expect", expected),
             None => object,
         };
-        if self.dry_run { object.boolean("dry_run", true) } else { object }
+        let object = if self.dry_run { object.boolean("dry_run", true) } else { object };
+        if self.include_archived { object.boolean("include_archived", true) } else { object }
     }
 }
 

@@ -35,7 +35,7 @@ impl Body for OutputRequest {
     fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let run_id = body.required("run_id", field::run_id);
-        let offset = body.required("offset", field::output_offset);
+        let offset = body.required("offset", field::count);
         let text = body.required("text", field::output_text);
         let (run_id, offset, text) = (run_id?, offset?, text?);
         // An offset is a 64-bit integer in every answer, so the last byte has one, too.

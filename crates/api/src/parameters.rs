@@ -121,6 +121,9 @@ pub struct ListTasksQuery {
     /// A filter expression, at most 8192 bytes.
     #[param(nullable = false, min_length = 1, max_length = 8192)]
     pub filter: Option<String>,
+    /// Whether archived tasks are among them.
+    #[param(schema_with = without_archived, required = false)]
+    pub include_archived: Option<bool>,
     /// The field to order by; ties are broken by id, nulls come last.
     #[param(schema_with = order_by, required = false)]
     pub order_by: Option<String>,
@@ -151,6 +154,9 @@ pub struct CountTasksQuery {
     /// A filter expression, at most 8192 bytes.
     #[param(nullable = false, min_length = 1, max_length = 8192)]
     pub filter: Option<String>,
+    /// Whether archived tasks are among them.
+    #[param(schema_with = without_archived, required = false)]
+    pub include_archived: Option<bool>,
     /// The dimensions, separated by a comma; given once.
     #[param(schema_with = task_dimensions, required = false)]
     pub group_by: Option<String>,
@@ -243,6 +249,10 @@ fn words<const N: usize>(words: [&'static str; N], description: &str) -> ObjectB
 
 fn false_by_default() -> RefOr<Schema> {
     boolean(false, "Whether the tasks of the queue go with it.")
+}
+
+fn without_archived() -> RefOr<Schema> {
+    boolean(false, "Whether archived tasks are among them.")
 }
 
 fn true_by_default() -> RefOr<Schema> {

@@ -21,6 +21,8 @@ pub const QUEUES: &str = "/api/v2/queues";
 pub const QUEUE: &str = "/api/v2/queues/{queue}";
 /// What is going on in a queue.
 pub const STATS: &str = "/api/v2/queues/{queue}/stats";
+/// How much of a queue is claimed, and how long ended tasks are kept.
+pub const SETTINGS: &str = "/api/v2/queues/{queue}/settings";
 /// The tasks of a queue.
 pub const TASKS: &str = "/api/v2/queues/{queue}/tasks";
 /// How many tasks, perhaps by group.
@@ -39,6 +41,8 @@ pub const TASK: &str = "/api/v2/queues/{queue}/tasks/{task_id}";
 pub const CANCEL: &str = "/api/v2/queues/{queue}/tasks/{task_id}/cancel";
 /// Starts a task over.
 pub const REQUEUE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/requeue";
+/// Why a task is not claimed.
+pub const EXPLAIN: &str = "/api/v2/queues/{queue}/tasks/{task_id}/explain";
 /// Renews a lease.
 pub const HEARTBEAT: &str = "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat";
 /// Says how far a run is.
@@ -67,7 +71,7 @@ pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
 pub const TELEMETRY: &str = "/api/v2/queues/{queue}/workers/{id}/telemetry";
 
 /// All of them.
-pub const ALL: [&str; 31] = [
+pub const ALL: [&str; 33] = [
     HEALTH,
     LIVEZ,
     READYZ,
@@ -77,6 +81,7 @@ pub const ALL: [&str; 31] = [
     QUEUES,
     QUEUE,
     STATS,
+    SETTINGS,
     TASKS,
     TASK_COUNT,
     CLAIM,
@@ -86,6 +91,7 @@ pub const ALL: [&str; 31] = [
     TASK,
     CANCEL,
     REQUEUE,
+    EXPLAIN,
     HEARTBEAT,
     PROGRESS,
     OUTPUT,

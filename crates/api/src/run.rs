@@ -2,9 +2,10 @@
 //! heartbeat. Output is in `output.rs`.
 
 use std::borrow::BorrowMut;
+use std::time::Duration;
 
 use taskqueue_core::ids::{Route, RunId};
-use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
+use taskqueue_core::json::{JsonObject, ObjectWriter, Value, write_value};
 use taskqueue_core::task::{self, Failure};
 use taskqueue_core::time::Timestamp;
 use utoipa::ToSchema;
@@ -69,7 +70,7 @@ impl Body for HeartbeatRequest {
     fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let (run_id, progress) =
-            (body.required("run_id", field::run_id), body.optional("progress", field::optional_object));
+            (body.required("run_id", field::run_id), body.optional("progress", field::or_absent(field::object)));
         Some(Self { run_id: run_id?, progress })
     }
 
@@ -112,23 +113,41 @@ impl Body for ProgressRequest {
 /// An unclaim.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RunRequest {
+#[schema(as = RunRequest)]
+pub struct UnclaimRequest {
     /// The claimant's token.
     #[schema(value_type = schema::RunId)]
     pub run_id: RunId,
+    /// How long the task waits before it can be claimed again. Zero, null and absent are the same.
+    #[schema(value_type = Option<f64>, minimum = 0)]
+    pub delay_seconds: Option<Duration>,
 }
 
-impl Body for RunRequest {
+impl Body for UnclaimRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["run_id"];
+    const FIELDS: &'static [&'static str] = &["run_id", "delay_seconds"];
 
     fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        Some(Self { run_id: body.required("run_id", field::run_id)? })
+        let run_id = body.required("run_id", field::run_id);
+        let delay_seconds = body.optional("delay_seconds", field::or_absent(field::seconds));
+        Some(Self { run_id: run_id?, delay_seconds })
     }
 
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        object.text("run_id", self.run_id.as_str())
+        write_seconds(object.text("run_id", self.run_id.as_str()), "delay_seconds", self.delay_seconds)
+    }
+}
+
+/// Adds a number of seconds, if there is one.
+fn write_seconds<B: BorrowMut<Vec<u8>>>(
+    object: ObjectWriter<B>,
+    name: &str,
+    seconds: Option<Duration>,
+) -> ObjectWriter<B> {
+    match seconds {
+        Some(time) => object.field(name, |out| write_value(out, &Value::Float(time.as_secs_f64()))),
+        None => object,
     }
 }
 
@@ -172,25 +191,30 @@ pub struct FailRequest {
     /// False: the task has failed at once, whatever is left of its budget. True, null and absent are the same.
     #[schema(value_type = Option<bool>, default = true)]
     pub retry: bool,
+    /// How long the task waits before it can be claimed again, instead of its own `retry_delay`. Null and absent are the same.
+    #[schema(value_type = Option<f64>, minimum = 0)]
+    pub retry_after_seconds: Option<Duration>,
 }
 
 impl Body for FailRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["run_id", "error", "retry"];
+    const FIELDS: &'static [&'static str] = &["run_id", "error", "retry", "retry_after_seconds"];
 
     fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let run_id = body.required("run_id", field::run_id);
         let error = body.required("error", |value, at, errors| Failure::read(value, *at, errors));
         let retry = body.optional("retry", field::flag).unwrap_or(true);
-        Some(Self { run_id: run_id?, error: error?, retry })
+        let retry_after_seconds = body.optional("retry_after_seconds", field::or_absent(field::seconds));
+        Some(Self { run_id: run_id?, error: error?, retry, retry_after_seconds })
     }
 
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
         let object = object.text("run_id", self.run_id.as_str());
         let object = object.object("error", |error| self.error.write_fields(error));
         // Left out where it says nothing: a server that does not know it refuses it.
-        if self.retry { object } else { object.boolean("retry", false) }
+        let object = if self.retry { object } else { object.boolean("retry", false) };
+        write_seconds(object, "retry_after_seconds", self.retry_after_seconds)
     }
 }
 

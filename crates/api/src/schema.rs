@@ -59,6 +59,16 @@ pub enum TaskStatus {
     Cancelled,
 }
 
+/// What becomes of a pending task when a task that it waits for fails for good, or is cancelled or deleted.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDependencyFailure {
+    /// It waits on.
+    Wait,
+    /// It is cancelled.
+    Cancel,
+}
+
 /// What a worker says it does.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]

@@ -8,9 +8,11 @@ use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::ids::TaskId;
 use taskqueue_core::json::{self, Value, write_value};
 use taskqueue_core::name_template::{NameError, NameTemplate};
+use taskqueue_core::scheduling::SchedulingFields;
+use taskqueue_core::time::Timestamp;
 
 use crate::body::{self, Body, Invalid, Step};
-use crate::task::Task;
+use crate::task::{Creation, Task};
 
 /// Messages name at most so many members, and show them only if they are short.
 const MEMBERS_NAMED: usize = 5;
@@ -23,6 +25,8 @@ pub struct LineReader {
     pub name: Option<NameTemplate>,
     /// The other members of a line that lacks them.
     pub definition: Definition,
+    /// The same.
+    pub not_before: Option<Timestamp>,
     pub ids: DerivedIds,
 }
 
@@ -33,6 +37,8 @@ pub struct LineTask {
     /// The line has no id of its own.
     pub is_derived: bool,
     pub definition: Definition,
+    /// It can be claimed from then on.
+    pub not_before: Option<Timestamp>,
 }
 
 /// What is wrong with a line.
@@ -62,16 +68,18 @@ impl LineReader {
         if let Some(advice) = misplaced_args(&value) {
             return Err(LineError::Line(advice));
         }
-        let definition: Definition = body::read(&value).map_err(|invalid| wrong(&invalid))?;
-        let definition = self.with_defaults(definition, &value)?;
+        let creation: Creation = body::read(&value).map_err(|invalid| wrong(&invalid))?;
+        let Creation { definition, not_before } = self.with_defaults(creation, &value)?;
         Ok(LineTask {
             id: given.unwrap_or_else(|| self.ids.next(&definition)),
             is_derived: given.is_none(),
             definition,
+            not_before,
         })
     }
 
-    fn with_defaults(&self, mut definition: Definition, line: &Value<'_>) -> Result<Definition, LineError> {
+    fn with_defaults(&self, creation: Creation, line: &Value<'_>) -> Result<Creation, LineError> {
+        let Creation { mut definition, mut not_before } = creation;
         let lacks = |field: &str| match line {
             Value::Object(members) => members.iter().all(|(key, _)| key != field),
             _ => true,
@@ -92,7 +100,24 @@ impl LineReader {
         if let Some(name) = self.name.as_ref().filter(|_| lacks("name")) {
             definition.name = Some(name.fill(&definition.args).map_err(LineError::Name)?);
         }
-        Ok(definition)
+        if lacks("not_before") {
+            not_before = self.not_before;
+        }
+        let mut scheduling = SchedulingFields::clone(&definition.scheduling);
+        if lacks("retry_delay") {
+            scheduling.retry_delay = default.scheduling.retry_delay;
+        }
+        if lacks("timeout_seconds") {
+            scheduling.timeout_seconds = default.scheduling.timeout_seconds;
+        }
+        if lacks("dependencies") {
+            scheduling.dependencies = default.scheduling.dependencies.clone();
+        }
+        if lacks("on_dependency_failure") {
+            scheduling.on_dependency_failure = default.scheduling.on_dependency_failure;
+        }
+        definition.scheduling = scheduling.into();
+        Ok(Creation { definition, not_before })
     }
 }
 
@@ -130,7 +155,7 @@ fn misplaced_args(line: &Value<'_>) -> Option<String> {
         example = "...".to_owned();
     }
     let is = if keys.len() == 1 { "is no field" } else { "are no fields" };
-    let fields = Definition::FIELDS.join(", ");
+    let fields = Creation::FIELDS.join(", ");
     Some(format!(
         "{} {is} of a task ({fields}, id); what the worker gets goes into args: {{\"args\": {{{example}}}}}",
         keys.join(", ")
@@ -165,12 +190,14 @@ fn step(step: &Step) -> String {
 mod tests {
     use taskqueue_core::definition::Routes;
     use taskqueue_core::json::JsonObject;
+    use taskqueue_core::scheduling::Scheduling;
 
     use super::*;
 
     fn read(name: Option<&str>, definition: &Definition, line: &str) -> Result<LineTask, String> {
         let name = name.map(|text| NameTemplate::parse(text).unwrap());
-        let mut reader = LineReader { name, definition: definition.clone(), ids: DerivedIds::default() };
+        let mut reader =
+            LineReader { name, definition: definition.clone(), not_before: None, ids: DerivedIds::default() };
         reader.read(line.as_bytes()).map_err(|error| error.to_string())
     }
 
@@ -205,6 +232,26 @@ mod tests {
     }
 
     #[test]
+    fn a_line_says_when_its_task_may_run_or_gets_it_from_the_defaults() {
+        let scheduling = |text: &str| Scheduling::from_json(text).unwrap();
+        let defaults = r#"{"dependencies":["t_abcdefghijkl"],"on_dependency_failure":"cancel","timeout_seconds":60}"#;
+        let definition = Definition { scheduling: scheduling(defaults), ..Definition::default() };
+        let not_before = Timestamp::parse("2026-01-31T12:00:00Z");
+        let mut reader = LineReader { name: None, definition, not_before, ids: DerivedIds::default() };
+        let mut read = |line: &str| {
+            let LineTask { definition, not_before, .. } = reader.read(line.as_bytes()).unwrap();
+            (definition.scheduling, not_before)
+        };
+        assert_eq!(read("{}"), (scheduling(defaults), not_before));
+        let own = r#"{"not_before":null,"dependencies":[],"on_dependency_failure":"wait","timeout_seconds":null}"#;
+        assert_eq!(read(own), (Scheduling::default(), None));
+        let (mixed, _) = read(r#"{"retry_delay":{"seconds":1},"timeout_seconds":5}"#);
+        assert_eq!((mixed.timeout_seconds, mixed.dependencies.len()), (Some(5), 1));
+        assert_eq!(mixed.retry_delay.map(|delay| delay.seconds()), Some(1.0));
+        assert!(task(r#"{"dependencies":["x"]}"#).unwrap_err().contains("dependencies.0:"));
+    }
+
+    #[test]
     fn args_at_the_top_level_are_told_where_to_go() {
         let cases = [
             (r#"{"lr":0.1}"#, r#"lr is no field of a task (name, args, "#),
@@ -217,7 +264,7 @@ mod tests {
             assert!(error.contains(expected), "{line}: {error}");
         }
         // What a list of tasks shows is no argument.
-        for copied in Task::FIELDS.iter().filter(|field| !Definition::FIELDS.contains(field) && **field != "id") {
+        for copied in Task::FIELDS.iter().filter(|field| !Creation::FIELDS.contains(field) && **field != "id") {
             let error = task(&format!(r#"{{"{copied}":null}}"#)).unwrap_err();
             assert!(error.contains(copied) && !error.contains(r#"{"args""#), "{error}");
         }

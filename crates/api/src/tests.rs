@@ -9,6 +9,7 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_array, write_string};
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
+use taskqueue_core::scheduling::{OnDependencyFailure, SchedulingFields};
 use taskqueue_core::task::{
     self, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status,
 };
@@ -30,22 +31,22 @@ use crate::health::{Health, Healthy, Unhealthy};
 use crate::object_reader::Unreadable;
 use crate::page::{Page, write_page};
 use crate::queue::Queue;
-use crate::run::{Claim, ClaimRequest, CompleteRequest, FailRequest, FailureSchema, Lease, RunRequest};
+use crate::run::{Claim, ClaimRequest, CompleteRequest, FailRequest, FailureSchema, Lease, UnclaimRequest};
 use crate::schema;
-use crate::task::{BulkUpdateRequest, CreateTaskRequest, LastErrorSchema, Task, TaskPage, UpdateTaskRequest};
+use crate::task::{BulkUpdateRequest, CreateTaskRequest, Creation, LastErrorSchema, Task, TaskPage, UpdateTaskRequest};
 use crate::worker::{ObservationPage, ObservationSchema, WorkerReport, read_observation, write_observation};
 
-fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+pub(crate) fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();
     write(&mut out);
     String::from_utf8(out).unwrap()
 }
 
-fn object(text: &str) -> JsonObject {
+pub(crate) fn object(text: &str) -> JsonObject {
     JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
 }
 
-fn run_id() -> RunId {
+pub(crate) fn run_id() -> RunId {
     RunId::parse("r_abcdefghijkl").unwrap()
 }
 
@@ -53,7 +54,7 @@ fn routes() -> Routes {
     Routes::new(vec![Route::parse("b").unwrap(), Route::parse("a").unwrap()]).unwrap()
 }
 
-fn new_task() -> task::Task {
+pub(crate) fn new_task() -> task::Task {
     task::Task {
         queue: QueueName::parse("q").unwrap(),
         id: TaskId::parse("t_abcdefghijkl").unwrap(),
@@ -74,7 +75,7 @@ fn used_task() -> task::Task {
     task.lifecycle.last_route = Route::parse("gpu");
     task.lifecycle.started_at = Some(at(1));
     task.lifecycle.finished_at = Some(at(2));
-    task.outcome.last_error = Some(LastError { failure, occurred_at: at(2), attempt: 3, run_id: run_id() });
+    task.outcome.last_error = Some(LastError { failure, occurred_at: at(2), attempt: 3, run_id: Some(run_id()) });
     task
 }
 
@@ -93,7 +94,7 @@ fn extreme_task() -> task::Task {
         lifecycle: Lifecycle { status: Status::Failed, started_at: Some(at), ..Lifecycle::created(at, 1) },
         outcome: Outcome {
             result: object(r#"{"x":100.0}"#),
-            last_error: Some(LastError { failure, occurred_at: at, attempt: 3, run_id: run_id() }),
+            last_error: Some(LastError { failure, occurred_at: at, attempt: 3, run_id: Some(run_id()) }),
             last_run: None,
             progress: None,
         },
@@ -111,11 +112,11 @@ fn claimed_tasks() -> [task::Task; 2] {
     [running, ended]
 }
 
-fn written(task: &task::Task) -> String {
+pub(crate) fn written(task: &task::Task) -> String {
     text(|out| Task::write(out, &task.view()))
 }
 
-fn read(text: &str) -> Result<Task, Unreadable> {
+pub(crate) fn read(text: &str) -> Result<Task, Unreadable> {
     Task::read(&json::parse(text.as_bytes()).unwrap())
 }
 
@@ -248,7 +249,10 @@ fn check_value(schema: &serde_json::Value, components: &Components, value: &serd
         serde_json::Value::Array(_) => "array",
         serde_json::Value::Object(_) => "object",
     };
-    if !schema["type"].is_null() && schema["type"] != actual && !names(&schema["type"]).contains(actual) {
+    // An integer is a number, too.
+    let is = |kind: &str| schema["type"] == kind || names(&schema["type"]).contains(kind);
+    let fits = schema["type"].is_null() || is(actual) || actual == "integer" && is("number");
+    if !fits {
         return Err(format!("{value} is no {}", schema["type"]));
     }
     if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
@@ -278,7 +282,7 @@ fn components<S: ToSchema>() -> Components {
     referred.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap())).collect()
 }
 
-fn check<S: ToSchema>(json: &str) {
+pub(crate) fn check<S: ToSchema>(json: &str) {
     let value = serde_json::from_str(json).unwrap();
     assert_eq!(check_value(&schema_of::<S>(), &components::<S>(), &value), Ok(()), "{json}");
 }
@@ -426,7 +430,7 @@ fn the_capabilities_are_sorted_names_and_unknown_ones_are_read() {
     }
 }
 
-fn agree<S: PartialSchema>(fields: &[&str], required: &[&str]) {
+pub(crate) fn agree<S: PartialSchema>(fields: &[&str], required: &[&str]) {
     let schema = schema_of::<S>();
     assert_eq!(names(&schema["properties"]), names(&json!(fields)), "{schema}");
     assert_eq!(names(&schema["required"]), names(&json!(required)), "{schema}");
@@ -435,12 +439,12 @@ fn agree<S: PartialSchema>(fields: &[&str], required: &[&str]) {
 
 #[test]
 fn every_request_schema_has_the_fields_of_its_decoder() {
-    agree::<CreateTaskRequest>(Definition::FIELDS, &[]);
+    agree::<CreateTaskRequest>(Creation::FIELDS, &[]);
     agree::<UpdateTaskRequest>(Update::FIELDS, &[]);
-    agree::<BulkUpdateRequest>(BulkUpdateRequest::FIELDS, BulkUpdateRequest::FIELDS);
+    agree::<BulkUpdateRequest>(BulkUpdateRequest::FIELDS, &["filter", "changes"]);
     agree::<BulkActionRequest>(BulkActionRequest::FIELDS, &["filter"]);
     agree::<ClaimRequest>(ClaimRequest::FIELDS, &["route", "run_id"]);
-    agree::<RunRequest>(RunRequest::FIELDS, RunRequest::FIELDS);
+    agree::<UnclaimRequest>(UnclaimRequest::FIELDS, &["run_id"]);
     agree::<CompleteRequest>(CompleteRequest::FIELDS, CompleteRequest::FIELDS);
     agree::<FailRequest>(FailRequest::FIELDS, &["run_id", "error"]);
     agree::<FailureSchema>(Failure::FIELDS, &["type", "message"]);
@@ -459,6 +463,9 @@ fn a_task_takes_no_more_bytes_than_it_says_at_most() {
         error.failure =
             Failure { kind: "\u{1}".into(), message: "\n".into(), traceback: Some("\u{2}".repeat(9).into()) };
     }
+    longest.lifecycle.not_before = Some(Timestamp::from_micros(0));
+    longest.lifecycle.archived = true;
+    longest.definition.scheduling = SchedulingFields { timeout_seconds: Some(7), ..SchedulingFields::default() }.into();
     for task in [new_task(), used_task(), extreme_task(), longest] {
         let (bytes, most) = (text(|out| Task::write(out, &task.view())).len(), Task::most_bytes(&task));
         assert!(bytes <= most && most < bytes + 1000, "{bytes} {most}");
@@ -473,7 +480,7 @@ fn a_task_takes_no_more_bytes_than_it_says_at_most() {
 fn the_schemas_of_batches_describe_their_bodies_and_answers() {
     let task = new_task();
     let mut tasks = CreateTasksRequest::writer();
-    assert!(tasks.push_task(task.id, &used_task().definition));
+    assert!(tasks.push_task(task.id, &used_task().definition.into()));
     check::<CreateTasksRequest>(std::str::from_utf8(&tasks.end()).unwrap());
     let route = Route::parse("gpu").unwrap();
     check::<ClaimTasksRequest>(std::str::from_utf8(&ClaimTasksRequest::encode(&route, &[run_id()], None)).unwrap());
@@ -482,9 +489,9 @@ fn the_schemas_of_batches_describe_their_bodies_and_answers() {
         RunAction::Heartbeat { progress: None },
         RunAction::Heartbeat { progress: Some(JsonObject::empty()) },
         RunAction::Progress { progress: JsonObject::empty() },
-        RunAction::End(RunReport::Unclaim),
+        RunAction::End(RunReport::Unclaim { delay: None }),
         RunAction::End(RunReport::Complete { result: JsonObject::empty() }),
-        RunAction::End(RunReport::Fail { failure, retry: false }),
+        RunAction::End(RunReport::Fail { failure, retry: false, retry_after: None }),
     ];
     for action in actions {
         let mut reports = ReportRunsRequest::writer();
@@ -511,8 +518,9 @@ fn the_schemas_of_batches_describe_their_bodies_and_answers() {
 #[test]
 fn every_field_of_a_task_is_required_though_some_are_nullable() {
     let schema = schema_of::<Task>();
-    // Beyond the contract's: `last_run`, and three about progress.
-    assert_eq!(schema["properties"].as_object().unwrap().len(), 21);
+    // Beyond the contract's: `last_run`, three about progress, five about waiting and time, and `archived`.
+    assert_eq!(schema["properties"].as_object().unwrap().len(), 27);
+    assert_eq!(schema["properties"].as_object().unwrap().len(), Task::FIELDS.len());
     assert_eq!(schema["required"].as_array().unwrap().len(), 17);
     assert_eq!(schema["additionalProperties"], serde_json::Value::Null, "answers may gain fields");
 }
@@ -522,10 +530,12 @@ fn the_words_of_the_schemas_are_those_of_the_contract() {
     let words = |schema: serde_json::Value| schema["enum"].clone();
     assert_eq!(words(schema_of::<schema::TaskStatus>()), json!(Status::ALL.map(Status::as_str)));
     assert_eq!(words(schema_of::<schema::WorkerStatus>()), json!(["idle", "busy"]));
+    let choices = OnDependencyFailure::ALL.map(OnDependencyFailure::as_str);
+    assert_eq!(words(schema_of::<schema::OnDependencyFailure>()), json!(choices));
 }
 
 /// That a body reads back as itself, and has only fields that its decoder knows.
-fn reads_back<B: Body + PartialEq + std::fmt::Debug>(meant: &B) {
+pub(crate) fn reads_back<B: Body + PartialEq + std::fmt::Debug>(meant: &B) {
     let body = encode(meant);
     assert_eq!(decode::<B>(&body).as_ref(), Ok(meant), "{}", String::from_utf8_lossy(&body));
     let fields = names(&serde_json::from_slice(&body).unwrap());
@@ -533,7 +543,7 @@ fn reads_back<B: Body + PartialEq + std::fmt::Debug>(meant: &B) {
 }
 
 /// That a body is written as this text, which its schema describes, and is read back from it.
-fn is_body<S: ToSchema, B: Body + PartialEq + std::fmt::Debug>(meant: &B, text: &str) {
+pub(crate) fn is_body<S: ToSchema, B: Body + PartialEq + std::fmt::Debug>(meant: &B, text: &str) {
     assert_eq!(String::from_utf8(encode(meant)).unwrap(), text);
     assert_eq!(decode::<B>(text.as_bytes()).as_ref(), Ok(meant), "{text}");
     check::<S>(text);
@@ -543,7 +553,7 @@ fn is_body<S: ToSchema, B: Body + PartialEq + std::fmt::Debug>(meant: &B, text: 
 fn every_decoder_reads_what_its_schema_describes() {
     let args = || object(r#"{"a":1}"#);
     let route = || Route::parse("gpu").unwrap();
-    assert_eq!(decode::<Definition>(b"{}"), Ok(Definition::default()));
+    assert_eq!(decode::<Creation>(b"{}"), Ok(Creation::default()));
     check::<CreateTaskRequest>("{}");
     let definition = Definition {
         name: Some("n".into()),
@@ -552,18 +562,20 @@ fn every_decoder_reads_what_its_schema_describes() {
         priority: -1,
         max_attempts: 1,
         routes: Routes::new(vec![route()]).unwrap(),
+        ..Definition::default()
     };
     is_body::<CreateTaskRequest, _>(
-        &definition,
+        &Creation::from(definition),
         r#"{"name":"n","args":{"a":1},"metadata":{"a":1},"priority":-1,"max_attempts":1,"routes":["gpu"]}"#,
     );
     let update = Update { name: Some(None), result: Some(args()), ..Update::default() };
     is_body::<UpdateTaskRequest, _>(&update, r#"{"name":null,"result":{"a":1}}"#);
     is_body::<BulkUpdateRequest, _>(
-        &BulkUpdateRequest { filter: "priority == 1".into(), changes: update },
+        &BulkUpdateRequest { filter: "priority == 1".into(), changes: update, include_archived: false },
         r#"{"filter":"priority == 1","changes":{"name":null,"result":{"a":1}}}"#,
     );
-    let acting = BulkActionRequest { filter: "priority == 1".into(), expect: Some(3), dry_run: true };
+    let filter = || "priority == 1".into();
+    let acting = BulkActionRequest { filter: filter(), expect: Some(3), dry_run: true, include_archived: false };
     is_body::<BulkActionRequest, _>(&acting, r#"{"filter":"priority == 1","expect":3,"dry_run":true}"#);
     let patch = Update { args_patch: Some(object(r#"{"b":null}"#)), metadata_patch: Some(args()), ..Update::default() };
     is_body::<UpdateTaskRequest, _>(&patch, r#"{"args_patch":{"b":null},"metadata_patch":{"a":1}}"#);
@@ -576,18 +588,18 @@ fn every_decoder_reads_what_its_schema_describes() {
         &ClaimRequest { route: route(), run_id, worker: Some(args()) },
         r#"{"route":"gpu","run_id":"r_abcdefghijkl","worker":{"a":1}}"#,
     );
-    is_body::<RunRequest, _>(&RunRequest { run_id }, r#"{"run_id":"r_abcdefghijkl"}"#);
+    is_body::<UnclaimRequest, _>(&UnclaimRequest { run_id, delay_seconds: None }, r#"{"run_id":"r_abcdefghijkl"}"#);
     is_body::<CompleteRequest, _>(
         &CompleteRequest { run_id, result: args() },
         r#"{"run_id":"r_abcdefghijkl","result":{"a":1}}"#,
     );
     let error = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     is_body::<FailRequest, _>(
-        &FailRequest { run_id, error: error.clone(), retry: true },
+        &FailRequest { run_id, error: error.clone(), retry: true, retry_after_seconds: None },
         r#"{"run_id":"r_abcdefghijkl","error":{"type":"E","message":"m","traceback":null}}"#,
     );
     is_body::<FailRequest, _>(
-        &FailRequest { run_id, error, retry: false },
+        &FailRequest { run_id, error, retry: false, retry_after_seconds: None },
         r#"{"run_id":"r_abcdefghijkl","error":{"type":"E","message":"m","traceback":null},"retry":false}"#,
     );
     is_body::<WorkerReport, _>(
@@ -605,9 +617,10 @@ fn a_definition_reads_back_as_itself() {
         priority: -1,
         max_attempts: i64::MAX,
         routes: routes(),
+        ..Definition::default()
     };
     for meant in [Definition::default(), full] {
-        reads_back(&meant);
+        reads_back(&Creation::from(meant));
     }
 }
 
@@ -633,7 +646,10 @@ fn an_update_holds_the_given_fields_only() {
     ];
     for changes in cases {
         reads_back(&changes);
-        reads_back(&BulkUpdateRequest { filter: "name == \"x\"\n".into(), changes });
+        for include_archived in [false, true] {
+            let changes = changes.clone();
+            reads_back(&BulkUpdateRequest { filter: "name == \"x\"\n".into(), changes, include_archived });
+        }
     }
     assert_eq!(encode(&Update::default()), b"{}");
 }
@@ -642,7 +658,8 @@ fn an_update_holds_the_given_fields_only() {
 fn a_bulk_action_reads_back_as_itself() {
     for expect in [None, Some(0), Some(i64::MAX as u64)] {
         for dry_run in [false, true] {
-            reads_back(&BulkActionRequest { filter: "name == \"x\"\n".into(), expect, dry_run });
+            let include_archived = dry_run;
+            reads_back(&BulkActionRequest { filter: "name == \"x\"\n".into(), expect, dry_run, include_archived });
         }
     }
 }
@@ -652,12 +669,12 @@ fn the_bodies_of_the_worker_protocol_read_back_as_themselves() {
     for worker in [None, Some(JsonObject::empty()), Some(object(r#"{"id":"w_abcdefghijkl"}"#))] {
         reads_back(&ClaimRequest { route: Route::parse("gpu.1").unwrap(), run_id: run_id(), worker });
     }
-    reads_back(&RunRequest { run_id: run_id() });
+    reads_back(&UnclaimRequest { run_id: run_id(), delay_seconds: None });
     reads_back(&CompleteRequest { run_id: run_id(), result: object(r#"{"x":{"y":[]}}"#) });
     for traceback in [None, Some("line 1\n\tline 2".into())] {
         let error = Failure { kind: "".into(), message: "\u{7f}".into(), traceback };
-        reads_back(&FailRequest { run_id: run_id(), error: error.clone(), retry: true });
-        reads_back(&FailRequest { run_id: run_id(), error, retry: false });
+        reads_back(&FailRequest { run_id: run_id(), error: error.clone(), retry: true, retry_after_seconds: None });
+        reads_back(&FailRequest { run_id: run_id(), error, retry: false, retry_after_seconds: None });
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::json::{JsonObject, Value, write_integer, write_string, write_time};
+use taskqueue_core::scheduling::OnDependencyFailure;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
@@ -78,6 +79,10 @@ wire_values! {
         |object, name| object.parsed(name, Self::parse);
     Timestamp as Self: |at| *at, |out, at| write_time(out, at), |object, name| object.time(name);
     i64 as Self: |integer| *integer, |out, integer| write_integer(out, integer), |object, name| object.integer(name);
+    bool as Self: |flag| *flag, |out, flag| write_raw(out, if flag { "true" } else { "false" }),
+        |object, name| object.boolean(name);
+    OnDependencyFailure as Self: |choice| *choice, |out, choice| write_plain(out, choice.as_str()),
+        |object, name| object.parsed(name, Self::parse);
     Arc<str> as &'a str: |text| text, |out, text| write_string(out, text),
         |object, name| object.text(name).map(Into::into);
     JsonObject as &'a str: |json| json.as_str(), |out, json| write_raw(out, json), |object, name| object.json(name);

@@ -36,7 +36,7 @@ impl Body for Report {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let route = body.required("route", field::route);
         let status = body.required("status", field::worker_status);
-        let task_id = body.required("task_id", field::task_id);
+        let task_id = body.required("task_id", field::task_id_or_null);
         let metadata = if body.has("metadata") {
             body.optional("metadata", field::report_metadata)
         } else {

@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Compare claim-complete with TLS and without
     Tls(TlsArgs),
+    /// Compare claim-complete beside delayed tasks, tasks in chains and a retention with the same beside nothing
+    Waiting(WaitingArgs),
     /// Be the reference: print a base URL and answer until standard input ends
     Reference,
 }
@@ -353,6 +355,28 @@ pub(crate) struct CompareArgs {
 
     /// How long each turn is measured
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitingArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// How many delayed tasks one of the servers has
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) delayed: u64,
+
+    /// How many tasks in chains one of the servers has
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) chained: u64,
+
+    /// How many times all take turns; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// How long each turn is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = positive)]
     pub(crate) seconds: f64,
 }
 

@@ -21,11 +21,18 @@ pub(crate) struct ClaimTurns {
     numbers: Rc<Numbers>,
     seconds: f64,
     expected_pairs: f64,
+    /// Pending tasks that cannot be claimed.
+    waiting: u64,
 }
 
 impl ClaimTurns {
     pub(crate) fn new(server: Server, numbers: Rc<Numbers>, seconds: f64) -> Self {
-        Self { server, numbers, seconds, expected_pairs: EXPECTED_PAIRS }
+        Self { server, numbers, seconds, expected_pairs: EXPECTED_PAIRS, waiting: 0 }
+    }
+
+    /// Beside so many pending tasks that cannot be claimed.
+    pub(crate) fn beside(self, waiting: u64) -> Self {
+        Self { waiting, ..self }
     }
 
     pub(crate) async fn turn(&mut self) -> Result<Measured> {
@@ -36,7 +43,9 @@ impl ClaimTurns {
     /// Creates what a turn will claim. Done before the others begin, so that these do not wait for it.
     pub(crate) async fn prepare(&mut self) -> Result<()> {
         let wanted = self.expected_pairs * (WARM_UP.as_secs_f64() + self.seconds);
-        fill::top_up(self.server.address, PHASE.queue(), wanted as u64, self.numbers.clone()).await.map(drop)
+        fill::top_up(self.server.address, PHASE.queue(), self.waiting + wanted as u64, self.numbers.clone())
+            .await
+            .map(drop)
     }
 
     pub(crate) async fn measure(&mut self) -> Result<Measured> {

@@ -44,6 +44,7 @@ mod table;
 mod tls_cost;
 mod usage;
 mod wait;
+mod waiting_tasks;
 mod worker_command;
 
 use std::future::Future;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Command::Scrape(args) => show(scrape::run(&args), output),
         Command::Compare(args) => show(compare::run(&args), output),
         Command::Tls(args) => show(tls_cost::run(&args), output),
+        Command::Waiting(args) => show(waiting_tasks::run(&args), output),
         Command::Peers(args) => show(peers::run(&args), output),
     };
     match result {

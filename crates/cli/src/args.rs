@@ -19,6 +19,7 @@ mod progress;
 mod queue;
 mod restore;
 mod run_loop;
+mod scheduling;
 mod selection;
 mod serve;
 mod submit;
@@ -38,7 +39,7 @@ use self::leading::LeadingArgs;
 use crate::failure::Failure;
 
 pub(crate) use self::backup::BackupArgs;
-pub(crate) use self::change::{ChangeArgs, ConfirmArgs, PatchArgs, RequeueArgs, RerunArgs, UpdateArgs};
+pub(crate) use self::change::{ArchiveArgs, ChangeArgs, ConfirmArgs, PatchArgs, RequeueArgs, RerunArgs, UpdateArgs};
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::columns::Sort;
 pub(crate) use self::completions::CompletionsArgs;
@@ -52,15 +53,20 @@ pub(crate) use self::logs::LogsArgs;
 pub(crate) use self::man::ManArgs;
 pub(crate) use self::migrate::MigrateArgs;
 pub(crate) use self::progress::ProgressArgs;
-pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand, QueueStatsArgs};
+pub(crate) use self::queue::{
+    DeleteQueueArgs, QueueArgs, QueueCommand, QueueLimitArgs, QueueRetentionArgs, QueueStatsArgs,
+};
 pub(crate) use self::restore::RestoreArgs;
 pub(crate) use self::run_loop::{LoopArgs, OnOff, OnStop};
+pub(crate) use self::scheduling::{SchedulingArgs, SchedulingChangeArgs};
 pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSelectionArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::submit::{SubmitArgs, SweepArgs};
-pub(crate) use self::task::{CountArgs, TaskArgs, TaskCommand};
+pub(crate) use self::task::{CountArgs, ExplainArgs, TaskArgs, TaskCommand};
 pub(crate) use self::tls::TlsArgs;
 pub(crate) use self::token::{CreateTokenArgs, TokenArgs, TokenCommand};
+#[cfg(test)]
+pub(crate) use self::values::OrNone;
 pub(crate) use self::values::queue_name;
 pub(crate) use self::wait::WaitArgs;
 pub(crate) use self::worker::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
@@ -126,12 +132,12 @@ pub(crate) enum Command {
     /// Look for damage in a database
     #[command(after_help = check::HELP)]
     Check(CheckArgs),
-    /// Create, list and delete queues
+    /// Create, list, pause, limit and delete queues
     #[command(arg_required_else_help = false, after_help = queue::HELP)]
     Queue(QueueArgs),
     /// Create, list, change and wait for tasks
     #[command(arg_required_else_help = false, after_help = TASK_HELP)]
-    Task(TaskArgs),
+    Task(Box<TaskArgs>),
     /// Run a worker: claim tasks and run a command for each of them
     #[command(name = "loop", after_help = run_loop::HELP)]
     Loop(LoopArgs),

@@ -1,13 +1,14 @@
 //! The update that the flags of `task update` and `task requeue` describe: new values, and merge patches of args and
 //! metadata (RFC 7396), which keep the members that they do not name.
 
-use taskqueue_client::{JsonObject, Update};
+use taskqueue_client::{JsonObject, TaskId, Timestamp, Update};
 use taskqueue_core::json::Value;
 
 use crate::args::{ChangeArgs, ObjectArgs, PatchArgs};
 use crate::dotted_keys::{DottedMember, set_members};
 use crate::failure::Failure;
 use crate::json_args::{args_object, checked, checked_name, dotted_members, object, routes};
+use crate::scheduling_args;
 
 /// The flags for one of the documents of a task.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +21,8 @@ struct Flags {
 const ARGS: Flags = Flags { set: "--arg", unset: "--unset-arg", replace: "--args" };
 const METADATA: Flags = Flags { set: "--meta", unset: "--unset-meta", replace: "--metadata" };
 
-/// What `task update` changes; at least something.
-pub(crate) fn update(given: &ChangeArgs) -> Result<Update, Failure> {
+/// What `task update` changes; at least something. `of_batches` are the tasks that `--after-batch` names.
+pub(crate) fn update(given: &ChangeArgs, of_batches: Vec<TaskId>, now: Timestamp) -> Result<Update, Failure> {
     let ChangeArgs { patch, args, args_file, metadata, no_name, result, .. } = given;
     let patches = patches(patch)?;
     let whole = ObjectArgs { args: args.clone(), arg: Vec::new(), args_file: args_file.clone() };
@@ -38,6 +39,7 @@ pub(crate) fn update(given: &ChangeArgs) -> Result<Update, Failure> {
         result: result.as_deref().map(|text| object(text, "--result")).transpose()?,
         ..patches
     };
+    let update = scheduling_args::change(update, &given.scheduling, of_batches, now)?;
     if update == Update::default() {
         return Err(Failure::Usage(
             "say what to change, for example --priority 5; see taskqueue task update --help".to_owned(),
@@ -153,6 +155,7 @@ mod tests {
     fn a_whole_and_its_members_are_not_given_together() {
         let patch = PatchArgs { arg: vec!["a=1".to_owned()], ..PatchArgs::default() };
         let both = ChangeArgs { patch, args: Some("{}".to_owned()), ..ChangeArgs::default() };
+        let update = |given: &ChangeArgs| update(given, Vec::new(), Timestamp::from_micros(0));
         assert!(matches!(update(&both), Err(Failure::Usage(message)) if message.contains("keep the others")));
         assert!(matches!(update(&ChangeArgs::default()), Err(Failure::Usage(message)) if message.contains("say what")));
     }

@@ -51,6 +51,7 @@ pub(crate) fn definition(given: &DefinitionArgs, args: JsonObject) -> Result<Def
         priority: given.priority.unwrap_or(default.priority),
         max_attempts: given.max_attempts.unwrap_or(default.max_attempts),
         routes: routes(&given.routes)?.unwrap_or(default.routes),
+        scheduling: default.scheduling,
     })
 }
 

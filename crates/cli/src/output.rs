@@ -28,9 +28,9 @@ pub(crate) use self::log_printer::{LogPrinter, LogStyle, byte_count};
 pub(crate) use self::printer::{Listing, Printer};
 pub(crate) use self::record::Record;
 pub(crate) use self::records::{
-    ActivityRecord, BackupRecord, CheckRecord, CountRecord, GroupRecord, HealthRecord, NewTokenRecord, PlannedRecord,
-    ProblemRecord, QueueRecord, RerunRecord, RouteRecord, SeriesRecord, SettingRecord, StatsRecord, Summary,
-    TokenRecord, WaitSummary, WideWorker,
+    ActivityRecord, BackupRecord, CheckRecord, CountRecord, ExplanationRecord, GroupRecord, HealthRecord,
+    NewTokenRecord, PlannedRecord, ProblemRecord, QueueRecord, ReasonRecord, RerunRecord, RouteRecord, SeriesRecord,
+    SettingRecord, SettingsRecord, StatsRecord, Summary, TokenRecord, WaitSummary, WideWorker,
 };
 pub(crate) use self::table::Layout;
 pub(crate) use self::terminal::{Terminal, colours_allowed, is_in_foreground};

@@ -5,6 +5,8 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use taskqueue_core::shell::shell_word;
+
 use crate::failure::Failure;
 
 /// Every permission of the group and of others.
@@ -40,7 +42,7 @@ fn is_own(metadata: &Metadata) -> bool {
 
 /// What to run. A file of another user that only its owner could read could not be read here any more.
 fn advice(path: &Path, is_own: bool, other_way: &str) -> String {
-    let file = shell_word(path);
+    let file = path_word(path);
     if is_own {
         return format!("run: chmod 600 {file}");
     }
@@ -48,12 +50,11 @@ fn advice(path: &Path, is_own: bool, other_way: &str) -> String {
     format!("it belongs to another user; run as root: chown {user} {file} && chmod 600 {file}{other_way}")
 }
 
-/// The path as one word of a shell, quoted where it must be. One that begins with a dash would be an option.
-fn shell_word(path: &Path) -> String {
+/// The path as one word of a shell. One that begins with a dash would be an option.
+fn path_word(path: &Path) -> String {
     let text = path.display().to_string();
     let text = if text.starts_with('-') { format!("./{text}") } else { text };
-    let is_plain = |character: char| character.is_alphanumeric() || "/._-+:@%,".contains(character);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    shell_word(&text).into_owned()
 }
 
 #[cfg(test)]
@@ -113,7 +114,7 @@ mod tests {
             ("-f", "./-f"),
         ];
         for (path, word) in cases {
-            assert_eq!(shell_word(Path::new(path)), word);
+            assert_eq!(path_word(Path::new(path)), word);
         }
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use taskqueue_api::ErrorCode;
 use taskqueue_api::error::Code;
-use taskqueue_core::json::JsonObject;
+use taskqueue_core::json::{Found, JsonObject, lookup};
+use taskqueue_core::status::RunEnd;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +60,20 @@ impl Error {
         match self {
             Self::Api { code: Code::Known(code), .. } => Some(*code),
             Self::OutcomeUnknown { cause, .. } => cause.code(),
+            _ => None,
+        }
+    }
+
+    /// What has ended the run, if the server refuses a call because the run has ended.
+    pub fn run_end(&self) -> Option<RunEnd> {
+        match self {
+            Self::Api { code: Code::Known(ErrorCode::RunFinalized), details, .. } => {
+                match lookup(details.as_str(), &["action"])? {
+                    Found::Str(word) => RunEnd::parse(&word.to_text()),
+                    _ => None,
+                }
+            }
+            Self::OutcomeUnknown { cause, .. } => cause.run_end(),
             _ => None,
         }
     }

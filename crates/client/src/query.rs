@@ -27,6 +27,7 @@ pub struct TaskSelection {
     name: Option<String>,
     name_fuzzy: Option<String>,
     filter: Option<String>,
+    include_archived: bool,
 }
 
 impl TaskSelection {
@@ -58,6 +59,13 @@ impl TaskSelection {
     pub fn filter(self, filter: impl Into<String>) -> Self {
         Self { filter: Some(filter.into()), ..self }
     }
+
+    /// Archived tasks, too, or not. Only for a server that has [`ARCHIVE`](taskqueue_api::capabilities::ARCHIVE); others ignore it
+    /// and have no such tasks.
+    #[must_use]
+    pub fn include_archived(self, include_archived: bool) -> Self {
+        Self { include_archived, ..self }
+    }
 }
 
 impl Selection for TaskSelection {
@@ -70,6 +78,7 @@ impl Selection for TaskSelection {
             ("name", self.name.clone()),
             ("name_fuzzy", self.name_fuzzy.clone()),
             ("filter", self.filter.clone()),
+            ("include_archived", self.include_archived.then(|| "true".to_owned())),
         ];
         given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }

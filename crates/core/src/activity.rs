@@ -47,7 +47,7 @@ impl From<RunEnd> for Event {
             RunEnd::Fail => Self::Failed,
             RunEnd::Unclaim => Self::Released,
             RunEnd::Cancel => Self::Cancelled,
-            RunEnd::HeartbeatExpired => Self::Expired,
+            RunEnd::HeartbeatExpired | RunEnd::Timeout => Self::Expired,
         }
     }
 }
@@ -227,7 +227,7 @@ mod tests {
 
     fn running(before: &Lifecycle) -> Lifecycle {
         let run_id = RunId::parse("r_active000001").unwrap();
-        let run = Some(ActiveRun { run_id, lease_expires_at: lease::from(at(130)) });
+        let run = Some(ActiveRun { run_id, lease_expires_at: lease::from(at(130)), times_out_at: None });
         Lifecycle { status: Status::Running, run, started_at: Some(at(130)), attempt: 1, ..before.clone() }
     }
 

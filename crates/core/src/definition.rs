@@ -14,6 +14,8 @@ use crate::limits::{
     MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_DATA_BYTES, TASK_NAME_CHARS, TASK_ROUTES,
 };
 use crate::refusal::Refusal;
+use crate::scheduling::Scheduling;
+use crate::time::Timestamp;
 
 /// The routes of a task: at least one, distinct, sorted by code point. Kept as the JSON array that is stored and
 /// returned, because that is what nearly every use of them wants.
@@ -135,6 +137,8 @@ pub struct Definition {
     pub max_attempts: i64,
     /// Who may claim it.
     pub routes: Routes,
+    /// Beyond the contract.
+    pub scheduling: Scheduling,
 }
 
 impl Default for Definition {
@@ -146,6 +150,7 @@ impl Default for Definition {
             priority: PRIORITY_DEFAULT,
             max_attempts: MAX_ATTEMPTS_DEFAULT,
             routes: Routes::default(),
+            scheduling: Scheduling::default(),
         }
     }
 }
@@ -154,8 +159,9 @@ impl Default for Definition {
 pub type Identity = [u8; 32];
 
 impl Definition {
-    /// What makes two creations the same: the digest of the canonical JSON of all six members.
-    pub fn identity(&self) -> Identity {
+    /// What makes two creations the same: the digest of the canonical JSON of all six members, and of what else is used. Since
+    /// when a task may be claimed is part of its creation and not of its definition: a claim clears it.
+    pub fn identity(&self, not_before: Option<Timestamp>) -> Identity {
         let mut text = Vec::with_capacity(self.args.as_str().len() + self.metadata.as_str().len() + 128);
         text.extend_from_slice(b"{\"args\":");
         text.extend_from_slice(self.args.as_str().as_bytes());
@@ -172,12 +178,20 @@ impl Definition {
         json::write_integer(&mut text, self.priority);
         text.extend_from_slice(b",\"routes\":");
         text.extend_from_slice(self.routes.as_json().as_bytes());
+        if let Some(not_before) = not_before {
+            text.extend_from_slice(b",\"not_before\":");
+            json::write_time(&mut text, not_before);
+        }
+        if let Some(scheduling) = self.scheduling.as_json() {
+            text.extend_from_slice(b",\"scheduling\":");
+            text.extend_from_slice(scheduling.as_bytes());
+        }
         text.push(b'}');
         Sha256::digest(&text).into()
     }
 
-    /// The size of the stored data without the result itself: the canonical JSON of all seven members
-    /// is this many bytes plus the canonical result.
+    /// The size of the stored data without the result itself: the canonical JSON of all seven members, and of what else is
+    /// used, is this many bytes plus the canonical result.
     pub fn stored_bytes(&self) -> usize {
         const FRAME: usize = r#"{"args":,"max_attempts":,"metadata":,"name":,"priority":,"result":,"routes":}"#.len();
         FRAME
@@ -187,7 +201,14 @@ impl Definition {
             + self.name.as_deref().map_or("null".len(), json::string_len)
             + json::integer_len(self.priority)
             + self.routes.as_json().len()
+            + self.scheduling.stored_bytes()
     }
+}
+
+/// What the time before which a task is not claimable counts towards the stored size, at creation and update.
+pub fn not_before_bytes(not_before: Option<Timestamp>) -> usize {
+    const MEMBER: usize = r#","not_before":"2026-01-01T00:00:00.000000Z""#.len();
+    not_before.map_or(0, |_| MEMBER)
 }
 
 /// Refuses a task whose stored data would exceed the limit: its definition, its result and its progress.
@@ -280,14 +301,15 @@ mod tests {
 
     #[test]
     fn identity_ignores_key_order_and_route_order_but_not_number_kinds() {
-        let with_args = |text| Definition { args: object(text), ..Definition::default() }.identity();
+        let with_args = |text| Definition { args: object(text), ..Definition::default() }.identity(None);
         assert_eq!(with_args(r#"{"a":1,"b":2}"#), with_args(r#"{"b":2,"a":1}"#));
         assert_eq!(with_args(r#"{"a":1e2,"b":-0}"#), with_args(r#"{"a":100.0,"b":0}"#));
         assert_eq!(with_args(r#"{"a":"\u00e9"}"#), with_args(r#"{"a":"é"}"#));
         assert_ne!(with_args(r#"{"a":1}"#), with_args(r#"{"a":1.0}"#));
         assert_ne!(with_args(r#"{"a":0.0}"#), with_args(r#"{"a":-0.0}"#));
         assert_ne!(with_args(r#"{"a":[1,2]}"#), with_args(r#"{"a":[2,1]}"#));
-        let named = |name: Option<&str>| Definition { name: name.map(Into::into), ..Definition::default() }.identity();
+        let named =
+            |name: Option<&str>| Definition { name: name.map(Into::into), ..Definition::default() }.identity(None);
         assert_ne!(named(None), named(Some("")));
         assert_ne!(named(None), named(Some("null")));
     }

@@ -3,7 +3,8 @@
 
 use crate::definition::Routes;
 use crate::ids::RunId;
-use crate::task::{Status, TaskHead};
+use crate::task::{Lifecycle, Status, TaskHead};
+use crate::time::Timestamp;
 
 /// The difference between a task before and after a change. A task that is created has no state before, one that is deleted
 /// has none after.
@@ -24,19 +25,45 @@ pub struct Difference<T> {
     pub added: Option<T>,
 }
 
-/// Tasks are counted by routes and status.
+/// Tasks are counted by routes and status, archived ones apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TallyLine<'a> {
     pub routes: &'a Routes,
     pub status: Status,
+    pub archived: bool,
 }
 
-/// A pending task in the order in which each of its routes is claimed: highest priority first, then by `pending_seq`.
+/// A pending task. In the order in which each of its routes is claimed, highest priority first, then by `pending_seq`; or beside
+/// it, as long as it cannot be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingEntry<'a> {
     pub routes: &'a Routes,
     pub priority: i64,
     pub pending_seq: i64,
+    pub not_before: Option<Timestamp>,
+    /// Whether a dependency of it has not succeeded.
+    pub blocked: bool,
+}
+
+/// Where a pending task is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PendingPlace {
+    /// In the pending order: a claim may take it.
+    Order,
+    /// Among the delayed tasks, until then.
+    Delayed(Timestamp),
+    /// Among the blocked tasks, until its dependencies have succeeded.
+    Blocked,
+}
+
+impl PendingEntry<'_> {
+    pub fn place(&self, now: Timestamp) -> PendingPlace {
+        match self.not_before {
+            _ if self.blocked => PendingPlace::Blocked,
+            Some(not_before) if not_before > now => PendingPlace::Delayed(not_before),
+            _ => PendingPlace::Order,
+        }
+    }
 }
 
 impl<'a> Delta<'a> {
@@ -58,12 +85,13 @@ impl<T: PartialEq> Difference<T> {
 }
 
 fn tally_line(head: &TaskHead) -> TallyLine<'_> {
-    TallyLine { routes: &head.routes, status: head.lifecycle.status }
+    TallyLine { routes: &head.routes, status: head.lifecycle.status, archived: head.lifecycle.archived }
 }
 
 fn pending_entry(head: &TaskHead) -> Option<PendingEntry<'_>> {
     let TaskHead { routes, priority, lifecycle, .. } = head;
-    let entry = PendingEntry { routes, priority: *priority, pending_seq: lifecycle.pending_seq };
+    let Lifecycle { pending_seq, not_before, unmet, .. } = *lifecycle;
+    let entry = PendingEntry { routes, priority: *priority, pending_seq, not_before, blocked: unmet > 0 };
     (lifecycle.status == Status::Pending).then_some(entry)
 }
 
@@ -75,8 +103,8 @@ fn active_run(head: &TaskHead) -> Option<RunId> {
 mod tests {
     use super::*;
     use crate::ids::{Route, TaskId};
-    use crate::task::{ActiveRun, FinishedRun, Lifecycle, RunEnd};
-    use crate::time::Timestamp;
+    use crate::scheduling::Scheduling;
+    use crate::task::{ActiveRun, FinishedRun, RunEnd};
 
     fn run(name: &str) -> RunId {
         RunId::parse(&format!("r_{name:_<12}")).unwrap()
@@ -84,12 +112,14 @@ mod tests {
 
     /// A task with these values: status, route, priority, place in the pending order, and the last finished run.
     fn task(status: Status, route: &str, priority: i64, pending_seq: i64, finished: Option<&str>) -> TaskHead {
-        let running = ActiveRun { run_id: run("active"), lease_expires_at: Timestamp::from_micros(9) };
+        let running =
+            ActiveRun { run_id: run("active"), lease_expires_at: Timestamp::from_micros(9), times_out_at: None };
         TaskHead {
             id: TaskId::parse("t_abcdefghijkl").unwrap(),
             priority,
             max_attempts: 3,
             routes: Routes::new(vec![Route::parse(route).unwrap()]).unwrap(),
+            scheduling: Scheduling::default(),
             definition_bytes: 0,
             progress_bytes: 0,
             lifecycle: Lifecycle {

@@ -2,7 +2,7 @@
 //! outlive their task (docs/reference/task-life.md §5 to §7).
 
 use crate::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_SECONDS};
-use crate::task::Failure;
+use crate::task::{ActiveRun, Failure, RunEnd};
 use crate::time::Timestamp;
 
 /// The end of a lease that begins or is renewed now.
@@ -32,6 +32,39 @@ pub fn credited(lease_expires_at: Timestamp, now: Timestamp, credit_seconds: i64
     if credit_seconds == 0 { lease_expires_at } else { lease_expires_at.max(now.plus_seconds(credit_seconds)) }
 }
 
+/// What ended a run, if anything has: the end of its lease, or of the time that it may be active; whichever came first.
+pub fn run_over(run: &ActiveRun, now: Timestamp) -> Option<RunEnd> {
+    let timed_out = run.times_out_at.filter(|at| is_over(*at, now));
+    match (timed_out, is_over(run.lease_expires_at, now)) {
+        (Some(at), true) if run.lease_expires_at < at => Some(RunEnd::HeartbeatExpired),
+        (Some(_), _) => Some(RunEnd::Timeout),
+        (None, true) => Some(RunEnd::HeartbeatExpired),
+        (None, false) => None,
+    }
+}
+
+/// When a run is over unless a heartbeat comes.
+pub fn run_ends_at(run: &ActiveRun) -> Timestamp {
+    run.times_out_at.map_or(run.lease_expires_at, |at| at.min(run.lease_expires_at))
+}
+
+/// A run after an outage. The time that it may be active gets the same credit as its lease: a run that ended in time while the
+/// service was away must be able to say so (docs/decisions/0063).
+#[must_use]
+pub fn credited_run(run: ActiveRun, now: Timestamp, credit_seconds: i64) -> ActiveRun {
+    let credited = |at| credited(at, now, credit_seconds);
+    ActiveRun { lease_expires_at: credited(run.lease_expires_at), times_out_at: run.times_out_at.map(credited), ..run }
+}
+
+/// A run whose times come from a clock that was far ahead: its lease ends as if it had begun now, and its time is over as much
+/// earlier. Nothing if its lease ends no later than that.
+pub fn brought_back(run: ActiveRun, now: Timestamp) -> Option<ActiveRun> {
+    let lease_expires_at = from(now);
+    let ahead = run.lease_expires_at.as_micros().saturating_sub(lease_expires_at.as_micros());
+    let earlier = |at: Timestamp| Timestamp::from_micros(at.as_micros().saturating_sub(ahead));
+    (ahead > 0).then(|| ActiveRun { lease_expires_at, times_out_at: run.times_out_at.map(earlier), ..run })
+}
+
 /// Until when the run ids of a task that is deleted now stay used up.
 pub fn run_ids_kept_until(now: Timestamp) -> Timestamp {
     now.plus_seconds(DELETED_RUN_SECONDS)
@@ -46,9 +79,19 @@ pub fn expiry_failure() -> Failure {
     }
 }
 
+/// What is recorded when a run was active for longer than it may be.
+pub fn timeout_failure(timeout_seconds: Option<i64>) -> Failure {
+    let message = match timeout_seconds {
+        Some(seconds) => format!("the run was active for longer than timeout_seconds allows ({seconds})"),
+        None => "the run was active for longer than timeout_seconds allowed".to_owned(),
+    };
+    Failure { kind: "ExecutionTimeout".into(), message: message.into(), traceback: None }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::RunId;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(0).plus_seconds(seconds)
@@ -66,6 +109,45 @@ mod tests {
         assert!(!is_longer_than_outage(at(0), at(15)));
         assert!(is_longer_than_outage(at(0), Timestamp::from_micros(at(15).as_micros() + 1)));
         assert!(!is_longer_than_outage(at(20), at(0)), "a clock that stands still is no outage");
+    }
+
+    #[test]
+    fn a_run_is_over_with_its_lease_or_with_its_time_whichever_ends_first() {
+        let run = |lease, timeout: Option<i64>| ActiveRun {
+            run_id: RunId::parse("r_abcdefghijkl").unwrap(),
+            lease_expires_at: at(lease),
+            times_out_at: timeout.map(at),
+        };
+        let cases = [
+            (run(10, None), 9, None, 10),
+            (run(10, None), 10, Some(RunEnd::HeartbeatExpired), 10),
+            (run(10, Some(5)), 4, None, 5),
+            (run(10, Some(5)), 5, Some(RunEnd::Timeout), 5),
+            (run(10, Some(5)), 20, Some(RunEnd::Timeout), 5),
+            (run(10, Some(15)), 12, Some(RunEnd::HeartbeatExpired), 10),
+            (run(10, Some(15)), 20, Some(RunEnd::HeartbeatExpired), 10),
+            (run(10, Some(10)), 10, Some(RunEnd::Timeout), 10),
+        ];
+        for (run, now, end, ends_at) in cases {
+            assert_eq!(run_over(&run, at(now)), end, "{run:?} {now}");
+            assert_eq!(run_ends_at(&run), at(ends_at), "{run:?}");
+        }
+        let credited = credited_run(run(10, Some(5)), at(600), 90);
+        assert_eq!((credited.lease_expires_at, credited.times_out_at), (at(690), Some(at(690))));
+        assert_eq!(credited_run(run(10, None), at(600), 90).times_out_at, None);
+    }
+
+    #[test]
+    fn a_run_of_a_clock_that_was_ahead_is_brought_back_with_its_time() {
+        let run = |lease, timeout: Option<i64>| ActiveRun {
+            run_id: RunId::parse("r_abcdefghijkl").unwrap(),
+            lease_expires_at: at(lease),
+            times_out_at: timeout.map(at),
+        };
+        assert_eq!(brought_back(run(90_300, Some(90_900)), at(0)), Some(run(300, Some(900))));
+        assert_eq!(brought_back(run(90_300, None), at(10)), Some(run(310, None)));
+        assert_eq!(brought_back(run(300, Some(900)), at(0)), None);
+        assert_eq!(brought_back(run(200, Some(900)), at(0)), None);
     }
 
     #[test]

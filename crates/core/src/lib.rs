@@ -4,13 +4,16 @@
 
 pub mod access;
 pub mod activity;
+pub mod batch_label;
 pub mod bulk_action;
 pub mod cursor;
 pub mod definition;
 pub mod delta;
+pub mod dependency;
 pub mod derived_ids;
 pub mod dotted_keys;
 pub mod durations;
+pub mod explain;
 pub mod filter;
 pub mod fuzzy;
 pub mod grouping;
@@ -24,7 +27,10 @@ pub mod observation;
 pub mod output;
 pub mod progress;
 pub mod refusal;
+pub mod scheduling;
 pub mod selection;
+pub mod settings;
+pub mod shell;
 pub mod soundness;
 pub mod sparse;
 pub mod stats;

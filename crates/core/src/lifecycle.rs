@@ -2,11 +2,15 @@
 //! (docs/reference/task-life.md). Plain functions of the task, the time and the next place in the pending
 //! order, which is used up exactly when the new lifecycle holds it. Nothing is written here.
 
+use std::time::Duration;
+
 use crate::definition::check_stored_size;
-use crate::ids::{Route, RunId};
+use crate::dependency::{DependencyState, FailedDependency};
+use crate::ids::{Route, RunId, TaskId};
 use crate::json::JsonObject;
 use crate::lease;
 use crate::refusal::{Refusal, Transition};
+use crate::scheduling::{OnDependencyFailure, Scheduling};
 use crate::task::{
     ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, TaskHead,
 };
@@ -38,9 +42,14 @@ pub enum RunReport {
         failure: Failure,
         /// Whether the task may be tried again while its budget lasts. Running it again may not help, and its worker knows.
         retry: bool,
+        /// How long it waits then, instead of what the task itself says.
+        retry_after: Option<Duration>,
     },
     /// Gives the task back, uncharged.
-    Unclaim,
+    Unclaim {
+        /// How long it waits before it can be claimed again.
+        delay: Option<Duration>,
+    },
 }
 
 impl RunReport {
@@ -48,7 +57,7 @@ impl RunReport {
         match self {
             Self::Complete { .. } => RunEnd::Complete,
             Self::Fail { .. } => RunEnd::Fail,
-            Self::Unclaim => RunEnd::Unclaim,
+            Self::Unclaim { .. } => RunEnd::Unclaim,
         }
     }
 }
@@ -221,18 +230,56 @@ pub fn report_run(
     let step = Step::new(task, now, pending_seq);
     match (step.active_run(run_id)?, report) {
         (Some(run), RunReport::Complete { result }) => Ok(Some(step.complete(run, result)?)),
-        (Some(run), RunReport::Fail { failure, retry }) => Ok(Some(step.fail(run, RunEnd::Fail, failure, *retry))),
-        (Some(run), RunReport::Unclaim) => Ok(Some(step.unclaim(run))),
+        (Some(run), RunReport::Fail { failure, retry, retry_after }) => {
+            Ok(Some(step.fail(run, RunEnd::Fail, failure, *retry, *retry_after)))
+        }
+        (Some(run), RunReport::Unclaim { delay }) => Ok(Some(step.unclaim(run, *delay))),
         (None, _) if task.lifecycle.finished_run == Some(FinishedRun { run_id, end: report.end() }) => Ok(None),
         (None, _) => Err(step.refusal_of_inactive(run_id).into()),
     }
 }
 
-/// The change for a task whose lease is over.
+/// The change for a task whose lease is over, or whose run was active for as long as it may be.
 pub fn expire(task: &TaskHead, now: Timestamp, pending_seq: i64) -> Option<Change> {
     let step = Step::new(task, now, pending_seq);
-    let run = task.lifecycle.run.filter(|run| lease::is_over(run.lease_expires_at, step.lease_now));
-    run.map(|run| step.expire(run))
+    let run = task.lifecycle.run?;
+    lease::run_over(&run, step.lease_now).map(|end| step.expire(run, end))
+}
+
+/// The change for a task after some of its dependencies have changed: how many are unmet now. A pending task that does not wait
+/// for what cannot succeed any more is cancelled because of `failed`. Nothing else that a client can see changes.
+pub fn settle_dependencies(
+    task: &TaskHead,
+    unmet: u32,
+    failed: Option<FailedDependency>,
+    now: Timestamp,
+) -> Option<Change> {
+    let step = Step::new(task, now, task.lifecycle.pending_seq);
+    let cancels = task.scheduling.on_dependency_failure == OnDependencyFailure::Cancel;
+    let settled = Lifecycle { unmet, ..task.lifecycle.clone() };
+    match (task.lifecycle.status, failed) {
+        (Status::Pending, Some(failed)) if cancels => {
+            let lifecycle = Lifecycle { status: Status::Cancelled, updated_at: step.now, ..settled };
+            let (attempt, failure) = (lifecycle.attempt, failed.failure());
+            let error = LastError { failure, occurred_at: step.now, attempt, run_id: None };
+            Some(Change { last_error: ErrorChange::Set(error), ..Change::of_lifecycle(lifecycle) })
+        }
+        _ => (unmet != task.lifecycle.unmet).then(|| Change::of_lifecycle(settled)),
+    }
+}
+
+/// Whether a task that was running and has this life now may wait for something that failed meanwhile, and is to be cancelled
+/// then. While it was running that did not matter.
+pub fn may_have_failed_dependency(scheduling: &Scheduling, after: &Lifecycle) -> bool {
+    let cancels = scheduling.on_dependency_failure == OnDependencyFailure::Cancel;
+    after.status == Status::Pending && after.unmet > 0 && cancels
+}
+
+/// Whether a task that is requeued would be cancelled again at once because of one of these. It is none of them itself: it is
+/// pending then.
+pub fn is_requeued_in_vain(task: &TaskHead, dependencies: &[(TaskId, DependencyState)]) -> bool {
+    task.scheduling.on_dependency_failure == OnDependencyFailure::Cancel
+        && dependencies.iter().any(|(id, state)| *id != task.id && FailedDependency::of(*id, *state).is_some())
 }
 
 /// A client acts on a task. No change for a task that is cancelled already.
@@ -278,11 +325,14 @@ impl<'a> Step<'a> {
     /// run may repeat what ended it; every other run is stale.
     fn active_run(&self, run_id: RunId) -> Result<Option<ActiveRun>, RunRefusal> {
         match self.lifecycle.run.filter(|run| run.run_id == run_id) {
-            Some(run) if lease::is_over(run.lease_expires_at, self.lease_now) => Err(RunRefusal {
-                refusal: Refusal::RunFinalized { end: RunEnd::HeartbeatExpired },
-                expiry: Some(Box::new(self.expire(run))),
-            }),
-            run => Ok(run),
+            None => Ok(None),
+            Some(run) => match lease::run_over(&run, self.lease_now) {
+                None => Ok(Some(run)),
+                Some(end) => Err(RunRefusal {
+                    refusal: Refusal::RunFinalized { end },
+                    expiry: Some(Box::new(self.expire(run, end))),
+                }),
+            },
         }
     }
 
@@ -294,9 +344,10 @@ impl<'a> Step<'a> {
     }
 
     /// A claim that says nothing of its worker removes what an earlier one said, and writes nothing if there is nothing. The
-    /// progress of an earlier run goes, too.
+    /// progress of an earlier run goes, too, and the time before which the task could not be claimed.
     fn claim(&self, outcome: &Outcome, Claimant { route, run_id, worker }: Claimant<'_>) -> LeaseChange {
         let lease_expires_at = lease::from(self.lease_now);
+        let times_out_at = self.task.scheduling.timeout_seconds.map(|seconds| self.lease_now.plus_seconds(seconds));
         let attempt = self.lifecycle.attempt.saturating_add(1);
         let last_run = match (worker, &outcome.last_run) {
             (Some(worker), _) => LastRunChange::Set(LastRun { attempt, worker: worker.clone() }),
@@ -310,7 +361,8 @@ impl<'a> Step<'a> {
             started_at: Some(self.now),
             finished_at: None,
             updated_at: self.now,
-            run: Some(ActiveRun { run_id, lease_expires_at }),
+            run: Some(ActiveRun { run_id, lease_expires_at, times_out_at }),
+            not_before: None,
             ..self.lifecycle.clone()
         };
         let progress = if outcome.progress.is_some() { ProgressChange::Clear } else { ProgressChange::Keep };
@@ -336,22 +388,42 @@ impl<'a> Step<'a> {
         Ok(Change { result: Some(result.clone()), ..Change::of_lifecycle(lifecycle) })
     }
 
-    /// Records the failure; the attempt was charged when it was claimed.
-    fn fail(&self, run: ActiveRun, end: RunEnd, failure: &Failure, may_retry: bool) -> Change {
+    /// Records the failure; the attempt was charged when it was claimed. The next one may have to wait.
+    fn fail(
+        &self,
+        run: ActiveRun,
+        end: RunEnd,
+        failure: &Failure,
+        may_retry: bool,
+        retry_after: Option<Duration>,
+    ) -> Change {
         let attempt = self.lifecycle.attempt;
         let retry = may_retry && attempt < self.task.max_attempts;
-        let lifecycle = self.ended(run, end, if retry { Status::Pending } else { Status::Failed });
-        let error = LastError { failure: failure.clone(), occurred_at: self.now, attempt, run_id: run.run_id };
+        let ended = self.ended(run, end, if retry { Status::Pending } else { Status::Failed });
+        let own_delay = || self.task.scheduling.retry_delay.map(|delay| delay.after_attempt(attempt));
+        let delay = if retry { retry_after.or_else(own_delay) } else { None };
+        let lifecycle = Lifecycle { not_before: self.delayed_by(delay), ..ended };
+        let error = LastError { failure: failure.clone(), occurred_at: self.now, attempt, run_id: Some(run.run_id) };
         Change { last_error: ErrorChange::Set(error), ..Change::of_lifecycle(lifecycle) }
     }
 
-    fn unclaim(&self, run: ActiveRun) -> Change {
+    fn unclaim(&self, run: ActiveRun, delay: Option<Duration>) -> Change {
         let attempt = self.lifecycle.attempt.saturating_sub(1).max(0);
-        Change::of_lifecycle(Lifecycle { attempt, ..self.ended(run, RunEnd::Unclaim, Status::Pending) })
+        let ended = self.ended(run, RunEnd::Unclaim, Status::Pending);
+        Change::of_lifecycle(Lifecycle { attempt, not_before: self.delayed_by(delay), ..ended })
     }
 
-    fn expire(&self, run: ActiveRun) -> Change {
-        self.fail(run, RunEnd::HeartbeatExpired, &lease::expiry_failure(), true)
+    /// A delay of nothing delays nothing, and is not shown.
+    fn delayed_by(&self, delay: Option<Duration>) -> Option<Timestamp> {
+        delay.filter(|delay| !delay.is_zero()).map(|delay| self.now.plus(delay))
+    }
+
+    fn expire(&self, run: ActiveRun, end: RunEnd) -> Change {
+        let failure = match end {
+            RunEnd::Timeout => lease::timeout_failure(self.task.scheduling.timeout_seconds),
+            _ => lease::expiry_failure(),
+        };
+        self.fail(run, end, &failure, true, None)
     }
 
     fn cancel(&self) -> Change {
@@ -367,6 +439,8 @@ impl<'a> Step<'a> {
             attempt: 0,
             pending_seq: self.pending_seq,
             updated_at: self.now,
+            not_before: None,
+            archived: false,
             ..self.lifecycle.clone()
         };
         Change { last_error: ErrorChange::Clear, ..Change::of_lifecycle(lifecycle) }

@@ -61,7 +61,7 @@ fn task(status: Status) -> TaskHead {
         finished_run: Some(FinishedRun { run_id: run("before"), end }),
         ..Lifecycle::created(at(100), 7)
     };
-    let active = ActiveRun { run_id: run("active"), lease_expires_at: at(430) };
+    let active = ActiveRun { run_id: run("active"), lease_expires_at: at(430), times_out_at: None };
     let claimed = Lifecycle {
         attempt: 2,
         started_at: Some(at(130)),
@@ -76,6 +76,7 @@ fn task(status: Status) -> TaskHead {
         priority: definition.priority,
         max_attempts: 3,
         routes: definition.routes.clone(),
+        scheduling: definition.scheduling.clone(),
         definition_bytes: definition.stored_bytes(),
         progress_bytes: 0,
         lifecycle: if status == Status::Running { claimed } else { lifecycle },
@@ -104,13 +105,13 @@ fn complete(by: &str) -> Action {
     report(by, RunReport::Complete { result: object(r#"{"a":1}"#) })
 }
 fn fail(by: &str) -> Action {
-    report(by, RunReport::Fail { failure: failure(), retry: true })
+    report(by, RunReport::Fail { failure: failure(), retry: true, retry_after: None })
 }
 fn fail_for_good(by: &str) -> Action {
-    report(by, RunReport::Fail { failure: failure(), retry: false })
+    report(by, RunReport::Fail { failure: failure(), retry: false, retry_after: None })
 }
 fn unclaim(by: &str) -> Action {
-    report(by, RunReport::Unclaim)
+    report(by, RunReport::Unclaim { delay: None })
 }
 
 /// What is decided for a task that came to nothing so far. Those that have progress are in `tests/progress.rs`.
@@ -294,7 +295,7 @@ fn a_claim_charges_the_attempt_and_sets_owner_route_and_times() {
         started_at: Some(at(NOW)),
         updated_at: at(NOW),
         finished_at: None,
-        run: Some(ActiveRun { run_id: run("fresh"), lease_expires_at: at(NOW + 300) }),
+        run: Some(ActiveRun { run_id: run("fresh"), lease_expires_at: at(NOW + 300), times_out_at: None }),
         ..before.lifecycle.clone()
     };
     let kept = Change::of_lifecycle(expected);
@@ -303,7 +304,7 @@ fn a_claim_charges_the_attempt_and_sets_owner_route_and_times() {
 
 #[test]
 fn a_heartbeat_renews_the_lease_and_changes_no_visible_field() {
-    let renewed = ActiveRun { run_id: run("active"), lease_expires_at: at(NOW + 300) };
+    let renewed = ActiveRun { run_id: run("active"), lease_expires_at: at(NOW + 300), times_out_at: None };
     let expected = Lifecycle { run: Some(renewed), ..running() };
     let change = changed(&task(Status::Running), &heartbeat("active"));
     assert_eq!(change, Change::of_lifecycle(expected));
@@ -322,7 +323,7 @@ fn progress_is_recorded_and_changes_nothing_else_and_a_heartbeat_with_it_does_bo
 #[test]
 fn a_heartbeat_never_shortens_a_lease() {
     let mut task = task(Status::Running);
-    task.lifecycle.run = Some(ActiveRun { run_id: run("active"), lease_expires_at: at(NOW + 400) });
+    task.lifecycle.run = Some(ActiveRun { run_id: run("active"), lease_expires_at: at(NOW + 400), times_out_at: None });
     let change = changed(&task, &heartbeat("active"));
     assert_eq!(change.lifecycle.run.unwrap().lease_expires_at, at(NOW + 400));
 }
@@ -342,7 +343,7 @@ fn complete_replaces_the_result_and_keeps_the_last_error_and_the_attempt() {
 
 #[test]
 fn fail_below_the_budget_retries_at_the_back_and_at_the_budget_is_final() {
-    let error = LastError { failure: failure(), occurred_at: at(NOW), attempt: 2, run_id: run("active") };
+    let error = LastError { failure: failure(), occurred_at: at(NOW), attempt: 2, run_id: Some(run("active")) };
     for (max_attempts, status, pending_seq) in
         [(3, Status::Pending, NEXT), (2, Status::Failed, 7), (1, Status::Failed, 7), (i64::MAX, Status::Pending, NEXT)]
     {
@@ -355,7 +356,7 @@ fn fail_below_the_budget_retries_at_the_back_and_at_the_budget_is_final() {
 
 #[test]
 fn fail_without_retry_is_final_whatever_is_left_of_the_budget() {
-    let error = LastError { failure: failure(), occurred_at: at(NOW), attempt: 2, run_id: run("active") };
+    let error = LastError { failure: failure(), occurred_at: at(NOW), attempt: 2, run_id: Some(run("active")) };
     for max_attempts in [2, 3, i64::MAX] {
         let task = TaskHead { max_attempts, ..task(Status::Running) };
         let lifecycle = Lifecycle { status: Status::Failed, ..ended(RunEnd::Fail) };
@@ -414,7 +415,7 @@ fn repeating_the_end_of_the_latest_run_is_accepted_without_effect_even_if_oversi
     let again = report("before", RunReport::Complete { result: oversized() });
     assert_eq!(decide(&task(Status::Succeeded), &again, at(NOW), NEXT), Decision::Unchanged);
     let other = Failure { kind: "Other".into(), message: "different".into(), traceback: None };
-    let again = report("before", RunReport::Fail { failure: other, retry: false });
+    let again = report("before", RunReport::Fail { failure: other, retry: false, retry_after: None });
     for status in [Status::Pending, Status::Running] {
         assert_eq!(decide(&task(status), &again, at(NOW), NEXT), Decision::Unchanged, "{status:?}");
     }
@@ -457,7 +458,7 @@ fn expiry_by_scan_charges_the_attempt_records_the_timeout_and_is_final_at_the_bu
         assert_eq!(change.lifecycle, expected);
         let ErrorChange::Set(error) = change.last_error else { panic!("no error was recorded") };
         assert_eq!((&*error.failure.kind, &error.failure.traceback), ("HeartbeatTimeout", &None));
-        assert_eq!((error.occurred_at, error.attempt, error.run_id), (end, 2, run("active")));
+        assert_eq!((error.occurred_at, error.attempt, error.run_id), (end, 2, Some(run("active"))));
     }
 }
 

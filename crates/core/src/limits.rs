@@ -75,5 +75,19 @@ pub const PRIORITY_DEFAULT: i64 = 0;
 pub const MAX_ATTEMPTS_DEFAULT: i64 = 3;
 /// Route of a task that names none.
 pub const ROUTE_DEFAULT: &str = "default";
+/// Most different tasks that a task may wait for; beyond the contract, like the following.
+pub const DEPENDENCIES_MAX: usize = 1000;
+/// The longest limit of a run in seconds: a year.
+pub const TIMEOUT_SECONDS_MAX: i64 = 31_536_000;
+/// By what a retry delay grows with each attempt, if it does not say so.
+pub const RETRY_DELAY_FACTOR_DEFAULT: f64 = 2.0;
+/// The longest retry delay in seconds, if it does not say so: a day.
+pub const RETRY_DELAY_MAX_SECONDS_DEFAULT: f64 = 86_400.0;
+/// Routes that may have a limit in the settings of a queue.
+pub const ROUTE_LIMITS_MAX: usize = 256;
+/// Dependencies that an explanation shows.
+pub const EXPLAINED_DEPENDENCIES: usize = 100;
+/// How far an explanation counts the tasks that come first.
+pub const EXPLAINED_AHEAD: u64 = 1000;
 /// Routes that stats show; how many more there are is said.
 pub const STATS_ROUTES: usize = 10_000;

@@ -23,7 +23,7 @@ fn task(end: RunEnd) -> TaskHead {
     let over = Timestamp::from_micros(0);
     let lifecycle = Lifecycle {
         attempt: 3,
-        run: Some(ActiveRun { run_id: run("active"), lease_expires_at: over }),
+        run: Some(ActiveRun { run_id: run("active"), lease_expires_at: over, times_out_at: None }),
         finished_run: Some(FinishedRun { run_id: run("before"), end }),
         ..Lifecycle::created(Timestamp::from_micros(1_000_000), 1)
     };

@@ -50,6 +50,8 @@ pub enum Refusal {
         /// The attempts already used.
         attempt: i64,
     },
+    /// Only a task that has ended can be archived.
+    NotArchivable { task_id: TaskId, status: Status },
     /// The stored data of the task would exceed its limit.
     TaskDataTooLarge,
     /// The run is neither active nor the latest finished one; or its id was used before.
@@ -69,6 +71,8 @@ pub enum Refusal {
     OutputNotFound { task_id: TaskId },
     /// The cursor belongs to another selection or to an earlier queue of the same name.
     InvalidCursor,
+    /// The settings of a queue would limit more routes than they may.
+    TooManyRouteLimits,
     /// A bulk action found another number of tasks than its client expects.
     ExpectationFailed { expected: u64, matched: u64 },
 }

@@ -24,12 +24,15 @@ pub struct TaskSelection {
     pub filter: Option<TaskFilter>,
     /// One of these states: those that a bulk action applies to. No list has it, so cursors are not bound to it.
     pub among: Option<Statuses>,
+    /// Whether archived tasks are selected, too.
+    pub include_archived: bool,
 }
 
 impl TaskSelection {
     /// Whether `task` is selected. The cheap selectors come first.
     pub fn matches(&self, task: &impl TaskFields) -> bool {
         self.status.is_none_or(|status| task.status() == status)
+            && (self.include_archived || !task.archived())
             && self.among.is_none_or(|statuses| statuses.contains(task.status()))
             && self.name.as_deref().is_none_or(|name| task.name() == Some(name))
             && self.name_fuzzy.as_ref().is_none_or(|(_, fuzzy)| fuzzy.matches(task.name()))
@@ -43,12 +46,12 @@ impl TaskSelection {
         self.status.map_or(among, |status| among.intersection(Statuses::NONE.with(status)))
     }
 
-    /// Whether every task is selected.
+    /// Whether every task is selected, archived ones aside.
     pub fn is_unrestricted(&self) -> bool {
         self.statuses() == Statuses::ALL && self.is_by_status_only()
     }
 
-    /// Whether nothing but the status selects, so that kept counts can answer.
+    /// Whether nothing but the status and the archive selects, so that kept counts can answer.
     pub fn is_by_status_only(&self) -> bool {
         let any_name = self.name_fuzzy.as_ref().is_none_or(|(_, fuzzy)| fuzzy.is_unrestricted());
         self.name.is_none() && any_name && self.filter.as_ref().is_none_or(TaskFilter::is_by_status_only)
@@ -56,17 +59,17 @@ impl TaskSelection {
 
     /// What a cursor over this selection is bound to; `shape` is what else the resource binds (order or dimensions).
     pub fn binding(&self, resource: Resource, queue: &QueueName, shape: &str) -> Binding {
-        Binding::new(
-            resource,
-            queue,
-            &[
-                Some(shape),
-                self.status.map(Status::as_str),
-                self.name.as_deref(),
-                self.name_fuzzy.as_ref().map(|(text, _)| text.as_str()),
-                self.filter.as_ref().map(TaskFilter::text),
-            ],
-        )
+        let contract = [
+            Some(shape),
+            self.status.map(Status::as_str),
+            self.name.as_deref(),
+            self.name_fuzzy.as_ref().map(|(text, _)| text.as_str()),
+            self.filter.as_ref().map(TaskFilter::text),
+        ];
+        // A cursor that was given before there was an archive stays valid.
+        let archive = self.include_archived.then_some(Some("include_archived"));
+        let parts: Vec<Option<&str>> = contract.into_iter().chain(archive).collect();
+        Binding::new(resource, queue, &parts)
     }
 }
 

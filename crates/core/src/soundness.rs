@@ -40,6 +40,12 @@ pub enum Rule {
     LivingTasks,
     Output,
     Observations,
+    /// Only tasks that have ended are archived.
+    Archive,
+    /// What each task waits for is noted, and how much of it has not succeeded.
+    Dependencies,
+    /// The settings of each queue can be read.
+    Settings,
 }
 
 impl Rule {
@@ -61,6 +67,9 @@ impl Rule {
             Self::LivingTasks => "living_tasks",
             Self::Output => "output",
             Self::Observations => "observations",
+            Self::Archive => "archive",
+            Self::Dependencies => "dependencies",
+            Self::Settings => "settings",
         }
     }
 }
@@ -86,7 +95,8 @@ const OF_LIFECYCLES: &[NeverTrue] = &[
         life.status != Status::Succeeded && end(life) == Some(RunEnd::Complete)
     }),
     (Rule::Runs, "has failed, and its run did not", |life, _| {
-        life.status == Status::Failed && !matches!(end(life), Some(RunEnd::Fail | RunEnd::HeartbeatExpired))
+        life.status == Status::Failed
+            && !matches!(end(life), Some(RunEnd::Fail | RunEnd::HeartbeatExpired | RunEnd::Timeout))
     }),
     (Rule::Attempts, "has an attempt budget below 1", |_, max| max < 1),
     (Rule::Attempts, "has a negative attempt", |life, _| life.attempt < 0),
@@ -115,6 +125,8 @@ const OF_LIFECYCLES: &[NeverTrue] = &[
     (Rule::Runs, "has finished and has no finished run", |life, _| {
         life.finished_at.is_some() && life.finished_run.is_none()
     }),
+    (Rule::Times, "is running and waits for a time", |life, _| life.run.is_some() && life.not_before.is_some()),
+    (Rule::Archive, "is archived and has not ended", |life, _| life.archived && !life.status.is_ended()),
 ];
 
 fn end(lifecycle: &Lifecycle) -> Option<RunEnd> {
@@ -137,11 +149,15 @@ pub fn task(task: &Task, head: &TaskHead) -> Vec<Broken> {
     let outcome = &task.outcome;
     let error = outcome.last_error.as_ref();
     never(Rule::Runs, "has failed without an error", life.status == Status::Failed && error.is_none());
-    never(Rule::Attempts, "has an error of no attempt", error.is_some_and(|error| error.attempt < 1));
+    never(Rule::Attempts, "has an error of no attempt", {
+        error.is_some_and(|error| error.attempt < i64::from(error.run_id.is_some()))
+    });
     never(Rule::Times, "has an error of later than its last change", {
         error.is_some_and(|error| error.occurred_at > life.updated_at)
     });
     never(Rule::Attempts, "has a last run of no attempt", outcome.last_run.as_ref().is_some_and(|run| run.attempt < 1));
+    let waits_for = definition.scheduling.dependencies.len();
+    never(Rule::Dependencies, "has more unmet dependencies than dependencies", life.unmet as usize > waits_for);
     never(Rule::Sizes, "is not of the size that is noted", definition.stored_bytes() != head.definition_bytes);
     never(Rule::Sizes, "has progress of another size than noted", outcome.progress_bytes() != head.progress_bytes);
     let (result_bytes, progress_bytes) = (outcome.result.as_str().len(), outcome.progress_bytes());

@@ -36,7 +36,7 @@ fn task_in(status: Status) -> Task {
         Status::Pending | Status::Running => None,
     };
     if status == Status::Running {
-        lifecycle.run = Some(ActiveRun { run_id: run_id(1), lease_expires_at: at(310) });
+        lifecycle.run = Some(ActiveRun { run_id: run_id(1), lease_expires_at: at(310), times_out_at: None });
     }
     if let Some(end) = end {
         lifecycle.finished_run = Some(FinishedRun { run_id: run_id(1), end });
@@ -44,7 +44,7 @@ fn task_in(status: Status) -> Task {
     }
     if status == Status::Failed {
         let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
-        outcome.last_error = Some(LastError { failure, occurred_at: at(20), attempt: 1, run_id: run_id(1) });
+        outcome.last_error = Some(LastError { failure, occurred_at: at(20), attempt: 1, run_id: Some(run_id(1)) });
     }
     Task {
         queue: QueueName::parse("q").unwrap(),

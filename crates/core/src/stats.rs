@@ -27,7 +27,7 @@ pub struct QueueFigures {
 pub struct RouteFigures {
     pub pending: u64,
     pub running: u64,
-    /// Since when the task waits that has been pending longest.
+    /// Since when the task waits that has been pending longest, of those that can be claimed.
     pub oldest_pending: Option<Timestamp>,
     pub workers_idle: u64,
     pub workers_busy: u64,

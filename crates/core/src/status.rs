@@ -19,6 +19,11 @@ impl Status {
     /// All of them, in the contract's order.
     pub const ALL: [Self; 5] = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
 
+    /// Whether nothing happens to it any more by itself.
+    pub const fn is_ended(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+
     /// The status that `word` names.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
@@ -102,11 +107,14 @@ pub enum RunEnd {
     Cancel,
     /// The lease ended without a heartbeat.
     HeartbeatExpired,
+    /// The run was active for longer than it may be.
+    Timeout,
 }
 
 impl RunEnd {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Complete, Self::Fail, Self::Unclaim, Self::Cancel, Self::HeartbeatExpired];
+    pub const ALL: [Self; 6] =
+        [Self::Complete, Self::Fail, Self::Unclaim, Self::Cancel, Self::HeartbeatExpired, Self::Timeout];
 
     /// The end that `word` names.
     pub fn parse(word: &str) -> Option<Self> {
@@ -121,6 +129,7 @@ impl RunEnd {
             Self::Unclaim => "unclaim",
             Self::Cancel => "cancel",
             Self::HeartbeatExpired => "heartbeat_expired",
+            Self::Timeout => "timeout",
         }
     }
 }

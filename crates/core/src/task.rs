@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::definition::{Definition, Routes};
 use crate::ids::{QueueName, Route, RunId, TaskId};
 use crate::json::JsonObject;
+use crate::scheduling::Scheduling;
 use crate::time::Timestamp;
 
 pub use crate::status::{RunEnd, Status};
@@ -17,6 +18,8 @@ pub struct ActiveRun {
     pub run_id: RunId,
     /// When the lease is over unless a heartbeat renews it.
     pub lease_expires_at: Timestamp,
+    /// When the run has been active for as long as it may be, heartbeats or not.
+    pub times_out_at: Option<Timestamp>,
 }
 
 /// The most recent run of a task that has ended.
@@ -50,6 +53,12 @@ pub struct Lifecycle {
     pub run: Option<ActiveRun>,
     /// The run before, remembered so that a repeated report can be recognised.
     pub finished_run: Option<FinishedRun>,
+    /// A pending task is not claimable before; kept until a claim or a requeue.
+    pub not_before: Option<Timestamp>,
+    /// How many of its dependencies have not succeeded, or do not exist.
+    pub unmet: u32,
+    /// Left out of lists and counts unless they ask for it. Only tasks that have ended are.
+    pub archived: bool,
 }
 
 impl Lifecycle {
@@ -66,7 +75,15 @@ impl Lifecycle {
             finished_at: None,
             run: None,
             finished_run: None,
+            not_before: None,
+            unmet: 0,
+            archived: false,
         }
+    }
+
+    /// When the task has ended: the end of its run, or of its waiting.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        self.status.is_ended().then(|| self.finished_at.unwrap_or(self.updated_at))
     }
 }
 
@@ -97,8 +114,8 @@ pub struct LastError {
     pub occurred_at: Timestamp,
     /// The attempt that failed.
     pub attempt: i64,
-    /// The run that failed.
-    pub run_id: RunId,
+    /// The run that failed; nothing if the task was cancelled because of a dependency.
+    pub run_id: Option<RunId>,
 }
 
 /// Who ran a task last. Its run is the active one, else the latest finished one.
@@ -180,6 +197,7 @@ impl Task {
             priority: self.definition.priority,
             max_attempts: self.definition.max_attempts,
             routes: self.definition.routes.clone(),
+            scheduling: self.definition.scheduling.clone(),
             definition_bytes: self.definition.stored_bytes(),
             progress_bytes: self.outcome.progress_bytes(),
             lifecycle: self.lifecycle.clone(),
@@ -198,6 +216,7 @@ pub struct TaskHead {
     pub max_attempts: i64,
     /// Who may claim it.
     pub routes: Routes,
+    pub scheduling: Scheduling,
     /// See [`Definition::stored_bytes`].
     pub definition_bytes: usize,
     /// See [`Outcome::progress_bytes`].

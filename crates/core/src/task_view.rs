@@ -3,7 +3,7 @@
 
 use crate::definition::routes_of;
 use crate::filter::{LastErrorFields, LastRunFields, TaskFields};
-use crate::ids::{Route, TaskId};
+use crate::ids::{Route, RunId, TaskId};
 use crate::task::{LastError, Status, Task};
 use crate::time::Timestamp;
 
@@ -49,6 +49,13 @@ pub struct TaskView<'a> {
     pub progress: Option<&'a str>,
     pub progress_updated_at: Option<Timestamp>,
     pub progress_attempt: Option<i64>,
+    /// A claim may take it from then on, if it is pending.
+    pub not_before: Option<Timestamp>,
+    /// What [`Scheduling::as_json`](crate::scheduling::Scheduling::as_json) gives.
+    pub scheduling: Option<&'a str>,
+    pub archived: bool,
+    /// How many of the tasks that it waits for have not succeeded. Only stores know it; the API does not show it.
+    pub unmet: u32,
 }
 
 impl Task {
@@ -80,6 +87,10 @@ impl Task {
             progress: progress.map(|progress| progress.value.as_str()),
             progress_updated_at: progress.map(|progress| progress.updated_at),
             progress_attempt: progress.map(|progress| progress.attempt),
+            not_before: lifecycle.not_before,
+            scheduling: definition.scheduling.as_json(),
+            archived: lifecycle.archived,
+            unmet: lifecycle.unmet,
         }
     }
 }
@@ -101,7 +112,7 @@ impl LastError {
             traceback: self.failure.traceback.as_deref(),
             occurred_at: self.occurred_at,
             attempt: self.attempt,
-            run_id: self.run_id.as_str(),
+            run_id: self.run_id.as_ref().map(RunId::as_str),
         }
     }
 }
@@ -113,7 +124,8 @@ impl TaskView<'_> {
             .last_error
             .map_or(0, |error| error.kind.len() + error.message.len() + error.traceback.map_or(0, str::len));
         let worker = self.last_run.map_or("", |run| run.worker);
-        let texts = [self.args, self.metadata, self.routes, self.result, worker, self.progress.unwrap_or_default()];
+        let (progress, scheduling) = (self.progress.unwrap_or_default(), self.scheduling.unwrap_or_default());
+        let texts = [self.args, self.metadata, self.routes, self.result, worker, progress, scheduling];
         error + self.name.map_or(0, str::len) + texts.iter().map(|text| text.len()).sum::<usize>()
     }
 }
@@ -172,5 +184,8 @@ impl TaskFields for TaskView<'_> {
     }
     fn progress(&self) -> Option<&str> {
         self.progress
+    }
+    fn archived(&self) -> bool {
+        self.archived
     }
 }

@@ -2,6 +2,7 @@
 //! No clock lives here: `now` is an argument everywhere in this crate.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Microseconds in one second.
 const SECOND: i64 = 1_000_000;
@@ -40,6 +41,13 @@ impl Timestamp {
     #[must_use]
     pub const fn plus_seconds(self, seconds: i64) -> Self {
         Self(self.0.saturating_add(seconds.saturating_mul(SECOND)))
+    }
+
+    /// The instant that much later, but not beyond the year 9999: a later one has no text.
+    #[must_use]
+    pub fn plus(self, time: Duration) -> Self {
+        let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(micros).min(LAST_SECOND * SECOND + SECOND - 1))
     }
 
     /// Reads `YYYY-MM-DDTHH:MM:SS[.f{1,6}](Z|±HH:MM)` (docs/reference/filter-language.md §4.4), nothing else.

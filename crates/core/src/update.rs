@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::definition::{Routes, check_stored_size};
+use crate::definition::{Routes, check_stored_size, not_before_bytes};
 use crate::json::{JsonObject, merge_patch};
 use crate::refusal::Refusal;
+use crate::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
 use crate::task::{Lifecycle, Outcome, Status, Task, TaskHead};
 use crate::time::Timestamp;
 
@@ -26,6 +27,15 @@ pub struct Update {
     pub args_patch: Option<JsonObject>,
     /// What to change of the metadata. A request gives either this or new metadata.
     pub metadata_patch: Option<JsonObject>,
+    /// A time, or none.
+    pub not_before: Option<Option<Timestamp>>,
+    /// A delay, or none.
+    pub retry_delay: Option<Option<RetryDelay>>,
+    /// A limit, or none.
+    pub timeout_seconds: Option<Option<i64>>,
+    pub dependencies: Option<Dependencies>,
+    pub on_dependency_failure: Option<OnDependencyFailure>,
+    pub archived: Option<bool>,
 }
 
 /// What merge patches apply to: the JSON of a task that its definition has.
@@ -50,6 +60,35 @@ pub struct Effect {
 }
 
 impl Update {
+    /// Whether what a task waits for may change: then its dependencies are looked up again.
+    pub fn changes_waiting(&self) -> bool {
+        self.dependencies.is_some() || self.on_dependency_failure.is_some()
+    }
+
+    /// The scheduling of a task after this update.
+    fn scheduling_after(&self, before: &Scheduling) -> Scheduling {
+        let changes = self.retry_delay.is_some() || self.timeout_seconds.is_some() || self.changes_waiting();
+        if !changes {
+            return before.clone();
+        }
+        let fields = SchedulingFields {
+            retry_delay: self.retry_delay.unwrap_or(before.retry_delay),
+            timeout_seconds: self.timeout_seconds.unwrap_or(before.timeout_seconds),
+            dependencies: self.dependencies.as_ref().unwrap_or(&before.dependencies).clone(),
+            on_dependency_failure: self.on_dependency_failure.unwrap_or(before.on_dependency_failure),
+        };
+        fields.into()
+    }
+
+    /// The lifecycle of a task after this update, whose dependencies are looked up again elsewhere.
+    fn lifecycle_after(&self, before: &Lifecycle) -> Lifecycle {
+        Lifecycle {
+            not_before: self.not_before.unwrap_or(before.not_before),
+            archived: self.archived.unwrap_or(before.archived),
+            ..before.clone()
+        }
+    }
+
     /// Whether the new values of a task depend on what it has.
     pub fn has_patches(&self) -> bool {
         self.args_patch.is_some() || self.metadata_patch.is_some()
@@ -77,12 +116,14 @@ impl Update {
 
     /// The head of a task after this update, from its head before and from what was decided about it.
     pub fn updated_head(&self, before: &TaskHead, effect: Effect, now: Timestamp) -> TaskHead {
-        let lifecycle = Lifecycle { updated_at: now.max(before.lifecycle.updated_at), ..before.lifecycle.clone() };
+        let updated_at = now.max(before.lifecycle.updated_at);
+        let lifecycle = Lifecycle { updated_at, ..self.lifecycle_after(&before.lifecycle) };
         TaskHead {
             id: before.id,
             priority: self.priority.unwrap_or(before.priority),
             max_attempts: self.max_attempts.unwrap_or(before.max_attempts),
             routes: self.routes.as_ref().unwrap_or(&before.routes).clone(),
+            scheduling: self.scheduling_after(&before.scheduling),
             definition_bytes: effect.definition_bytes as usize,
             progress_bytes: before.progress_bytes,
             lifecycle,
@@ -95,13 +136,17 @@ impl Update {
         if task.lifecycle.status == Status::Running {
             return Err(Refusal::TaskRunning { task_id: task.id });
         }
+        if self.archived == Some(true) && !task.lifecycle.status.is_ended() {
+            return Err(Refusal::NotArchivable { task_id: task.id, status: task.lifecycle.status });
+        }
         let updated = self.replaced(task);
         let attempt = task.lifecycle.attempt;
         if task.lifecycle.status == Status::Pending && updated.definition.max_attempts <= attempt {
             return Err(Refusal::UpdateConflict { task_id: task.id, field: "max_attempts", attempt });
         }
         let (result_bytes, progress_bytes) = (updated.outcome.result.as_str().len(), updated.outcome.progress_bytes());
-        check_stored_size(updated.definition.stored_bytes(), result_bytes, progress_bytes)?;
+        let definition_bytes = updated.definition.stored_bytes() + not_before_bytes(updated.lifecycle.not_before);
+        check_stored_size(definition_bytes, result_bytes, progress_bytes)?;
         if updated == *task {
             return Ok(None);
         }
@@ -125,8 +170,10 @@ impl Update {
         if let Some(routes) = &self.routes {
             definition.routes = routes.clone();
         }
+        definition.scheduling = self.scheduling_after(&definition.scheduling);
+        let lifecycle = self.lifecycle_after(&task.lifecycle);
         let result = self.result.as_ref().unwrap_or(&task.outcome.result).clone();
-        Task { definition, outcome: Outcome { result, ..task.outcome.clone() }, ..task.clone() }
+        Task { definition, lifecycle, outcome: Outcome { result, ..task.outcome.clone() }, ..task.clone() }
     }
 }
 

@@ -121,6 +121,7 @@ fn plain_predicate() -> impl Strategy<Value = TaskPredicate> {
         times().prop_map(TaskPredicate::UpdatedAt),
         nullable_times().prop_map(TaskPredicate::StartedAt),
         nullable_times().prop_map(TaskPredicate::FinishedAt),
+        test(any::<bool>().boxed(), any::<bool>()).prop_map(TaskPredicate::Archived),
         membership(text()).prop_map(TaskPredicate::Routes),
     ]
 }
@@ -296,7 +297,7 @@ impl TaskFields for Row {
             traceback: self.nullable.as_deref(),
             occurred_at: self.time,
             attempt: self.number,
-            run_id: &self.text,
+            run_id: self.nullable.as_deref(),
         })
     }
     fn last_run(&self) -> Option<LastRunFields<'_>> {
@@ -305,6 +306,9 @@ impl TaskFields for Row {
     }
     fn progress(&self) -> Option<&str> {
         self.has_run.then_some(self.document)
+    }
+    fn archived(&self) -> bool {
+        self.has_run
     }
 }
 

@@ -29,7 +29,11 @@ fn acted(task: &Task, action: TaskAction) -> Task {
 }
 
 fn failure() -> RunReport {
-    RunReport::Fail { failure: Failure { kind: "E".into(), message: "m".into(), traceback: None }, retry: true }
+    RunReport::Fail {
+        failure: Failure { kind: "E".into(), message: "m".into(), traceback: None },
+        retry: true,
+        retry_after: None,
+    }
 }
 
 /// What the API shows: attempt, worker, run id.
@@ -50,7 +54,7 @@ fn the_run_id_is_shown_once_the_run_is_over_however_it_ends() {
     let ended = [
         reported(&running, 1, &RunReport::Complete { result: worker("result") }),
         reported(&running, 1, &failure()),
-        reported(&running, 1, &RunReport::Unclaim),
+        reported(&running, 1, &RunReport::Unclaim { delay: None }),
         acted(&running, TaskAction::Cancel),
         expired,
     ];
@@ -65,7 +69,7 @@ fn everything_but_a_claim_keeps_who_ran_a_task() {
     let running = claimed(&task(), 1, Some(&worker("a")));
     let beating = changed(&running, &lifecycle::heartbeat(&running.head(), run(1), None, NOW, 7).unwrap().change);
     assert_eq!(shown(&beating), expected(1, "a", None));
-    let unclaimed = reported(&beating, 1, &RunReport::Unclaim);
+    let unclaimed = reported(&beating, 1, &RunReport::Unclaim { delay: None });
     assert_eq!((unclaimed.lifecycle.attempt, shown(&unclaimed)), (0, expected(1, "a", Some(1))));
     let cancelled = acted(&unclaimed, TaskAction::Cancel);
     let requeued = acted(&cancelled, TaskAction::Requeue);
@@ -80,7 +84,7 @@ fn a_claim_replaces_who_ran_a_task_or_removes_it() {
     let failed = reported(&claimed(&task(), 1, Some(&worker("a"))), 1, &failure());
     let again = claimed(&failed, 2, Some(&worker("b")));
     assert_eq!(shown(&again), expected(2, "b", None), "the id of the run before is not shown either");
-    assert_eq!(shown(&reported(&again, 2, &RunReport::Unclaim)), expected(2, "b", Some(2)));
+    assert_eq!(shown(&reported(&again, 2, &RunReport::Unclaim { delay: None })), expected(2, "b", Some(2)));
     let silent = claimed(&failed, 2, None);
     assert_eq!(shown(&silent), None);
     assert_eq!(shown(&reported(&silent, 2, &failure())), None);

@@ -6,6 +6,7 @@
 mod any_action;
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use any_action::{Action, Decision, decide};
 use proptest::collection::vec;
@@ -15,6 +16,7 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{Change, RunReport};
 use taskqueue_core::refusal::Refusal;
+use taskqueue_core::scheduling::{RetryDelay, Scheduling, SchedulingFields};
 use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
@@ -27,6 +29,8 @@ struct Event {
     /// How many runs back the report comes from: 0 is the latest one.
     back: usize,
     seconds: i64,
+    /// What a report says of the next attempt.
+    delay: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +66,18 @@ fn event() -> impl Strategy<Value = Event> {
     ];
     let back = prop_oneof![6 => Just(0_usize), 2 => Just(1), 1 => 2..4_usize];
     let seconds = prop_oneof![6 => 0..5_i64, 2 => 250..350_i64, 1 => -1000..0_i64];
-    (action, back, seconds).prop_map(|(what, back, seconds)| Event { what, back, seconds })
+    let delay = prop_oneof![3 => Just(None), 1 => Just(Some(Duration::ZERO)), 2 => Just(Some(Duration::from_secs(7)))];
+    (action, back, seconds, delay).prop_map(|(what, back, seconds, delay)| Event { what, back, seconds, delay })
+}
+
+/// Half of all tasks use nothing of it.
+fn scheduling() -> impl Strategy<Value = Scheduling> {
+    let timeout_seconds = prop_oneof![Just(None), Just(Some(3)), Just(Some(300))];
+    let retry_delay = prop_oneof![Just(None), Just(RetryDelay::new(5.0, None, Some(8.0)))];
+    let used = (timeout_seconds, retry_delay).prop_map(|(timeout_seconds, retry_delay)| {
+        Scheduling::from(SchedulingFields { timeout_seconds, retry_delay, ..SchedulingFields::default() })
+    });
+    prop_oneof![Just(Scheduling::default()), used]
 }
 
 /// One task with everything that an observer knows about its past.
@@ -84,12 +99,12 @@ fn result(number: usize) -> JsonObject {
 }
 
 impl History {
-    fn begin() -> Self {
+    fn begin(scheduling: Scheduling) -> Self {
         let now = Timestamp::from_micros(0).plus_seconds(1_000_000);
         let task = Task {
             queue: QueueName::parse("q").unwrap(),
             id: TaskId::parse("t_abcdefghijkl").unwrap(),
-            definition: Definition::default(),
+            definition: Definition { scheduling, ..Definition::default() },
             lifecycle: Lifecycle::created(now, 1),
             outcome: Outcome::empty(),
         };
@@ -117,8 +132,8 @@ impl History {
             }
             What::Progress => Action::Progress { run_id: run_id_of, value: self.progress() },
             What::Complete => report(RunReport::Complete { result: result(self.runs.len()) }),
-            What::Fail { retry } => report(RunReport::Fail { failure: failure(), retry }),
-            What::Unclaim => report(RunReport::Unclaim),
+            What::Fail { retry } => report(RunReport::Fail { failure: failure(), retry, retry_after: event.delay }),
+            What::Unclaim => report(RunReport::Unclaim { delay: event.delay }),
             What::Expire => Action::Expire,
             What::Cancel => Action::Cancel,
             What::Requeue => Action::Requeue,
@@ -154,9 +169,39 @@ impl History {
         self.check_run_rule(&before, event, &action, &decision)?;
         self.check_charge(&before, &action, &decision)?;
         self.check_progress(&before, &action, &decision)?;
+        self.check_delay(&before, event, &action, &decision)?;
         if before.lifecycle.status == Status::Running && matches!(action, Action::Delete) {
             prop_assert!(matches!(decision, Decision::Refuse(Refusal::TaskRunning { .. })), "I24");
         }
+        Ok(())
+    }
+
+    /// A task that is tried again waits as its worker says, else as it says itself. Claims and requeues clear the time.
+    fn check_delay(
+        &self,
+        before: &Task,
+        event: &Event,
+        action: &Action,
+        decision: &Decision,
+    ) -> Result<(), TestCaseError> {
+        let after = &self.task.lifecycle;
+        let own = before.definition.scheduling.retry_delay.map(|delay| delay.after_attempt(before.lifecycle.attempt));
+        let said = match (action, decision) {
+            (_, Decision::Unchanged | Decision::Refuse(_) | Decision::Delete) => {
+                prop_assert_eq!(after.not_before, before.lifecycle.not_before);
+                return Ok(());
+            }
+            (Action::Report { report: RunReport::Fail { .. }, .. }, Decision::Change(_)) => event.delay.or(own),
+            (Action::Report { report: RunReport::Unclaim { .. }, .. }, Decision::Change(_)) => event.delay,
+            (Action::Expire, Decision::Change(_)) | (_, Decision::Expire(..)) => own,
+            (Action::Claim { .. } | Action::Requeue, _) => None,
+            _ => {
+                prop_assert_eq!(after.not_before, before.lifecycle.not_before);
+                return Ok(());
+            }
+        };
+        let waits = said.filter(|delay| !delay.is_zero() && after.status == Status::Pending);
+        prop_assert_eq!(after.not_before, waits.map(|delay| after.updated_at.plus(delay)));
         Ok(())
     }
 
@@ -192,7 +237,7 @@ impl History {
         let reporter = self.run(event.back);
         let Lifecycle { run, finished_run, updated_at, .. } = &before.lifecycle;
         if let Some(run) = run.filter(|run| run.run_id == reporter) {
-            let over = lease::is_over(run.lease_expires_at, lease::lease_time(self.now, *updated_at));
+            let over = lease::run_over(&run, lease::lease_time(self.now, *updated_at)).is_some();
             prop_assert_eq!(matches!(decision, Decision::Expire(..)), over);
             prop_assert_eq!(matches!(decision, Decision::Change(_)), !over);
             if end.is_none() && !over {
@@ -229,7 +274,7 @@ impl History {
             self.charged += 1;
         }
         match (action, decision) {
-            (Action::Report { report: RunReport::Unclaim, .. }, Decision::Change(_)) => self.charged -= 1,
+            (Action::Report { report: RunReport::Unclaim { .. }, .. }, Decision::Change(_)) => self.charged -= 1,
             (Action::Requeue, Decision::Change(_)) => self.charged = 0,
             (Action::Report { report: RunReport::Fail { retry, .. }, .. }, Decision::Change(_)) => {
                 let again = *retry && before.lifecycle.attempt < before.definition.max_attempts;
@@ -304,8 +349,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn every_history_keeps_the_invariants(events in vec(event(), 1..60)) {
-        let mut history = History::begin();
+    fn every_history_keeps_the_invariants(scheduling in scheduling(), events in vec(event(), 1..60)) {
+        let mut history = History::begin(scheduling);
         for event in &events {
             let before = history.task.clone();
             history.step(event)?;
@@ -316,8 +361,8 @@ proptest! {
     }
 
     #[test]
-    fn a_run_ends_exactly_once(events in vec(event(), 1..60)) {
-        let mut history = History::begin();
+    fn a_run_ends_exactly_once(scheduling in scheduling(), events in vec(event(), 1..60)) {
+        let mut history = History::begin(scheduling);
         let mut ends: Vec<FinishedRun> = Vec::new();
         for event in &events {
             let before = history.task.lifecycle.finished_run;
@@ -333,7 +378,7 @@ proptest! {
 
     #[test]
     fn scan_and_report_agree_about_expiry(events in vec(event(), 1..40), seconds in 0..1000_i64) {
-        let mut history = History::begin();
+        let mut history = History::begin(Scheduling::default());
         for event in &events {
             history.step(event)?;
         }

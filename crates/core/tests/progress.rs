@@ -48,7 +48,11 @@ fn acted(task: &Task, action: TaskAction) -> Task {
 }
 
 fn failure() -> RunReport {
-    RunReport::Fail { failure: Failure { kind: "E".into(), message: "m".into(), traceback: None }, retry: true }
+    RunReport::Fail {
+        failure: Failure { kind: "E".into(), message: "m".into(), traceback: None },
+        retry: true,
+        retry_after: None,
+    }
 }
 
 /// What the API shows: value, time, attempt.
@@ -86,7 +90,7 @@ fn everything_but_a_claim_keeps_progress() {
     let ended = [
         reported(&running, 1, &RunReport::Complete { result: object(r#"{"a":1}"#) }).unwrap(),
         reported(&running, 1, &failure()).unwrap(),
-        reported(&running, 1, &RunReport::Unclaim).unwrap(),
+        reported(&running, 1, &RunReport::Unclaim { delay: None }).unwrap(),
         acted(&running, TaskAction::Cancel),
         changed(&running, &expired),
     ];

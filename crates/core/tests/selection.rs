@@ -51,11 +51,12 @@ fn task() -> Task {
             priority: 7,
             max_attempts: 5,
             routes: Routes::new(routes).unwrap(),
+            ..Definition::default()
         },
         lifecycle,
         outcome: Outcome {
             result: JsonObject::from_canonical(r#"{"a":3}"#),
-            last_error: Some(LastError { failure, occurred_at: at(5), attempt: 6, run_id }),
+            last_error: Some(LastError { failure, occurred_at: at(5), attempt: 6, run_id: Some(run_id) }),
             last_run: Some(LastRun { attempt: 4, worker: JsonObject::from_canonical(r#"{"host":"h"}"#) }),
             progress: Some(Progress {
                 value: JsonObject::from_canonical(r#"{"step":8}"#),
@@ -150,7 +151,7 @@ fn a_selection_takes_what_all_its_selectors_take() {
                         name: name.map(str::to_owned),
                         name_fuzzy: name_fuzzy.clone(),
                         filter: filter.clone(),
-                        among: None,
+                        ..TaskSelection::default()
                     };
                     let refused = status == Some(Status::Pending)
                         || name == Some("other")

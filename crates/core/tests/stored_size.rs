@@ -12,6 +12,7 @@ use taskqueue_core::ids::Route;
 use taskqueue_core::json::{self as canonical, JsonObject};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use taskqueue_core::refusal::Refusal;
+use taskqueue_core::scheduling::Scheduling;
 
 /// The stored data as the contract defines it: the canonical JSON of these seven members.
 fn written(definition: &Definition, args: &Value, metadata: &Value, result: &Value) -> String {
@@ -93,7 +94,9 @@ proptest! {
     ) {
         let objects = [&args, &metadata, &result].map(object);
         let [args_kept, metadata_kept, result_kept] = objects;
-        let definition = Definition { name, args: args_kept, metadata: metadata_kept, priority, max_attempts, routes };
+        let scheduling = Scheduling::default();
+        let definition =
+            Definition { name, args: args_kept, metadata: metadata_kept, priority, max_attempts, routes, scheduling };
         let text = written(&definition, &args, &metadata, &result);
         prop_assert_eq!(definition.stored_bytes() + result_kept.as_str().len(), text.len(), "{}", text);
     }

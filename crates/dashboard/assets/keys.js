@@ -1,7 +1,7 @@
 // The keyboard: / searches, j and k move through rows, x selects, Enter opens, g and a letter go to a page, ? shows all keys. Rows are
 // elements with data-row; the link of a row is its first one.
 
-const PAGES = { o: "Overview", q: "Tasks", w: "Workers", r: "Routes", c: "Compare", s: "Submit", y: "System" };
+const PAGES = { o: "Overview", q: "Tasks", w: "Workers", r: "Routes", c: "Compare", s: "Submit", t: "Settings", y: "System" };
 const HELP = [
   ["/", "go to the filter"],
   ["j, k", "next and previous row"],

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use taskqueue_core::activity::{Counts, Event};
 use taskqueue_core::stats::{QueueFigures, RouteFigures};
+use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::figures::ProcessFigures;
 
@@ -16,6 +17,8 @@ const FAILED_RUNS: u64 = 3;
 const ONE_RUN_OF: u64 = 10;
 /// What so many failed tasks have in common is worth showing.
 const SEVERAL: usize = 2;
+/// A pause is worth telling of when a task has waited for so long.
+const LONG_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// Something that somebody should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub(crate) enum Concern {
     Lost { queue: String, expired: u64 },
     /// Tasks of those that were looked at have one attempt left, or are in it.
     LastAttempt { queue: String, tasks: usize, looked_at: usize },
+    /// Tasks wait in a queue that is paused, and have for long.
+    Paused { queue: String, pending: u64, oldest: Duration },
     /// What the settings of the storage risk, in a sentence.
     Risk(String),
 }
@@ -71,6 +76,7 @@ pub(crate) struct ServerSight {
 #[derive(Clone, Debug)]
 pub(crate) struct QueueSight<'s> {
     pub(crate) queue: &'s str,
+    pub(crate) is_paused: bool,
     pub(crate) figures: &'s QueueFigures,
     pub(crate) now: Timestamp,
     /// Nothing if its activity was not read.
@@ -124,7 +130,12 @@ pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
             pending: route.pending,
             oldest: route.oldest_pending.map(|since| between(since, sight.now)),
         });
-    let mut concerns: Vec<Concern> = starving.collect();
+    // Nobody need serve what is not claimed anyway.
+    let mut concerns: Vec<Concern> = if sight.is_paused { Vec::new() } else { starving.collect() };
+    let oldest = sight.figures.oldest_pending().map(|since| between(since, sight.now));
+    if let Some(oldest) = oldest.filter(|oldest| sight.is_paused && *oldest >= LONG_PAUSE) {
+        concerns.push(Concern::Paused { queue: queue(), pending: sight.figures.tasks(Status::Pending), oldest });
+    }
     let Some(last_hour) = sight.last_hour else { return concerns };
     if is_failing(&last_hour) {
         let (failed, ended) = (last_hour.of(Event::Failed), ended(&last_hour));

@@ -19,7 +19,15 @@ fn counts(succeeded: u64, failed: u64, expired: u64) -> Counts {
 
 fn sight(figures: &QueueFigures) -> QueueSight<'_> {
     let (failures, attempts) = (Vec::new(), Vec::new());
-    QueueSight { queue: "q", figures, now: at(100), last_hour: Some(Counts::default()), failures, attempts }
+    QueueSight {
+        queue: "q",
+        is_paused: false,
+        figures,
+        now: at(100),
+        last_hour: Some(Counts::default()),
+        failures,
+        attempts,
+    }
 }
 
 #[test]
@@ -144,4 +152,17 @@ fn of_the_server_is_told_what_fails_what_is_full_and_what_is_risked() {
     for (server, expected) in cases {
         assert_eq!(of_server(&server), expected, "{server:?}");
     }
+}
+
+#[test]
+fn a_pause_is_told_when_a_task_has_waited_for_long_and_nobody_is_missed_meanwhile() {
+    let mut figures = QueueFigures::default();
+    figures.add_tasks(["a"], Status::Pending, 2);
+    figures.add_pending_since("a", at(0));
+    let paused = |seconds| QueueSight { is_paused: true, now: at(seconds), ..sight(&figures) };
+    assert_eq!(of_queue(&paused(3_599)), []);
+    let oldest = Duration::from_secs(3_600);
+    assert_eq!(of_queue(&paused(3_600)), [Concern::Paused { queue: "q".to_owned(), pending: 2, oldest }]);
+    let open = QueueSight { is_paused: false, ..paused(3_600) };
+    assert!(matches!(of_queue(&open).as_slice(), [Concern::Starving { .. }]));
 }

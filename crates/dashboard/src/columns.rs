@@ -112,7 +112,7 @@ fields! {
     ErrorType "last_error.type" |task| task.last_error.map(|error| Value::borrowed(error.kind));
     ErrorMessage "last_error.message" |task| task.last_error.map(|error| Value::borrowed(error.message));
     ErrorTraceback "last_error.traceback" |task| task.last_error.and_then(|error| error.traceback).map(Value::borrowed);
-    ErrorRunId "last_error.run_id" |task| task.last_error.map(|error| Value::borrowed(error.run_id));
+    ErrorRunId "last_error.run_id" |task| task.last_error.and_then(|error| error.run_id).map(Value::borrowed);
     ErrorAttempt "last_error.attempt" |task| task.last_error.map(|error| Value::integer(error.attempt));
     ErrorOccurredAt "last_error.occurred_at" |task| task.last_error.map(|error| Value::Time(error.occurred_at));
     RunAttempt "last_run.attempt" |task| task.last_run.map(|run| Value::integer(run.attempt));
@@ -120,6 +120,17 @@ fields! {
     Queue "queue" |task| Some(Value::borrowed(task.queue));
     ProgressUpdatedAt "progress_updated_at" |task| task.progress_updated_at.map(Value::Time);
     ProgressAttempt "progress_attempt" |task| task.progress_attempt.map(Value::integer);
+    NotBefore "not_before" |task| task.not_before.map(Value::Time);
+    Timeout "timeout_seconds" |task| scheduled(task, "timeout_seconds");
+    RetryDelay "retry_delay" |task| scheduled(task, "retry_delay");
+    Dependencies "dependencies" |task| scheduled(task, "dependencies");
+    OnDependencyFailure "on_dependency_failure" |task| scheduled(task, "on_dependency_failure");
+    Archived "archived" |task| task.archived.then_some(Value::Json("true"));
+}
+
+/// What a task says of when it runs, if it does.
+fn scheduled<'a>(task: &TaskView<'a>, member: &str) -> Option<Value<'a>> {
+    Value::found(json::lookup(task.scheduling?, &[member])?)
 }
 
 /// A value of a task, as it is stored.
@@ -266,7 +277,7 @@ pub(crate) mod tests {
                 traceback: None,
                 occurred_at: at,
                 attempt: 2,
-                run_id: "r_exampletask0",
+                run_id: Some("r_exampletask0"),
             }),
             last_route: Some("gpu"),
             created_at: at,
@@ -277,12 +288,21 @@ pub(crate) mod tests {
             progress: Some(r#"{"step":9007199254740993,"total":10000000000000000}"#),
             progress_updated_at: Some(at),
             progress_attempt: Some(2),
+            not_before: None,
+            scheduling: None,
+            archived: false,
+            unmet: 0,
         }
     }
 
     #[test]
     fn values_are_found_by_path_and_written_as_they_are_stored() {
-        let task = task(r#"{"deep":{"list":[1,"a"],"on":true},"lr":1e-5,"none":null,"text":"a\"b"}"#, "{}");
+        let task = TaskView {
+            not_before: Some(Timestamp::from_micros(2_000_000)),
+            scheduling: Some(r#"{"dependencies":["t_exampletask1"],"timeout_seconds":7200}"#),
+            archived: true,
+            ..task(r#"{"deep":{"list":[1,"a"],"on":true},"lr":1e-5,"none":null,"text":"a\"b"}"#, "{}")
+        };
         let cases = [
             ("id", Some("t_exampletask0")),
             ("status", Some("failed")),
@@ -303,6 +323,11 @@ pub(crate) mod tests {
             ("last_error.traceback", None),
             ("last_run.worker.host", Some("gpu-1")),
             ("metadata.batch", Some("sweep7")),
+            ("not_before", Some("1970-01-01T00:00:02.000000Z")),
+            ("timeout_seconds", Some("7200")),
+            ("retry_delay", None),
+            ("dependencies", Some(r#"["t_exampletask1"]"#)),
+            ("archived", Some("true")),
         ];
         for (path, expected) in cases {
             let column = Column::parse(path).expect(path);

@@ -31,12 +31,21 @@ pub(crate) enum Section {
     Routes,
     Compare,
     Submit,
+    Settings,
     System,
 }
 
 impl Section {
-    const ALL: [Self; 7] =
-        [Self::Overview, Self::Tasks, Self::Workers, Self::Routes, Self::Compare, Self::Submit, Self::System];
+    const ALL: [Self; 8] = [
+        Self::Overview,
+        Self::Tasks,
+        Self::Workers,
+        Self::Routes,
+        Self::Compare,
+        Self::Submit,
+        Self::Settings,
+        Self::System,
+    ];
 
     pub(crate) const fn title(self) -> &'static str {
         match self {
@@ -46,6 +55,7 @@ impl Section {
             Self::Routes => "Routes",
             Self::Compare => "Compare",
             Self::Submit => "Submit",
+            Self::Settings => "Settings",
             Self::System => "System",
         }
     }
@@ -59,6 +69,7 @@ impl Section {
             Self::Routes => Some("routes"),
             Self::Compare => Some("compare"),
             Self::Submit => Some("submit"),
+            Self::Settings => Some("settings"),
         }
     }
 
@@ -122,9 +133,12 @@ impl Shell {
             .collect();
         let queue = queue.map(|queue| queue.as_str().to_owned()).or_else(|| queues.first().cloned());
         let (queues, more_queues) = offered(queues, queue.as_deref());
-        let is_open = |section: &Section| {
-            *section != Section::Submit
-                || queue.as_deref().and_then(QueueName::parse).is_some_and(|queue| visit.may(Scope::Submit, &queue))
+        let may_submit =
+            || queue.as_deref().and_then(QueueName::parse).is_some_and(|queue| visit.may(Scope::Submit, &queue));
+        let is_open = |section: &Section| match section {
+            Section::Submit => may_submit(),
+            Section::Settings => dashboard.has("queue-settings"),
+            _ => true,
         };
         let entry = |entry: Section| {
             let path = entry.path(queue.as_deref())?;

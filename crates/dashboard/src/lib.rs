@@ -32,8 +32,10 @@ mod selected;
 mod show;
 mod state;
 mod telemetry;
+mod time_field;
 mod viewer;
 mod visit;
+mod waiting_fields;
 
 pub use cookies::sent_sessions;
 pub use host::{Host, HostFigures, SessionCookie, SignInRefusal};

@@ -170,6 +170,13 @@ impl From<Refusal> for Problem {
                 format!("{field} would leave no attempt: {attempt} are already used"),
                 "Choose a larger number.",
             ),
+            Refusal::NotArchivable { status, .. } => conflict(
+                format!("The task is {}", status.as_str()),
+                "Only a task that has ended can be archived. Cancel it first, or wait for its end.",
+            ),
+            Refusal::TooManyRouteLimits => {
+                Self::invalid("Too many routes have a limit", "Remove limits that are no longer needed.")
+            }
             Refusal::TaskDataTooLarge => Self::invalid(
                 "The task is too large",
                 "Args, metadata and result have a limit together. Put large data into a file and its path into args.",

@@ -16,7 +16,7 @@ use crate::held_body::HeldBody;
 use crate::host::Host;
 use crate::layout;
 use crate::mode::Mode;
-use crate::pages::{compare, overview, queues, routes, sign_in, submit, system, task, tasks, theme, workers};
+use crate::pages::{compare, overview, queues, routes, settings, sign_in, submit, system, task, tasks, theme, workers};
 use crate::problem::Problem;
 use crate::state::Dashboard;
 use crate::viewer::Viewer;
@@ -52,6 +52,8 @@ fn table() -> Router<Dashboard> {
         .route("/ui/system", get(system::system))
         .route("/ui/queues", post(queues::create))
         .route("/ui/queues/{queue}/delete", get(queues::confirm_delete).post(queues::delete))
+        .route("/ui/queues/{queue}/settings", get(settings::settings).post(settings::save))
+        .route("/ui/queues/{queue}/pause", post(settings::pause))
         // Who looks, and how
         .route(SIGN_IN, get(sign_in::form).post(sign_in::sign_in))
         .route("/ui/sign-out", post(sign_in::sign_out))
@@ -71,6 +73,8 @@ fn table() -> Router<Dashboard> {
         .route("/ui/queues/{queue}/tasks/{task}/edit", get(task::edit::form).post(task::edit::save))
         .route("/ui/queues/{queue}/tasks/{task}/cancel", get(task::actions::confirm_cancel).post(task::actions::cancel))
         .route("/ui/queues/{queue}/tasks/{task}/requeue", post(task::actions::requeue))
+        .route("/ui/queues/{queue}/tasks/{task}/archive", post(task::actions::archive))
+        .route("/ui/queues/{queue}/tasks/{task}/unarchive", post(task::actions::unarchive))
         .route("/ui/queues/{queue}/tasks/{task}/delete", get(task::actions::confirm_delete).post(task::actions::delete))
         // Workers and routes of a queue
         .route("/ui/queues/{queue}/workers", get(workers::workers))

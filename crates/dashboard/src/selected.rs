@@ -1,6 +1,6 @@
 //! Which tasks a view shows or an action is for: those of a state, of a filter and of a name search, or single ones by id. The
-//! parameters have the names that they have in the API (`status`, `filter`, `name_fuzzy`); single tasks are `id`, repeated. With
-//! `all` the ids do not count: then it is everything that matches.
+//! parameters have the names that they have in the API (`status`, `filter`, `name_fuzzy`); with `archived=1` archived tasks are among
+//! them. Single tasks are `id`, repeated. With `all` the ids do not count: then it is everything that matches.
 
 use taskqueue_core::filter::{FilterError, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
@@ -22,6 +22,8 @@ pub(crate) struct Selectors {
     pub(crate) status: Option<Status>,
     pub(crate) filter: Option<String>,
     pub(crate) name_fuzzy: Option<String>,
+    /// Whether archived tasks are selected, too.
+    pub(crate) archived: bool,
 }
 
 /// Why selectors select nothing.
@@ -61,6 +63,7 @@ impl Selectors {
             status: query.get("status").and_then(Status::parse),
             filter: text("filter"),
             name_fuzzy: text("name_fuzzy"),
+            archived: query.get("archived") == Some("1"),
         }
     }
 
@@ -78,7 +81,23 @@ impl Selectors {
             column: None,
             message: error.as_str().to_owned(),
         })?;
-        Ok(TaskSelection { status: self.status, name_fuzzy, filter, ..TaskSelection::default() })
+        let include_archived = self.archived;
+        Ok(TaskSelection { status: self.status, name_fuzzy, filter, include_archived, ..TaskSelection::default() })
+    }
+
+    /// Whether nothing is selected in particular, but perhaps archived tasks, too.
+    pub(crate) fn is_unspecific(&self) -> bool {
+        Self { archived: false, ..self.clone() } == Self::default()
+    }
+
+    /// The same with one more condition.
+    pub(crate) fn and(&self, condition: &str) -> Result<Self, Unreadable> {
+        // Alone first: a wrong filter must not become another one between parentheses.
+        let filter = match self.filter.as_deref().map(TaskFilter::parse).transpose()? {
+            Some(filter) => format!("({}) and {condition}", filter.text()),
+            None => condition.to_owned(),
+        };
+        Ok(Self { filter: Some(filter), ..self.clone() })
     }
 
     /// State and filter as one filter. The name search is in no filter.
@@ -119,6 +138,16 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Whether archived tasks are among what it selects. Who chose single tasks saw what they are.
+    pub(crate) fn includes_archived(&self) -> bool {
+        match self {
+            Self::Tasks(_) => true,
+            Self::Matching(selectors) => selectors.archived,
+        }
+    }
+}
+
 /// The filter that selects these tasks.
 pub(crate) fn filter_of(ids: &[TaskId]) -> Result<TaskFilter, Unreadable> {
     let ids: Vec<String> = ids.iter().map(|id| format!("\"{}\"", id.as_str())).collect();
@@ -144,6 +173,13 @@ mod tests {
             filter("status=failed&filter=args.a==1+or+args.b==2"),
             Ok("status == \"failed\" and (args.a==1 or args.b==2)".to_owned())
         );
+        let and = |query: &str| Selectors::read(&Query::parse(query)).and("archived == true").map(|both| both.filter);
+        assert_eq!(and(""), Ok(Some("archived == true".to_owned())));
+        assert_eq!(and("filter=a.b"), Err(filter("filter=a.b").unwrap_err()), "wrong alone");
+        assert_eq!(
+            and("filter=args.a==1+or+args.b==2"),
+            Ok(Some("(args.a==1 or args.b==2) and archived == true".to_owned()))
+        );
         let wrong = filter("status=failed&filter=priority==1)+or+(priority==2").unwrap_err();
         assert_eq!((wrong.parameter, wrong.column), ("filter", Some(12)));
     }
@@ -158,6 +194,9 @@ mod tests {
         for nothing in ["", "status=failed", "id=x&status=failed", "filter=args.a==1"] {
             assert_eq!(target(nothing), None, "{nothing}");
         }
+        let archived = target("all=1&archived=1");
+        assert_eq!(archived, Some(Target::Matching(Selectors { archived: true, ..Selectors::default() })));
+        assert!(archived.is_some_and(|target| target.includes_archived()));
         let many: Vec<String> = (0..300).map(|n| format!("id=t_{n:012}")).collect();
         let Some(Target::Tasks(ids)) = target(&many.join("&")) else { panic!("ids") };
         assert_eq!(ids.len(), IDS_MAX);

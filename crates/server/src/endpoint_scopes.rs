@@ -41,6 +41,8 @@ const TABLE: &[(Method, &str, Need)] = &[
     (Method::DELETE, paths::QUEUE, ADMIN),
     (Method::GET, paths::QUEUES, READ),
     (Method::GET, paths::STATS, READ),
+    (Method::GET, paths::SETTINGS, READ),
+    (Method::PATCH, paths::SETTINGS, ADMIN),
     // Tasks
     (Method::PUT, paths::TASK, SUBMIT),
     (Method::GET, paths::TASK, READ),
@@ -51,6 +53,7 @@ const TABLE: &[(Method, &str, Need)] = &[
     (Method::GET, paths::TASK_COUNT, READ),
     (Method::POST, paths::CANCEL, SUBMIT),
     (Method::POST, paths::REQUEUE, SUBMIT),
+    (Method::GET, paths::EXPLAIN, READ),
     (Method::POST, paths::BULK_CANCEL, SUBMIT),
     (Method::POST, paths::BULK_REQUEUE, SUBMIT),
     (Method::POST, paths::BULK_DELETE, SUBMIT),

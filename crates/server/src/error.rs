@@ -8,14 +8,16 @@ use hyper::StatusCode;
 use hyper::header::{ALLOW, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use taskqueue_api::ErrorCode;
 use taskqueue_api::batch::{BatchError, ItemError, ItemsWriter, refused_item};
-use taskqueue_api::body::Invalid;
+use taskqueue_api::body::{Invalid, RequestError};
 use taskqueue_api::error::Error;
 use taskqueue_api::headers::BEARER;
 use taskqueue_core::access::Denial;
 use taskqueue_core::cursor::InvalidCursor;
 use taskqueue_core::filter::FilterError;
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
-use taskqueue_core::limits::{BATCH_BODY_BYTES, FILTER_BYTES, NAME_CHARS, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
+use taskqueue_core::limits::{
+    BATCH_BODY_BYTES, FILTER_BYTES, NAME_CHARS, REQUEST_BODY_BYTES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES,
+};
 use taskqueue_core::refusal::{Refusal, Transition};
 use taskqueue_core::task::Status;
 use taskqueue_store::StoreError;
@@ -334,6 +336,16 @@ impl From<Refusal> for ApiError {
                 format!("task {task_id} is pending and has used {attempt} attempts; use a larger {field}").into(),
                 none().text("task_id", task_id.as_str()).text("field", field).integer("attempt", attempt),
             ),
+            Refusal::NotArchivable { task_id, status } => (
+                Code::UpdateConflict,
+                format!("task {task_id} is {}; only a task that has ended can be archived", status.as_str()).into(),
+                none().text("task_id", task_id.as_str()).text("field", "archived").text("status", status.as_str()),
+            ),
+            Refusal::TooManyRouteLimits => {
+                let message = format!("limit at most {ROUTE_LIMITS_MAX} routes; remove limits by null");
+                let errors = vec![RequestError::at("body", "route_limits", message)];
+                return Invalid { code: Code::InvalidRequest, errors }.into();
+            }
             Refusal::TaskDataTooLarge => (
                 Code::TaskDataTooLarge,
                 "the stored data of the task would exceed 1 MiB; keep large data elsewhere".into(),

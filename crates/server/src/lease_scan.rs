@@ -34,7 +34,10 @@ fn log(scanned: Scanned) {
         info!(credited_runs, "the service was unavailable: running leases were extended by the outage credit");
     }
     if expired_runs > 0 {
-        info!(expired_runs, "runs ended because their lease expired without a heartbeat");
+        info!(
+            expired_runs,
+            "runs ended because their lease expired without a heartbeat, or because their time was over"
+        );
     }
     if expired_observations > 0 {
         debug!(expired_observations, "expired worker observations were dropped");

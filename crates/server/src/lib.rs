@@ -1,5 +1,5 @@
 //! The HTTP server: the route table, the steps of every request around it, and the shell that serves it ([`run()`]):
-//! listener, accept loop, connections, lease scan, saving of activity. No backend, no SQL and no command line lives here.
+//! listener, accept loop, connections, lease scan, upkeep, saving of activity. No backend, no SQL and no command line lives here.
 
 mod accept;
 mod activity_flush;
@@ -33,6 +33,7 @@ mod routes;
 mod run;
 pub mod state;
 pub mod tls;
+mod upkeep;
 mod waiting;
 
 pub use config::{Config, Timeouts};

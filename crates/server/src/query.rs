@@ -141,7 +141,13 @@ impl<'q> Query<'q> {
             }
             status
         });
-        Selectors { status, name: self.text("name"), name_fuzzy: self.name_fuzzy(), filter: self.text("filter") }
+        Selectors {
+            status,
+            name: self.text("name"),
+            name_fuzzy: self.name_fuzzy(),
+            filter: self.text("filter"),
+            include_archived: self.boolean("include_archived", false),
+        }
     }
 
     fn name_fuzzy(&mut self) -> Option<(String, FuzzyName)> {
@@ -222,6 +228,7 @@ pub(crate) struct Selectors {
     pub(crate) name: Option<String>,
     pub(crate) name_fuzzy: Option<(String, FuzzyName)>,
     pub(crate) filter: Option<String>,
+    pub(crate) include_archived: bool,
 }
 
 impl Selectors {
@@ -233,6 +240,7 @@ impl Selectors {
             name_fuzzy: self.name_fuzzy,
             filter: self.filter.as_deref().map(TaskFilter::parse).transpose()?,
             among: None,
+            include_archived: self.include_archived,
         })
     }
 }

@@ -38,6 +38,25 @@ fn values_are_decoded_and_the_last_one_counts() {
 }
 
 #[test]
+fn lists_and_counts_are_asked_for_archived_tasks_by_a_boolean() {
+    let cases = [
+        ("", Some(false)),
+        ("include_archived=true", Some(true)),
+        ("include_archived=ON&limit=5", Some(true)),
+        ("include_archived=1&include_archived=no", Some(false)),
+        ("include_archived=", None),
+        ("include_archived=2", None),
+    ];
+    for (raw, expected) in cases {
+        assert_eq!(list(raw).ok().map(|list| list.selectors.include_archived), expected, "{raw}");
+        let counted = Query::new(Some(raw)).count_tasks();
+        assert_eq!(counted.is_ok(), raw.is_empty() || expected.is_some() && !raw.contains("limit"), "{raw}");
+    }
+    let selection = list("include_archived=y").unwrap().selectors.selection().unwrap();
+    assert!(selection.include_archived);
+}
+
+#[test]
 fn a_limit_is_decimal_digits_from_1_to_1000() {
     let cases = [
         ("", Some(100)),

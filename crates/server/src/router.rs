@@ -14,8 +14,8 @@ use utoipa_axum::routes;
 use crate::dashboard_host::DashboardHost;
 use crate::pages::Pages;
 use crate::routes::{
-    batches, bulk_actions, counts, discovery, fallback, lists, metrics, output, probes, queues, runs, stats, tasks,
-    workers,
+    batches, bulk_actions, counts, discovery, fallback, lists, metrics, output, probes, queues, runs, settings, stats,
+    tasks, workers,
 };
 use crate::state::AppState;
 
@@ -33,12 +33,14 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         .routes(routes!(queues::create_queue, queues::delete_queue))
         .routes(routes!(queues::list_queues))
         .routes(routes!(stats::queue_stats))
+        .routes(routes!(settings::get_settings, settings::change_settings))
         // Tasks
         .routes(routes!(tasks::create_task, tasks::get_task, tasks::update_task, tasks::delete_task))
         .routes(routes!(lists::list_tasks, tasks::update_tasks))
         .routes(routes!(counts::count_tasks))
         .routes(routes!(tasks::cancel_task))
         .routes(routes!(tasks::requeue_task))
+        .routes(routes!(tasks::explain_task))
         .routes(routes!(bulk_actions::cancel_tasks))
         .routes(routes!(bulk_actions::requeue_tasks))
         .routes(routes!(bulk_actions::delete_tasks))

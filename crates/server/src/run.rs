@@ -25,6 +25,7 @@ use crate::memory_budget::Budgets;
 use crate::memory_plan;
 use crate::metrics::Sources;
 use crate::state::{AppState, Limits};
+use crate::upkeep;
 
 /// How long the store may take to close. With the time for requests under way and for saving activity it stays below the 10 s
 /// of a stop. What is acknowledged is durable in any case.
@@ -92,6 +93,7 @@ pub async fn run(
         metrics_listener.as_ref().map(|listener| http_service::metrics_service(listener.hosts(), &state));
     let service = http_service::service_for(hosts, state.clone()).log_requests(config.log_requests);
     let scan = tokio::spawn(lease_scan::run(Arc::clone(&store)));
+    let upkeep = tokio::spawn(upkeep::run(Arc::clone(&store)));
     let saving = tokio::spawn(activity_flush::run(Arc::clone(&store)));
 
     info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");
@@ -117,6 +119,7 @@ pub async fn run(
     store.waiters().close();
     tokio::join!(connections.drain(), metrics_connections.drain());
     scan.abort();
+    upkeep.abort();
     saving.abort();
     activity_flush::flush(&*store).await;
     if timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {

@@ -7,24 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::observation::Observation;
-use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
-use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
-use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
-use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
-use taskqueue_store::figures::StoreFigures;
 use taskqueue_store::model::ModelStore;
-use taskqueue_store::page::{WriteTask, WrittenTasks};
-use taskqueue_store::waiting::Waiters;
+use taskqueue_store::model::variant::{Call, ModelVariant};
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::{InstallationSecret, Store, StoreError};
+use taskqueue_store::{Store, StoreError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, mpsc};
@@ -69,7 +58,11 @@ impl SlowStore {
 }
 
 #[async_trait]
-impl Store for SlowStore {
+impl ModelVariant for SlowStore {
+    fn model(&self) -> &ModelStore {
+        &self.model
+    }
+
     fn submit(&self, mut request: WriteRequest) -> Result<(), StoreError> {
         if !matches!(request, WriteRequest::CreateQueue(_)) {
             return self.model.submit(request);
@@ -86,68 +79,12 @@ impl Store for SlowStore {
         });
         Ok(())
     }
-    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
-        self.model.update_tasks(bulk).await
+    async fn before(&self, call: Call) -> Result<(), StoreError> {
+        if matches!(call, Call::ActOnTasks | Call::ListQueues) {
+            self.hang().await;
+        }
+        Ok(())
     }
-    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
-        let _work = self.hang().await;
-        self.model.act_on_tasks(act).await
-    }
-    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
-        let _work = self.hang().await;
-        self.model.list_queues().await
-    }
-    async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
-        self.model.get_task(queue, id).await
-    }
-    async fn read_output(&self, queue: &QueueName, id: TaskId, offset: u64, most: usize) -> Result<Output, StoreError> {
-        self.model.read_output(queue, id, offset, most).await
-    }
-    async fn list_tasks(
-        &self,
-        queue: &QueueName,
-        query: TaskQuery,
-        write: WriteTask,
-    ) -> Result<WrittenTasks, StoreError> {
-        self.model.list_tasks(queue, query, write).await
-    }
-    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
-        self.model.count_tasks(queue, selection).await
-    }
-    async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
-        self.model.group_tasks(queue, query).await
-    }
-    async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
-        self.model.list_workers(queue, query).await
-    }
-    async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
-        self.model.count_workers(queue, filter).await
-    }
-    async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
-        self.model.group_workers(queue, query).await
-    }
-    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
-        unreachable!()
-    }
-    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
-        unreachable!()
-    }
-    async fn figures(&self) -> Result<StoreFigures, StoreError> {
-        unreachable!()
-    }
-    fn activity(&self) -> &Arc<ActivityLog> {
-        self.model.activity()
-    }
-    fn waiters(&self) -> &Arc<Waiters> {
-        self.model.waiters()
-    }
-    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
-        self.model.installation_secret().await
-    }
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
-        self.model.check().await
-    }
-    async fn close(&self) {}
 }
 
 struct Served {

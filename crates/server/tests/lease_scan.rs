@@ -8,38 +8,32 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::observation::Observation;
-use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
-use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
-use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
-use taskqueue_store::activity::ActivityLog;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Scanned, Updated};
-use taskqueue_store::figures::StoreFigures;
-use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::StoreError;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::Scanned;
+use taskqueue_store::model::ModelStore;
+use taskqueue_store::model::variant::ModelVariant;
 use taskqueue_store::submission::Reply;
-use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::{InstallationSecret, Store, StoreError};
 use tokio::sync::Notify;
 
 /// A store that only scans and saves activity. The scan at the start works, the next one panics, those behind it work again.
-#[derive(Default)]
 struct Scans {
+    model: ModelStore,
     count: AtomicUsize,
     recovered: Notify,
     /// What else was done.
     done: Mutex<Vec<&'static str>>,
-    waiters: Arc<Waiters>,
-    activity: Arc<ActivityLog>,
 }
 
 #[async_trait]
-impl Store for Scans {
+impl ModelVariant for Scans {
+    fn model(&self) -> &ModelStore {
+        &self.model
+    }
+
     fn submit(&self, mut request: WriteRequest) -> Result<(), StoreError> {
         if let WriteRequest::SaveActivity(save) = &mut request {
             self.done.lock().unwrap().push("save");
@@ -57,59 +51,8 @@ impl Store for Scans {
         scan.release();
         Ok(())
     }
-    async fn update_tasks(&self, _: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
-        unreachable!()
-    }
-    async fn act_on_tasks(&self, _: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
-        unreachable!()
-    }
-    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
-        unreachable!()
-    }
-    async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
-        unreachable!()
-    }
-    async fn read_output(&self, _: &QueueName, _: TaskId, _: u64, _: usize) -> Result<Output, StoreError> {
-        unreachable!()
-    }
-    async fn list_tasks(&self, _: &QueueName, _: TaskQuery, _: WriteTask) -> Result<WrittenTasks, StoreError> {
-        unreachable!()
-    }
-    async fn count_tasks(&self, _: &QueueName, _: TaskSelection) -> Result<u64, StoreError> {
-        unreachable!()
-    }
-    async fn group_tasks(&self, _: &QueueName, _: TaskGroupQuery) -> Result<GroupPage, StoreError> {
-        unreachable!()
-    }
-    async fn list_workers(&self, _: &QueueName, _: ObservationQuery) -> Result<Page<Observation>, StoreError> {
-        unreachable!()
-    }
-    async fn count_workers(&self, _: &QueueName, _: Option<ObservationFilter>) -> Result<u64, StoreError> {
-        unreachable!()
-    }
-    async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
-        unreachable!()
-    }
-    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
-        unreachable!()
-    }
-    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
-        unreachable!()
-    }
-    async fn figures(&self) -> Result<StoreFigures, StoreError> {
-        unreachable!()
-    }
-    fn activity(&self) -> &Arc<ActivityLog> {
-        &self.activity
-    }
-    fn waiters(&self) -> &Arc<Waiters> {
-        &self.waiters
-    }
-    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
-        Ok(InstallationSecret::from_bytes(&[7; 32]).unwrap())
-    }
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
-        unreachable!()
+    fn has_no_upkeep(&self) -> bool {
+        true
     }
     async fn close(&self) {
         self.done.lock().unwrap().push("close");
@@ -118,7 +61,9 @@ impl Store for Scans {
 
 #[tokio::test(start_paused = true)]
 async fn a_scan_that_panics_begins_anew_and_ends_with_the_server() {
-    let store = Arc::new(Scans::default());
+    let model = ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))));
+    let (count, recovered, done) = (AtomicUsize::new(0), Notify::new(), Mutex::default());
+    let store = Arc::new(Scans { model, count, recovered, done });
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let recovered = tokio::time::timeout(Duration::from_secs(15), store.recovered.notified());
     let shutdown = async { recovered.await.expect("a third scan before the pause counts as an outage") };

@@ -36,7 +36,7 @@ async fn the_document_has_every_path_and_no_other() {
     let document = document().await;
     let described: BTreeSet<&str> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(described, paths::ALL.into_iter().collect());
-    assert_eq!(operations(&document).len(), 38);
+    assert_eq!(operations(&document).len(), 41);
 }
 
 #[tokio::test]

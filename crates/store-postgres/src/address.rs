@@ -16,6 +16,8 @@ use crate::tls::Encryption;
 
 /// How long connecting may take in all, unless the URL says `connect_timeout`: less than the 5 s that a caller waits.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The same for a command that runs once and whose user would rather wait than begin again.
+const COMMAND_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// A peer that is lost is detected within 30 s + 3 probes of 5 s while nothing is sent.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
@@ -88,7 +90,9 @@ pub struct Address {
     /// Without hosts.
     config: Config,
     hosts: Vec<Host>,
-    connect_timeout: Duration,
+    /// What the URL says.
+    connect_timeout: Option<Duration>,
+    default_connect_timeout: Duration,
     encryption: Encryption,
 }
 
@@ -111,15 +115,15 @@ impl Address {
         let (located, mut given) = split(text)?;
         let encryption = Encryption::take(&mut given)?;
         let hosts = take_hosts(&located, &mut given)?;
-        let connect_timeout = match given.remove("connect_timeout") {
-            None => CONNECT_TIMEOUT,
-            Some(text) => seconds(&text).ok_or_else(|| AddressError::value("connect_timeout"))?,
-        };
+        let connect_timeout = given.remove("connect_timeout");
+        let connect_timeout =
+            connect_timeout.map(|text| seconds(&text).ok_or_else(|| AddressError::value("connect_timeout")));
+        let connect_timeout = connect_timeout.transpose()?;
         let config = configure(given)?;
         if config.get_ssl_negotiation() == SslNegotiation::Direct && encryption.ssl_mode() != SslMode::Require {
             return Err(AddressError::value("sslnegotiation"));
         }
-        Ok(Self { config, hosts, connect_timeout, encryption })
+        Ok(Self { config, hosts, connect_timeout, default_connect_timeout: CONNECT_TIMEOUT, encryption })
     }
 
     /// Uses a password if the URL has none.
@@ -131,9 +135,15 @@ impl Address {
         self
     }
 
+    /// For a command that runs once: connecting may take longer than in a server, unless the URL says how long.
+    pub(crate) fn for_command(mut self) -> Self {
+        self.default_connect_timeout = COMMAND_CONNECT_TIMEOUT;
+        self
+    }
+
     /// How long connecting may take in all.
     pub(crate) fn connect_timeout(&self) -> Duration {
-        self.connect_timeout
+        self.connect_timeout.unwrap_or(self.default_connect_timeout)
     }
 
     pub(crate) fn encryption(&self) -> &Encryption {
@@ -158,7 +168,7 @@ impl Address {
     /// The hosts in the order of the URL. Each has an equal share of the time, and each of two IP addresses of a host has
     /// half of that: the driver would spend all of it on the first one that does not answer.
     pub(crate) fn host_configs(&self) -> Vec<HostConfig> {
-        let share = self.connect_timeout / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+        let share = self.connect_timeout() / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
         self.hosts.iter().map(|host| self.host_config(host, share)).collect()
     }
 

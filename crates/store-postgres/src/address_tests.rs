@@ -43,6 +43,12 @@ fn what_is_not_said_is_filled_in() {
 }
 
 #[test]
+fn a_command_that_runs_once_has_longer_to_connect_unless_the_url_says_how_long() {
+    assert_eq!(address("postgres://db").for_command().connect_timeout(), Duration::from_secs(30));
+    assert_eq!(address("postgres://db?connect_timeout=7").for_command().connect_timeout(), Duration::from_secs(7));
+}
+
+#[test]
 fn what_is_said_is_kept() {
     let query = "connect_timeout=7&tcp_user_timeout=2500&keepalives=0&keepalives_idle=9&keepalives_count=4\
         &channel_binding=require&target_session_attrs=any&load_balance_hosts=random&sslnegotiation=direct&sslmode=require";

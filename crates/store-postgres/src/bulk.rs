@@ -96,7 +96,8 @@ pub(crate) async fn visit_matching(
     limit: &Limit,
     each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
 ) -> Result<(), ReadError> {
-    let selection = TaskSelection { filter: Some(bulk.filter.clone()), ..TaskSelection::default() };
+    let include_archived = bulk.include_archived;
+    let selection = TaskSelection { filter: Some(bulk.filter.clone()), include_archived, ..TaskSelection::default() };
     let condition = dialect::condition(&selection, 2);
     let text = order::with_condition(&sql::LIST_MATCHING.text, &condition.text);
     let mut params: Vec<Param<'_>> = vec![(&queue.0, Type::INT8)];

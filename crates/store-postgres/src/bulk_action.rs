@@ -141,7 +141,7 @@ impl PostgresTransaction<'_> {
         Ok(found.iter().filter(|found| !deleted.contains(&found.key)).map(now).collect())
     }
 
-    fn deleted_among(&mut self, keys: Vec<i64>) -> Loaded<HashSet<TaskKey>> {
+    pub(crate) fn deleted_among(&mut self, keys: Vec<i64>) -> Loaded<HashSet<TaskKey>> {
         if keys.is_empty() {
             return Ok(HashSet::new());
         }

@@ -4,21 +4,20 @@
 use std::collections::BTreeMap;
 
 use taskqueue_core::definition::Routes;
-use taskqueue_core::delta::{Delta, PendingEntry};
-use taskqueue_core::ids::Route;
-use taskqueue_core::json::JsonObject;
+use taskqueue_core::delta::Delta;
+use taskqueue_core::ids::{Route, RunId};
 use taskqueue_core::lifecycle::{ErrorChange, LastRunChange, ProgressChange};
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Lifecycle, Progress, RunEnd, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Documents;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use tokio_postgres::types::ToSql;
 
 use crate::rows;
 use crate::session::Sql;
 use crate::statements as sql;
-use crate::transaction_rows::{BulkValues, Entry, TransactionRows};
+use crate::transaction_rows::{Entry, TransactionRows};
 
 /// One statement and the values of its parameters.
 pub(crate) type Write<'a> = (&'static Sql, Vec<&'a (dyn ToSql + Sync)>);
@@ -53,11 +52,20 @@ macro_rules! sets {
     )*};
 }
 
+mod bulk;
+mod dependencies;
+mod ended;
 mod observations;
 mod output;
+mod pending;
 
+use self::bulk::BulkWrite;
+use self::dependencies::DependencyWrites;
+pub(crate) use self::dependencies::state_number;
+use self::ended::EndedWrites;
 use self::observations::ObservationWrites;
 use self::output::OutputWrites;
+use self::pending::PendingWrites;
 
 sets! {
     Queues of Queue { key: i64, name: &'a str, }
@@ -84,6 +92,11 @@ sets! {
         finished_run_end: Option<&'a str>,
         definition_bytes: i64,
         progress_bytes: Option<i64>,
+        not_before: Option<i64>,
+        unmet: Option<i32>,
+        archived: Option<bool>,
+        times_out_at: Option<i64>,
+        scheduling: Option<&'a str>,
     }
 
     Lifecycles of LifecycleRow {
@@ -100,6 +113,10 @@ sets! {
         finished_run_id: Option<&'a str>,
         finished_run_end: Option<&'a str>,
         progress_bytes: Option<i64>,
+        not_before: Option<i64>,
+        unmet: Option<i32>,
+        archived: Option<bool>,
+        times_out_at: Option<i64>,
     }
 
     Heads of HeadRow {
@@ -109,6 +126,7 @@ sets! {
         routes: &'a str,
         definition_bytes: i64,
         updated_at: i64,
+        scheduling: Option<&'a str>,
     }
 
     Names of Name { key: i64, name: Option<&'a str>, }
@@ -119,7 +137,7 @@ sets! {
 
     Results of ResultRow { key: i64, result: &'a str, }
 
-    Errors of ErrorRow { key: i64, error: String, occurred_at: i64, attempt: i64, run_id: &'a str, }
+    Errors of ErrorRow { key: i64, error: String, occurred_at: i64, attempt: i64, run_id: Option<&'a str>, }
 
     LastRuns of LastRunRow { key: i64, attempt: i64, worker: &'a str, }
 
@@ -127,17 +145,15 @@ sets! {
 
     AddedUnsuccessful of UnsuccessfulRow { key: i64, queue: i64, status: &'a str, }
 
-    RemovedReady of RemovedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, }
-
-    AddedReady of AddedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, key: i64, }
+    StartedTasks of StartedTask { key: i64, queue: Option<i64>, route: Option<&'a str>, }
 
     Runs of RunRow { run_id: &'a str, key: i64, kept_until: Option<i64>, }
 
-    Tally of TallyRow { queue: i64, routes: &'a str, status: &'a str, tasks: i64, }
+    Tally of TallyRow { queue: i64, routes: &'a str, status: &'a str, tasks: i64, shard: i16, }
 }
 
 /// Differences of the counts, in the order in which every transaction writes them.
-type TallyDifferences<'a> = BTreeMap<(QueueKey, &'a Routes, &'static str), i64>;
+type TallyDifferences<'a> = BTreeMap<(QueueKey, &'a Routes, &'static str, bool), i64>;
 
 /// Everything that is to be written, by column.
 #[derive(Default)]
@@ -157,28 +173,25 @@ pub(crate) struct Changes<'a> {
     cleared_last_runs: Vec<i64>,
     progresses: Progresses<'a>,
     cleared_progress: Vec<i64>,
-    removed_ready: RemovedReady<'a>,
-    added_ready: AddedReady<'a>,
+    pending: PendingWrites<'a>,
+    dependencies: DependencyWrites<'a>,
     ended_tasks: Vec<i64>,
-    started_tasks: Vec<i64>,
+    started_tasks: StartedTasks<'a>,
     removed_unsuccessful: Vec<i64>,
     added_unsuccessful: AddedUnsuccessful<'a>,
     new_runs: Runs<'a>,
     deleted_tasks: Vec<i64>,
     deleted_runs_kept_until: i64,
+    ended: EndedWrites<'a>,
     observations: ObservationWrites<'a>,
     output: OutputWrites<'a>,
     tally: Tally<'a>,
-    shard: i16,
     bulk: Option<BulkWrite<'a>>,
 }
 
-/// The values that a bulk update gives to many tasks.
-struct BulkWrite<'a> {
-    values: &'a BulkValues,
-    args: Option<&'a str>,
-    metadata: Option<&'a str>,
-    result: Option<&'a str>,
+/// The shard in which archived tasks are counted.
+pub(crate) fn archived_shard(shard: i16) -> i16 {
+    -1 - shard
 }
 
 fn micros(at: Option<Timestamp>) -> Option<i64> {
@@ -202,6 +215,10 @@ fn lifecycle_row(key: TaskKey, head: &TaskHead) -> LifecycleRow<'_> {
         finished_run_id: finished.map(|run| run.run_id.as_str()),
         finished_run_end: finished.map(|run| run.end).map(RunEnd::as_str),
         progress_bytes: i64::try_from(head.progress_bytes).ok().filter(|bytes| *bytes > 0),
+        not_before: micros(lifecycle.not_before),
+        unmet: i32::try_from(lifecycle.unmet).ok().filter(|unmet| *unmet > 0),
+        archived: lifecycle.archived.then_some(true),
+        times_out_at: micros(run.and_then(|run| run.times_out_at)),
     }
 }
 
@@ -213,20 +230,22 @@ fn head_row(key: TaskKey, head: &TaskHead) -> HeadRow<'_> {
         routes: head.routes.as_json(),
         definition_bytes: i64::try_from(head.definition_bytes).unwrap_or(i64::MAX),
         updated_at: head.lifecycle.updated_at.as_micros(),
+        scheduling: head.scheduling.as_json(),
     }
 }
 
 impl<'a> Changes<'a> {
-    /// What is different from the database. The tally is written to this shard.
-    pub(crate) fn of(rows: &'a TransactionRows, shard: i16) -> Self {
+    /// What is different from the database. The tally is written to this shard; by the time it is decided what is claimable.
+    pub(crate) fn of(rows: &'a TransactionRows, shard: i16, now: Timestamp) -> Self {
         let kept_until = rows.deleted_runs_kept_until.as_micros();
-        let mut changes = Self { shard, deleted_runs_kept_until: kept_until, ..Self::default() };
+        let mut changes = Self { deleted_runs_kept_until: kept_until, ..Self::default() };
         let mut tally = TallyDifferences::new();
         for (name, key) in &rows.new_queues {
             changes.new_queues.push(Queue { key: key.0, name: name.as_str() });
         }
         for (key, entry) in &rows.tasks {
-            changes.add_task(*key, entry, &mut tally);
+            let settings = rows.settings.get(&entry.queue).and_then(Option::as_deref);
+            changes.add_task(*key, entry, settings, now, &mut tally);
         }
         // A task may have been claimed, cancelled and deleted at once.
         let deleted = |key: &TaskKey| rows.tasks.get(key).is_none_or(|entry| entry.deleted);
@@ -234,18 +253,27 @@ impl<'a> Changes<'a> {
             let kept_until = deleted(key).then_some(kept_until);
             changes.new_runs.push(RunRow { run_id: run_id.as_str(), key: key.0, kept_until });
         }
+        changes.dependencies = DependencyWrites::of(&rows.dependencies);
         changes.observations = ObservationWrites::of(rows);
         changes.output = OutputWrites::of(rows);
         if let Some(values) = &rows.bulk_values {
             changes.add_bulk_values(values);
         }
-        for ((queue, routes, status), tasks) in tally.into_iter().filter(|(_, tasks)| *tasks != 0) {
-            changes.tally.push(TallyRow { queue: queue.0, routes: routes.as_json(), status, tasks });
+        for ((queue, routes, status, archived), tasks) in tally.into_iter().filter(|(_, tasks)| *tasks != 0) {
+            let shard = if archived { archived_shard(shard) } else { shard };
+            changes.tally.push(TallyRow { queue: queue.0, routes: routes.as_json(), status, tasks, shard });
         }
         changes
     }
 
-    fn add_task(&mut self, key: TaskKey, entry: &'a Entry, tally: &mut TallyDifferences<'a>) {
+    fn add_task(
+        &mut self,
+        key: TaskKey,
+        entry: &'a Entry,
+        settings: Option<&QueueSettings>,
+        now: Timestamp,
+        tally: &mut TallyDifferences<'a>,
+    ) {
         let after = (!entry.deleted).then_some(&entry.head);
         match (&entry.stored, after) {
             (Some(_), None) => self.deleted_tasks.push(key.0),
@@ -256,21 +284,29 @@ impl<'a> Changes<'a> {
         let delta = Delta::between(entry.stored.as_ref(), after);
         for (line, difference) in [(delta.tally.removed, -1), (delta.tally.added, 1)] {
             if let Some(line) = line {
-                *tally.entry((entry.queue, line.routes, line.status.as_str())).or_default() += difference;
+                *tally.entry((entry.queue, line.routes, line.status.as_str(), line.archived)).or_default() +=
+                    difference;
             }
         }
-        if let Some(removed) = delta.pending.removed {
-            self.remove_ready(entry.queue, removed);
-        }
-        if let Some(added) = delta.pending.added {
-            self.add_ready(entry.queue, key, added);
-        }
+        self.pending.add(entry.queue, key, delta.pending, now);
         self.add_unsuccessful(key, entry.queue, entry.stored.as_ref(), after);
-        // A task that has another run than before stays among the running ones.
+        if let Some(settings) = settings.filter(|settings| !settings.retention.is_unused()) {
+            self.ended.add(key, entry.queue, &settings.retention, entry.stored.as_ref(), after);
+        }
+        // Another run than before may be one of another route.
         match (delta.run.removed, delta.run.added) {
-            (None, Some(_)) => self.started_tasks.push(key.0),
-            (Some(_), None) => self.ended_tasks.push(key.0),
-            _ => {}
+            (None, None) => {}
+            (removed, added) => {
+                if removed.is_some() {
+                    self.ended_tasks.push(key.0);
+                }
+                if added.is_some() {
+                    // Only where they are counted.
+                    let counted = settings.filter(|settings| settings.limits_claims()).map(|_| entry.queue.0);
+                    let route = counted.and(entry.head.lifecycle.last_route.as_ref()).map(Route::as_str);
+                    self.started_tasks.push(StartedTask { key: key.0, queue: counted, route });
+                }
+            }
         }
     }
 
@@ -314,6 +350,11 @@ impl<'a> Changes<'a> {
             finished_run_end: lifecycle.finished_run_end,
             definition_bytes: head.definition_bytes,
             progress_bytes: lifecycle.progress_bytes,
+            not_before: lifecycle.not_before,
+            unmet: lifecycle.unmet,
+            archived: lifecycle.archived,
+            times_out_at: lifecycle.times_out_at,
+            scheduling: head.scheduling,
         });
         if let (Some(body), Some(identity)) = (body, &entry.identity) {
             let (args, metadata) = (body.definition.args.as_str(), body.definition.metadata.as_str());
@@ -360,7 +401,7 @@ impl<'a> Changes<'a> {
                 error: rows::error_text(&error.failure),
                 occurred_at: error.occurred_at.as_micros(),
                 attempt: error.attempt,
-                run_id: error.run_id.as_str(),
+                run_id: error.run_id.as_ref().map(RunId::as_str),
             }),
         }
         match &entry.last_run {
@@ -382,43 +423,14 @@ impl<'a> Changes<'a> {
         }
     }
 
-    fn remove_ready(&mut self, queue: QueueKey, entry: PendingEntry<'a>) {
-        let PendingEntry { routes, priority, pending_seq } = entry;
-        for route in routes.iter() {
-            self.removed_ready.push(RemovedEntry { queue: queue.0, route, priority, pending_seq });
-        }
-    }
-
-    fn add_ready(&mut self, queue: QueueKey, key: TaskKey, entry: PendingEntry<'a>) {
-        let PendingEntry { routes, priority, pending_seq } = entry;
-        for route in routes.iter() {
-            self.added_ready.push(AddedEntry { queue: queue.0, route, priority, pending_seq, key: key.0 });
-        }
-    }
-
-    fn add_bulk_values(&mut self, values: &'a BulkValues) {
-        let update = &values.update;
-        let text = |json: &'a Option<JsonObject>| json.as_ref().map(JsonObject::as_str);
-        let name = update.name.as_ref().and_then(Option::as_deref);
-        values.names.iter().for_each(|key| self.names.push(Name { key: *key, name }));
-        for (key, Documents { args, metadata }) in &values.merged {
-            self.definitions.push(DefinitionRow { key: *key, args: args.as_str(), metadata: metadata.as_str() });
-        }
-        let mut result = text(&update.result);
-        if update.result.as_ref().is_some_and(JsonObject::is_empty_object) {
-            self.cleared_results.extend(&values.results);
-            result = None;
-        }
-        self.bulk = Some(BulkWrite { values, args: text(&update.args), metadata: text(&update.metadata), result });
-    }
-
     /// The statements that have something to write, in the same order in every transaction, so that transactions that wait
     /// for each other cannot wait in a circle.
     pub(crate) fn writes(&self) -> Vec<Write<'_>> {
         let mut deleted_tasks = write_keys(&sql::DELETE_TASKS, &self.deleted_tasks);
         deleted_tasks.iter_mut().for_each(|(_, params)| params.push(&self.deleted_runs_kept_until));
-        let mut tally = self.tally.write(&sql::ADD_TALLY);
-        tally.iter_mut().for_each(|(_, params)| params.push(&self.shard));
+        let [forgotten_ends, noted_ends] = self.ended.writes();
+        let [removed_ready, added_ready, removed_delayed, added_delayed] = self.pending.writes();
+        let [removed_dependencies, saved_dependencies, worked_off, unsettled] = self.dependencies.writes();
         let [locked_observations, withdrawn_observations, observations, telemetry] = self.observations.writes();
         let [appended_output, deleted_pieces, cut_pieces, output_pieces, outputs] = self.output.writes();
         let [args, metadata, results] = self.bulk.as_ref().map(BulkWrite::writes).unwrap_or_default();
@@ -440,12 +452,20 @@ impl<'a> Changes<'a> {
             write_keys(&sql::CLEAR_LAST_RUNS, &self.cleared_last_runs),
             self.progresses.write(&sql::SAVE_PROGRESS),
             write_keys(&sql::CLEAR_PROGRESS, &self.cleared_progress),
-            self.removed_ready.write(&sql::DELETE_READY),
-            self.added_ready.write(&sql::INSERT_READY),
+            removed_ready,
+            added_ready,
+            removed_delayed,
+            added_delayed,
+            removed_dependencies,
+            saved_dependencies,
+            worked_off,
+            unsettled,
             write_keys(&sql::DELETE_RUNNING, &self.ended_tasks),
-            write_keys(&sql::INSERT_RUNNING, &self.started_tasks),
+            self.started_tasks.write(&sql::INSERT_RUNNING),
             write_keys(&sql::DELETE_UNSUCCESSFUL, &self.removed_unsuccessful),
             self.added_unsuccessful.write(&sql::INSERT_UNSUCCESSFUL),
+            forgotten_ends,
+            noted_ends,
             self.new_runs.write(&sql::INSERT_RUNS),
             appended_output,
             deleted_pieces,
@@ -456,7 +476,7 @@ impl<'a> Changes<'a> {
             withdrawn_observations,
             observations,
             telemetry,
-            tally,
+            self.tally.write(&sql::ADD_TALLY),
             args,
             metadata,
             results,
@@ -466,24 +486,8 @@ impl<'a> Changes<'a> {
 
     /// How many rows of the pending order these writes leave behind as dead.
     pub(crate) fn dead_entries(&self) -> usize {
-        self.removed_ready.queue.len()
+        self.pending.dead_entries()
     }
-}
-
-impl BulkWrite<'_> {
-    fn writes(&self) -> [Option<Write<'_>>; 3] {
-        [
-            write_one(&sql::SAVE_ONE_ARGS, &self.values.args, &self.args),
-            write_one(&sql::SAVE_ONE_METADATA, &self.values.metadata, &self.metadata),
-            write_one(&sql::SAVE_ONE_RESULT, &self.values.results, &self.result),
-        ]
-    }
-}
-
-/// A statement that gives one value to the tasks with these keys, if there are any.
-fn write_one<'a>(sql: &'static Sql, keys: &'a Vec<i64>, value: &'a Option<&'a str>) -> Option<Write<'a>> {
-    let params: Vec<&(dyn ToSql + Sync)> = vec![keys, value];
-    (!keys.is_empty() && value.is_some()).then_some((sql, params))
 }
 
 /// A statement for the tasks with these keys, if there are any.

@@ -79,7 +79,7 @@ impl Checked<'_, '_> {
 
 /// Checks the schema with this name.
 pub async fn check(address: Address, schema: &str, watch: &mut Watch<'_>) -> Result<Report, CheckError> {
-    let connector = Connector::new(address, Schema::new(schema))?;
+    let connector = Connector::new(address.for_command(), Schema::new(schema))?;
     let (client, _) = connector.open_for_reading().await?;
     let (schema, hosts) = (connector.schema(), connector.hosts());
     let (version, newest) = migrate::versions(&client, schema, &hosts).await?;

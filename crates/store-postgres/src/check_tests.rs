@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::settings::{RetentionPatch, SettingsPatch};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
+use taskqueue_store::clock::{Clock, ManualClock};
+use taskqueue_store::command::Upkeep;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{Store, StoreExt};
 use taskqueue_test_postgres::{Cluster, Database};
@@ -19,7 +21,7 @@ async fn try_check(database: &Database) -> Result<Report, CheckError> {
 }
 
 /// A schema in which a queue has a task of every kind: 1 is pending, 2 is running and has printed, 3 has succeeded, 4 has failed,
-/// 5 was cancelled, 6 is pending after a run that was given back, 7 was deleted.
+/// 5 was cancelled, 6 is pending after a run that was given back, 7 was deleted, 8 is delayed, 9 waits for 1.
 async fn fill(database: &Database) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
     let options = Options { clock: Some(clock.clone()), ..Options::default() };
@@ -44,6 +46,12 @@ async fn fill(database: &Database) {
     store.write(unclaim("q", 7, 7)).await.unwrap();
     store.write(delete("q", 7)).await.unwrap();
     store.write(observe("q", 1, "for-1", WorkerStatus::Idle)).await.unwrap();
+    store.write(create_later(8, Definition::default(), clock.now().plus_seconds(60))).await.unwrap();
+    store.write(create("q", 9, waits_for(&[1]))).await.unwrap();
+    let retention = RetentionPatch { failed_seconds: Some(Some(60)), ..RetentionPatch::default() };
+    let patch = SettingsPatch { max_running: Some(Some(9)), retention, ..SettingsPatch::default() };
+    store.write(change_settings("q", patch)).await.unwrap();
+    while store.write(Upkeep).await.unwrap().more {}
     store.close().await;
 }
 
@@ -53,7 +61,7 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
     fill(&database).await;
     let sound = try_check(&database).await.unwrap();
     assert_eq!(sound.findings, Findings::default());
-    assert_eq!((sound.queues, sound.tasks, sound.rules_checked), (1, 6, true));
+    assert_eq!((sound.queues, sound.tasks, sound.rules_checked), (1, 8, true));
     let third = "(SELECT task_key FROM taskqueue.tasks WHERE id LIKE '%3')";
     let fifth = "(SELECT task_key FROM taskqueue.tasks WHERE id LIKE '%5')";
     let cases: &[(Rule, &str)] = &[
@@ -107,6 +115,23 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
         (Rule::Output, "DELETE FROM taskqueue.output_pieces"),
         (Rule::Output, "UPDATE taskqueue.outputs SET bytes = bytes + 1"),
         (Rule::Output, "UPDATE taskqueue.outputs SET run_id = 'r_somebodyelse'"),
+        (Rule::PendingOrder, "DELETE FROM taskqueue.delayed"),
+        (Rule::Dependencies, "DELETE FROM taskqueue.dependencies"),
+        (Rule::Dependencies, "UPDATE taskqueue.dependencies SET state = 1"),
+        (Rule::Dependencies, "UPDATE taskqueue.dependencies SET dependency = 't_somebodyelse'"),
+        (Rule::Tally, "UPDATE taskqueue.tasks SET archived = true WHERE task_key = {third}"),
+        (
+            Rule::Archive,
+            "UPDATE taskqueue.tasks SET archived = true WHERE status = 'running';
+                UPDATE taskqueue.tally SET shard = -1 - shard WHERE status = 'running'",
+        ),
+        (Rule::Settings, "UPDATE taskqueue.queues SET settings = '{}'"),
+        (Rule::Settings, "UPDATE taskqueue.queues SET takes_turns = false"),
+        (Rule::Settings, "DELETE FROM taskqueue.claim_turns"),
+        (Rule::Settings, "DELETE FROM taskqueue.retention"),
+        (Rule::Settings, "UPDATE taskqueue.running SET route = 'other'"),
+        (Rule::Settings, "UPDATE taskqueue.running SET queue_key = NULL"),
+        (Rule::Settings, "DELETE FROM taskqueue.ended"),
         (Rule::Observations, "UPDATE taskqueue.observations SET expires_at = 0"),
         (Rule::Observations, "UPDATE taskqueue.observations SET metadata = '{ }'"),
     ];

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use futures_util::future::BoxFuture;
 use taskqueue_core::definition::Definition;
+use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
 use taskqueue_core::task::{
     ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task,
 };
@@ -17,6 +18,7 @@ use taskqueue_test_postgres::{Cluster, Database};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, NoTls};
 
+use crate::changes::archived_shard;
 use crate::failure::failed;
 use crate::readers::ConnectionSource;
 use crate::rows::error_text;
@@ -37,6 +39,7 @@ pub(crate) fn migrated(cluster: &Cluster) -> Database {
     database.admin(include_str!("migrations/0005_progress_and_output.sql"));
     database.admin(include_str!("migrations/0006_activity.sql"));
     database.admin(include_str!("migrations/0007_installation_secret.sql"));
+    database.admin(include_str!("migrations/0008_waiting_tasks.sql"));
     database.admin(&format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({QUEUE_KEY}, 'q')"));
     database
 }
@@ -78,9 +81,23 @@ fn text(random: &mut Random) -> Arc<str> {
     random.pick(&["", "a", "b", "é", "a\0b", "\"", "null"]).into()
 }
 
+fn scheduling(random: &mut Random) -> Scheduling {
+    let fields = SchedulingFields {
+        retry_delay: random.percent(20).then(|| RetryDelay::new(1.5, None, Some(60.0))).flatten(),
+        timeout_seconds: random.percent(20).then_some(7_200),
+        dependencies: Dependencies::new((0..random.below(3)).map(task_id).collect()).unwrap_or_default(),
+        on_dependency_failure: random.pick(&[OnDependencyFailure::Wait, OnDependencyFailure::Cancel]),
+    };
+    fields.into()
+}
+
 /// A random task. It need not be one that actions could have made.
 pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
-    let run = random.percent(20).then(|| ActiveRun { run_id: run_id(number), lease_expires_at: time(random) });
+    let run = random.percent(20).then(|| ActiveRun {
+        run_id: run_id(number),
+        lease_expires_at: time(random),
+        times_out_at: random.percent(20).then(|| time(random)),
+    });
     let end = random.pick(&RunEnd::ALL);
     let last_error = random.percent(40).then(|| LastError {
         failure: Failure {
@@ -90,7 +107,7 @@ pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
         },
         occurred_at: time(random),
         attempt: random.pick(&[1, 2, 3]),
-        run_id: run_id(number),
+        run_id: random.percent(80).then(|| run_id(number)),
     });
     let last_run =
         random.percent(40).then(|| LastRun { attempt: random.pick(&[1, 2, i64::MAX]), worker: filters::json(random) });
@@ -109,6 +126,7 @@ pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
             priority: random.pick(&[0, 1, -1, 2, 3, 9_007_199_254_740_993, i64::MAX, i64::MIN]),
             max_attempts: random.pick(&[1, 2, 3, i64::MAX]),
             routes: routes(random.pick(&[&["default"][..], &["a"], &["a", "b"], &["B", "default"], &["a.b"]])),
+            scheduling: scheduling(random),
         },
         lifecycle: Lifecycle {
             status: random.pick(&Status::ALL),
@@ -119,17 +137,21 @@ pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
             finished_at: random.percent(50).then(|| time(random)),
             finished_run: random.percent(50).then(|| FinishedRun { run_id: run_id(number), end }),
             run,
+            archived: random.percent(20),
+            not_before: random.percent(20).then(|| time(random)),
+            unmet: random.pick(&[0, 0, 0, 1, 1_000]),
             ..Lifecycle::created(time(random), number as i64)
         },
         outcome: Outcome { result: filters::json(random), last_error, last_run, progress },
     }
 }
 
-/// Puts tasks into the queue `q`, with their tally in two shards, one of which may be below zero.
+/// Puts tasks into the queue `q`, with their tally in two shards, in one of which the count may be below zero.
 pub(crate) async fn insert(session: &Session, tasks: &[Task]) {
     for (number, task) in tasks.iter().enumerate() {
         insert_task(session, number as i64, task).await;
         for (shard, tasks) in [(0_i16, 3_i64), (1, -2)] {
+            let shard = if task.lifecycle.archived { archived_shard(shard) } else { shard };
             let sql = "INSERT INTO taskqueue.tally AS tally VALUES ($1, $2, $3, $4, $5)
                 ON CONFLICT (queue_key, digest, status, shard) DO UPDATE SET tasks = tally.tasks + excluded.tasks";
             let (routes, status) = (task.definition.routes.as_json(), task.lifecycle.status.as_str());
@@ -141,7 +163,7 @@ pub(crate) async fn insert(session: &Session, tasks: &[Task]) {
 async fn insert_task(session: &Session, key: i64, task: &Task) {
     let (definition, lifecycle) = (&task.definition, &task.lifecycle);
     let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
-    let params: [&(dyn ToSql + Sync); 21] = [
+    let params: [&(dyn ToSql + Sync); 26] = [
         &key,
         &QUEUE_KEY,
         &lifecycle.created_at.as_micros(),
@@ -163,12 +185,17 @@ async fn insert_task(session: &Session, key: i64, task: &Task) {
         &lifecycle.finished_run.map(|run| run.end.as_str()),
         &definition.name.as_deref(),
         &task.outcome.progress.as_ref().map(|_| task.outcome.progress_bytes() as i64),
+        &micros(lifecycle.not_before),
+        &(lifecycle.unmet > 0).then_some(lifecycle.unmet as i32),
+        &lifecycle.archived.then_some(true),
+        &micros(lifecycle.run.and_then(|run| run.times_out_at)),
+        &definition.scheduling.as_json(),
     ];
     let places: Vec<String> = (1..=params.len()).map(|number| format!("${number}")).collect();
     let sql = format!("INSERT INTO taskqueue.tasks VALUES ({})", places.join(", "));
     session.client().execute(&sql, &params).await.unwrap();
     let sql = "INSERT INTO taskqueue.definitions VALUES ($1, $2, $3, $4)";
-    let identity = &definition.identity()[..];
+    let identity = &definition.identity(lifecycle.not_before)[..];
     let params: [&(dyn ToSql + Sync); 4] = [&key, &identity, &definition.args.as_str(), &definition.metadata.as_str()];
     session.client().execute(sql, &params).await.unwrap();
     let (result, error) =
@@ -182,7 +209,7 @@ async fn insert_task(session: &Session, key: i64, task: &Task) {
             &error.map(|error| error_text(&error.failure)),
             &error.map(|error| error.occurred_at.as_micros()),
             &error.map(|error| error.attempt),
-            &error.map(|error| error.run_id.to_string()),
+            &error.and_then(|error| error.run_id).map(|run_id| run_id.to_string()),
             &last_run.map(|run| run.attempt),
             &last_run.map(|run| run.worker.as_str()),
             &progress.map(|progress| progress.value.as_str()),

@@ -33,6 +33,9 @@ pub(crate) struct Condition {
 pub(crate) fn condition(selection: &TaskSelection, first: usize) -> Condition {
     let mut writer = Writer::new(first);
     let mut parts = Vec::new();
+    if !selection.include_archived {
+        parts.push(Fragment::exact(NOT_ARCHIVED));
+    }
     if let Some(status) = selection.status {
         parts.push(writer.one_of("tasks.status", Listed::texts([status.as_str()])));
     }
@@ -68,6 +71,10 @@ pub(crate) fn key_in(keys: Vec<i64>, first: usize) -> Condition {
     let Fragment { text, exact } = writer.one_of("tasks.task_key", Listed { values: Bound::Ints(keys), null: false });
     Condition { text, bound: writer.bound, exact }
 }
+
+/// Null stands for false. Two indexes have these conditions.
+pub(crate) const NOT_ARCHIVED: &str = "tasks.archived IS NOT TRUE";
+pub(crate) const ARCHIVED: &str = "tasks.archived";
 
 const TRUE: &str = "true";
 const FALSE: &str = "false";
@@ -188,6 +195,7 @@ impl Writer {
             TaskPredicate::UpdatedAt(test) => self.test(column("tasks.updated_at", Never), test, wanted),
             TaskPredicate::StartedAt(test) => self.test(column("tasks.started_at", Value), test, wanted),
             TaskPredicate::FinishedAt(test) => self.test(column("tasks.finished_at", Value), test, wanted),
+            TaskPredicate::Archived(test) => archived(test, wanted),
             TaskPredicate::Routes(Membership::Contains(route)) => self.route(route, wanted),
             TaskPredicate::Routes(Membership::Lacks(route)) => self.route(route, !wanted),
             TaskPredicate::LastError(predicate) => self.last_error(predicate, wanted),
@@ -281,7 +289,14 @@ impl Writer {
             Ask::Exists if wanted => is_not_null(present),
             Ask::Missing if !wanted => is_not_null(present),
             Ask::Exists | Ask::Missing => is_null(present),
-            Ask::RunId(test) => self.test(column("outcomes.error_run_id", Null::Missing), test, wanted),
+            // An error without a run is there, and has none of the values.
+            Ask::RunId(test) => {
+                let of_run = self.test(column("outcomes.error_run_id", Null::Value), test, wanted);
+                match wanted {
+                    true => Fragment::all(vec![is_not_null(present), of_run]),
+                    false => Fragment::any(vec![is_null(present), of_run]),
+                }
+            }
             Ask::Attempt(test) => self.test(column("outcomes.error_attempt", Null::Missing), test, wanted),
             Ask::OccurredAt(test) => self.test(column("outcomes.error_occurred_at", Null::Missing), test, wanted),
             _ if !wanted => Fragment::unknown(),
@@ -359,6 +374,26 @@ impl Writer {
             return Fragment::unknown();
         }
         Fragment::inexact(format!("strpos({column}, {}) > 0", self.bind(Bound::Text(text.into()))))
+    }
+}
+
+/// A test of a flag: it holds for one of the two values, for both, or for none.
+fn archived(test: &Test<bool>, wanted: bool) -> Fragment {
+    let holds = |value: &bool| match test {
+        Test::Equal(literal) => Some(literal == value),
+        Test::NotEqual(literal) => Some(literal != value),
+        Test::OneOf(list) => Some(list.contains(value)),
+        Test::NoneOf(list) => Some(!list.contains(value)),
+        Test::Order(..) => None,
+    };
+    match (holds(&true), holds(&false)) {
+        (Some(set), Some(unset)) => match (set == wanted, unset == wanted) {
+            (true, true) => Fragment::always(true),
+            (true, false) => Fragment::exact(ARCHIVED),
+            (false, true) => Fragment::exact(NOT_ARCHIVED),
+            (false, false) => Fragment::always(false),
+        },
+        _ => Fragment::unknown(),
     }
 }
 

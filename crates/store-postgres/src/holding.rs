@@ -4,10 +4,11 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join;
-use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::ids::{Route, RunId, TaskId};
+use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
+use taskqueue_store::transaction::{Loaded, Queue, QueueKey, RunUse, TaskKey};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -42,14 +43,23 @@ impl PostgresTransaction<'_> {
         Ok(())
     }
 
+    /// What a run id is used for.
+    pub(crate) fn ask_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
+        let (session, wanted) = (self.session, vec![run_id.as_str()]);
+        let rows = self.wait("finding a run", async { session.query(&sql::FIND_RUNS, &[&wanted]).await })?;
+        self.rows.runs.insert(run_id, RunUse::New);
+        rows.iter().try_for_each(|row| self.rows.add_run(row))?;
+        Ok(self.rows.runs.get(&run_id).copied().unwrap_or(RunUse::New))
+    }
+
     /// Whether there are pending tasks of a route besides those that this transaction has changed or holds for claims. Also if a
     /// run id of the batch has been used since: the same claim, sent to another server, may have taken the last task.
     pub(crate) fn others_hold_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<bool> {
-        let (ours, runs) = (self.rows.unready_or_picked(queue, route), self.rows.unused_runs());
-        let (session, route) = (self.session, route.as_str());
+        let (ours, runs) = (self.rows.unready_or_picked(queue, route, self.clock.now), self.rows.unused_runs());
+        let (session, route, now) = (self.session, route.as_str(), self.clock.now.as_micros());
         let asked = async {
             // In this order: a task that has just left the first is found through its run by the second.
-            let params: [&(dyn ToSql + Sync); 3] = [&queue.0, &route, &ours];
+            let params: [&(dyn ToSql + Sync); 4] = [&queue.0, &route, &ours, &now];
             let ready = session.first(&sql::FIND_READY, &params);
             let (ready, used) = join(ready, session.first(&sql::FIND_RUNS, &[&runs])).await;
             Ok((ready?, used?))
@@ -60,7 +70,7 @@ impl PostgresTransaction<'_> {
 
     /// How many claims of a route this transaction has tasks for, at most `most`.
     pub(crate) fn hold_picks(&mut self, queue: QueueKey, route: &Route, most: usize) -> Loaded<usize> {
-        let picked = self.rows.claimable_picks(queue, route);
+        let picked = self.rows.claimable_picks(queue, route, self.clock.now);
         if picked < most && self.others_hold_pending(queue, route)? {
             return Err(StoreError::Busy);
         }
@@ -108,6 +118,28 @@ impl PostgresTransaction<'_> {
         let (session, wanted) = (self.session, vec![key.0]);
         let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
         rows.iter().try_for_each(|row| self.rows.add_whole(row).map(drop))
+    }
+
+    /// Those of these tasks that exist in the queue, as the commands so far have left them.
+    pub(crate) fn load_current(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
+        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
+        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let key = rows::key(row)?;
+            if rows::queue_key(row)? != queue.key {
+                continue;
+            }
+            match self.rows.tasks.get(&key).map(|entry| (entry.held, entry.deleted)) {
+                Some((_, true)) => {}
+                Some((true, false)) => {
+                    self.rows.add_whole(row)?;
+                    found.extend(self.rows.tasks.get(&key).and_then(|entry| Some((key, entry.task(queue.name)?))));
+                }
+                Some((false, false)) | None => found.push((key, rows::task(row, queue.name)?)),
+            }
+        }
+        Ok(found)
     }
 
     /// Loads a task that is only read, without its heavy part, and with it those of all claims that are repeated.

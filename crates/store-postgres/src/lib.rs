@@ -6,11 +6,15 @@ mod bulk;
 mod bulk_action;
 mod changes;
 mod check;
+mod claim_turns;
 mod clock;
 mod commit_outcome;
 mod database_size;
+mod dependency_rows;
 mod dialect;
 mod durability;
+mod ended;
+mod explain;
 mod failure;
 mod holding;
 mod long_reader;
@@ -19,13 +23,16 @@ mod notify;
 mod open;
 mod output;
 mod output_rows;
+mod plan_age;
 mod poll;
 mod prefetch;
 mod purge;
 mod readers;
 mod reads;
+mod related;
 mod rows;
 mod session;
+mod settings;
 mod snapshot;
 mod sparse_reads;
 mod statements;
@@ -37,6 +44,7 @@ mod transfer;
 mod vacuum;
 mod wakeups;
 mod writer;
+mod writers;
 
 #[cfg(test)]
 mod database_tests;
@@ -57,12 +65,14 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use taskqueue_core::explain::Explanation;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::activity::ActivityLog;
@@ -73,19 +83,17 @@ use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::related::{Related, RelatedTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::writer_figures::WriterFigures;
-use taskqueue_store::writer_health::WriterHealth;
-use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
+use taskqueue_store::writer_threads::close_on_thread;
 use taskqueue_store::{InstallationSecret, Store, StoreError};
-use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_postgres::types::ToSql;
 
 pub use crate::address::{Address, AddressError};
-use crate::bulk::{SnapshotId, Steps};
+use crate::bulk::Steps;
 pub use crate::check::check;
 use crate::database_size::DatabaseSize;
 use crate::open::Connector;
@@ -95,13 +103,8 @@ use crate::session::{Schema, Session};
 use crate::snapshot::Snapshot;
 pub use crate::transfer::PostgresTransfer;
 use crate::wakeups::Wakeups;
-use crate::writer::{SharedState, Writer};
-
-/// Writers of one server for ordinary commands: while one waits for its commit, the next batch is on its way. Long commands
-/// have one more.
-const WRITERS: u64 = 2;
-/// Parts of the tally. Writers of all servers share them by chance; two on one part wait for each other's commit.
-const SHARDS: u64 = 32;
+use crate::writer::SharedState;
+use crate::writers::Writers;
 
 /// What can be chosen about a store.
 #[derive(Clone)]
@@ -147,18 +150,6 @@ pub struct PostgresStore {
     secret: InstallationSecret,
 }
 
-/// The writers and their queues.
-struct Writers {
-    ordinary: WriteQueue<SnapshotId>,
-    /// For long commands, with a writer of its own: no other command waits for it.
-    long: WriteQueue<SnapshotId>,
-    threads: WriterThreads,
-    /// Of each ordinary writer.
-    health: Vec<Arc<WriterHealth>>,
-    /// Of all writers.
-    figures: Arc<WriterFigures>,
-}
-
 impl PostgresStore {
     /// Connects to a database, creates or migrates its schema, and starts the threads.
     pub async fn open(address: Address, options: Options) -> Result<Self, OpenError> {
@@ -198,16 +189,17 @@ impl PostgresStore {
             dead: Arc::default(),
             clock,
             last_scan: Arc::default(),
+            next_search: Arc::default(),
             credit_seconds: outage_credit_seconds,
         };
         let SharedState { wakeups, activity, dead, clock, .. } = shared.clone();
         // Not on an async thread: where one writer cannot start, the runtimes of the others could not be dropped there.
-        let writers = tokio::task::spawn_blocking(move || start_writers(&shared)).await;
+        let writers = tokio::task::spawn_blocking(move || Writers::start(&shared)).await;
         let writers = writers.map_err(|error| failed(&error))?;
         let writers = Arc::new(writers.map_err(|error| failed(&error))?);
         let readers = Arc::new(Readers::new(connector.clone()));
         let mut background_tasks = JoinSet::new();
-        background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers)));
+        background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers), clock.clone()));
         background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
         background_tasks.spawn(vacuum::run(dead, connector));
         let (bulk, bulk_actions) = (BulkUpdates::new(bulk_gate.clone()), BulkActions::new(bulk_gate, found_at_once));
@@ -242,37 +234,9 @@ async fn installation_secret(session: &Session) -> Result<InstallationSecret, St
     kept.ok_or_else(|| "the secret of the installation cannot be read".to_owned())
 }
 
-fn start_writers(shared: &SharedState) -> std::io::Result<Writers> {
-    let (first_shard, figures) = (random_u64() % SHARDS, Arc::clone(&shared.figures));
-    let writer = |number: u64| {
-        let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
-        Writer::new(shared.clone(), shard)
-    };
-    let (ordinary_writers, long_writer) =
-        ((0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?, writer(WRITERS)?.sweeping());
-    let (ordinary, ordinary_writes) = WriteQueue::new();
-    let (long, long_writes) = WriteQueue::new();
-    let health = ordinary_writers.iter().map(Writer::health).collect();
-    let writers = Writers { ordinary, long, threads: WriterThreads::default(), health, figures };
-    let shared = Arc::new(Mutex::new(ordinary_writes));
-    for writer in ordinary_writers {
-        let queue = Arc::clone(&shared);
-        writers.threads.spawn("writer", move || writer.run(&queue))?;
-    }
-    writers.threads.spawn("long-writer", move || long_writer.run(&Arc::new(Mutex::new(long_writes))))?;
-    Ok(writers)
-}
-
 /// Each such state of the standard library has a new random seed.
 fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-impl Writers {
-    fn close_queues(&self) {
-        self.ordinary.close();
-        self.long.close();
-    }
 }
 
 impl Drop for PostgresStore {
@@ -286,8 +250,7 @@ impl Drop for PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
-        let queue = if request.is_long() { &self.writers.long } else { &self.writers.ordinary };
-        queue.submit(QueuedWrite::new(request))
+        self.writers.queue(&request).submit(QueuedWrite::new(request))
     }
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
@@ -314,6 +277,29 @@ impl Store for PostgresStore {
         read.await
     }
 
+    async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
+        let input = (queue, id, self.now());
+        let read = self.readers.read(Lane::Page, "explaining a task", &input, |session, (queue, id, now)| {
+            explain::explain(session, queue, *id, *now).boxed()
+        });
+        read.await
+    }
+
+    async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError> {
+        let input = (queue, related);
+        let read = self.readers.read(Lane::Page, "reading related tasks", &input, |session, (queue, related)| {
+            related::related_tasks(session, queue, related).boxed()
+        });
+        read.await
+    }
+
+    async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, StoreError> {
+        let read = self.readers.read(Lane::Short, "reading settings", queue, |session, queue| {
+            settings::queue_settings(session, queue).boxed()
+        });
+        read.await
+    }
+
     async fn read_output(
         &self,
         queue: &QueueName,
@@ -335,7 +321,7 @@ impl Store for PostgresStore {
         query: TaskQuery,
         write: WriteTask,
     ) -> Result<WrittenTasks, StoreError> {
-        if query.is_plain() {
+        if reads::is_bounded(&self.readers, queue, &query).await? {
             let input = (queue, query, write);
             let read = self.readers.read(Lane::Page, "listing tasks", &input, |session, (queue, query, write)| {
                 async move { reads::list_tasks(&Snapshot::bounded(session), queue, query, Arc::clone(write)).await }
@@ -352,9 +338,9 @@ impl Store for PostgresStore {
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
         if selection.is_by_status_only() {
-            let input = (queue, selection.statuses());
-            let read = self.readers.read(Lane::Short, "counting tasks", &input, |session, (queue, statuses)| {
-                reads::count_tally(session, queue, *statuses).boxed()
+            let input = (queue, selection);
+            let read = self.readers.read(Lane::Short, "counting tasks", &input, |session, (queue, selection)| {
+                reads::count_tally(session, queue, selection).boxed()
             });
             return read.await;
         }

@@ -23,6 +23,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, name: "progress_and_output", sql: include_str!("migrations/0005_progress_and_output.sql") },
     Migration { version: 6, name: "activity", sql: include_str!("migrations/0006_activity.sql") },
     Migration { version: 7, name: "installation_secret", sql: include_str!("migrations/0007_installation_secret.sql") },
+    Migration { version: 8, name: "waiting_tasks", sql: include_str!("migrations/0008_waiting_tasks.sql") },
 ];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE taskqueue.migrations (

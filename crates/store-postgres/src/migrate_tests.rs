@@ -45,6 +45,7 @@ async fn an_empty_database_gets_the_schema_and_a_second_start_changes_nothing() 
         (5, "progress_and_output"),
         (6, "activity"),
         (7, "installation_secret"),
+        (8, "waiting_tasks"),
     ];
     assert_eq!(ledger, applied.map(|(version, name)| known(&version.to_string(), name)));
     assert_eq!(count(&database, "taskqueue.tasks"), "0");
@@ -121,6 +122,39 @@ async fn a_database_from_before_last_runs_keeps_its_rows_and_rewrites_none() {
     assert_eq!(count(&database, untouched), "1000");
 }
 
+/// A claim and a report of a task that uses nothing of it write what they wrote before.
+#[tokio::test]
+async fn a_database_from_before_waiting_tasks_keeps_its_rows_and_rewrites_none() {
+    let database = Cluster::shared().database();
+    let connector = Connector::new(Address::parse(&database.url()).unwrap(), Schema::new("taskqueue")).unwrap();
+    let mut client = connector.open().await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    transaction.batch_execute(&format!("CREATE SCHEMA taskqueue; {CREATE_MIGRATIONS}")).await.unwrap();
+    for migration in MIGRATIONS.iter().take_while(|migration| migration.name != "waiting_tasks") {
+        apply(&transaction, &Schema::new("taskqueue"), migration).await.unwrap();
+    }
+    transaction.commit().await.unwrap();
+    database.admin(
+        "INSERT INTO taskqueue.tasks
+        SELECT n, 1, n, 0, n, 0, 3, n, 0, NULL, NULL, NULL, 't_' || n, 'pending', '[]' FROM generate_series(1, 1000) AS n;
+        INSERT INTO taskqueue.running SELECT n FROM generate_series(1, 1000) AS n",
+    );
+    let file = "SELECT pg_relation_filenode('taskqueue.tasks'), pg_relation_filenode('taskqueue.running')";
+    let before = database.rows(file);
+    migrated(&database.url(), "taskqueue").await.unwrap();
+    assert_eq!(database.rows(file), before, "the tables were not written anew");
+    let untouched = "taskqueue.tasks WHERE not_before IS NULL AND unmet IS NULL AND archived IS NULL
+        AND times_out_at IS NULL AND scheduling IS NULL";
+    assert_eq!(count(&database, untouched), "1000");
+    // HOT: no index has a new entry, and the table has room on the same page.
+    database.admin("VACUUM FULL taskqueue.tasks");
+    database.admin("UPDATE taskqueue.tasks SET unmet = 1, not_before = 1, times_out_at = 1, scheduling = '{}'");
+    let hot = "SELECT n_tup_hot_upd > 500 FROM pg_stat_user_tables WHERE relid = 'taskqueue.tasks'::regclass";
+    taskqueue_test_postgres::eventually("the database has counted", || {
+        database.rows(hot)[0][0].as_deref() == Some("t")
+    });
+}
+
 #[tokio::test]
 async fn a_schema_of_another_program_is_refused_and_left_alone() {
     for theirs in [
@@ -144,7 +178,7 @@ async fn a_newer_and_a_changed_schema_are_refused() {
     database.admin("INSERT INTO taskqueue.migrations VALUES (99, 'next', 'x')");
     let error = migrated(&database.url(), "taskqueue").await.unwrap_err();
     assert!(matches!(&error, OpenError::Newer(_, why) if why == "schema version 99"), "{error:?}");
-    for change in ["checksum = 'x'", "name = 'first'", "version = 8"] {
+    for change in ["checksum = 'x'", "name = 'first'", "version = 9"] {
         database.admin("DELETE FROM taskqueue.migrations WHERE version = 99");
         database.admin(&format!("UPDATE taskqueue.migrations SET {change} WHERE version = 1"));
         let error = migrated(&database.url(), "taskqueue").await.unwrap_err();

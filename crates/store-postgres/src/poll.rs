@@ -11,11 +11,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use taskqueue_core::ids::{QueueName, Route, RunId};
 use taskqueue_store::StoreError;
+use taskqueue_store::clock::Clock;
 use tokio::time::{Instant, timeout};
 
 use crate::notify::message::Waiting;
 use crate::random_u64;
 use crate::readers::{Lane, ReadError, Readers};
+use crate::rows;
 use crate::session::Session;
 use crate::statements as sql;
 use crate::wakeups::Wakeups;
@@ -37,7 +39,7 @@ type WaitingRoutes = Vec<(QueueName, Route, usize)>;
 type SeenOutputs = HashMap<RunId, Option<i64>>;
 
 /// Polls until the store is dropped.
-pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>) -> Infallible {
+pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>, clock: Option<Arc<dyn Clock>>) -> Infallible {
     let (mut interval, mut seen) = (INTERVAL, SeenOutputs::new());
     loop {
         while wakeups.waiters.is_empty() {
@@ -48,7 +50,8 @@ pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>) -> Infalli
         }
         let due = interval + Duration::from_micros(random_u64() % JITTER_MICROS);
         let requested = timeout(due, wakeups.poll_now.notified()).await.is_ok();
-        let (routes, runs) = (poll_routes(&wakeups, &readers).await, poll_runs(&wakeups, &readers).await);
+        let (routes, runs) =
+            (poll_routes(&wakeups, &readers, clock.as_deref()).await, poll_runs(&wakeups, &readers).await);
         interval = match routes.and(runs).and(poll_outputs(&wakeups, &readers, &mut seen).await) {
             Ok(()) => INTERVAL,
             Err(_) if requested => interval,
@@ -57,13 +60,16 @@ pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>) -> Infalli
     }
 }
 
-async fn poll_routes(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
+async fn poll_routes(wakeups: &Wakeups, readers: &Readers, clock: Option<&dyn Clock>) -> Result<(), StoreError> {
     let routes = wakeups.waiters.waiting_routes();
     if routes.is_empty() {
         return Ok(());
     }
-    let doing = "polling for waiting claims";
-    let counts = readers.read(Lane::Short, doing, &routes, |session, routes| count(session, routes).boxed()).await?;
+    let (doing, time) = ("polling for waiting claims", clock.map(|clock| clock.now().as_micros()));
+    let input = (&routes, time);
+    let read =
+        readers.read(Lane::Short, doing, &input, |session, (routes, time)| count(session, routes, *time).boxed());
+    let counts = read.await?;
     for ((queue, route, _), count) in routes.iter().zip(counts) {
         match count {
             Some(tasks) => wakeups.waiters.wake_for_route(queue, route, tasks),
@@ -124,20 +130,28 @@ async fn ended_runs(session: &Session, watched: &[RunId]) -> Result<Vec<RunId>, 
     Ok(ended)
 }
 
-/// The number of pending tasks of each route, at most as many as it has waiters; nothing where the queue does not exist.
-async fn count(session: &Session, routes: &WaitingRoutes) -> Result<Vec<Option<usize>>, ReadError> {
+/// How many tasks claims of each route may take, at most as many as it has waiters; nothing where the queue does not exist. Routes of
+/// one queue share the room that it has.
+async fn count(session: &Session, routes: &WaitingRoutes, time: Option<i64>) -> Result<Vec<Option<usize>>, ReadError> {
     let queues: Vec<&str> = routes.iter().map(|(queue, _, _)| queue.as_str()).collect();
     let names: Vec<&str> = routes.iter().map(|(_, route, _)| route.as_str()).collect();
     // Where no waiter is parked, those that are claiming need to know whether there is any task.
     let limits: Vec<i64> = routes.iter().map(|route| i64::try_from(route.2.max(1)).unwrap_or(i64::MAX)).collect();
-    let rows = session.query(&sql::POLL_ROUTES, &[&queues, &names, &limits]).await?;
-    let mut counts = vec![Some(0); routes.len()];
+    let rows = session.query(&sql::POLL_ROUTES, &[&queues, &names, &limits, &time]).await?;
+    let (mut counts, mut taken) = (vec![Some(0); routes.len()], HashMap::new());
     for row in rows {
         let (number, exists, tasks): (i64, bool, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let index = usize::try_from(number).unwrap_or(0).wrapping_sub(1);
-        if let Some(count) = counts.get_mut(index) {
-            *count = exists.then_some(usize::try_from(tasks).unwrap_or(0));
+        let (Some(count), Some((queue, route, _))) = (counts.get_mut(index), routes.get(index)) else { continue };
+        let mut tasks = usize::try_from(tasks).unwrap_or(0);
+        if let Some(settings) = rows::settings(&row)? {
+            let (mut running, taken) = (rows::running_tasks(&row)?, taken.entry(queue).or_insert(0));
+            running.of_queue += *taken;
+            let room = settings.room(route, running).map(|room| usize::try_from(room).unwrap_or(usize::MAX));
+            tasks = room.map_or(tasks, |room| tasks.min(room));
+            *taken += tasks as u64;
         }
+        *count = exists.then_some(tasks);
     }
     Ok(counts)
 }

@@ -1,19 +1,23 @@
 //! Begins a transaction in one round trip: `BEGIN`, read the clock, take a block of numbers, lock the queues and tasks that
 //! the batch names, and pick tasks for its claims.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+mod batch_keys;
 
-use futures_util::future::{FutureExt, LocalBoxFuture, join, join_all};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use futures_util::future::{FutureExt, LocalBoxFuture, join, join_all, join4};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::command::{Claim, ClaimTasks, Heartbeat, RunAction, RunItem};
 use taskqueue_store::transaction::{QueueKey, RunUse};
-use taskqueue_store::write_request::WriteRequest;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use crate::clock::ClockRow;
+pub(crate) use self::batch_keys::BatchKeys;
+use crate::claim_turns;
+use crate::clock::{Clock, ClockRow};
 use crate::output_rows::OutputEntry;
 use crate::rows;
 use crate::session::{Session, Sql};
@@ -25,131 +29,38 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// For commands that visit every task of a queue.
 const LONG_TIMEOUT: &str = "SET LOCAL statement_timeout = '25s'";
 
+const NO_CLOCK: StoreError = StoreError::Broken("the clock has no row");
+
 /// For how long no other transaction may begin in a queue that a long command needs exclusively: longer than the command
 /// waits for the lock.
 const HELD_MICROS: i64 = 6_000_000;
 
-/// The keys that the commands of a batch name.
-#[derive(Default)]
-pub(crate) struct BatchKeys {
-    queues: BTreeSet<QueueName>,
-    /// To be locked.
-    held: BTreeSet<(QueueName, TaskId)>,
-    /// To be loaded with their heavy part.
-    whole: BTreeSet<(QueueName, TaskId)>,
-    /// To be loaded with their identities.
-    identified: BTreeSet<(QueueName, TaskId)>,
-    /// The size of their results is needed.
-    sized: BTreeSet<(QueueName, TaskId)>,
-    /// To be loaded with what is kept of their output.
-    printed: BTreeSet<(QueueName, TaskId)>,
-    runs: BTreeSet<RunId>,
-    /// How many tasks the claims of a route want.
-    wanted: BTreeMap<(QueueName, Route), i64>,
-    observations: BTreeSet<(QueueName, WorkerId)>,
-}
+/// Dependents that are loaded at the beginning. If there are more, those that are settled are loaded when they are needed.
+const DEPENDENTS: i64 = 400;
 
-impl BatchKeys {
-    pub(crate) fn by<'a>(requests: impl Iterator<Item = &'a WriteRequest>) -> Self {
-        let mut keys = Self::default();
-        requests.for_each(|request| keys.add(request));
-        keys
-    }
-
-    fn add(&mut self, request: &WriteRequest) {
-        match request {
-            WriteRequest::CreateQueue(create) => drop(self.queues.insert(create.command.queue.clone())),
-            WriteRequest::CreateTask(create) => {
-                let task = self.task(&create.command.queue, create.command.id);
-                self.whole.insert(task);
-            }
-            WriteRequest::CreateTasks(create) => {
-                self.queues.insert(create.command.queue.clone());
-                for (id, _) in &create.command.tasks {
-                    self.identified.insert((create.command.queue.clone(), *id));
-                }
-            }
-            WriteRequest::UpdateTask(update) => self.add_changed(&update.command.queue, update.command.id),
-            WriteRequest::ActOnTask(act) => self.add_changed(&act.command.queue, act.command.id),
-            // Its tasks are locked when their turn comes.
-            WriteRequest::ActOnFound(found) => drop(self.queues.insert(found.command.act().queue.clone())),
-            WriteRequest::DeleteTask(delete) => self.add_changed(&delete.command.queue, delete.command.id),
-            WriteRequest::Heartbeat(heartbeat) => {
-                let Heartbeat { queue, id, progress, .. } = &heartbeat.command;
-                self.add_held(queue, *id, progress.is_some());
-            }
-            WriteRequest::ReportProgress(report) => self.add_held(&report.command.queue, report.command.id, true),
-            WriteRequest::AddOutput(output) => {
-                self.add_held(&output.command.queue, output.command.id, false);
-                self.printed.insert((output.command.queue.clone(), output.command.id));
-            }
-            WriteRequest::ReportRun(report) => self.add_held(&report.command.queue, report.command.id, false),
-            WriteRequest::Claim(claim) => {
-                let Claim { queue, route, run_id, .. } = &claim.command;
-                self.queues.insert(queue.clone());
-                self.runs.insert(*run_id);
-                *self.wanted.entry((queue.clone(), route.clone())).or_default() += 1;
-            }
-            WriteRequest::ClaimTasks(claim) => {
-                let ClaimTasks { queue, route, run_ids, .. } = &claim.command;
-                self.queues.insert(queue.clone());
-                self.runs.extend(run_ids);
-                *self.wanted.entry((queue.clone(), route.clone())).or_default() += run_ids.len() as i64;
-            }
-            WriteRequest::ReportRuns(reports) => {
-                self.queues.insert(reports.command.queue.clone());
-                for RunItem { id, action, .. } in &reports.command.reports {
-                    let has_progress =
-                        matches!(action, RunAction::Progress { .. } | RunAction::Heartbeat { progress: Some(_) });
-                    self.add_held(&reports.command.queue, *id, has_progress);
-                }
-            }
-            WriteRequest::ReportWorker(report) => self.add_observation(&report.command.queue, report.command.id),
-            WriteRequest::ReportTelemetry(report) => self.add_observation(&report.command.queue, report.command.id),
-            WriteRequest::WithdrawWorker(withdraw) => {
-                self.add_observation(&withdraw.command.queue, withdraw.command.id)
-            }
-            // These have a transaction of their own and load as they go, or need nothing.
-            WriteRequest::DeleteQueue(_)
-            | WriteRequest::UpdateTasks(_)
-            | WriteRequest::SaveActivity(_)
-            | WriteRequest::Scan(_) => {}
-        }
-    }
-
-    fn task(&mut self, queue: &QueueName, id: TaskId) -> (QueueName, TaskId) {
-        self.queues.insert(queue.clone());
-        (queue.clone(), id)
-    }
-
-    fn add_held(&mut self, queue: &QueueName, id: TaskId, has_progress: bool) {
-        let task = self.task(queue, id);
-        if has_progress {
-            self.sized.insert(task.clone());
-        }
-        self.held.insert(task);
-    }
-
-    fn add_changed(&mut self, queue: &QueueName, id: TaskId) {
-        let task = self.task(queue, id);
-        self.held.insert(task.clone());
-        self.whole.insert(task);
-    }
-
-    fn add_observation(&mut self, queue: &QueueName, id: WorkerId) {
-        self.queues.insert(queue.clone());
-        self.observations.insert((queue.clone(), id));
-    }
+/// What is expected to be there, after what the transaction before has seen. It saves most of those who use it a second round trip,
+/// and all others a statement.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expected {
+    /// Tasks that wait for others.
+    pub(crate) dependencies: bool,
+    pub(crate) delayed: bool,
 }
 
 /// What a transaction begins with.
 pub(crate) struct Begun {
     pub(crate) clock: ClockRow,
+    /// What the next transaction expects, if this one has looked.
+    pub(crate) expected: Option<Expected>,
     /// The first of a block of numbers.
     pub(crate) numbers: i64,
     pub(crate) rows: TransactionRows,
+    /// Delayed tasks that were moved to the pending order.
+    pub(crate) moved: usize,
     /// Whether beginning has changed anything that must be committed whatever the command does.
     pub(crate) wrote: bool,
+    /// Whether this is an upkeep that has nothing to do, or that another server does at the moment.
+    pub(crate) is_idle: bool,
 }
 
 /// Begins a transaction with a writer's settings. Every statement in it is a few lookups by key, and none waits long. The
@@ -159,32 +70,71 @@ pub(crate) struct Begun {
 ///
 /// The settings belong to the transaction, not to the session: a pooler may give the next one another connection.
 pub(crate) async fn begin_to_write(session: &Session) -> Result<(), Error> {
-    let (begun, set) = join(session.begin(BEGIN), session.query(&sql::SETTINGS, &[])).await;
-    begun.and(set.map(drop))
+    let (discard, look) = (discard_plans(session), look_at_sizes(session));
+    let (begun, discarded, set, looked) =
+        join4(session.begin(BEGIN), discard, session.query(&sql::SETTINGS, &[]), look).await;
+    begun.and(discarded).and(set.map(drop)).and(looked)
 }
 
-/// Begins a transaction and loads what the batch names.
-pub(crate) async fn begin(session: &Session, keys: &BatchKeys) -> Result<Result<Begun, StoreError>, Error> {
+/// Makes plans anew that were made for far smaller tables.
+async fn discard_plans(session: &Session) -> Result<(), Error> {
+    match session.plan_age() {
+        Some(age) if age.take_outdated() => session.execute_text("DISCARD PLANS").await,
+        _ => Ok(()),
+    }
+}
+
+async fn look_at_sizes(session: &Session) -> Result<(), Error> {
+    let Some(age) = session.plan_age().filter(|age| age.look_is_due(Instant::now())) else { return Ok(()) };
+    if let Some(row) = session.first(&sql::MEASURE_GROWING, &[]).await? {
+        age.see(row.try_get("bytes")?);
+    }
+    Ok(())
+}
+
+/// Begins a transaction and loads what the batch names. `time` is that of a clock instead of the database's, for tests.
+pub(crate) async fn begin(
+    session: &Session,
+    keys: &BatchKeys,
+    expected: Expected,
+    time: Option<i64>,
+) -> Result<Result<Begun, StoreError>, Error> {
     let queues: Vec<&str> = keys.queues.iter().map(QueueName::as_str).collect();
     let held = pairs(&keys.held, TaskId::as_str);
     let whole = pairs(&keys.whole, TaskId::as_str);
     let identified = pairs(&keys.identified, TaskId::as_str);
     let sized = pairs(&keys.sized, TaskId::as_str);
     let printed = pairs(&keys.printed, TaskId::as_str);
+    let dependencies = pairs(&keys.dependencies, TaskId::as_str);
+    let settling = pairs(&keys.settling, TaskId::as_str);
     let observations = pairs(&keys.observations, WorkerId::as_str);
     let runs: Vec<&str> = keys.runs.iter().map(RunId::as_str).collect();
     let routes: Vec<&str> = keys.wanted.keys().map(|(_, route)| route.as_str()).collect();
     let route_queues: Vec<&str> = keys.wanted.keys().map(|(queue, _)| queue.as_str()).collect();
     let counts: Vec<i64> = keys.wanted.values().copied().collect();
+    let (claims, settles, most) = (!counts.is_empty(), !settling.0.is_empty(), DEPENDENTS + 1);
+    let move_due = |needed| query_if(session, needed, &sql::MOVE_DUE, vec![&route_queues, &time]);
+    let pick =
+        |needed| query_if(session, needed, &sql::PICK_TASKS, vec![&route_queues, &routes, &counts, &false, &time]);
+    let named = |sql, needed| query_if(session, needed, sql, vec![&settling.0, &settling.1, &most]);
 
     // All are sent before the first answer is awaited, in this order.
     let queries = vec![
         async { begin_to_write(session).await.map(|()| Vec::new()) }.boxed_local(),
-        query_if(session, true, &sql::LOAD_CLOCK, vec![]),
         query_if(session, !queues.is_empty(), &sql::LOCK_QUEUES, vec![&queues]),
         query_if(session, !held.0.is_empty(), &sql::LOCK_TASKS, vec![&held.0, &held.1]),
-        query_if(session, !counts.is_empty(), &sql::PICK_TASKS, vec![&route_queues, &routes, &counts]),
+        move_due(claims && expected.delayed),
+        pick(claims),
+        query_if(
+            session,
+            !dependencies.0.is_empty(),
+            &sql::LOCK_NAMED_STATUSES,
+            vec![&dependencies.0, &dependencies.1],
+        ),
+        named(&sql::LOCK_NAMED_DEPENDENTS, settles && expected.dependencies),
         // After everything that locks tasks: what is read of a locked task is then current.
+        named(&sql::LIST_NAMED_DEPENDENTS, settles && expected.dependencies),
+        query_if(session, true, &sql::LOAD_CLOCK, vec![]),
         query_if(session, !whole.0.is_empty(), &sql::LOAD_TASKS, vec![&whole.0, &whole.1]),
         query_if(session, !identified.0.is_empty(), &sql::LOAD_IDENTITIES, vec![&identified.0, &identified.1]),
         query_if(session, !sized.0.is_empty(), &sql::LOAD_RESULT_SIZES, vec![&sized.0, &sized.1]),
@@ -194,20 +144,80 @@ pub(crate) async fn begin(session: &Session, keys: &BatchKeys) -> Result<Result<
     ];
     let mut answers = join_all(queries).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().skip(1);
     let mut next = || answers.next().unwrap_or_default();
-    let clock = next();
     // In the order of the statements.
-    let rows = PrefetchedRows {
-        queues: next(),
-        held: next(),
-        picks: next(),
-        whole: next(),
-        identified: next(),
-        sized: next(),
-        printed: next(),
-        runs: next(),
-        observations: next(),
+    let (queues, held, mut moved, picks, statuses) = (next(), next(), next(), next(), next());
+    let (waiting, noted, clock) = (next(), next(), next());
+    let (whole, identified, sized, printed, runs) = (next(), next(), next(), next(), next());
+    let observations = next();
+    let mut rows = PrefetchedRows {
+        queues,
+        held,
+        picks,
+        statuses,
+        waiting,
+        noted,
+        has_dependencies: None,
+        whole,
+        identified,
+        sized,
+        printed,
+        runs,
+        observations,
     };
-    Ok(rows.into_begun(&clock, keys))
+    let (has_dependencies, next_due) = match waits(&clock, time) {
+        Ok(found) => found,
+        Err(error) => return Ok(Err(error)),
+    };
+    // What was not expected, for the first one that finds it.
+    let (is_due, settles) = (claims && next_due == Due::Now && !expected.delayed, settles && has_dependencies);
+    let lists = settles && !expected.dependencies;
+    if is_due || lists {
+        let again = vec![
+            move_due(is_due),
+            pick(is_due),
+            named(&sql::LOCK_NAMED_DEPENDENTS, lists),
+            named(&sql::LIST_NAMED_DEPENDENTS, lists),
+        ];
+        let mut answers = join_all(again).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter();
+        let mut next = || answers.next().unwrap_or_default();
+        let (moved_now, picks, waiting, noted) = (next(), next(), next(), next());
+        if is_due {
+            (moved, rows.picks) = (moved_now, picks);
+        }
+        if lists {
+            (rows.waiting, rows.noted) = (waiting, noted);
+        }
+    }
+    rows.has_dependencies = Some(has_dependencies);
+    let expected = Expected { dependencies: has_dependencies, delayed: next_due != Due::Never };
+    // What was moved is committed also if no command changes anything: otherwise a claim for another route would never get further.
+    let moved = moved.first().map_or(Ok(0), |row| rows::count(row, "tasks"));
+    Ok(moved.map_err(StoreError::from).and_then(|moved| {
+        let begun = rows.into_begun(&clock, keys)?;
+        Ok(Begun { expected: Some(expected), wrote: moved > 0, moved: usize::try_from(moved).unwrap_or(0), ..begun })
+    }))
+}
+
+/// When the next delayed task becomes claimable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Never,
+    Later,
+    Now,
+}
+
+/// Whether any task waits for another one, and when the next delayed one is due.
+fn waits(clock: &[Row], time: Option<i64>) -> Result<(bool, Due), StoreError> {
+    let row = clock.first().ok_or(NO_CLOCK)?;
+    let (has_dependencies, next_due) = rows::waiting(row)?;
+    let read = rows::clock(row)?;
+    let now = Clock::new(time.map_or(read, |micros| ClockRow { micros, offset_micros: 0, ..read })).now;
+    let due = match next_due {
+        None => Due::Never,
+        Some(next_due) if next_due > now => Due::Later,
+        Some(_) => Due::Now,
+    };
+    Ok((has_dependencies, due))
 }
 
 /// The rows of a statement, or none if it is not needed.
@@ -240,9 +250,34 @@ pub(crate) async fn begin_alone(
     let mut begun = PrefetchedRows { queues, ..PrefetchedRows::default() }.into_begun(&clock, &BatchKeys::default());
     if let Ok(begun) = &mut begun {
         begun.rows.queues.entry(queue.clone()).or_insert(Found::Missing);
+        begun.rows.dependencies.is_alone = true;
         begun.wrote = true;
     }
     Ok(begun)
+}
+
+/// Begins a transaction for upkeep. If nothing is due, nothing is written and nothing is held; otherwise the clock is held: one server
+/// at a time does upkeep or scans the leases, and no other waits for it. `now` is a time instead of the database's, for tests.
+pub(crate) async fn begin_upkeep(
+    session: &Session,
+    now: Option<Timestamp>,
+) -> Result<Result<Begun, StoreError>, Error> {
+    let now = now.map(Timestamp::as_micros);
+    let (begun, peeked) = join(begin_for_long(session), session.query(&sql::PEEK_UPKEEP, &[&now])).await;
+    begun?;
+    let mut clock = peeked?;
+    let is_due = match clock.first().map(rows::upkeep_is_due) {
+        Some(Ok(is_due)) => is_due,
+        Some(Err(damaged)) => return Ok(Err(damaged.into())),
+        None => false,
+    };
+    let held = if is_due { session.query(&sql::LOCK_CLOCK_IF_FREE, &[]).await? } else { Vec::new() };
+    let is_idle = held.is_empty();
+    if !is_idle {
+        clock = held;
+    }
+    let begun = PrefetchedRows::default().into_begun(&clock, &BatchKeys::default());
+    Ok(begun.map(|begun| Begun { is_idle, ..begun }))
 }
 
 async fn begin_for_long(session: &Session) -> Result<(), Error> {
@@ -274,6 +309,14 @@ struct PrefetchedRows {
     queues: Vec<Row>,
     held: Vec<Row>,
     picks: Vec<Row>,
+    /// Of dependencies.
+    statuses: Vec<Row>,
+    /// Dependents.
+    waiting: Vec<Row>,
+    /// What is noted of them.
+    noted: Vec<Row>,
+    /// Nothing if that was not looked up after all tasks were locked.
+    has_dependencies: Option<bool>,
     whole: Vec<Row>,
     identified: Vec<Row>,
     sized: Vec<Row>,
@@ -284,12 +327,15 @@ struct PrefetchedRows {
 
 impl PrefetchedRows {
     fn into_begun(self, clock: &[Row], keys: &BatchKeys) -> Result<Begun, StoreError> {
-        let clock = clock.first().ok_or(StoreError::Broken("the clock has no row"))?;
+        let clock = clock.first().ok_or(NO_CLOCK)?;
         Ok(Begun {
             clock: rows::clock(clock)?,
+            expected: None,
             numbers: rows::numbers(clock)?,
             rows: self.into_transaction_rows(keys)?,
+            moved: 0,
             wrote: false,
+            is_idle: false,
         })
     }
 
@@ -298,12 +344,14 @@ impl PrefetchedRows {
         for row in &self.queues {
             let (key, name) = rows::named_queue(row)?;
             loaded.queues.insert(name, Found::Here(key));
+            loaded.settings.insert(key, rows::settings(row)?);
         }
         for row in &self.held {
             loaded.add_held(rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
         }
         // Before rows that were only read: of a task that is locked they may be older.
         self.take_claims(keys, &mut loaded)?;
+        self.take_dependencies(keys, &mut loaded)?;
         let ids = |pairs: &BTreeSet<(QueueName, TaskId)>, queues: &TransactionRows| -> Vec<(QueueKey, TaskId)> {
             let key = |(queue, id): &(QueueName, TaskId)| Some((queues.held_queue(queue)?, *id));
             pairs.iter().filter_map(key).collect()
@@ -339,6 +387,28 @@ impl PrefetchedRows {
         Ok(loaded)
     }
 
+    fn take_dependencies(&self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
+        for row in &self.statuses {
+            let (task, found) = rows::named_status(row)?;
+            loaded.dependencies.statuses.insert(task, found);
+        }
+        loaded.add_held_rows(&self.waiting)?;
+        for row in &self.noted {
+            loaded.dependencies.add(&rows::dependency(row)?);
+        }
+        loaded.dependencies.unused = self.has_dependencies == Some(false);
+        if self.has_dependencies.is_some() {
+            let key = |(queue, id): &(QueueName, TaskId)| Some((loaded.held_queue(queue)?, *id));
+            let settling: Vec<(QueueKey, TaskId)> = keys.settling.iter().filter_map(key).collect();
+            if self.noted.len() as i64 <= DEPENDENTS {
+                loaded.dependencies.complete = settling.into_iter().collect();
+            } else {
+                loaded.dependencies.expected = settling.into_iter().map(|task| (task, false)).collect();
+            }
+        }
+        Ok(())
+    }
+
     /// Of held tasks only: what was read of others may have changed since.
     fn take_sizes_and_output(&self, loaded: &mut TransactionRows) -> Result<(), StoreError> {
         for row in &self.sized {
@@ -358,23 +428,34 @@ impl PrefetchedRows {
     fn take_claims(&self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
         loaded.runs.extend(keys.runs.iter().map(|run_id| (*run_id, RunUse::New)));
         self.runs.iter().try_for_each(|row| loaded.add_run(row))?;
+        let takes_turns = |queue: &QueueName| {
+            let settings = loaded.held_queue(queue).and_then(|key| loaded.settings.get(&key)?.as_ref());
+            settings.is_some_and(|settings| claim_turns::takes_turns(settings))
+        };
+        let wanted_in_turn = keys.wanted.iter().filter(|((queue, _), _)| takes_turns(queue));
+        loaded.wanted_in_turn = wanted_in_turn.map(|(route, wanted)| (route.clone(), *wanted)).collect();
         let routes: Vec<&Route> = keys.wanted.keys().map(|(_, route)| route).collect();
-        let mut picks = Vec::with_capacity(self.picks.len());
-        for row in &self.picks {
-            let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
-            picks.push((rows::route_number(row)?, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
-            loaded.add_held(key, queue, head);
-            if rows::is_whole(row)? {
-                loaded.add_whole(row)?;
-            }
-        }
-        // In the pending order of each route; the statement does not guarantee it.
-        picks.sort_unstable();
-        for (route_number, _, _, queue, key) in picks {
-            let route =
-                routes.get(route_number.wrapping_sub(1)).ok_or(StoreError::Broken("a task was picked for no route"))?;
-            loaded.picks.entry((queue, (*route).clone())).or_default().push_back(key);
-        }
-        Ok(())
+        add_picks(loaded, &self.picks, &routes)
     }
+}
+
+/// Adds tasks that were picked for the claims of these routes.
+pub(crate) fn add_picks(loaded: &mut TransactionRows, picked: &[Row], routes: &[&Route]) -> Result<(), StoreError> {
+    let mut picks = Vec::with_capacity(picked.len());
+    for row in picked {
+        let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
+        picks.push((rows::route_number(row)?, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
+        loaded.add_held(key, queue, head);
+        if rows::is_whole(row)? {
+            loaded.add_whole(row)?;
+        }
+    }
+    // In the pending order of each route; the statement does not guarantee it.
+    picks.sort_unstable();
+    for (route_number, _, _, queue, key) in picks {
+        let route =
+            routes.get(route_number.wrapping_sub(1)).ok_or(StoreError::Broken("a task was picked for no route"))?;
+        loaded.picks.entry((queue, (*route).clone())).or_default().push_back(key);
+    }
+    Ok(())
 }

@@ -2,8 +2,9 @@
 //! that add up to zero. Any number of servers may do it at the same time; each skips what another has locked.
 
 use taskqueue_core::limits::DELETED_RUN_SECONDS;
-use tokio_postgres::Error;
+use tokio_postgres::{Error, Row};
 
+use crate::changes::archived_shard;
 use crate::prefetch::begin_to_write;
 use crate::session::Session;
 use crate::statements as sql;
@@ -19,9 +20,12 @@ pub(crate) async fn purge(session: &Session, limit: i64, merge: Option<i16>) -> 
     let queue = session.first(&sql::LOCK_PURGE, &[&kept_micros]).await?;
     let queue = queue.map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1)));
     if let Some((queue, runs_kept_until)) = queue {
-        let entries = session.execute(&sql::PURGE_READY, &[&queue, &limit]).await?;
+        let mut entries = session.execute(&sql::PURGE_READY, &[&queue, &limit]).await?;
+        entries += session.execute(&sql::PURGE_DELAYED, &[&queue, &limit]).await?;
+        entries += session.execute(&sql::PURGE_DEPENDENCIES, &[&queue, &limit]).await?;
+        let ends = session.execute(&sql::PURGE_ENDED, &[&queue, &limit]).await?;
         let tasks = session.execute(&sql::PURGE_TASKS, &[&queue, &limit, &runs_kept_until]).await?;
-        if entries + tasks == 0 {
+        if entries + ends + tasks == 0 {
             session.execute(&sql::DELETE_PURGE, &[&queue]).await?;
         }
     }
@@ -61,6 +65,8 @@ async fn merge_tally(session: &Session, shard: i16) -> Result<(), Error> {
     }
     let text = |column: usize| rows.iter().map(|row| row.get(column)).collect::<Vec<String>>();
     let int = |column: usize| rows.iter().map(|row| row.get(column)).collect::<Vec<i64>>();
-    session.execute(&sql::ADD_TALLY, &[&int(0), &text(1), &text(2), &int(3), &shard]).await?;
+    let shard = |row: &Row| if row.get::<_, bool>(4) { archived_shard(shard) } else { shard };
+    let shards: Vec<i16> = rows.iter().map(shard).collect();
+    session.execute(&sql::ADD_TALLY, &[&int(0), &text(1), &text(2), &int(3), &shards]).await?;
     Ok(())
 }

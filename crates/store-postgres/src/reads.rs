@@ -4,14 +4,16 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::pin::Pin;
 
+use futures_util::FutureExt;
 use taskqueue_core::filter::{ObservationFilter, TaskFields};
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::selection::{
+    FirstRows, ObservationQuery, OrderField, Page, TaskPosition, TaskQuery, TaskSelection,
+};
 use taskqueue_core::sparse::Need;
-use taskqueue_core::status::Statuses;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
@@ -26,7 +28,7 @@ use crate::dialect::operand::Bound;
 use crate::dialect::order;
 use crate::dialect::{self, Condition};
 use crate::durability;
-use crate::readers::{ReadError, in_snapshot};
+use crate::readers::{Lane, ReadError, Readers, in_snapshot};
 use crate::rows::{self, RowFields};
 use crate::session::{Param, Session, Sql};
 use crate::snapshot::Snapshot;
@@ -114,6 +116,24 @@ pub(crate) async fn list_tasks(
     }
 }
 
+/// Archived tasks that a page in the order of the ids may walk over: the index of that order has them among the others.
+const FEW_ARCHIVED: i64 = 20_000;
+
+/// Whether a page is bounded: an index leads to it, and it walks over few tasks that are not on it.
+pub(crate) async fn is_bounded(readers: &Readers, queue: &QueueName, query: &TaskQuery) -> Result<bool, StoreError> {
+    if !query.is_plain() || query.order.field != OrderField::Id || query.selection.include_archived {
+        return Ok(query.is_plain());
+    }
+    let read = readers.read(Lane::Short, "counting archived tasks", queue, |session, queue| {
+        async move {
+            let row = session.first(&sql::HAS_MANY_ARCHIVED, &[&queue.as_str(), &FEW_ARCHIVED]).await?;
+            Ok(row.as_ref().map(rows::boolean_column).transpose()?.unwrap_or(false))
+        }
+        .boxed()
+    });
+    Ok(!read.await?)
+}
+
 /// A part of a list.
 struct Chunk<'a> {
     queue: &'a QueueName,
@@ -147,6 +167,7 @@ async fn fill(
             .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
     };
     let text = order::with_order(&sql::LIST_TASKS.text, &condition.text, query.order);
+    let text = if query.selection.include_archived { order::over_archive(&text, query.order) } else { text };
     // At least one row, however little room there is.
     let max_bytes = query.max_bytes.max(1);
     let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(max_bytes));
@@ -218,8 +239,9 @@ async fn each_selected(
 }
 
 /// How many tasks are selected, from the tally. One statement.
-pub(crate) async fn count_tally(session: &Session, queue: &QueueName, statuses: Statuses) -> Read<u64> {
-    let row = session.first(&sql::COUNT_TALLY, &[&queue.as_str(), &statuses.words()]).await?;
+pub(crate) async fn count_tally(session: &Session, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
+    let (statuses, archived) = (selection.statuses().words(), selection.include_archived);
+    let row = session.first(&sql::COUNT_TALLY, &[&queue.as_str(), &statuses, &archived]).await?;
     Ok(rows::count(&row.ok_or_else(|| no_queue(queue))?, "tasks")?)
 }
 
@@ -247,8 +269,8 @@ pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, sele
 
 /// One page of groups of tasks, from the tally. One statement.
 pub(crate) async fn group_tally(session: &Session, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
-    let statuses = query.selection.statuses().words();
-    let lines = session.query(&sql::LIST_TALLY, &[&queue.as_str(), &statuses]).await?;
+    let (statuses, archived) = (query.selection.statuses().words(), query.selection.include_archived);
+    let lines = session.query(&sql::LIST_TALLY, &[&queue.as_str(), &statuses, &archived]).await?;
     let key = rows::found_queue(lines.first().ok_or_else(|| no_queue(queue))?)?;
     let mut groups = Groups::new(query.limit, group_position(query, key)?);
     for line in &lines {

@@ -7,13 +7,14 @@ use taskqueue_core::grouping::{Groups, TaskDimension, TaskGroupQuery};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{ObservationQuery, Page, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::selection::{
+    ObservationQuery, OrderField, Page, TaskOrder, TaskPosition, TaskQuery, TaskSelection,
+};
 use taskqueue_core::sparse::KEYS_MAX;
-use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::conformance::commands::{object_of_bytes, observation_filter, queue, task_id};
+use taskqueue_store::conformance::commands::{object_of_bytes, observation_filter, of_status, queue, task_id};
 use taskqueue_store::conformance::random::Random;
 use taskqueue_store::conformance::{filters, page_reader};
 use taskqueue_store::page::TaskPage;
@@ -106,10 +107,34 @@ async fn count_and_group(readers: &Readers, tasks: &[Task], selection: TaskSelec
         });
         assert_eq!(grouped.await.unwrap(), expected, "{query:?}");
         let counted = readers.read(Lane::Short, "counting", &query, |session, query| {
-            async { reads::count_tally(session, &queue("q"), query.selection.statuses()).await }.boxed()
+            async { reads::count_tally(session, &queue("q"), &query.selection).await }.boxed()
         });
         assert_eq!(counted.await.unwrap(), expected.count, "{query:?}");
     }
+}
+
+/// A page in the order of the ids walks over archived tasks: with many of them it takes its turn among the long reads.
+#[tokio::test]
+async fn a_page_that_may_walk_over_many_archived_tasks_is_a_long_read() {
+    let (database, readers, _) = filled(1, 17).await;
+    let page = |field, include_archived| TaskQuery {
+        selection: TaskSelection { include_archived, ..TaskSelection::default() },
+        order: TaskOrder { field, descending: false },
+        limit: 10,
+        after: None,
+        max_bytes: PAGE_BYTES,
+    };
+    let bounded = async |field, include_archived| {
+        reads::is_bounded(&readers, &queue("q"), &page(field, include_archived)).await.unwrap()
+    };
+    assert!(bounded(OrderField::Id, false).await);
+    database.admin(&format!(
+        "INSERT INTO taskqueue.tally (queue_key, shard, routes, status, tasks)
+        VALUES ({QUEUE_KEY}, -1, '[\"x\"]', 'succeeded', 20001)"
+    ));
+    assert!(!bounded(OrderField::Id, false).await);
+    assert!(bounded(OrderField::Id, true).await && bounded(OrderField::CreatedAt, false).await);
+    assert!(!bounded(OrderField::Priority, true).await, "no index has this order");
 }
 
 #[tokio::test]
@@ -141,6 +166,7 @@ async fn a_page_of_large_tasks_ends_early_and_the_next_one_goes_on() {
             let args = if number % 2 == 0 { large.clone() } else { JsonObject::empty() };
             task.outcome.result = if number % 2 == 0 { JsonObject::empty() } else { large.clone() };
             task.definition.args = args;
+            task.lifecycle.archived = false;
             task
         })
         .collect();
@@ -231,7 +257,7 @@ async fn a_damaged_row_is_an_error_and_no_panic() {
     });
     assert_eq!(read.await.unwrap_err(), StoreError::Unavailable);
     let empty = readers.read(Lane::Short, "counting", &(), |session, ()| {
-        async { reads::count_tally(session, &queue("q"), Statuses::NONE.with(Status::Running)).await }.boxed()
+        async { reads::count_tally(session, &queue("q"), &of_status(Status::Running)).await }.boxed()
     });
     assert!(empty.await.is_ok());
 }

@@ -3,9 +3,11 @@
 //! by name.
 
 mod activity;
+mod dependencies;
 mod error_column;
 mod packed_output;
 mod row_fields;
+mod waiting;
 
 use std::fmt::Display;
 
@@ -13,6 +15,7 @@ use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
+use taskqueue_core::scheduling::Scheduling;
 use taskqueue_core::task::{
     ActiveRun, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task, TaskHead,
 };
@@ -20,6 +23,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
 use taskqueue_store::StoreError;
 use taskqueue_store::columns;
+use taskqueue_store::related::RelatedTask;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
 use tokio_postgres::Row;
@@ -29,6 +33,11 @@ use tokio_postgres::types::FromSql;
 use crate::clock::ClockRow;
 
 pub(crate) use self::activity::{OldestRow, SavedSpan, known_since, oldest_pending, saved_span, workers};
+use self::dependencies::scheduling;
+pub(crate) use self::dependencies::{
+    DependencyRow, UnsettledRow, dependency, head_beside, locked_status, named_status, unsettled, unsettled_dependency,
+    waiting, walked,
+};
 use self::error_column::ErrorText;
 pub(crate) use self::error_column::error_text;
 pub(crate) use self::packed_output::{
@@ -36,6 +45,10 @@ pub(crate) use self::packed_output::{
     places_of_pieces, result_bytes, stored_output,
 };
 pub(crate) use self::row_fields::RowFields;
+pub(crate) use self::waiting::{
+    EndedRow, dependency_status, due_task, ended, explained_queue, kept_micros, reading_after, route_facts,
+    running_of_route, running_tasks, settings, upkeep_is_due,
+};
 
 columns! {
     HEAD from 0;
@@ -60,6 +73,11 @@ columns! {
     FINISHED_RUN_END = "tasks.finished_run_end",
     DEFINITION_BYTES = "tasks.definition_bytes",
     PROGRESS_BYTES = "tasks.progress_bytes",
+    NOT_BEFORE = "tasks.not_before",
+    UNMET = "tasks.unmet",
+    ARCHIVED = "tasks.archived",
+    TIMES_OUT_AT = "tasks.times_out_at",
+    SCHEDULING = "tasks.scheduling",
 }
 
 columns! {
@@ -198,9 +216,24 @@ pub(crate) fn id(row: &Row) -> Read<TaskId> {
     parsed(row, ID, TaskId::parse)
 }
 
+/// How many of its dependencies are unmet.
+fn unmet(row: &Row) -> Read<u32> {
+    get::<Option<i32>>(row, UNMET)?.map_or(Ok(0), u32::try_from).map_err(|_| Damaged::at(UNMET))
+}
+
+/// What is shown of a task beside another one, from `get_related.sql` and `list_related.sql`.
+pub(crate) fn related_task(row: &Row) -> Read<RelatedTask> {
+    let (id, status) = (parsed(row, 0, TaskId::parse)?, parsed(row, 1, Status::parse)?);
+    Ok(RelatedTask { id, status, name: get::<Option<&str>>(row, 2)?.map(Into::into) })
+}
+
 fn lifecycle(row: &Row) -> Read<Lifecycle> {
     let run = match parsed_or_null(row, RUN_ID, RunId::parse)? {
-        Some(run_id) => Some(ActiveRun { run_id, lease_expires_at: time(row, LEASE_EXPIRES_AT)? }),
+        Some(run_id) => Some(ActiveRun {
+            run_id,
+            lease_expires_at: time(row, LEASE_EXPIRES_AT)?,
+            times_out_at: time_or_null(row, TIMES_OUT_AT)?,
+        }),
         None => None,
     };
     let finished_run = match parsed_or_null(row, FINISHED_RUN_ID, RunId::parse)? {
@@ -218,10 +251,17 @@ fn lifecycle(row: &Row) -> Read<Lifecycle> {
         finished_at: time_or_null(row, FINISHED_AT)?,
         run,
         finished_run,
+        not_before: time_or_null(row, NOT_BEFORE)?,
+        unmet: unmet(row)?,
+        archived: get::<Option<bool>>(row, ARCHIVED)?.unwrap_or(false),
     })
 }
 
 pub(crate) fn head(row: &Row) -> Read<TaskHead> {
+    head_with(row, scheduling(row)?)
+}
+
+fn head_with(row: &Row, scheduling: Scheduling) -> Read<TaskHead> {
     let definition_bytes: i64 = get(row, DEFINITION_BYTES)?;
     let progress_bytes = get::<Option<i64>>(row, PROGRESS_BYTES)?.unwrap_or(0);
     Ok(TaskHead {
@@ -229,6 +269,7 @@ pub(crate) fn head(row: &Row) -> Read<TaskHead> {
         priority: get(row, PRIORITY)?,
         max_attempts: get(row, MAX_ATTEMPTS)?,
         routes: routes(row)?,
+        scheduling,
         definition_bytes: usize::try_from(definition_bytes).unwrap_or(usize::MAX),
         progress_bytes: usize::try_from(progress_bytes).unwrap_or(0),
         lifecycle: lifecycle(row)?,
@@ -243,6 +284,7 @@ fn definition(row: &Row) -> Read<Definition> {
         priority: get(row, PRIORITY)?,
         max_attempts: get(row, MAX_ATTEMPTS)?,
         routes: routes(row)?,
+        scheduling: scheduling(row)?,
     })
 }
 
@@ -258,7 +300,7 @@ fn outcome(row: &Row) -> Read<Outcome> {
             failure: ErrorText::read(text).ok_or_else(|| Damaged::at(ERROR))?.into(),
             occurred_at: time(row, ERROR_OCCURRED_AT)?,
             attempt: get(row, ERROR_ATTEMPT)?,
-            run_id: parsed(row, ERROR_RUN_ID, RunId::parse)?,
+            run_id: parsed_or_null(row, ERROR_RUN_ID, RunId::parse)?,
         }),
     };
     let last_run = match get::<Option<&str>>(row, LAST_RUN_WORKER)? {

@@ -10,6 +10,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, RowStream, Statement};
 
 use crate::failure::{Cause, cause};
+use crate::plan_age::PlanAge;
 use crate::statements::CURRENT_TRANSACTION;
 
 /// A value and its type in a statement.
@@ -57,6 +58,7 @@ pub(crate) struct Session {
     backend_pid: Option<i32>,
     /// Shared by all sessions of the process: do not prepare statements.
     unnamed: Arc<AtomicBool>,
+    plan_age: PlanAge,
 }
 
 impl Session {
@@ -67,7 +69,8 @@ impl Session {
         statements: &[&'static Sql],
         unnamed: Arc<AtomicBool>,
     ) -> Result<Self, Error> {
-        let mut session = Self { client, schema, prepared: HashMap::new(), backend_pid: None, unnamed };
+        let (prepared, plan_age) = (HashMap::new(), PlanAge::default());
+        let mut session = Self { client, schema, prepared, backend_pid: None, unnamed, plan_age };
         if !statements.is_empty() && !session.unnamed.load(Ordering::Relaxed) {
             // In one transaction, so that a pooler keeps one server process.
             session.execute_text("BEGIN").await?;
@@ -92,6 +95,11 @@ impl Session {
     /// The connection, for statements that are not in `sql/`.
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// How old its plans are; nothing if it keeps none.
+    pub(crate) fn plan_age(&self) -> Option<&PlanAge> {
+        Some(&self.plan_age).filter(|_| !self.prepared.is_empty())
     }
 
     pub(crate) fn is_closed(&self) -> bool {

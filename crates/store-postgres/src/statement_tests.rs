@@ -13,8 +13,11 @@ use crate::dialect::order;
 use crate::prefetch::begin_to_write;
 use crate::session::{Param, Session, Sql};
 use crate::statements::{
-    COMPOSED, COUNT_TASKS, FIND_READY, GET_OUTPUT, GET_OUTPUT_PIECES, GET_TASK, LIST_KEYS_BY_STATUS, LIST_TASKS,
-    LOAD_TASKS, LOCK_TASKS, OF_CHECK, PICK_TASKS, POLL_OUTPUTS, POLL_RUNS, READER, SCAN_TASKS, TRANSFER, WRITER,
+    COMPOSED, COUNT_RUNNING, COUNT_TASKS, DELETE_DEPENDENCIES, DELETE_READY, FIND_READY, GET_OUTPUT, GET_OUTPUT_PIECES,
+    GET_TASK, LIST_DEPENDENTS, LIST_KEYS_BY_STATUS, LIST_NAMED_DEPENDENTS, LIST_NOTED, LIST_TASKS,
+    LIST_WALKED_DEPENDENTS, LOAD_CLOCK, LOAD_TASKS, LOCK_DEPENDENTS, LOCK_NAMED_DEPENDENTS, LOCK_RUNNING,
+    LOCK_STATUSES, LOCK_TASKS, MOVE_DUE, OF_CHECK, PICK_TASKS, POLL_OUTPUTS, POLL_RUNS, READER, RELEASE_DELAYED,
+    SAVE_NAMES, SCAN_TASKS, TRANSFER, WALK_DEPENDENTS, WRITER,
 };
 
 const FIRST_SECOND: i64 = 1_767_225_600_000_000;
@@ -168,6 +171,38 @@ async fn lists_in_an_indexed_order_walk_their_index_from_the_cursor_on() {
     }
 }
 
+/// However many of the newest tasks are archived: a page walks over none of them, and one with them is merged from two walks.
+#[tokio::test]
+async fn a_page_walks_over_no_archived_task_and_one_with_them_over_both_kinds() {
+    let (database, session) = filled().await;
+    database.admin(
+        "UPDATE taskqueue.tasks SET archived = true, status = 'succeeded' WHERE task_key > 40; ANALYZE taskqueue.tasks",
+    );
+    let fixed: [Param<'_>; 3] = [(&QUEUE_KEY, Type::INT8), (&11_i64, Type::INT8), (&16_777_216_i64, Type::INT8)];
+    for descending in [false, true] {
+        let order = TaskOrder { field: OrderField::CreatedAt, descending };
+        let living = dialect::condition(&TaskSelection::default(), 4);
+        let text = order::with_order(&LIST_TASKS.text, &living.text, order);
+        let plan_of_living = plan(&session, &text, &fixed).await;
+        assert!(plan_of_living.contains("tasks_by_creation") && !plan_of_living.contains("Sort"), "{plan_of_living}");
+        assert!(
+            !plan_of_living.contains("Rows Removed") && !plan_of_living.contains("Filter: (archived"),
+            "{plan_of_living}"
+        );
+        let every = TaskSelection { include_archived: true, ..TaskSelection::default() };
+        let condition = dialect::condition(&every, 4);
+        let text = order::over_archive(&order::with_order(&LIST_TASKS.text, &condition.text, order), order);
+        let plan_of_all = plan(&session, &text, &fixed).await;
+        for word in ["tasks_by_creation", "archived_by_creation"] {
+            assert!(plan_of_all.contains(word), "{word}\n{plan_of_all}");
+        }
+        assert!(!plan_of_all.contains("Bitmap") && !plan_of_all.contains("Seq Scan"), "{plan_of_all}");
+        assert_eq!(plan_of_all.matches("Limit ").count(), 5, "each walk ends at the size of the page: {plan_of_all}");
+        let found = session.client().query_typed(&text, &fixed).await.unwrap();
+        assert_eq!(found.len(), 11);
+    }
+}
+
 #[tokio::test]
 async fn joins_that_nobody_asked_for_are_not_done() {
     let (_database, session) = filled().await;
@@ -250,6 +285,94 @@ async fn a_writer_finds_everything_by_indexes_whatever_the_planner_knows() {
     }
 }
 
+/// Empty tables, of which the planner knows that they are. To their indexes it still looks as if there was something.
+async fn emptied() -> (Database, Session) {
+    let (database, session) = filled().await;
+    database.admin(
+        "INSERT INTO taskqueue.ready
+        SELECT queue_key, priority, pending_seq, task_key, 'default' FROM taskqueue.tasks;
+        INSERT INTO taskqueue.running (task_key) SELECT task_key FROM taskqueue.tasks",
+    );
+    for table in ["tasks", "definitions", "outcomes", "ready", "running"] {
+        database.admin(&format!("ALTER TABLE taskqueue.{table} SET (autovacuum_enabled = off)"));
+        database.admin(&format!("DELETE FROM taskqueue.{table}"));
+        database.admin(&format!("VACUUM (ANALYZE) taskqueue.{table}"));
+    }
+    (database, session)
+}
+
+/// Whether the plan finds the rows of a table by a condition of an index wherever it looks for them.
+fn looks_up(plan: &str, table: &str) -> bool {
+    let lines: Vec<&str> = plan.lines().collect();
+    let scans = |line: &str| line.contains(" using ") && line.contains(&format!(" on {table} "));
+    lines.windows(2).all(|lines| !scans(lines[0]) || lines[1].contains(" Cond: "))
+}
+
+#[tokio::test]
+async fn ends_of_leases_and_entries_of_the_order_are_looked_up_also_after_everything_was_done() {
+    let (_database, session) = emptied().await;
+    for (sql, table) in [(&LOCK_RUNNING, "tasks"), (&COUNT_RUNNING, "tasks"), (&DELETE_READY, "ready")] {
+        let plan = writers_plan(&session, sql).await;
+        assert!(looks_up(&plan, table) && !plan.contains("Sort"), "{}:\n{plan}", sql.name);
+    }
+}
+
+/// A plan is kept while nothing is analyzed, however much is added.
+#[tokio::test]
+async fn a_writer_plans_anew_when_tables_that_were_empty_have_filled() {
+    let (database, session) = emptied().await;
+    let plan_of_saving = async || {
+        session.plan_age().unwrap().look_next();
+        begin_to_write(&session).await.unwrap();
+        let nulls = vec!["NULL"; SAVE_NAMES.types.len()].join(", ");
+        let plan = plan(&session, &format!("EXECUTE it ({nulls})"), &[]).await;
+        session.execute_text("COMMIT").await.unwrap();
+        plan
+    };
+    let types: Vec<&str> = SAVE_NAMES.types.iter().map(Type::name).collect();
+    session.execute_text(&format!("PREPARE it ({}) AS {}", types.join(", "), *SAVE_NAMES.text)).await.unwrap();
+    assert!(!looks_up(&plan_of_saving().await, "tasks"), "there is nothing to look up");
+    database.admin(&format!(
+        "INSERT INTO taskqueue.tasks
+        SELECT n, {QUEUE_KEY}, {FIRST_SECOND} + n, 0, n, 0, 3, 0, 100, NULL, NULL, NULL,
+            't_' || lpad(n::text, 12, '0'), 'pending', '[\"default\"]', NULL, NULL, NULL, NULL, NULL
+        FROM generate_series(1, 6000) AS n"
+    ));
+    plan_of_saving().await;
+    let plan = plan_of_saving().await;
+    assert!(looks_up(&plan, "tasks"), "{plan}");
+}
+
+/// Whatever else is in these tables, and also if nothing is.
+#[tokio::test]
+async fn what_waits_is_found_by_the_keys_of_its_tables() {
+    let (database, session) = filled().await;
+    database.admin(
+        "INSERT INTO taskqueue.delayed SELECT queue_key, created_at, task_key FROM taskqueue.tasks;
+        INSERT INTO taskqueue.dependencies SELECT queue_key, task_key, 0, id FROM taskqueue.tasks; ANALYZE",
+    );
+    let by_index: [(&Sql, &[&str]); 8] = [
+        (&MOVE_DUE, &["delayed_pkey", "tasks_pkey"]),
+        (&RELEASE_DELAYED, &["delayed_by_time", "tasks_pkey"]),
+        (&LOAD_CLOCK, &["delayed_by_time"]),
+        (&FIND_READY, &["ready_in_order", "delayed_pkey"]),
+        (&LOCK_NAMED_DEPENDENTS, &["dependencies_pkey", "tasks_pkey"]),
+        (&LOCK_DEPENDENTS, &["dependencies_pkey", "tasks_pkey"]),
+        (&LIST_DEPENDENTS, &["dependencies_pkey"]),
+        (&LOCK_STATUSES, &["tasks_by_id"]),
+    ];
+    for _ in 0..2 {
+        for (sql, indexes) in by_index {
+            let plan = writers_plan(&session, sql).await;
+            for index in indexes {
+                assert!(plan.contains(index), "{} by {index}:\n{plan}", sql.name);
+            }
+        }
+        database.admin("TRUNCATE taskqueue.delayed, taskqueue.dependencies");
+        database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
+    }
+}
+
 /// A list of a thousand keys is not searched once for each of a thousand entries.
 #[tokio::test]
 async fn the_keys_of_a_transaction_are_hashed_to_find_what_others_hold() {
@@ -269,6 +392,39 @@ async fn a_writer_finds_tasks_by_their_id_also_in_a_database_that_was_just_made(
     }
 }
 
+/// Thousands may wait for one task, and the planner may take that for what is usual: what waits for others is still found by key.
+#[tokio::test]
+async fn dependents_are_found_by_what_they_wait_for_whatever_the_planner_knows() {
+    let (database, session) = filled().await;
+    let statements = [
+        &LIST_NAMED_DEPENDENTS,
+        &LOCK_NAMED_DEPENDENTS,
+        &LIST_DEPENDENTS,
+        &LOCK_DEPENDENTS,
+        &WALK_DEPENDENTS,
+        &LIST_WALKED_DEPENDENTS,
+        &LIST_NOTED,
+        &DELETE_DEPENDENCIES,
+    ];
+    let steps = [
+        "INSERT INTO taskqueue.dependencies (queue_key, task_key, state, dependency)
+        SELECT queue_key, task_key, 0, 't_000000000001' FROM taskqueue.tasks",
+        "ANALYZE taskqueue.dependencies",
+        "DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'",
+    ];
+    for step in steps {
+        database.admin(step);
+        for sql in statements {
+            let plan = writers_plan(&session, sql).await;
+            let found = plan.lines().any(|line| line.contains("Index Cond") && line.contains("(dependency "));
+            assert!(plan.contains("dependencies_pkey") && found, "{}:\n{plan}", sql.name);
+            for word in ["Seq Scan on dep", "Seq Scan on tasks", "Hash", "hashed", "Merge", "Sort"] {
+                assert!(!plan.contains(word), "{}:\n{plan}", sql.name);
+            }
+        }
+    }
+}
+
 /// A pick that has begun and not held anything yet, while somebody changes the task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_was_changed_before_it_was_held_is_picked_without_its_heavy_part() {
@@ -278,8 +434,13 @@ async fn a_task_that_was_changed_before_it_was_held_is_picked_without_its_heavy_
     let condition = "tasks.status = 'pending'";
     let text = PICK_TASKS.text.replace(condition, &format!("{condition} AND pg_advisory_lock_shared(1) IS NOT NULL"));
     let (queues, routes, counts) = (vec!["q"], vec!["default"], vec![1_i64]);
-    let params: [Param<'_>; 3] =
-        [(&queues, Type::TEXT_ARRAY), (&routes, Type::TEXT_ARRAY), (&counts, Type::INT8_ARRAY)];
+    let params: [Param<'_>; 5] = [
+        (&queues, Type::TEXT_ARRAY),
+        (&routes, Type::TEXT_ARRAY),
+        (&counts, Type::INT8_ARRAY),
+        (&false, Type::BOOL),
+        (&None::<i64>, Type::INT8),
+    ];
     let pick = async || {
         let rows = session.client().query_typed(&text, &params).await.unwrap();
         (rows.len(), rows[0].get::<_, i64>("priority"), rows[0].get::<_, Option<String>>("args"))

@@ -4,19 +4,25 @@
 //! The writer loads in advance what a batch names (`prefetch.rs`), so that most commands run no statement.
 
 mod activity;
+mod dependencies;
+mod ending;
 mod output;
+mod walk;
 
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
-use futures_util::future::{join, join_all};
 use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::Identity;
 use taskqueue_core::delta::Delta;
+use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::output::{KeptOutput, OutputChange};
-use taskqueue_core::task::{Task, TaskHead};
+use taskqueue_core::scheduling::Dependencies;
+use taskqueue_core::settings::{QueueSettings, RunningTasks};
+use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
@@ -24,14 +30,17 @@ use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::bulk::Limit;
 use taskqueue_store::bulk_action::{ChangeRecord, FoundTask, Now};
 use taskqueue_store::command::BulkUpdate;
-use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
+use taskqueue_store::transaction::{
+    Dependents, Loaded, Outdated, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction, Unsettled,
+};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Error, Row};
 
+pub(crate) use self::ending::{Ended, TransactionId};
 use crate::bulk;
-use crate::changes::Changes;
 use crate::clock::Clock;
-use crate::failure::{Cause, cause, log_unless_conflict};
+use crate::ended::NextSearch;
+use crate::failure::{Cause, log_unless_conflict};
 use crate::readers::ReadError;
 use crate::rows;
 use crate::session::Session;
@@ -42,31 +51,6 @@ use crate::vacuum::DeadEntries;
 
 /// Numbers in one value of the sequence, see the migration.
 pub(crate) const BLOCK: i64 = 1_024;
-
-/// What identifies a transaction after its connection was lost (`sql/current_transaction.sql`).
-#[derive(Debug)]
-pub(crate) struct TransactionId {
-    pub(crate) number: String,
-    /// Until the database server recovers from a crash, the number belongs to this transaction.
-    pub(crate) crash_epoch: String,
-}
-
-/// How a transaction ended.
-#[derive(Debug)]
-pub(crate) enum Ended {
-    /// It is durable, or it had changed nothing.
-    Committed,
-    /// Nothing of it was kept.
-    Undone(Cause),
-    /// The connection was lost during COMMIT. The id is used to find out later whether it was committed.
-    Unknown(Option<TransactionId>),
-}
-
-impl Ended {
-    fn of(error: &Error) -> Self {
-        Self::Undone(log_unless_conflict("committing", error))
-    }
-}
 
 /// A running transaction. The writer begins and ends it.
 pub(crate) struct PostgresTransaction<'a> {
@@ -85,6 +69,10 @@ pub(crate) struct PostgresTransaction<'a> {
     pub(crate) wrote: bool,
     /// Whether the database can tell later whether this transaction was committed.
     pub(crate) settles: bool,
+    /// Where the next search for outdated tasks begins.
+    pub(crate) next_search: &'a NextSearch,
+    /// Whether this is an upkeep that has nothing to do.
+    pub(crate) is_idle: bool,
 }
 
 const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be loaded");
@@ -100,57 +88,6 @@ impl PostgresTransaction<'_> {
         StoreError::Unavailable
     }
 
-    /// Sends what was saved so far. Afterwards the rows in memory are those of the database.
-    pub(crate) fn send(&mut self) -> Loaded<()> {
-        let (session, runtime) = (self.session, self.runtime);
-        let sent = {
-            let changes = Changes::of(&self.rows, self.shard);
-            self.dead.add(changes.dead_entries());
-            let writes = changes.writes();
-            self.wrote |= !writes.is_empty();
-            let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
-            runtime.block_on(join_all(asked))
-        };
-        for answer in sent {
-            answer.map_err(|error| self.failed("writing", &error))?;
-        }
-        self.rows.mark_stored();
-        Ok(())
-    }
-
-    /// Sends what was saved together with `COMMIT`, in one round trip. A transaction that changed nothing is rolled back
-    /// instead.
-    pub(crate) fn commit(self) -> Ended {
-        let (session, changes) = (self.session, Changes::of(&self.rows, self.shard));
-        self.dead.add(changes.dead_entries());
-        let writes = changes.writes();
-        if writes.is_empty() && !self.wrote {
-            return match self.runtime.block_on(session.execute_text("ROLLBACK")) {
-                Ok(()) => Ended::Committed,
-                Err(error) => Ended::of(&error),
-            };
-        }
-        let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
-        let settles = self.settles;
-        let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
-        let (id_row, (sent, committed)) =
-            self.runtime.block_on(join(named, join(join_all(asked), session.execute_text("COMMIT"))));
-        // The first error in the order of the statements: the later ones fail because of it.
-        let reported = id_row.as_ref().err().into_iter().chain(sent.iter().filter_map(|answer| answer.as_ref().err()));
-        let reported = reported.chain(committed.as_ref().err()).find(|error| error.code().is_some());
-        match reported {
-            // The database refused a statement and so the whole transaction; COMMIT only confirms that.
-            Some(error) if cause(error) != Cause::Lost => Ended::of(error),
-            None if committed.is_ok() => Ended::Committed,
-            // The connection was lost, with or without an error message. Everything was sent before, so the COMMIT may have
-            // reached the database, for example through a pooler.
-            _ => {
-                let id = |row: Row| TransactionId { number: row.get("number"), crash_epoch: row.get("crash_epoch") };
-                Ended::Unknown(id_row.ok().flatten().map(id))
-            }
-        }
-    }
-
     fn entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
         // A command finds a task before it loads it. Only a task that was found by its run, which locks nothing, can be
         // missing: it was deleted since, and the command sees that when it is tried again.
@@ -164,14 +101,6 @@ impl PostgresTransaction<'_> {
             return Err(StoreError::Broken("a task was to be changed that this transaction does not hold"));
         }
         self.entry(key)
-    }
-
-    fn ask_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
-        let (session, wanted) = (self.session, vec![run_id.as_str()]);
-        let rows = self.wait("finding a run", async { session.query(&sql::FIND_RUNS, &[&wanted]).await })?;
-        self.rows.runs.insert(run_id, RunUse::New);
-        rows.iter().try_for_each(|row| self.rows.add_run(row))?;
-        Ok(self.rows.runs.get(&run_id).copied().unwrap_or(RunUse::New))
     }
 }
 
@@ -208,6 +137,7 @@ impl Transaction for PostgresTransaction<'_> {
         let key = QueueKey(self.next_pending_seq());
         self.rows.queues.insert(name.clone(), Found::Here(key));
         self.rows.new_queues.insert(name.clone(), key);
+        self.rows.settings.insert(key, None);
         Ok(())
     }
 
@@ -237,6 +167,10 @@ impl Transaction for PostgresTransaction<'_> {
         ids.into_iter().try_for_each(|id| self.find_task(queue, id).map(drop))
     }
 
+    fn hold_dependencies(&mut self, queue: QueueKey, ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
+        self.hold_statuses(queue, &ids.collect::<Vec<_>>()).map(drop)
+    }
+
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
         if self.rows.tasks.get(&key).is_none_or(|entry| entry.body.is_none()) {
             self.load_ahead(key)?;
@@ -245,15 +179,7 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
-        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
-        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
-        let mut found = Vec::with_capacity(rows.len());
-        for row in &rows {
-            if rows::queue_key(row)? == queue.key {
-                found.push((rows::key(row)?, rows::task(row, queue.name)?));
-            }
-        }
-        Ok(found)
+        self.load_current(queue, keys)
     }
 
     /// A bulk update holds its queue alone, so all of these are held.
@@ -334,9 +260,9 @@ impl Transaction for PostgresTransaction<'_> {
         }
     }
 
-    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<bool> {
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<Option<TaskKey>> {
         if self.find_task(queue, task.id)?.is_some() {
-            return Ok(false);
+            return Ok(None);
         }
         // Its first number in the pending order is unique among all keys.
         let key = TaskKey(task.lifecycle.pending_seq);
@@ -344,11 +270,14 @@ impl Transaction for PostgresTransaction<'_> {
         entry.body = Some(Body { definition: task.definition.clone(), outcome: task.outcome.clone() });
         entry.identity = Some(*identity);
         self.rows.ids.insert((queue, task.id), Found::Here(key));
+        self.rows.deleted_ids.remove(&(queue, task.id));
         self.rows.tasks.insert(key, entry);
-        Ok(true)
+        Ok(Some(key))
     }
 
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
+        self.know_settings(queue, &[&before.lifecycle, &change.lifecycle])?;
+        self.rows.count_run(queue, before, &change.lifecycle);
         let entry = self.held_entry(key)?;
         entry.apply_change(change);
         let run = Delta::between(Some(before), Some(&entry.head)).run;
@@ -384,10 +313,94 @@ impl Transaction for PostgresTransaction<'_> {
         before: &TaskHead,
         runs_kept_until: Timestamp,
     ) -> Loaded<()> {
+        self.know_settings(queue, &[&before.lifecycle])?;
         self.held_entry(key)?.deleted = true;
         self.rows.deleted_runs_kept_until = runs_kept_until;
         self.rows.ids.insert((queue, before.id), Found::Missing);
+        self.rows.deleted_ids.insert((queue, before.id));
+        self.rows.dependencies.replace(queue, key, &before.scheduling.dependencies, &[]);
         Ok(())
+    }
+
+    fn may_have_dependents(&mut self, queue: QueueKey, _: TaskId) -> Loaded<bool> {
+        self.find_dependents(queue)
+    }
+
+    fn expect_dependents(&mut self, queue: QueueKey, dependency: TaskId) {
+        self.rows.dependencies.expect(queue, dependency, true);
+    }
+
+    fn dependents(
+        &mut self,
+        queue: QueueKey,
+        dependency: TaskId,
+        after: Option<TaskKey>,
+        most: usize,
+    ) -> Loaded<Dependents> {
+        self.hold_dependents(queue, dependency, after, most)
+    }
+
+    fn save_dependency(
+        &mut self,
+        queue: QueueKey,
+        dependency: TaskId,
+        task: TaskKey,
+        state: DependencyState,
+    ) -> Loaded<()> {
+        self.rows.dependencies.save(queue, dependency, task, Some(state));
+        Ok(())
+    }
+
+    fn load_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<Vec<Option<Status>>> {
+        self.hold_statuses(queue, ids)
+    }
+
+    fn load_noted(&mut self, queue: QueueKey, task: TaskKey, ids: &[TaskId]) -> Loaded<Vec<Option<DependencyState>>> {
+        self.noted_dependencies(queue, task, ids)
+    }
+
+    fn replace_dependencies(
+        &mut self,
+        queue: QueueKey,
+        task: TaskKey,
+        before: &Dependencies,
+        after: &[(TaskId, DependencyState)],
+    ) -> Loaded<()> {
+        self.rows.dependencies.replace(queue, task, before, after);
+        Ok(())
+    }
+
+    fn leave_unsettled(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<()> {
+        self.rows.dependencies.unsettled.insert((queue, dependency, false));
+        Ok(())
+    }
+
+    fn find_unsettled(&mut self) -> Loaded<Option<Unsettled>> {
+        if self.is_idle { Ok(None) } else { self.hold_unsettled() }
+    }
+
+    fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {
+        self.note_settled(unsettled, after)
+    }
+
+    fn release_delayed(&mut self, most: usize) -> Loaded<usize> {
+        if self.is_idle { Ok(0) } else { self.move_delayed(most) }
+    }
+
+    fn load_settings(&mut self, queue: QueueKey) -> Loaded<Option<Arc<QueueSettings>>> {
+        self.settings_of(queue)
+    }
+
+    fn count_running(&mut self, queue: QueueKey, route: &Route) -> Loaded<RunningTasks> {
+        self.running_in_turn(queue, route)
+    }
+
+    fn save_settings(&mut self, queue: Queue<'_>, settings: &QueueSettings) -> Loaded<()> {
+        self.save_settings_of(queue.key, settings)
+    }
+
+    fn find_outdated(&mut self, most: usize) -> Loaded<Outdated> {
+        self.outdated(most)
     }
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
@@ -406,7 +419,7 @@ impl Transaction for PostgresTransaction<'_> {
 
     /// Busy if other transactions hold all pending tasks: a claim may answer "nothing" only if there is none.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
-        if let Some(key) = self.rows.next_pick(queue, route) {
+        if let Some(key) = self.rows.next_pick(queue, route, self.clock.now) {
             return Ok(Some(key));
         }
         if self.others_hold_pending(queue, route)? { Err(StoreError::Busy) } else { Ok(None) }

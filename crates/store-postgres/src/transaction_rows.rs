@@ -2,7 +2,8 @@
 //! No statement runs here and nothing is decided.
 
 use std::collections::btree_map::Entry as Slot;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::delta::Difference;
@@ -11,13 +12,17 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::observation::Observation;
-use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
+use taskqueue_core::scheduling::Scheduling;
+use taskqueue_core::settings::QueueSettings;
+use taskqueue_core::task::{Lifecycle, Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
 use tokio_postgres::Row;
 
+use crate::claim_turns::Turn;
+use crate::dependency_rows::DependencyRows;
 use crate::output_rows::OutputEntry;
 use crate::rows;
 
@@ -120,9 +125,11 @@ impl Entry {
     }
 
     /// Whether a claim for this route may take it.
-    fn is_claimable(&self, route: &Route) -> bool {
-        let pending = self.head.lifecycle.status == Status::Pending && !self.deleted;
-        pending && self.head.routes.contains(route.as_str())
+    fn is_claimable(&self, route: &Route, now: Timestamp) -> bool {
+        let Lifecycle { status, unmet, not_before, .. } = self.head.lifecycle;
+        let pending = status == Status::Pending && !self.deleted;
+        let waits = unmet > 0 || not_before.is_some_and(|not_before| not_before > now);
+        pending && !waits && self.head.routes.contains(route.as_str())
     }
 
     pub(crate) fn apply_change(&mut self, change: &Change) {
@@ -204,6 +211,8 @@ impl BulkValues {
 pub(crate) struct TransactionRows {
     pub(crate) queues: HashMap<QueueName, Found<QueueKey>>,
     pub(crate) ids: HashMap<(QueueKey, TaskId), Found<TaskKey>>,
+    /// Tasks that this transaction has deleted, and not created again.
+    pub(crate) deleted_ids: HashSet<(QueueKey, TaskId)>,
     /// Ordered by key, which is the order in which they are written.
     pub(crate) tasks: BTreeMap<TaskKey, Entry>,
     /// Held tasks for the claims of a route, first one first.
@@ -214,6 +223,7 @@ pub(crate) struct TransactionRows {
     pub(crate) observations: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
     /// Of tasks that are held.
     pub(crate) outputs: BTreeMap<TaskKey, OutputEntry>,
+    pub(crate) dependencies: DependencyRows,
     pub(crate) new_queues: BTreeMap<QueueName, QueueKey>,
     pub(crate) new_runs: BTreeMap<RunId, TaskKey>,
     /// Until when the run ids of tasks that are deleted here stay used.
@@ -222,6 +232,12 @@ pub(crate) struct TransactionRows {
     /// Observations that were withdrawn, and perhaps reported again.
     pub(crate) withdrawn_observations: BTreeSet<(QueueKey, WorkerId)>,
     pub(crate) bulk_values: Option<BulkValues>,
+    /// The settings of queues, nothing for the default. Those of a queue that this transaction does not hold may change meanwhile.
+    pub(crate) settings: HashMap<QueueKey, Option<Arc<QueueSettings>>>,
+    /// How many tasks claims want of the routes of queues in which they take turns.
+    pub(crate) wanted_in_turn: BTreeMap<(QueueName, Route), i64>,
+    /// In queues that limit claims: what is running, while this transaction has the turn. Nothing where another one has it.
+    pub(crate) turns: HashMap<QueueKey, Option<Turn>>,
 }
 
 impl TransactionRows {
@@ -232,17 +248,27 @@ impl TransactionRows {
 
     /// Adds a task that is held from now on. What was only read of it before may have changed since.
     pub(crate) fn add_held(&mut self, key: TaskKey, queue: QueueKey, head: TaskHead) {
+        self.dependencies.tasks_were_locked();
         if !self.tasks.get(&key).is_some_and(|entry| entry.held) {
             self.ids.insert((queue, head.id), Found::Here(key));
             self.tasks.insert(key, Entry::loaded(queue, head));
         }
     }
 
+    /// Adds tasks that are held from now on.
+    pub(crate) fn add_held_rows(&mut self, rows: &[Row]) -> Result<(), StoreError> {
+        let mut last = Scheduling::default();
+        for row in rows {
+            self.add_held(rows::key(row)?, rows::queue_key(row)?, rows::head_beside(row, &mut last)?);
+        }
+        Ok(())
+    }
+
     /// The next held task that is still pending for a route.
-    pub(crate) fn next_pick(&mut self, queue: QueueKey, route: &Route) -> Option<TaskKey> {
+    pub(crate) fn next_pick(&mut self, queue: QueueKey, route: &Route, now: Timestamp) -> Option<TaskKey> {
         let picks = self.picks.get_mut(&(queue, route.clone()))?;
         while let Some(key) = picks.front().copied() {
-            if self.tasks.get(&key).is_some_and(|entry| entry.is_claimable(route)) {
+            if self.tasks.get(&key).is_some_and(|entry| entry.is_claimable(route, now)) {
                 return Some(key);
             }
             picks.pop_front();
@@ -251,16 +277,16 @@ impl TransactionRows {
     }
 
     /// How many held tasks are still pending for a route.
-    pub(crate) fn claimable_picks(&self, queue: QueueKey, route: &Route) -> usize {
-        let is_claimable = |key: &&TaskKey| self.tasks.get(key).is_some_and(|entry| entry.is_claimable(route));
+    pub(crate) fn claimable_picks(&self, queue: QueueKey, route: &Route, now: Timestamp) -> usize {
+        let is_claimable = |key: &&TaskKey| self.tasks.get(key).is_some_and(|entry| entry.is_claimable(route, now));
         self.picks.get(&(queue, route.clone())).map_or(0, |picks| picks.iter().filter(is_claimable).count())
     }
 
     /// The tasks that are claimable for a route in the database, and either no longer after this transaction or held by it for
     /// claims. Tasks that it has only read are not among them, whatever they were then: others may have requeued them since.
-    pub(crate) fn unready_or_picked(&self, queue: QueueKey, route: &Route) -> Vec<i64> {
+    pub(crate) fn unready_or_picked(&self, queue: QueueKey, route: &Route, now: Timestamp) -> Vec<i64> {
         let is_changed = |entry: &Entry| entry.held && entry.stored.is_some();
-        let gone = self.tasks.iter().filter(|(_, entry)| is_changed(entry) && !entry.is_claimable(route));
+        let gone = self.tasks.iter().filter(|(_, entry)| is_changed(entry) && !entry.is_claimable(route, now));
         let picked = self.picks.get(&(queue, route.clone())).into_iter().flatten();
         gone.map(|(key, _)| key.0).chain(picked.map(|key| key.0)).collect()
     }
@@ -408,6 +434,7 @@ impl TransactionRows {
             entry.progress = ProgressChange::Keep;
         }
         self.outputs.clear();
+        self.dependencies.mark_stored();
         self.new_queues.clear();
         self.new_runs.clear();
         self.changed_observations.clear();
@@ -417,6 +444,7 @@ impl TransactionRows {
 
     /// Forgets the tasks. All of them are stored.
     pub(crate) fn forget_tasks(&mut self) {
+        self.dependencies.forget(|task| self.ids.contains_key(task));
         self.tasks.clear();
         self.ids.clear();
         self.picks.clear();

@@ -33,7 +33,7 @@ fn a_task_that_was_only_read_may_be_claimable_again() {
         rows.tasks.insert(TaskKey(key), entry(TaskKey(key), status, held));
     }
     rows.picks.insert((QUEUE, route("default")), [TaskKey(5)].into());
-    let mut ours = rows.unready_or_picked(QUEUE, &route("default"));
+    let mut ours = rows.unready_or_picked(QUEUE, &route("default"), Timestamp::default());
     ours.sort_unstable();
     assert_eq!(ours, [1, 5], "claimed here, and held for a claim");
 }

@@ -6,12 +6,15 @@ mod begin;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::lifecycle::{ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::observation::Observation;
+use taskqueue_core::scheduling::Dependencies;
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
@@ -24,10 +27,13 @@ use tokio_postgres::{Error, Row};
 use crate::changes::Changes;
 use crate::failure::failed;
 use crate::output_rows::{OutputEntry, StoredOutput};
+use crate::rows::DependencyRow;
 use crate::session::{Session, Sql};
 use crate::transaction::BLOCK;
 use crate::transaction_rows::{Body, ChangedObservation, Entry, TransactionRows};
-use crate::{rows, statements as sql};
+use crate::{rows, settings, statements as sql};
+
+const NOT_NOTED: StoreError = StoreError::Broken("nothing is noted of a dependency");
 
 /// Any shard of the tally.
 const SHARD: i16 = 0;
@@ -38,7 +44,7 @@ const NO_TASK: i64 = 0;
 /// The planner has no statistics of tables that were empty a minute ago.
 const ANALYZE: &str = "ANALYZE taskqueue.tasks, taskqueue.definitions, taskqueue.outcomes, taskqueue.ready, \
     taskqueue.running, taskqueue.unsuccessful, taskqueue.runs, taskqueue.tally, taskqueue.observations, taskqueue.queues, \
-    taskqueue.outputs, taskqueue.output_pieces";
+    taskqueue.outputs, taskqueue.output_pieces, taskqueue.delayed, taskqueue.dependencies";
 
 pub struct PostgresTransfer {
     session: Session,
@@ -47,6 +53,8 @@ pub struct PostgresTransfer {
     keys: HashMap<QueueName, QueueKey>,
     numbers: Range<i64>,
     offset_micros: i64,
+    /// By which it is decided what is claimable.
+    now: Timestamp,
     /// For run ids of queues that were deleted without recording a time.
     runs_kept_until: Timestamp,
     /// The largest number that was copied.
@@ -111,6 +119,28 @@ impl PostgresTransfer {
         Ok(outputs)
     }
 
+    /// What is noted of the dependencies of these tasks.
+    async fn noted(&self, tasks: &[Row]) -> Result<HashMap<TaskKey, Vec<DependencyRow>>, StoreError> {
+        let (mut queues, mut ids, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for row in tasks {
+            let (queue, key, head) = (rows::queue_key(row)?, rows::key(row)?, rows::head(row)?);
+            for id in head.scheduling.dependencies.as_slice() {
+                queues.push(queue.0);
+                ids.push(id.to_string());
+                keys.push(key.0);
+            }
+        }
+        let mut noted: HashMap<TaskKey, Vec<DependencyRow>> = HashMap::new();
+        if !keys.is_empty() {
+            let params: [&(dyn ToSql + Sync); 3] = [&queues, &ids, &keys];
+            for row in self.query(&sql::TRANSFER_DEPENDENCIES, &params, "reading dependencies").await? {
+                let row = rows::dependency(&row)?;
+                noted.entry(row.task).or_default().push(row);
+            }
+        }
+        Ok(noted)
+    }
+
     /// A new unique number.
     async fn number(&mut self) -> Result<i64, StoreError> {
         if self.numbers.is_empty() {
@@ -123,7 +153,7 @@ impl PostgresTransfer {
 
     /// Writes the changed rows, all statements in one round trip.
     async fn send(&self, rows: &TransactionRows, doing: &'static str) -> Result<(), StoreError> {
-        let changes = Changes::of(rows, SHARD);
+        let changes = Changes::of(rows, SHARD, self.now);
         let writes = changes.writes();
         let asked = writes.iter().map(|(sql, columns)| self.session.execute(sql, columns));
         // The first failure is the cause of all others.
@@ -158,14 +188,19 @@ impl Source for PostgresTransfer {
         let params: [&(dyn ToSql + Sync); 3] = [&first, &self.queue_keys(), &bytes];
         let mut chunk = Chunk::default();
         let found = self.query(&sql::TRANSFER_TASKS, &params, "reading tasks").await?;
-        let mut outputs =
-            self.outputs(found.iter().map(|row| Ok(rows::key(row)?.0)).collect::<Result<_, StoreError>>()?).await?;
+        let keys: Vec<i64> = found.iter().map(|row| Ok(rows::key(row)?.0)).collect::<Result<_, StoreError>>()?;
+        let noted = self.noted(&found).await?;
+        let mut outputs = self.outputs(keys).await?;
         for row in found {
             let queue = self.queues.get(&rows::queue_key(&row)?).ok_or(StoreError::Unavailable)?;
             let task = rows::task(&row, queue)?;
             let key = rows::key(&row)?;
             let (runs, output) = (rows::runs(&row)?, outputs.remove(&key));
-            chunk.tasks.push(TransferredTask::new(task, rows::identity(&row)?, runs, output));
+            let own = noted.get(&key).map_or(&[][..], Vec::as_slice);
+            let state = |id: &TaskId| own.iter().find(|row| row.dependency == *id).map(|row| row.state);
+            let states = task.definition.scheduling.dependencies.as_slice().iter().map(state);
+            let states = states.collect::<Option<Vec<_>>>().ok_or(NOT_NOTED)?;
+            chunk.tasks.push(TransferredTask::new(task, rows::identity(&row)?, runs, output).with_noted(states));
             chunk.last_key = Some(key.0);
         }
         Ok(chunk)
@@ -176,6 +211,16 @@ impl Source for PostgresTransfer {
         let params: [&(dyn ToSql + Sync); 4] = [&key, &expired_too, &first, &all];
         let found = self.query(&sql::LIST_OBSERVATIONS, &params, "reading observations").await?;
         found.iter().map(|row| Ok(rows::observation(row, queue)?)).collect()
+    }
+
+    async fn settings(&mut self, queue: &QueueName) -> Result<Option<QueueSettings>, StoreError> {
+        let row = self.one(&sql::LOAD_SETTINGS, &[&vec![self.key(queue)?.0]], "reading settings").await?;
+        Ok(rows::settings(&row)?.map(Arc::unwrap_or_clone))
+    }
+
+    async fn unsettled(&mut self, queue: &QueueName) -> Result<Vec<TaskId>, StoreError> {
+        let found = self.query(&sql::TRANSFER_UNSETTLED, &[&self.key(queue)?.0], "reading dependencies").await?;
+        found.iter().map(|row| Ok(rows::unsettled_dependency(row)?)).collect()
     }
 
     async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
@@ -229,10 +274,23 @@ impl Target for PostgresTransfer {
             let key = TaskKey(self.number().await?);
             rows.tasks.insert(key, entry(self.key(&copied.task.queue)?, copied));
             rows.outputs.extend(copied.output.as_ref().map(|output| (key, OutputEntry::copied(output))));
+            let ids = copied.task.definition.scheduling.dependencies.as_slice().iter();
+            let noted: Vec<_> = ids.copied().zip(copied.noted.iter().copied()).collect();
+            let queue = self.key(&copied.task.queue)?;
+            rows.dependencies.replace(queue, key, &Dependencies::default(), &noted);
+            // The source may have left some of them to be looked at again.
+            let unmet = noted.iter().filter(|(_, state)| !state.is_met());
+            rows.dependencies.unsettled.extend(unmet.map(|(id, _)| (queue, *id, true)));
             rows.new_runs.extend(copied.runs().map(|run_id| (run_id, key)));
             self.last_number = self.last_number.max(copied.task.lifecycle.pending_seq);
         }
         self.send(&rows, "copying tasks").await
+    }
+
+    async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> Result<(), StoreError> {
+        let (mut rows, queue) = (TransactionRows::default(), self.key(queue)?);
+        rows.dependencies.unsettled.extend(ids.iter().map(|id| (queue, *id, false)));
+        self.send(&rows, "copying dependencies").await
     }
 
     async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
@@ -243,6 +301,11 @@ impl Target for PostgresTransfer {
             rows.changed_observations.insert(key, changed);
         }
         self.send(&rows, "copying observations").await
+    }
+
+    async fn add_settings(&mut self, queue: &QueueName, settings: &QueueSettings) -> Result<(), StoreError> {
+        let saved = settings::save(&self.session, self.key(queue)?, &QueueSettings::default(), settings).await;
+        saved.map_err(|error| failed("copying settings", &error))
     }
 
     async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {

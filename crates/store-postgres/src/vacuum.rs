@@ -23,7 +23,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// Whether the role may vacuum. Without the right, each VACUUM writes warnings to PostgreSQL's log.
 const OWNS: &str = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'taskqueue.ready'::regclass";
 /// Always cleans the index, takes no lock that blocks claims, and skips the tables while another server vacuums them.
-const VACUUM: &str = "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) taskqueue.ready, taskqueue.running";
+const VACUUM: &str = "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) taskqueue.ready, taskqueue.running, \
+    taskqueue.delayed";
 
 /// Approximate number of entries of `ready` that this server has left dead since its last vacuum: a batch that is tried
 /// again counts twice.

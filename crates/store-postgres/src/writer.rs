@@ -29,9 +29,10 @@ use tokio::sync::Mutex;
 
 use crate::bulk::SnapshotId;
 use crate::clock::{Clock, ClockRow, LastScan};
+use crate::ended::NextSearch;
 use crate::failure::{Cause, failed, log_unless_conflict};
 use crate::open::Connector;
-use crate::prefetch::{self, BatchKeys, Begun};
+use crate::prefetch::{self, BatchKeys, Begun, Expected};
 use crate::session::Session;
 use crate::transaction::{BLOCK, PostgresTransaction};
 use crate::vacuum::DeadEntries;
@@ -67,6 +68,7 @@ pub(crate) struct SharedState {
     /// A clock instead of the database's, for tests.
     pub(crate) clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
     pub(crate) last_scan: Arc<LastScan>,
+    pub(crate) next_search: Arc<NextSearch>,
     pub(crate) credit_seconds: i64,
 }
 
@@ -90,6 +92,8 @@ pub(crate) struct Writer {
     health: Arc<WriterHealth>,
     /// Whether `COMMIT` was sent for the transaction under way.
     committing: Cell<bool>,
+    /// What the next transaction is expected to find.
+    expected: Cell<Expected>,
 }
 
 /// Why a batch was not done.
@@ -127,6 +131,7 @@ impl Writer {
             merged_at: Instant::now(),
             health: Arc::default(),
             committing: Cell::new(false),
+            expected: Cell::default(),
         })
     }
 
@@ -322,14 +327,27 @@ impl Writer {
     }
 
     fn begin(&self, session: &Session, batch: &[Write]) -> Result<Begun, BatchFailure> {
+        let now = self.shared.clock.as_ref().map(|clock| clock.now());
         let begun = self.runtime.block_on(async {
             match batch {
+                [write] if is_upkeep(write) => prefetch::begin_upkeep(session, now).await,
                 [write] if runs_alone(write) => prefetch::begin_alone(session, write.request.long_queue()).await,
-                _ => prefetch::begin(session, &BatchKeys::by(batch.iter().map(|write| &write.request))).await,
+                _ => {
+                    let keys = BatchKeys::by(batch.iter().map(|write| &write.request));
+                    prefetch::begin(session, &keys, self.expected.get(), self.time()).await
+                }
             }
         });
         let begun = begun.map_err(|error| failure("beginning a transaction", &error))?;
-        begun.map_err(|error| failure_of(None, &error))
+        let begun = begun.map_err(|error| failure_of(None, &error))?;
+        self.shared.dead.add(begun.moved);
+        self.expected.set(begun.expected.unwrap_or(self.expected.get()));
+        Ok(begun)
+    }
+
+    /// The time of a clock instead of the database's.
+    fn time(&self) -> Option<i64> {
+        self.shared.clock.as_ref().map(|clock| clock.now().as_micros())
     }
 
     /// The time of a transaction; a scan, of which there is one at a time, sets the pace.
@@ -354,6 +372,8 @@ impl Writer {
             failure: None,
             wrote: begun.wrote,
             settles: self.settles,
+            next_search: &self.shared.next_search,
+            is_idle: begun.is_idle,
         }
     }
 
@@ -407,7 +427,11 @@ fn random_part() -> f64 {
 
 /// Whether a command gets a transaction of its own, with what it needs for itself.
 fn runs_alone(write: &Write) -> bool {
-    write.request.is_long() || write.request.is_scan()
+    write.request.is_long() || write.request.is_scan() || is_upkeep(write)
+}
+
+fn is_upkeep(write: &Write) -> bool {
+    matches!(write.request, WriteRequest::Upkeep(_))
 }
 
 /// No claim waits for statistics: neither for their rows nor, if they cannot be saved, for another try.

@@ -29,6 +29,7 @@ fn writer(database: &Database) -> Writer {
         dead: Arc::default(),
         clock: None,
         last_scan: Arc::default(),
+        next_search: Arc::default(),
         credit_seconds: 0,
     };
     Writer::new(shared, 0).unwrap()

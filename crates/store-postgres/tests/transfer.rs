@@ -5,6 +5,8 @@ mod storage;
 #[path = "storage/upgrades.rs"]
 mod upgrades;
 
+use std::net::TcpListener;
+
 use storage::tables::assert_tables_are_consistent;
 use storage::{Fresh, fresh};
 use taskqueue_core::activity::Event;
@@ -21,6 +23,20 @@ use taskqueue_test_postgres::eventually;
 
 fn address(storage: &Fresh) -> Address {
     Address::parse(&storage.database.url()).unwrap()
+}
+
+/// Time is paused: it passes at once while nothing happens.
+#[tokio::test(start_paused = true)]
+async fn a_database_that_is_slow_to_answer_has_half_a_minute() {
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = || Address::parse(&format!("postgres://me@{}/work", mute.local_addr().unwrap())).unwrap();
+    let opened = [
+        PostgresTransfer::source(address(), "taskqueue").await.err(),
+        PostgresTransfer::target(address(), "taskqueue").await.err(),
+    ];
+    for error in opened.map(|error| error.unwrap().to_string()) {
+        assert!(error.contains("no answer within 30s"), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,12 +6,13 @@ mod derived;
 mod history;
 mod tasks;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use rusqlite::{Connection, ErrorCode};
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::soundness::{self, Rule};
 use taskqueue_store::check::{CheckError, Findings, PROBLEMS_KEPT, Progress, Report, Step, Watch};
 use taskqueue_store::transaction::QueueKey;
@@ -34,8 +35,14 @@ impl From<OpenError> for CheckError {
 struct Checked<'a, 'w> {
     connection: &'a Connection,
     queues: HashMap<QueueKey, QueueName>,
+    /// Of the queues that have other ones than the default.
+    settings: HashMap<QueueKey, QueueSettings>,
+    /// Queues whose tasks are being read, because they got a retention.
+    reading: HashSet<QueueKey>,
     /// As the counts say.
     tasks: u64,
+    /// Dependencies of tasks that are noted.
+    noted: u64,
     findings: Findings,
     watch: &'a mut Watch<'w>,
 }
@@ -131,7 +138,8 @@ fn objects(connection: &Connection) -> rusqlite::Result<BTreeSet<String>> {
 
 fn check_rules(connection: &Connection, watch: &mut Watch<'_>, report: &mut Report) -> rusqlite::Result<()> {
     let findings = std::mem::take(&mut report.findings);
-    let mut checked = Checked { connection, queues: HashMap::new(), tasks: 0, findings, watch };
+    let (queues, settings, reading) = (HashMap::new(), HashMap::new(), HashSet::new());
+    let mut checked = Checked { connection, queues, settings, reading, tasks: 0, noted: 0, findings, watch };
     let done = check_all(&mut checked);
     report.rules_checked = true;
     (report.queues, report.tasks) = (checked.queues.len() as u64, checked.tasks);
@@ -154,6 +162,7 @@ fn check_all(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
         Ok(CONTINUE)
     })?;
     check_references(checked)?;
+    load_settings(checked)?;
     tasks::check(checked)?;
     derived::check(checked)?;
     history::check(checked)?;
@@ -164,6 +173,23 @@ fn check_references(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
     each_row(checked.connection, sql::CHECK_REFERENCES, [], |row| {
         let (what, key): (String, i64) = (row.get("what")?, row.get("row_key")?);
         checked.findings.add(Rule::References, format!("{what} (row {key})"));
+        Ok(CONTINUE)
+    })
+}
+
+fn load_settings(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+    each_row(checked.connection, sql::LOAD_ALL_SETTINGS, [], |row| {
+        let key = QueueKey(row.get("queue_key")?);
+        match rows::settings(row) {
+            Ok(settings) => drop(checked.settings.insert(key, settings)),
+            Err(_) => {
+                checked.findings.add(Rule::Settings, format!("the settings of queue number {} cannot be read", key.0))
+            }
+        }
+        Ok(CONTINUE)
+    })?;
+    each_row(checked.connection, sql::LOAD_ENDED_READS, [], |row| {
+        checked.reading.insert(QueueKey(row.get("queue_key")?));
         Ok(CONTINUE)
     })
 }

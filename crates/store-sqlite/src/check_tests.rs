@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use rusqlite::params;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::settings::Retention;
 use taskqueue_core::task::RunEnd;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
@@ -83,6 +84,13 @@ fn edit(connection: &Connection, id: usize, change: impl FnOnce(&mut PackedHead<
     connection.execute("UPDATE tasks SET packed = ?1 WHERE id = ?2", params![head.pack(), id.as_str()]).unwrap();
 }
 
+/// Gives a queue a retention.
+fn keep_for_a_minute(connection: &Connection, queue: i64) {
+    let retention = Retention { succeeded_seconds: Some(60), ..Retention::default() };
+    let settings = QueueSettings { retention, ..QueueSettings::default() };
+    connection.execute("INSERT INTO queue_settings VALUES (?1, ?2)", params![queue, settings.to_json()]).unwrap();
+}
+
 /// Runs a statement whose parameter is a run id.
 fn insert_run(connection: &Connection, sql: &str, run: usize) {
     connection.execute(sql, params![run_id(run).as_str()]).unwrap();
@@ -98,6 +106,56 @@ async fn a_sound_file_has_no_problem_and_is_counted() {
 }
 
 type Damage = fn(&Connection);
+
+/// A file in which 2 waits for 1, which is pending, and 3 for 9, which does not exist.
+async fn with_dependencies(folder: &TempDir) -> PathBuf {
+    let file = folder.path().join("dependencies.db");
+    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
+    let store = SqliteStore::open(&file, clock, &Options::default()).unwrap();
+    store.write(create_queue("q")).await.unwrap();
+    store.write(create("q", 1, Definition::default())).await.unwrap();
+    store.write(create("q", 2, waits_for(&[1]))).await.unwrap();
+    store.write(create("q", 3, waits_for(&[9]))).await.unwrap();
+    store.close().await;
+    file
+}
+
+#[tokio::test]
+async fn what_is_noted_of_dependencies_is_checked_and_may_be_late_where_that_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = with_dependencies(&folder).await;
+    assert_eq!(check_file(&file).findings, Findings::default());
+    const UNSETTLED: &str = "INSERT INTO unsettled SELECT queue_key, dependency, NULL FROM dependencies";
+    let cases: &[(&[Rule], Damage)] = &[
+        (&[Rule::Dependencies], |file| file.execute_batch("DELETE FROM dependencies WHERE task_key = 2").unwrap()),
+        (&[Rule::Dependencies], |file| {
+            let another = "INSERT INTO dependencies SELECT queue_key, 't_somebodyelse', task_key, 0 FROM dependencies";
+            file.execute_batch(another).unwrap();
+        }),
+        (&[Rule::Dependencies], |file| edit(file, 2, |head| head.extended.unmet = 0)),
+        // The same number is unmet, but it is not what is noted.
+        (&[Rule::Dependencies], |file| {
+            file.execute_batch("UPDATE dependencies SET state = 4 WHERE task_key = 2").unwrap()
+        }),
+        (&[], |file| {
+            file.execute_batch("UPDATE dependencies SET state = 4 WHERE task_key = 2").unwrap();
+            file.execute_batch(UNSETTLED).unwrap();
+        }),
+        (&[], |file| file.execute_batch("UPDATE dependencies SET state = 4 WHERE task_key = 3").unwrap()),
+        (&[Rule::Readable], |file| file.execute_batch("UPDATE dependencies SET state = 9 WHERE task_key = 2").unwrap()),
+        (&[Rule::References], |file| {
+            let missing = "INSERT INTO dependencies SELECT queue_key, dependency, 99, state FROM dependencies";
+            file.execute_batch(missing).unwrap();
+        }),
+        (&[Rule::References], |file| {
+            file.execute_batch("INSERT INTO unsettled VALUES (99, 't_somebodyelse', NULL)").unwrap();
+        }),
+    ];
+    for (n, (expected, damage)) in cases.iter().enumerate() {
+        let (rules, lines) = broken(&damaged(&file, damage));
+        assert_eq!(rules, *expected, "{n}: {lines:#?}");
+    }
+}
 
 #[tokio::test]
 async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
@@ -121,7 +179,7 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
         (Rule::References, "INSERT INTO past_runs VALUES (99, 'r_somebodyelse')"),
         (Rule::References, "INSERT INTO outputs SELECT 99, packed FROM outputs"),
         (Rule::References, "INSERT INTO output_pieces (task_key, start, bytes) VALUES (3, 0, x'00')"),
-        (Rule::References, "INSERT INTO tally VALUES (99, '[]', 'pending', 1)"),
+        (Rule::References, "INSERT INTO tally VALUES (99, '[]', 'pending', 1, 0)"),
         (Rule::References, "INSERT INTO activity VALUES (99, 60, 0, 1, x'00')"),
         (
             Rule::References,
@@ -140,6 +198,8 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
         (Rule::LivingTasks, "UPDATE claim_index SET latest_at = 0, flushed_at = 0"),
         (Rule::Output, "DELETE FROM output_pieces"),
         (Rule::Output, "UPDATE output_pieces SET start = 1"),
+        (Rule::Tally, "UPDATE tally SET archived = 1 WHERE status = 'failed'"),
+        (Rule::Settings, "INSERT INTO queue_settings VALUES (1, '{}')"),
         (Rule::Observations, "UPDATE observations SET expires_at = 0"),
         (Rule::Observations, "UPDATE observations SET metadata = '{ }'"),
     ];
@@ -160,6 +220,13 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
                 file.query_row("SELECT documents FROM definitions WHERE task_key = 3", [], |row| row.get(0)).unwrap();
             let text = String::from_utf8_lossy(&documents).replace(r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#);
             file.execute("UPDATE definitions SET documents = ?1 WHERE task_key = 3", [text.as_bytes()]).unwrap();
+        }),
+        (Rule::References, |file| keep_for_a_minute(file, 99)),
+        // Nothing was noted when its tasks ended.
+        (Rule::Settings, |file| keep_for_a_minute(file, 1)),
+        (Rule::Archive, |file| {
+            edit(file, 1, |head| head.extended.archived = true);
+            file.execute("UPDATE tally SET archived = 1 WHERE routes = '[\"for-1\"]'", []).unwrap();
         }),
         (Rule::RunIds, |file| {
             insert_run(file, "INSERT INTO past_runs (task_key, run_id) VALUES (6, ?1)", 3);
@@ -215,7 +282,9 @@ async fn many_tasks_are_checked_in_shares() {
             let connection = &reader.connection;
             let queues = HashMap::from([(QueueKey(1), queue("q"))]);
             let findings = Findings::default();
-            let mut checked = Checked { connection, queues, tasks: 6, findings, watch: &mut watch };
+            let (settings, reading) = (HashMap::new(), HashSet::new());
+            let mut checked =
+                Checked { connection, queues, settings, reading, tasks: 6, noted: 0, findings, watch: &mut watch };
             derived::check_in_shares(&mut checked, 2, 3).unwrap();
             Ok::<_, OpenError>(checked.findings)
         });

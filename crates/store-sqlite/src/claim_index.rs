@@ -1,37 +1,55 @@
 //! What the writer keeps in memory so that a claim costs the same at a thousand and at a million pending tasks: the
-//! pending order of every route, the heads of the running tasks, and what is known of used run ids (`history.rs`). It is
-//! derived from the file, and rebuilt from it at start and after every failure (`claim_index/load.rs`).
+//! pending order of every route, the pending tasks that cannot be claimed yet, the heads of the running tasks, and what is known
+//! of used run ids (`history.rs`). It is derived from the file, and rebuilt from it at start and after every failure
+//! (`claim_index/load.rs`).
 
+mod awaited;
 mod load;
 mod oldest;
+mod queue_settings;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use rusqlite::Connection;
-use taskqueue_core::delta::{Delta, PendingEntry};
+use taskqueue_core::definition::Routes;
+use taskqueue_core::delta::{Delta, PendingEntry, PendingPlace};
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
+use taskqueue_core::lease;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::command::Sought;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
+use crate::ended::EndedTasks;
 use crate::history::History;
 use crate::pending_order::{PendingOrder, Rank};
+use crate::waiting_tasks::WaitingTasks;
 
+use awaited::Awaited;
 pub(crate) use oldest::{OldestTasks, QueueRoute};
+use queue_settings::SettingsIndex;
 
 #[derive(Default)]
 pub(crate) struct ClaimIndex {
     queues: HashMap<QueueName, QueueKey>,
-    pending: HashMap<QueueKey, PendingOrder>,
+    pub(crate) pending: HashMap<QueueKey, PendingOrder>,
     /// The memory of all of them. Kept as a sum, because there may be many queues.
     pending_bytes: usize,
+    /// Pending tasks that cannot be claimed yet, or whose time has come since the last batch.
+    pub(crate) waiting: WaitingTasks,
+    pub(crate) awaited: Awaited,
+    /// Whether dependents may have been left to be settled.
+    pub(crate) has_unsettled: bool,
     /// Enough to decide heartbeats and reports without reading the file.
     running: HashMap<TaskKey, Running>,
     running_ids: HashMap<(QueueKey, TaskId), TaskKey>,
     active_runs: HashMap<RunId, TaskKey>,
+    settings: SettingsIndex,
+    /// Tasks that have ended where they are kept for a limited time.
+    pub(crate) ended: EndedTasks,
     /// Which tasks and runs have ended, and what of that is in the file.
     pub(crate) history: History,
     last_pending_seq: i64,
@@ -63,6 +81,9 @@ impl ClaimIndex {
     /// Removes a queue that has no running task. Its run ids stay used.
     pub(crate) fn remove_queue(&mut self, queue: Queue<'_>) {
         self.queues.remove(queue.name);
+        self.settings.remove(queue.key);
+        self.waiting.remove_queue(queue.key);
+        self.awaited.remove_queue(queue.key);
         self.pending_bytes -= self.pending.remove(&queue.key).map_or(0, |order| order.bytes());
     }
 
@@ -71,15 +92,53 @@ impl ClaimIndex {
         self.last_pending_seq
     }
 
-    /// The first pending task of a route.
+    /// The first task of a route in the pending order.
     pub(crate) fn first_pending(&self, queue: QueueKey, route: &str) -> Option<TaskKey> {
         self.pending.get(&queue)?.first(route)
     }
 
+    /// Moves delayed tasks whose time has come to the pending order, at most so many, and gives how many they were. The time may
+    /// go back afterwards; they stay.
+    pub(crate) fn release_due(&mut self, now: Timestamp, most: usize) -> usize {
+        let mut released = 0;
+        while released < most
+            && let Some((queue, task, delayed)) = self.waiting.take_due(now)
+        {
+            self.add_to_order(queue, task, delayed.rank, &delayed.routes);
+            released += 1;
+        }
+        released
+    }
+
+    /// The same for one queue until a task of this route is in the order, or no more is due.
+    pub(crate) fn release_for(&mut self, queue: QueueKey, route: &str, now: Timestamp) -> usize {
+        let mut released = 0;
+        while self.first_pending(queue, route).is_none()
+            && let Some((task, delayed)) = self.waiting.take_due_of(queue, now)
+        {
+            self.add_to_order(queue, task, delayed.rank, &delayed.routes);
+            released += 1;
+        }
+        released
+    }
+
+    /// Whether an upkeep certainly has nothing to do.
+    pub(crate) fn has_no_upkeep(&self, now: Timestamp) -> bool {
+        !self.has_unsettled && !self.waiting.has_due(now) && !self.has_outdated(now)
+    }
+
     /// Whether claims would certainly find nothing. `execute` says the same. Never reads the disk: when that would be needed to
-    /// know whether a run id is new, the claims go to the writer.
-    pub(crate) fn finds_nothing(&self, Sought { queue, route, run_ids }: Sought<'_>) -> bool {
-        let nothing = |queue: &QueueKey| self.first_pending(*queue, route.as_str()).is_none();
+    /// know whether a run id is new, the claims go to the writer. The time is asked for only where a task is delayed.
+    pub(crate) fn finds_nothing(
+        &self,
+        Sought { queue, route, run_ids }: Sought<'_>,
+        now: impl FnOnce() -> Timestamp,
+    ) -> bool {
+        let nothing = |queue: &QueueKey| {
+            let nothing_pending =
+                self.first_pending(*queue, route.as_str()).is_none() && !self.waiting.has_due_of(*queue, now);
+            nothing_pending || self.room(*queue, route) == Some(0)
+        };
         self.queues.get(queue).is_some_and(nothing) && run_ids.iter().all(|run_id| self.is_surely_new(*run_id))
     }
 
@@ -93,11 +152,11 @@ impl ClaimIndex {
             }
             keys.extend(self.running.iter().filter(|(_, running)| running.queue == *queue).map(|(task, _)| *task));
         }
-        if statuses.contains(Status::Pending)
-            && let Some(order) = self.pending.get(queue)
-            && !order.add_keys(&mut keys, most)
-        {
-            return None;
+        if statuses.contains(Status::Pending) {
+            let ordered = self.pending.get(queue).is_none_or(|order| order.add_keys(&mut keys, most));
+            if !ordered || !self.waiting.add_keys(*queue, &mut keys, most) {
+                return None;
+            }
         }
         keys.sort_unstable();
         keys.dedup();
@@ -107,12 +166,12 @@ impl ClaimIndex {
     /// Whether the pending order of a queue may grow if all of them may use `most_bytes` of memory: it must not use more than
     /// three times what is free. So a queue that grows without end leaves room for the others.
     pub(crate) fn may_grow(&self, queue: QueueKey, most_bytes: usize) -> bool {
-        let own = self.pending.get(&queue).map_or(0, PendingOrder::bytes);
-        let free = most_bytes.saturating_sub(self.pending_bytes);
+        let own = self.pending.get(&queue).map_or(0, PendingOrder::bytes) + self.waiting.bytes_of(queue);
+        let free = most_bytes.saturating_sub(self.pending_bytes + self.waiting.bytes());
         free > 0 && own / 3 <= free
     }
 
-    /// How many tasks are pending for a route.
+    /// How many tasks are in the pending order of a route.
     pub(crate) fn pending(&self, queue: QueueKey, route: &str) -> usize {
         self.pending.get(&queue).map_or(0, |order| order.count(route))
     }
@@ -150,9 +209,9 @@ impl ClaimIndex {
         self.running.iter().map(|(task, running)| (*task, running.head.clone())).collect()
     }
 
-    /// Tasks whose lease ends at or before `until`. Visits every running task: there are as many as busy workers.
+    /// Tasks whose lease ends, or whose time is over, at or before `until`. Visits every running task: there are as many as busy workers.
     pub(crate) fn running_until(&self, until: Timestamp) -> Vec<(QueueKey, TaskKey)> {
-        let ends = |running: &Running| running.head.lifecycle.run.is_some_and(|run| run.lease_expires_at <= until);
+        let ends = |running: &Running| running.head.lifecycle.run.is_some_and(|run| lease::run_ends_at(&run) <= until);
         let ending = self.running.iter().filter(|(_, running)| ends(running));
         let mut tasks: Vec<_> = ending.map(|(task, running)| (running.queue, *task)).collect();
         tasks.sort_unstable();
@@ -174,15 +233,34 @@ impl ClaimIndex {
         !self.active_runs.is_empty()
     }
 
-    /// Makes a task claimable by each of its routes.
-    pub(crate) fn add_pending(&mut self, queue: QueueKey, task: TaskKey, entry: PendingEntry<'_>) {
+    /// Adds a pending task where it belongs: it can be claimed by each of its routes, or it waits.
+    pub(crate) fn add_pending(&mut self, queue: QueueKey, task: TaskKey, entry: PendingEntry<'_>, now: Timestamp) {
+        match entry.place(now) {
+            PendingPlace::Order => self.add_to_order(queue, task, rank(entry), entry.routes),
+            PendingPlace::Delayed(until) => {
+                self.waiting.add_delayed(queue, (until, task), rank(entry), entry.routes);
+            }
+            PendingPlace::Blocked => self.waiting.add_blocked(queue, task),
+        }
+    }
+
+    fn add_to_order(&mut self, queue: QueueKey, task: TaskKey, rank: Rank, routes: &Routes) {
         let order = self.pending.entry(queue).or_default();
         let before = order.bytes();
-        order.add(rank(entry), task, entry.routes);
+        order.add(rank, task, routes);
         self.pending_bytes = self.pending_bytes - before + order.bytes();
     }
 
-    fn remove_pending(&mut self, queue: QueueKey, entry: PendingEntry<'_>) {
+    /// Removes a pending task from where it is. A task whose time has come may be in the order already, whatever the time is now.
+    fn remove_pending(&mut self, queue: QueueKey, task: TaskKey, entry: PendingEntry<'_>) {
+        if entry.blocked {
+            return self.waiting.remove_blocked(queue, task);
+        }
+        if let Some(until) = entry.not_before
+            && self.waiting.remove_delayed(queue, (until, task))
+        {
+            return;
+        }
         if let Some(order) = self.pending.get_mut(&queue) {
             let before = order.bytes();
             order.remove(rank(entry), entry.routes);
@@ -191,17 +269,26 @@ impl ClaimIndex {
     }
 
     /// Applies a change of a task.
-    pub(crate) fn apply(&mut self, queue: QueueKey, task: TaskKey, delta: &Delta<'_>, after: Option<&TaskHead>) {
+    pub(crate) fn apply(
+        &mut self,
+        queue: QueueKey,
+        task: TaskKey,
+        delta: &Delta<'_>,
+        after: Option<&TaskHead>,
+        now: Timestamp,
+    ) {
         self.history.apply(task, delta);
         if let Some(entry) = delta.pending.removed {
-            self.remove_pending(queue, entry);
+            self.remove_pending(queue, task, entry);
         }
         if let Some(entry) = delta.pending.added {
-            self.add_pending(queue, task, entry);
+            self.add_pending(queue, task, entry, now);
         }
         if let Some(run_id) = delta.run.removed {
-            let ended = self.running.remove(&task);
-            ended.and_then(|ended| self.running_ids.remove(&(queue, ended.head.id)));
+            if let Some(ended) = self.running.remove(&task) {
+                self.running_ids.remove(&(queue, ended.head.id));
+                self.settings.end_run(queue, ended.head.lifecycle.last_route.as_ref());
+            }
             self.active_runs.remove(&run_id);
         }
         if let Some(head) = after.filter(|head| head.lifecycle.run.is_some()) {
@@ -218,10 +305,20 @@ impl ClaimIndex {
     fn set_running(&mut self, queue: QueueKey, task: TaskKey, head: TaskHead) {
         self.active_runs.extend(head.lifecycle.run.map(|run| (run.run_id, task)));
         self.running_ids.insert((queue, head.id), task);
-        self.running.insert(task, Running { queue, head });
+        match self.running.entry(task) {
+            Entry::Occupied(mut known) => known.get_mut().head = head,
+            Entry::Vacant(new) => {
+                self.settings.begin_run(queue, head.lifecycle.last_route.as_ref());
+                new.insert(Running { queue, head });
+            }
+        }
     }
 }
 
 fn rank(entry: PendingEntry<'_>) -> Rank {
     (Reverse(entry.priority), entry.pending_seq)
 }
+
+#[cfg(test)]
+#[path = "claim_index_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! Corrects deadlines that are far in the future, because the stored times came from a wrong clock (docs/decisions/0005):
-//! leases and other deadlines end as if they had begun now. Timestamps of tasks do not change.
+//! leases and other deadlines end as if they had begun now. Timestamps of tasks do not change, nor does `not_before`, which may be
+//! what a client said.
 
 use rusqlite::{Connection, params};
 use taskqueue_core::lease;
@@ -18,7 +19,7 @@ pub(crate) fn shorten(
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     let tx = connection.transaction()?;
-    shorten_leases(&tx, running, lease::from(now))?;
+    shorten_leases(&tx, running, now)?;
     let kept_until = lease::run_ids_kept_until(now).as_micros();
     tx.execute(sql::BOUND_DELETED_RUNS, params![kept_until])?;
     tx.execute(sql::BOUND_PURGES, params![kept_until])?;
@@ -35,15 +36,11 @@ pub(crate) fn shorten(
     tx.commit()
 }
 
-fn shorten_leases(
-    connection: &Connection,
-    running: Vec<(TaskKey, TaskHead)>,
-    lease_expires_at: Timestamp,
-) -> rusqlite::Result<()> {
+fn shorten_leases(connection: &Connection, running: Vec<(TaskKey, TaskHead)>, now: Timestamp) -> rusqlite::Result<()> {
     let mut save = connection.prepare_cached(sql::SAVE_HEAD)?;
     for (key, mut head) in running {
-        if let Some(run) = head.lifecycle.run.as_mut().filter(|run| run.lease_expires_at > lease_expires_at) {
-            run.lease_expires_at = lease_expires_at;
+        if let Some(run) = head.lifecycle.run.and_then(|run| lease::brought_back(run, now)) {
+            head.lifecycle.run = Some(run);
             save.execute(params![key.0, head.lifecycle.status.as_str(), PackedHead::of(&head).pack()])?;
         }
     }

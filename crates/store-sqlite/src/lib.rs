@@ -3,6 +3,7 @@
 //! can answer a claim that finds nothing (`published_index.rs`). Rules live in `core`, the steps of a command in `store`.
 
 mod backup;
+mod bloom_filter;
 mod bulk;
 mod bulk_action;
 mod catch_up;
@@ -10,6 +11,8 @@ mod check;
 mod checkpoint;
 mod claim_index;
 mod each_row;
+mod ended;
+mod explain;
 mod failure;
 mod future_deadlines;
 mod history;
@@ -24,13 +27,16 @@ mod output;
 mod outside_reader;
 mod ownership;
 mod pending_order;
+mod plain_pages;
 mod prepared;
 mod published_index;
 mod purge;
 mod readers;
 mod reads;
+mod related;
 mod restore;
 mod rows;
+mod settings;
 mod snapshot;
 mod sparse_reads;
 mod statements;
@@ -38,22 +44,35 @@ mod stats;
 mod transaction;
 mod transfer;
 mod used_runs;
+mod waiting_tasks;
 mod writer;
 
 #[cfg(test)]
 mod activity_tests;
 #[cfg(test)]
+mod archive_tests;
+#[cfg(test)]
 mod copy_failure_tests;
+#[cfg(test)]
+mod ended_tests;
+#[cfg(test)]
+mod explain_tests;
 #[cfg(test)]
 mod history_tests;
 #[cfg(test)]
+mod opened_tests;
+#[cfg(test)]
 mod output_tests;
+#[cfg(test)]
+mod settings_tests;
 #[cfg(test)]
 mod sparse_reads_tests;
 #[cfg(test)]
 mod statement_tests;
 #[cfg(test)]
 mod store_tests;
+#[cfg(test)]
+mod waiting_tests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,12 +83,14 @@ use async_trait::async_trait;
 // SQLite is built to call it (.cargo/config.toml).
 use mimalloc as _;
 use rusqlite::Connection;
+use taskqueue_core::explain::Explanation;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::activity::ActivityLog;
@@ -79,6 +100,7 @@ use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Sought, Updated};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::related::{Related, RelatedTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
@@ -100,7 +122,7 @@ use crate::readers::{Lane, Readers};
 pub use crate::restore::restore;
 // For tests that look into the file.
 #[doc(hidden)]
-pub use crate::rows::PackedHead;
+pub use crate::rows::{Extended, PackedHead};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
 use crate::stats::Stats;
@@ -303,6 +325,10 @@ impl Store for SqliteStore {
         self.published_index.finds_nothing(sought) && self.threads.queue.is_open()
     }
 
+    fn has_no_upkeep(&self) -> bool {
+        self.published_index.has_no_upkeep() && self.threads.queue.is_open()
+    }
+
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
         self.threads.readers.read(Lane::Short, "listing queues", reads::list_queues).await
     }
@@ -313,6 +339,22 @@ impl Store for SqliteStore {
             .readers
             .read(Lane::Short, "getting a task", move |file: &Snapshot<'_>| reads::get_task(file, &queue, id))
             .await
+    }
+
+    async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
+        explain::explain_task(&self.threads.readers, &self.published_index, queue, id).await
+    }
+
+    async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError> {
+        let queue = queue.clone();
+        let read = move |file: &Snapshot<'_>| related::related_tasks(file, &queue, &related);
+        self.threads.readers.read(Lane::Short, "reading related tasks", read).await
+    }
+
+    async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, StoreError> {
+        let queue = queue.clone();
+        let read = move |file: &Snapshot<'_>| settings::queue_settings(file, &queue);
+        self.threads.readers.read(Lane::Short, "reading settings", read).await
     }
 
     async fn read_output(
@@ -333,10 +375,18 @@ impl Store for SqliteStore {
         query: TaskQuery,
         write: WriteTask,
     ) -> Result<WrittenTasks, StoreError> {
-        let (queue, index) = (queue.clone(), Arc::clone(&self.published_index));
-        let lane = if query.is_plain() { Lane::Page } else { Lane::Long };
-        let read = move |file: &Snapshot<'_>| reads::list_tasks(file, &index, &queue, query, write);
-        self.threads.readers.read(lane, "listing tasks", read).await
+        let read = |query: TaskQuery| {
+            let (queue, index, write) = (queue.clone(), Arc::clone(&self.published_index), Arc::clone(&write));
+            move |file: &Snapshot<'_>| reads::list_tasks(file, &index, &queue, query, write)
+        };
+        let readers = &self.threads.readers;
+        if query.is_plain()
+            && let Some(page) = readers.read(Lane::Page, "listing tasks", read(query.clone())).await?
+        {
+            return Ok(page);
+        }
+        let page = readers.read(Lane::Long, "listing tasks", read(query)).await?;
+        page.ok_or(StoreError::Broken("a long read has given up a page"))
     }
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {

@@ -22,6 +22,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 7, name: "progress_and_output", sql: include_str!("migrations/0007_progress_and_output.sql") },
     Migration { version: 8, name: "activity", sql: include_str!("migrations/0008_activity.sql") },
     Migration { version: 9, name: "installation_secret", sql: include_str!("migrations/0009_installation_secret.sql") },
+    Migration { version: 10, name: "waiting_tasks", sql: include_str!("migrations/0010_waiting_tasks.sql") },
 ];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (

@@ -7,6 +7,7 @@ use std::iter::successors;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use taskqueue_core::definition::{Routes, check_route_count};
+use taskqueue_core::task::TaskHead;
 use taskqueue_store::transaction::TaskKey;
 
 /// A task's rank among the pending tasks of a route: highest priority first, then pending order.
@@ -14,6 +15,11 @@ pub(crate) type Rank = (Reverse<i64>, i64);
 
 /// A task with its place in the pending order: of two the lesser has been pending longer.
 pub(crate) type Placed = (i64, TaskKey);
+
+/// The rank of a task.
+pub(crate) fn rank_of(head: &TaskHead) -> Rank {
+    (Reverse(head.priority), head.lifecycle.pending_seq)
+}
 
 /// The pending tasks of one route, at least one.
 enum RouteTasks {
@@ -172,6 +178,13 @@ impl PendingOrder {
         keys.len() <= most
     }
 
+    /// How many tasks of a route come before a rank, counted up to `most`.
+    pub(crate) fn ahead(&self, route: &str, rank: Rank, most: usize) -> usize {
+        let oversized = self.oversized.range(..rank).filter(|(_, (_, routes))| routes.contains(route));
+        let oversized = oversized.take(most).count();
+        oversized + self.routes.get(route).map_or(0, |tasks| tasks.ahead(rank, most - oversized))
+    }
+
     /// How many tasks a route has.
     pub(crate) fn count(&self, route: &str) -> usize {
         let oversized = self.oversized.values().filter(|(_, routes)| routes.contains(route)).count();
@@ -217,6 +230,13 @@ impl RouteTasks {
                 let firsts = successors(tasks.first_key_value(), next).take(MOST_PRIORITIES);
                 firsts.inspect(|_| *steps += 1).map(placed).min()
             }
+        }
+    }
+
+    fn ahead(&self, rank: Rank, most: usize) -> usize {
+        match self {
+            Self::One(own, _) => usize::from(*own < rank).min(most),
+            Self::Many(tasks) => tasks.range(..rank).take(most).count(),
         }
     }
 

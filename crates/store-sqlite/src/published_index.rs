@@ -10,6 +10,7 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::lease;
 use taskqueue_core::sparse::KEYS_MAX;
 use taskqueue_core::status::Statuses;
+use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::Sought;
 use taskqueue_store::transaction::TaskKey;
@@ -56,6 +57,8 @@ pub(crate) struct PublishedIndex {
     /// Reads that wait for the end of a batch.
     looks: Mutex<Vec<Look>>,
     clock: Arc<dyn Clock>,
+    /// How many commits have begun.
+    commits: AtomicU64,
     sleeps_credited: AtomicU64,
     credit_seconds: i64,
 }
@@ -64,7 +67,8 @@ impl PublishedIndex {
     /// Publishes an index that is what the file holds.
     pub(crate) fn new(index: ClaimIndex, clock: Arc<dyn Clock>, credit_seconds: i64) -> Self {
         let sleeps_credited = AtomicU64::new(clock.times_found_ahead());
-        Self { index: RwLock::new(Some(index)), looks: Mutex::default(), clock, sleeps_credited, credit_seconds }
+        let (index, commits) = (RwLock::new(Some(index)), AtomicU64::new(0));
+        Self { index, looks: Mutex::default(), clock, commits, sleeps_credited, credit_seconds }
     }
 
     /// Takes the index back for the writer, if it is published.
@@ -112,6 +116,33 @@ impl PublishedIndex {
         at_once().or_else(|| answered.recv_timeout(until.saturating_duration_since(Instant::now())).ok())
     }
 
+    /// The time of the service.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A commit begins. The index is withdrawn then.
+    pub(crate) fn commit_begins(&self) {
+        self.commits.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many commits have begun.
+    pub(crate) fn commits_begun(&self) -> u64 {
+        self.commits.load(Ordering::SeqCst)
+    }
+
+    /// Looks at the index, and at how many commits had begun then: all of them are in it. A snapshot that is taken afterwards is of
+    /// the same moment if no other has begun when it is there.
+    pub(crate) fn look_at_commits<T: Send + 'static>(
+        self: &Arc<Self>,
+        until: Instant,
+        look: impl Fn(&ClaimIndex, u64, Timestamp) -> T + Send + Sync + 'static,
+    ) -> Option<T> {
+        let own = Arc::clone(self);
+        let until = until.min(Instant::now() + LOOK_TIMEOUT);
+        self.look(until, move |index| look(index, own.commits_begun(), own.now()))
+    }
+
     /// The keys of the tasks of a queue that are pending or running, as of a moment during this call. Nothing if there are more
     /// than [`KEYS_MAX`], which would hold up the writer for longer than about a millisecond, if there is no such queue, or if
     /// the writer is busy for too long. Waits; not for async threads.
@@ -128,9 +159,10 @@ impl PublishedIndex {
         let mut oldest = OldestTasks::default();
         while oldest.of_routes.len() < asked.len() {
             let (asked, first) = (Arc::clone(&asked), oldest.of_routes.len());
-            let Some(slice) = self.look(until, move |index| index.oldest_pending(&asked, first)) else { break };
+            let now = self.clock.now();
+            let Some(slice) = self.look(until, move |index| index.oldest_pending(&asked, first, now)) else { break };
             oldest.of_routes.extend(slice.of_routes);
-            oldest.oversized.extend(slice.oversized);
+            oldest.apart.extend(slice.apart);
             oldest.updates = slice.updates;
         }
         oldest
@@ -140,7 +172,14 @@ impl PublishedIndex {
     pub(crate) fn finds_nothing<'a>(&self, sought: impl Into<Sought<'a>>) -> bool {
         // An async thread must not wait, so an index that is being moved counts as withdrawn.
         let Ok(index) = self.index.try_read() else { return false };
-        index.as_ref().is_some_and(|index| index.finds_nothing(sought.into()) && !self.had_outage(index))
+        let nothing = |index: &ClaimIndex| index.finds_nothing(sought.into(), || self.clock.now());
+        index.as_ref().is_some_and(|index| nothing(index) && !self.had_outage(index))
+    }
+
+    /// Whether an upkeep certainly has nothing to do.
+    pub(crate) fn has_no_upkeep(&self) -> bool {
+        let Ok(index) = self.index.try_read() else { return false };
+        index.as_ref().is_some_and(|index| index.has_no_upkeep(self.clock.now()))
     }
 
     /// Whether leases are to be extended before anything else: then a claim that finds nothing goes to the writer too.
@@ -163,7 +202,6 @@ impl PublishedIndex {
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_core::time::Timestamp;
     use taskqueue_store::clock::ManualClock;
     use taskqueue_store::conformance::commands::{claim, queue};
     use taskqueue_store::transaction::QueueKey;

@@ -1,4 +1,4 @@
-//! Removal of the tasks of deleted queues and of what was counted there, some at a time. When that happens is up to the writer.
+//! Removal of the tasks of deleted queues, of what they waited for and of what was counted there, some at a time. When that happens is up to the writer.
 
 use rusqlite::params;
 use taskqueue_core::lease;
@@ -15,6 +15,9 @@ const MOST_PIECES: usize = 1_000;
 
 /// Spans of activity that are removed at a time: a millisecond or two. A queue has about 10,000.
 const MOST_SPANS: u32 = 500;
+
+/// Dependencies that are removed at a time: a millisecond or two.
+const MOST_DEPENDENCIES: u32 = 500;
 
 impl SqliteTransaction<'_> {
     /// Removes up to `most` tasks of a deleted queue, fewer if they have much output. Returns whether anything may be left to purge.
@@ -36,7 +39,10 @@ impl SqliteTransaction<'_> {
                 break;
             }
         }
-        if keys.is_empty() && self.delete_spans(queue, MOST_SPANS)? == 0 {
+        let are_left = !keys.is_empty()
+            || self.delete_dependencies(queue, MOST_DEPENDENCIES)? > 0
+            || self.delete_spans(queue, MOST_SPANS)? > 0;
+        if !are_left {
             self.run(sql::DELETE_PURGE, [queue], "ending a purge")?;
         }
         Ok(true)

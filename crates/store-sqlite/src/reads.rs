@@ -1,11 +1,8 @@
-//! The reads: lists, counts and groups in one snapshot each. The default order and the order by id follow an index; any
-//! other order visits every task of the queue, or of a few states (`sparse_reads.rs`), and keeps only the page. Filters are evaluated row by row by the evaluator
-//! of `core`, never in SQL, so that a filter has one meaning.
+//! The reads: lists, counts and groups in one snapshot each. The default order and the order by id follow an index
+//! (`plain_pages.rs`); any other order visits every task of the queue, or of a few states (`sparse_reads.rs`), and keeps only the
+//! page. Filters are evaluated row by row by the evaluator of `core`, never in SQL, so that a filter has one meaning.
 
-use std::cell::Cell;
-
-use rusqlite::{Connection, OptionalExtension, Row, params};
-use taskqueue_core::cursor::OrderValue;
+use rusqlite::{Connection, OptionalExtension, params};
 use taskqueue_core::filter::{ObservationFilter, TaskFields};
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
@@ -25,6 +22,7 @@ use taskqueue_store::page::{
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::each_row::{CONTINUE, NextRow};
+use crate::plain_pages::{self, creation_position, walk};
 use crate::published_index::PublishedIndex;
 use crate::readers::ReadError;
 use crate::rows::{self, RowFields};
@@ -33,9 +31,6 @@ use crate::sparse_reads::{self, Access, Begun, each_selected};
 use crate::statements as sql;
 
 pub(crate) type Read<T> = Result<T, ReadError>;
-
-/// Sorts after every identifier.
-const AFTER_EVERY_ID: &str = "\u{10ffff}";
 
 pub(crate) fn refused(refusal: Refusal) -> ReadError {
     ReadError::Refused(StoreError::Refused(refusal))
@@ -71,17 +66,21 @@ pub(crate) fn no_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Rea
     }
 }
 
+/// A page of tasks. A plain one in a bounded read is given up, without a page, if it would pass over too many archived tasks.
 pub(crate) fn list_tasks(
     file: &Snapshot<'_>,
     index: &PublishedIndex,
     queue: &QueueName,
     mut query: TaskQuery,
     write: WriteTask,
-) -> Read<WrittenTasks> {
+) -> Read<Option<WrittenTasks>> {
+    if query.is_plain() {
+        return plain_pages::list(file, queue, query, write);
+    }
     let wanted = query.selection.statuses();
     if query.order.field == OrderField::CreatedAt && wanted.is_within(Statuses::UNSUCCESSFUL) {
         let key = existing_queue(file, queue)?;
-        return list_unsuccessful(file, (queue, key), wanted, query, write);
+        return list_unsuccessful(file, (queue, key), wanted, query, write).map(Some);
     }
     let is_indexed = matches!(query.order.field, OrderField::CreatedAt | OrderField::Id);
     let need = if is_indexed { Need::Page { limit: query.limit } } else { Need::All };
@@ -92,18 +91,9 @@ pub(crate) fn list_tasks(
         // The walk ends when the page is full. If too few tasks come into question for that, it would not end before the last
         // task; a visit ends when all of them were seen, and the oldest tasks, which it sees first, are the first to succeed.
         Access::Visit { matching, is_sparse } if is_indexed && (!is_sparse || matching > u64::from(query.limit)) => {
-            list_by_index(file, queue, begun.key, &query, after, page)
+            list_by_index(file, queue, begun.key, &query, after, page).map(Some)
         }
-        _ => list_by_visiting(file, queue, &begun, &query, after, page),
-    }
-}
-
-/// The position as the statements take it that list by creation: before all tasks if there is none.
-fn creation_position(after: Option<TaskPosition>, descending: bool) -> (i64, String) {
-    match after {
-        Some(TaskPosition { value: OrderValue::Int(micros), id }) => (micros, id.to_string()),
-        _ if descending => (i64::MAX, AFTER_EVERY_ID.to_owned()),
-        _ => (i64::MIN, String::new()),
+        _ => list_by_visiting(file, queue, &begun, &query, after, page).map(Some),
     }
 }
 
@@ -135,9 +125,10 @@ fn list_unsuccessful(
             Ok(if taken == wanted { NextRow::Break(()) } else { CONTINUE })
         })?;
     }
-    write_page(file, queue, first, page)
+    write_page(file, queue, first.into_sorted(), page)
 }
 
+/// The walk along the index of the order, with a filter.
 fn list_by_index(
     file: &Snapshot<'_>,
     queue: &QueueName,
@@ -146,35 +137,15 @@ fn list_by_index(
     after: Option<TaskPosition>,
     mut page: TaskPage,
 ) -> Read<WrittenTasks> {
-    let more = Cell::new(false);
-    let mut take = |row: &Row<'_>| {
+    let mut more = false;
+    walk(file, key, query, after, |row| {
         if !query.selection.matches(&RowFields::new(row)) {
             return Ok(CONTINUE);
         }
-        more.set(!page.push(&rows::view(row, queue)?));
-        Ok(if more.get() { NextRow::Break(()) } else { CONTINUE })
-    };
-    let descending = query.order.descending;
-    if query.order.field == OrderField::Id {
-        let statement = if descending { &sql::LIST_TASKS_BY_ID_DESCENDING } else { &sql::LIST_TASKS_BY_ID_ASCENDING };
-        let first = if descending { AFTER_EVERY_ID } else { "" };
-        let id = after.as_ref().map_or(first, |after| after.id.as_str());
-        file.each_row(statement, params![key.0, id], take)?;
-        return Ok(page.finish(more.get()));
-    }
-    let (rest_of_time, later) = match descending {
-        false => (&sql::LIST_TASKS_OF_ONE_TIME_ASCENDING, &sql::LIST_TASKS_BY_CREATION_ASCENDING),
-        true => (&sql::LIST_TASKS_OF_ONE_TIME_DESCENDING, &sql::LIST_TASKS_BY_CREATION_DESCENDING),
-    };
-    let is_continued = after.is_some();
-    let (created_at, id) = creation_position(after, descending);
-    if is_continued {
-        file.each_row(rest_of_time, params![key.0, created_at, id], &mut take)?;
-    }
-    if !more.get() {
-        file.each_row(later, params![key.0, created_at], take)?;
-    }
-    Ok(page.finish(more.get()))
+        more = !page.push(&rows::view(row, queue)?);
+        Ok(if more { NextRow::Break(()) } else { CONTINUE })
+    })?;
+    Ok(page.finish(more))
 }
 
 fn list_by_visiting(
@@ -190,18 +161,18 @@ fn list_by_visiting(
         first.offer(fields, rows::id(row)?, rows::key(row)?);
         Ok(())
     })?;
-    write_page(file, queue, first, page)
+    write_page(file, queue, first.into_sorted(), page)
 }
 
 /// A page of the tasks with these keys, in their order.
-fn write_page(
+pub(crate) fn write_page(
     file: &Snapshot<'_>,
     queue: &QueueName,
-    first: FirstRows<TaskKey>,
+    keys: Vec<TaskKey>,
     mut page: TaskPage,
 ) -> Read<WrittenTasks> {
     let mut statement = file.connection.prepare_cached(&sql::LOAD_TASK)?;
-    for task in first.into_sorted() {
+    for task in keys {
         file.yield_if_due()?;
         if !statement.query_row([task.0], |row| Ok(page.push(&rows::view(row, queue)?)))? {
             return Ok(page.finish(true));
@@ -254,7 +225,7 @@ pub(crate) fn count_tasks(
 ) -> Read<u64> {
     let mut count = 0;
     if selection.is_by_status_only() {
-        each_tally(file, existing_queue(file, queue)?, selection.statuses(), |line| count += line.tasks)?;
+        each_selected_tally(file, existing_queue(file, queue)?, selection, |line| count += line.tasks)?;
     } else {
         each_selected(file, &sparse_reads::begin(file, index, queue, selection, Need::All)?, selection, |_, _| {
             count += 1;
@@ -274,7 +245,7 @@ pub(crate) fn group_tasks(
     if query.selection.is_by_status_only() {
         let key = existing_queue(file, queue)?;
         let mut groups = Groups::new(query.limit, group_position(query, key)?);
-        each_tally(file, key, query.selection.statuses(), |line| {
+        each_selected_tally(file, key, &query.selection, |line| {
             let routes = taskqueue_core::definition::routes_of(&line.routes);
             groups.add_tasks(&query.dimensions, routes, line.status, line.tasks);
         })?;
@@ -290,19 +261,27 @@ pub(crate) fn group_tasks(
     Ok(groups.into_page(begun.key.0))
 }
 
-/// The counts of a queue for tasks of these states.
-pub(crate) fn each_tally(
+/// The counts of a queue.
+pub(crate) fn each_tally(file: &Snapshot<'_>, queue: QueueKey, mut read: impl FnMut(rows::TallyRow)) -> Read<()> {
+    file.each_row(sql::LIST_TALLY, [queue.0], |row| {
+        read(rows::tally(row)?);
+        Ok(CONTINUE)
+    })
+}
+
+/// The counts of the tasks of a queue that are selected by nothing but their state and the archive; none of them is 0.
+pub(crate) fn each_selected_tally(
     file: &Snapshot<'_>,
     queue: QueueKey,
-    statuses: Statuses,
+    selection: &TaskSelection,
     mut read: impl FnMut(rows::TallyRow),
 ) -> Read<()> {
-    file.each_row(sql::LIST_TALLY, [queue.0], |row| {
-        let line = rows::tally(row)?;
-        if statuses.contains(line.status) {
+    let statuses = selection.statuses();
+    each_tally(file, queue, |mut line| {
+        line.tasks -= if selection.include_archived { 0 } else { line.archived.min(line.tasks) };
+        if line.tasks > 0 && statuses.contains(line.status) {
             read(line);
         }
-        Ok(CONTINUE)
     })
 }
 

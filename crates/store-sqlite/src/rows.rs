@@ -13,21 +13,24 @@ mod row_fields;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Result, Row, RowIndex};
 use taskqueue_core::definition::{Definition, Identity, Routes};
+use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::output::KeptOutput;
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
 use taskqueue_store::columns;
+use taskqueue_store::related::RelatedTask;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
 
 pub(crate) use self::activity::{saved_span, seconds, seconds_up, since, worker_state};
 pub(crate) use self::packed::Unreadable;
 pub(crate) use self::packed_documents::PackedDocuments;
-pub use self::packed_head::PackedHead;
+pub use self::packed_head::{Extended, PackedHead};
 pub(crate) use self::packed_outcome::PackedOutcome;
 pub(crate) use self::packed_output::pack_output;
 use self::packed_output::unpack_output;
@@ -161,6 +164,17 @@ pub(crate) fn id(row: &Row<'_>) -> Result<TaskId> {
     parsed(row, ID)
 }
 
+/// What is shown of a task beside another one, from `get_related.sql` and `list_related.sql`.
+pub(crate) fn related_task(row: &Row<'_>) -> Result<RelatedTask> {
+    let name = row.get_ref(2)?.as_str_or_null()?;
+    Ok(RelatedTask { id: parsed(row, 0)?, status: parsed(row, 1)?, name: name.map(Into::into) })
+}
+
+/// The place of a task row by creation.
+pub(crate) fn position(row: &Row<'_>) -> Result<(Timestamp, TaskId)> {
+    Ok((time(row, CREATED_AT)?, parsed(row, ID)?))
+}
+
 /// A head, from `load_head.sql`.
 pub(crate) fn head(row: &Row<'_>) -> Result<TaskHead> {
     let packed = packed_head(row, PACKED)?;
@@ -169,6 +183,7 @@ pub(crate) fn head(row: &Row<'_>) -> Result<TaskHead> {
         priority: packed.priority,
         max_attempts: packed.max_attempts,
         routes: Routes::from_json(packed.routes),
+        scheduling: packed.scheduling()?,
         definition_bytes: usize::try_from(packed.definition_bytes).unwrap_or(usize::MAX),
         progress_bytes: usize::try_from(packed.progress_bytes).unwrap_or(usize::MAX),
         lifecycle: packed.lifecycle(parsed(row, STATUS)?, time(row, CREATED_AT)?)?,
@@ -197,6 +212,7 @@ pub(crate) fn task(row: &Row<'_>, queue: &QueueName) -> Result<Task> {
             priority: packed.priority,
             max_attempts: packed.max_attempts,
             routes: Routes::from_json(packed.routes),
+            scheduling: packed.scheduling()?,
         },
         lifecycle: packed.lifecycle(parsed(row, STATUS)?, time(row, CREATED_AT)?)?,
         outcome: packed_outcome(row, OUTCOME)?.outcome()?,
@@ -307,15 +323,59 @@ pub(crate) fn queue_of_observation(row: &Row<'_>) -> Result<QueueKey> {
     row.get("queue_key").map(QueueKey)
 }
 
-/// How many tasks have these routes, as JSON, and this status.
+/// How many tasks have these routes, as JSON, and this status, and how many of them are archived.
 pub(crate) struct TallyRow {
     pub(crate) routes: String,
     pub(crate) status: Status,
     pub(crate) tasks: u64,
+    pub(crate) archived: u64,
 }
 
 pub(crate) fn tally(row: &Row<'_>) -> Result<TallyRow> {
-    Ok(TallyRow { routes: row.get("routes")?, status: parsed(row, "status")?, tasks: count(row, "tasks")? })
+    Ok(TallyRow {
+        routes: row.get("routes")?,
+        status: parsed(row, "status")?,
+        tasks: count(row, "tasks")?,
+        archived: count(row, "archived")?,
+    })
+}
+
+/// The settings of a queue.
+pub(crate) fn settings(row: &Row<'_>) -> Result<QueueSettings> {
+    Ok(QueueSettings::from_json(row.get_ref("settings")?.as_str()?).ok_or(Unreadable)?)
+}
+
+/// When a task ended, and its key.
+pub(crate) fn ended(row: &Row<'_>) -> Result<(Timestamp, TaskKey)> {
+    Ok((time(row, "ended_at")?, row.get("task_key").map(TaskKey)?))
+}
+
+/// The first end that is noted of a queue and a state.
+pub(crate) fn first_ended(row: &Row<'_>) -> Result<(QueueKey, Status, Timestamp)> {
+    Ok((row.get("queue_key").map(QueueKey)?, parsed(row, "status")?, time(row, "ended_at")?))
+}
+
+/// What is noted of a dependency.
+pub(crate) fn dependency_state(row: &Row<'_>) -> Result<DependencyState> {
+    let place = usize::try_from(row.get::<_, i64>("state")?).map_err(|_| Unreadable)?;
+    Ok(*DependencyState::ALL.get(place).ok_or(Unreadable)?)
+}
+
+/// The id of a dependency.
+pub(crate) fn dependency(row: &Row<'_>) -> Result<TaskId> {
+    parsed(row, "dependency")
+}
+
+/// A queue, a dependency, what is noted of it for a task, and what it is, if it exists.
+pub(crate) fn noted_status(row: &Row<'_>) -> Result<(QueueKey, TaskId, DependencyState, Option<Status>)> {
+    let status = parsed_or_null(row, "status")?;
+    Ok((QueueKey(row.get("queue_key")?), dependency(row)?, dependency_state(row)?, status))
+}
+
+/// A queue, a dependency whose dependents are to be looked at again, and behind which of them.
+pub(crate) fn unsettled(row: &Row<'_>) -> Result<(QueueKey, TaskId, Option<TaskKey>)> {
+    let after = row.get::<_, Option<i64>>("after_key")?.map(TaskKey);
+    Ok((QueueKey(row.get("queue_key")?), parsed(row, "dependency")?, after))
 }
 
 /// What the claim index needs of a task.
@@ -326,7 +386,10 @@ pub(crate) struct ClaimIndexRow<'a> {
     pub(crate) priority: i64,
     pub(crate) pending_seq: i64,
     pub(crate) updated_at: Timestamp,
+    pub(crate) archived: bool,
     pub(crate) finished_run_id: Option<RunId>,
+    pub(crate) not_before: Option<Timestamp>,
+    pub(crate) unmet: u32,
     /// As JSON.
     pub(crate) routes: &'a str,
 }
@@ -341,7 +404,10 @@ pub(crate) fn claim_index<'a>(row: &'a Row<'_>) -> Result<ClaimIndexRow<'a>> {
         priority: packed.priority,
         pending_seq: packed.pending_seq,
         updated_at: packed.updated_at,
+        archived: packed.extended.archived,
         finished_run_id: packed.finished_run_id().map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?,
+        not_before: packed.extended.not_before,
+        unmet: packed.extended.unmet,
         routes: packed.routes,
     })
 }

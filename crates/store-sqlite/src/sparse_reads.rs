@@ -21,7 +21,8 @@ use crate::statements as sql;
 pub(crate) enum Access {
     /// Among all tasks of the queue.
     Visit {
-        /// How many tasks have a state that is selected: when as many were seen, there are no more.
+        /// How many tasks have a state that is selected, and are not left out as archived: when as many were seen, there are no
+        /// more.
         matching: u64,
         /// Whether they are few, but cannot be found without visiting others.
         is_sparse: bool,
@@ -63,11 +64,16 @@ pub(crate) fn begin(
     if !restricted {
         return Ok(Begun { key, access: Access::Visit { matching: u64::MAX, is_sparse: false }, statuses: wanted });
     }
-    let mut counts = StatusCounts::default();
-    each_tally(file, key, Statuses::ALL, |line| counts.add(line.status, line.tasks))?;
+    let (mut counts, mut all) = (StatusCounts::default(), StatusCounts::default());
+    each_tally(file, key, |line| {
+        let unselected = if selection.include_archived { 0 } else { line.archived.min(line.tasks) };
+        counts.add(line.status, line.tasks - unselected);
+        all.add(line.status, line.tasks);
+    })?;
     let statuses = counts.present(wanted);
     let matching = counts.of(statuses);
-    let is_sparse = is_sparse(matching, queue_share(file.connection, key)?.cost_of_visit(), need);
+    // Who looks up tasks by their state looks at archived ones, too.
+    let is_sparse = is_sparse(all.of(statuses), queue_share(file.connection, key)?.cost_of_visit(), need);
     let mut access = Access::Visit { matching, is_sparse };
     if is_sparse && !statuses.contains(Status::Succeeded) {
         let living = statuses.intersection(Statuses::LIVING);
@@ -115,14 +121,15 @@ pub(crate) fn each_selected(
         if selection.matches(&fields) {
             read(row, &fields)?;
         }
-        Ok(fields.status())
+        // Whether it is among those that were counted.
+        Ok(statuses.contains(fields.status()) && (selection.include_archived || !fields.archived()))
     };
     match access {
         Access::Visit { matching, .. } => {
             let statement = queue_share(file.connection, *key)?.visit_statement(heavy);
             let mut seen = 0;
             file.each_row(statement, [key.0], |row| {
-                seen += u64::from(statuses.contains(visit(row)?));
+                seen += u64::from(visit(row)?);
                 Ok(if seen < *matching { CONTINUE } else { NextRow::Break(()) })
             })
         }

@@ -16,7 +16,7 @@ use taskqueue_store::conformance::commands::queue;
 use crate::claim_index::ClaimIndex;
 use crate::history::HistoryOptions;
 use crate::published_index::PublishedIndex;
-use crate::rows::{PackedDocuments, PackedHead};
+use crate::rows::{Extended, PackedDocuments, PackedHead};
 use crate::snapshot::Snapshot;
 use crate::sparse_reads::{Access, begin};
 use crate::{migrate, open, reads};
@@ -35,7 +35,7 @@ const TASKS: i64 = 20_000;
 /// All tasks have the same routes.
 const COUNT_TASKS: &str = "
     DELETE FROM tally;
-    INSERT INTO tally SELECT queue_key, '[\"default\"]', status, count(*) FROM tasks GROUP BY queue_key, status;";
+    INSERT INTO tally SELECT queue_key, '[\"default\"]', status, count(*), 0 FROM tasks GROUP BY queue_key, status;";
 
 fn fill(connection: &Connection) {
     connection.execute_batch("BEGIN; INSERT INTO queues VALUES (1, 'q')").unwrap();
@@ -60,6 +60,7 @@ fn fill(connection: &Connection) {
             finished_run: None,
             last_route: None,
             progress_bytes: 0,
+            extended: Extended::default(),
             routes: r#"["default"]"#,
         };
         let id = format!("t_{:012}", n * 7_919 % TASKS);
@@ -126,6 +127,7 @@ impl Filled {
             };
             let page =
                 self.cheap(&what, |file| reads::list_tasks(file, &self.index, &queue("q"), query, Arc::new(write)));
+            let page = page.unwrap();
             let text = String::from_utf8(page.bytes).unwrap();
             numbers.extend(text.split_whitespace().map(|number| number.parse::<i64>().unwrap()));
             after = page.next;
@@ -222,7 +224,7 @@ fn a_page_of_spread_tasks_ends_when_it_is_full_if_the_writer_does_not_answer() {
         let page = filled.cheap("a page", |file| {
             reads::list_tasks(file, &filled.index, &queue("q"), query, Arc::new(|out, _| out.push(b'.')))
         });
-        assert!(page.next.is_some());
+        assert!(page.unwrap().next.is_some());
     }
 }
 
@@ -239,5 +241,5 @@ fn a_task_that_the_writer_does_not_know_of_is_found_by_a_visit() {
     let query =
         TaskQuery { selection: by_status, order: TaskOrder::default(), limit: 100, after: None, max_bytes: PAGE_BYTES };
     let page = reads::list_tasks(&file, &filled.index, &queue("q"), query, Arc::new(|out, _| out.push(b'.')));
-    assert_eq!(page.unwrap_or_else(|_| panic!()).bytes.iter().filter(|byte| **byte == b'.').count(), 5);
+    assert_eq!(page.unwrap_or_else(|_| panic!()).unwrap().bytes.iter().filter(|byte| **byte == b'.').count(), 5);
 }

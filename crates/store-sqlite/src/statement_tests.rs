@@ -87,12 +87,36 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
         "SCAN_WHOLE_TASKS",
         "TRANSFER_DELETED_RUNS",
         "COUNT_QUEUE_SHARE",
+        "LOAD_ALL_SETTINGS",
+        "LOAD_ENDED_READS",
+        // The first row.
+        "FIND_UNSETTLED",
+        "HAS_UNSETTLED",
+        // For a check and a transfer.
+        "LIST_NOTED_STATUSES",
     ];
     let connection = migrated();
     for (name, _, sql) in statements::all() {
         let plan = plan(&connection, sql);
         let scans = plan.iter().any(|step| step.starts_with("SCAN") || step.contains("TEMP B-TREE"));
         assert_eq!(scans, scanning.contains(&name), "{name}: {plan:#?}");
+    }
+}
+
+#[test]
+fn dependents_are_found_by_what_they_wait_for() {
+    let connection = migrated();
+    let cases = [
+        (statements::LIST_DEPENDENTS, "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key>?)"),
+        (statements::FIND_DEPENDENCY, "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key=?)"),
+        (statements::DELETE_DEPENDENCY, "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key=?)"),
+        (statements::LIST_AWAITED, "dependencies USING PRIMARY KEY (queue_key=?)"),
+        (statements::FIND_STATUS_BY_ID, "tasks USING INDEX tasks_by_id (queue_key=? AND id=?)"),
+        (statements::LIST_UNSETTLED, "unsettled USING PRIMARY KEY (queue_key=?)"),
+    ];
+    for (sql, search) in cases {
+        let plan = plan(&connection, sql).join("\n");
+        assert!(plan.contains(search), "{plan}");
     }
 }
 
@@ -137,5 +161,36 @@ fn activity_is_found_by_queue_and_time_and_what_is_old_by_time() {
     for (sql, search) in cases {
         let plan = plan(&connection, sql).join("\n");
         assert!(plan.contains(search), "{plan}");
+    }
+}
+
+#[test]
+fn what_has_ended_is_found_by_queue_state_and_time() {
+    let connection = migrated();
+    let cases = [
+        (statements::LIST_ENDED, "(queue_key=? AND status=? AND ended_at<?)"),
+        (statements::DELETE_ENDED, "(queue_key=? AND status=? AND ended_at=? AND task_key=?)"),
+        (statements::DELETE_FIRST_ENDED, "(queue_key=? AND status=? AND (ended_at,task_key)<(?,?))"),
+        (statements::FIND_FIRST_ENDED, "(queue_key=? AND status=?)"),
+        (statements::FIND_NEXT_ENDED, "((queue_key,status)>(?,?))"),
+    ];
+    for (sql, beginning) in cases {
+        let plan = plan(&connection, sql).join("\n");
+        assert!(plan.contains(&format!("ended USING PRIMARY KEY {beginning}")), "{plan}");
+    }
+}
+
+#[test]
+fn narrow_rows_are_walked_by_creation_and_by_id() {
+    let connection = migrated();
+    let cases = [
+        (&statements::LIST_HEADS_BY_CREATION_ASCENDING, "tasks_by_creation (queue_key=? AND (created_at,id)>(?,?))"),
+        (&statements::LIST_HEADS_BY_CREATION_DESCENDING, "tasks_by_creation (queue_key=? AND (created_at,id)<(?,?))"),
+        (&statements::LIST_HEADS_BY_ID_ASCENDING, "tasks_by_id (queue_key=? AND id>?)"),
+        (&statements::LIST_HEADS_BY_ID_DESCENDING, "tasks_by_id (queue_key=? AND id<?)"),
+    ];
+    for (sql, beginning) in cases {
+        let plan = plan(&connection, sql).join("\n");
+        assert!(plan.contains(beginning), "{plan}");
     }
 }

@@ -11,8 +11,8 @@ use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::routes_of;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, SeriesSelection};
-use taskqueue_core::status::Statuses;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::activity::ActivityLog;
@@ -24,7 +24,7 @@ use crate::each_row::CONTINUE;
 use crate::ownership::Ownership;
 use crate::published_index::PublishedIndex;
 use crate::readers::{Lane, ReadError, Readers};
-use crate::reads::{Read, each_tally, existing_queue, refused};
+use crate::reads::{Read, each_selected_tally, existing_queue, refused};
 use crate::rows;
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
@@ -130,7 +130,10 @@ impl Stats {
 /// All but the oldest pending tasks.
 fn queue_figures(file: &Snapshot<'_>, key: QueueKey, now: Timestamp) -> Read<QueueFigures> {
     let mut figures = QueueFigures::default();
-    each_tally(file, key, Statuses::ALL, |line| figures.add_tasks(routes_of(&line.routes), line.status, line.tasks))?;
+    // Archived tasks are left out.
+    each_selected_tally(file, key, &TaskSelection::default(), |line| {
+        figures.add_tasks(routes_of(&line.routes), line.status, line.tasks);
+    })?;
     file.each_row(sql::LIST_WORKER_STATES, params![key.0, now.as_micros()], |row| {
         let (route, status) = rows::worker_state(row)?;
         figures.add_workers(route.as_str(), status, 1);

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use taskqueue_core::definition::Definition;
+use taskqueue_core::settings::SettingsPatch;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{Claim, Claimed, Scan};
@@ -99,6 +100,43 @@ async fn whatever_is_not_sure_to_find_nothing_goes_to_the_writer() {
     for (why, command) in others {
         assert_eq!(store.answer(command).await, None, "{why}");
     }
+}
+
+#[tokio::test]
+async fn a_claim_in_a_queue_that_is_paused_or_full_needs_no_writer() {
+    let limited = |max_running| {
+        let limit = SettingsPatch { max_running: Some(Some(max_running)), ..SettingsPatch::default() };
+        let (one, two) = (create("q", 1, Definition::default()), create("q", 2, Definition::default()));
+        commands![one, two, claim("q", "default", 1), change_settings("q", limit)]
+    };
+    let mut full = after(limited(1), Options::default()).await;
+    assert_eq!(full.answer(empty_claim()).await, NO_TASK);
+    assert_eq!(full.answer(claim("q", "default", 1)).await, TO_THE_WRITER, "it has its task");
+    let mut with_room = after(limited(2), Options::default()).await;
+    assert_eq!(with_room.answer(empty_claim()).await, TO_THE_WRITER);
+    let pause = SettingsPatch { paused: Some(true), ..SettingsPatch::default() };
+    let mut commands = limited(2);
+    commands.push(change_settings("q", pause).into());
+    let mut paused = after(commands, Options::default()).await;
+    assert_eq!(paused.answer(empty_claim()).await, NO_TASK);
+    assert_eq!(paused.answer(claim("q", "default", 1)).await, TO_THE_WRITER, "it has its task");
+}
+
+#[tokio::test]
+async fn a_claim_goes_to_the_writer_when_the_time_of_a_delayed_task_has_come() {
+    let begin = Timestamp::from_micros(1_767_225_600_000_000);
+    let delayed = |id, route, seconds| create_later(id, with_routes(&[route]), begin.plus_seconds(seconds));
+    let blocked = create("q", 3, waits_for(&[4]));
+    let commands = commands![delayed(1, "gpu", 30), delayed(2, "default", 60), blocked];
+    let mut store = after(commands, Options::default()).await;
+    assert_eq!(store.answer(empty_claim()).await, NO_TASK);
+    assert!(store.store.has_no_upkeep());
+    store.clock.advance_micros(30_000_000 - 1);
+    assert_eq!(store.answer(empty_claim()).await, NO_TASK);
+    assert!(store.store.has_no_upkeep());
+    store.clock.advance_micros(1);
+    assert!(!store.store.has_no_upkeep());
+    assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER, "it is due, whatever its routes are");
 }
 
 #[tokio::test]

@@ -2,21 +2,28 @@
 //! or a lookup in the claim index. Nothing is decided here.
 
 mod activity;
+mod dependencies;
+mod observations;
 mod output;
+mod tally;
 mod task_rows;
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use taskqueue_core::activity::Unit;
-use taskqueue_core::definition::{Definition, Identity, Routes};
-use taskqueue_core::delta::{Delta, TallyLine};
+use taskqueue_core::definition::{Definition, Identity};
+use taskqueue_core::delta::Delta;
+use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::output::{KeptOutput, OutputChange};
-use taskqueue_core::task::{FinishedRun, Status, Task, TaskHead};
+use taskqueue_core::scheduling::Dependencies;
+use taskqueue_core::settings::{QueueSettings, RunningTasks};
+use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
@@ -24,17 +31,20 @@ use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::bulk::Limit;
 use taskqueue_store::bulk_action::{ChangeRecord, FoundTask, Now};
 use taskqueue_store::command::BulkUpdate;
-use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
-use taskqueue_store::transfer::DeletedRun;
+use taskqueue_store::transaction::{
+    Dependents, Loaded, Outdated, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction, Unsettled,
+};
 
 use crate::bulk::{self, ChangedTasks};
 use crate::claim_index::ClaimIndex;
-use crate::each_row::{CONTINUE, NextRow, each_row};
+use crate::each_row::{NextRow, each_row};
 use crate::failure::Doing;
 use crate::prepared::Prepared;
 use crate::rows::{self, PackedDocuments, PackedHead, PackedOutcome};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
+
+use tally::TallyDifferences;
 
 const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be loaded");
 
@@ -42,10 +52,15 @@ const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be 
 pub(crate) struct SqliteTransaction<'a> {
     connection: &'a Connection,
     prepared: Prepared<'a>,
-    claim_index: &'a mut ClaimIndex,
+    pub(crate) claim_index: &'a mut ClaimIndex,
     /// Differences of the counts, written once at the end: a batch changes few counts many times.
-    tally: HashMap<(QueueKey, Routes, Status), i64>,
+    tally: TallyDifferences,
     now: Timestamp,
+    /// Delayed tasks that became claimable in this transaction and were not told of yet.
+    released: usize,
+    has_released: bool,
+    /// Dependencies whose dependents were left to be settled since they were looked for.
+    left_unsettled: HashSet<(QueueKey, TaskId)>,
     /// How much memory the pending order may use. A bulk update checks it at each task; for other commands the writer does.
     pub(crate) pending_bytes: usize,
     pub(crate) changed_tasks: ChangedTasks,
@@ -54,8 +69,34 @@ pub(crate) struct SqliteTransaction<'a> {
 impl<'a> SqliteTransaction<'a> {
     /// A transaction at `now`, which the caller has begun.
     pub(crate) fn new(connection: &'a Connection, claim_index: &'a mut ClaimIndex, now: Timestamp) -> Self {
-        let (prepared, tally, changed_tasks) = (Prepared::new(connection), HashMap::new(), ChangedTasks::default());
-        Self { connection, prepared, claim_index, tally, now, pending_bytes: usize::MAX, changed_tasks }
+        Self {
+            connection,
+            prepared: Prepared::new(connection),
+            claim_index,
+            tally: TallyDifferences::default(),
+            now,
+            released: 0,
+            has_released: false,
+            left_unsettled: HashSet::new(),
+            pending_bytes: usize::MAX,
+            changed_tasks: ChangedTasks::default(),
+        }
+    }
+
+    /// Moves delayed tasks whose time has come to the pending order, at most so many.
+    pub(crate) fn release_due(&mut self, most: usize) {
+        let released = self.claim_index.release_due(self.now, most);
+        self.add_released(released);
+    }
+
+    fn add_released(&mut self, released: usize) {
+        self.released += released;
+        self.has_released |= released > 0;
+    }
+
+    /// Whether the time of a delayed task has come.
+    pub(crate) fn has_released(&self) -> bool {
+        self.has_released
     }
 
     /// Writes what was deferred. Must come before `COMMIT`.
@@ -90,81 +131,9 @@ impl<'a> SqliteTransaction<'a> {
 
     /// Applies what a change of a task means for the counts and the claim index.
     fn apply(&mut self, queue: QueueKey, key: TaskKey, delta: &Delta<'_>, after: Option<&TaskHead>) {
-        for (line, difference) in [(delta.tally.removed, -1), (delta.tally.added, 1)] {
-            if let Some(TallyLine { routes, status }) = line {
-                *self.tally.entry((queue, routes.clone(), status)).or_default() += difference;
-            }
-        }
-        self.claim_index.apply(queue, key, delta, after);
+        self.tally.add(queue, delta);
+        self.claim_index.apply(queue, key, delta, after, self.now);
         self.changed_tasks.add(queue, key);
-    }
-
-    fn flush_tally(&mut self) -> Loaded<()> {
-        for ((queue, routes, status), difference) in std::mem::take(&mut self.tally) {
-            if difference == 0 {
-                continue;
-            }
-            let (queue, routes, status) = (queue.0, routes.as_json(), status.as_str());
-            self.run(sql::ADD_TALLY, params![queue, routes, status, difference], "counting tasks")?;
-            if difference < 0 {
-                self.run(sql::DELETE_EMPTY_TALLY, params![queue, routes, status], "counting tasks")?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Saves the head of a task, and what `changed` holds besides.
-    fn save_updated(
-        &mut self,
-        queue: QueueKey,
-        key: TaskKey,
-        (before, after): (&TaskHead, &TaskHead),
-        changed: &Update,
-    ) -> Loaded<()> {
-        let outcome = match &changed.result {
-            Some(result) => self.changed_outcome(key, |outcome| outcome.result = result.clone())?,
-            None => None,
-        };
-        self.save_rows(key, (before, after), outcome.as_ref())?;
-        if let Some(name) = &changed.name {
-            self.run(sql::SAVE_NAME, params![key.0, name], "updating a task")?;
-        }
-        self.save_documents(key, changed.args.as_ref(), changed.metadata.as_ref())?;
-        self.claim_index.history.touch();
-        self.claim_index.updated();
-        self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
-        Ok(())
-    }
-
-    /// Removes the rows of a task. Its run ids are moved to those of deleted tasks. Returns how many pieces of output it had.
-    pub(crate) fn delete_rows(
-        &mut self,
-        key: TaskKey,
-        finished_run: Option<FinishedRun>,
-        runs_kept_until: Timestamp,
-    ) -> Loaded<usize> {
-        let mut runs: Vec<RunId> = Vec::new();
-        self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
-            runs.push(rows::run_id(row)?);
-            Ok(CONTINUE)
-        })?;
-        runs.extend(finished_run.map(|run| run.run_id));
-        // A purge may come late. Behind all that was forgotten, so that it is found when it is to be forgotten.
-        let kept_until = runs_kept_until.max(Timestamp::from_micros(self.now.as_micros() + 1));
-        for run_id in runs {
-            self.add_deleted_run((kept_until, run_id))?;
-        }
-        for statement in [sql::DELETE_PAST_RUNS, sql::DELETE_OUTCOME, sql::DELETE_DEFINITION, sql::DELETE_TASK] {
-            self.run(statement, [key.0], "deleting a task")?;
-        }
-        self.claim_index.history.removed(key);
-        self.delete_output(key)
-    }
-
-    /// Records a run id of a deleted task. The claim index has it already.
-    pub(crate) fn add_deleted_run(&mut self, (kept_until, run_id): DeletedRun) -> Loaded<()> {
-        let values = params![kept_until.as_micros(), run_id.as_str()];
-        self.run(sql::INSERT_DELETED_RUN, values, "keeping a run id").map(drop)
     }
 }
 
@@ -188,22 +157,21 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
-        self.flush_tally()?;
-        let mut tally = QueueTally::default();
-        self.each(sql::LIST_TALLY, [queue.0], "counting tasks", |row| {
-            let line = rows::tally(row)?;
-            tally.tasks += line.tasks;
-            tally.running += if line.status == Status::Running { line.tasks } else { 0 };
-            Ok(CONTINUE)
-        })?;
-        Ok(tally)
+        self.tally_of(queue)
     }
 
     /// The tasks of a deleted queue can no longer be reached. They are purged later, some at a time.
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
-        for statement in [sql::DELETE_QUEUE, sql::DELETE_OBSERVATIONS, sql::DELETE_TALLY] {
+        for statement in [
+            sql::DELETE_QUEUE,
+            sql::DELETE_OBSERVATIONS,
+            sql::DELETE_TALLY,
+            sql::DELETE_SETTINGS,
+            sql::DELETE_UNSETTLED_OF_QUEUE,
+        ] {
             self.run(statement, [queue.key.0], "deleting a queue")?;
         }
+        self.forget_ended(queue)?;
         let purge = params![queue.key.0, runs_kept_until.as_micros()];
         self.run(sql::INSERT_PURGE, purge, "deleting a queue")?;
         self.claim_index.remove_queue(queue);
@@ -282,7 +250,7 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(found.doing("loading a task")?.into_iter().flatten().collect())
     }
 
-    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<bool> {
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<Option<TaskKey>> {
         let (Definition { name, args, metadata, .. }, lifecycle) = (&task.definition, &task.lifecycle);
         let head = task.head();
         let values = params![
@@ -295,14 +263,15 @@ impl Transaction for SqliteTransaction<'_> {
             self.claim_index.history.next_key(),
         ];
         if self.run(sql::INSERT_TASK, values, "creating a task")? == 0 {
-            return Ok(false);
+            return Ok(None);
         }
         let key = TaskKey(self.connection.last_insert_rowid());
         self.claim_index.history.key_given(key);
         let documents = PackedDocuments { args: args.as_str(), metadata: metadata.as_str() }.pack();
         self.run(sql::INSERT_DEFINITION, params![key.0, identity, documents], "creating a task")?;
         self.apply(queue, key, &Delta::between(None, Some(&head)), Some(&head));
-        Ok(true)
+        self.note_end(queue, key, None, Some(&head))?;
+        Ok(Some(key))
     }
 
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
@@ -317,7 +286,7 @@ impl Transaction for SqliteTransaction<'_> {
             self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "remembering a run")?;
         }
         self.apply(queue, key, &delta, Some(&after));
-        Ok(())
+        self.note_end(queue, key, Some(before), Some(&after))
     }
 
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()> {
@@ -367,8 +336,85 @@ impl Transaction for SqliteTransaction<'_> {
         runs_kept_until: Timestamp,
     ) -> Loaded<()> {
         self.delete_rows(key, before.lifecycle.finished_run, runs_kept_until)?;
+        self.forget_dependencies(queue, key, &before.scheduling.dependencies)?;
         self.apply(queue, key, &Delta::between(Some(before), None), None);
-        Ok(())
+        self.note_end(queue, key, Some(before), None)
+    }
+
+    fn may_have_dependents(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<bool> {
+        Ok(self.claim_index.awaited.may_hold(queue, dependency))
+    }
+
+    fn dependents(
+        &mut self,
+        queue: QueueKey,
+        dependency: TaskId,
+        after: Option<TaskKey>,
+        most: usize,
+    ) -> Loaded<Dependents> {
+        self.list_dependents(queue, dependency, after, most)
+    }
+
+    fn save_dependency(
+        &mut self,
+        queue: QueueKey,
+        dependency: TaskId,
+        task: TaskKey,
+        state: DependencyState,
+    ) -> Loaded<()> {
+        self.note_dependency(queue, dependency, task, state)
+    }
+
+    fn load_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<Vec<Option<Status>>> {
+        ids.iter().map(|id| self.status_of(queue, *id)).collect()
+    }
+
+    fn load_noted(&mut self, queue: QueueKey, task: TaskKey, ids: &[TaskId]) -> Loaded<Vec<Option<DependencyState>>> {
+        ids.iter().map(|id| self.noted(queue, task, *id)).collect()
+    }
+
+    fn replace_dependencies(
+        &mut self,
+        queue: QueueKey,
+        task: TaskKey,
+        before: &Dependencies,
+        after: &[(TaskId, DependencyState)],
+    ) -> Loaded<()> {
+        self.note_dependencies(queue, task, before, after)
+    }
+
+    fn leave_unsettled(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<()> {
+        self.note_unsettled(queue, dependency)
+    }
+
+    fn find_unsettled(&mut self) -> Loaded<Option<Unsettled>> {
+        self.first_unsettled()
+    }
+
+    fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {
+        self.note_settled(unsettled, after)
+    }
+
+    /// Those that were released at the beginning of the batch count.
+    fn release_delayed(&mut self, most: usize) -> Loaded<usize> {
+        self.release_due(most.saturating_sub(self.released));
+        Ok(std::mem::take(&mut self.released))
+    }
+
+    fn load_settings(&mut self, queue: QueueKey) -> Loaded<Option<Arc<QueueSettings>>> {
+        Ok(self.claim_index.settings(queue).cloned())
+    }
+
+    fn count_running(&mut self, queue: QueueKey, route: &Route) -> Loaded<RunningTasks> {
+        Ok(self.claim_index.count_running(queue, route))
+    }
+
+    fn save_settings(&mut self, queue: Queue<'_>, settings: &QueueSettings) -> Loaded<()> {
+        self.save_queue_settings(queue, settings)
+    }
+
+    fn find_outdated(&mut self, most: usize) -> Loaded<Outdated> {
+        self.outdated(most)
     }
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
@@ -381,6 +427,8 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
+        let released = self.claim_index.release_for(queue, route.as_str(), self.now);
+        self.add_released(released);
         Ok(self.claim_index.first_pending(queue, route.as_str()))
     }
 
@@ -415,20 +463,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
-        let report = &observation.report;
-        let values = params![
-            queue.0,
-            observation.id.as_str(),
-            report.route.as_str(),
-            report.status.as_str(),
-            report.task_id.as_ref().map(TaskId::as_str),
-            observation.last_seen_at.as_micros(),
-            observation.expires_at.as_micros(),
-            report.metadata.as_str(),
-            observation.telemetry.as_ref().map(|telemetry| telemetry.value.as_str()),
-            observation.telemetry.as_ref().map(|telemetry| telemetry.updated_at.as_micros()),
-        ];
-        self.run(sql::SAVE_OBSERVATION, values, "saving an observation").map(drop)
+        self.save_observed(queue, observation)
     }
 
     fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {

@@ -12,13 +12,16 @@ use std::ops::ControlFlow;
 use async_trait::async_trait;
 use rusqlite::{Connection, Params, Row, params};
 use taskqueue_core::definition::routes_of;
-use taskqueue_core::ids::{QueueName, RunId};
+use taskqueue_core::dependency::DependencyState;
+use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::observation::Observation;
+use taskqueue_core::scheduling::Dependencies;
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::transaction::{QueueKey, TaskKey, Transaction};
+use taskqueue_store::transaction::{Queue, QueueKey, TaskKey, Transaction};
 use taskqueue_store::transfer::{
     CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferredOutput, TransferredTask,
 };
@@ -84,18 +87,50 @@ impl SqliteTransfer {
     fn add_task(&self, tx: &mut SqliteTransaction<'_>, copied: &TransferredTask) -> Result<(), StoreError> {
         let task = &copied.task;
         let queue = self.key(&task.queue)?;
-        if !tx.insert_task(queue, task, &copied.identity)? {
+        let Some(key) = tx.insert_task(queue, task, &copied.identity)? else {
             return Err(StoreError::Broken("a task was copied twice"));
-        }
-        let key = TaskKey(self.connection.last_insert_rowid());
+        };
         tx.save_change(queue, key, &task.head(), &history(task))?;
         for run_id in &copied.past_runs {
             self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "copying past runs")?;
         }
+        let dependencies = task.definition.scheduling.dependencies.as_slice();
+        if copied.noted.len() != dependencies.len() {
+            return Err(StoreError::Broken("a task was copied without what is noted of its dependencies"));
+        }
+        let noted: Vec<_> = dependencies.iter().copied().zip(copied.noted.iter().copied()).collect();
+        tx.note_dependencies(queue, key, &Dependencies::default(), &noted)?;
         match &copied.output {
             Some(output) => tx.add_output(key, output),
             None => Ok(()),
         }
+    }
+
+    /// What is noted of each of these dependencies of a task.
+    fn noted(
+        &self,
+        queue: QueueKey,
+        key: TaskKey,
+        dependencies: &Dependencies,
+    ) -> rusqlite::Result<Vec<DependencyState>> {
+        let mut statement = self.connection.prepare_cached(sql::FIND_DEPENDENCY)?;
+        let mut noted = |id: &TaskId| statement.query_row(params![queue.0, id.as_str(), key.0], rows::dependency_state);
+        dependencies.as_slice().iter().map(&mut noted).collect()
+    }
+
+    /// A dependency that has changed is told to those that wait for it, should the source have left that to do.
+    fn note_changed_dependencies(&self) -> Result<(), StoreError> {
+        let mut changed = Vec::new();
+        each_row(&self.connection, sql::LIST_NOTED_STATUSES, [], |row| {
+            let (queue, id, noted, status) = rows::noted_status(row)?;
+            if status.is_some_and(|status| DependencyState::of(status) != noted) {
+                changed.push((queue, id));
+            }
+            Ok(CONTINUE)
+        })
+        .doing("copying dependencies")?;
+        changed.dedup();
+        self.write(|tx| changed.into_iter().try_for_each(|(queue, id)| tx.note_unsettled(queue, id)))
     }
 
     fn past_runs(&self, key: TaskKey) -> rusqlite::Result<Vec<RunId>> {
@@ -125,12 +160,15 @@ impl Source for SqliteTransfer {
     async fn tasks(&mut self, after: Option<i64>) -> Result<Chunk, StoreError> {
         let (mut chunk, mut bytes) = (Chunk::default(), 0);
         let read = |row: &Row<'_>| {
-            let Some(queue) = self.queues.get(&rows::queue_key(row)?) else { return Ok(CONTINUE) };
+            let queue_key = rows::queue_key(row)?;
+            let Some(queue) = self.queues.get(&queue_key) else { return Ok(CONTINUE) };
             let key = rows::key(row)?;
             let task = rows::task(row, queue)?;
+            let noted = self.noted(queue_key, key, &task.definition.scheduling.dependencies)?;
             let output = transferred_output(&self.connection, key)?;
             bytes += rows::bytes(row)? + output.as_ref().map_or(0, TransferredOutput::byte_count);
-            chunk.tasks.push(TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?, output));
+            let copied = TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?, output);
+            chunk.tasks.push(copied.with_noted(noted));
             chunk.last_key = Some(key.0);
             let full = chunk.tasks.len() >= CHUNK_TASKS || bytes >= CHUNK_BYTES;
             Ok(if full { ControlFlow::Break(()) } else { CONTINUE })
@@ -138,6 +176,26 @@ impl Source for SqliteTransfer {
         let first = after.unwrap_or(i64::MIN);
         each_row(&self.connection, &sql::TRANSFER_TASKS, [first], read).doing("reading tasks")?;
         Ok(chunk)
+    }
+
+    async fn settings(&mut self, queue: &QueueName) -> Result<Option<QueueSettings>, StoreError> {
+        let (key, mut settings) = (self.key(queue)?, None);
+        each_row(&self.connection, sql::LOAD_SETTINGS, [key.0], |row| {
+            settings = Some(rows::settings(row)?);
+            Ok(CONTINUE)
+        })
+        .doing("reading settings")?;
+        Ok(settings)
+    }
+
+    async fn unsettled(&mut self, queue: &QueueName) -> Result<Vec<TaskId>, StoreError> {
+        let (key, mut unsettled) = (self.key(queue)?, Vec::new());
+        each_row(&self.connection, sql::LIST_UNSETTLED, [key.0], |row| {
+            unsettled.push(rows::dependency(row)?);
+            Ok(CONTINUE)
+        })
+        .doing("reading dependencies")?;
+        Ok(unsettled)
     }
 
     async fn observations(&mut self, queue: &QueueName) -> Result<Vec<Observation>, StoreError> {
@@ -220,6 +278,16 @@ impl Target for SqliteTransfer {
         self.write(|tx| tasks.iter().try_for_each(|task| self.add_task(tx, task)))
     }
 
+    async fn add_settings(&mut self, name: &QueueName, settings: &QueueSettings) -> Result<(), StoreError> {
+        let key = self.key(name)?;
+        self.write(|tx| tx.save_queue_settings(Queue { key, name }, settings))
+    }
+
+    async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> Result<(), StoreError> {
+        let key = self.key(queue)?;
+        self.write(|tx| ids.iter().try_for_each(|id| tx.note_unsettled(key, *id)))
+    }
+
     async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
         self.write(|tx| {
             let mut saved =
@@ -239,6 +307,7 @@ impl Target for SqliteTransfer {
     }
 
     async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
+        self.note_changed_dependencies()?;
         match last_scan_at {
             Some(at) => self.run(sql::SAVE_SCAN, [at.as_micros()], "copying the last scan"),
             None => Ok(()),

@@ -1,10 +1,9 @@
 //! The run ids that were used: those of recently ended runs in memory, all others in sorted segments in the file, each behind a
 //! filter in memory. Which runs are active is known to the claim index. The reasons: docs/decisions/0042.
 
-mod filter;
 mod index_builder;
 mod merge;
-mod page;
+pub(crate) mod page;
 mod segment;
 
 #[cfg(test)]
@@ -26,7 +25,7 @@ pub(crate) use self::page::{Entry, Use, entry};
 use self::page::{PAGE_ENTRIES, page_number, write_segment};
 use self::segment::{IndexSlot, Segment, SegmentIndex, SegmentRow, State};
 use crate::each_row::{CONTINUE, each_row};
-use crate::{rows, statements as sql};
+use crate::{bloom_filter, rows, statements as sql};
 
 /// How often an entry may be written or deleted by merges: each is once written and once deleted for each size of segment,
 /// and a thousand million run ids are in segments of eight sizes.
@@ -182,7 +181,7 @@ impl UsedRuns {
         match self.recent.get(&run_id) {
             Some(is) => *is == Use::Forgotten,
             None => {
-                let hash = filter::hash(run_id.to_bytes());
+                let hash = page::hash(run_id.to_bytes());
                 !self.segments.iter().any(|segment| segment.may_hold(hash))
             }
         }
@@ -212,7 +211,7 @@ impl UsedRuns {
             return Ok(*is == Use::Used);
         }
         let run = run_id.to_bytes();
-        let hash = filter::hash(run);
+        let hash = page::hash(run);
         for segment in self.segments.iter().rev().filter(|segment| segment.may_hold(hash)) {
             if let Some(is) = segment.find(connection, run)? {
                 return Ok(is == Use::Used);
@@ -358,7 +357,7 @@ impl UsedRuns {
 
 /// The memory that the filter of a segment takes if there is enough.
 fn wanted_bytes(row: &SegmentRow) -> usize {
-    usize::try_from(row.entries).unwrap_or(usize::MAX).saturating_mul(filter::BITS_PER_RUN) / 8
+    usize::try_from(row.entries).unwrap_or(usize::MAX).saturating_mul(bloom_filter::BITS_PER_ID) / 8
 }
 
 /// Whether the database could be read, but what it said makes no sense.

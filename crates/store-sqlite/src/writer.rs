@@ -40,6 +40,9 @@ use crate::used_runs::IndexBuilder;
 const PURGE: u32 = 100;
 /// Batches after which so many are removed while others wait: a few hundredths of the writer's time.
 const BATCHES_PER_PURGE: usize = 10;
+/// Delayed tasks that become claimable at the beginning of a batch at most: about a millisecond. The next ones follow with the
+/// next batch, with a claim that finds nothing else, or with the upkeep of every second.
+const RELEASED_PER_BATCH: usize = 1_000;
 /// Commands of one batch that may be broken before the rest is refused. After each the claim index is loaded again, which takes
 /// up to a second for a million pending tasks.
 const MAX_BROKEN: u32 = 4;
@@ -234,9 +237,10 @@ impl Writer {
     }
 
     fn finds_nothing(&self, request: &WriteRequest) -> bool {
+        let now = || self.clock.now();
         match request {
-            WriteRequest::Claim(claim) => self.claim_index.finds_nothing((&claim.command).into()),
-            WriteRequest::ClaimTasks(claim) => self.claim_index.finds_nothing((&claim.command).into()),
+            WriteRequest::Claim(claim) => self.claim_index.finds_nothing((&claim.command).into(), now),
+            WriteRequest::ClaimTasks(claim) => self.claim_index.finds_nothing((&claim.command).into(), now),
             _ => false,
         }
     }
@@ -284,7 +288,12 @@ impl Writer {
         let executed = self.in_transaction(|tx| {
             // Beginning may have taken seconds: a command that was withdrawn or answered as busy is never executed.
             batch.retain_mut(|write| write.request.reply().begin());
-            execute_batch(tx, batch, credit_seconds, &mut after_commit)
+            tx.release_due(RELEASED_PER_BATCH);
+            let executed = execute_batch(tx, batch, credit_seconds, &mut after_commit)?;
+            if tx.has_released() {
+                after_commit.claimable.poll_all();
+            }
+            Ok(executed)
         })?;
         self.figures.executed(executed);
         after_commit.count(&self.activity);
@@ -305,7 +314,7 @@ impl Writer {
     fn wake_by_index(&self) {
         for (queue, route, _) in self.waiters.waiting_routes() {
             match self.claim_index.queue(&queue) {
-                Some(key) => self.waiters.wake_for_route(&queue, &route, self.claim_index.pending(key, route.as_str())),
+                Some(key) => self.waiters.wake_for_route(&queue, &route, self.claim_index.claimable(key, &route)),
                 None => self.waiters.queue_deleted(&queue),
             }
         }
@@ -352,6 +361,7 @@ impl Writer {
         drop(tx);
         let done = worked.unwrap_or(Err(StoreError::Unavailable)).and_then(|value| {
             let begun_at = Instant::now();
+            self.published_index.commit_begins();
             run_prepared(&self.connection, "COMMIT").map_err(|error| failed_commit(&error))?;
             self.figures.committed(begun_at.elapsed());
             Ok(value)

@@ -248,8 +248,14 @@ fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
     assert!(!is_woken(&mut resting), "nothing that it waits for");
     writer.with_claim_index(|writer| {
         let key = writer.claim_index.queue(&queue("q")).unwrap();
-        let entry = PendingEntry { routes: &routes(&["default"]), priority: 0, pending_seq: 9 };
-        writer.claim_index.add_pending(key, TaskKey(9), entry);
+        let entry = PendingEntry {
+            routes: &routes(&["default"]),
+            priority: 0,
+            pending_seq: 9,
+            not_before: None,
+            blocked: false,
+        };
+        writer.claim_index.add_pending(key, TaskKey(9), entry, Timestamp::default());
         writer.wake(&everywhere);
     });
     assert!(is_woken(&mut resting));

@@ -15,7 +15,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreExt;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store_sqlite::{Options, PackedHead, SqliteStore};
+use taskqueue_store_sqlite::{Extended, Options, PackedHead, SqliteStore};
 
 use storage::{Folder, fresh};
 
@@ -71,6 +71,21 @@ fn tell_cost(file: &Path) {
 
 /// Copies the one task so many times, with this status and these routes.
 fn copies(file: &Connection, count: usize, routes: impl Fn(usize) -> String, status: &str) {
+    copies_with(file, count, routes, status, Extended::default());
+}
+
+/// Copies the one task so many times, pending, and beside the pending order because of this.
+fn extended(file: &Connection, count: usize, extended: Extended<'_>) {
+    copies_with(file, count, |_| "[\"default\"]".to_owned(), "pending", extended);
+}
+
+fn copies_with(
+    file: &Connection,
+    count: usize,
+    routes: impl Fn(usize) -> String,
+    status: &str,
+    extended: Extended<'_>,
+) {
     let (key, queue_key, packed) = file
         .query_row("SELECT task_key, queue_key, packed FROM tasks", [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
@@ -83,7 +98,7 @@ fn copies(file: &Connection, count: usize, routes: impl Fn(usize) -> String, sta
     let mut insert = file.prepare(insert).unwrap();
     for copy in 1..=count {
         let (number, routes) = (i64::try_from(copy).unwrap(), routes(copy));
-        let packed = PackedHead { pending_seq: number, routes: &routes, ..one }.pack();
+        let packed = PackedHead { pending_seq: number, routes: &routes, extended, ..one }.pack();
         insert.execute(params![key + number, queue_key, format!("t_{copy:012}"), status, packed, key]).unwrap();
     }
     file.execute_batch("COMMIT").unwrap();
@@ -102,6 +117,9 @@ fn stored_things_cost_in_memory_what_the_documents_say() {
     let finished = cost(&|file| copies(file, COUNT, one_route, "succeeded"));
     let pending = cost(&|file| copies(file, COUNT, one_route, "pending"));
     let own = cost(&|file| copies(file, COUNT, own_route, "pending"));
+    let not_before = Some(Timestamp::from_micros(i64::MAX));
+    let delayed = cost(&|file| extended(file, COUNT, Extended { not_before, ..Extended::default() }));
+    let blocked = cost(&|file| extended(file, COUNT, Extended { unmet: 1, ..Extended::default() }));
     let each = |cost: i64| cost.max(0) / COUNT as i64;
     // Reading a large file fills the page cache of the writer, whatever is in it.
     let cache = 17 << 20;
@@ -109,6 +127,8 @@ fn stored_things_cost_in_memory_what_the_documents_say() {
         ("a finished task", each(finished - nothing - cache), 8),
         ("a pending task of a route that has others", each(pending - finished), 56),
         ("a pending task of a route of its own", each(own - finished), 128 + 13),
+        ("a delayed task", each(delayed - finished), 112),
+        ("a task that waits for others", each(blocked - finished), 24),
     ];
     for (what, bytes, most) in cases {
         println!("{what}: {bytes} bytes");

@@ -2,15 +2,16 @@
 //! claimable and which runs ended, for waiters; what happened to tasks, for the counts. A transaction that is undone tells
 //! nobody.
 
+use std::collections::HashSet;
+
 use taskqueue_core::activity::Record;
-use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::task::{Lifecycle, TaskHead};
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::task::{Lifecycle, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 
 use crate::activity::ActivityLog;
 use crate::claimable::Claimable;
-use crate::transaction::{Queue, QueueKey};
+use crate::transaction::{Queue, QueueKey, TaskKey};
 
 #[derive(Debug)]
 pub struct AfterCommit {
@@ -18,28 +19,76 @@ pub struct AfterCommit {
     /// The time of the transaction.
     now: Timestamp,
     records: Vec<(QueueKey, Record)>,
+    /// How many dependents the transaction may still settle.
+    dependents_left: usize,
+    /// Those that it has changed. What a command loaded of them before is not what they are.
+    settled: HashSet<TaskKey>,
 }
+
+/// Dependents that one transaction settles: up to a tenth of a second. The rest is left to [`Upkeep`](crate::command::Upkeep).
+const DEPENDENTS: usize = 1_000;
 
 impl AfterCommit {
     /// `has_claims`: whether any claim waits.
     pub fn new(has_claims: bool) -> Self {
         let now = Timestamp::from_micros(0);
-        Self { claimable: Claimable::new(has_claims), now, records: Vec::new() }
+        Self {
+            claimable: Claimable::new(has_claims),
+            now,
+            records: Vec::new(),
+            dependents_left: DEPENDENTS,
+            settled: HashSet::new(),
+        }
     }
 
     pub(crate) fn begun_at(&mut self, now: Timestamp) {
         self.now = now;
     }
 
-    pub(crate) fn created(&mut self, queue: Queue<'_>, id: TaskId, routes: &Routes) {
-        self.claimable.created(queue.name, id, routes);
+    pub(crate) fn created(&mut self, queue: Queue<'_>, created: &Task) {
+        self.claimable.created(queue.name, created, self.now);
         self.records.push((queue.key, Record::CREATED));
     }
 
-    /// An action or a report changed a task.
-    pub(crate) fn changed(&mut self, queue: Queue<'_>, before: &TaskHead, after: &Lifecycle) {
-        self.claimable.acted(queue.name, before, after);
-        self.record(queue.key, &before.lifecycle, after);
+    /// An action or a report changed a task. Without the name of its queue, all waiters look again.
+    pub(crate) fn changed(
+        &mut self,
+        (queue, name): (QueueKey, Option<&QueueName>),
+        before: &TaskHead,
+        after: &Lifecycle,
+    ) {
+        match name {
+            Some(name) => self.claimable.acted(name, before, after, self.now),
+            None => self.claimable.poll_all(),
+        }
+        self.record(queue, &before.lifecycle, after);
+    }
+
+    /// An update changed a task.
+    pub(crate) fn updated(&mut self, queue: &QueueName, before: &TaskHead, after: &TaskHead) {
+        self.claimable.updated(queue, before, after, self.now);
+    }
+
+    /// How many of `most` dependents may be settled now; they are used up.
+    pub(crate) fn take_dependents(&mut self, most: usize) -> usize {
+        let taken = most.min(self.dependents_left);
+        self.dependents_left -= taken;
+        taken
+    }
+
+    /// Of those that were taken, so many were not needed.
+    pub(crate) fn return_dependents(&mut self, unused: usize) {
+        self.dependents_left += unused;
+    }
+
+    /// A task was changed because another one was.
+    pub(crate) fn settled(&mut self, task: TaskKey) {
+        self.settled.insert(task);
+    }
+
+    /// Whether a task was changed in this transaction because another one was.
+    pub(crate) fn has_settled(&self, task: TaskKey) -> bool {
+        self.settled.contains(&task)
     }
 
     /// A change that makes nothing claimable, or of which waiters are told otherwise.

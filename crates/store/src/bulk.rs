@@ -18,7 +18,7 @@ use crate::StoreError;
 use crate::after_commit::AfterCommit;
 use crate::batch::BatchTransaction;
 use crate::command::{BulkUpdate, Updated};
-use crate::execute::existing_queue;
+use crate::execute::{existing_queue, look_again};
 use crate::transaction::{Queue, TaskKey, Transaction};
 
 use portions::{loaded_together, next_effects};
@@ -93,9 +93,21 @@ fn save<T: Transaction>(
             let merged = merge(tx, heads, update)?;
             for (key, before) in heads {
                 let Some(effect) = effects.get(key) else { continue };
+                let again;
+                let before = match after_commit.has_settled(*key) {
+                    true => {
+                        // It waits for one of those before it.
+                        again = tx.load_head(*key)?;
+                        &again
+                    }
+                    false => before,
+                };
                 let after = update.updated_head(before, *effect, now);
                 tx.save_effect(queue.key, *key, (before, &after), update, *effect, merged.get(key))?;
-                after_commit.claimable.updated(queue.name, before, &after.routes);
+                after_commit.updated(queue.name, before, &after);
+                if update.changes_waiting() {
+                    look_again(tx, queue, *key, &before.scheduling.dependencies, &after, after_commit)?;
+                }
                 updated += 1;
             }
         }

@@ -147,7 +147,7 @@ impl<S: FindTasks> Work<'_, S> {
         }
         self.actions.gate.pass().await;
         let begun = Instant::now();
-        let ActedOnFound { changed, left } = match self.write(found, tasks.clone()).await {
+        let ActedOnFound { changed, left, blocked } = match self.write(found, tasks.clone()).await {
             Ok(acted) => acted,
             Err(error) => {
                 found.put_back(tasks);
@@ -157,7 +157,7 @@ impl<S: FindTasks> Work<'_, S> {
         self.size.took(begun.elapsed());
         self.acted.changed += changed;
         let is_held_up = left.len() == tasks.len();
-        found.done(&tasks, left);
+        found.done(&tasks, left, blocked, changed);
         if is_held_up {
             sleep(PAUSE).await;
         }

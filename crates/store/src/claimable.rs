@@ -3,7 +3,8 @@
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
-use taskqueue_core::task::{FinishedRun, Lifecycle, Status, TaskHead};
+use taskqueue_core::task::{FinishedRun, Lifecycle, Status, Task, TaskHead};
+use taskqueue_core::time::Timestamp;
 
 use crate::waiting::Hint;
 
@@ -30,13 +31,15 @@ impl Claimable {
         Self { disabled: !enabled, ..Self::default() }
     }
 
-    pub(crate) fn created(&mut self, queue: &QueueName, task: TaskId, routes: &Routes) {
-        self.add(queue, task, routes);
+    pub(crate) fn created(&mut self, queue: &QueueName, created: &Task, now: Timestamp) {
+        if is_open(&created.lifecycle, now) {
+            self.add(queue, created.id, &created.definition.routes);
+        }
     }
 
-    /// An action changed the status of a task.
-    pub(crate) fn acted(&mut self, queue: &QueueName, before: &TaskHead, after: &Lifecycle) {
-        if after.status == Status::Pending && before.lifecycle.status != Status::Pending {
+    /// An action or a dependency changed a task.
+    pub(crate) fn acted(&mut self, queue: &QueueName, before: &TaskHead, after: &Lifecycle, now: Timestamp) {
+        if is_open(after, now) && !is_open(&before.lifecycle, now) {
             self.add(queue, before.id, &before.routes);
         }
         if let (Some(_), None, Some(ended)) = (before.lifecycle.run, after.run, after.finished_run) {
@@ -44,10 +47,11 @@ impl Claimable {
         }
     }
 
-    /// An update changed the routes of a task.
-    pub(crate) fn updated(&mut self, queue: &QueueName, before: &TaskHead, routes: &Routes) {
-        if before.lifecycle.status == Status::Pending && before.routes != *routes {
-            self.add(queue, before.id, routes);
+    /// An update changed a task.
+    pub(crate) fn updated(&mut self, queue: &QueueName, before: &TaskHead, after: &TaskHead, now: Timestamp) {
+        let opened = !is_open(&before.lifecycle, now) || before.routes != after.routes;
+        if is_open(&after.lifecycle, now) && opened {
+            self.add(queue, after.id, &after.routes);
         }
     }
 
@@ -124,6 +128,11 @@ impl Claimable {
             && self.deleted_queues.is_empty()
             && !self.poll_all
     }
+}
+
+/// Whether a task is in the pending order.
+fn is_open(Lifecycle { status, unmet, not_before, .. }: &Lifecycle, now: Timestamp) -> bool {
+    *status == Status::Pending && *unmet == 0 && not_before.is_none_or(|not_before| not_before <= now)
 }
 
 #[cfg(test)]

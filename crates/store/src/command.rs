@@ -14,6 +14,7 @@ use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::settings::SettingsPatch;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
@@ -67,13 +68,21 @@ pub struct CreateTask {
 #[derive(Clone, Debug)]
 pub struct NewTask {
     pub definition: Definition,
+    /// A claim may take it from then on.
+    pub not_before: Option<Timestamp>,
     pub identity: Identity,
+}
+
+impl NewTask {
+    pub fn new(definition: Definition, not_before: Option<Timestamp>) -> Self {
+        let identity = definition.identity(not_before);
+        Self { definition, not_before, identity }
+    }
 }
 
 impl From<Definition> for NewTask {
     fn from(definition: Definition) -> Self {
-        let identity = definition.identity();
-        Self { definition, identity }
+        Self::new(definition, None)
     }
 }
 
@@ -115,12 +124,14 @@ pub struct BulkUpdate {
     pub queue: QueueName,
     pub filter: TaskFilter,
     pub update: Update,
+    /// Whether archived tasks are updated, too.
+    pub include_archived: bool,
 }
 
 impl BulkUpdate {
     /// Whether a task of the queue is updated: running ones are skipped.
     pub fn selects<T: TaskFields>(&self, task: &T) -> bool {
-        task.status() != Status::Running && self.filter.matches(task)
+        task.status() != Status::Running && (self.include_archived || !task.archived()) && self.filter.matches(task)
     }
 }
 
@@ -144,17 +155,20 @@ pub struct ActOnTasks {
     pub expect: Option<u64>,
     /// Whether to count only.
     pub dry_run: bool,
+    /// Whether archived tasks are selected, too.
+    pub include_archived: bool,
 }
 
 impl ActOnTasks {
     pub fn selects<T: TaskFields>(&self, task: &T) -> bool {
-        self.action.applies_to().contains(task.status()) && self.filter.matches(task)
+        self.selection().matches(task)
     }
 
     /// The same, for reads.
     pub fn selection(&self) -> TaskSelection {
         let among = Some(self.action.applies_to());
-        TaskSelection { filter: Some(self.filter.clone()), among, ..TaskSelection::default() }
+        let include_archived = self.include_archived;
+        TaskSelection { filter: Some(self.filter.clone()), among, include_archived, ..TaskSelection::default() }
     }
 }
 
@@ -195,6 +209,8 @@ pub struct ActedOnFound {
     pub changed: u64,
     /// Those whose turn has not come yet: the time of the portion was over, or others hold them.
     pub left: Vec<FoundTask>,
+    /// Those that would be requeued in vain, unless what they wait for is requeued first.
+    pub blocked: Vec<FoundTask>,
 }
 
 /// Cancels or requeues a task. Answers the task.
@@ -399,6 +415,33 @@ pub struct WithdrawWorker {
 pub struct SaveActivity {
     pub process: ProcessId,
     pub rows: Vec<ActivityRow>,
+}
+
+/// Changes the settings of a queue. Answers all of them.
+#[derive(Clone, Debug)]
+pub struct ChangeSettings {
+    pub queue: QueueName,
+    pub patch: SettingsPatch,
+}
+
+/// Does what is due and nobody asks for: tasks whose time has come become claimable, dependents are settled, ended tasks are
+/// deleted that are kept no longer. A part of it at a time.
+#[derive(Clone, Debug)]
+pub struct Upkeep;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upkept {
+    /// Tasks whose time has come.
+    pub released: u64,
+    /// Dependents that were looked at.
+    pub settled: u64,
+    /// Tasks that were deleted.
+    pub deleted: u64,
+    /// Whether there is more to do.
+    pub more: bool,
+    /// Whether somebody waits for it: tasks that are to become claimable. Deletions can wait.
+    pub is_urgent: bool,
 }
 
 /// Ends leases that are over, grants the outage credit, deletes expired observations, and forgets run ids of tasks that

@@ -1,32 +1,43 @@
 //! Load, decide, save: how each command runs inside a transaction, the same on every backend. The order of checks is the
 //! contract's (docs/reference/http-api.md §4): queue, task, state, size. The decisions themselves are functions of
-//! `core`. Commands that have several items are in `items.rs`, the portions of bulk actions in `found.rs`, output in
-//! `output.rs`.
+//! `core`. Claims are in `claims.rs`, reports of runs in `runs.rs`, what tasks wait for in `dependents.rs`, commands that have
+//! several items in `items.rs`, the portions of bulk actions in `found.rs`, output in `output.rs`, and what is due without a
+//! request in `upkeep.rs`.
 
+mod claims;
+mod dependents;
 mod found;
 mod items;
 mod output;
+mod runs;
+mod upkeep;
+
+pub(crate) use dependents::look_again;
 
 use taskqueue_core::activity::Unit;
-use taskqueue_core::definition::check_stored_size;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
-use taskqueue_core::json::JsonObject;
+use taskqueue_core::definition::{check_stored_size, not_before_bytes};
+use taskqueue_core::dependency::{DependencyState, unmet};
+use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{self, Change, Claimant, LeaseChange, NewProgress, RunRefusal, RunReport};
+use taskqueue_core::lifecycle::{self, Change};
 use taskqueue_core::observation::{measure, observe};
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task, TaskHead};
+use taskqueue_core::scheduling::Dependencies;
+use taskqueue_core::settings::QueueSettings;
+use taskqueue_core::task::{Lifecycle, Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
 use crate::bulk;
 use crate::command::{
-    ActOnTask, Claim, Claimed, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, NewTask,
-    ReportProgress, ReportRun, ReportTelemetry, ReportWorker, SaveActivity, Scanned, UpdateTask, WithdrawWorker,
+    ActOnTask, ChangeSettings, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, NewTask, ReportTelemetry,
+    ReportWorker, SaveActivity, Scanned, UpdateTask, WithdrawWorker,
 };
-use crate::transaction::{Queue, RunUse, TaskKey, Transaction};
+use crate::transaction::{Queue, QueueKey, TaskKey, Transaction};
 use crate::write_request::WriteRequest;
+
+use dependents::{look_up, save_looked_up, settle, settle_by_notes};
 
 /// Run ids of deleted tasks that one scan forgets at most: some ten milliseconds. At a scan every 5 seconds that is more
 /// than can be deleted for a day without running out of disk first.
@@ -62,19 +73,21 @@ pub(crate) fn execute<T: Transaction>(
         WriteRequest::ActOnFound(submission) => {
             submission.execute(|command| found::act_on_found(tx, command, after_commit))
         }
-        WriteRequest::DeleteTask(submission) => submission.execute(|command| delete_task(tx, command)),
-        WriteRequest::Claim(submission) => submission.execute(|command| claim(tx, command, after_commit)),
+        WriteRequest::DeleteTask(submission) => submission.execute(|command| delete_task(tx, command, after_commit)),
+        WriteRequest::Claim(submission) => submission.execute(|command| claims::claim(tx, command, after_commit)),
         WriteRequest::ClaimTasks(submission) => {
             submission.execute(|command| items::claim_tasks(tx, command, after_commit))
         }
-        WriteRequest::Heartbeat(submission) => submission.execute(|command| heartbeat(tx, command, after_commit)),
+        WriteRequest::Heartbeat(submission) => submission.execute(|command| runs::heartbeat(tx, command, after_commit)),
         WriteRequest::ReportProgress(submission) => {
-            submission.execute(|command| report_progress(tx, command, after_commit))
+            submission.execute(|command| runs::report_progress(tx, command, after_commit))
         }
         WriteRequest::AddOutput(submission) => {
             submission.execute(|command| output::add_output(tx, command, after_commit))
         }
-        WriteRequest::ReportRun(submission) => submission.execute(|command| report_run(tx, command, after_commit)),
+        WriteRequest::ReportRun(submission) => {
+            submission.execute(|command| runs::report_run(tx, command, after_commit))
+        }
         WriteRequest::ReportRuns(submission) => {
             submission.execute(|command| items::report_runs(tx, command, after_commit))
         }
@@ -82,6 +95,10 @@ pub(crate) fn execute<T: Transaction>(
         WriteRequest::ReportTelemetry(submission) => submission.execute(|command| report_telemetry(tx, command)),
         WriteRequest::WithdrawWorker(submission) => submission.execute(|command| withdraw_worker(tx, command)),
         WriteRequest::SaveActivity(submission) => submission.execute(|command| save_activity(tx, command)),
+        WriteRequest::ChangeSettings(submission) => {
+            submission.execute(|command| change_settings(tx, command, after_commit))
+        }
+        WriteRequest::Upkeep(submission) => submission.execute(|_| upkeep::upkeep(tx, after_commit)),
         WriteRequest::Scan(submission) => submission.execute(|_| scan(tx, credited_runs, after_commit)),
     }
 }
@@ -131,18 +148,27 @@ fn create<T: Transaction>(
     tx: &mut T,
     queue: Queue<'_>,
     id: TaskId,
-    NewTask { definition, identity }: &NewTask,
+    NewTask { definition, not_before, identity }: &NewTask,
     after_commit: &mut AfterCommit,
 ) -> Executed<Creation> {
     let outcome = Outcome::empty();
-    let size = check_stored_size(definition.stored_bytes(), outcome.result.as_str().len(), 0);
+    let definition_bytes = definition.stored_bytes() + not_before_bytes(*not_before);
+    let size = check_stored_size(definition_bytes, outcome.result.as_str().len(), 0);
     if size.is_ok() {
-        let lifecycle = Lifecycle::created(tx.now(), tx.next_pending_seq());
+        let dependencies = &definition.scheduling.dependencies;
+        let found = look_up(tx, queue.key, None, dependencies)?;
+        let created = Lifecycle::created(tx.now(), tx.next_pending_seq());
+        let lifecycle = Lifecycle { not_before: *not_before, unmet: unmet(&found), ..created };
         let task = Task { queue: queue.name.clone(), id, definition: definition.clone(), lifecycle, outcome };
         // Adding it shows whether there is one already: most are new, and are not looked for before.
-        if tx.insert_task(queue.key, &task, identity)? {
-            after_commit.created(queue, id, &task.definition.routes);
-            return Ok(Creation::New(Box::new(task)));
+        if let Some(key) = tx.insert_task(queue.key, &task, identity)? {
+            after_commit.created(queue, &task);
+            settle(tx, queue.into(), id, Some(Status::Pending), after_commit)?;
+            if found.is_empty() {
+                return Ok(Creation::New(Box::new(task)));
+            }
+            save_looked_up(tx, queue, key, &Dependencies::default(), &task.head(), &found, after_commit)?;
+            return Ok(Creation::New(Box::new(tx.load_task(queue, key)?)));
         }
     }
     match tx.find_task(queue.key, id)? {
@@ -161,9 +187,18 @@ fn update_task<T: Transaction>(
     let key = existing_task(tx, queue, command.id)?;
     let before = tx.load_task(queue, key)?;
     let Some(after) = command.update.apply(&before, tx.now())? else { return Ok(Box::new(before)) };
+    if !command.update.changes_waiting() {
+        tx.save_update(queue.key, key, &before, &after)?;
+        after_commit.updated(queue.name, &before.head(), &after.head());
+        return Ok(Box::new(after));
+    }
+    // Before anything is saved: what it waits for may be held by another transaction.
+    let found = look_up(tx, queue.key, Some(key), &after.definition.scheduling.dependencies)?;
     tx.save_update(queue.key, key, &before, &after)?;
-    after_commit.claimable.updated(queue.name, &before.head(), &after.definition.routes);
-    Ok(Box::new(after))
+    after_commit.updated(queue.name, &before.head(), &after.head());
+    let waited_for = &before.definition.scheduling.dependencies;
+    save_looked_up(tx, queue, key, waited_for, &after.head(), &found, after_commit)?;
+    Ok(Box::new(tx.load_task(queue, key)?))
 }
 
 fn act_on_task<T: Transaction>(tx: &mut T, command: &ActOnTask, after_commit: &mut AfterCommit) -> Executed<Box<Task>> {
@@ -171,192 +206,13 @@ fn act_on_task<T: Transaction>(tx: &mut T, command: &ActOnTask, after_commit: &m
     let key = existing_task(tx, queue, command.id)?;
     let before = tx.load_head(key)?;
     if let Some(change) = lifecycle::act(&before, command.action, tx.now(), tx.next_pending_seq())? {
-        save_change(tx, queue, key, &before, &change, after_commit)?;
+        save_action(tx, queue, key, &before, &change, after_commit)?;
     }
     Ok(Box::new(tx.load_task(queue, key)?))
 }
 
-/// Deleting a task that does not exist is done already.
-fn delete_task<T: Transaction>(tx: &mut T, DeleteTask { queue, id }: &DeleteTask) -> Executed<()> {
-    let queue = existing_queue(tx, queue)?;
-    let Some(key) = tx.find_task(queue.key, *id)? else { return Ok(()) };
-    let before = tx.load_head(key)?;
-    lifecycle::check_deletion(&before)?;
-    tx.delete_task(queue.key, key, &before, lease::run_ids_kept_until(tx.now()))
-}
-
-/// What the claims of a command have in common.
-#[derive(Clone, Copy)]
-struct Claims<'a> {
-    queue: Queue<'a>,
-    route: &'a Route,
-    worker: Option<&'a JsonObject>,
-}
-
-fn claim<T: Transaction>(
-    tx: &mut T,
-    command: &Claim,
-    after_commit: &mut AfterCommit,
-) -> Executed<Option<Box<Claimed>>> {
-    let queue = existing_queue(tx, &command.queue)?;
-    let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
-    match tx.find_run(command.run_id)? {
-        RunUse::New => claim_first(tx, claims, command.run_id, |_| true, after_commit),
-        used => active_claim(tx, claims, command.run_id, used)?.load(tx, claims, command.run_id).map(Some),
-    }
-}
-
-/// Claims the first pending task for a new run, unless it does not fit into the answer.
-fn claim_first<T: Transaction>(
-    tx: &mut T,
-    Claims { queue, route, worker }: Claims<'_>,
-    run_id: RunId,
-    fits: impl FnOnce(&Claimed) -> bool,
-    after_commit: &mut AfterCommit,
-) -> Executed<Option<Box<Claimed>>> {
-    let Some(key) = tx.first_pending(queue.key, route)? else { return Ok(None) };
-    let mut task = tx.load_task(queue, key)?;
-    let (before, claimant) = (task.head(), Claimant { route, run_id, worker });
-    let claimed = lifecycle::claim(&before, &task.outcome, claimant, tx.now());
-    let Ok(LeaseChange { change, lease_expires_at }) = claimed else {
-        return Err(StoreError::Broken("a task that is not pending was offered to a claim"));
-    };
-    change.apply_to_outcome(&mut task.outcome);
-    task.lifecycle = change.lifecycle.clone();
-    let claimed = Box::new(Claimed { task, run_id, lease_expires_at });
-    if !fits(&claimed) {
-        return Ok(None);
-    }
-    tx.save_change(queue.key, key, &before, &change)?;
-    after_commit.record(queue.key, &before.lifecycle, &change.lifecycle);
-    Ok(Some(claimed))
-}
-
-/// A claim with a run id that was used before: the same task for the same queue and route, as long as its lease holds. What it
-/// says of its worker does not matter any more.
-fn active_claim<T: Transaction>(
-    tx: &mut T,
-    Claims { queue, route, .. }: Claims<'_>,
-    run_id: RunId,
-    used: RunUse,
-) -> Executed<ActiveClaim> {
-    let RunUse::Active(owner, key) = used else { return Err(Refusal::StaleRun { run_id }.into()) };
-    let Lifecycle { run, last_route, .. } = tx.load_head(key)?.lifecycle;
-    // Another server may have ended the run after the run id was found.
-    let active = run.filter(|run| run.run_id == run_id && !lease::is_over(run.lease_expires_at, tx.now()));
-    let Some(ActiveRun { lease_expires_at, .. }) = active else { return Err(Refusal::StaleRun { run_id }.into()) };
-    if owner != queue.key || last_route.as_ref() != Some(route) {
-        return Err(Refusal::RunIdConflict { run_id }.into());
-    }
-    Ok(ActiveClaim { key, lease_expires_at })
-}
-
-/// A task that a run has.
-struct ActiveClaim {
-    key: TaskKey,
-    lease_expires_at: Timestamp,
-}
-
-impl ActiveClaim {
-    fn load<T: Transaction>(self, tx: &mut T, claims: Claims<'_>, run_id: RunId) -> Executed<Box<Claimed>> {
-        let Self { key, lease_expires_at } = self;
-        Ok(Box::new(Claimed { task: tx.load_task(claims.queue, key)?, run_id, lease_expires_at }))
-    }
-}
-
-fn heartbeat<T: Transaction>(tx: &mut T, command: &Heartbeat, after_commit: &mut AfterCommit) -> Executed<Timestamp> {
-    let queue = existing_queue(tx, &command.queue)?;
-    renew(tx, queue, command.id, command.run_id, command.progress.as_ref(), after_commit)
-}
-
-fn renew<T: Transaction>(
-    tx: &mut T,
-    queue: Queue<'_>,
-    id: TaskId,
-    run_id: RunId,
-    progress: Option<&JsonObject>,
-    after_commit: &mut AfterCommit,
-) -> Executed<Timestamp> {
-    let key = existing_task(tx, queue, id)?;
-    let before = tx.load_head(key)?;
-    let progress = progress.map(|value| new_progress(tx, key, value)).transpose()?;
-    match lifecycle::heartbeat(&before, run_id, progress, tx.now(), tx.next_pending_seq()) {
-        Ok(LeaseChange { change, lease_expires_at }) => {
-            tx.save_change(queue.key, key, &before, &change)?;
-            Ok(lease_expires_at)
-        }
-        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, after_commit)?),
-    }
-}
-
-fn new_progress<'a, T: Transaction>(tx: &mut T, key: TaskKey, value: &'a JsonObject) -> Executed<NewProgress<'a>> {
-    Ok(NewProgress { value, result_bytes: tx.load_result_bytes(key)? })
-}
-
-fn report_progress<T: Transaction>(
-    tx: &mut T,
-    command: &ReportProgress,
-    after_commit: &mut AfterCommit,
-) -> Executed<()> {
-    let queue = existing_queue(tx, &command.queue)?;
-    record_progress(tx, queue, command.id, command.run_id, &command.progress, after_commit)
-}
-
-fn record_progress<T: Transaction>(
-    tx: &mut T,
-    queue: Queue<'_>,
-    id: TaskId,
-    run_id: RunId,
-    progress: &JsonObject,
-    after_commit: &mut AfterCommit,
-) -> Executed<()> {
-    let key = existing_task(tx, queue, id)?;
-    let before = tx.load_head(key)?;
-    let progress = new_progress(tx, key, progress)?;
-    match lifecycle::report_progress(&before, run_id, progress, tx.now(), tx.next_pending_seq()) {
-        Ok(change) => tx.save_change(queue.key, key, &before, &change),
-        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, after_commit)?),
-    }
-}
-
-fn report_run<T: Transaction>(tx: &mut T, command: &ReportRun, after_commit: &mut AfterCommit) -> Executed<()> {
-    let queue = existing_queue(tx, &command.queue)?;
-    end_run(tx, queue, command.id, command.run_id, &command.report, after_commit)
-}
-
-fn end_run<T: Transaction>(
-    tx: &mut T,
-    queue: Queue<'_>,
-    id: TaskId,
-    run_id: RunId,
-    report: &RunReport,
-    after_commit: &mut AfterCommit,
-) -> Executed<()> {
-    let key = existing_task(tx, queue, id)?;
-    let before = tx.load_head(key)?;
-    match lifecycle::report_run(&before, run_id, report, tx.now(), tx.next_pending_seq()) {
-        Ok(None) => Ok(()),
-        Ok(Some(change)) => save_change(tx, queue, key, &before, &change, after_commit),
-        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, after_commit)?),
-    }
-}
-
-/// The refusal, after the expiry was saved that goes with it.
-fn refuse_run<T: Transaction>(
-    tx: &mut T,
-    queue: Queue<'_>,
-    key: TaskKey,
-    before: &TaskHead,
-    RunRefusal { refusal, expiry }: RunRefusal,
-    after_commit: &mut AfterCommit,
-) -> Result<StoreError, StoreError> {
-    if let Some(expiry) = expiry {
-        save_change(tx, queue, key, before, &expiry, after_commit)?;
-    }
-    Ok(refusal.into())
-}
-
-fn save_change<T: Transaction>(
+/// Saves what an action changes. A task that is requeued may find that what it waits for cannot succeed any more.
+fn save_action<T: Transaction>(
     tx: &mut T,
     queue: Queue<'_>,
     key: TaskKey,
@@ -364,9 +220,109 @@ fn save_change<T: Transaction>(
     change: &Change,
     after_commit: &mut AfterCommit,
 ) -> Executed<()> {
-    tx.save_change(queue.key, key, before, change)?;
-    after_commit.changed(queue, before, &change.lifecycle);
+    let dependencies = &before.scheduling.dependencies;
+    if change.lifecycle.status != Status::Pending || dependencies.is_empty() {
+        return save_change(tx, queue.into(), key, before, change, after_commit);
+    }
+    let mut found = look_up(tx, queue.key, Some(key), dependencies)?;
+    // It may wait for itself, and is not what it was.
+    let itself = found.iter_mut().filter(|(id, _)| *id == before.id);
+    itself.for_each(|(_, state)| *state = DependencyState::of(change.lifecycle.status));
+    save_change(tx, queue.into(), key, before, change, after_commit)?;
+    save_looked_up(tx, queue, key, dependencies, &change.head_after(before), &found, after_commit)
+}
+
+/// Deleting a task that does not exist is done already.
+fn delete_task<T: Transaction>(
+    tx: &mut T,
+    DeleteTask { queue, id }: &DeleteTask,
+    after_commit: &mut AfterCommit,
+) -> Executed<()> {
+    let queue = existing_queue(tx, queue)?;
+    let Some(key) = tx.find_task(queue.key, *id)? else { return Ok(()) };
+    let before = tx.load_head(key)?;
+    lifecycle::check_deletion(&before)?;
+    delete_existing(tx, queue.into(), key, &before, after_commit)
+}
+
+fn delete_existing<T: Transaction>(
+    tx: &mut T,
+    queue: QueueRef<'_>,
+    key: TaskKey,
+    before: &TaskHead,
+    after_commit: &mut AfterCommit,
+) -> Executed<()> {
+    tx.delete_task(queue.key, key, before, lease::run_ids_kept_until(tx.now()))?;
+    settle(tx, queue, before.id, None, after_commit)
+}
+
+/// Saves a change and what it means for those that wait for the task, if it has become something else to them. A task that comes
+/// back from its run may find that what it waits for has failed meanwhile.
+fn save_change<T: Transaction>(
+    tx: &mut T,
+    queue: QueueRef<'_>,
+    key: TaskKey,
+    before: &TaskHead,
+    change: &Change,
+    after_commit: &mut AfterCommit,
+) -> Executed<()> {
+    save_alone(tx, queue, key, before, change, after_commit)?;
+    let (was, is) = (before.lifecycle.status, change.lifecycle.status);
+    if DependencyState::of(was) != DependencyState::of(is) {
+        settle(tx, queue, before.id, Some(is), after_commit)?;
+    }
+    if was == Status::Running && lifecycle::may_have_failed_dependency(&before.scheduling, &change.lifecycle) {
+        settle_by_notes(tx, queue, key, &change.head_after(before), after_commit)?;
+    }
     Ok(())
+}
+
+/// Saves a change without what it means for those that wait for the task. A run that ends may leave room for a claim.
+fn save_alone<T: Transaction>(
+    tx: &mut T,
+    queue: QueueRef<'_>,
+    key: TaskKey,
+    before: &TaskHead,
+    change: &Change,
+    after_commit: &mut AfterCommit,
+) -> Executed<()> {
+    tx.save_change(queue.key, key, before, change)?;
+    after_commit.changed((queue.key, queue.name), before, &change.lifecycle);
+    let ended = before.lifecycle.run.is_some() && change.lifecycle.run.is_none();
+    if ended && tx.load_settings(queue.key)?.is_some_and(|settings| settings.limits_claims()) {
+        after_commit.claimable.poll_all();
+    }
+    Ok(())
+}
+
+/// A queue whose name may not be known here.
+#[derive(Clone, Copy)]
+struct QueueRef<'a> {
+    key: QueueKey,
+    name: Option<&'a QueueName>,
+}
+
+impl<'a> From<Queue<'a>> for QueueRef<'a> {
+    fn from(Queue { key, name }: Queue<'a>) -> Self {
+        Self { key, name: Some(name) }
+    }
+}
+
+fn change_settings<T: Transaction>(
+    tx: &mut T,
+    command: &ChangeSettings,
+    after_commit: &mut AfterCommit,
+) -> Executed<QueueSettings> {
+    let queue = existing_queue(tx, &command.queue)?;
+    let before = tx.load_settings(queue.key)?.unwrap_or_default();
+    let after = command.patch.apply(&before)?;
+    if after != *before {
+        tx.save_settings(queue, &after)?;
+    }
+    if before.may_open(&after) {
+        after_commit.claimable.poll_all();
+    }
+    Ok(after)
 }
 
 fn report_worker<T: Transaction>(tx: &mut T, ReportWorker { queue, id, report }: &ReportWorker) -> Executed<()> {
@@ -404,14 +360,11 @@ fn scan<T: Transaction>(tx: &mut T, credited_runs: u64, after_commit: &mut After
     for (queue, key) in tx.running_until(tx.now())? {
         let before = tx.load_head(key)?;
         if let Some(change) = lifecycle::expire(&before, tx.now(), tx.next_pending_seq()) {
-            tx.save_change(queue, key, &before, &change)?;
-            after_commit.record(queue, &before.lifecycle, &change.lifecycle);
+            // The scan knows the storage's numbers of queues and not their names, so that all waiters look again.
+            let queue = QueueRef { key: queue, name: None };
+            save_change(tx, queue, key, &before, &change, after_commit)?;
             scanned.expired_runs += 1;
         }
-    }
-    if scanned.expired_runs > 0 {
-        // The scan knows the storage's numbers of queues and not their names.
-        after_commit.claimable.poll_all();
     }
     tx.forget_deleted_runs(FORGOTTEN_AT_ONCE)?;
     scanned.expired_observations = tx.delete_expired_observations()?;
@@ -431,10 +384,9 @@ pub fn credit_after_outage<T: Transaction>(tx: &mut T, credit_seconds: i64) -> R
     for (queue, key) in tx.running_until(now.plus_seconds(credit_seconds))? {
         let before = tx.load_head(key)?;
         let Some(run) = before.lifecycle.run else { continue };
-        let lease_expires_at = lease::credited(run.lease_expires_at, now, credit_seconds);
-        if lease_expires_at > run.lease_expires_at {
-            let run = Some(ActiveRun { lease_expires_at, ..run });
-            let lifecycle = Lifecycle { run, ..before.lifecycle.clone() };
+        let with_credit = lease::credited_run(run, now, credit_seconds);
+        if with_credit != run {
+            let lifecycle = Lifecycle { run: Some(with_credit), ..before.lifecycle.clone() };
             tx.save_change(queue, key, &before, &Change::of_lifecycle(lifecycle))?;
             credited += 1;
         }

@@ -23,6 +23,7 @@ pub mod migration;
 pub mod model;
 pub mod output;
 pub mod page;
+pub mod related;
 mod secret;
 mod store;
 pub mod submission;

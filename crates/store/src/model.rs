@@ -2,36 +2,35 @@
 //! and a store for tests of the server. It keeps nothing when the process ends.
 
 mod bulk;
+mod related;
 mod state;
 mod stats;
+mod transaction;
+pub mod variant;
+mod waiting_tasks;
 
-use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
-use taskqueue_core::activity::{Span, Unit};
-use taskqueue_core::definition::Identity;
+use taskqueue_core::explain::Explanation;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::lifecycle::Change;
+use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::observation::Observation;
-use taskqueue_core::output::{KeptOutput, OutputChange};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
-use taskqueue_core::task::{Status, Task, TaskHead};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Documents, Effect, Update};
+use taskqueue_core::task::Task;
 
-use self::state::{ModelOutput, Row, State};
-use crate::activity::{ActivityLog, ActivityRow, ProcessId};
+use self::state::State;
+use self::transaction::ModelTransaction;
+use crate::activity::ActivityLog;
 use crate::after_commit::AfterCommit;
-use crate::batch::{BatchTransaction, execute_batch};
-use crate::bulk::{BulkUpdates, Gate, Limit, Planned, REDECIDED};
-use crate::bulk_action::{BulkActions, ChangeRecord, FOUND_MAX, FoundTask, Now};
+use crate::batch::execute_batch;
+use crate::bulk::{BulkUpdates, Gate};
+use crate::bulk_action::{BulkActions, FOUND_MAX};
 use crate::clock::Clock;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use crate::figures::StoreFigures;
@@ -39,7 +38,8 @@ use crate::output::read_output;
 use crate::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
 };
-use crate::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
+use crate::related::{Related, RelatedTasks};
+use crate::transaction::RunUse;
 use crate::waiting::Waiters;
 use crate::write_queue::QueuedWrite;
 use crate::write_request::WriteRequest;
@@ -87,7 +87,7 @@ impl ModelStore {
         self.waiters.wake(&after_commit.claimable);
         if after_commit.claimable.must_poll() {
             for (queue, route, _) in self.waiters.waiting_routes() {
-                self.waiters.wake_for_route(&queue, &route, state.pending(&queue, &route));
+                self.waiters.wake_for_route(&queue, &route, state.pending(&queue, &route, self.clock.now()));
             }
             self.waiters.wake_unless(|run_id| matches!(state.run_use(run_id), Ok(RunUse::Active(..))));
         }
@@ -95,253 +95,6 @@ impl ModelStore {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct ModelTransaction<'a> {
-    state: &'a mut State,
-    now: Timestamp,
-}
-
-impl Transaction for ModelTransaction<'_> {
-    fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    fn next_pending_seq(&mut self) -> i64 {
-        self.state.last_pending_seq += 1;
-        self.state.last_pending_seq
-    }
-
-    fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>> {
-        Ok(self.state.queues.get(name).copied())
-    }
-
-    fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {
-        let key = QueueKey(self.state.next_key());
-        self.state.queues.insert(name.clone(), key);
-        Ok(())
-    }
-
-    fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
-        let running = |task: &Task| task.lifecycle.status == Status::Running;
-        Ok(self.state.tasks_of(queue).fold(QueueTally::default(), |tally, (_, task)| QueueTally {
-            tasks: tally.tasks + 1,
-            running: tally.running + u64::from(running(task)),
-        }))
-    }
-
-    fn delete_queue(&mut self, Queue { key: queue, name }: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
-        let deleted_tasks: BTreeSet<TaskKey> = self.state.tasks_of(queue).map(|(key, _)| key).collect();
-        self.state.delete_runs(&deleted_tasks, runs_kept_until);
-        self.state.tasks.retain(|key, _| !deleted_tasks.contains(key));
-        self.state.observations.retain(|(owner, _), _| *owner != queue);
-        self.state.activity.retain(|(owner, ..), _| *owner != queue);
-        self.state.queues.remove(name);
-        Ok(())
-    }
-
-    fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>> {
-        Ok(self.state.tasks_of(queue).find(|(_, task)| task.id == id).map(|(key, _)| key))
-    }
-
-    fn load_task(&mut self, _: Queue<'_>, key: TaskKey) -> Loaded<Task> {
-        self.state.task(key).cloned()
-    }
-
-    fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
-        self.state.task(key).map(Task::head)
-    }
-
-    fn load_found(
-        &mut self,
-        _: QueueKey,
-        found: &[FoundTask],
-        _: Option<&dyn ChangeRecord>,
-    ) -> Loaded<Vec<(FoundTask, Now)>> {
-        Ok(found.iter().map(|found| (*found, Now::Changed)).collect())
-    }
-
-    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
-        let documents = |key: &TaskKey| {
-            let definition = &self.state.task(*key)?.definition;
-            Ok((*key, Documents { args: definition.args.clone(), metadata: definition.metadata.clone() }))
-        };
-        keys.iter().map(documents).collect()
-    }
-
-    fn load_result_bytes(&mut self, key: TaskKey) -> Loaded<usize> {
-        Ok(self.state.task(key)?.outcome.result.as_str().len())
-    }
-
-    fn load_output(&mut self, key: TaskKey) -> Loaded<Option<KeptOutput>> {
-        let row = self.state.tasks.get(&key).ok_or(NO_TASK)?;
-        Ok(row.output.as_ref().map(|output| output.kept.clone()))
-    }
-
-    fn save_output(&mut self, _: QueueKey, key: TaskKey, change: &OutputChange<'_>) -> Loaded<()> {
-        let row = self.state.tasks.get_mut(&key).ok_or(NO_TASK)?;
-        let before = row.output.take().filter(|_| !change.replaces);
-        let mut bytes = before.map(|output| output.bytes).unwrap_or_default();
-        for (offset, text) in &change.added {
-            bytes.extend((*offset..).zip(text.bytes()));
-        }
-        row.output = Some(ModelOutput { kept: change.kept.clone(), bytes });
-        Ok(())
-    }
-
-    fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
-        self.state.tasks.get(&key).map(|row| row.identity).ok_or(NO_TASK)
-    }
-
-    fn visit_matching(
-        &mut self,
-        queue: Queue<'_>,
-        bulk: &BulkUpdate,
-        _: &Limit,
-        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
-    ) -> Loaded<()> {
-        for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| bulk.selects(&task.view())) {
-            if each(key, task).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
-        let row = |key: &TaskKey| Some((*key, self.state.tasks.get(key)?));
-        let own = keys.iter().filter_map(row).filter(|(_, row)| row.queue == queue.key);
-        Ok(own.map(|(key, row)| (key, row.task.clone())).collect())
-    }
-
-    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<bool> {
-        if self.find_task(queue, task.id)?.is_some() {
-            return Ok(false);
-        }
-        let key = TaskKey(self.state.next_key());
-        let change = self.state.next_change();
-        self.state.tasks.insert(key, Row { queue, task: task.clone(), identity: *identity, output: None, change });
-        Ok(true)
-    }
-
-    fn save_change(&mut self, _: QueueKey, key: TaskKey, _: &TaskHead, change: &Change) -> Loaded<()> {
-        if let Some(run) = change.lifecycle.run {
-            self.state.runs.insert(run.run_id, key);
-        }
-        let task = self.state.task_mut(key)?;
-        task.lifecycle = change.lifecycle.clone();
-        change.apply_to_outcome(&mut task.outcome);
-        Ok(())
-    }
-
-    fn save_update(&mut self, _: QueueKey, key: TaskKey, _: &Task, after: &Task) -> Loaded<()> {
-        *self.state.task_mut(key)? = after.clone();
-        Ok(())
-    }
-
-    fn save_effect(
-        &mut self,
-        _: QueueKey,
-        key: TaskKey,
-        (_, after): (&TaskHead, &TaskHead),
-        update: &Update,
-        _: Effect,
-        _: Option<&Documents>,
-    ) -> Loaded<()> {
-        let task = self.state.task_mut(key)?;
-        *task = update.apply(task, after.lifecycle.updated_at)?.unwrap_or_else(|| task.clone());
-        Ok(())
-    }
-
-    fn delete_task(&mut self, _: QueueKey, key: TaskKey, _: &TaskHead, runs_kept_until: Timestamp) -> Loaded<()> {
-        self.state.tasks.remove(&key);
-        self.state.delete_runs(&BTreeSet::from([key]), runs_kept_until);
-        Ok(())
-    }
-
-    fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()> {
-        let kept = self.state.deleted_runs.iter().map(|(run_id, kept_until)| (*kept_until, *run_id));
-        let mut over: Vec<_> = kept.filter(|(kept_until, _)| *kept_until <= self.now).collect();
-        over.sort_unstable();
-        for (_, run_id) in over.into_iter().take(most as usize) {
-            self.state.deleted_runs.remove(&run_id);
-        }
-        Ok(())
-    }
-
-    fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
-        self.state.run_use(run_id)
-    }
-
-    fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
-        let claimable =
-            |task: &Task| task.lifecycle.status == Status::Pending && task.definition.routes.contains(route.as_str());
-        let pending = self.state.tasks_of(queue).filter(|(_, task)| claimable(task));
-        let place = |task: &Task| (std::cmp::Reverse(task.definition.priority), task.lifecycle.pending_seq);
-        Ok(pending.min_by_key(|(_, task)| place(task)).map(|(key, _)| key))
-    }
-
-    fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {
-        let ends = |task: &Task| task.lifecycle.run.is_some_and(|run| run.lease_expires_at <= until);
-        let rows = self.state.tasks.iter().filter(|(_, row)| ends(&row.task));
-        Ok(rows.map(|(key, row)| (row.queue, *key)).collect())
-    }
-
-    fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {
-        Ok(self.state.last_scan_at)
-    }
-
-    fn save_scan(&mut self) -> Loaded<()> {
-        self.state.last_scan_at = Some(self.now);
-        Ok(())
-    }
-
-    fn save_activity(&mut self, process: ProcessId, rows: &[ActivityRow]) -> Loaded<()> {
-        for ActivityRow { queue, span, activity } in rows {
-            if self.state.queues.values().any(|key| key == queue) {
-                self.state.activity.insert((*queue, *span, process), activity.clone());
-            }
-        }
-        Ok(())
-    }
-
-    fn forget_activity(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
-        let is_old = |span: &Span| span.unit == unit && span.start < before;
-        let old = self.state.activity.keys().filter(|(_, span, _)| is_old(span)).take(most as usize);
-        let old: Vec<_> = old.copied().collect();
-        old.iter().for_each(|key| drop(self.state.activity.remove(key)));
-        Ok(())
-    }
-
-    fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
-        Ok(self.state.observations.get(&(queue.key, id)).cloned())
-    }
-
-    fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
-        self.state.observations.insert((queue, observation.id), observation.clone());
-        Ok(())
-    }
-
-    fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
-        self.state.observations.remove(&(queue, id));
-        Ok(())
-    }
-
-    fn delete_expired_observations(&mut self) -> Loaded<u64> {
-        let before = self.state.observations.len();
-        let now = self.now;
-        self.state.observations.retain(|_, observation| observation.is_current(now));
-        Ok((before - self.state.observations.len()) as u64)
-    }
-}
-
-/// A snapshot is the number of the last change before it.
-impl BatchTransaction for ModelTransaction<'_> {
-    type Snapshot = u64;
-
-    fn changed_since(&mut self, planned: &Planned<u64>) -> Loaded<Option<Vec<TaskKey>>> {
-        Ok(Some(self.state.changed_since(planned)).filter(|since| since.len() <= REDECIDED))
     }
 }
 
@@ -398,6 +151,20 @@ impl Store for ModelStore {
         let key = state.queue(queue)?;
         let task = state.tasks_of(key).find(|(_, task)| task.id == id).map(|(_, task)| task.clone());
         task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id }.into())
+    }
+
+    async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
+        self.state().explain(queue, id, self.clock.now())
+    }
+
+    async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError> {
+        let state = self.state();
+        Ok(state.related_tasks(state.queue(queue)?, &related))
+    }
+
+    async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, StoreError> {
+        let state = self.state();
+        Ok(state.settings(state.queue(queue)?))
     }
 
     async fn read_output(

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use taskqueue_core::explain::Explanation;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
 
@@ -16,6 +18,7 @@ use crate::activity::ActivityLog;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Output, Sought, Updated};
 use crate::figures::{ProcessFigures, StoreFigures};
 use crate::page::{WriteTask, WrittenTasks};
+use crate::related::{Related, RelatedTasks};
 use crate::secret::InstallationSecret;
 use crate::submission::{Held, Submission};
 use crate::waiting::Waiters;
@@ -42,11 +45,26 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Whether an [`Upkeep`](crate::command::Upkeep) certainly has nothing to do at this moment, as far as that is known without
+    /// the writer.
+    fn has_no_upkeep(&self) -> bool {
+        false
+    }
+
     /// All queues, sorted by name.
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError>;
 
     /// One task.
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError>;
+
+    /// Why a task is not claimed yet. What it says is of one moment.
+    async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError>;
+
+    /// The tasks that a task waits for, and those that wait for it.
+    async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError>;
+
+    /// The settings of a queue.
+    async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, StoreError>;
 
     /// What is kept of the output of a task from `offset` on, at most one answer of it, if `most_bytes` of it are kept.
     /// Refused as `OutputNotFound` if nothing is kept.

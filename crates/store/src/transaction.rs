@@ -1,13 +1,18 @@
 //! What a backend offers inside one write transaction: loading and saving. The decisions are in `core`, the steps of each
 //! command in `execute.rs`.
 
+use std::sync::Arc;
+
 use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::Identity;
+use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::output::{KeptOutput, OutputChange};
-use taskqueue_core::task::{Task, TaskHead};
+use taskqueue_core::scheduling::Dependencies;
+use taskqueue_core::settings::{QueueSettings, RunningTasks};
+use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 
@@ -50,6 +55,33 @@ pub struct QueueTally {
     pub running: u64,
 }
 
+/// Tasks that wait for another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependents {
+    pub tasks: Vec<(TaskKey, DependencyState)>,
+    /// Whether some were left out because another transaction holds them.
+    pub held_elsewhere: bool,
+}
+
+/// A task whose dependents are to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    pub queue: QueueKey,
+    pub dependency: TaskId,
+    /// Its status; nothing if it does not exist.
+    pub status: Option<Status>,
+    /// Behind which of its dependents to go on.
+    pub after: Option<TaskKey>,
+}
+
+/// Ended tasks that may be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outdated {
+    pub tasks: Vec<(QueueKey, TaskKey)>,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
 /// The result of a step of a transaction. After an error either everything of the transaction is kept or nothing.
 pub type Loaded<T> = Result<T, StoreError>;
 
@@ -71,6 +103,11 @@ pub trait Transaction {
     /// Called with all tasks that a command of several items names, before it changes anything. [`StoreError::Busy`] if another
     /// transaction holds one of them; afterwards [`Transaction::find_task`] is not busy for any of them.
     fn hold_tasks(&mut self, _queue: QueueKey, _ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
+        Ok(())
+    }
+    /// Called with all dependencies of the tasks that a command of several items creates, before it changes anything. Afterwards
+    /// [`Transaction::load_statuses`] is not busy for any of them.
+    fn hold_dependencies(&mut self, _queue: QueueKey, _ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
         Ok(())
     }
     /// A task that exists.
@@ -110,8 +147,8 @@ pub trait Transaction {
         limit: &Limit,
         each: &mut (dyn FnMut(TaskKey, &Task) -> std::ops::ControlFlow<()> + Send),
     ) -> Loaded<()>;
-    /// Adds a task, unless the queue has one of this id. Returns whether it was added.
-    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<bool>;
+    /// Adds a task, unless the queue has one of this id. Returns its key if it was added.
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<Option<TaskKey>>;
     /// Saves what an action changes.
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()>;
     /// Saves what an update changes.
@@ -127,7 +164,7 @@ pub trait Transaction {
         effect: Effect,
         merged: Option<&Documents>,
     ) -> Loaded<()>;
-    /// Removes a task that is not running, with its output. Its run ids stay used until `runs_kept_until`.
+    /// Removes a task that is not running, with its output and what is noted of its dependencies. Its run ids stay used until `runs_kept_until`.
     fn delete_task(
         &mut self,
         queue: QueueKey,
@@ -136,10 +173,67 @@ pub trait Transaction {
         runs_kept_until: Timestamp,
     ) -> Loaded<()>;
 
+    /// Whether a task may wait for this one, existing or not. False only if none does: then nothing below is asked.
+    fn may_have_dependents(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<bool>;
+    /// A task was cancelled because of another one: those that wait for it are asked for soon, and some of them may be cancelled
+    /// because of it, and so on. A backend may load some at a time.
+    fn expect_dependents(&mut self, _queue: QueueKey, _dependency: TaskId) {}
+    /// The tasks that wait for this one, existing or not, in the order of their keys, behind `after`, at most `most`; with what is
+    /// noted of it for each. Those that another transaction holds are left out, and [`Dependents::held_elsewhere`] says so.
+    fn dependents(
+        &mut self,
+        queue: QueueKey,
+        dependency: TaskId,
+        after: Option<TaskKey>,
+        most: usize,
+    ) -> Loaded<Dependents>;
+    /// Notes what a dependency is to a task that waits for it.
+    fn save_dependency(
+        &mut self,
+        queue: QueueKey,
+        dependency: TaskId,
+        task: TaskKey,
+        state: DependencyState,
+    ) -> Loaded<()>;
+    /// The status of each of these tasks, in their order, nothing for those that do not exist; and they do not change before this
+    /// transaction ends. [`StoreError::Busy`] if another transaction holds one.
+    fn load_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<Vec<Option<Status>>>;
+    /// What is noted of each of these dependencies of a task, in their order, nothing for those that it did not wait for.
+    fn load_noted(&mut self, queue: QueueKey, task: TaskKey, ids: &[TaskId]) -> Loaded<Vec<Option<DependencyState>>>;
+    /// Replaces what a task waits for: `before` is noted, `after` is to be. A task that was not created yet has none before. The task
+    /// itself is saved elsewhere.
+    fn replace_dependencies(
+        &mut self,
+        queue: QueueKey,
+        task: TaskKey,
+        before: &Dependencies,
+        after: &[(TaskId, DependencyState)],
+    ) -> Loaded<()>;
+    /// Notes that the tasks which wait for this one are to be looked at again, from the first of them.
+    fn leave_unsettled(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<()>;
+    /// One that is noted so, and behind which of its dependents to go on. Nothing if there is none, or if others are at all of them.
+    fn find_unsettled(&mut self) -> Loaded<Option<Unsettled>>;
+    /// Notes how far that one was settled; nothing if all of it is. Leaves alone what was left unsettled again since it was found.
+    fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()>;
+
+    /// Moves delayed tasks whose time has come to the pending order, at most `most`, and gives how many they were.
+    fn release_delayed(&mut self, most: usize) -> Loaded<usize>;
+
+    /// The settings of a queue; nothing if they are the default.
+    fn load_settings(&mut self, queue: QueueKey) -> Loaded<Option<Arc<QueueSettings>>>;
+    /// How many tasks of a queue are running, and how many of them were claimed for a route. Called for queues whose settings limit
+    /// claims; no other transaction claims there before this one ends, else [`StoreError::Busy`].
+    fn count_running(&mut self, queue: QueueKey, route: &Route) -> Loaded<RunningTasks>;
+    fn save_settings(&mut self, queue: Queue<'_>, settings: &QueueSettings) -> Loaded<()>;
+    /// Ended tasks that may be older than the retention of their queue says, at most `most`, of any queues. They exist and are held;
+    /// the caller decides again, and deletes them.
+    fn find_outdated(&mut self, most: usize) -> Loaded<Outdated>;
+
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse>;
     /// Forgets run ids of deleted tasks whose time is over, earliest first, at most `most`.
     fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()>;
-    /// The first pending task of a route: highest priority, then pending order.
+    /// The first task of a route in the pending order: highest priority first. Delayed tasks whose time has come are in it, tasks
+    /// with unmet dependencies are not.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>>;
     /// Called for a command that claims `most` tasks of a route, before it changes anything; gives how many of them there are at
     /// most. [`StoreError::Busy`] if other transactions hold some that would be needed; afterwards
@@ -149,7 +243,7 @@ pub trait Transaction {
     }
     /// The tasks of these runs are loaded next, one after the other. A backend may load some at a time.
     fn expect_runs(&mut self, _runs: &[RunUse]) {}
-    /// All running tasks whose lease ends at or before `until`.
+    /// All running tasks whose lease ends, or whose time is over, at or before `until`.
     fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>>;
     /// When the leases were last scanned.
     fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>>;

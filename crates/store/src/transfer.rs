@@ -6,9 +6,11 @@ mod totals;
 
 use async_trait::async_trait;
 use taskqueue_core::definition::Identity;
-use taskqueue_core::ids::{QueueName, RunId};
+use taskqueue_core::dependency::DependencyState;
+use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::output::KeptOutput;
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
@@ -34,6 +36,8 @@ pub struct TransferredTask {
     /// Its other run ids, sorted.
     pub past_runs: Vec<RunId>,
     pub output: Option<TransferredOutput>,
+    /// What is noted of each of its dependencies, in their order.
+    pub noted: Vec<DependencyState>,
 }
 
 /// The output of a task.
@@ -56,7 +60,12 @@ impl TransferredTask {
         let known: Vec<RunId> = lifecycle_runs(&task).collect();
         runs.retain(|run_id| !known.contains(run_id));
         runs.sort_unstable();
-        Self { task, identity, past_runs: runs, output }
+        Self { task, identity, past_runs: runs, output, noted: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn with_noted(self, noted: Vec<DependencyState>) -> Self {
+        Self { noted, ..self }
     }
 
     pub fn runs(&self) -> impl Iterator<Item = RunId> {
@@ -88,6 +97,10 @@ pub trait Source {
     async fn queues(&mut self) -> Result<Vec<(QueueKey, QueueName)>, StoreError>;
     /// The next chunk of the tasks of all queues, in a stable order.
     async fn tasks(&mut self, after: Option<i64>) -> Result<Chunk, StoreError>;
+    /// The settings of a queue; nothing if they are the default.
+    async fn settings(&mut self, queue: &QueueName) -> Result<Option<QueueSettings>, StoreError>;
+    /// The tasks of a queue, existing or not, whose dependents are to be looked at again.
+    async fn unsettled(&mut self, queue: &QueueName) -> Result<Vec<TaskId>, StoreError>;
     /// All observations of a queue by id, expired or not.
     async fn observations(&mut self, queue: &QueueName) -> Result<Vec<Observation>, StoreError>;
     /// The next run ids of deleted tasks, at most [`CHUNK_RUNS`], sorted by time and id. Those of tasks that are not removed
@@ -108,6 +121,10 @@ pub trait Target: Source {
     async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError>;
     /// Appends tasks, with all rows that are derived from them.
     async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError>;
+    /// Adds the settings of a queue, whose tasks are all there. Those that have ended are deleted when their time comes.
+    async fn add_settings(&mut self, queue: &QueueName, settings: &QueueSettings) -> Result<(), StoreError>;
+    /// Notes that the dependents of these tasks are to be looked at again.
+    async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> Result<(), StoreError>;
     async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError>;
     /// Deletes the run ids of the target's own deleted tasks.
     async fn clear_deleted_runs(&mut self) -> Result<(), StoreError>;
@@ -200,6 +217,11 @@ async fn copy(
         runs = source.deleted_runs(Some(last)).await?;
     }
     for (_, queue) in &queues {
+        if let Some(settings) = source.settings(queue).await? {
+            target.add_settings(queue, &settings).await?;
+        }
+        let unsettled = source.unsettled(queue).await?;
+        target.add_unsettled(queue, &unsettled).await?;
         let observations = source.observations(queue).await?;
         target.add_observations(&observations).await?;
         copied.observations += observations.len() as u64;
@@ -232,6 +254,7 @@ async fn verify(
     }
     verify_deleted_runs(source, target).await?;
     for (_, queue) in &queues {
+        compare("the settings", &source.settings(queue).await?, &target.settings(queue).await?)?;
         compare("the observations", &source.observations(queue).await?, &target.observations(queue).await?)?;
     }
     compare("the time of the last scan", &source.last_scan_at().await?, &target.last_scan_at().await?)

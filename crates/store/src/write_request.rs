@@ -5,9 +5,9 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::RunReport;
 
 use crate::command::{
-    ActOnFound, ActOnTask, AddOutput, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask,
-    Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, RunAction, SaveActivity,
-    Scan, UpdateTask, UpdateTasks, WithdrawWorker,
+    ActOnFound, ActOnTask, AddOutput, ChangeSettings, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks,
+    DeleteQueue, DeleteTask, Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker,
+    RunAction, SaveActivity, Scan, UpdateTask, UpdateTasks, Upkeep, WithdrawWorker,
 };
 use crate::submission::{Reply, Submission};
 
@@ -15,6 +15,8 @@ use crate::submission::{Reply, Submission};
 const ITEM_BYTES: usize = 4_096;
 /// Routes whose entries in the pending order take about as long as an item.
 const ITEM_ROUTES: usize = 16;
+/// Dependencies that take about as long as an item: each is looked up and noted.
+const ITEM_DEPENDENCIES: usize = 4;
 
 #[derive(Debug)]
 pub enum WriteRequest {
@@ -38,6 +40,8 @@ pub enum WriteRequest {
     ReportTelemetry(Submission<ReportTelemetry>),
     WithdrawWorker(Submission<WithdrawWorker>),
     SaveActivity(Submission<SaveActivity>),
+    ChangeSettings(Submission<ChangeSettings>),
+    Upkeep(Submission<Upkeep>),
     Scan(Submission<Scan>),
 }
 
@@ -64,6 +68,8 @@ impl WriteRequest {
             Self::ReportTelemetry(submission) => submission,
             Self::WithdrawWorker(submission) => submission,
             Self::SaveActivity(submission) => submission,
+            Self::ChangeSettings(submission) => submission,
+            Self::Upkeep(submission) => submission,
             Self::Scan(submission) => submission,
         }
     }
@@ -100,6 +106,8 @@ impl WriteRequest {
         match self {
             Self::UpdateTasks(update) => Some(&update.command.bulk().queue),
             Self::DeleteQueue(delete) => Some(&delete.command.queue),
+            // A claim must not begin with the old settings and end after the new ones were acknowledged.
+            Self::ChangeSettings(change) => Some(&change.command.queue),
             _ => None,
         }
     }
@@ -120,7 +128,8 @@ impl WriteRequest {
 
 fn new_task_items(NewTask { definition, .. }: &NewTask) -> usize {
     let bytes = definition.args.as_str().len() + definition.metadata.as_str().len();
-    1 + bytes / ITEM_BYTES + definition.routes.iter().count() / ITEM_ROUTES
+    let dependencies = definition.scheduling.dependencies.len();
+    1 + bytes / ITEM_BYTES + definition.routes.iter().count() / ITEM_ROUTES + dependencies / ITEM_DEPENDENCIES
 }
 
 fn run_items(action: &RunAction) -> usize {
@@ -143,7 +152,7 @@ fn report_items(report: &RunReport) -> usize {
         RunReport::Fail { failure, .. } => {
             failure.message.len() + failure.traceback.as_ref().map_or(0, |text| text.len())
         }
-        RunReport::Unclaim => 0,
+        RunReport::Unclaim { .. } => 0,
     };
     1 + bytes / ITEM_BYTES
 }

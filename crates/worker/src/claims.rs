@@ -28,6 +28,9 @@ pub(crate) struct ClaimedTask {
     pub(crate) claim: Claim,
     /// The moment before the claim was sent. The lease cannot have started earlier.
     pub(crate) claim_sent: Instant,
+    /// Since when the run counts for its time limit. The moment before the claim was sent, except if the claim may have waited for
+    /// its task, or is repeated: then the run would lose time that it did not have.
+    pub(crate) run_began: Instant,
 }
 
 /// A run id and the state of its claim.

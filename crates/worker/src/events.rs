@@ -18,7 +18,8 @@ pub enum RunOutcome {
     Released,
     /// This worker could not run the task, for this reason, and gave it back.
     CannotRun(String),
-    /// The server had ended the run (cancelled, expired, or owned by another worker), for this reason.
+    /// The server had ended the run (cancelled, expired, or owned by another worker), for this reason. One that it ended because of
+    /// the time limit of the task has failed.
     Revoked(String),
     /// The worker stopped before the server accepted the report. It is stored if there is a run directory.
     Undelivered,

@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use taskqueue_client::{Claim, Failure, JsonObject, TraceParent, WorkerId};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::progress::RunProgress;
 use crate::sent_output::RunOutput;
@@ -18,6 +19,9 @@ pub struct TaskRun {
     /// The id of that slot in its observations.
     pub worker_id: WorkerId,
     pub claim: Claim,
+    /// When its time is over, if the task limits it. The server ends the run then; a handler that ends it itself can say more about
+    /// it, and does so while the server cannot be reached.
+    pub times_out_at: Option<Instant>,
     /// Its place in a trace, for what it calls: the requests that the worker makes about it have the same.
     pub trace: TraceParent,
     /// What the worker wants of this run. A handler that ignores it is dropped some time after the worker's grace time.

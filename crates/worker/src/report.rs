@@ -58,8 +58,8 @@ impl FinalReport {
     pub(crate) fn in_batch(self) -> RunAction {
         RunAction::End(match self {
             Self::Complete(result) => RunReport::Complete { result },
-            Self::Fail { failure, retry } => RunReport::Fail { failure, retry },
-            Self::Unclaim => RunReport::Unclaim,
+            Self::Fail { failure, retry } => RunReport::Fail { failure, retry, retry_after: None },
+            Self::Unclaim => RunReport::Unclaim { delay: None },
         })
     }
 

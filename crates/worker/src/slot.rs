@@ -4,7 +4,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Error, Failure};
+use taskqueue_client::{Claim, Error, Failure, RunEnd};
+use taskqueue_core::lease::timeout_failure;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -62,7 +63,7 @@ impl Slot {
 
     /// One run, from its claim to the answer to its report.
     async fn run(&self, claimed: ClaimedTask, processes: RunProcesses) -> RunOutcome {
-        let ClaimedTask { claim, claim_sent } = claimed;
+        let ClaimedTask { claim, claim_sent, run_began } = claimed;
         let WorkerContext { events, settings, .. } = &*self.context;
         let run = RunKey::new(&settings.queue, &claim);
         // Not `claim_sent`: the claim may have waited for its task for most of a minute.
@@ -72,8 +73,10 @@ impl Slot {
         let (handler, SlotIdentity { number: slot, worker_id }) = (Arc::clone(&self.handler), self.identity);
         let (progress, progress_of_run) = ProgressOfRun::new();
         let (output, output_end) = self.context.start_output(&run);
-        let trace = trace_of(&claim);
-        let task_run = TaskRun { slot, worker_id, claim, trace, control: receiver, output, progress, processes };
+        let (trace, times_out_at) = (trace_of(&claim), times_out_at(&claim, run_began));
+        let timeout_seconds = claim.task.scheduling.timeout_seconds;
+        let task_run =
+            TaskRun { slot, worker_id, claim, times_out_at, trace, control: receiver, output, progress, processes };
         let work = tokio::spawn(async move { handler.run(task_run).await });
         let mut lease = pin!(async {
             tokio::select! {
@@ -82,10 +85,10 @@ impl Slot {
             }
         });
         let outcome = match self.wait_for_handler(work, &control, lease.as_mut()).await {
-            Err(revoked) => RunOutcome::Revoked(revoked.to_string()),
+            Err(refusal) => ended_by_server(&refusal, timeout_seconds),
             Ok(result) => tokio::select! {
                 biased;
-                outcome = self.report(&run, result, &progress_of_run) => outcome,
+                outcome = self.report(&run, result, &progress_of_run, timeout_seconds) => outcome,
                 // If a heartbeat is refused now, the report will be refused as well.
                 _ = async { lease.await; std::future::pending::<()>().await } => RunOutcome::Undelivered,
             },
@@ -134,7 +137,13 @@ impl Slot {
         revoked.map_or(Ok(result), Err)
     }
 
-    async fn report(&self, run: &RunKey, result: HandlerResult, progress: &ProgressOfRun) -> RunOutcome {
+    async fn report(
+        &self,
+        run: &RunKey,
+        result: HandlerResult,
+        progress: &ProgressOfRun,
+        timeout_seconds: Option<i64>,
+    ) -> RunOutcome {
         let (report, cannot_run) = match result {
             HandlerResult::Complete(result) => (FinalReport::Complete(result), None),
             HandlerResult::Fail(failure) => (FinalReport::Fail { failure, retry: true }, None),
@@ -148,10 +157,25 @@ impl Slot {
                 RunOutcome::Failed { kind, message }
             }
             Delivery::Accepted(FinalReport::Unclaim) => cannot_run.map_or(RunOutcome::Released, RunOutcome::CannotRun),
-            Delivery::Refused(error) => RunOutcome::Revoked(error.to_string()),
+            Delivery::Refused(error) => ended_by_server(&error, timeout_seconds),
             Delivery::Abandoned => RunOutcome::Undelivered,
         }
     }
+}
+
+/// The outcome of a run that the server has ended. One that took longer than its task allows has failed there, and counts as that.
+fn ended_by_server(refusal: &Error, timeout_seconds: Option<i64>) -> RunOutcome {
+    if refusal.run_end() == Some(RunEnd::Timeout) {
+        let Failure { kind, message, .. } = timeout_failure(timeout_seconds);
+        return RunOutcome::Failed { kind, message };
+    }
+    RunOutcome::Revoked(refusal.to_string())
+}
+
+/// When the time of a run is over, if its task limits it.
+fn times_out_at(claim: &Claim, run_began: Instant) -> Option<Instant> {
+    let seconds = u64::try_from(claim.task.scheduling.timeout_seconds?).ok()?;
+    run_began.checked_add(Duration::from_secs(seconds))
 }
 
 /// A panic of the handler fails its run.

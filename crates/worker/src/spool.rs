@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use taskqueue_api::body::Body;
 use taskqueue_api::object_reader::ObjectReader;
-use taskqueue_api::run::{CompleteRequest, FailRequest, RunRequest};
+use taskqueue_api::run::{CompleteRequest, FailRequest, UnclaimRequest};
 use taskqueue_client::{Failure, QueueName, RunId, TaskId};
 use taskqueue_core::json::{ObjectWriter, Value, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
@@ -182,10 +182,12 @@ fn text(url: &str, run: &RunKey, report: &FinalReport) -> Vec<u8> {
             body.write_fields(object.text("action", "complete"))
         }
         FinalReport::Fail { failure, retry } => {
-            let body = FailRequest { run_id, error: failure.clone(), retry: *retry };
+            let body = FailRequest { run_id, error: failure.clone(), retry: *retry, retry_after_seconds: None };
             body.write_fields(object.text("action", "fail"))
         }
-        FinalReport::Unclaim => RunRequest { run_id }.write_fields(object.text("action", "unclaim")),
+        FinalReport::Unclaim => {
+            UnclaimRequest { run_id, delay_seconds: None }.write_fields(object.text("action", "unclaim"))
+        }
     };
     let mut text = object.end();
     text.push(b'\n');

@@ -16,7 +16,7 @@ use crate::body::{At, Body, BodyErrors};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
 use crate::schema;
-use crate::task::CreateTaskRequest;
+use crate::task::{CreateTaskRequest, Creation};
 
 const IDS: Ids = Ids { outside: &["id"], inside: &[] };
 
@@ -30,7 +30,7 @@ pub struct CreateTasksRequest {
 }
 
 /// A task with its id, or why it is refused.
-pub type ReadTask = Result<(TaskId, Definition), RefusedTask>;
+pub type ReadTask = Result<(TaskId, Creation), RefusedTask>;
 
 /// The id of a task that is refused, shown up to a limit, and why.
 pub type RefusedTask = Box<(String, ItemError)>;
@@ -64,13 +64,14 @@ fn read_task(
     let Some(mut item) = Item::read(reader, &IDS, at, errors)? else { return Ok(None) };
     let Some(text) = item.take_text("id", at, errors) else { return Ok(None) };
     let refused = |error| Ok(Some(Err(Box::new((shown(&text), error)))));
-    let definition: Definition = match item.body() {
-        Ok(definition) => definition,
+    let creation: Creation = match item.body() {
+        Ok(creation) => creation,
         Err(error) => return refused(error),
     };
     let Some(id) = TaskId::parse(&text) else { return refused(ItemError::TaskId(shown(&text))) };
-    weight.add(definition.args.as_str().len() + definition.metadata.as_str().len())?;
-    Ok(Some(Ok((id, definition))))
+    let Definition { args, metadata, scheduling, .. } = &creation.definition;
+    weight.add(args.as_str().len() + metadata.as_str().len() + scheduling.stored_bytes())?;
+    Ok(Some(Ok((id, creation))))
 }
 
 impl CreateTasksRequest {
@@ -83,8 +84,8 @@ impl CreateTasksRequest {
 impl BatchWriter<CreateTasksRequest> {
     /// Adds a task. False if it does not fit: then nothing was added, and the task belongs into another batch.
     #[must_use]
-    pub fn push_task(&mut self, id: TaskId, definition: &Definition) -> bool {
-        self.push(|item| definition.write_fields(item.text("id", id.as_str())))
+    pub fn push_task(&mut self, id: TaskId, creation: &Creation) -> bool {
+        self.push(|item| creation.write_fields(item.text("id", id.as_str())))
     }
 }
 

@@ -16,7 +16,7 @@ use super::writer::{BatchWriter, with_action};
 use crate::body::{At, Body, BodyErrors};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
-use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, RunRequest};
+use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, UnclaimRequest};
 use crate::schema;
 
 const IDS: Ids = Ids { outside: &["task_id", "action"], inside: &["run_id"] };
@@ -111,12 +111,12 @@ fn read_body(item: &mut Item<'_>, action: &str) -> Result<(RunId, RunAction), It
             (run_id, RunAction::End(RunReport::Complete { result }))
         }
         "fail" => {
-            let FailRequest { run_id, error: failure, retry } = item.body()?;
-            (run_id, RunAction::End(RunReport::Fail { failure, retry }))
+            let FailRequest { run_id, error: failure, retry, retry_after_seconds: retry_after } = item.body()?;
+            (run_id, RunAction::End(RunReport::Fail { failure, retry, retry_after }))
         }
         "unclaim" => {
-            let RunRequest { run_id } = item.body()?;
-            (run_id, RunAction::End(RunReport::Unclaim))
+            let UnclaimRequest { run_id, delay_seconds: delay } = item.body()?;
+            (run_id, RunAction::End(RunReport::Unclaim { delay }))
         }
         "progress" => {
             let ProgressRequest { run_id, progress } = item.body()?;
@@ -136,7 +136,7 @@ impl RunAction {
             Self::Progress { .. } => "progress",
             Self::End(RunReport::Complete { .. }) => "complete",
             Self::End(RunReport::Fail { .. }) => "fail",
-            Self::End(RunReport::Unclaim) => "unclaim",
+            Self::End(RunReport::Unclaim { .. }) => "unclaim",
         }
     }
 
@@ -149,7 +149,7 @@ impl RunAction {
             }
             Self::Heartbeat { progress } => progress.as_ref().map_or(0, |progress| progress.as_str().len()),
             Self::Progress { progress } => progress.as_str().len(),
-            Self::End(RunReport::Unclaim) => 0,
+            Self::End(RunReport::Unclaim { .. }) => 0,
         }
     }
 }
@@ -172,8 +172,9 @@ impl BatchWriter<ReportRunsRequest> {
                 RunAction::End(RunReport::Complete { result }) => {
                     CompleteRequest { run_id, result: result.clone() }.write_fields(item)
                 }
-                RunAction::End(RunReport::Fail { failure, retry }) => {
-                    FailRequest { run_id, error: failure.clone(), retry: *retry }.write_fields(item)
+                RunAction::End(RunReport::Fail { failure, retry, retry_after }) => {
+                    let (error, retry_after_seconds) = (failure.clone(), *retry_after);
+                    FailRequest { run_id, error, retry: *retry, retry_after_seconds }.write_fields(item)
                 }
                 RunAction::Heartbeat { progress } => {
                     HeartbeatRequest { run_id, progress: progress.clone() }.write_fields(item)
@@ -181,7 +182,9 @@ impl BatchWriter<ReportRunsRequest> {
                 RunAction::Progress { progress } => {
                     ProgressRequest { run_id, progress: progress.clone() }.write_fields(item)
                 }
-                RunAction::End(RunReport::Unclaim) => RunRequest { run_id }.write_fields(item),
+                RunAction::End(RunReport::Unclaim { delay }) => {
+                    UnclaimRequest { run_id, delay_seconds: *delay }.write_fields(item)
+                }
             }
         })
     }
@@ -197,7 +200,7 @@ impl ToSchema for RunItemSchema {
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         schemas.push((schema::TaskId::name().into_owned(), schema::TaskId::schema()));
-        RunRequest::schemas(schemas);
+        UnclaimRequest::schemas(schemas);
         HeartbeatRequest::schemas(schemas);
         ProgressRequest::schemas(schemas);
         CompleteRequest::schemas(schemas);
@@ -210,7 +213,7 @@ impl PartialSchema for RunItemSchema {
         OneOfBuilder::new()
             .item(with_action(HeartbeatRequest::schema(), "Renews a lease.", &["heartbeat"]))
             .item(with_action(ProgressRequest::schema(), "Says how far a run is.", &["progress"]))
-            .item(with_action(RunRequest::schema(), "Gives the task back.", &["unclaim"]))
+            .item(with_action(UnclaimRequest::schema(), "Gives the task back.", &["unclaim"]))
             .item(with_action(CompleteRequest::schema(), "Ends a run with a result.", &["complete"]))
             .item(with_action(FailRequest::schema(), "Ends a run with an error.", &["fail"]))
             .description(Some("What a run reports: the body of the single request, with the task and the action."))

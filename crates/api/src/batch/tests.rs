@@ -13,7 +13,8 @@ use super::*;
 use crate::ErrorCode;
 use crate::body::{self, Body};
 use crate::error::Code;
-use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, RunRequest};
+use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, UnclaimRequest};
+use crate::task::Creation;
 
 const ID: &str = r#""id":"t_abcdefghijkl""#;
 const RUN: &str = r#""task_id":"t_abcdefghijkl","run_id":"r_abcdefghijkl""#;
@@ -119,7 +120,7 @@ fn the_last_of_equal_keys_counts_and_the_others_are_not_validated() {
     let body = format!(r#"{{"tasks":[1],"tasks":7,"tasks":[{{"id":1,"id":"x",{ID},"args":7,"args":{{"b":1}}}}]}}"#);
     let read = CreateTasksRequest::decode(body.as_bytes()).unwrap();
     let args = JsonObject::from_canonical(r#"{"b":1}"#);
-    assert_eq!(read.tasks, [Ok((task_id(), Definition { args, ..Definition::default() }))]);
+    assert_eq!(read.tasks, [Ok((task_id(), Definition { args, ..Definition::default() }.into()))]);
     assert_eq!(
         whole::<CreateTasksRequest>(&format!(r#"{{"tasks":[{{{ID}}}],"tasks":7}}"#)).unwrap(),
         r#"invalid_request ["body","tasks"]"#
@@ -148,14 +149,14 @@ fn a_bad_item_is_refused_as_the_single_request_would_be_and_its_neighbours_are_n
     for members in bodies {
         let batch = format!(r#"{{"tasks":[{{{ID}}},{{{members},"id":"t_0123456789ab"}},{{{ID}}}]}}"#);
         let read = CreateTasksRequest::decode(batch.as_bytes()).unwrap().tasks;
-        let expected = single::<Definition>(&format!("{{{members}}}"));
+        let expected = single::<Creation>(&format!("{{{members}}}"));
         assert_eq!(
             read[1],
             Err(Box::new(("t_0123456789ab".to_owned(), expected))),
             "{}",
             &members[..members.len().min(80)]
         );
-        let good = Ok((task_id(), Definition::default()));
+        let good = Ok((task_id(), Creation::default()));
         assert!(read.len() == 3 && read[0] == good && read[2] == good);
     }
 }
@@ -167,7 +168,7 @@ fn the_body_of_an_item_is_checked_before_its_id() {
         *tasks.pop().unwrap().unwrap_err()
     };
     assert_eq!(read(r#"{"id":"x"}"#), ("x".to_owned(), ItemError::TaskId("x".to_owned())));
-    assert_eq!(read(r#"{"id":"x","x":1}"#), ("x".to_owned(), single::<Definition>(r#"{"x":1}"#)));
+    assert_eq!(read(r#"{"id":"x","x":1}"#), ("x".to_owned(), single::<Creation>(r#"{"x":1}"#)));
     assert_eq!(read(r#"{"id":"\ud800"}"#).0, "\u{fffd}");
     let (shown, error) = read(&format!(r#"{{"id":"{}"}}"#, "é".repeat(100_000)));
     assert_eq!((shown.chars().count(), error), (128, ItemError::TaskId("é".repeat(128))));
@@ -217,13 +218,13 @@ fn a_report_is_the_body_of_the_single_request_with_its_task_and_action() {
         ),
         (
             r#""action":"unclaim","progress":{}"#,
-            Err(single::<RunRequest>(r#"{"run_id":"r_abcdefghijkl","progress":{}}"#)),
+            Err(single::<UnclaimRequest>(r#"{"run_id":"r_abcdefghijkl","progress":{}}"#)),
         ),
-        (r#""action":"unclaim""#, Ok(RunAction::End(RunReport::Unclaim))),
+        (r#""action":"unclaim""#, Ok(RunAction::End(RunReport::Unclaim { delay: None }))),
         (r#""action":"complete","result":{}"#, Ok(RunAction::End(RunReport::Complete { result: JsonObject::empty() }))),
         (
             r#""action":"fail","retry":false,"error":{"type":"E","message":"m"}"#,
-            Ok(RunAction::End(RunReport::Fail { failure: failure(), retry: false })),
+            Ok(RunAction::End(RunReport::Fail { failure: failure(), retry: false, retry_after: None })),
         ),
         (
             r#""action":"heartbeat","result":{}"#,
@@ -244,7 +245,7 @@ fn a_report_is_the_body_of_the_single_request_with_its_task_and_action() {
     };
     let (ids, error) = refused(r#""task_id":"x","run_id":"y""#);
     assert_eq!((ids.task_id.as_str(), ids.run_id.as_str()), ("x", "y"));
-    assert_eq!(error, single::<RunRequest>(r#"{"run_id":"y"}"#), "the body before the path");
+    assert_eq!(error, single::<UnclaimRequest>(r#"{"run_id":"y"}"#), "the body before the path");
     assert_eq!(refused(r#""task_id":"x","run_id":"r_abcdefghijkl""#).1, ItemError::TaskId("x".to_owned()));
 }
 
@@ -261,22 +262,23 @@ fn a_malformed_run_id_is_refused_as_in_a_single_claim() {
 #[test]
 fn a_body_that_is_written_reads_back() {
     let definition = Definition { name: Some("é\"".into()), priority: -1, ..Definition::default() };
+    let creation = Creation::from(definition);
     let mut tasks = CreateTasksRequest::writer();
-    assert!(tasks.push_task(task_id(), &definition) && tasks.push_task(task_id(), &Definition::default()));
+    assert!(tasks.push_task(task_id(), &creation) && tasks.push_task(task_id(), &Creation::default()));
     let bytes = tasks.bytes();
     let body = tasks.end();
     assert_eq!(body.len(), bytes);
     let read = CreateTasksRequest::decode(&body).unwrap().tasks;
-    assert_eq!(read, [Ok((task_id(), definition)), Ok((task_id(), Definition::default()))]);
+    assert_eq!(read, [Ok((task_id(), creation)), Ok((task_id(), Creation::default()))]);
 
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let actions = [
         RunAction::Heartbeat { progress: None },
         RunAction::Heartbeat { progress: Some(JsonObject::from_canonical(r#"{"step":1}"#)) },
         RunAction::Progress { progress: JsonObject::from_canonical(r#"{"step":2}"#) },
-        RunAction::End(RunReport::Unclaim),
+        RunAction::End(RunReport::Unclaim { delay: None }),
         RunAction::End(RunReport::Complete { result: JsonObject::from_canonical(r#"{"a":1}"#) }),
-        RunAction::End(RunReport::Fail { failure, retry: false }),
+        RunAction::End(RunReport::Fail { failure, retry: false, retry_after: None }),
     ];
     let items = actions.map(|action| RunItem { task_id: task_id(), run_id: run_id(), action });
     let mut reports = ReportRunsRequest::writer();
@@ -294,12 +296,12 @@ fn a_body_that_is_written_reads_back() {
 #[test]
 fn a_body_is_never_written_beyond_the_limits() {
     let mut many = CreateTasksRequest::writer();
-    assert!((0..BATCH_ITEMS).all(|_| many.push_task(task_id(), &Definition::default())));
-    assert!(!many.push_task(task_id(), &Definition::default()) && many.items() == BATCH_ITEMS);
+    assert!((0..BATCH_ITEMS).all(|_| many.push_task(task_id(), &Creation::default())));
+    assert!(!many.push_task(task_id(), &Creation::default()) && many.items() == BATCH_ITEMS);
     let args = JsonObject::from_canonical(&format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000_000)));
-    let definition = Definition { args, ..Definition::default() };
+    let creation = Creation::from(Definition { args, ..Definition::default() });
     let mut large = CreateTasksRequest::writer();
-    while large.push_task(task_id(), &definition) {}
+    while large.push_task(task_id(), &creation) {}
     let (items, body) = (large.items(), large.end());
     assert!(body.len() <= BATCH_BODY_BYTES && body.len() + 1_000_200 > BATCH_BODY_BYTES);
     assert_eq!(CreateTasksRequest::decode(&body).unwrap().tasks.len(), items);
@@ -340,7 +342,7 @@ fn an_answer_reads_back_and_must_be_about_what_was_sent() {
     ReportedRuns::write(&mut out, task_id(), run_id(), None);
     refuse(&mut out, &[("task_id", "t_abcdefghijkl"), ("run_id", "r_abcdefghijkl")]);
     let report = |action| RunItem { task_id: task_id(), run_id: run_id(), action };
-    let unclaim = || report(RunAction::End(RunReport::Unclaim));
+    let unclaim = || report(RunAction::End(RunReport::Unclaim { delay: None }));
     let (text, heartbeat) = (out.end(), report(RunAction::Heartbeat { progress: None }));
     let sent = [heartbeat.clone(), unclaim(), heartbeat.clone()];
     let reported = answer(&text, |value| ReportedRuns::read(value, &sent)).unwrap();

@@ -2,6 +2,7 @@
 //! value.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use taskqueue_core::definition::{Routes, check_route_count, task_name};
 use taskqueue_core::ids::{Route, RunId, TaskId};
@@ -10,11 +11,13 @@ use taskqueue_core::limits::{
     CLAIM_WORKER_BYTES, JSON_DEPTH, OUTPUT_TEXT_BYTES, REPORT_METADATA_BYTES, TASK_ROUTES, TELEMETRY_BYTES,
 };
 use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::scheduling::seconds_as_duration;
+use taskqueue_core::time::Timestamp;
 
 use super::errors::{At, BodyErrors};
 use crate::ErrorCode;
 
-const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
+pub(crate) const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
 
 fn refuse<T>(errors: &mut BodyErrors, at: &At<'_>, message: &'static str) -> Option<T> {
     errors.add(at, message);
@@ -50,9 +53,17 @@ pub(crate) fn object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) ->
     None
 }
 
-/// An object such as a merge patch or progress. Null is the same as leaving it out.
-pub(crate) fn optional_object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
-    if *value == Value::Null { None } else { object(value, at, errors) }
+/// How a field is read: its value or a finding.
+pub(crate) type Read<T> = fn(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T>;
+
+/// Null is the same as leaving the field out.
+pub(crate) fn or_absent<T>(read: Read<T>) -> impl Fn(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T> {
+    move |value, at, errors| if *value == Value::Null { None } else { read(value, at, errors) }
+}
+
+/// Null is a value, too: it clears what was there.
+pub(crate) fn or_null<T>(read: Read<T>) -> impl Fn(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<Option<T>> {
+    move |value, at, errors| if *value == Value::Null { Some(None) } else { read(value, at, errors).map(Some) }
 }
 
 /// `true` or `false`. Null is the same as leaving it out.
@@ -87,14 +98,6 @@ pub(crate) fn output_text(value: &Value<'_>, at: &At<'_>, errors: &mut BodyError
         return None;
     }
     Some(text)
-}
-
-/// The place of output among all that a run prints, in bytes.
-pub(crate) fn output_offset(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<u64> {
-    match u64::try_from(integer(value, at, errors)?) {
-        Ok(offset) => Some(offset),
-        Err(_) => refuse(errors, at, "use an integer from 0"),
-    }
 }
 
 /// An object of at most so many bytes in canonical form.
@@ -133,16 +136,40 @@ pub(crate) fn unusable(what: Unusable) -> &'static str {
 pub(crate) fn integer(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<i64> {
     match value {
         Value::Int(integer) => Some(*integer),
-        Value::Unusable(what @ Unusable::IntegerRange) => refuse(errors, at, unusable(*what)),
+        Value::Unusable(Unusable::IntegerRange) => refuse(errors, at, "use an integer of 64 bits signed"),
         _ => refuse(errors, at, "use an integer"),
     }
 }
 
-/// An integer from 0. Null is the same as leaving it out.
-pub(crate) fn count(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<u64> {
-    if *value == Value::Null {
-        return None;
+/// A finite number, with or without a fraction.
+pub(crate) fn number(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<f64> {
+    match value {
+        Value::Int(integer) => Some(*integer as f64),
+        Value::Float(float) => Some(*float),
+        Value::Unusable(what @ (Unusable::IntegerRange | Unusable::FloatRange)) => refuse(errors, at, unusable(*what)),
+        _ => refuse(errors, at, "use a number"),
     }
+}
+
+pub(crate) fn number_from_0(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<f64> {
+    match number(value, at, errors)? {
+        number @ 0.0.. => Some(number),
+        _ => refuse(errors, at, "use a number from 0"),
+    }
+}
+
+/// A number of seconds from 0.
+pub(crate) fn seconds(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Duration> {
+    number_from_0(value, at, errors).map(seconds_as_duration)
+}
+
+/// A time.
+pub(crate) fn time(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Timestamp> {
+    parsed(value, at, errors, Timestamp::parse, "use a time such as 2026-01-31T12:00:00Z")
+}
+
+/// An integer from 0.
+pub(crate) fn count(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<u64> {
     match u64::try_from(integer(value, at, errors)?) {
         Ok(count) => Some(count),
         Err(_) => refuse(errors, at, "use an integer from 0"),
@@ -184,8 +211,13 @@ pub(crate) fn run_id(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) ->
     parsed(value, at, errors, RunId::parse, "use r_ and exactly 12 of A-Z a-z 0-9 _ -")
 }
 
+/// A task id.
+pub(crate) fn task_id(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<TaskId> {
+    parsed(value, at, errors, TaskId::parse, "use t_ and exactly 12 of A-Z a-z 0-9 _ -")
+}
+
 /// A task id or null.
-pub(crate) fn task_id(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<TaskId>> {
+pub(crate) fn task_id_or_null(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<TaskId>> {
     match value {
         Value::Null => Some(None),
         _ => parsed(value, at, errors, TaskId::parse, "use null, or t_ and exactly 12 of A-Z a-z 0-9 _ -").map(Some),
@@ -220,7 +252,7 @@ pub(crate) fn text_or_null(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErro
     if *value == Value::Null { Some(None) } else { text(value, at, errors).map(Some) }
 }
 
-fn parsed<T>(
+pub(crate) fn parsed<T>(
     value: &Value<'_>,
     at: &At<'_>,
     errors: &mut BodyErrors,

@@ -17,9 +17,6 @@ pub(crate) struct Members<'m, 'v> {
     errors: &'m mut BodyErrors,
 }
 
-/// How a field is read: its value or a finding.
-pub(crate) type Read<T> = fn(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T>;
-
 impl<'m, 'v> Members<'m, 'v> {
     /// The members of `value`. Unknown ones are errors; the others are still read.
     pub(crate) fn of(value: &'m Value<'v>, at: At<'m>, known: &[&str], errors: &'m mut BodyErrors) -> Option<Self> {
@@ -44,13 +41,21 @@ impl<'m, 'v> Members<'m, 'v> {
     }
 
     /// A field that may be left out.
-    pub(crate) fn optional<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
+    pub(crate) fn optional<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T>,
+    ) -> Option<T> {
         let (_, value) = self.members.iter().find(|(key, _)| key == name)?;
         read(value, &At::Key(&self.at, name), self.errors)
     }
 
     /// A field that must be there.
-    pub(crate) fn required<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
+    pub(crate) fn required<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T>,
+    ) -> Option<T> {
         if !self.has(name) {
             self.errors.add(&At::Key(&self.at, name), REQUIRED);
             return None;

@@ -1,14 +1,13 @@
 //! Every rule of docs/reference/http-api.md §3.3 to §3.5 about bodies, one line each.
 
-use taskqueue_core::definition::Definition;
 use taskqueue_core::limits::JSON_DEPTH;
 use taskqueue_core::observation::{Report, WorkerStatus};
 use taskqueue_core::update::Update;
 
 use super::*;
 use crate::bulk_action::BulkActionRequest;
-use crate::run::{ClaimRequest, CompleteRequest, FailRequest, RunRequest};
-use crate::task::BulkUpdateRequest;
+use crate::run::{ClaimRequest, CompleteRequest, FailRequest, UnclaimRequest};
+use crate::task::{BulkUpdateRequest, Creation};
 
 /// The code of a body that is refused, or `ok`.
 fn code<B: Body>(body: &str) -> &'static str {
@@ -35,16 +34,16 @@ fn check_all<B: Body>(cases: &[(&str, &str)]) {
 
 #[test]
 fn a_creation_fills_in_defaults_and_last_duplicates_win() {
-    assert_eq!(decode::<Definition>(b" {} "), Ok(Definition::default()));
+    assert_eq!(decode::<Creation>(b" {} "), Ok(Creation::default()));
     let explicit = r#"{"name":null,"args":{},"metadata":{},"priority":0,"max_attempts":3,"routes":["default"]}"#;
-    assert_eq!(decode::<Definition>(explicit.as_bytes()), Ok(Definition::default()));
-    let duplicate = decode::<Definition>(br#"{"priority":"x","priority":2,"args":{"a":1},"args":{"b":-0}}"#).unwrap();
-    assert_eq!((duplicate.priority, duplicate.args.as_str()), (2, r#"{"b":0}"#));
+    assert_eq!(decode::<Creation>(explicit.as_bytes()), Ok(Creation::default()));
+    let duplicate = decode::<Creation>(br#"{"priority":"x","priority":2,"args":{"a":1},"args":{"b":-0}}"#).unwrap();
+    assert_eq!((duplicate.definition.priority, duplicate.definition.args.as_str()), (2, r#"{"b":0}"#));
 }
 
 #[test]
 fn a_creation_refuses_what_is_no_task() {
-    check_all::<Definition>(&[
+    check_all::<Creation>(&[
         ("", "invalid_task"),
         ("null", "invalid_task"),
         ("[]", "invalid_task"),
@@ -79,13 +78,17 @@ fn a_creation_refuses_what_is_no_task() {
 #[test]
 fn integer_fields_take_json_integers_only() {
     for value in ["true", "1.0", "1e3", "-0.0", "\"1\"", "null", "9223372036854775808", "-9223372036854775809", "[]"] {
-        assert_eq!(code::<Definition>(&format!("{{\"priority\":{value}}}")), "invalid_task", "{value}");
+        assert_eq!(code::<Creation>(&format!("{{\"priority\":{value}}}")), "invalid_task", "{value}");
         assert_eq!(code::<Update>(&format!("{{\"max_attempts\":{value}}}")), "invalid_update", "{value}");
     }
     for value in ["-0", "0", "9223372036854775807", "-9223372036854775808"] {
-        assert_eq!(code::<Definition>(&format!("{{\"priority\":{value}}}")), "ok", "{value}");
+        assert_eq!(code::<Creation>(&format!("{{\"priority\":{value}}}")), "ok", "{value}");
     }
-    check_all::<Definition>(&[
+    // A float, which helps inside of args, would be refused as well.
+    let refused = decode::<Creation>(br#"{"priority":9223372036854775808}"#).unwrap_err();
+    let details = String::from_utf8(refused.details().end()).unwrap();
+    assert!(details.contains("use an integer of 64 bits signed\""), "{details}");
+    check_all::<Creation>(&[
         (r#"{"max_attempts":1}"#, "ok"),
         (r#"{"max_attempts":0}"#, "invalid_task"),
         (r#"{"max_attempts":-1}"#, "invalid_task"),
@@ -94,7 +97,7 @@ fn integer_fields_take_json_integers_only() {
 
 #[test]
 fn routes_are_a_non_empty_list_of_distinct_routes() {
-    check_all::<Definition>(&[
+    check_all::<Creation>(&[
         (r#"{"routes":["b","a"]}"#, "ok"),
         (r#"{"routes":[]}"#, "invalid_task"),
         (r#"{"routes":["a","a"]}"#, "invalid_task"),
@@ -112,12 +115,12 @@ fn more_than_256_routes_are_refused_as_one_error() {
         let names: Vec<String> = (0..count).map(|n| format!("\"r{n}\"")).collect();
         format!("{{\"routes\":[{}]}}", names.join(","))
     };
-    check_all::<Definition>(&[(&routes(256), "ok"), (&routes(257), "invalid_task")]);
+    check_all::<Creation>(&[(&routes(256), "ok"), (&routes(257), "invalid_task")]);
     check_all::<Update>(&[(&routes(256), "ok"), (&routes(257), "invalid_update")]);
-    let refused = decode::<Definition>(routes(150_000).as_bytes()).unwrap_err();
+    let refused = decode::<Creation>(routes(150_000).as_bytes()).unwrap_err();
     assert_eq!(refused.errors.len(), 1);
     assert_eq!(refused.message(), "name at most 256 routes");
-    assert_eq!(locations::<Definition>(&routes(257)), r#"["body","routes"]"#);
+    assert_eq!(locations::<Creation>(&routes(257)), r#"["body","routes"]"#);
     let bulk = format!("{{\"changes\":{},\"filter\":\"x\"}}", routes(257));
     assert_eq!(locations::<BulkUpdateRequest>(&bulk), r#"["body","changes","routes"]"#);
 }
@@ -131,7 +134,7 @@ fn every_error_is_reported_where_it_is() {
         ("{", r#"["body"]"#),
     ];
     for (body, expected) in cases {
-        assert_eq!(locations::<Definition>(body), expected, "{body}");
+        assert_eq!(locations::<Creation>(body), expected, "{body}");
     }
     let bulk = r#"{"changes":{"routes":["-"]},"filter":"x"}"#;
     assert_eq!(locations::<BulkUpdateRequest>(bulk), r#"["body","changes","routes",0]"#);
@@ -142,7 +145,7 @@ fn an_answer_to_a_body_full_of_errors_stays_small() {
     let members: Vec<String> = (0..10_000).map(|n| format!("\"{}{n}\":1", "k".repeat(80))).collect();
     let long_key = "k".repeat(500_000);
     for body in [format!("{{{}}}", members.join(",")), format!("{{\"{long_key}\":1}}")] {
-        let invalid = decode::<Definition>(body.as_bytes()).unwrap_err();
+        let invalid = decode::<Creation>(body.as_bytes()).unwrap_err();
         let details = invalid.details().end();
         assert!(details.len() < 10_000, "{}", details.len());
     }
@@ -161,7 +164,7 @@ fn the_name_wins_over_the_depth_and_both_over_everything_else() {
         ("[".repeat(500_000), "json_too_deep"),
     ];
     for (body, expected) in cases {
-        assert_eq!(code::<Definition>(&body), expected, "{}", &body[..body.len().min(80)]);
+        assert_eq!(code::<Creation>(&body), expected, "{}", &body[..body.len().min(80)]);
     }
     assert_eq!(code::<Update>(&format!("{{\"result\":{deep}}}")), "json_too_deep");
     let complete = format!("{{\"run_id\":\"r_abcdefghijkl\",\"result\":{deep}}}");
@@ -173,7 +176,7 @@ fn the_name_wins_over_the_depth_and_both_over_everything_else() {
 #[test]
 fn a_key_with_a_lone_surrogate_is_one_error_among_others() {
     let deep = nested(JSON_DEPTH + 1);
-    check_all::<Definition>(&[
+    check_all::<Creation>(&[
         (r#"{"\ud800":1,"priority":1}"#, "invalid_task"),
         (r#"{"\ud800":1,"name":"a\u0001"}"#, "invalid_task_name"),
         (&format!(r#"{{"\ud800":1,"args":{deep}}}"#), "json_too_deep"),
@@ -187,7 +190,7 @@ fn a_key_with_a_lone_surrogate_is_one_error_among_others() {
         (r#"{"filter":"x","changes":{"\ud800":1,"name":"\u0001"}}"#, "invalid_task_name"),
         (r#"{"filter":"x","changes":{"\ud800":1,"priority":1}}"#, "invalid_update"),
     ]);
-    assert_eq!(locations::<Definition>(r#"{"\ud800":1,"x":1,"args":[]}"#), r#"["body"] ["body","x"] ["body","args"]"#);
+    assert_eq!(locations::<Creation>(r#"{"\ud800":1,"x":1,"args":[]}"#), r#"["body"] ["body","x"] ["body","args"]"#);
 }
 
 #[test]
@@ -233,7 +236,7 @@ fn a_patch_is_an_object_or_absent_and_never_together_with_the_whole_value() {
         (r#"{"result_patch":{}}"#, "invalid_update"),
         (&format!("{{\"args_patch\":{deep}}}"), "json_too_deep"),
     ]);
-    check_all::<Definition>(&[(r#"{"args_patch":{}}"#, "invalid_task")]);
+    check_all::<Creation>(&[(r#"{"args_patch":{}}"#, "invalid_task")]);
     check_all::<BulkUpdateRequest>(&[
         (r#"{"filter":"x","changes":{"args_patch":{"a":1}}}"#, "ok"),
         (r#"{"filter":"x","changes":{"args_patch":null}}"#, "invalid_update"),
@@ -314,7 +317,7 @@ fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
         (&format!("{{{RUN},\"route\":\"gpu\",\"x\":1}}"), "invalid_request"),
         ("", "invalid_request"),
     ]);
-    check_all::<RunRequest>(&[
+    check_all::<UnclaimRequest>(&[
         (&format!("{{{RUN}}}"), "ok"),
         (&format!("{{{RUN},\"result\":{{}}}}"), "invalid_request"),
         ("{}", "invalid_request"),
@@ -350,7 +353,7 @@ fn a_failure_is_tried_again_unless_it_says_otherwise() {
     {
         assert_eq!(fail(given), Ok(retry), "{given}");
     }
-    for given in [r#","retry":0"#, r#","retry":"false""#, r#","retry":[]"#, r#","retry_after_seconds":1"#] {
+    for given in [r#","retry":0"#, r#","retry":"false""#, r#","retry":[]"#, r#","retry_delay":1"#] {
         assert_eq!(fail(given).unwrap_err().code, ErrorCode::InvalidRequest, "{given}");
     }
 }
@@ -375,7 +378,7 @@ fn a_worker_report_needs_all_three_fields() {
 #[test]
 fn messages_say_what_to_do() {
     let message = |invalid: Invalid| invalid.message().into_owned();
-    assert_eq!(message(not_json::<Definition>()), "send Content-Type: application/json");
+    assert_eq!(message(not_json::<Creation>()), "send Content-Type: application/json");
     assert!(message(decode::<ClaimRequest>(b"").unwrap_err()).contains("route, run_id"));
     assert!(message(decode::<ClaimRequest>(b"{").unwrap_err()).contains("well-formed JSON"));
     assert_eq!(message(decode::<ClaimRequest>(b"{}").unwrap_err()), "correct the fields listed in details.errors");

@@ -6,6 +6,7 @@ use clap::Args;
 use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::task::Status;
 
+use super::scheduling::SchedulingChangeArgs;
 use super::selection::TargetArgs;
 use super::values::{route, status, task_id};
 
@@ -14,6 +15,8 @@ Examples:
   taskqueue task update t_lZxL89_zReNB --arg lr=0.01 --arg model.layers=4 --unset-arg resume
   taskqueue task update --filter 'args.model == \"vit\"' --route gpu-large --yes
   taskqueue task update --status failed --max-attempts 5
+  taskqueue task update t_lZxL89_zReNB --no-delay --timeout 2h
+  taskqueue task update t_lZxL89_zReNB --after t_jsR8k3J-oVIW
 
 --arg and --meta change the members that they name and keep all others. A dot reaches inside of
 an object. An object is merged into the one that is there: --arg 'model={\"layers\": 4}' keeps the
@@ -66,6 +69,28 @@ and asks for confirmation; programs have to give --yes.
 Exit code 1 if a named task does not exist or is running, and if tasks match and none of them
 was deleted; standard error tells why.";
 
+pub(super) const ARCHIVE_HELP: &str = "\
+Examples:
+  taskqueue task archive t_lZxL89_zReNB
+  taskqueue task archive --status succeeded --filter 'finished_at < \"2026-01-01T00:00:00Z\"'
+
+Archived tasks are kept, but lists, counts and changes of many tasks leave them out unless
+--include-archived is given. Only tasks that have ended can be archived; a requeue takes a task out
+of the archive. Selected tasks are changed together: all of them or none. Before that, the command
+shows their number and asks for confirmation; programs have to give --yes.
+
+Exit code 1 if tasks match and none of them was changed; standard error tells why.";
+
+pub(super) const UNARCHIVE_HELP: &str = "\
+Examples:
+  taskqueue task unarchive t_lZxL89_zReNB
+  taskqueue task unarchive --filter 'args.model == \"vit\"' --yes
+
+Selects among archived tasks only. Selected tasks are changed together: all of them or none. Before
+that, the command shows their number and asks for confirmation; programs have to give --yes.
+
+Exit code 1 if tasks match and none of them was changed; standard error tells why.";
+
 pub(super) const RERUN_HELP: &str = "\
 Examples:
   taskqueue task rerun t_lZxL89_zReNB
@@ -73,9 +98,10 @@ Examples:
   ids=$(taskqueue task rerun --status failed --yes --output quiet)
   [ -n \"$ids\" ] && taskqueue task wait $ids             # without ids: all tasks of the queue
 
-The new tasks have the name, args, metadata, priority, max_attempts and routes of the old ones,
-and random ids, which the command prints. The old tasks stay as they are. Pending and running
-tasks are left out.
+The new tasks have the name, args, metadata, priority, max_attempts, routes, retry_delay and
+timeout_seconds of the old ones, and random ids, which the command prints. They can be claimed at
+once: neither the time nor the tasks that the old ones waited for are taken over. The old tasks
+stay as they are. Pending and running tasks are left out.
 
 With --output json the result is a list of {\"old_id\", \"new_id\"}, with quiet the new ids. Running
 the command again makes further copies. Ctrl-C ends it and prints those that were made.";
@@ -95,6 +121,10 @@ pub(crate) struct UpdateArgs {
     /// docs/reference/filter-language.md
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
+
+    /// Change archived tasks that match, too
+    #[arg(long, conflicts_with = "ids")]
+    pub(crate) include_archived: bool,
 
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
@@ -165,10 +195,23 @@ pub(crate) struct ChangeArgs {
     /// Replace the result by this JSON object
     #[arg(long, value_name = "JSON")]
     pub(crate) result: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) scheduling: SchedulingChangeArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
+/// Which tasks are put into the archive, or taken out of it.
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 

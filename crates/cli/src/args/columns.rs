@@ -8,7 +8,7 @@ use crate::similar_names::similar_names;
 /// The members of `last_error`.
 const ERROR_FIELDS: [&str; 6] = ["type", "message", "traceback", "occurred_at", "attempt", "run_id"];
 /// Fields without members. Those that are in no list may have any: a newer server may send more of them.
-const PLAIN_FIELDS: [&str; 15] = [
+const PLAIN_FIELDS: [&str; 20] = [
     "id",
     "queue",
     "status",
@@ -24,6 +24,11 @@ const PLAIN_FIELDS: [&str; 15] = [
     "finished_at",
     "progress_updated_at",
     "progress_attempt",
+    "not_before",
+    "timeout_seconds",
+    "dependencies",
+    "on_dependency_failure",
+    "archived",
 ];
 
 #[derive(Clone, Debug)]
@@ -90,6 +95,7 @@ mod tests {
             "last_run",
             "progress",
             "progress.step",
+            "retry_delay.seconds",
         ]) {
             assert!(Task::FIELDS.contains(&name.split('.').next().unwrap()), "{name}");
             assert!(task_field(name).is_ok(), "{name}");

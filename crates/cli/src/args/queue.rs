@@ -2,18 +2,20 @@
 
 use clap::{Args, Subcommand};
 use taskqueue_core::activity::Unit;
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::time::Timestamp;
 
 use super::change::ConfirmArgs;
 use super::connection::{ConnectionArgs, OutputArgs};
-use super::values::{queue_name, time, unit};
+use super::values::{OrNone, count_or_none, duration_or_none, queue_name, route_limit, time, unit};
 
 pub(super) const HELP: &str = "\
 Examples:
   taskqueue queue create experiments
   taskqueue queue list
   taskqueue queue stats experiments
+  taskqueue queue pause experiments
+  taskqueue queue limit experiments --max-running 8 --route gpu=4
   taskqueue queue delete experiments";
 
 const CREATE_HELP: &str = "\
@@ -37,6 +39,46 @@ Examples:
   taskqueue queue stats experiments --series hour --output csv    # for plots
 
 Minutes are kept for a day, hours for a year. taskqueue top shows the same, live.";
+
+const PAUSE_HELP: &str = "\
+Examples:
+  taskqueue queue pause experiments
+  taskqueue queue resume experiments
+
+Workers get no more tasks of a paused queue; what is running goes on. A pause stays until the queue
+is resumed, also when the server is restarted.";
+
+const RESUME_HELP: &str = "\
+Examples:
+  taskqueue queue resume experiments
+
+Workers that wait for a task get one at once.";
+
+const LIMIT_HELP: &str = "\
+Examples:
+  taskqueue queue limit experiments --max-running 8
+  taskqueue queue limit experiments --route gpu=4 --route cpu=16
+  taskqueue queue limit experiments --route gpu=none    # removes this limit
+  taskqueue queue limit experiments --none              # removes all limits
+
+At most so many tasks of the queue, or of those that were claimed for a route, run at the same time,
+over all workers and servers. What is running goes on when a limit becomes smaller. Limits that are
+not named stay.";
+
+const RETENTION_HELP: &str = "\
+Examples:
+  taskqueue queue retention experiments --succeeded 7d --cancelled 1d
+  taskqueue queue retention experiments --failed none    # keeps failed tasks for ever
+  taskqueue queue retention experiments --none           # keeps all tasks for ever
+
+Tasks that ended longer ago are deleted by the server, archived ones too. This cannot be undone: if
+there are tasks that are old enough to be deleted at once, the command asks for confirmation;
+programs have to give --yes. What is not named stays.";
+
+const SETTINGS_HELP: &str = "\
+Examples:
+  taskqueue queue settings experiments
+  taskqueue queue settings experiments --output json";
 
 const DELETE_HELP: &str = "\
 Examples:
@@ -66,6 +108,21 @@ pub(crate) enum QueueCommand {
     /// Show what is going on in a queue: tasks, routes, workers, and what happened lately
     #[command(after_help = STATS_HELP)]
     Stats(QueueStatsArgs),
+    /// Show the settings of a queue: pause, limits, and how long ended tasks are kept
+    #[command(after_help = SETTINGS_HELP)]
+    Settings(QueueNameArgs),
+    /// Give no more tasks of a queue to workers
+    #[command(after_help = PAUSE_HELP)]
+    Pause(QueueNameArgs),
+    /// End a pause
+    #[command(after_help = RESUME_HELP)]
+    Resume(QueueNameArgs),
+    /// Limit how many tasks of a queue run at the same time
+    #[command(after_help = LIMIT_HELP)]
+    Limit(QueueLimitArgs),
+    /// Say how long the tasks of a queue are kept after their end
+    #[command(after_help = RETENTION_HELP)]
+    Retention(QueueRetentionArgs),
     /// Delete a queue
     #[command(after_help = DELETE_HELP)]
     Delete(DeleteQueueArgs),
@@ -95,6 +152,51 @@ pub(crate) struct QueueStatsArgs {
     /// The end of the series; by default now
     #[arg(long, value_name = "TIME", value_parser = time, requires = "series")]
     pub(crate) to: Option<Timestamp>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueueLimitArgs {
+    /// The name of the queue
+    #[arg(value_name = "NAME", value_parser = queue_name)]
+    pub(crate) name: QueueName,
+
+    /// How many tasks of the queue may run; none removes the limit
+    #[arg(long, value_name = "COUNT", value_parser = count_or_none)]
+    pub(crate) max_running: Option<OrNone<u64>>,
+
+    /// How many tasks that were claimed for a route may run (repeatable), such as gpu=4; gpu=none removes the limit
+    #[arg(long = "route", value_name = "ROUTE=COUNT", value_parser = route_limit)]
+    pub(crate) routes: Vec<(Route, OrNone<u64>)>,
+
+    /// Remove all limits
+    #[arg(long, conflicts_with_all = ["max_running", "routes"])]
+    pub(crate) none: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueueRetentionArgs {
+    /// The name of the queue
+    #[arg(value_name = "NAME", value_parser = queue_name)]
+    pub(crate) name: QueueName,
+
+    /// For how long tasks are kept that have succeeded, such as 12h or 7d; none keeps them for ever
+    #[arg(long, value_name = "DURATION", value_parser = duration_or_none)]
+    pub(crate) succeeded: Option<OrNone<u64>>,
+
+    /// The same for tasks that have failed
+    #[arg(long, value_name = "DURATION", value_parser = duration_or_none)]
+    pub(crate) failed: Option<OrNone<u64>>,
+
+    /// The same for tasks that were cancelled
+    #[arg(long, value_name = "DURATION", value_parser = duration_or_none)]
+    pub(crate) cancelled: Option<OrNone<u64>>,
+
+    /// Keep all tasks for ever
+    #[arg(long, conflicts_with_all = ["succeeded", "failed", "cancelled"])]
+    pub(crate) none: bool,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]

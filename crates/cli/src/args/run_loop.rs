@@ -31,7 +31,7 @@ TASKQUEUE_QUEUE, TASKQUEUE_ROUTE, TASKQUEUE_URL, TASKQUEUE_WORKER_ID, TASKQUEUE_
 TASKQUEUE_ARGS_FILE (the args as JSON), TASKQUEUE_RESULT_FILE (a JSON object that it writes there
 becomes the result), TASKQUEUE_PROGRESS_FILE (a JSON object that it writes there is shown as its
 progress; see taskqueue progress), TASKQUEUE_RUN_DIR (the folder of this run, with its output.log;
-see --keep-runs).
+see --keep-runs), and TASKQUEUE_TIMEOUT_SECONDS if the task limits the time of its runs.
 
 What the command prints is also sent to the server, where taskqueue task logs shows it from anywhere:
 whoever may read the queue can read it. A progress bar is sent as its last state. Turn that off with

@@ -22,6 +22,7 @@ Examples:
   taskqueue task list --status succeeded --output csv --columns id,args.lr,result.loss > losses.csv
   taskqueue task list --status failed --output quiet    # only ids, for scripts
   taskqueue task list --status running --columns id,progress,progress.loss
+  taskqueue task list --include-archived --filter 'archived == true'
   taskqueue task list --watch
 
 Tables show the newest 100 tasks unless --limit or --all is given, and say when there are more.
@@ -29,7 +30,8 @@ All other formats print every task that matches, unless --limit is given.
 
 Columns are the fields of a task: id, queue, status, name, priority, attempt, max_attempts, routes,
 last_route, created_at, updated_at, started_at, finished_at, progress_updated_at, progress_attempt,
-and args, metadata, result, last_error, last_run and progress as a whole or with a member, such as
+not_before, timeout_seconds, dependencies, on_dependency_failure, archived, and args, metadata,
+result, last_error, last_run, progress and retry_delay as a whole or with a member, such as
 args.model.layers, last_run.worker.host or progress.step. A table shows progress as a percentage
 with the time that is left, where the run reports step and total, or percent.
 
@@ -58,6 +60,10 @@ pub(crate) struct SelectionArgs {
 
     #[command(flatten)]
     pub(crate) conditions: ConditionArgs,
+
+    /// Archived tasks, too
+    #[arg(long)]
+    pub(crate) include_archived: bool,
 }
 
 /// The conditions besides the status.
@@ -78,12 +84,13 @@ pub(crate) struct ConditionArgs {
 }
 
 impl SelectionArgs {
+    /// Whether every task is selected, except that archived ones may be left out.
     pub(crate) fn is_empty(&self) -> bool {
         self.status.is_none() && self.conditions.is_empty()
     }
 
     pub(crate) fn selection(&self) -> TaskSelection {
-        let selection = self.conditions.selection();
+        let selection = self.conditions.selection().include_archived(self.include_archived);
         match self.status {
             Some(status) => selection.status(status),
             None => selection,
@@ -197,7 +204,7 @@ fn page_limit(max_items: Option<u64>) -> u16 {
 pub(crate) struct TargetArgs {
     /// The tasks, by id
     #[arg(value_name = "ID", value_parser = task_id, required_unless_present_any = ["status", "name", "fuzzy", "filter"],
-          conflicts_with_all = ["status", "name", "fuzzy", "filter"])]
+          conflicts_with_all = ["status", "name", "fuzzy", "filter", "include_archived"])]
     pub(crate) ids: Vec<TaskId>,
 
     #[command(flatten)]

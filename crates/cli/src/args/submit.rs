@@ -6,6 +6,7 @@ use clap::Args;
 use taskqueue_core::ids::TaskId;
 
 use super::definition::{DefinitionArgs, ObjectArgs};
+use super::scheduling::SchedulingArgs;
 use super::values::{batch_label, task_id};
 
 pub(super) const SUBMIT_EXAMPLES: &str = "\
@@ -16,6 +17,8 @@ Examples:
   taskqueue task submit --from tasks.jsonl --dry-run
   taskqueue task submit --from tasks.jsonl --route gpu --name 'vit-{seed}'
   generate | taskqueue task submit --from -
+  taskqueue task submit --name train --retry-delay 10s..1h --timeout 2h
+  taskqueue task submit --name report --after t_lZxL89_zReNB --after-batch vit
 
 The value of --arg is JSON if it is valid JSON, and text otherwise: lr=0.1 is a number,
 model=resnet50 a string, model='\"7\"' the string 7. A dot in the key reaches inside:
@@ -23,14 +26,14 @@ model.layers=2 is {\"model\": {\"layers\": 2}}. A key that contains a dot itself
 --args '{\"a.b\": 1}'.
 
 With --from each line is one task: an object with any of name, args, metadata, priority,
-max_attempts, routes, and id, such as {\"name\": \"a\", \"args\": {\"lr\": 0.1}}. The flags --name,
---metadata, --priority, --max-attempts and --route count for lines that do not say it themselves.
-{KEY} in --name is filled in from the args of the line; {{ and }} stand for braces.
+max_attempts, routes, not_before, retry_delay, timeout_seconds, dependencies,
+on_dependency_failure, and id, such as {\"name\": \"a\", \"args\": {\"lr\": 0.1}}. The flags count for
+lines that do not say it themselves. A line with dependencies does not get those of --after. {KEY} in --name is filled in from the args of the line; {{ and }} stand for braces.
 
 A line without id gets one that is derived from its args, its name and --batch. So the same file
 can be submitted again, after an interruption or by mistake, and no task is created twice. Equal
 lines are different tasks: three equal lines make three tasks. Tasks that are already there with
-another priority, other routes, metadata or attempts stay as they are, and the exit code is 1:
+another priority, other routes, metadata, attempts or dependencies stay as they are, and the exit code is 1:
 change them with task update, or make new ones with --batch LABEL. Tasks are created in about the
 order of the lines.";
 
@@ -41,6 +44,8 @@ Examples:
   taskqueue task sweep --arg dropout=0.1..0.5..0.1 --args '{\"model\": \"vit\"}'
   taskqueue task sweep --zip --arg lr=0.1,0.01 --arg steps=1000,5000      # two
   taskqueue task sweep --arg seed=1..400 --name 'vit-{seed}' --route gpu --dry-run
+  taskqueue task sweep --arg seed=1..5 --batch vit --timeout 2h --retry-delay 1m
+  taskqueue task sweep --arg part=1..3 --after-batch vit --on-dependency-failure cancel
 
 Values are separated by commas, and each is JSON or text as in task submit. A..B are the integers
 from A to B, both included. A..B..S goes in steps of S, which may be a decimal or negative.
@@ -55,7 +60,7 @@ all tasks have, go into --args. {KEY} in --name is filled in from the args, such
 
 Ids are derived from args, name and --batch, so the same sweep can be run again, also after an
 interruption, and no task is created twice. Tasks that are already there with another priority,
-other routes, metadata or attempts stay as they are, and the exit code is 1: change them with task
+other routes, metadata, attempts or dependencies stay as they are, and the exit code is 1: change them with task
 update, or make new ones with --batch LABEL. A sweep has at most 1000000 tasks. task submit --from
 reads what --dry-run --output jsonl prints.";
 
@@ -71,11 +76,14 @@ pub(crate) struct SubmitArgs {
     #[command(flatten)]
     pub(crate) definition: DefinitionArgs,
 
+    #[command(flatten)]
+    pub(crate) scheduling: SchedulingArgs,
+
     /// A JSON Lines file with one task per line; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "args", "arg", "args_file"])]
     pub(crate) from: Option<PathBuf>,
 
-    /// With --from: a label that makes other tasks of the same lines
+    /// With --from: a label that makes other tasks of the same lines, and that --after-batch finds; kept as metadata.batch
     #[arg(long, value_name = "LABEL", value_parser = batch_label)]
     pub(crate) batch: Option<String>,
 
@@ -101,7 +109,10 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     pub(crate) definition: DefinitionArgs,
 
-    /// A label that makes other tasks of the same values
+    #[command(flatten)]
+    pub(crate) scheduling: SchedulingArgs,
+
+    /// A label that makes other tasks of the same values, and that --after-batch finds; kept as metadata.batch
     #[arg(long, value_name = "LABEL", value_parser = batch_label)]
     pub(crate) batch: Option<String>,
 

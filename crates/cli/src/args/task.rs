@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use taskqueue_core::ids::TaskId;
 
-use super::change::{self, CancelArgs, DeleteArgs, RequeueArgs, RerunArgs, UpdateArgs};
+use super::change::{self, ArchiveArgs, CancelArgs, DeleteArgs, RequeueArgs, RerunArgs, UpdateArgs};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 use super::logs::{self, LogsArgs};
 use super::selection::{self, ListArgs, SelectionArgs};
@@ -18,6 +18,15 @@ Examples:
 
 With one id the JSON is that task, with several a list of tasks.
 Exit code 1 if a task does not exist; the others are shown.";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  taskqueue task explain t_lZxL89_zReNB
+  taskqueue task explain t_lZxL89_zReNB --output json
+
+Each reason is one line, the one that weighs most first. With --output quiet only their codes are
+printed, one per line; nothing if nothing holds the task back.
+Exit code 0 also if the task cannot be claimed now; 1 if it does not exist.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgs {
@@ -42,6 +51,9 @@ pub(crate) enum TaskCommand {
     /// Show tasks with all their fields
     #[command(after_help = GET_EXAMPLES)]
     Get(GetArgs),
+    /// Say why a task is not claimed yet, and what helps
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
     /// Print what the latest run of a task printed, or follow it
     #[command(after_help = logs::HELP)]
     Logs(LogsArgs),
@@ -66,6 +78,12 @@ pub(crate) enum TaskCommand {
     /// Delete tasks that are not running
     #[command(after_help = change::DELETE_HELP)]
     Delete(DeleteArgs),
+    /// Keep ended tasks, and leave them out of lists and counts
+    #[command(after_help = change::ARCHIVE_HELP)]
+    Archive(ArchiveArgs),
+    /// Take tasks out of the archive
+    #[command(after_help = change::UNARCHIVE_HELP)]
+    Unarchive(ArchiveArgs),
     /// Wait until tasks have ended; exit code 0 only if all of them succeeded
     #[command(after_help = wait::HELP)]
     Wait(WaitArgs),
@@ -82,8 +100,9 @@ impl TaskCommand {
             Self::Requeue(args) => &args.target.selection.conditions.filter,
             Self::Rerun(args) => &args.target.selection.conditions.filter,
             Self::Delete(args) => &args.target.selection.conditions.filter,
+            Self::Archive(args) | Self::Unarchive(args) => &args.target.selection.conditions.filter,
             Self::Wait(args) => &args.conditions.filter,
-            Self::Submit(_) | Self::Sweep(_) | Self::Get(_) | Self::Logs(_) => &None,
+            Self::Submit(_) | Self::Sweep(_) | Self::Get(_) | Self::Explain(_) | Self::Logs(_) => &None,
         };
         filter.as_deref()
     }
@@ -94,6 +113,13 @@ pub(crate) struct GetArgs {
     /// The ids of the tasks
     #[arg(value_name = "ID", value_parser = task_id, required = true)]
     pub(crate) ids: Vec<TaskId>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The id of the task
+    #[arg(value_name = "ID", value_parser = task_id)]
+    pub(crate) id: TaskId,
 }
 
 #[derive(Debug, Args)]

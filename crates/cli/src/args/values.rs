@@ -77,7 +77,7 @@ pub(super) fn worker_dimensions(text: &str) -> Result<WorkerDimensions, &'static
 
 /// A duration such as `30`, `30s`, `5m` or `2h`; a bare number means seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
-    const FORM: &str = "write a duration as 30s, 5m or 2h";
+    const FORM: &str = "write a duration as 30s, 5m, 2h or 7d";
     let (number, unit_seconds) = match text.char_indices().next_back() {
         Some((at, 's')) => (&text[..at], 1),
         Some((at, 'm')) => (&text[..at], 60),
@@ -138,6 +138,35 @@ pub(super) fn number_limit(text: &str) -> Result<Limit<u32>, &'static str> {
     number.map(|number| Limit(Some(number))).ok_or("write a number of at least 1, or never")
 }
 
+/// A value, or `none`, which takes it away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OrNone<T>(pub(crate) Option<T>);
+
+const NONE: &str = "none";
+
+pub(super) fn count_or_none(text: &str) -> Result<OrNone<u64>, &'static str> {
+    if text == NONE {
+        return Ok(OrNone(None));
+    }
+    // The server keeps it as an integer of 64 bits with a sign.
+    let count = text.parse().ok().filter(|count| i64::try_from(*count).is_ok());
+    count.map(|count| OrNone(Some(count))).ok_or("write a number from 0, or none")
+}
+
+/// `gpu=4`, `gpu=none`.
+pub(super) fn route_limit(text: &str) -> Result<(Route, OrNone<u64>), String> {
+    let (name, limit) = text.split_once('=').ok_or("write ROUTE=COUNT, such as gpu=4, or gpu=none")?;
+    Ok((route(name)?, count_or_none(limit)?))
+}
+
+/// In seconds.
+pub(super) fn duration_or_none(text: &str) -> Result<OrNone<u64>, &'static str> {
+    if text == NONE {
+        return Ok(OrNone(None));
+    }
+    duration(text).map(|time| OrNone(Some(time.as_secs()))).map_err(|_| "write a duration as 30m, 12h or 7d, or none")
+}
+
 /// Seconds between refreshes, such as `2` or `0.5`.
 pub(super) fn interval(text: &str) -> Result<Duration, &'static str> {
     const FORM: &str = "write seconds from 0.2 to 3600, such as 2 or 0.5";
@@ -189,6 +218,25 @@ mod tests {
         for text in ["0", "0s", "never", ""] {
             assert!(nonzero_duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn limits_are_numbers_or_none() {
+        assert_eq!((count_or_none("0"), count_or_none("none")), (Ok(OrNone(Some(0))), Ok(OrNone(None))));
+        for text in ["", "-1", "1.5", "None", "9223372036854775808", "x"] {
+            assert!(count_or_none(text).is_err(), "{text}");
+        }
+        let (name, limit) = route_limit("gpu=4").unwrap();
+        assert_eq!((name.as_str(), limit), ("gpu", OrNone(Some(4))));
+        assert_eq!(route_limit("gpu=none").unwrap().1, OrNone(None));
+        for (text, expected) in [("gpu", "gpu=4"), ("=4", "a route has"), ("gpu=", "or none"), ("a b=1", "a route has")]
+        {
+            let error = route_limit(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        assert_eq!(duration_or_none("7d"), Ok(OrNone(Some(604_800))));
+        assert_eq!(duration_or_none("none"), Ok(OrNone(None)));
+        assert!(duration_or_none("forever").unwrap_err().contains("7d"));
     }
 
     #[test]

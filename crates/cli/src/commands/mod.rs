@@ -47,7 +47,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Restore(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, restore::run(args)),
         Command::Check(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, check::run(args)),
         Command::Queue(args) => queue::run(args),
-        Command::Task(args) => task::run(args),
+        Command::Task(args) => task::run(*args),
         Command::Loop(args) => run_loop::run(&args),
         Command::Progress(args) => progress::run(&args),
         Command::Worker(args) => worker::run(args),

@@ -1,5 +1,6 @@
 //! `taskqueue queue ...`
 
+mod settings;
 mod stats;
 
 use taskqueue_client::{ErrorCode, TaskSelection};
@@ -31,6 +32,11 @@ pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
             Ok(())
         }
         QueueCommand::Stats(args) => explained(context, stats::show(context, args).await).await,
+        QueueCommand::Settings(args) => explained(context, settings::show(context, &args.name).await).await,
+        QueueCommand::Pause(args) => explained(context, settings::pause(context, &args.name, true).await).await,
+        QueueCommand::Resume(args) => explained(context, settings::pause(context, &args.name, false).await).await,
+        QueueCommand::Limit(args) => explained(context, settings::limit(context, args).await).await,
+        QueueCommand::Retention(args) => explained(context, settings::retention(context, args).await).await,
         QueueCommand::Delete(args) => explained(context, delete(context, args).await).await,
     })
 }
@@ -47,7 +53,7 @@ async fn explained(context: &ClientContext, outcome: Result<(), CommandError>) -
 
 async fn delete(context: &ClientContext, args: &DeleteQueueArgs) -> Result<(), CommandError> {
     if args.cascade {
-        let tasks = context.client.count_tasks(&args.name, &TaskSelection::all()).await?;
+        let tasks = context.client.count_tasks(&args.name, &TaskSelection::all().include_archived(true)).await?;
         if tasks > 0 {
             let tasks = output::counted(tasks, "task");
             confirm(&format!("Delete queue {} with {tasks}?", args.name), args.confirm)?;

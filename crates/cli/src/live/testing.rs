@@ -31,7 +31,7 @@ pub(crate) const TEST_TIME: Timestamp = Timestamp::from_micros(1_800_000_000_000
 
 /// A pending task with this number as its id, created a minute before `TEST_TIME`.
 pub(crate) fn task(number: u64) -> Task {
-    let Definition { name, args, metadata, priority, max_attempts, routes } = Definition::default();
+    let Definition { name, args, metadata, priority, max_attempts, routes, scheduling } = Definition::default();
     let at = TEST_TIME.plus_seconds(-60);
     Task {
         id: TaskId::parse(&format!("t_{number:012}")).unwrap(),
@@ -55,5 +55,8 @@ pub(crate) fn task(number: u64) -> Task {
         progress: None,
         progress_updated_at: None,
         progress_attempt: None,
+        not_before: None,
+        scheduling,
+        archived: false,
     }
 }

@@ -9,8 +9,15 @@ use super::record::Record;
 use crate::field_path::{FieldPath, read_record};
 
 /// The fields that hold a time of the server.
-const TIMES: [&str; 6] =
-    ["created_at", "updated_at", "started_at", "finished_at", "last_error.occurred_at", "progress_updated_at"];
+const TIMES: [&str; 7] = [
+    "created_at",
+    "updated_at",
+    "started_at",
+    "finished_at",
+    "last_error.occurred_at",
+    "progress_updated_at",
+    "not_before",
+];
 
 /// One column for each field. Ids and statuses are never cut.
 pub(crate) fn columns(fields: &[FieldPath]) -> Vec<Column<'_>> {

@@ -2,10 +2,12 @@
 
 mod backup;
 mod counts;
+mod explanation;
 mod planned;
 mod queue;
 mod rerun;
 mod server;
+mod settings;
 mod stats;
 mod summary;
 mod task;
@@ -14,10 +16,12 @@ mod worker;
 
 pub(crate) use self::backup::{BackupRecord, CheckRecord, ProblemRecord};
 pub(crate) use self::counts::{CountRecord, GroupRecord};
+pub(crate) use self::explanation::{ExplanationRecord, ReasonRecord};
 pub(crate) use self::planned::PlannedRecord;
 pub(crate) use self::queue::QueueRecord;
 pub(crate) use self::rerun::RerunRecord;
 pub(crate) use self::server::{HealthRecord, SettingRecord};
+pub(crate) use self::settings::SettingsRecord;
 pub(crate) use self::stats::{ActivityRecord, RouteRecord, SeriesRecord, StatsRecord};
 pub(crate) use self::summary::{Summary, WaitSummary};
 pub(crate) use self::token::{NewTokenRecord, TokenRecord};

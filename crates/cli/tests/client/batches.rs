@@ -87,7 +87,7 @@ async fn runs_are_claimed_renewed_and_ended_together() {
     let ends = [
         report(1, task_id(1), RunAction::End(RunReport::Complete { result: result.clone() })),
         report(2, task_id(2), RunAction::End(RunReport::Complete { result: result.clone() })),
-        report(3, task_id(3), RunAction::End(RunReport::Unclaim)),
+        report(3, task_id(3), RunAction::End(RunReport::Unclaim { delay: None })),
     ];
     for _ in 0..2 {
         let ended = client.report_runs(&q, &ends).await.items;

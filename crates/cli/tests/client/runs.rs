@@ -86,7 +86,7 @@ async fn a_failure_is_charged_and_shown_and_an_unclaim_is_not() {
     let task = client.task(&q, task_id(1)).await.unwrap();
     let error = task.last_error.unwrap();
     assert_eq!((task.status, task.attempt, task.last_route), (Status::Pending, 1, Some(route("default"))));
-    assert_eq!((error.failure, error.attempt, error.run_id), (failure, 1, run_id(2)));
+    assert_eq!((error.failure, error.attempt, error.run_id), (failure, 1, Some(run_id(2))));
     assert_eq!((Some(error.occurred_at), task.result), (task.finished_at, JsonObject::empty()));
 }
 

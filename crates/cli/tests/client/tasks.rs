@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use taskqueue_client::{
-    BulkUpdateRequest, Client, Definition, Error, ErrorCode, GroupQuery, JsonObject, OrderField, Routes, Status,
-    TaskDimension, TaskQuery, TaskSelection,
+    BulkUpdateRequest, Client, Definition, Dependencies, Error, ErrorCode, GroupQuery, JsonObject, OnDependencyFailure,
+    OrderField, RetryDelay, Routes, SchedulingFields, Status, TaskDimension, TaskQuery, TaskSelection,
 };
 
 use super::{client, named, object, priority, queue, route, task_id};
@@ -21,6 +21,13 @@ async fn a_task_comes_back_as_it_was_defined_and_identical_creations_agree() {
         priority: i64::MIN,
         max_attempts: 1,
         routes: Routes::new(vec![route("gpu"), route("cpu")]).unwrap(),
+        scheduling: SchedulingFields {
+            retry_delay: RetryDelay::new(0.5, Some(3.0), None),
+            timeout_seconds: Some(60),
+            dependencies: Dependencies::new(vec![task_id(9), task_id(8)]).unwrap(),
+            on_dependency_failure: OnDependencyFailure::Cancel,
+        }
+        .into(),
     };
     let first = client.create_task(&q, task_id(1), &definition).await.unwrap();
     let again = client.create_task(&q, task_id(1), &definition).await.unwrap();
@@ -29,9 +36,10 @@ async fn a_task_comes_back_as_it_was_defined_and_identical_creations_agree() {
     let task = client.task(&q, task_id(1)).await.unwrap();
     assert_eq!(task, first.value);
     assert_eq!((task.id, &task.queue, task.status, task.attempt), (task_id(1), &q, Status::Pending, 0));
-    let Definition { name, args, metadata, priority, max_attempts, routes } = definition;
+    let Definition { name, args, metadata, priority, max_attempts, routes, scheduling } = definition;
     assert_eq!((task.name, task.args, task.metadata), (name, args, metadata));
     assert_eq!((task.priority, task.max_attempts, task.routes), (priority, max_attempts, routes));
+    assert_eq!((task.scheduling, task.not_before, task.archived), (scheduling, None, false));
     assert_eq!((task.last_error, task.last_route, task.started_at, task.finished_at), (None, None, None, None));
     assert_eq!(task.created_at, task.updated_at);
 
@@ -143,7 +151,7 @@ async fn tasks_are_updated_one_by_one_and_in_bulk() {
     let unnamed = taskqueue_client::Update { name: Some(None), ..priority(5) };
     assert_eq!(client.update_task(&q, task_id(0), &unnamed).await.unwrap().name, None);
 
-    let bulk = BulkUpdateRequest { filter: "priority in [0, 5]".into(), changes: priority(5) };
+    let bulk = BulkUpdateRequest { filter: "priority in [0, 5]".into(), changes: priority(5), include_archived: false };
     let done = client.update_tasks(&q, &bulk).await.unwrap();
     assert_eq!((done.matched, done.updated), (3, 2));
 }
@@ -160,7 +168,8 @@ async fn members_are_changed_one_by_one_and_in_bulk_where_the_server_can() {
     let patch = |args: &str| taskqueue_client::Update { args_patch: Some(object(args)), ..Default::default() };
     let updated = client.update_task(&q, task_id(0), &patch(r#"{"lr":null,"seed":1}"#)).await.unwrap();
     assert_eq!(updated.args, object(r#"{"n":0,"seed":1}"#));
-    let bulk = BulkUpdateRequest { filter: "exists(args.n)".into(), changes: patch(r#"{"seed":1}"#) };
+    let changes = patch(r#"{"seed":1}"#);
+    let bulk = BulkUpdateRequest { filter: "exists(args.n)".into(), changes, include_archived: false };
     let done = client.update_tasks(&q, &bulk).await.unwrap();
     assert_eq!((done.matched, done.updated), (2, 1));
     assert_eq!(client.task(&q, task_id(1)).await.unwrap().args, object(r#"{"n":1,"lr":0.1,"seed":1}"#));

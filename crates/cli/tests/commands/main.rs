@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod actions;
+mod archiving;
 mod configuration;
 mod counting;
 mod destinations;
 mod errors;
+mod explaining;
 mod holding_server;
 mod listing;
 mod logs;
@@ -14,10 +16,12 @@ mod lost_answers;
 mod manual;
 mod output;
 mod progress;
+mod queue_settings;
 mod queue_stats;
 mod queues;
 mod recorder;
 mod reporting_progress;
+mod scheduling;
 mod submitting;
 mod submitting_batches;
 mod support;

@@ -14,15 +14,6 @@ fn path(verb: &str) -> String {
     in_queue(&format!("/tasks/batch/{verb}"))
 }
 
-impl Server {
-    /// The items of the answer to a batch.
-    #[track_caller]
-    fn batch(&self, verb: &str, body: Value) -> Vec<Value> {
-        let answer = self.post(&path(verb), body).expect(200).json();
-        answer["items"].as_array().unwrap().clone()
-    }
-}
-
 fn creations(numbers: impl Iterator<Item = usize>) -> Value {
     json!({"tasks": numbers.map(|n| json!({"id": task_id(n), "args": {"n": n}})).collect::<Vec<_>>()})
 }

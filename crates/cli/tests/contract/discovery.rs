@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::*;
 
 /// Every operation of the contract, with `{}` for each path parameter.
-const OPERATIONS: [(&str, &str); 33] = [
+const OPERATIONS: [(&str, &str); 36] = [
     ("get", "/health"),
     ("get", "/api/v2/capabilities"),
     ("put", "/api/v2/queues/{}"),
@@ -36,6 +36,9 @@ const OPERATIONS: [(&str, &str); 33] = [
     ("post", "/api/v2/queues/{}/tasks/{}/output"),
     ("get", "/api/v2/queues/{}/tasks/{}/output"),
     ("post", "/api/v2/queues/{}/workers/{}/telemetry"),
+    ("get", "/api/v2/queues/{}/tasks/{}/explain"),
+    ("get", "/api/v2/queues/{}/settings"),
+    ("patch", "/api/v2/queues/{}/settings"),
     ("post", "/api/v2/queues/{}/tasks/batch/create"),
     ("post", "/api/v2/queues/{}/tasks/batch/claim"),
     ("post", "/api/v2/queues/{}/tasks/batch/report"),
@@ -68,9 +71,24 @@ fn the_capabilities_are_sorted_names() {
     let features: Vec<&str> =
         capabilities["features"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(capabilities, json!({"features": features}));
-    assert!(features.is_sorted() && features.contains(&"merge-updates"), "{features:?}");
-    assert!(features.contains(&"wait") && features.contains(&"bulk-actions"), "{features:?}");
-    assert!(!features.contains(&"delay"), "of which only `retry` is there");
+    let expected = [
+        "archive",
+        "batch",
+        "bulk-actions",
+        "delay",
+        "dependencies",
+        "explain",
+        "merge-updates",
+        "output",
+        "progress",
+        "queue-settings",
+        "run-info",
+        "stats",
+        "telemetry",
+        "timeout",
+        "wait",
+    ];
+    assert_eq!(features, expected);
     assert_eq!(server.get("/api/v2/capabilities?x=1").expect(200).json(), capabilities);
     assert!(server.send(&Request::new("HEAD", "/api/v2/capabilities")).expect(200).body.is_empty());
     for method in ["PUT", "POST", "PATCH", "DELETE", "OPTIONS"] {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,11 +12,14 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::set_socket_linger;
 use taskqueue_test_postgres::eventually;
 
-use super::probes::{self, Probe};
+use super::probes::{self, Measured, Probe};
 use crate::support::{Request, Server};
 
 /// How many requests attack at once.
 const AT_ONCE: [usize; 3] = [1, 8, 64];
+/// How often an attack may be measured. A virtual machine that stands still for a second may do so while only the attacked server
+/// is asked; an attack that slows others down does so each time.
+const TRIES: usize = 3;
 /// How often an attacker checks whether it has to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How soon the server must be idle after the attackers have disconnected. A read is dropped within 100 ms; the rest is for a busy
@@ -53,32 +56,43 @@ pub(super) fn endures(attack: &dyn Attack) {
     attack.prepare(&server);
     let (mut probe, mut control) = (Probe::new(&server), Probe::new(&idle));
     for at_once in AT_ONCE {
-        let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let (measured, expected) = thread::scope(|scope| {
-            for first in 0..at_once {
-                let (server, done, answered) = (&server, &done, &answered);
-                scope.spawn(move || attacker(server, attack, first..usize::MAX, done, answered));
+        let mut served = Ok(());
+        for _ in 0..TRIES {
+            let (measured, expected) = measure(attack, at_once, &server, &mut probe, &mut control);
+            eprintln!("{at_once} at once: {measured} (idle server: {expected})");
+            assert_idle(server.process_id(), at_once);
+            served = probes::check_served(&measured, &expected);
+            if served.is_ok() {
+                break;
             }
-            let control = scope.spawn(|| control.measure(&done));
-            let measured = probe.measure_for(Duration::from_secs(setting("TASKQUEUE_COST_SECONDS", 2) as u64));
-            done.store(true, Ordering::Relaxed);
-            (measured, control.join().unwrap())
-        });
-        eprintln!("{at_once} at once, {} answered: {measured} (idle server: {expected})", answered.into_inner());
-        probes::assert_served(&measured, &expected, at_once);
-        assert_idle(server.process_id(), at_once);
+        }
+        assert_eq!(served, Ok(()), "with {at_once} at once");
     }
     probe.assert_refusals_did_nothing();
 }
 
-/// Sends one request after the other, and resets the connection in the middle of the last one.
-fn attacker(
-    server: &Server,
+/// What the two clients measure while so many others attack the server of the first one.
+fn measure(
     attack: &dyn Attack,
-    numbers: std::ops::Range<usize>,
-    done: &AtomicBool,
-    answered: &AtomicUsize,
-) {
+    at_once: usize,
+    server: &Server,
+    probe: &mut Probe<'_>,
+    control: &mut Probe<'_>,
+) -> (Measured, Measured) {
+    let done = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        for first in 0..at_once {
+            scope.spawn(move || attacker(server, attack, first..usize::MAX, done));
+        }
+        let control = scope.spawn(|| control.measure(done));
+        let measured = probe.measure_for(Duration::from_secs(setting("TASKQUEUE_COST_SECONDS", 2) as u64));
+        done.store(true, Ordering::Relaxed);
+        (measured, control.join().unwrap())
+    })
+}
+
+/// Sends one request after the other, and resets the connection in the middle of the last one.
+fn attacker(server: &Server, attack: &dyn Attack, numbers: std::ops::Range<usize>, done: &AtomicBool) {
     for number in numbers {
         let request = attack.request(number).header("Connection", "close");
         let mut stream = TcpStream::connect(&server.address).unwrap();
@@ -98,7 +112,6 @@ fn attacker(
                 Err(_) => break,
             }
         }
-        answered.fetch_add(1, Ordering::Relaxed);
         let head = String::from_utf8_lossy(&head);
         assert!(head.contains(" 200 ") || head.contains(" 503 "), "{head}");
     }

@@ -57,6 +57,20 @@ fn tab_shows_running_tasks_workers_and_failed_tasks() {
 }
 
 #[test]
+fn a_queue_that_is_paused_or_limited_says_so_within_a_few_refreshes() {
+    let server = server_with_work();
+    server.patch("/api/v2/queues/zz/settings", json!({"paused": true, "max_running": 8})).expect(200);
+    let mut terminal = top(&server, 120, 40);
+    terminal.wait_until("the pause", |screen| {
+        screen.lines().any(|line| line.contains("zz") && line.contains("paused, max 8"))
+    });
+    server.patch("/api/v2/queues/zz/settings", json!({"paused": false, "max_running": null})).expect(200);
+    terminal.wait_until("its end", |screen| !screen.contains("LIMITS"));
+    terminal.press("q");
+    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+}
+
+#[test]
 fn the_output_of_a_running_task_can_be_opened_and_follows() {
     let server = server_with_work();
     let print = |offset: usize, text: &str| {

@@ -9,8 +9,11 @@ mod crashes;
 mod database;
 mod graceful_stop;
 mod held_heartbeats;
+mod histories;
+mod limits;
 mod output;
 mod pooler;
+mod servers;
 mod start;
 #[path = "../contract/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the harness of the contract; not all of it is needed here")]

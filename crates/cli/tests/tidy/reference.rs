@@ -89,7 +89,8 @@ fn written_value(value: &str) -> String {
     if let Some(text) = value.strip_prefix('"') {
         return format!("`{}`", text.trim_end_matches('"'));
     }
-    let factors = value.split('*').map(|factor| factor.trim().replace('_', "").parse::<u64>().unwrap());
+    let whole = |factor: &str| factor.trim().trim_end_matches(".0").replace('_', "").parse::<u64>().unwrap();
+    let factors = value.split('*').map(whole);
     let digits = factors.product::<u64>().to_string();
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();

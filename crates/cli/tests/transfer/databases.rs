@@ -88,7 +88,12 @@ impl Place {
              EXCEPT SELECT queue_key, routes, status, sum(tasks) FROM here.tally GROUP BY 1, 2, 3) AS different",
             "SELECT count(*) FROM (SELECT queue_key, task_key, priority, pending_seq, jsonb_array_elements_text(routes::jsonb)
                 FROM here.tasks WHERE status = 'pending' AND queue_key IN (SELECT queue_key FROM here.queues)
+                AND unmet IS NULL AND task_key NOT IN (SELECT task_key FROM here.delayed)
              EXCEPT SELECT queue_key, task_key, priority, pending_seq, route FROM here.ready) AS different",
+            // What cannot be claimed yet is beside the pending order, and only that.
+            "SELECT count(*) FROM here.tasks JOIN here.ready USING (task_key) WHERE unmet IS NOT NULL",
+            "SELECT count(*) FROM here.delayed LEFT JOIN here.tasks USING (queue_key, not_before, task_key)
+                WHERE tasks.unmet IS NOT NULL OR tasks.status IS DISTINCT FROM 'pending'",
             "SELECT count(*) FROM (SELECT task_key FROM here.tasks WHERE status = 'running'
              EXCEPT SELECT task_key FROM here.running) AS different",
             "SELECT count(*) FROM (SELECT run_id FROM here.tasks WHERE run_id IS NOT NULL

@@ -114,6 +114,60 @@ fn a_run_within_its_time_is_not_touched_and_a_stopped_worker_gives_back() {
     assert_eq!(server.task(2)["attempt"], 0);
 }
 
+#[test]
+fn a_run_that_takes_longer_than_its_task_allows_is_stopped_while_no_server_answers() {
+    let script = "echo $TASKQUEUE_TIMEOUT_SECONDS > limit; trap 'echo asked > asked; exit 0' TERM; echo where it is >&2; \
+                  echo > begun; while :; do sleep 0.05; done";
+    with_enough_time(|limit| {
+        let server = Server::start();
+        server.create(1, json!({"max_attempts": 1, "timeout_seconds": limit}));
+        let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(script, &[]);
+        until("the start of the run", || !worker.read("begun").is_empty() || server.task(1)["status"] == "failed");
+        if server.task(1)["status"] != "running" {
+            return false;
+        }
+        server.signal(Signal::STOP);
+        // From now on nobody else can end it.
+        worker.wait_for_file("asked");
+        server.signal(Signal::CONT);
+        worker.finish_well();
+        let task = server.task(1);
+        assert_eq!(
+            (&task["status"], &task["last_error"]["type"]),
+            (&json!("failed"), &json!("ExecutionTimeout")),
+            "{task}"
+        );
+        assert_eq!(worker.read("limit"), format!("{limit}\n"));
+        assert_eq!(worker.read("asked"), "asked\n");
+        true
+    });
+}
+
+#[test]
+fn a_run_that_its_task_allows_too_little_time_is_ended_once_and_tried_again() {
+    let script = "trap '' TERM; echo >> begun; while :; do sleep 0.05; done";
+    let server = Server::start();
+    server.create(1, json!({"max_attempts": 2, "timeout_seconds": 1}));
+    let mut worker = Setup::new(&server).flags("--max-tasks 2 --grace 1").sh(script, &[]);
+    let stderr = worker.finish_well();
+    let task = server.task(1);
+    // Whoever was first to end the runs, each attempt counts once.
+    assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "{task} {stderr}");
+    assert_eq!(task["last_error"]["type"], "ExecutionTimeout", "{task}");
+}
+
+#[test]
+fn a_command_knows_of_no_limit_that_its_task_does_not_have() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server)
+        .flags("--max-tasks 1")
+        .env("TASKQUEUE_TIMEOUT_SECONDS", "7")
+        .sh("echo \"limit: $TASKQUEUE_TIMEOUT_SECONDS\" > limit", &[]);
+    worker.finish_well();
+    assert_eq!(worker.read("limit"), "limit: \n");
+}
+
 /// Makes everything of a run look as if it were this many days old.
 fn make_old(folder: &Path, days: u64) {
     let time = SystemTime::now() - Duration::from_secs(days * 86_400);

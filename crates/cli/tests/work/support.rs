@@ -17,8 +17,8 @@ use crate::server::{Server, task_id};
 /// The tests may run with ignored signals (in a background script), and ignored signals are inherited.
 const DEFAULT_SIGNALS: &str = "--default-signal=HUP,INT,QUIT,TERM";
 
-/// Longer than anything here takes, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Longer than anything here takes, unless it hangs: also than a call that is lost, which is given up after 30 seconds.
+const PATIENCE: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Waits for something that comes soon.

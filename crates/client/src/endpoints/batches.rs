@@ -13,7 +13,7 @@ use taskqueue_api::error::{Code, Error as ErrorAnswer};
 use taskqueue_api::object_reader::Unreadable;
 use taskqueue_api::paths;
 use taskqueue_api::run::Claim;
-use taskqueue_core::definition::Definition;
+use taskqueue_api::task::Creation;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, Value};
 use taskqueue_core::limits::BATCH_ITEMS;
@@ -77,9 +77,12 @@ impl BatchClaimRequest {
 impl Client {
     /// Makes sure that these tasks exist, as [`Client::create_task`] does for one. Each request is repeated like a single
     /// creation.
-    pub async fn create_tasks(&self, queue: &QueueName, tasks: &[(TaskId, Definition)]) -> BatchAnswer<CreateOutcome> {
+    pub async fn create_tasks<T>(&self, queue: &QueueName, tasks: &[(TaskId, T)]) -> BatchAnswer<CreateOutcome>
+    where
+        for<'t> &'t T: Into<Creation>,
+    {
         let mut answer = BatchAnswer::with_room_for(tasks.len());
-        let push = |body: &mut BatchWriter<_>, (id, definition): &(TaskId, Definition)| body.push_task(*id, definition);
+        let push = |body: &mut BatchWriter<_>, (id, new): &(TaskId, T)| body.push_task(*id, &new.into());
         while let Some((body, asked)) = next_part(tasks, &mut answer, CreateTasksRequest::writer, push) {
             let ids: Vec<TaskId> = asked.iter().map(|(id, _)| *id).collect();
             let call = Call::creation("create the tasks", of_queue(paths::BATCH_CREATE, queue));

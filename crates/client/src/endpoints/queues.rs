@@ -3,7 +3,9 @@
 use reqwest::Method;
 use taskqueue_api::paths;
 use taskqueue_api::queue::Queue;
+use taskqueue_api::settings::read_settings;
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::settings::{QueueSettings, SettingsPatch};
 
 use super::of_queue;
 use crate::answer::{Answer, Created};
@@ -11,6 +13,7 @@ use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
 
+const AFTER_SETTINGS: &str = "repeat it: the same change has no second effect";
 const AFTER_DELETION: &str = "list the queues: if it is gone, it was deleted";
 
 impl Client {
@@ -28,6 +31,21 @@ impl Client {
     pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
         let call = Call::read("list the queues", paths::QUEUES.to_owned());
         self.perform(call, |answer| answer.read(&[200], Queue::read_all)).await
+    }
+
+    /// The settings of a queue. Only for servers with
+    /// [`QUEUE_SETTINGS`](taskqueue_api::capabilities::QUEUE_SETTINGS).
+    pub async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, Error> {
+        let call = Call::read("get the settings of the queue", of_queue(paths::SETTINGS, queue));
+        self.perform(call, |answer| answer.read(&[200], read_settings)).await
+    }
+
+    /// Changes settings of a queue; gives all of them. A patch that removes the limits of all routes cannot set new ones: that
+    /// takes a second call. Only for servers with [`QUEUE_SETTINGS`](taskqueue_api::capabilities::QUEUE_SETTINGS).
+    pub async fn change_settings(&self, queue: &QueueName, patch: &SettingsPatch) -> Result<QueueSettings, Error> {
+        let path = of_queue(paths::SETTINGS, queue);
+        let call = Call::change("change the settings of the queue", Method::PATCH, path, AFTER_SETTINGS).body(patch);
+        self.perform(call, |answer| answer.read(&[200], read_settings)).await
     }
 
     /// Deletes a queue that has no tasks.

@@ -3,9 +3,12 @@
 
 use reqwest::Method;
 use taskqueue_api::paths;
-use taskqueue_api::run::{self, Claim, CompleteRequest, FailRequest, Lease, ProgressRequest, RunRequest};
+use taskqueue_api::run::{
+    self, Claim, CompleteRequest, FailRequest, HeartbeatRequest, Lease, ProgressRequest, UnclaimRequest,
+};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
+use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::task::Failure;
 use taskqueue_core::time::Timestamp;
 
@@ -77,10 +80,9 @@ pub struct HeartbeatAnswer {
     pub wait_applied: Option<u32>,
 }
 
-fn heartbeat_call(queue: &QueueName, id: TaskId, run_id: RunId, wait_seconds: Option<u32>) -> Call {
+fn heartbeat_call(queue: &QueueName, id: TaskId, request: &HeartbeatRequest) -> Call {
     let path = of_task(paths::HEARTBEAT, queue, id);
-    let call = Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT).body(&RunRequest { run_id });
-    Call { wait_seconds, ..call }
+    Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT).body(request)
 }
 
 impl Client {
@@ -103,7 +105,20 @@ impl Client {
 
     /// Renews the lease of a run; gives its new end, by the server's clock.
     pub async fn heartbeat(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<Timestamp, Error> {
-        let call = heartbeat_call(queue, id, run_id, None);
+        let call = heartbeat_call(queue, id, &HeartbeatRequest { run_id, progress: None });
+        self.perform(call, |answer| answer.read(&[200], Lease::read)).await
+    }
+
+    /// Renews the lease of a run and says how far it is, as [`Client::report_progress`] does. Only for a server that has
+    /// [`PROGRESS`](taskqueue_api::capabilities::PROGRESS).
+    pub async fn heartbeat_with_progress(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        run_id: RunId,
+        progress: &JsonObject,
+    ) -> Result<Timestamp, Error> {
+        let call = heartbeat_call(queue, id, &HeartbeatRequest { run_id, progress: Some(progress.clone()) });
         self.perform(call, |answer| answer.read(&[200], Lease::read)).await
     }
 
@@ -118,7 +133,8 @@ impl Client {
         run_id: RunId,
         seconds: u32,
     ) -> Result<HeartbeatAnswer, Error> {
-        let call = heartbeat_call(queue, id, run_id, Some(seconds));
+        let call = heartbeat_call(queue, id, &HeartbeatRequest { run_id, progress: None });
+        let call = Call { wait_seconds: Some(seconds), ..call };
         self.perform(call, |answer| {
             let lease_expires_at = answer.read(&[200], Lease::read)?;
             Ok(HeartbeatAnswer { lease_expires_at, wait_applied: answer.wait_applied })
@@ -164,7 +180,7 @@ impl Client {
         failure: &Failure,
         retry: bool,
     ) -> Result<(), Error> {
-        let mut request = FailRequest { run_id, error: failure.clone(), retry };
+        let mut request = FailRequest { run_id, error: failure.clone(), retry, retry_after_seconds: None };
         let path = of_task(paths::FAIL, queue, id);
         let call = |request: &FailRequest| {
             Call::change("fail the run", Method::POST, path.clone(), AFTER_REPORT).body(request)
@@ -183,6 +199,36 @@ impl Client {
     pub async fn unclaim(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<(), Error> {
         let path = of_task(paths::UNCLAIM, queue, id);
         let call = Call::change("give the task back", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(&RunRequest { run_id }), Answer::no_content).await
+        self.perform(call.body(&UnclaimRequest { run_id, delay_seconds: None }), Answer::no_content).await
+    }
+
+    /// Ends a run as the report says, with all that it says: a delay before the next attempt needs a server that has
+    /// [`DELAY`](taskqueue_api::capabilities::DELAY).
+    pub async fn report_run(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        run_id: RunId,
+        report: &RunReport,
+    ) -> Result<(), Error> {
+        let call = |doing, path| Call::change(doing, Method::POST, of_task(path, queue, id), AFTER_REPORT);
+        let call = match report {
+            RunReport::Complete { result } => {
+                call("complete the run", paths::COMPLETE).body(&CompleteRequest { run_id, result: result.clone() })
+            }
+            RunReport::Fail { failure, retry, retry_after } => {
+                let (error, retry_after_seconds) = (failure.clone(), *retry_after);
+                call("fail the run", paths::FAIL).body(&FailRequest {
+                    run_id,
+                    error,
+                    retry: *retry,
+                    retry_after_seconds,
+                })
+            }
+            RunReport::Unclaim { delay } => {
+                call("give the task back", paths::UNCLAIM).body(&UnclaimRequest { run_id, delay_seconds: *delay })
+            }
+        };
+        self.perform(call, Answer::no_content).await
     }
 }

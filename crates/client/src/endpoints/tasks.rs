@@ -3,11 +3,11 @@
 use reqwest::Method;
 use taskqueue_api::bulk_action::{self, Acted, BulkActionRequest};
 use taskqueue_api::counts::{Count, GroupPage, Updated};
+use taskqueue_api::explain::Explanation;
 use taskqueue_api::page::Page;
 use taskqueue_api::paths;
-use taskqueue_api::task::{BulkUpdateRequest, Task};
+use taskqueue_api::task::{BulkUpdateRequest, Creation, Task};
 use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::update::Update;
 
@@ -30,15 +30,15 @@ const AFTER_DELETION: &str = "get the task: if it is not found, it was deleted";
 
 impl Client {
     /// Makes sure that a task with this id and definition exists. Another definition under the same id is refused with
-    /// `task_id_conflict`.
+    /// `task_id_conflict`. A [`Creation`] is a definition with a time before which the task cannot be claimed.
     pub async fn create_task(
         &self,
         queue: &QueueName,
         id: TaskId,
-        definition: &Definition,
+        creation: impl Into<Creation>,
     ) -> Result<Created<Task>, Error> {
         let call = Call::creation("create the task", of_task(paths::TASK, queue, id));
-        self.perform(call.body(definition), |answer| {
+        self.perform(call.body(&creation.into()), |answer| {
             let value = answer.read(&[200, 201], Task::read)?;
             Ok(Created { value, created: answer.status == 201 })
         })
@@ -49,6 +49,12 @@ impl Client {
     pub async fn task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
         let call = Call::read("get the task", of_task(paths::TASK, queue, id));
         self.perform(call, |answer| answer.read(&[200], Task::read)).await
+    }
+
+    /// Why a task is not claimed. Only for servers with [`EXPLAIN`](taskqueue_api::capabilities::EXPLAIN).
+    pub async fn explain_task(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, Error> {
+        let call = Call::read("explain the task", of_task(paths::EXPLAIN, queue, id));
+        self.perform(call, |answer| answer.read(&[200], Explanation::read)).await
     }
 
     /// One page of tasks.

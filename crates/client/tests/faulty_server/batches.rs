@@ -263,7 +263,7 @@ async fn reports_are_sent_as_the_single_calls_have_them_and_once() {
     let reports = [
         report(1, RunAction::Heartbeat { progress: None }),
         report(2, RunAction::End(RunReport::Complete { result })),
-        report(3, RunAction::End(RunReport::Unclaim)),
+        report(3, RunAction::End(RunReport::Unclaim { delay: None })),
     ];
     let answer = server.client().report_runs(&queue(), &reports).await;
     assert!(answer.items[0].as_ref().unwrap().is_some() && answer.items[1] == Ok(None), "{answer:?}");
@@ -315,7 +315,7 @@ async fn a_server_that_takes_no_batches_says_so_and_nothing_was_done() {
 #[tokio::test]
 async fn no_items_are_no_request() {
     let server = FaultyServer::start([close_connection()]).await;
-    assert!(server.client().create_tasks(&queue(), &[]).await.items.is_empty());
+    assert!(server.client().create_tasks(&queue(), &tasks([])).await.items.is_empty());
     assert!(server.client().claim_tasks(&queue(), &BatchClaimRequest::new(route(), vec![])).await.items.is_empty());
     assert!(server.client().report_runs(&queue(), &[]).await.items.is_empty());
     assert!(server.requests().is_empty());

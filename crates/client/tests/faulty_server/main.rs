@@ -8,4 +8,5 @@ mod outcomes;
 mod retries;
 mod secrecy;
 mod server;
+mod tasks_that_wait;
 mod versions;

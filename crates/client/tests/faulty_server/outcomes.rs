@@ -2,7 +2,8 @@
 //! to do.
 
 use taskqueue_client::{
-    BulkUpdateRequest, ClaimRequest, Error, ErrorCode, Failure, Report, Update, WorkerId, WorkerStatus,
+    BulkUpdateRequest, ClaimRequest, Error, ErrorCode, Failure, Report, RunReport, SettingsPatch, Update, WorkerId,
+    WorkerStatus,
 };
 
 use crate::server::{
@@ -21,7 +22,7 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
         }};
     }
     let (queue, update) = (queue(), Update { priority: Some(1), ..Update::default() });
-    let bulk = BulkUpdateRequest { filter: "priority == 0".into(), changes: update.clone() };
+    let bulk = BulkUpdateRequest { filter: "priority == 0".into(), changes: update.clone(), include_archived: false };
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let worker = WorkerId::parse("w_000000000001").unwrap();
     let report = Report { route: route(), status: WorkerStatus::Idle, task_id: None, metadata: NO_RESULT };
@@ -40,6 +41,8 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
     change!(fail(&queue, task_id(), run_id(), &failure, true));
     change!(fail(&queue, task_id(), run_id(), &failure, false));
     change!(unclaim(&queue, task_id(), run_id()));
+    change!(report_run(&queue, task_id(), run_id(), &RunReport::Unclaim { delay: None }));
+    change!(change_settings(&queue, &SettingsPatch::default()));
     ends
 }
 

@@ -162,6 +162,8 @@ pub enum TaskPredicate {
     StartedAt(NullableTest<Timestamp>),
     /// `finished_at`
     FinishedAt(NullableTest<Timestamp>),
+    /// `archived`
+    Archived(Test<bool>),
     /// `routes`
     Routes(Membership<String>),
     /// `last_error.…`
@@ -186,7 +188,8 @@ pub enum LastErrorPredicate {
     Message(Test<String>),
     /// `last_error.traceback`
     Traceback(NullableTest<String>),
-    /// `last_error.run_id`
+    /// `last_error.run_id`. By the contract it is a string, so that no filter can name null; an error without a run has another
+    /// value than every string.
     RunId(Test<String>),
     /// `last_error.attempt`
     Attempt(Test<Number>),

@@ -50,6 +50,8 @@ pub trait TaskFields {
     fn last_run(&self) -> Option<LastRunFields<'_>>;
     /// `progress` as canonical JSON object text, if a run said any.
     fn progress(&self) -> Option<&str>;
+    /// `archived`
+    fn archived(&self) -> bool;
 
     /// A document as canonical JSON object text, if the task has it.
     fn document(&self, document: Document) -> Option<&str> {
@@ -76,8 +78,8 @@ pub struct LastErrorFields<'a> {
     pub occurred_at: Timestamp,
     /// `last_error.attempt`
     pub attempt: i64,
-    /// `last_error.run_id`
-    pub run_id: &'a str,
+    /// `last_error.run_id`; null for an error without a run.
+    pub run_id: Option<&'a str>,
 }
 
 /// The last run of a task, if its claimant said who it is.
@@ -161,6 +163,7 @@ impl TaskPredicate {
             Self::UpdatedAt(test) => value(test, &task.updated_at()),
             Self::StartedAt(test) => nullable(test, task.started_at().as_ref()),
             Self::FinishedAt(test) => nullable(test, task.finished_at().as_ref()),
+            Self::Archived(test) => value(test, &task.archived()),
             Self::Routes(Membership::Contains(route)) => task.routes().any(|own| own == route),
             Self::Routes(Membership::Lacks(route)) => !task.routes().any(|own| own == route),
             Self::LastError(predicate) => predicate.holds(task.last_error()),
@@ -180,7 +183,7 @@ impl LastErrorPredicate {
             Self::Type(test) => value(test, error.kind),
             Self::Message(test) => value(test, error.message),
             Self::Traceback(test) => nullable(test, error.traceback),
-            Self::RunId(test) => value(test, error.run_id),
+            Self::RunId(test) => text_or_none(test, error.run_id),
             Self::Attempt(test) => number(test, error.attempt),
             Self::OccurredAt(test) => value(test, &error.occurred_at),
         }
@@ -272,6 +275,11 @@ fn value<T: Borrow<V>, V: Ord + ?Sized>(test: &Test<T>, value: &V) -> bool {
 
 fn nullable<T: Borrow<V>, V: Ord + ?Sized>(test: &NullableTest<T>, value: Option<&V>) -> bool {
     test.holds(|literal| value == literal.as_ref().map(T::borrow), |limit| value.map(|value| value.cmp(limit.borrow())))
+}
+
+/// A text that may be missing where no literal can say so.
+fn text_or_none(test: &Test<String>, value: Option<&str>) -> bool {
+    test.holds(|literal| value == Some(literal), |limit| value.map(|value| value.cmp(limit)))
 }
 
 fn word<T: Copy + PartialEq>(test: &Test<T>, value: T, as_str: fn(T) -> &'static str) -> bool {
@@ -428,12 +436,15 @@ mod tests {
                 traceback,
                 occurred_at: time("2026-01-01T00:00:00Z"),
                 attempt: 2,
-                run_id: "r_abcdefghijkl",
+                run_id: Some("r_abcdefghijkl"),
             })
         }
         fn last_run(&self) -> Option<LastRunFields<'_>> {
             let worker = r#"{"gpus":[0,1],"host":"gpu-3","pid":4711,"venv":null}"#;
             self.run.map(|run_id| LastRunFields { attempt: 2, worker, run_id })
+        }
+        fn archived(&self) -> bool {
+            true
         }
         fn progress(&self) -> Option<&str> {
             self.progress

@@ -35,9 +35,10 @@ pub(super) struct Path<'a> {
 }
 
 #[rustfmt::skip]
-const TASK_FIELDS: [&str; 18] = [
+const TASK_FIELDS: [&str; 19] = [
     "id", "status", "name", "last_route", "priority", "attempt", "max_attempts", "created_at", "updated_at",
     "started_at", "finished_at", "routes", "last_error", "args", "metadata", "result", "last_run", "progress",
+    "archived",
 ];
 #[rustfmt::skip]
 const LAST_ERROR_FIELDS: [&str; 6] = [
@@ -65,6 +66,7 @@ impl FieldSet for TaskPredicate {
             ["updated_at"] => scalar(path, question, Self::UpdatedAt),
             ["started_at"] => scalar(path, question, Self::StartedAt),
             ["finished_at"] => scalar(path, question, Self::FinishedAt),
+            ["archived"] => scalar(path, question, Self::Archived),
             ["routes"] => routes(path, question),
             ["last_error", ..] => LastErrorPredicate::resolve(path, question).map(Self::LastError),
             ["last_run", "worker", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Worker),
@@ -255,6 +257,7 @@ mod tests {
             ("updated_at", "t", "t"),
             ("started_at", "t0", "t"),
             ("finished_at", "t0", "t"),
+            ("archived", "b", "b"),
             ("routes", "", ""),
             ("last_error.type", "stw", "stw"),
             ("last_error.message", "stw", "stw"),

@@ -49,6 +49,7 @@ impl Display for TaskPredicate {
             Self::UpdatedAt(test) => test.print(f, "updated_at"),
             Self::StartedAt(test) => test.print(f, "started_at"),
             Self::FinishedAt(test) => test.print(f, "finished_at"),
+            Self::Archived(test) => test.print(f, "archived"),
             Self::Routes(membership) => membership.print(f, "routes"),
             Self::LastError(predicate) => predicate.fmt(f),
             Self::LastRun(predicate) => predicate.fmt(f),
@@ -184,6 +185,12 @@ impl<T> Membership<T> {
 /// What can be written as a literal of the filter language, or as a list of them.
 trait Print {
     fn print(&self, f: &mut Formatter<'_>) -> Result;
+}
+
+impl Print for bool {
+    fn print(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{self}")
+    }
 }
 
 impl Print for String {

@@ -52,6 +52,15 @@ impl FromLiteral for String {
     }
 }
 
+impl FromLiteral for bool {
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+        match literal.value {
+            Literal::Bool(value) => Ok(value),
+            _ => Err(literal.wrong_type("true or false")),
+        }
+    }
+}
+
 impl FromLiteral for Number {
     fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
         match literal.value {

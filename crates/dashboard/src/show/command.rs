@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::shell_word;
+use taskqueue_core::shell::shell_word;
 
 /// A command line, quoted where a shell would change it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,6 @@ pub(crate) mod html;
 pub(crate) mod json;
 mod meter;
 mod moment;
-mod shell;
 mod spark;
 
 use std::borrow::Cow;
@@ -17,8 +16,7 @@ use std::time::Duration;
 
 pub(crate) use self::bar::Bar;
 pub(crate) use self::meter::Meter;
-pub(crate) use self::moment::{Moment, between, now};
-pub(crate) use self::shell::shell_word;
+pub(crate) use self::moment::{Moment, ahead, between, now};
 pub(crate) use self::spark::{Minute, Spark};
 
 /// 12345 as `12,345`.

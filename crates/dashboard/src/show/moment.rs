@@ -21,6 +21,11 @@ impl Moment {
         self.at.to_string()
     }
 
+    /// How far away, also ahead: `in 9 min`, `9 min ago`.
+    pub(crate) fn distance(&self) -> String {
+        if self.at > self.now { ahead(self.now, self.at) } else { format!("{} ago", self.age()) }
+    }
+
     /// How long ago: `41 s`, `3 h`. Something of a clock that is ahead is of now.
     pub(crate) fn age(&self) -> String {
         super::age(between(self.at, self.now))
@@ -31,6 +36,11 @@ impl Moment {
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// How far ahead a moment is: `in 9 min`.
+pub(crate) fn ahead(now: Timestamp, at: Timestamp) -> String {
+    format!("in {}", super::age(between(now, at)))
 }
 
 /// From one moment to a later one.

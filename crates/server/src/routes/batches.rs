@@ -9,9 +9,12 @@ use taskqueue_api::batch::{
 use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::{ClaimPreference, QueuePath};
 use taskqueue_api::paths;
+use taskqueue_api::task::Creation;
+use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::RunReport;
+use taskqueue_core::scheduling::SchedulingFields;
 use taskqueue_store::command::{self, ClaimTasks, Claimed, CreateTasks, NewTask, ReportRuns};
 use taskqueue_store::{StoreError, StoreExt};
 
@@ -56,9 +59,9 @@ fn sort_creations(CreateTasksRequest { tasks }: CreateTasksRequest) -> (Places<T
     let mut new = Vec::with_capacity(tasks.len());
     for task in tasks {
         match task {
-            Ok((id, definition)) => {
+            Ok((id, Creation { definition, not_before })) => {
                 places.send(id);
-                new.push((id, Box::new(definition.into())));
+                new.push((id, Box::new(NewTask::new(definition, not_before))));
             }
             Err(refused) => places.refuse(refused.1.into(), &[("id", &refused.0)]),
         }
@@ -69,8 +72,14 @@ fn sort_creations(CreateTasksRequest { tasks }: CreateTasksRequest) -> (Places<T
 /// What they take in memory.
 fn creations_bytes((places, new): &(Places<TaskId>, NewTasks)) -> usize {
     let fixed = size_of::<(TaskId, Box<NewTask>)>() + size_of::<NewTask>() + TEXTS_BYTES;
-    let texts: usize = new.iter().map(|(_, new)| new.definition.stored_bytes()).sum();
-    places.memory_bytes() + new.len() * fixed + texts
+    let own = |(_, new): &(TaskId, Box<NewTask>)| new.definition.stored_bytes() + scheduling_bytes(&new.definition);
+    places.memory_bytes() + new.len() * fixed + new.iter().map(own).sum::<usize>()
+}
+
+/// What the scheduling of a task takes besides its text.
+fn scheduling_bytes(Definition { scheduling, .. }: &Definition) -> usize {
+    let ids = scheduling.dependencies.len() * size_of::<TaskId>();
+    scheduling.as_json().map_or(0, |_| size_of::<SchedulingFields>() + TEXTS_BYTES + ids)
 }
 
 /// Claims up to 1,000 tasks of a route, one for each run. With `Prefer: wait=N` the server waits up to N seconds (at most 60)
@@ -218,14 +227,12 @@ fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> SortedRepor
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_core::definition::Definition;
-
     use super::*;
 
     #[test]
     fn bare_tasks_weigh_more_than_their_text() {
         let id = TaskId::parse("t_0123456789ab").unwrap_or_else(|| panic!("an id"));
-        let tasks = (0..1_000).map(|_| Ok((id, Definition::default()))).collect();
+        let tasks = (0..1_000).map(|_| Ok((id, Creation::default()))).collect();
         let bytes = creations_bytes(&sort_creations(CreateTasksRequest { tasks }));
         assert!((150_000..600_000).contains(&bytes), "{bytes}");
     }

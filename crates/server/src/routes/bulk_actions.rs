@@ -62,10 +62,10 @@ pub(crate) async fn delete_tasks(State(state): State<AppState>, call: Call) -> H
 }
 
 async fn act_on_tasks(state: &AppState, call: Call, action: BulkAction) -> HandlerResult {
-    let BulkActionRequest { filter, expect, dry_run } = call.body(state).await?;
+    let BulkActionRequest { filter, expect, dry_run, include_archived } = call.body(state).await?;
     let queue = call.queue()?;
     let filter = TaskFilter::parse(&filter)?;
-    let act = ActOnTasks { queue, action, filter, expect, dry_run };
+    let act = ActOnTasks { queue, action, filter, expect, dry_run, include_archived };
     let command::Acted { matched, changed } = state.store().act_on_tasks(Arc::new(act)).await?;
     Ok(respond::written(|out| Acted { matched, changed }.write(out)))
 }

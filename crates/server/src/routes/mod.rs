@@ -12,6 +12,7 @@ pub(crate) mod output;
 pub(crate) mod probes;
 pub(crate) mod queues;
 pub(crate) mod runs;
+pub(crate) mod settings;
 pub(crate) mod stats;
 pub(crate) mod tasks;
 pub(crate) mod workers;

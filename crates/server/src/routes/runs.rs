@@ -5,7 +5,7 @@ use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::{ClaimPreference, HeartbeatPreference, QueuePath, TaskPath};
 use taskqueue_api::paths;
 use taskqueue_api::run::{
-    Claim, ClaimRequest, CompleteRequest, FailRequest, HeartbeatRequest, Lease, ProgressRequest, RunRequest,
+    Claim, ClaimRequest, CompleteRequest, FailRequest, HeartbeatRequest, Lease, ProgressRequest, UnclaimRequest,
 };
 use taskqueue_api::task::Task;
 use taskqueue_core::lifecycle::RunReport;
@@ -133,15 +133,16 @@ pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> 
     ),
 )]
 pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let FailRequest { run_id, error: failure, retry } = call.body(&state).await?;
+    let FailRequest { run_id, error: failure, retry, retry_after_seconds: retry_after } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    empty_answer(&state, call, ReportRun { queue, id, run_id, report: RunReport::Fail { failure, retry } }).await
+    let report = RunReport::Fail { failure, retry, retry_after };
+    empty_answer(&state, call, ReportRun { queue, id, run_id, report }).await
 }
 
 /// Gives a task back; the attempt is not charged.
 #[utoipa::path(
     post, path = paths::UNCLAIM, tag = "worker protocol",
-    params(TaskPath), request_body = RunRequest,
+    params(TaskPath), request_body = UnclaimRequest,
     responses(
         (status = 204, description = "The task is pending again."),
         (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
@@ -150,7 +151,7 @@ pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Hand
     ),
 )]
 pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let RunRequest { run_id } = call.body(&state).await?;
+    let UnclaimRequest { run_id, delay_seconds: delay } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    empty_answer(&state, call, ReportRun { queue, id, run_id, report: RunReport::Unclaim }).await
+    empty_answer(&state, call, ReportRun { queue, id, run_id, report: RunReport::Unclaim { delay } }).await
 }

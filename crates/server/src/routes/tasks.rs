@@ -6,20 +6,23 @@ use axum::extract::State;
 use hyper::StatusCode;
 use taskqueue_api::counts::Updated;
 use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::explain::{ExplanationSchema, write_explanation};
 use taskqueue_api::parameters::{QueuePath, TaskPath};
 use taskqueue_api::paths;
-use taskqueue_api::task::{BulkUpdateRequest, CreateTaskRequest, Task, UpdateTaskRequest};
-use taskqueue_core::definition::Definition;
+use taskqueue_api::task::{BulkUpdateRequest, CreateTaskRequest, Creation, Task, UpdateTaskRequest};
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::lifecycle::TaskAction;
 use taskqueue_core::update::Update;
 use taskqueue_store::StoreExt;
-use taskqueue_store::command::{self, ActOnTask, CreateTask, CreatedTask, DeleteTask, UpdateTask};
+use taskqueue_store::command::{self, ActOnTask, CreateTask, CreatedTask, DeleteTask, NewTask, UpdateTask};
 
 use super::{HandlerResult, empty_answer, task_answer};
 use crate::extract::Call;
 use crate::respond;
 use crate::state::AppState;
+
+/// The bytes of most explanations.
+const EXPLANATION_BYTES: usize = 512;
 
 /// Creates a task, or recognises the repetition of its creation.
 #[utoipa::path(
@@ -38,10 +41,10 @@ use crate::state::AppState;
     ),
 )]
 pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let definition: Definition = call.body(&state).await?;
+    let Creation { definition, not_before } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     let reservation = state.budgets().reserve_task().await?;
-    let create = CreateTask { queue, id, new: Box::new(definition.into()) };
+    let create = CreateTask { queue, id, new: Box::new(NewTask::new(definition, not_before)) };
     let CreatedTask { created, task } = state.store().write_holding(create, call.into_held()).await?;
     Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, reservation))
 }
@@ -60,6 +63,25 @@ pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Handl
     let reservation = state.budgets().reserve_task().await?;
     let task = state.store().get_task(&queue, id).await?;
     Ok(respond::task(StatusCode::OK, &task, reservation))
+}
+
+/// Says why a task is not claimed, the reason that weighs most first.
+#[utoipa::path(
+    get, path = paths::EXPLAIN, tag = "tasks", params(TaskPath),
+    responses(
+        (status = 200, description = "The reasons, all of one moment.", body = ExplanationSchema),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn explain_task(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let (queue, id) = call.task()?;
+    // A task with many routes has a long explanation, and never a longer one than a task may be.
+    let reservation = state.budgets().reserve_task().await?;
+    let explanation = state.store().explain(&queue, id).await?;
+    let mut body = Vec::with_capacity(EXPLANATION_BYTES);
+    write_explanation(&mut body, &explanation);
+    Ok(respond::large(reservation, body))
 }
 
 /// Replaces fields of a task that is not running, or changes members of its args and metadata.
@@ -99,10 +121,10 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ha
     ),
 )]
 pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let BulkUpdateRequest { filter, changes } = call.body(&state).await?;
+    let BulkUpdateRequest { filter, changes, include_archived } = call.body(&state).await?;
     let queue = call.queue()?;
     let filter = TaskFilter::parse(&filter)?;
-    let bulk = command::BulkUpdate { queue, filter, update: changes };
+    let bulk = command::BulkUpdate { queue, filter, update: changes, include_archived };
     let command::Updated { matched, updated } = state.store().update_tasks(Arc::new(bulk)).await?;
     Ok(respond::written(|out| Updated { matched, updated }.write(out)))
 }

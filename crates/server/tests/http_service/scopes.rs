@@ -94,7 +94,7 @@ async fn reading_is_for_read_and_what_a_worker_does_is_for_work() {
     for (method, template, scope) in operations().await {
         match scope {
             Some(Scope::Read) => assert_eq!(method, "GET", "{template}"),
-            Some(Scope::Admin) => assert_eq!(template, paths::QUEUE),
+            Some(Scope::Admin) => assert!([paths::QUEUE, paths::SETTINGS].contains(&&*template), "{template}"),
             Some(Scope::Submit | Scope::Work) => assert_ne!(method, "GET", "{template}"),
             None => assert_eq!(method, "GET", "{template}"),
         }

@@ -6,49 +6,40 @@
 pub(crate) mod lines;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use axum::body::Body;
 use http_body_util::BodyExt;
 use hyper::{HeaderMap, Request, StatusCode};
 use serde_json::Value;
-use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::observation::Observation;
-use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
-use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
-use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::auth::Token;
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
-use taskqueue_store::activity::ActivityLog;
+use taskqueue_store::StoreError;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
-use taskqueue_store::figures::StoreFigures;
 use taskqueue_store::model::ModelStore;
-use taskqueue_store::page::{WriteTask, WrittenTasks};
-use taskqueue_store::waiting::Waiters;
+use taskqueue_store::model::variant::{Call, ModelVariant};
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::{InstallationSecret, Store, StoreError};
 
 pub(crate) const TASK: &str = "t_abcdefghijkl";
 pub(crate) const RUN: &str = "r_abcdefghijkl";
 pub(crate) const WORKER: &str = "w_abcdefghijkl";
 pub(crate) const VERSION: &str = "taskqueue-server-version";
 
+fn model() -> ModelStore {
+    ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))))
+}
+
 /// A server over an empty model store, without a token.
 pub(crate) fn server() -> HttpService {
-    let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
-    service(AppState::new(Arc::new(ModelStore::new(Arc::new(clock))), None))
+    service(AppState::new(Arc::new(model()), None))
 }
 
 /// The same with the token `s3cret`.
 pub(crate) fn guarded_server() -> HttpService {
-    let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
-    service(AppState::new(Arc::new(ModelStore::new(Arc::new(clock))), Token::parse("s3cret")))
+    service(AppState::new(Arc::new(model()), Token::parse("s3cret")))
 }
 
 /// An answer, read to its end.
@@ -114,15 +105,15 @@ pub(crate) struct FailingStore {
     pub(crate) checks: AtomicUsize,
     /// Commands that are neither executed nor failed, if it keeps them.
     pub(crate) kept: Option<Mutex<Vec<WriteRequest>>>,
-    activity: Arc<ActivityLog>,
     /// How often it was asked for its figures.
     pub(crate) asked_for_figures: AtomicUsize,
+    model: ModelStore,
 }
 
 impl FailingStore {
     pub(crate) fn new(error: Option<StoreError>) -> Self {
         let (checks, asked_for_figures) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { error, checks, kept: None, activity: Arc::default(), asked_for_figures }
+        Self { error, checks, kept: None, asked_for_figures, model: model() }
     }
 
     /// One whose writer takes commands and never begins them, and that does not say whether it works and how it is.
@@ -130,78 +121,28 @@ impl FailingStore {
         Self { kept: Some(Mutex::default()), ..Self::new(None) }
     }
 
-    async fn fail_or_hang<T>(&self) -> Result<T, StoreError> {
-        if self.kept.is_some() { std::future::pending().await } else { self.fail() }
-    }
-
-    fn fail<T>(&self) -> Result<T, StoreError> {
-        Err(self.error.clone().unwrap_or_else(|| panic!("secret of the panic")))
+    fn failure(&self) -> StoreError {
+        self.error.clone().unwrap_or_else(|| panic!("secret of the panic"))
     }
 }
 
 #[async_trait]
-impl Store for FailingStore {
+impl ModelVariant for FailingStore {
+    fn model(&self) -> &ModelStore {
+        &self.model
+    }
     fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
-        let Some(kept) = &self.kept else { return self.fail() };
+        let Some(kept) = &self.kept else { return Err(self.failure()) };
         kept.lock().unwrap().push(request);
         Ok(())
     }
-    async fn update_tasks(&self, _: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
-        self.fail()
+    async fn before(&self, call: Call) -> Result<(), StoreError> {
+        let asked = match call {
+            Call::Check => &self.checks,
+            Call::Figures => &self.asked_for_figures,
+            _ => return Err(self.failure()),
+        };
+        asked.fetch_add(1, Ordering::SeqCst);
+        if self.kept.is_some() { std::future::pending().await } else { Err(self.failure()) }
     }
-    async fn act_on_tasks(&self, _: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
-        self.fail()
-    }
-    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
-        self.fail()
-    }
-    async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
-        self.fail()
-    }
-    async fn read_output(&self, _: &QueueName, _: TaskId, _: u64, _: usize) -> Result<Output, StoreError> {
-        self.fail()
-    }
-    async fn list_tasks(&self, _: &QueueName, _: TaskQuery, _: WriteTask) -> Result<WrittenTasks, StoreError> {
-        self.fail()
-    }
-    async fn count_tasks(&self, _: &QueueName, _: TaskSelection) -> Result<u64, StoreError> {
-        self.fail()
-    }
-    async fn group_tasks(&self, _: &QueueName, _: TaskGroupQuery) -> Result<GroupPage, StoreError> {
-        self.fail()
-    }
-    async fn list_workers(&self, _: &QueueName, _: ObservationQuery) -> Result<Page<Observation>, StoreError> {
-        self.fail()
-    }
-    async fn count_workers(&self, _: &QueueName, _: Option<ObservationFilter>) -> Result<u64, StoreError> {
-        self.fail()
-    }
-    async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
-        self.fail()
-    }
-    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
-        self.fail()
-    }
-    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
-        self.fail()
-    }
-    async fn figures(&self) -> Result<StoreFigures, StoreError> {
-        self.asked_for_figures.fetch_add(1, Ordering::SeqCst);
-        self.fail_or_hang().await
-    }
-    fn activity(&self) -> &Arc<ActivityLog> {
-        &self.activity
-    }
-    fn waiters(&self) -> &Arc<Waiters> {
-        static NO_WAITERS: LazyLock<Arc<Waiters>> = LazyLock::new(Arc::default);
-        &NO_WAITERS
-    }
-    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
-        self.fail()
-    }
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
-        self.checks.fetch_add(1, Ordering::Relaxed);
-        self.fail_or_hang().await
-    }
-    async fn close(&self) {}
 }

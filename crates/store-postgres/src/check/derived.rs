@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use super::{Checked, Stop};
 use crate::rows;
 use crate::session::Sql;
-use crate::statements as sql;
+use crate::{settings, statements as sql};
 
 /// A statement that lists what is wrong and the key of a row.
 const DIFFERENCES: &[(Rule, &Sql)] = &[
@@ -20,6 +20,9 @@ const DIFFERENCES: &[(Rule, &Sql)] = &[
     (Rule::PendingOrder, &sql::CHECK_PENDING_ORDER),
     (Rule::Running, &sql::CHECK_RUNNING),
     (Rule::RunIds, &sql::CHECK_RUN_IDS),
+    (Rule::Dependencies, &sql::CHECK_DEPENDENCIES),
+    (Rule::Settings, &sql::CHECK_LIMITED),
+    (Rule::Settings, &sql::CHECK_ENDED),
 ];
 
 pub(super) async fn check(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
@@ -27,6 +30,12 @@ pub(super) async fn check(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
     each(checked, &sql::CHECK_TALLY, |checked, row| {
         let what = rows::wrong_count(row).unwrap_or_else(|_| "a count cannot be read".to_owned());
         checked.findings.add(Rule::Tally, what);
+    })
+    .await?;
+    each(checked, &sql::CHECK_SETTINGS, |checked, row| {
+        if let Some(what) = settings::wrong_settings(row) {
+            checked.findings.add(Rule::Settings, what);
+        }
     })
     .await?;
     for (rule, statement) in DIFFERENCES {

@@ -4,8 +4,8 @@
 use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition};
 
-use crate::dialect::Condition;
 use crate::dialect::operand::Bound;
+use crate::dialect::{ARCHIVED, Condition, NOT_ARCHIVED};
 
 /// The order and the condition in `list_tasks.sql`, which are replaced.
 const DEFAULT_ORDER: &str = "tasks.created_at DESC, tasks.id DESC";
@@ -21,6 +21,26 @@ pub(crate) fn with_condition(text: &str, condition: &str) -> String {
 
 pub(crate) fn with_order(text: &str, condition: &str, order: TaskOrder) -> String {
     with_condition(&text.replace(DEFAULT_ORDER, &order_by(order)), condition)
+}
+
+/// The part of `list_tasks.sql` that finds the tasks of a page: from its first line to behind its last one.
+const FIND_FIRST: &str = "        SELECT tasks.*\n        FROM taskqueue.tasks\n";
+const FIND_LAST: &str = "        LIMIT $2\n";
+const IN_QUEUE: &str = "WHERE tasks.queue_key = $1 AND ";
+
+/// The text of a list that includes archived tasks. They have an index of their own, so that a page in the order of creation is
+/// merged from two walks.
+pub(crate) fn over_archive(text: &str, order: TaskOrder) -> String {
+    let found =
+        text.find(FIND_FIRST).and_then(|first| Some((first, first + text[first..].find(FIND_LAST)? + FIND_LAST.len())));
+    let Some((first, behind)) = found.filter(|_| order.field == OrderField::CreatedAt) else { return text.to_owned() };
+    let part = |kind: &str| text[first..behind].replacen(IN_QUEUE, &format!("{IN_QUEUE}{kind} AND "), 1);
+    let (living, archived) = (part(NOT_ARCHIVED), part(ARCHIVED));
+    let both = format!(
+        "        SELECT * FROM ((\n{living}        ) UNION ALL (\n{archived}        )) AS tasks ORDER BY {} LIMIT $2\n",
+        order_by(order)
+    );
+    format!("{}{both}{}", &text[..first], &text[behind..])
 }
 
 /// Whether an index has this order, so that a page does not scan every task.

@@ -60,7 +60,7 @@ impl Message {
     /// A worker knows of what it reported itself; the poll is soon enough for whoever else holds a heartbeat of its run. So a
     /// claim and a completion need no notification.
     fn add_ended_runs(&mut self, claimable: &Claimable) {
-        let by_others = |end| matches!(end, RunEnd::Cancel | RunEnd::HeartbeatExpired);
+        let by_others = |end| matches!(end, RunEnd::Cancel | RunEnd::HeartbeatExpired | RunEnd::Timeout);
         for run in claimable.ended_runs().iter().filter(|run| by_others(run.end)) {
             self.bytes += run.run_id.as_str().len() + 1 + if self.ended_runs.is_empty() { 2 } else { 0 };
             self.ended_runs.push(run.run_id);
@@ -176,7 +176,7 @@ mod tests {
             message.add(&committed, Waiting { claims, heartbeats });
             (message.tasks.len(), message.ended_runs)
         };
-        let by_others = vec![run_id(3), run_id(4)];
+        let by_others = vec![run_id(3), run_id(4), run_id(5)];
         assert_eq!(sent(true, false), (1, vec![]));
         assert_eq!(sent(false, true), (0, by_others.clone()), "a worker needs no notice of its own reports");
         assert_eq!(sent(true, true), (1, by_others));

@@ -12,10 +12,10 @@ use tokio_postgres::Row;
 
 use super::error_column::ErrorText;
 use super::{
-    ARGS, ATTEMPT, CREATED_AT, Damaged, ERROR, ERROR_ATTEMPT, ERROR_OCCURRED_AT, ERROR_RUN_ID, FINISHED_AT,
-    FINISHED_RUN_ID, ID, LAST_ROUTE, LAST_RUN_ATTEMPT, LAST_RUN_WORKER, MAX_ATTEMPTS, METADATA, NAME, PRIORITY,
-    PROGRESS, PROGRESS_ATTEMPT, PROGRESS_UPDATED_AT, RESULT, ROUTES, Read, STARTED_AT, STATUS, UPDATED_AT, get, id,
-    parsed, time, time_or_null,
+    ARCHIVED, ARGS, ATTEMPT, CREATED_AT, Damaged, ERROR, ERROR_ATTEMPT, ERROR_OCCURRED_AT, ERROR_RUN_ID, FINISHED_AT,
+    FINISHED_RUN_ID, ID, LAST_ROUTE, LAST_RUN_ATTEMPT, LAST_RUN_WORKER, MAX_ATTEMPTS, METADATA, NAME, NOT_BEFORE,
+    PRIORITY, PROGRESS, PROGRESS_ATTEMPT, PROGRESS_UPDATED_AT, RESULT, ROUTES, Read, SCHEDULING, STARTED_AT, STATUS,
+    UPDATED_AT, get, id, parsed, time, time_or_null, unmet,
 };
 
 /// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in our tables.
@@ -71,6 +71,10 @@ impl<'a> RowFields<'a> {
             progress: get(row, PROGRESS)?,
             progress_updated_at: time_or_null(row, PROGRESS_UPDATED_AT)?,
             progress_attempt: get(row, PROGRESS_ATTEMPT)?,
+            not_before: time_or_null(row, NOT_BEFORE)?,
+            scheduling: get(row, SCHEDULING)?,
+            archived: self.archived(),
+            unmet: unmet(row)?,
         })
     }
 
@@ -141,7 +145,7 @@ impl TaskFields for RowFields<'_> {
             traceback: text.traceback.as_deref(),
             occurred_at: self.time(ERROR_OCCURRED_AT)?,
             attempt: self.int(ERROR_ATTEMPT)?,
-            run_id: self.text(ERROR_RUN_ID)?,
+            run_id: self.text(ERROR_RUN_ID),
         })
     }
     fn last_run(&self) -> Option<LastRunFields<'_>> {
@@ -150,5 +154,8 @@ impl TaskFields for RowFields<'_> {
     }
     fn progress(&self) -> Option<&str> {
         self.text(PROGRESS)
+    }
+    fn archived(&self) -> bool {
+        self.row.try_get::<_, Option<bool>>(ARCHIVED).ok().flatten().unwrap_or(false)
     }
 }

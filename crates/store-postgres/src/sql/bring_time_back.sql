@@ -1,6 +1,7 @@
 -- Corrects a clock that was wrong. It applies if the time of the service is ahead of the database's clock by more than $2,
 -- if that clock is not before $3, and if no server is running (as in raise_clock.sql). Then the service takes the
--- database's time, and what would last too long lasts as if it had begun now: leases $4, run ids of deleted tasks $5.
+-- database's time, and what would last too long lasts as if it had begun now: leases $4, run ids of deleted tasks $5. Time limits of runs
+-- move with their leases.
 -- Timestamps of tasks stay as they are.
 WITH
     wrong AS (
@@ -13,7 +14,9 @@ WITH
         FOR UPDATE OF clock
     ),
     bound_leases AS (
-        UPDATE taskqueue.tasks SET lease_expires_at = wrong.now + $4
+        UPDATE taskqueue.tasks SET
+            lease_expires_at = wrong.now + $4,
+            times_out_at = times_out_at - (lease_expires_at - (wrong.now + $4))
         FROM wrong, taskqueue.running
         WHERE tasks.task_key = running.task_key AND tasks.lease_expires_at > wrong.now + $4
     ),

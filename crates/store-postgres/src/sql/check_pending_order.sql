@@ -1,4 +1,6 @@
--- Lists where the pending order and the pending tasks of existing queues differ, for a check.
+-- Lists where the pending order and the pending tasks of existing queues differ, for a check. Delayed tasks are in
+-- it or among the delayed ones, tasks that wait for others in neither. A row of the delayed ones that is not true of its task is no
+-- damage: an older server may have left it, and it is removed when its time comes.
 WITH
     expected AS (
         SELECT
@@ -6,7 +8,11 @@ WITH
             unnest(string_to_array(btrim(tasks.routes, '[]"'), '","')) COLLATE "C" AS route
         FROM taskqueue.tasks
         JOIN taskqueue.queues USING (queue_key)
-        WHERE tasks.status = 'pending'
+        WHERE tasks.status = 'pending' AND tasks.unmet IS NULL AND NOT EXISTS (
+            SELECT 1 FROM taskqueue.delayed
+            WHERE delayed.queue_key = tasks.queue_key AND delayed.not_before = tasks.not_before
+                AND delayed.task_key = tasks.task_key
+        )
     ),
     found AS (
         SELECT ready.queue_key, ready.priority, ready.pending_seq, ready.task_key, ready.route

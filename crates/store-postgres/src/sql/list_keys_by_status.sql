@@ -8,4 +8,9 @@ WHERE tasks.task_key = ANY (ARRAY(
     SELECT task_key FROM taskqueue.running WHERE 'running' = ANY($2)
     UNION ALL
     SELECT task_key FROM taskqueue.ready WHERE queue_key = $1 AND 'pending' = ANY($2)
+    UNION ALL
+    SELECT task_key FROM taskqueue.delayed WHERE queue_key = $1 AND 'pending' = ANY($2)
+    UNION ALL
+    -- Pending tasks that are in neither have a dependency that has not succeeded (1 in `DependencyState::ALL`).
+    SELECT task_key FROM taskqueue.dependencies WHERE queue_key = $1 AND state <> 1 AND 'pending' = ANY($2)
 )) AND tasks.queue_key = $1 AND tasks.status = ANY($2);

@@ -1,7 +1,10 @@
--- Locks the running tasks whose lease ends by $1, except those that other transactions hold.
+-- Locks the running tasks whose lease or time ends by $1, except those that other transactions hold.
 SELECT {head_columns}
 FROM taskqueue.running
-JOIN taskqueue.tasks ON tasks.task_key = running.task_key
-WHERE tasks.lease_expires_at <= $1
-ORDER BY tasks.task_key
-FOR UPDATE OF tasks SKIP LOCKED;
+CROSS JOIN LATERAL (
+    -- Looked up one by one: where nothing was running a moment ago, the planner would read all tasks for each of them.
+    SELECT tasks.* FROM taskqueue.tasks
+    WHERE tasks.task_key = running.task_key AND least(tasks.lease_expires_at, tasks.times_out_at) <= $1
+    FOR UPDATE SKIP LOCKED
+) AS tasks
+ORDER BY running.task_key;

@@ -1,5 +1,14 @@
--- For each route that claims wait for: whether its queue exists, and how many tasks are pending, at most as many as there
--- are waiters. The order makes it a walk along the index from its beginning.
+-- For each route that claims wait for: whether its queue exists, and how many tasks are claimable, at most as many as there
+-- are waiters, and as many delayed ones that are due and not in the pending order yet. The order makes it a walk along the index
+-- from its beginning. Where claims take turns, also the settings of the queue, and how many tasks of it are running, in all and of
+-- this route. Without $4 the time is that of the service (table `clock`).
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($4, greatest(
+        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at
+    )) AS now
+    FROM taskqueue.clock
+    WHERE one = 1
+)
 SELECT
     wanted.place, queues.queue_key IS NOT NULL,
     (
@@ -11,6 +20,25 @@ SELECT
             ORDER BY ready.priority DESC, ready.pending_seq
             LIMIT wanted.waiting
         ) AS seen
-    )
+    ) + (
+        SELECT count(*)
+        FROM (
+            SELECT 1
+            FROM taskqueue.delayed
+            JOIN taskqueue.tasks ON tasks.task_key = delayed.task_key
+            WHERE delayed.queue_key >= queues.queue_key
+                AND (delayed.queue_key, delayed.not_before) <= (queues.queue_key, (SELECT now FROM clock))
+                AND strpos(tasks.routes, '"' || wanted.route || '"') > 0
+            ORDER BY delayed.queue_key, delayed.not_before
+            LIMIT wanted.waiting
+        ) AS due
+    ),
+    CASE WHEN queues.takes_turns THEN queues.settings END AS settings,
+    CASE WHEN queues.takes_turns THEN (
+        SELECT count(*) FROM taskqueue.running WHERE running.queue_key = queues.queue_key
+    ) END AS of_queue,
+    CASE WHEN queues.takes_turns THEN (
+        SELECT count(*) FROM taskqueue.running WHERE running.queue_key = queues.queue_key AND running.route = wanted.route
+    ) END AS of_route
 FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, waiting, place)
 LEFT JOIN taskqueue.queues ON queues.name = wanted.queue;

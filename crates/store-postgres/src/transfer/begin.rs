@@ -31,7 +31,7 @@ fn refused(error: &OpenError) -> TransferError {
 impl PostgresTransfer {
     /// The schema to copy from, which must exist.
     pub async fn source(address: Address, schema: &str) -> Result<Self, TransferError> {
-        let connector = Connector::new(address, Schema::new(schema)).map_err(|error| refused(&error))?;
+        let connector = Connector::new(address.for_command(), Schema::new(schema)).map_err(|error| refused(&error))?;
         let mut client = connector.open().await.map_err(|error| refused(&error))?;
         if !schema_exists(&client, &connector).await? {
             let hosts = connector.hosts();
@@ -44,7 +44,7 @@ impl PostgresTransfer {
 
     /// The schema to copy to, which is created if it does not exist.
     pub async fn target(address: Address, schema: &str) -> Result<Self, TransferError> {
-        let connector = Connector::new(address, Schema::new(schema)).map_err(|error| refused(&error))?;
+        let connector = Connector::new(address.for_command(), Schema::new(schema)).map_err(|error| refused(&error))?;
         let mut client = connector.open().await.map_err(|error| refused(&error))?;
         let weaknesses = durability::weaknesses(&client).await;
         for weakness in weaknesses.map_err(|error| failed("reading settings", &error))? {
@@ -59,7 +59,7 @@ impl PostgresTransfer {
         let statements: Vec<&'static Sql> = sql::WRITER.iter().chain(sql::TRANSFER).copied().collect();
         let session = connector.session(&statements).await.map_err(|error| error.to_store_error("connecting"))?;
         session.begin(BEGIN).await.map_err(|error| failed("beginning", &error))?;
-        let (offset_micros, first) = lock_clock(&session, schema, &hosts).await?;
+        let (offset_micros, first, now) = lock_clock(&session, schema, &hosts).await?;
         let mut transfer = Self {
             session,
             analyze: schema.apply(ANALYZE),
@@ -67,6 +67,7 @@ impl PostgresTransfer {
             keys: HashMap::new(),
             numbers: first..first + BLOCK,
             offset_micros,
+            now,
             runs_kept_until: run_ids_kept_until(SystemClock::new().now()),
             last_number: 0,
         };
@@ -82,8 +83,8 @@ async fn schema_exists(client: &Client, connector: &Connector) -> Result<bool, T
 }
 
 /// Locks the clock, unless a server has recently scanned the leases and is therefore running. Returns the offset of the
-/// clock and the first number of a block.
-async fn lock_clock(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i64), TransferError> {
+/// clock, the first number of a block, and the time.
+async fn lock_clock(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i64, Timestamp), TransferError> {
     let in_use = || {
         let name = schema.name();
         TransferError::Refused(format!(
@@ -104,5 +105,5 @@ async fn lock_clock(session: &Session, schema: &Schema, hosts: &str) -> Result<(
     if last_scan_at.is_some_and(|last| !is_longer_than_outage(last, now) && !is_longer_than_outage(now, last)) {
         return Err(in_use());
     }
-    Ok((offset_micros, first))
+    Ok((offset_micros, first, now))
 }

@@ -6,25 +6,65 @@ use taskqueue_test_postgres::Database;
 const NEVER: &[(&str, &str)] = &[
     (
         "a count that differs from the rows",
-        "SELECT queue_key, routes, status, sum(tasks) FROM (
-            SELECT queue_key, routes, status, count(*) AS tasks FROM taskqueue.tasks
-            WHERE queue_key IN (SELECT queue_key FROM taskqueue.queues) GROUP BY queue_key, routes, status
-            UNION ALL SELECT queue_key, routes, status, -tasks FROM taskqueue.tally
-        ) AS both_sides GROUP BY queue_key, routes, status HAVING sum(tasks) <> 0",
+        "SELECT queue_key, routes, status, archived, sum(tasks) FROM (
+            SELECT queue_key, routes, status, archived IS TRUE AS archived, count(*) AS tasks FROM taskqueue.tasks
+            WHERE queue_key IN (SELECT queue_key FROM taskqueue.queues) GROUP BY queue_key, routes, status, archived IS TRUE
+            UNION ALL SELECT queue_key, routes, status, shard < 0, -tasks FROM taskqueue.tally
+        ) AS both_sides GROUP BY queue_key, routes, status, archived HAVING sum(tasks) <> 0",
     ),
     (
         "a place in the claim's order without its pending task",
         "SELECT queue_key, route, priority, pending_seq, task_key FROM taskqueue.ready
         WHERE queue_key IN (SELECT queue_key FROM taskqueue.queues)
         EXCEPT ALL SELECT queue_key, route, priority, pending_seq, task_key FROM taskqueue.tasks,
-            jsonb_array_elements_text(routes::jsonb) AS route WHERE status = 'pending'",
+            jsonb_array_elements_text(routes::jsonb) AS route WHERE status = 'pending' AND unmet IS NULL",
     ),
     (
         "a pending task without its place in the claim's order",
         "SELECT queue_key, route, priority, pending_seq, task_key FROM taskqueue.tasks,
             jsonb_array_elements_text(routes::jsonb) AS route
-        WHERE status = 'pending' AND queue_key IN (SELECT queue_key FROM taskqueue.queues)
+        WHERE status = 'pending' AND unmet IS NULL AND queue_key IN (SELECT queue_key FROM taskqueue.queues)
+            AND NOT EXISTS (
+                SELECT 1 FROM taskqueue.delayed WHERE delayed.queue_key = tasks.queue_key
+                    AND delayed.not_before = tasks.not_before AND delayed.task_key = tasks.task_key
+            )
         EXCEPT ALL SELECT queue_key, route, priority, pending_seq, task_key FROM taskqueue.ready",
+    ),
+    (
+        "a task that is delayed and in the claim's order, or delayed and not so",
+        "SELECT delayed.* FROM taskqueue.delayed LEFT JOIN taskqueue.tasks USING (queue_key, not_before, task_key)
+        WHERE delayed.queue_key IN (SELECT queue_key FROM taskqueue.queues) AND (
+            tasks.task_key IS NULL OR tasks.status <> 'pending' OR tasks.unmet IS NOT NULL
+            OR delayed.task_key IN (SELECT task_key FROM taskqueue.ready)
+        )",
+    ),
+    (
+        "what tasks wait for and what is noted of it",
+        "SELECT task_key, unmet, noted FROM taskqueue.tasks FULL JOIN (
+            SELECT task_key, array_agg(dependency ORDER BY dependency) AS ids, nullif(count(*) FILTER (WHERE state <> 1), 0) AS noted
+            FROM taskqueue.dependencies GROUP BY task_key
+        ) AS noted USING (task_key)
+        WHERE queue_key IN (SELECT queue_key FROM taskqueue.queues) AND (unmet IS DISTINCT FROM noted OR ids IS DISTINCT FROM (
+            SELECT array_agg(named.dependency COLLATE \"C\" ORDER BY named.dependency COLLATE \"C\")
+            FROM jsonb_array_elements_text(scheduling::jsonb -> 'dependencies') AS named (dependency)
+        ))",
+    ),
+    (
+        "a task that waits for what has succeeded, or no longer for what has not",
+        "SELECT waiting.id, dependencies.* FROM taskqueue.dependencies
+        JOIN taskqueue.tasks AS waiting USING (task_key)
+        JOIN taskqueue.tasks ON tasks.queue_key = dependencies.queue_key AND tasks.id = dependencies.dependency
+        WHERE (tasks.status = 'succeeded') <> (state = 1) AND NOT EXISTS (
+            SELECT 1 FROM taskqueue.unsettled WHERE unsettled.queue_key = dependencies.queue_key
+                AND unsettled.dependency = dependencies.dependency
+        )",
+    ),
+    (
+        "a row of a waiting task of no queue that nobody purges",
+        "SELECT queue_key FROM (
+            SELECT queue_key FROM taskqueue.delayed UNION SELECT queue_key FROM taskqueue.dependencies
+        ) AS rows WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)
+        AND queue_key NOT IN (SELECT queue_key FROM taskqueue.purges)",
     ),
     (
         "a place in the claim's order that nobody purges",
@@ -36,6 +76,27 @@ const NEVER: &[(&str, &str)] = &[
         "SELECT task_key, running.task_key, status
         FROM taskqueue.running FULL JOIN (SELECT * FROM taskqueue.tasks WHERE status = 'running') AS tasks
         USING (task_key) WHERE running.task_key IS NULL OR tasks.task_key IS NULL",
+    ),
+    (
+        "a running task of a limited queue that is not counted, or one of another queue that is",
+        "SELECT tasks.task_key, running.queue_key, running.route, tasks.last_route
+        FROM taskqueue.running JOIN taskqueue.tasks USING (task_key)
+        LEFT JOIN taskqueue.claim_turns ON claim_turns.queue_key = tasks.queue_key
+        WHERE (running.queue_key, running.route) IS DISTINCT FROM
+            (claim_turns.queue_key, CASE WHEN claim_turns.queue_key IS NOT NULL THEN tasks.last_route END)",
+    ),
+    (
+        "an ended task whose queue keeps it for a limited time, and that is not noted",
+        "SELECT tasks.task_key FROM taskqueue.tasks JOIN taskqueue.retention USING (queue_key, status)
+        WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.ended_readings) AND NOT EXISTS (
+            SELECT 1 FROM taskqueue.ended WHERE ended.queue_key = tasks.queue_key AND ended.status = tasks.status
+            AND ended.ended_at = coalesce(finished_at, updated_at) AND ended.task_key = tasks.task_key
+        )",
+    ),
+    (
+        "what is noted of an ended task that nobody purges",
+        "SELECT * FROM taskqueue.ended WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)
+        AND queue_key NOT IN (SELECT queue_key FROM taskqueue.purges)",
     ),
     (
         "a task that ended without success on one side only",

@@ -73,7 +73,8 @@ struct Count {
     left: i64,
 }
 
-type Counts = HashMap<(u64, Status), Count>;
+/// By the digest of queue and routes, the state, and whether it is the count of archived tasks, which are counted among all.
+type Counts = HashMap<(u64, Status, bool), Count>;
 
 fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<()> {
     let mut counts = load_counts(checked, share)?;
@@ -90,7 +91,11 @@ fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<
         // What cannot be read was found with the tasks.
         if let (Ok(task), Ok(run_ids)) = (rows::claim_index(row), rows::run_ids(row)) {
             run_ids.into_iter().flatten().for_each(&mut add);
-            count_task(checked, &mut counts, share, (QueueKey(task.queue_key), task.routes, task.status));
+            let counted = (QueueKey(task.queue_key), task.routes, task.status);
+            count_task(checked, &mut counts, share, counted, false);
+            if task.archived {
+                count_task(checked, &mut counts, share, counted, true);
+            }
         }
         Ok(checked.row(Step::Derived, done, share.of * checked.tasks))
     })?;
@@ -123,8 +128,11 @@ fn load_counts(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<
             return Ok(CONTINUE);
         };
         if share.holds(digest) && checked.queues.contains_key(&queue) {
-            let kept = row.get("tasks")?;
-            counts.insert((digest, status), Count { queue, routes: shown(routes), kept, left: kept });
+            for (column, of_archived) in [("tasks", false), ("archived", true)] {
+                let kept = row.get(column)?;
+                let count = Count { queue, routes: shown(routes), kept, left: kept };
+                counts.insert((digest, status, of_archived), count);
+            }
         }
         Ok(CONTINUE)
     })?;
@@ -140,6 +148,7 @@ fn count_task(
     counts: &mut Counts,
     share: Share,
     (queue, routes, status): (QueueKey, &str, Status),
+    of_archived: bool,
 ) {
     let digest = digest((queue.0, routes));
     if !share.holds(digest) || !checked.queues.contains_key(&queue) {
@@ -147,14 +156,16 @@ fn count_task(
     }
     // One that is missing is added only with its first task, so damage does not fill the memory with text.
     let missing = || Count { queue, routes: shown(routes), kept: 0, left: 0 };
-    counts.entry((digest, status)).or_insert_with(missing).left -= 1;
+    counts.entry((digest, status, of_archived)).or_insert_with(missing).left -= 1;
 }
 
 fn report_counts(checked: &mut Checked<'_, '_>, counts: Counts) {
-    let mut wrong: Vec<((u64, Status), Count)> = counts.into_iter().filter(|(_, count)| count.left != 0).collect();
-    wrong.sort_by_key(|(key, count)| (count.queue.0, count.routes.clone(), key.1.as_str()));
-    for ((_, status), Count { queue, routes, kept, left }) in wrong {
+    let mut wrong: Vec<((u64, Status, bool), Count)> =
+        counts.into_iter().filter(|(_, count)| count.left != 0).collect();
+    wrong.sort_by_key(|(key, count)| (count.queue.0, count.routes.clone(), key.1.as_str(), key.2));
+    for ((_, status, of_archived), Count { queue, routes, kept, left }) in wrong {
         let (tasks, status) = (kept - left, status.as_str());
+        let status = if of_archived { format!("archived {status}") } else { status.to_owned() };
         if let Some(queue) = checked.queues.get(&queue) {
             let what = format!("queue {queue} counts {kept} {status} tasks with routes {routes} and has {tasks}");
             checked.findings.add(Rule::Tally, what);

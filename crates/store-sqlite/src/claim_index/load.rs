@@ -13,9 +13,11 @@ use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use super::ClaimIndex;
 use crate::each_row::{CONTINUE, each_row};
+use crate::ended::EndedTasks;
 use crate::history::{History, HistoryOptions};
 use crate::pending_order::{PendingLists, PendingOrder};
 use crate::used_runs::IndexRequests;
+use crate::waiting_tasks::WaitingLists;
 use crate::{living_tasks, rows, statements as sql};
 
 /// What is collected while rows are read.
@@ -24,6 +26,7 @@ struct Loading<'a> {
     index: &'a mut ClaimIndex,
     queues: HashSet<i64>,
     pending: HashMap<QueueKey, PendingLists>,
+    waiting: WaitingLists,
 }
 
 impl ClaimIndex {
@@ -47,7 +50,15 @@ impl ClaimIndex {
             }
             Ok(CONTINUE)
         })?;
+        // Before the tasks: running ones are counted where claims are limited.
+        each_row(connection, sql::LOAD_ALL_SETTINGS, [], |row| {
+            self.set_settings(QueueKey(row.get("queue_key")?), rows::settings(row)?);
+            Ok(CONTINUE)
+        })?;
+        self.ended = EndedTasks::load(connection)?;
         self.load_tasks(connection)?;
+        self.awaited.load(connection, self.queues.values().copied())?;
+        self.has_unsettled = connection.prepare_cached(sql::HAS_UNSETTLED)?.exists([])?;
         // Of tasks that were deleted since the last flush.
         let kept_until = lease::run_ids_kept_until(marks.flushed_at).as_micros();
         each_row(connection, sql::LOAD_DELETED_RUNS, [kept_until], |row| {
@@ -64,7 +75,8 @@ impl ClaimIndex {
     fn load_tasks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let queues: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
         let last_key = self.history.marks.last_key;
-        let mut loading = Loading { connection, index: self, queues, pending: HashMap::new() };
+        let (pending, waiting) = (HashMap::new(), WaitingLists::default());
+        let mut loading = Loading { connection, index: self, queues, pending, waiting };
         living_tasks::visit(connection, |keys, ranges| {
             let mut ended: HashSet<TaskKey> = keys.iter().copied().collect();
             for range in ranges {
@@ -87,7 +99,8 @@ impl ClaimIndex {
             }
             Ok(CONTINUE)
         })?;
-        let pending = loading.pending;
+        let (pending, waiting) = (loading.pending, loading.waiting);
+        self.waiting = waiting.into_tasks();
         self.pending = pending.into_iter().map(|(queue, lists)| (queue, lists.into_order())).collect();
         self.pending_bytes = self.pending.values().map(PendingOrder::bytes).sum();
         Ok(())
@@ -121,7 +134,12 @@ impl Loading<'_> {
         }
         if task.status == Status::Pending {
             let rank = (Reverse(task.priority), task.pending_seq);
-            self.pending.entry(queue).or_default().add(rank, task.key, task.routes);
+            match task.not_before {
+                _ if task.unmet > 0 => self.waiting.add_blocked(queue, task.key),
+                // Its time may have come. It is not known here; the next batch moves it.
+                Some(not_before) => self.waiting.add_delayed(queue, (not_before, task.key), rank, task.routes),
+                None => self.pending.entry(queue).or_default().add(rank, task.key, task.routes),
+            }
         }
         Ok(matches!(task.status, Status::Pending | Status::Running))
     }

@@ -1,7 +1,8 @@
-//! Which tasks of routes have been pending longest. Reads ask for that; a claim does not need it, so nothing is kept for it, and
-//! it is looked for in the pending order (docs/decisions/0059).
+//! Which tasks of routes have been pending longest of those that can be claimed. Reads ask for that; a claim does not need it, so
+//! nothing is kept for it, and it is looked for in the pending order (docs/decisions/0059).
 
 use taskqueue_core::definition::Routes;
+use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::QueueKey;
 
 use super::ClaimIndex;
@@ -9,8 +10,9 @@ use crate::pending_order::{PendingOrder, Placed};
 
 /// Places that are looked at before the writer goes on: less than a millisecond, with the last route.
 const MOST_STEPS: usize = 2_000;
-/// Tasks of a queue that are looked at which have too many routes.
-const MOST_OVERSIZED: usize = 100;
+/// Tasks of a queue that are looked at which have too many routes, or which are not in the order yet although their time has
+/// come.
+const MOST_APART: usize = 100;
 
 /// A route of a queue.
 pub(crate) type QueueRoute = (QueueKey, Box<str>);
@@ -21,15 +23,15 @@ pub(crate) struct OldestTasks {
     /// For as many of the routes as could be looked at, in their order: the task that has been pending longest, without
     /// those that have too many routes.
     pub(crate) of_routes: Vec<Option<Placed>>,
-    /// Tasks of the queues of these routes that have too many routes.
-    pub(crate) oversized: Vec<(QueueKey, Placed, Routes)>,
+    /// Tasks of the queues of these routes that have too many routes, or whose time has just come.
+    pub(crate) apart: Vec<(QueueKey, Placed, Routes)>,
     /// As long as this number is the same, no task has changed that is at the same place.
     pub(crate) updates: u64,
 }
 
 impl ClaimIndex {
     /// The oldest tasks of routes from `first` on. Those of a queue follow each other.
-    pub(crate) fn oldest_pending(&self, asked: &[QueueRoute], first: usize) -> OldestTasks {
+    pub(crate) fn oldest_pending(&self, asked: &[QueueRoute], first: usize, now: Timestamp) -> OldestTasks {
         let mut oldest = OldestTasks { updates: self.updates, ..OldestTasks::default() };
         let mut steps = 0;
         for (place, (queue, route)) in asked.iter().enumerate().skip(first) {
@@ -40,9 +42,14 @@ impl ClaimIndex {
             let order = self.pending.get(queue);
             oldest.of_routes.push(order.and_then(|order| order.oldest(route, &mut steps)));
             let is_first_of_queue = place == 0 || asked[place - 1].0 != *queue;
-            let oversized = order.filter(|_| is_first_of_queue).into_iter().flat_map(PendingOrder::oversized);
-            for (placed, routes) in oversized.take(MOST_OVERSIZED) {
-                oldest.oversized.push((*queue, placed, routes.clone()));
+            if !is_first_of_queue {
+                continue;
+            }
+            let oversized = order.into_iter().flat_map(PendingOrder::oversized).take(MOST_APART);
+            let due = self.waiting.due_of(*queue, now).take(MOST_APART);
+            let due = due.map(|(task, delayed)| ((delayed.rank.1, task), &delayed.routes));
+            for (placed, routes) in oversized.chain(due) {
+                oldest.apart.push((*queue, placed, routes.clone()));
                 steps += 1;
             }
         }
@@ -59,6 +66,8 @@ mod tests {
 
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_micros(10);
+
     fn asked(routes: usize) -> Vec<QueueRoute> {
         (0..routes).map(|n| (QueueKey(1), format!("r{n}").into())).collect()
     }
@@ -73,7 +82,7 @@ mod tests {
         }
         let mut found = Vec::new();
         while found.len() < asked.len() {
-            let slice = index.oldest_pending(&asked, found.len());
+            let slice = index.oldest_pending(&asked, found.len(), NOW);
             assert!((1..=MOST_STEPS).contains(&slice.of_routes.len()));
             found.extend(slice.of_routes);
         }
@@ -87,9 +96,20 @@ mod tests {
         let mut index = ClaimIndex::default();
         index.pending.entry(QueueKey(1)).or_default().add((Reverse(0), 5), TaskKey(7), &oversized);
         let asked: Vec<_> = [(1, "r1"), (1, "r2"), (2, "r1")].map(|(key, name)| (QueueKey(key), name.into())).into();
-        let oldest = index.oldest_pending(&asked, 0);
+        let oldest = index.oldest_pending(&asked, 0, NOW);
         assert_eq!(oldest.of_routes, [None; 3]);
-        assert_eq!(oldest.oversized, [(QueueKey(1), (5, TaskKey(7)), oversized)]);
-        assert_eq!(index.oldest_pending(&asked, 1).oversized, []);
+        assert_eq!(oldest.apart, [(QueueKey(1), (5, TaskKey(7)), oversized)]);
+        assert_eq!(index.oldest_pending(&asked, 1, NOW).apart, []);
+    }
+
+    #[test]
+    fn a_task_whose_time_has_come_is_told_before_the_next_batch() {
+        let mut index = ClaimIndex::default();
+        let due = |micros| (Timestamp::from_micros(micros), TaskKey(micros));
+        for micros in [10, 11] {
+            index.waiting.add_delayed(QueueKey(1), due(micros), (Reverse(0), micros), &routes(&["a"]));
+        }
+        let asked: Vec<_> = vec![(QueueKey(1), "a".into())];
+        assert_eq!(index.oldest_pending(&asked, 0, NOW).apart, [(QueueKey(1), (10, TaskKey(10)), routes(&["a"]))]);
     }
 }

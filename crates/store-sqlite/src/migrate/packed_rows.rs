@@ -8,7 +8,7 @@ use taskqueue_core::filter::LastErrorFields;
 use taskqueue_core::task::RunEnd;
 use taskqueue_core::time::Timestamp;
 
-use crate::rows::{PackedDocuments, PackedHead, PackedOutcome, Unreadable};
+use crate::rows::{Extended, PackedDocuments, PackedHead, PackedOutcome, Unreadable};
 
 /// The name of the migration.
 pub(super) const MIGRATION: &str = "packed_rows";
@@ -176,6 +176,7 @@ fn packed_head(row: &Row<'_>) -> rusqlite::Result<Vec<u8>> {
         finished_run,
         last_route: text(row, LAST_ROUTE)?,
         progress_bytes: 0,
+        extended: Extended::default(),
         routes: text(row, ROUTES)?.unwrap_or_default(),
     };
     Ok(head.pack())
@@ -190,7 +191,7 @@ fn packed_outcome(row: &Row<'_>) -> rusqlite::Result<Option<Vec<u8>>> {
             traceback: text(row, ERROR_TRACEBACK)?,
             occurred_at: time(row, ERROR_OCCURRED_AT)?.unwrap_or_default(),
             attempt: row.get(ERROR_ATTEMPT)?,
-            run_id,
+            run_id: Some(run_id),
         }),
         _ => None,
     };

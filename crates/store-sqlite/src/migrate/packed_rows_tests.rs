@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
+use taskqueue_core::scheduling::Scheduling;
 use taskqueue_core::task::{
     ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task,
 };
@@ -43,14 +44,14 @@ fn tasks() -> Vec<Task> {
     for (number, status) in (0..160).zip(Status::ALL.into_iter().cycle()) {
         let has = |bit: usize| (number / 5) >> bit & 1 == 1;
         let is_running = status == Status::Running;
-        let run = ActiveRun { run_id: run_id(number), lease_expires_at: at(77) };
+        let run = ActiveRun { run_id: run_id(number), lease_expires_at: at(77), times_out_at: None };
         let end = RunEnd::ALL[number % RunEnd::ALL.len()];
         let failure = Failure {
             kind: "Error".into(),
             message: "it \u{1f600}\0 broke".into(),
             traceback: has(0).then(|| "line 1\nline 2".into()),
         };
-        let error = LastError { failure, occurred_at: at(-3), attempt: 9, run_id: run_id(number + 2_000) };
+        let error = LastError { failure, occurred_at: at(-3), attempt: 9, run_id: Some(run_id(number + 2_000)) };
         let (plain, routed) = (Route::parse("a").unwrap(), Route::parse("gpu-1.b").unwrap());
         let routes = if has(2) { vec![plain, routed.clone()] } else { vec![plain] };
         tasks.push(Task {
@@ -63,6 +64,7 @@ fn tasks() -> Vec<Task> {
                 priority: if has(1) { i64::MIN + number as i64 } else { number as i64 },
                 max_attempts: if has(2) { i64::MAX } else { 3 },
                 routes: Routes::new(routes).unwrap(),
+                scheduling: Scheduling::default(),
             },
             lifecycle: Lifecycle {
                 status,
@@ -75,6 +77,9 @@ fn tasks() -> Vec<Task> {
                 finished_at: has(3).then(|| at(400)),
                 run: is_running.then_some(run),
                 finished_run: has(2).then(|| FinishedRun { run_id: run_id(number + 1_000), end }),
+                not_before: None,
+                unmet: 0,
+                archived: false,
             },
             outcome: Outcome {
                 result: object(if has(0) { r#"{"r":"ö"}"# } else { "{}" }),
@@ -124,7 +129,7 @@ fn insert_unpacked(connection: &Connection, key: i64, task: &Task) {
     connection
         .execute(
             "INSERT INTO definitions (task_key, identity, args, metadata) VALUES (?1, ?2, ?3, ?4)",
-            params![key, definition.identity(), definition.args.as_str(), definition.metadata.as_str()],
+            params![key, definition.identity(None), definition.args.as_str(), definition.metadata.as_str()],
         )
         .unwrap();
     let error = outcome.last_error.as_ref();
@@ -141,7 +146,7 @@ fn insert_unpacked(connection: &Connection, key: i64, task: &Task) {
                 error.and_then(|error| error.failure.traceback.as_ref()),
                 error.map(|error| error.occurred_at.as_micros()),
                 error.map(|error| error.attempt),
-                error.map(|error| error.run_id.as_str()),
+                error.and_then(|error| error.run_id.as_ref()).map(RunId::as_str),
                 outcome.last_run.as_ref().map(|run| run.attempt),
                 outcome.last_run.as_ref().map(|run| run.worker.as_str()),
             ],
@@ -163,7 +168,7 @@ fn assert_packed(connection: &Connection, key: i64, task: &Task) {
     assert_eq!(read.as_ref(), Ok(task));
     assert_eq!(connection.query_row(&sql::LOAD_HEAD, [key], rows::head).unwrap(), task.head());
     let identity = connection.query_row(sql::LOAD_IDENTITY, [key], |row| row.get::<_, [u8; 32]>(0));
-    assert_eq!(identity, Ok(task.definition.identity()));
+    assert_eq!(identity, Ok(task.definition.identity(None)));
     let found = connection.query_row(sql::FIND_TASK, params![1, task.id.as_str()], |row| row.get(0));
     assert_eq!(found, Ok(key));
     let finished = format!("SELECT {} FROM tasks WHERE task_key = {key}", rows::with_columns("{finished_run_id}"));

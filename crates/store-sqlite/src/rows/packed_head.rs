@@ -1,13 +1,16 @@
 //! `tasks.packed`: what rules about actions need of a task and SQL does not. In this order:
 //!
 //! 1. the version; 1 if a run has finished, else 0; if so, its id (14 bytes, always at this place: SQL reads it there);
-//! 2. flags ([`STARTED`] to [`PROGRESS`]); the numbers attempt, attempt budget, priority, place in the pending order, size of
+//! 2. flags ([`STARTED`] to [`EXTENDED`]); the numbers attempt, attempt budget, priority, place in the pending order, size of
 //!    the definition, each of variable length; `updated_at`, and those of `started_at`, `finished_at` and the end of the lease
 //!    that there are; what ended the finished run, as its place in `RunEnd::ALL`; the length of the last route; the size of
 //!    the progress;
-//! 3. the texts: id of the active run, last route, routes as JSON.
+//! 3. of tasks that use any of it: flags ([`DELAYED`] to [`SCHEDULED`]), and what there is of `not_before`, the time at which the
+//!    active run times out, the number of unmet dependencies, and the length of the text of the scheduling;
+//! 4. the texts: id of the active run, last route, scheduling as JSON, routes as JSON.
 
 use taskqueue_core::ids::{Route, RunId};
+use taskqueue_core::scheduling::Scheduling;
 use taskqueue_core::task::{ActiveRun, FinishedRun, Lifecycle, RunEnd, Status, TaskHead};
 use taskqueue_core::time::Timestamp;
 
@@ -18,6 +21,14 @@ const FINISHED: u8 = 1 << 1;
 const RUNNING: u8 = 1 << 2;
 const ROUTED: u8 = 1 << 3;
 const PROGRESS: u8 = 1 << 4;
+const EXTENDED: u8 = 1 << 5;
+
+/// Flags of the extended part.
+const DELAYED: u8 = 1;
+const LIMITED: u8 = 1 << 1;
+const UNMET: u8 = 1 << 2;
+const ARCHIVED: u8 = 1 << 3;
+const SCHEDULED: u8 = 1 << 4;
 
 /// Bytes of a run id.
 const RUN_ID: usize = 14;
@@ -45,7 +56,70 @@ pub struct PackedHead<'a> {
     pub last_route: Option<&'a str>,
     /// 0 if there is no progress.
     pub progress_bytes: i64,
+    pub extended: Extended<'a>,
     pub routes: &'a str,
+}
+
+/// The part that only tasks have which use any of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extended<'a> {
+    pub not_before: Option<Timestamp>,
+    /// Of the active run.
+    pub times_out_at: Option<Timestamp>,
+    pub unmet: u32,
+    pub archived: bool,
+    /// As JSON.
+    pub scheduling: Option<&'a str>,
+}
+
+impl<'a> Extended<'a> {
+    fn of(head: &'a TaskHead) -> Self {
+        let lifecycle = &head.lifecycle;
+        Self {
+            not_before: lifecycle.not_before,
+            times_out_at: lifecycle.run.and_then(|run| run.times_out_at),
+            unmet: lifecycle.unmet,
+            archived: lifecycle.archived,
+            scheduling: head.scheduling.as_json(),
+        }
+    }
+
+    fn flags(&self) -> u8 {
+        flag(self.not_before.is_some(), DELAYED)
+            | flag(self.times_out_at.is_some(), LIMITED)
+            | flag(self.unmet != 0, UNMET)
+            | flag(self.archived, ARCHIVED)
+            | flag(self.scheduling.is_some(), SCHEDULED)
+    }
+
+    fn pack(&self, packer: &mut Packer) {
+        packer.byte(self.flags());
+        for at in [self.not_before, self.times_out_at].into_iter().flatten() {
+            packer.time(at);
+        }
+        if self.unmet != 0 {
+            packer.count(self.unmet.into());
+        }
+        if let Some(text) = self.scheduling {
+            packer.length(text);
+        }
+    }
+
+    /// Everything but the text of the scheduling, and the length of that.
+    fn unpack(packed: &mut Unpacker<'a>) -> Result<(Self, Option<usize>), Unreadable> {
+        let flags = packed.byte()?;
+        let mut time = |flag: u8| if flags & flag == 0 { Ok(None) } else { packed.time().map(Some) };
+        let (not_before, times_out_at) = (time(DELAYED)?, time(LIMITED)?);
+        let unmet = if flags & UNMET == 0 { 0 } else { packed.count()? };
+        let unmet = u32::try_from(unmet).map_err(|_| Unreadable)?;
+        let length = if flags & SCHEDULED == 0 { None } else { Some(packed.length()?) };
+        let archived = flags & ARCHIVED != 0;
+        Ok((Self { not_before, times_out_at, unmet, archived, scheduling: None }, length))
+    }
+}
+
+fn flag(is_set: bool, flag: u8) -> u8 {
+    if is_set { flag } else { 0 }
 }
 
 impl<'a> PackedHead<'a> {
@@ -65,21 +139,24 @@ impl<'a> PackedHead<'a> {
             finished_run: lifecycle.finished_run.as_ref().map(|run| (run.run_id.as_str(), run.end)),
             last_route: lifecycle.last_route.as_ref().map(Route::as_str),
             progress_bytes: i64::try_from(head.progress_bytes).unwrap_or(i64::MAX),
+            extended: Extended::of(head),
             routes: head.routes.as_json(),
         }
     }
 
     pub fn pack(&self) -> Vec<u8> {
-        let mut packer = Packer::new(USUAL_BYTES + self.routes.len());
+        let scheduling = self.extended.scheduling.unwrap_or_default();
+        let is_extended = self.extended.flags() != 0;
+        let mut packer = Packer::new(USUAL_BYTES + scheduling.len() + self.routes.len());
         packer.byte(u8::from(self.finished_run.is_some()));
         packer.text(self.finished_run.map_or("", |(run_id, _)| run_id));
-        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         packer.byte(
             flag(self.started_at.is_some(), STARTED)
                 | flag(self.finished_at.is_some(), FINISHED)
                 | flag(self.run.is_some(), RUNNING)
                 | flag(self.last_route.is_some(), ROUTED)
-                | flag(self.progress_bytes != 0, PROGRESS),
+                | flag(self.progress_bytes != 0, PROGRESS)
+                | flag(is_extended, EXTENDED),
         );
         for number in [self.attempt, self.max_attempts, self.priority, self.pending_seq, self.definition_bytes] {
             packer.int(number);
@@ -98,8 +175,12 @@ impl<'a> PackedHead<'a> {
         if self.progress_bytes != 0 {
             packer.int(self.progress_bytes);
         }
+        if is_extended {
+            self.extended.pack(&mut packer);
+        }
         packer.text(self.run.map_or("", |(run_id, _)| run_id));
         packer.text(self.last_route.unwrap_or_default());
+        packer.text(scheduling);
         packer.text(self.routes);
         packer.into_bytes()
     }
@@ -123,12 +204,15 @@ impl<'a> PackedHead<'a> {
         };
         let last_route_length = if flags & ROUTED == 0 { None } else { Some(packed.length()?) };
         let progress_bytes = if flags & PROGRESS == 0 { 0 } else { packed.int()? };
+        let (mut extended, scheduling_length) =
+            if flags & EXTENDED == 0 { (Extended::default(), None) } else { Extended::unpack(&mut packed)? };
         let mut texts = packed.texts()?;
         let run = match lease_expires_at {
             Some(lease_expires_at) => Some((texts.next(RUN_ID)?, lease_expires_at)),
             None => None,
         };
         let last_route = last_route_length.map(|length| texts.next(length)).transpose()?;
+        extended.scheduling = scheduling_length.map(|length| texts.next(length)).transpose()?;
         let routes = texts.rest();
         Ok(Self {
             attempt,
@@ -143,6 +227,7 @@ impl<'a> PackedHead<'a> {
             finished_run,
             last_route,
             progress_bytes,
+            extended,
             routes,
         })
     }
@@ -154,9 +239,11 @@ impl<'a> PackedHead<'a> {
     /// With what columns of their own hold.
     pub fn lifecycle(&self, status: Status, created_at: Timestamp) -> Result<Lifecycle, Unreadable> {
         let run = match self.run {
-            Some((run_id, lease_expires_at)) => {
-                Some(ActiveRun { run_id: RunId::parse(run_id).ok_or(Unreadable)?, lease_expires_at })
-            }
+            Some((run_id, lease_expires_at)) => Some(ActiveRun {
+                run_id: RunId::parse(run_id).ok_or(Unreadable)?,
+                lease_expires_at,
+                times_out_at: self.extended.times_out_at,
+            }),
             None => None,
         };
         let finished_run = match self.finished_run {
@@ -175,7 +262,14 @@ impl<'a> PackedHead<'a> {
             finished_at: self.finished_at,
             run,
             finished_run,
+            not_before: self.extended.not_before,
+            unmet: self.extended.unmet,
+            archived: self.extended.archived,
         })
+    }
+
+    pub fn scheduling(&self) -> Result<Scheduling, Unreadable> {
+        self.extended.scheduling.map_or(Ok(Scheduling::default()), |text| Scheduling::from_json(text).ok_or(Unreadable))
     }
 }
 
@@ -207,6 +301,10 @@ mod tests {
             finished in proptest::option::of((run_id(), run_end())),
             last_route in proptest::option::of("[A-Za-z0-9._-]{1,128}"),
             routes in r#"\["[a-z]{1,20}"(,"[a-z]{1,20}"){0,3}\]"#,
+            extended_times in (proptest::option::of(time()), proptest::option::of(time())),
+            unmet in prop_oneof![Just(0), any::<u32>()],
+            archived in any::<bool>(),
+            scheduling in proptest::option::of("\\PC{0,200}"),
         ) {
             let [attempt, max_attempts, priority, pending_seq, definition_bytes, progress_bytes] = numbers;
             let head = PackedHead {
@@ -222,6 +320,13 @@ mod tests {
                 finished_run: finished.as_ref().map(|(run_id, end)| (run_id.as_str(), *end)),
                 last_route: last_route.as_deref(),
                 progress_bytes,
+                extended: Extended {
+                    not_before: extended_times.0,
+                    times_out_at: extended_times.1,
+                    unmet,
+                    archived,
+                    scheduling: scheduling.as_deref(),
+                },
                 routes: &routes,
             };
             let bytes = head.pack();
@@ -254,6 +359,7 @@ mod tests {
             finished_run: Some(("r_finished0001", RunEnd::Fail)),
             last_route: Some("gpu"),
             progress_bytes: 0,
+            extended: Extended::default(),
             routes: r#"["gpu"]"#,
         };
         let expected = [
@@ -284,5 +390,26 @@ mod tests {
             ..head
         };
         assert_eq!(head.pack(), with_progress.concat());
+        let extended = Extended {
+            not_before: Some(Timestamp::from_micros(8)),
+            times_out_at: Some(Timestamp::from_micros(9)),
+            unmet: 300,
+            archived: true,
+            scheduling: Some(r#"{"timeout_seconds":7}"#),
+        };
+        let with_extended = [
+            &[1, 0, 0b10_0000, 0, 2, 0, 4, 6][..],
+            &[7, 0, 0, 0, 0, 0, 0, 0],
+            &[0b1_1111],
+            &[8, 0, 0, 0, 0, 0, 0, 0],
+            &[9, 0, 0, 0, 0, 0, 0, 0],
+            &[0xd8, 4, 42],
+            br#"{"timeout_seconds":7}["gpu"]"#,
+        ];
+        let head = PackedHead { progress_bytes: 0, extended, ..head };
+        assert_eq!(head.pack(), with_extended.concat());
+        let archived = Extended { archived: true, ..Extended::default() };
+        let only_archived = [&[1, 0, 0b10_0000, 0, 2, 0, 4, 6][..], &[7, 0, 0, 0, 0, 0, 0, 0], &[0b1000], b"[\"gpu\"]"];
+        assert_eq!(PackedHead { extended: archived, ..head }.pack(), only_archived.concat());
     }
 }

@@ -1,4 +1,4 @@
-//! `outcomes.outcome`: what came out of a task. In this order: the version; flags ([`RESULT`] to [`PROGRESS`]); of an error,
+//! `outcomes.outcome`: what came out of a task. In this order: the version; flags ([`RESULT`] to [`NO_RUN`]); of an error,
 //! when it was recorded and its attempt; of the last run, its attempt; of the progress, when it was recorded and its attempt;
 //! the length of each text except the run id; the texts: result, id of the run that failed, type, message and traceback of the
 //! error, the worker of the last run, the progress. What there is not takes no bytes.
@@ -16,6 +16,8 @@ const ERROR: u8 = 1 << 1;
 const TRACEBACK: u8 = 1 << 2;
 const LAST_RUN: u8 = 1 << 3;
 const PROGRESS: u8 = 1 << 4;
+/// The error has no id of a run.
+const NO_RUN: u8 = 1 << 5;
 
 /// Bytes of a run id.
 const RUN_ID: usize = 14;
@@ -70,7 +72,8 @@ impl<'a> PackedOutcome<'a> {
                 | flag(error.is_some(), ERROR)
                 | flag(traceback.is_some(), TRACEBACK)
                 | flag(worker.is_some(), LAST_RUN)
-                | flag(progress.is_some(), PROGRESS),
+                | flag(progress.is_some(), PROGRESS)
+                | flag(error.is_some_and(|error| error.run_id.is_none()), NO_RUN),
         );
         if let Some(error) = error {
             packer.time(error.occurred_at);
@@ -87,7 +90,7 @@ impl<'a> PackedOutcome<'a> {
             packer.length(text);
         }
         packer.text(result.unwrap_or_default());
-        packer.text(error.map_or("", |error| error.run_id));
+        packer.text(error.and_then(|error| error.run_id).unwrap_or_default());
         for text in texts[1..].iter().flatten() {
             packer.text(text);
         }
@@ -111,7 +114,7 @@ impl<'a> PackedOutcome<'a> {
         let last_error = match error {
             None => None,
             Some((occurred_at, attempt)) => {
-                let run_id = text(Some(RUN_ID))?;
+                let run_id = if has(NO_RUN) { None } else { Some(text(Some(RUN_ID))?) };
                 let (kind, message) = (text(kind)?, text(message)?);
                 let traceback = if has(TRACEBACK) { Some(text(traceback)?) } else { None };
                 Some(LastErrorFields { kind, message, traceback, occurred_at, attempt, run_id })
@@ -139,7 +142,7 @@ impl<'a> PackedOutcome<'a> {
                 },
                 occurred_at: error.occurred_at,
                 attempt: error.attempt,
-                run_id: RunId::parse(error.run_id).ok_or(Unreadable)?,
+                run_id: error.run_id.map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?,
             }),
         };
         let last_run =
@@ -165,12 +168,14 @@ mod tests {
 
     fn failure() -> impl Strategy<Value = LastError> {
         let texts = (text(), text(), proptest::option::of(text()));
-        (texts, any::<i64>(), any::<i64>(), any::<[u8; 9]>()).prop_map(|(texts, at, attempt, run)| LastError {
-            failure: Failure { kind: texts.0.into(), message: texts.1.into(), traceback: texts.2.map(Into::into) },
-            occurred_at: Timestamp::from_micros(at),
-            attempt,
-            run_id: RunId::from_bytes(run),
-        })
+        (texts, any::<i64>(), any::<i64>(), proptest::option::of(any::<[u8; 9]>())).prop_map(
+            |(texts, at, attempt, run)| LastError {
+                failure: Failure { kind: texts.0.into(), message: texts.1.into(), traceback: texts.2.map(Into::into) },
+                occurred_at: Timestamp::from_micros(at),
+                attempt,
+                run_id: run.map(RunId::from_bytes),
+            },
+        )
     }
 
     fn object() -> impl Strategy<Value = JsonObject> {
@@ -222,7 +227,7 @@ mod tests {
                 traceback: Some("line 1"),
                 occurred_at: Timestamp::from_micros(0x0102_0304_0506_0708),
                 attempt: 3,
-                run_id: "r_failed000001",
+                run_id: Some("r_failed000001"),
             }),
             last_run: Some((4, r#"{"b":2}"#)),
             progress: None,
@@ -237,5 +242,8 @@ mod tests {
         let progress = Some(PackedProgress { value: r#"{"step":3}"#, updated_at, attempt: 2 });
         let expected = [&[1, 0b1_0000, 7, 0, 0, 0, 0, 0, 0, 0, 4, 20][..], b"{\"step\":3}"];
         assert_eq!(PackedOutcome { progress, ..PackedOutcome::NONE }.pack(), expected.concat());
+        let last_error = whole.last_error.map(|error| LastErrorFields { traceback: None, run_id: None, ..error });
+        let expected = [&[1, 0b10_0010, 8, 7, 6, 5, 4, 3, 2, 1, 6, 10, 4][..], b"Errorno"];
+        assert_eq!(PackedOutcome { last_error, ..PackedOutcome::NONE }.pack(), expected.concat());
     }
 }

@@ -43,6 +43,10 @@ pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskVie
         progress: outcome.progress.map(|progress| progress.value),
         progress_updated_at: outcome.progress.map(|progress| progress.updated_at),
         progress_attempt: outcome.progress.map(|progress| progress.attempt),
+        not_before: head.extended.not_before,
+        scheduling: head.extended.scheduling,
+        archived: head.extended.archived,
+        unmet: head.extended.unmet,
     })
 }
 
@@ -141,5 +145,8 @@ impl TaskFields for RowFields<'_, '_> {
     }
     fn last_run(&self) -> Option<LastRunFields<'_>> {
         last_run(self.outcome()?, self.status(), self.head()?)
+    }
+    fn archived(&self) -> bool {
+        self.head().is_some_and(|head| head.extended.archived)
     }
 }

@@ -36,10 +36,23 @@ UNION ALL
 SELECT 'a count of a queue that does not exist', tally.queue_key
 FROM tally WHERE NOT EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = tally.queue_key)
 UNION ALL
+SELECT 'settings of a queue that does not exist', queue_settings.queue_key
+FROM queue_settings WHERE NOT EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = queue_settings.queue_key)
+UNION ALL
 SELECT 'activity of a queue that does not exist', activity.queue_key
 FROM activity
 WHERE NOT EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = activity.queue_key)
     AND NOT EXISTS (SELECT 1 FROM purges WHERE purges.queue_key = activity.queue_key)
+UNION ALL
+SELECT 'a dependency of a task that does not exist', dependencies.task_key
+FROM dependencies
+WHERE NOT EXISTS (
+        SELECT 1 FROM tasks
+        WHERE tasks.task_key = dependencies.task_key AND tasks.queue_key = dependencies.queue_key)
+    AND NOT EXISTS (SELECT 1 FROM purges WHERE purges.queue_key = dependencies.queue_key)
+UNION ALL
+SELECT 'dependents to settle of a queue that does not exist', unsettled.queue_key
+FROM unsettled WHERE NOT EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = unsettled.queue_key)
 UNION ALL
 SELECT 'a queue that exists and is being removed', purges.queue_key
 FROM purges WHERE EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = purges.queue_key);

@@ -1,2 +1,2 @@
 -- Lists all counts, for a check.
-SELECT queue_key, routes, status, tasks FROM tally;
+SELECT queue_key, routes, status, tasks, archived FROM tally;

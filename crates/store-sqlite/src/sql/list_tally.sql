@@ -1,2 +1,2 @@
 -- Lists the counts of a queue.
-SELECT routes, status, tasks FROM tally WHERE queue_key = ?1;
+SELECT routes, status, tasks, archived FROM tally WHERE queue_key = ?1;

@@ -1,13 +1,18 @@
-//! Saves the rows of one task, whose columns hold several things packed together: what does not change of a column is loaded
-//! first.
+//! Saves and removes the rows of one task. Its columns hold several things packed together: what does not change of a column is
+//! loaded first.
 
 use rusqlite::params;
+use taskqueue_core::delta::Delta;
+use taskqueue_core::ids::RunId;
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::task::{Outcome, TaskHead};
-use taskqueue_core::update::Documents;
-use taskqueue_store::transaction::{Loaded, TaskKey};
+use taskqueue_core::task::{FinishedRun, Outcome, TaskHead};
+use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::{Documents, Update};
+use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
+use taskqueue_store::transfer::DeletedRun;
 
 use super::{NO_TASK, SqliteTransaction};
+use crate::each_row::CONTINUE;
 use crate::rows::{self, PackedDocuments, PackedHead, PackedOutcome};
 use crate::statements as sql;
 
@@ -90,5 +95,63 @@ impl SqliteTransaction<'_> {
 
     pub(super) fn load_own_documents(&self, key: TaskKey) -> Loaded<Documents> {
         self.one(sql::LOAD_DOCUMENTS, [key.0], "loading a task", rows::documents)?.ok_or(NO_TASK)
+    }
+
+    /// Saves the head of a task, and what `changed` holds besides.
+    pub(super) fn save_updated(
+        &mut self,
+        queue: QueueKey,
+        key: TaskKey,
+        (before, after): (&TaskHead, &TaskHead),
+        changed: &Update,
+    ) -> Loaded<()> {
+        let outcome = match &changed.result {
+            Some(result) => self.changed_outcome(key, |outcome| outcome.result = result.clone())?,
+            None => None,
+        };
+        self.save_rows(key, (before, after), outcome.as_ref())?;
+        if let Some(name) = &changed.name {
+            self.run(sql::SAVE_NAME, params![key.0, name], "updating a task")?;
+        }
+        self.save_documents(key, changed.args.as_ref(), changed.metadata.as_ref())?;
+        self.claim_index.history.touch();
+        self.claim_index.updated();
+        self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
+        self.note_end(queue, key, Some(before), Some(after))
+    }
+
+    /// Removes the rows of a task. Its run ids are moved to those of deleted tasks. Returns how many pieces of output it had.
+    pub(crate) fn delete_rows(
+        &mut self,
+        key: TaskKey,
+        finished_run: Option<FinishedRun>,
+        runs_kept_until: Timestamp,
+    ) -> Loaded<usize> {
+        let mut runs: Vec<RunId> = Vec::new();
+        self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
+            runs.push(rows::run_id(row)?);
+            Ok(CONTINUE)
+        })?;
+        // Most tasks have none.
+        if !runs.is_empty() {
+            self.run(sql::DELETE_PAST_RUNS, [key.0], "deleting a task")?;
+        }
+        runs.extend(finished_run.map(|run| run.run_id));
+        // A purge may come late. Behind all that was forgotten, so that it is found when it is to be forgotten.
+        let kept_until = runs_kept_until.max(Timestamp::from_micros(self.now.as_micros() + 1));
+        for run_id in runs {
+            self.add_deleted_run((kept_until, run_id))?;
+        }
+        for statement in [sql::DELETE_OUTCOME, sql::DELETE_DEFINITION, sql::DELETE_TASK] {
+            self.run(statement, [key.0], "deleting a task")?;
+        }
+        self.claim_index.history.removed(key);
+        self.delete_output(key)
+    }
+
+    /// Records a run id of a deleted task. The claim index has it already.
+    pub(crate) fn add_deleted_run(&mut self, (kept_until, run_id): DeletedRun) -> Loaded<()> {
+        let values = params![kept_until.as_micros(), run_id.as_str()];
+        self.run(sql::INSERT_DELETED_RUN, values, "keeping a run id").map(drop)
     }
 }

@@ -4,12 +4,23 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use taskqueue_core::ids::{ID_BYTES, RunId};
 
+use crate::bloom_filter::BloomFilter;
 use crate::statements as sql;
-use crate::used_runs::filter::{Filter, hash};
 use crate::used_runs::segment::SegmentIndex;
 
 /// A run id without its prefix: the 9 bytes that its 12 characters stand for.
 pub(crate) type PackedRun = [u8; ID_BYTES];
+
+/// A hash of a run id. Clients choose the ids and could choose some that look alike here: their claims would then ask the disk.
+pub(crate) fn hash(run: PackedRun) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&run[..8]);
+    let mut hash = u64::from_le_bytes(first) ^ u64::from(run[8]).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
+        hash = (hash ^ (hash >> shift)).wrapping_mul(factor);
+    }
+    hash ^ (hash >> 31)
+}
 
 /// A packed run id, then whether it is used (1) or forgotten (0).
 pub(crate) type Entry = [u8; ENTRY_BYTES];
@@ -115,7 +126,7 @@ pub(crate) fn write_segment(
     filter_bytes: usize,
 ) -> rusqlite::Result<(PageWriter, SegmentIndex)> {
     let mut writer = PageWriter::new(segment, 0, 0);
-    let mut filter = Filter::new(sorted.len(), filter_bytes);
+    let mut filter = BloomFilter::new(sorted.len(), filter_bytes);
     for entry in sorted {
         writer.add(connection, entry)?;
         filter.as_mut().map(|filter| filter.add(hash(run_of(entry)))).unwrap_or_default();

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, Row, params};
 
+use crate::bloom_filter::BloomFilter;
 use crate::each_row::{CONTINUE, each_row};
 use crate::statements as sql;
-use crate::used_runs::filter::{Filter, hash};
-use crate::used_runs::page::{PackedRun, Use, entries, find, page_number, run_of, with_page};
+use crate::used_runs::page::{PackedRun, Use, entries, find, hash, page_number, run_of, with_page};
 
 /// Pages that one statement reads to build an index: a read that lasts long keeps the log from being reused.
 const PAGES_AT_ONCE: i64 = 256;
@@ -75,7 +75,7 @@ pub(crate) struct SegmentIndex {
     /// The first run id of each page.
     pub(crate) first_runs: Vec<PackedRun>,
     /// Nothing if there is no memory for it: then every question goes to the disk.
-    pub(crate) filter: Option<Filter>,
+    pub(crate) filter: Option<BloomFilter>,
 }
 
 /// Where the index of a segment will be. It is built once, perhaps by another thread; nothing inside means that it could not.
@@ -90,7 +90,7 @@ impl SegmentIndex {
         filter_bytes: usize,
         wanted: &dyn Fn() -> bool,
     ) -> rusqlite::Result<Option<Self>> {
-        let mut filter = Filter::new(usize::try_from(row.entries).unwrap_or(usize::MAX), filter_bytes);
+        let mut filter = BloomFilter::new(usize::try_from(row.entries).unwrap_or(usize::MAX), filter_bytes);
         let mut first_runs = Vec::new();
         let mut first_page = 0;
         while first_page < row.pages && wanted() {
@@ -146,7 +146,7 @@ impl Segment {
 
     /// The memory of the filter.
     pub(crate) fn filter_bytes(&self) -> usize {
-        self.index().and_then(|index| index.filter.as_ref()).map_or(0, Filter::bytes)
+        self.index().and_then(|index| index.filter.as_ref()).map_or(0, BloomFilter::bytes)
     }
 
     /// Whether a run id with this hash may be here, as far as that is known without the disk.

@@ -86,19 +86,20 @@ pub(crate) fn report_of(path: &Path) -> Report {
 /// The kept counts equal the rows of the living queues, line by line, and no row stands alone.
 pub(crate) fn assert_file_is_consistent(connection: &Connection) {
     let rows = heads(connection);
-    let mut counted: BTreeMap<(i64, String, String), i64> = BTreeMap::new();
+    let mut counted: BTreeMap<(i64, String, String), (i64, i64)> = BTreeMap::new();
     let mut run_ids = BTreeSet::new();
     for (queue_key, status, packed) in &rows {
         let head = PackedHead::unpack(packed).unwrap();
         assert_eq!(status == "running", head.run.is_some(), "a run exactly while running");
         run_ids.extend(head.run.map(|(run_id, _)| run_id));
         run_ids.extend(head.finished_run_id());
-        *counted.entry((*queue_key, head.routes.to_owned(), status.clone())).or_default() += 1;
+        let line = counted.entry((*queue_key, head.routes.to_owned(), status.clone())).or_default();
+        *line = (line.0 + 1, line.1 + i64::from(head.extended.archived));
     }
     let living = list(connection, "SELECT queue_key FROM queues", |row| row.get::<_, i64>(0));
     counted.retain(|(queue_key, ..), _| living.contains(queue_key));
-    let tally = list(connection, "SELECT queue_key, routes, status, tasks FROM tally", |row| {
-        Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?))
+    let tally = list(connection, "SELECT queue_key, routes, status, tasks, archived FROM tally", |row| {
+        Ok(((row.get(0)?, row.get(1)?, row.get(2)?), (row.get(3)?, row.get(4)?)))
     });
     assert_eq!(tally.into_iter().collect::<BTreeMap<_, _>>(), counted, "the kept counts are those of the rows");
     for table in ["definitions", "outcomes", "past_runs", "outputs", "output_pieces"] {

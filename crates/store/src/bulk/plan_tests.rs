@@ -22,7 +22,12 @@ fn task(number: i64, status: Status, priority: i64) -> Task {
 /// To priority 5, whatever is below 10.
 fn bulk() -> BulkUpdate {
     let update = Update { priority: Some(5), ..Update::default() };
-    BulkUpdate { queue: QueueName::parse("q").unwrap(), filter: TaskFilter::parse("priority < 10").unwrap(), update }
+    BulkUpdate {
+        queue: QueueName::parse("q").unwrap(),
+        filter: TaskFilter::parse("priority < 10").unwrap(),
+        update,
+        include_archived: false,
+    }
 }
 
 /// 1 and 3 change, 2 and 4 match and stay.

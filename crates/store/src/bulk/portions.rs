@@ -64,6 +64,7 @@ mod tests {
             priority: 0,
             max_attempts: 3,
             routes: Routes::default(),
+            scheduling: Default::default(),
             definition_bytes: bytes,
             progress_bytes: 0,
             lifecycle: Lifecycle::created(Timestamp::from_micros(1), 1),

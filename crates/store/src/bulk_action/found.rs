@@ -22,6 +22,7 @@ pub struct FoundTask {
 
 /// What has become of a found task.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "some hundred at a time, and most of them are heads")]
 pub enum Now {
     /// It is as it was found.
     Unchanged(TaskHead),
@@ -78,7 +79,8 @@ impl Collector {
         let tasks = VecDeque::from(self.lowest.into_sorted_vec());
         let found_until = tasks.back().map(|task| task.key);
         let until = self.last;
-        FoundTasks { queue, matched: self.matched, changes, tasks, found_until, until }
+        let (blocked, has_changed) = (Vec::new(), false);
+        FoundTasks { queue, matched: self.matched, changes, tasks, blocked, has_changed, found_until, until }
     }
 }
 
@@ -90,6 +92,10 @@ pub struct FoundTasks {
     pub matched: u64,
     pub changes: Option<Arc<dyn ChangeRecord>>,
     tasks: VecDeque<FoundTask>,
+    /// Those that can be done only after others of them.
+    blocked: Vec<FoundTask>,
+    /// Whether anything was changed since the blocked ones were tried.
+    has_changed: bool,
     /// The highest key that was found.
     found_until: Option<TaskKey>,
     /// The highest key that was selected.
@@ -97,8 +103,12 @@ pub struct FoundTasks {
 }
 
 impl FoundTasks {
-    /// The next tasks; none when all are done.
+    /// The next tasks; none when all are done, or blocked for good. Behind the last one the blocked ones come again, the other way
+    /// round: a chain whose tasks were created in either order is done in the second turn at the latest.
     pub(super) fn next(&mut self, most: usize) -> Vec<FoundTask> {
+        if self.tasks.is_empty() && std::mem::take(&mut self.has_changed) {
+            self.tasks = std::mem::take(&mut self.blocked).into_iter().rev().collect();
+        }
         self.tasks.drain(..most.min(self.tasks.len())).collect()
     }
 
@@ -121,14 +131,16 @@ impl FoundTasks {
         tasks.into_iter().rev().for_each(|task| self.tasks.push_front(task));
     }
 
-    /// These tasks are done, except `left`.
-    pub(super) fn done(&mut self, tasks: &[FoundTask], left: Vec<FoundTask>) {
+    /// These tasks are done, except `left` and `blocked`; so many of them were changed.
+    pub(super) fn done(&mut self, tasks: &[FoundTask], left: Vec<FoundTask>, blocked: Vec<FoundTask>, changed: u64) {
         if let Some(changes) = &self.changes {
-            let kept: HashSet<FoundTask> = left.iter().copied().collect();
+            let kept: HashSet<FoundTask> = left.iter().chain(&blocked).copied().collect();
             let done: Vec<FoundTask> = tasks.iter().filter(|task| !kept.contains(task)).copied().collect();
             changes.forget(&done);
         }
         self.put_back(left);
+        self.blocked.extend(blocked);
+        self.has_changed |= changed > 0;
     }
 }
 
@@ -164,10 +176,27 @@ mod tests {
     fn what_is_left_comes_first_again() {
         let mut tasks = collected(9, 1..=5);
         let portion = tasks.next(3);
-        tasks.done(&portion, vec![found(2)]);
+        tasks.done(&portion, vec![found(2)], vec![], 2);
         assert_eq!(keys(tasks.next(9)), [2, 4, 5]);
         tasks.put_back(vec![found(4), found(5)]);
         assert_eq!(keys(tasks.next(9)), [4, 5]);
+    }
+
+    #[test]
+    fn what_is_blocked_comes_again_at_the_end_as_long_as_something_changes() {
+        let mut tasks = collected(9, 1..=4);
+        let portion = tasks.next(3);
+        tasks.done(&portion, vec![], vec![found(1), found(2)], 1);
+        let portion = tasks.next(3);
+        assert_eq!(keys(portion.clone()), [4]);
+        tasks.done(&portion, vec![], vec![], 1);
+        let portion = tasks.next(3);
+        assert_eq!(keys(portion.clone()), [2, 1]);
+        tasks.done(&portion, vec![], vec![found(1)], 1);
+        let portion = tasks.next(3);
+        assert_eq!(keys(portion.clone()), [1]);
+        tasks.done(&portion, vec![], portion.clone(), 0);
+        assert!(tasks.next(3).is_empty(), "it stays blocked");
     }
 
     #[test]

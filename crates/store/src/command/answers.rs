@@ -1,13 +1,14 @@
 //! What each command answers, and how it becomes a request to a writer.
 
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
 use super::{
-    ActOnFound, ActOnTask, ActedOnFound, AddOutput, Claim, ClaimTasks, Claimed, ClaimedItems, Command, CreateQueue,
-    CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportProgress, ReportRun,
-    ReportRuns, ReportTelemetry, ReportWorker, SaveActivity, Scan, Scanned, UpdateTask, UpdateTasks, Updated,
-    WithdrawWorker,
+    ActOnFound, ActOnTask, ActedOnFound, AddOutput, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems, Command,
+    CreateQueue, CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportProgress,
+    ReportRun, ReportRuns, ReportTelemetry, ReportWorker, SaveActivity, Scan, Scanned, UpdateTask, UpdateTasks,
+    Updated, Upkeep, Upkept, WithdrawWorker,
 };
 use crate::Store;
 use crate::submission::Submission;
@@ -41,7 +42,18 @@ commands! {
     ReportTelemetry -> ();
     WithdrawWorker -> ();
     SaveActivity -> Timestamp;
+    ChangeSettings -> QueueSettings;
     Scan -> Scanned;
+}
+
+impl Command for Upkeep {
+    type Answer = Upkept;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::Upkeep(submission)
+    }
+    fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Upkept> {
+        store.has_no_upkeep().then(Upkept::default)
+    }
 }
 
 impl Command for CreateTask {

@@ -58,7 +58,10 @@ pub(super) fn comparable_to(
 ) -> Result<AnyAnswer, StoreError> {
     match (command, answer) {
         (AnyCommand::UpdateTasks(_), Err(StoreError::Refused(refusal))) => {
-            let any_row = matches!(refusal, Refusal::UpdateConflict { .. } | Refusal::TaskDataTooLarge);
+            let any_row = matches!(
+                refusal,
+                Refusal::UpdateConflict { .. } | Refusal::NotArchivable { .. } | Refusal::TaskDataTooLarge
+            );
             Err(StoreError::Refused(if any_row { Refusal::TaskDataTooLarge } else { refusal }))
         }
         (_, answer) => comparable(answer),
@@ -209,7 +212,9 @@ async fn compare_tasks(model: &dyn Store, store: &dyn Store, name: &QueueName, r
         let (ours, theirs) = (store.get_task(name, task.id).await, model.get_task(name, task.id).await);
         assert_eq!(ours.map(without_seq), theirs.map(without_seq));
         compare_output(model, store, (name, task.id), random).await;
+        assert_eq!(store.explain(name, task.id).await, model.explain(name, task.id).await, "{}", task.id);
     }
+    assert_eq!(store.queue_settings(name).await, model.queue_settings(name).await);
     let counted = store.count_tasks(name, selection.clone()).await;
     assert_eq!(counted, model.count_tasks(name, selection.clone()).await, "{selection:?}");
     let dimensions = random.pick(&DIMENSIONS).to_vec();

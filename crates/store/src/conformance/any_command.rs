@@ -3,13 +3,15 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
 use crate::command::{
-    ActOnTask, ActOnTasks, Acted, AddOutput, BulkUpdate, Claim, ClaimTasks, Claimed, ClaimedItems, Command,
-    CreateQueue, CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportProgress,
-    ReportRun, ReportRuns, ReportTelemetry, ReportWorker, Scan, Scanned, UpdateTask, Updated, WithdrawWorker,
+    ActOnTask, ActOnTasks, Acted, AddOutput, BulkUpdate, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems,
+    Command, CreateQueue, CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items,
+    ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, Scan, Scanned, UpdateTask, Updated, Upkeep,
+    WithdrawWorker,
 };
 use crate::{Store, StoreError, StoreExt};
 
@@ -66,6 +68,8 @@ pub enum AnyCommand {
     ReportWorker(ReportWorker),
     ReportTelemetry(ReportTelemetry),
     WithdrawWorker(WithdrawWorker),
+    ChangeSettings(ChangeSettings),
+    Upkeep(Upkeep),
     Scan(Scan),
 }
 
@@ -83,6 +87,7 @@ pub enum AnyAnswer {
     CreatedItems(Items<bool>),
     ClaimedItems(ClaimedItems),
     ReportedItems(Items<Option<Timestamp>>),
+    Settings(QueueSettings),
     Scanned(Scanned),
 }
 
@@ -111,9 +116,18 @@ impl Write for AnyCommand {
             Self::ReportWorker(command) => store.write(command).await.map(done),
             Self::ReportTelemetry(command) => store.write(command).await.map(done),
             Self::WithdrawWorker(command) => store.write(command).await.map(done),
+            Self::ChangeSettings(command) => store.write(command).await.map(AnyAnswer::Settings),
+            // How much of it is done at a time is up to the store.
+            Self::Upkeep(_) => upkeep(store).await.map(|()| AnyAnswer::Done),
             Self::Scan(command) => store.write(command).await.map(AnyAnswer::Scanned),
         }
     }
+}
+
+/// Everything that is due.
+pub async fn upkeep(store: &dyn Store) -> Result<(), StoreError> {
+    while store.write(Upkeep).await?.more {}
+    Ok(())
 }
 
 impl From<BulkUpdate> for AnyCommand {
@@ -140,7 +154,7 @@ macro_rules! any_command_from {
 
 any_command_from!(CreateQueue, DeleteQueue, CreateTask, UpdateTask, ActOnTask, DeleteTask, Claim, Heartbeat);
 any_command_from!(ReportRun, ReportWorker, WithdrawWorker, Scan, CreateTasks, ClaimTasks, ReportRuns);
-any_command_from!(ReportProgress, AddOutput, ReportTelemetry);
+any_command_from!(ReportProgress, AddOutput, ReportTelemetry, ChangeSettings, Upkeep);
 
 /// A list of commands of any kind.
 #[macro_export]

@@ -276,7 +276,7 @@ pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(stora
     let gated = GatedBench::open(storage).await;
     let fixture = &gated.fixture;
     gated.held.passed.store(true, Ordering::SeqCst);
-    let mut generator = Generator::new(23);
+    let mut generator = Generator::without_dependencies(23);
     let (mut held, mut changed) = (0, 0);
     while held < 60 {
         let Step::Write(command) = generator.step() else { continue };

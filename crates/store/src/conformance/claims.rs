@@ -73,7 +73,7 @@ pub async fn a_claim_sets_owner_attempt_and_times(storage: &impl Storage) {
         last_route: Some(route("b")),
         started_at: Some(now),
         updated_at: now,
-        run: Some(ActiveRun { run_id: run_id(1), lease_expires_at }),
+        run: Some(ActiveRun { run_id: run_id(1), lease_expires_at, times_out_at: None }),
         ..expected.lifecycle
     };
     assert_eq!(claimed, Claimed { task: expected.clone(), run_id: run_id(1), lease_expires_at });

@@ -9,14 +9,17 @@ use taskqueue_core::json::{self, JsonObject};
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use taskqueue_core::observation::{Report, WorkerStatus};
+use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, SchedulingFields};
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
+use taskqueue_core::settings::SettingsPatch;
 use taskqueue_core::task::{Failure, Status};
+use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 
 use crate::command::{
-    ActOnTask, ActOnTasks, AddOutput, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks,
-    DeleteQueue, DeleteTask, Heartbeat, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker,
-    RunAction, RunItem, UpdateTask, WithdrawWorker,
+    ActOnTask, ActOnTasks, AddOutput, BulkUpdate, ChangeSettings, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask,
+    CreateTasks, DeleteQueue, DeleteTask, Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry,
+    ReportWorker, RunAction, RunItem, UpdateTask, WithdrawWorker,
 };
 
 /// The queue of this name.
@@ -78,6 +81,44 @@ pub fn with_budget(max_attempts: i64) -> Definition {
 /// A definition with these routes.
 pub fn with_routes(names: &[&str]) -> Definition {
     Definition { routes: routes(names), ..Definition::default() }
+}
+
+/// A definition with this scheduling.
+pub fn scheduled(fields: SchedulingFields) -> Definition {
+    Definition { scheduling: fields.into(), ..Definition::default() }
+}
+
+/// A definition that waits for these tasks.
+pub fn waits_for(ids: &[usize]) -> Definition {
+    scheduled(SchedulingFields { dependencies: dependencies(ids), ..SchedulingFields::default() })
+}
+
+/// The same, and is cancelled if one of them fails.
+pub fn cancelled_with(ids: &[usize]) -> Definition {
+    let on_dependency_failure = OnDependencyFailure::Cancel;
+    let dependencies = dependencies(ids);
+    scheduled(SchedulingFields { dependencies, on_dependency_failure, ..SchedulingFields::default() })
+}
+
+/// These tasks.
+pub fn dependencies(ids: &[usize]) -> Dependencies {
+    Dependencies::new(ids.iter().map(task_id).collect()).unwrap()
+}
+
+/// Creates a task of `q` that cannot be claimed before.
+pub fn create_later(id: impl std::fmt::Display, definition: Definition, not_before: Timestamp) -> CreateTask {
+    let new = Box::new(NewTask::new(definition, Some(not_before)));
+    CreateTask { queue: queue("q"), id: task_id(id), new }
+}
+
+/// Changes the settings of a queue.
+pub fn change_settings(in_queue: &str, patch: SettingsPatch) -> ChangeSettings {
+    ChangeSettings { queue: queue(in_queue), patch }
+}
+
+/// An update of the archive.
+pub fn to_archived(archived: bool) -> Update {
+    Update { archived: Some(archived), ..Update::default() }
 }
 
 /// A definition with this name.
@@ -185,7 +226,7 @@ pub fn fail(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Disp
 
 /// The owner failed, and trying again cannot help.
 pub fn fail_for_good(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> ReportRun {
-    report(in_queue, id, run, RunReport::Fail { failure: failure("no"), retry: false })
+    report(in_queue, id, run, RunReport::Fail { failure: failure("no"), retry: false, retry_after: None })
 }
 
 /// The owner failed in this way.
@@ -195,7 +236,7 @@ pub fn fail_with(
     run: impl std::fmt::Display,
     failure: Failure,
 ) -> ReportRun {
-    report(in_queue, id, run, RunReport::Fail { failure, retry: true })
+    report(in_queue, id, run, RunReport::Fail { failure, retry: true, retry_after: None })
 }
 
 /// A failure with this message.
@@ -205,7 +246,7 @@ pub fn failure(message: &str) -> Failure {
 
 /// The owner gives the task back.
 pub fn unclaim(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> ReportRun {
-    report(in_queue, id, run, RunReport::Unclaim)
+    report(in_queue, id, run, RunReport::Unclaim { delay: None })
 }
 
 fn act(in_queue: &str, id: impl std::fmt::Display, action: TaskAction) -> ActOnTask {
@@ -234,12 +275,13 @@ pub fn update(in_queue: &str, id: impl std::fmt::Display, update: Update) -> Upd
 
 /// Updates many tasks.
 pub fn update_all(in_queue: &str, which: &str, update: Update) -> BulkUpdate {
-    BulkUpdate { queue: queue(in_queue), filter: task_filter(which), update }
+    BulkUpdate { queue: queue(in_queue), filter: task_filter(which), update, include_archived: false }
 }
 
 /// Acts on all tasks that match, without expecting anything.
 pub fn act_on_all(in_queue: &str, action: BulkAction, which: &str) -> ActOnTasks {
-    ActOnTasks { queue: queue(in_queue), action, filter: task_filter(which), expect: None, dry_run: false }
+    let (queue, filter) = (queue(in_queue), task_filter(which));
+    ActOnTasks { queue, action, filter, expect: None, dry_run: false, include_archived: false }
 }
 
 /// An update of the priority.

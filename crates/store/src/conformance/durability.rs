@@ -4,8 +4,10 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::grouping::{TaskDimension, TaskGroupQuery};
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
+use taskqueue_core::scheduling::SchedulingFields;
 use taskqueue_core::selection::{ObservationQuery, OrderField, TaskOrder};
-use taskqueue_core::task::{RunEnd, Status};
+use taskqueue_core::settings::SettingsPatch;
+use taskqueue_core::task::{FinishedRun, RunEnd, Status};
 
 use super::Storage;
 use super::actions::bring_to;
@@ -54,6 +56,51 @@ pub async fn active_runs_and_their_leases_survive(storage: &impl Storage) {
     assert_eq!(fixture.status(1).await, Status::Pending);
     fixture.ok(complete("q", 2, 2, object("{}"))).await;
     assert!(matches!(fixture.refused(delete_queue("q", false)).await, Refusal::QueueNotEmpty { tasks: 3, .. }));
+}
+
+pub async fn what_tasks_wait_for_survives(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let at = fixture.now().plus_seconds(30);
+    fixture.create(1, with_priority(9)).await;
+    fixture.create(2, waits_for(&[1])).await;
+    fixture.ok(create_later(3, Definition::default(), at)).await;
+    fixture.create(4, cancelled_with(&[3])).await;
+    let limited = SchedulingFields { timeout_seconds: Some(600), ..SchedulingFields::default() };
+    fixture.create(5, Definition { priority: 5, ..scheduled(limited) }).await;
+    fixture.create(6, Definition::default()).await;
+    fixture.ok(cancel("q", 6)).await;
+    fixture.ok(update("q", 6, to_archived(true))).await;
+    assert_eq!([fixture.claim(1).await.task.id, fixture.claim(2).await.task.id], [1, 5].map(task_id));
+    fixture.ok(change_settings("q", SettingsPatch { max_running: Some(Some(3)), ..SettingsPatch::default() })).await;
+    let before = fixture.tasks("q").await;
+    let fixture = fixture.reopen(storage).await;
+    assert_eq!(fixture.tasks("q").await, before);
+    assert_eq!(fixture.store.queue_settings(&queue("q")).await.unwrap().max_running, Some(3));
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+    assert!(fixture.claimed(claim("q", "default", 3)).await.is_none());
+    fixture.ok(complete("q", 1, 1, object("{}"))).await;
+    assert_eq!(fixture.claim(4).await.task.id, task_id(2));
+    let fixture = fixture.reopen(storage).await;
+    fixture.pass(30).await;
+    assert_eq!(fixture.claim(5).await.task.id, task_id(3), "its time has come");
+    fixture.create(7, Definition::default()).await;
+    assert!(fixture.claimed(claim("q", "default", 6)).await.is_none(), "the queue is at its limit");
+    fixture.ok(cancel("q", 3)).await;
+    fixture.upkeep().await;
+    assert_eq!(fixture.status(4).await, Status::Cancelled);
+    assert_eq!(fixture.claim(7).await.task.id, task_id(7));
+    for id in [2, 7] {
+        fixture.ok(heartbeat("q", id, if id == 2 { 4 } else { 7 })).await;
+    }
+    fixture.ok(heartbeat("q", 5, 2)).await;
+    fixture.pass(280).await;
+    fixture.ok(heartbeat("q", 5, 2)).await;
+    fixture.pass(280).await;
+    fixture.ok(heartbeat("q", 5, 2)).await;
+    assert_eq!(fixture.get(5).await.lifecycle.status, Status::Running);
+    fixture.pass(15).await;
+    let ended = FinishedRun { run_id: run_id(2), end: RunEnd::Timeout };
+    assert_eq!(fixture.get(5).await.lifecycle.finished_run, Some(ended));
 }
 
 pub async fn who_ran_a_task_survives(storage: &impl Storage) {

@@ -122,7 +122,9 @@ fn predicate(random: &mut Random) -> String {
     let time = |random: &mut Random| format!("\"2026-01-01T00:{:02}:{:02}Z\"", random.below(20), random.below(60));
     let route = |random: &mut Random| format!("'{}'", random.pick(&["a", "b", "default", "B"]));
     let run = |random: &mut Random| format!("'{}'", run_id(random.below(20)));
-    match random.below(17) {
+    match random.below(19) {
+        13 => format!("archived {} {}", random.pick(&["==", "!="]), random.pick(&["true", "false"])),
+        14 => typed(random, "last_error.run_id", false, run),
         0 => typed(random, "id", false, id),
         1 => typed(random, "status", false, status),
         2 => typed(random, "name", true, text),
@@ -176,6 +178,7 @@ pub fn selection(random: &mut Random) -> TaskSelection {
     };
     selection.status = random.percent(30).then(|| random.pick(&Status::ALL));
     selection.name = random.percent(10).then(|| name(random).unwrap_or("x").to_owned());
+    selection.include_archived = random.percent(40);
     selection.filter = random.percent(60).then(|| task_filter(&filter_text(random, 2)));
     selection
 }

@@ -13,7 +13,7 @@ use taskqueue_core::task::{Lifecycle, Status, Task};
 use taskqueue_core::time::Timestamp;
 
 use super::Storage;
-use super::any_command::Write;
+use super::any_command::{Write, upkeep};
 use super::commands::{BY_ID, all, claim, create, create_queue, of_status, queue, task_id};
 use super::page_reader;
 use crate::clock::{Clock, ManualClock};
@@ -114,6 +114,11 @@ impl Fixture {
         self.ok(Scan).await
     }
 
+    /// Everything that is due.
+    pub async fn upkeep(&self) {
+        upkeep(&*self.store).await.unwrap();
+    }
+
     /// Passes time as a living server does, with a scan every five seconds. What the scans did, in all.
     pub async fn pass(&self, seconds: i64) -> Scanned {
         let (mut left, mut sum) = (seconds, Scanned::default());
@@ -157,11 +162,12 @@ impl Fixture {
         }
     }
 
-    /// All tasks of a queue by id, with their runs, without their places in the pending order: stores number those as
+    /// All tasks of a queue by id, archived ones too, with their runs, without their places in the pending order: stores number those as
     /// they like.
     pub async fn tasks(&self, in_queue: &str) -> Vec<Task> {
         let mut tasks = Vec::new();
-        for listed in self.walk(in_queue, &all(), BY_ID, 1000).await {
+        let every = TaskSelection { include_archived: true, ..all() };
+        for listed in self.walk(in_queue, &every, BY_ID, 1000).await {
             tasks.push(without_seq(self.store.get_task(&queue(in_queue), listed.id).await.unwrap()));
         }
         tasks
@@ -198,6 +204,6 @@ pub fn visible(task: &Task) -> Task {
     let last_run = task.outcome.last_run.as_ref().filter(|_| task.lifecycle.run.is_none());
     let finished_run = task.lifecycle.finished_run.filter(|_| last_run.is_some());
     let finished_run = finished_run.map(|run| page_reader::shown_run(run.run_id));
-    let lifecycle = Lifecycle { pending_seq: 0, run: None, finished_run, ..task.lifecycle.clone() };
+    let lifecycle = Lifecycle { pending_seq: 0, run: None, finished_run, unmet: 0, ..task.lifecycle.clone() };
     Task { lifecycle, ..task.clone() }
 }

@@ -1,13 +1,18 @@
 //! Random commands over small pools of queues, tasks, runs and workers, so that replays, conflicts, stale runs and empty
 //! claims happen all the time; and random time, with and without scans.
 
+use std::time::Duration;
+
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::{Report, WorkerStatus};
+use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, SchedulingFields};
+use taskqueue_core::settings::{RetentionPatch, RouteLimitsPatch, SettingsPatch};
 use taskqueue_core::task::Failure;
+use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 
 use super::any_command::{AnyAnswer, AnyCommand};
@@ -15,12 +20,13 @@ use super::commands::{
     args_beyond_the_limit, bytes_of_args, object, queue, route, routes, run_id, task_filter, task_id, worker_id,
 };
 use super::filters::{filter_text, json, name};
+use super::fixture::START;
 use super::random::Random;
 use crate::StoreError;
 use crate::command::{
-    ActOnTask, ActOnTasks, AddOutput, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks,
-    DeleteQueue, DeleteTask, Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker,
-    RunAction, RunItem, Scan, UpdateTask, WithdrawWorker,
+    ActOnTask, ActOnTasks, AddOutput, BulkUpdate, ChangeSettings, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask,
+    CreateTasks, DeleteQueue, DeleteTask, Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry,
+    ReportWorker, RunAction, RunItem, Scan, UpdateTask, Upkeep, WithdrawWorker,
 };
 
 /// The queues that commands are about; the last one is seldom there.
@@ -47,12 +53,20 @@ pub struct Generator {
     random: Random,
     runs: Vec<(QueueName, TaskId, usize)>,
     last_run: usize,
+    /// About how long the history lasts.
+    passed_seconds: i64,
+    has_dependencies: bool,
 }
 
 impl Generator {
     /// The steps of this seed.
     pub fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed), runs: Vec::new(), last_run: 0 }
+        Self { random: Random::new(seed), runs: Vec::new(), last_run: 0, passed_seconds: 0, has_dependencies: true }
+    }
+
+    /// The same without dependencies, for tests of which an action changes one task and no other.
+    pub fn without_dependencies(seed: u64) -> Self {
+        Self { has_dependencies: false, ..Self::new(seed) }
     }
 
     /// The source of randomness, for what is asked between the steps.
@@ -62,6 +76,16 @@ impl Generator {
 
     /// The next step.
     pub fn step(&mut self) -> Step {
+        let step = self.next_step();
+        match step {
+            Step::Pass(micros) => self.passed_seconds += micros / 1_000_000,
+            Step::Live(seconds) => self.passed_seconds += seconds,
+            Step::Write(_) | Step::Reopen => {}
+        }
+        step
+    }
+
+    fn next_step(&mut self) -> Step {
         match self.random.below(100) {
             0..=5 => Step::Pass(self.random.pick(&[1, 1_000, 1_000_000])),
             6..=8 => Step::Live(self.random.pick(&[1, 5, 60, 290, 310])),
@@ -83,7 +107,9 @@ impl Generator {
     fn command(&mut self) -> AnyCommand {
         let queue = self.queue();
         match self.random.below(100) {
-            0..=2 => CreateQueue { queue }.into(),
+            0 => CreateQueue { queue }.into(),
+            1 => ChangeSettings { queue, patch: self.settings() }.into(),
+            2 => Upkeep.into(),
             3 => DeleteQueue { queue, cascade: self.random.percent(60) }.into(),
             4..=8 => CreateTasks { queue, tasks: self.several(Self::new_task) }.into(),
             9..=22 => {
@@ -93,13 +119,15 @@ impl Generator {
             23..=32 => UpdateTask { queue, id: self.task(), update: Box::new(self.update()) }.into(),
             33..=37 => {
                 let filter = task_filter(&filter_text(&mut self.random, 1));
-                BulkUpdate { queue, filter, update: self.update() }.into()
+                let include_archived = self.random.percent(30);
+                BulkUpdate { queue, filter, update: self.update(), include_archived }.into()
             }
             38..=40 => {
                 let filter = task_filter(&filter_text(&mut self.random, 1));
                 let expect = self.random.percent(20).then(|| self.random.below(4) as u64);
                 let (action, dry_run) = (self.random.pick(&BulkAction::ALL), self.random.percent(10));
-                ActOnTasks { queue, action, filter, expect, dry_run }.into()
+                let include_archived = self.random.percent(30);
+                ActOnTasks { queue, action, filter, expect, dry_run, include_archived }.into()
             }
             41..=49 => {
                 let kind = self.random.below(8);
@@ -162,6 +190,76 @@ impl Generator {
             priority: self.random.pick(&[0, 0, 1, -1, i64::MAX, i64::MIN]),
             max_attempts: self.random.pick(&[1, 2, 3]),
             routes: routes(self.random.pick(&ROUTES)),
+            scheduling: self.scheduling().into(),
+        }
+    }
+
+    /// Often nothing. Tasks wait for few others of the same pool, themselves among them.
+    fn scheduling(&mut self) -> SchedulingFields {
+        if self.random.percent(40) {
+            return SchedulingFields::default();
+        }
+        let on_dependency_failure = self.random.pick(&OnDependencyFailure::ALL);
+        SchedulingFields {
+            retry_delay: self.retry_delay(),
+            timeout_seconds: self.timeout_seconds(),
+            dependencies: self.dependencies(),
+            on_dependency_failure,
+        }
+    }
+
+    fn retry_delay(&mut self) -> Option<RetryDelay> {
+        let seconds = self.random.pick(&[0.0, 0.5, 7.0]);
+        self.random.percent(30).then(|| RetryDelay::new(seconds, None, Some(60.0)).unwrap())
+    }
+
+    fn timeout_seconds(&mut self) -> Option<i64> {
+        let seconds = self.random.pick(&[1, 30, 600]);
+        self.random.percent(30).then_some(seconds)
+    }
+
+    fn dependencies(&mut self) -> Dependencies {
+        let count = if self.has_dependencies { self.random.pick(&[0, 0, 1, 1, 2, 4]) } else { 0 };
+        Dependencies::new((0..count).map(|_| self.task()).collect()).unwrap()
+    }
+
+    /// Before, at or after the present: time passes in steps of these.
+    fn not_before(&mut self) -> Option<Timestamp> {
+        let seconds = self.random.pick(&[-1, 0, 1, 5, 60, 400]);
+        self.random.percent(20).then(|| START.plus_seconds(self.passed_seconds + seconds))
+    }
+
+    fn settings(&mut self) -> SettingsPatch {
+        let limit = self.random.pick(&[None, Some(0), Some(1), Some(2), Some(3)]);
+        let seconds = self.random.pick(&[None, Some(0), Some(5), Some(400)]);
+        let routes = [(self.route(), limit)].into();
+        match self.random.below(6) {
+            0 => SettingsPatch { paused: Some(self.random.percent(30)), ..SettingsPatch::default() },
+            1 => SettingsPatch { max_running: Some(limit), ..SettingsPatch::default() },
+            2 => {
+                let clears = self.random.percent(20);
+                let route_limits = if clears { RouteLimitsPatch::Clear } else { RouteLimitsPatch::Merge(routes) };
+                SettingsPatch { route_limits, ..SettingsPatch::default() }
+            }
+            // Often back to the default, or nothing would be claimed any more.
+            3 | 4 => SettingsPatch {
+                paused: Some(false),
+                max_running: Some(None),
+                route_limits: RouteLimitsPatch::Clear,
+                retention: RetentionPatch {
+                    succeeded_seconds: Some(None),
+                    failed_seconds: Some(None),
+                    cancelled_seconds: Some(None),
+                },
+            },
+            _ => SettingsPatch {
+                retention: RetentionPatch {
+                    succeeded_seconds: self.random.percent(50).then_some(seconds),
+                    failed_seconds: self.random.percent(50).then_some(seconds),
+                    cancelled_seconds: self.random.percent(50).then_some(seconds),
+                },
+                ..SettingsPatch::default()
+            },
         }
     }
 
@@ -193,6 +291,24 @@ impl Generator {
         }
         if update.metadata.is_none() && self.random.percent(20) {
             update.metadata_patch = Some(json(&mut self.random));
+        }
+        if self.random.percent(10) {
+            update.not_before = Some(self.not_before());
+        }
+        if self.random.percent(10) {
+            update.retry_delay = Some(self.retry_delay());
+        }
+        if self.random.percent(10) {
+            update.timeout_seconds = Some(self.timeout_seconds());
+        }
+        if self.random.percent(15) {
+            update.dependencies = Some(self.dependencies());
+        }
+        if self.random.percent(10) {
+            update.on_dependency_failure = Some(self.random.pick(&OnDependencyFailure::ALL));
+        }
+        if self.random.percent(15) {
+            update.archived = Some(self.random.percent(70));
         }
         update
     }
@@ -233,10 +349,18 @@ impl Generator {
             }
             2 | 3 if self.random.percent(3) => RunReport::Complete { result: args_beyond_the_limit(1) },
             2 | 3 => RunReport::Complete { result: json(&mut self.random) },
-            4..=6 => RunReport::Fail { failure: self.failure(), retry: self.random.percent(80) },
-            _ => RunReport::Unclaim,
+            4..=6 => {
+                let retry_after = self.delay();
+                RunReport::Fail { failure: self.failure(), retry: self.random.percent(80), retry_after }
+            }
+            _ => RunReport::Unclaim { delay: self.delay() },
         };
         (queue, RunItem { id, run_id: run_id(run), action: RunAction::Report(report) })
+    }
+
+    fn delay(&mut self) -> Option<Duration> {
+        let seconds = self.random.pick(&[0, 1, 30]);
+        self.random.percent(20).then(|| Duration::from_secs(seconds))
     }
 
     fn progress(&mut self) -> JsonObject {
@@ -273,7 +397,8 @@ impl Generator {
         if self.random.percent(2) {
             definition.args = args_beyond_the_limit(usize::from(self.random.percent(70)));
         }
-        (self.task(), Box::new(definition.into()))
+        let not_before = self.not_before();
+        (self.task(), Box::new(NewTask::new(definition, not_before)))
     }
 
     fn route(&mut self) -> Route {

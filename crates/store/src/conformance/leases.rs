@@ -36,7 +36,7 @@ pub async fn a_lease_ends_at_the_scan_after_its_end(storage: &impl Storage) {
     let finished = FinishedRun { run_id: run_id(1), end: RunEnd::HeartbeatExpired };
     assert_eq!((task.lifecycle.run, task.lifecycle.finished_run), (None, Some(finished)));
     let error = task.outcome.last_error.unwrap();
-    assert_eq!((&*error.failure.kind, error.attempt, error.run_id), ("HeartbeatTimeout", 1, run_id(1)));
+    assert_eq!((&*error.failure.kind, error.attempt, error.run_id), ("HeartbeatTimeout", 1, Some(run_id(1))));
     assert_eq!((error.occurred_at, error.failure.traceback), (fixture.now(), None));
     assert_eq!(fixture.scan().await, Scanned::default(), "an expiry is charged once");
     assert_eq!(fixture.refused(heartbeat("q", 1, 1)).await, EXPIRED);

@@ -85,7 +85,8 @@ pub async fn short_reads_end_while_long_ones_run(storage: &impl Storage) {
             assert_eq!(store.count_workers(&small, Some(observation_filter("route == 'x'"))).await, Ok(0));
         }
     };
-    assert!(timeout(2 * SOON, short).await.is_ok(), "they waited behind the long reads");
+    // The long ones never end by themselves, so any time proves it.
+    assert!(timeout(12 * SOON, short).await.is_ok(), "they waited behind the long reads");
     assert!(long.iter().all(|read| !read.is_finished()), "long reads go on");
     long.iter().for_each(JoinHandle::abort);
 }

@@ -15,6 +15,7 @@ pub mod actions;
 pub mod activity;
 pub mod agreement;
 pub mod any_command;
+pub mod archive;
 pub mod bulk;
 pub mod bulk_actions;
 pub mod bulk_portions;
@@ -23,6 +24,8 @@ pub mod commands;
 pub mod concurrency;
 pub mod counts;
 pub mod creation;
+pub mod delays;
+pub mod dependencies;
 pub mod durability;
 pub mod filters;
 pub mod fixture;
@@ -43,9 +46,12 @@ pub mod page_reader;
 pub mod progress;
 pub mod queues;
 pub mod random;
+pub mod related;
 mod run_ends;
 pub mod runs;
 pub mod saved_activity;
+pub mod settings;
+mod special_suites;
 pub mod stats;
 pub mod telemetry;
 pub mod updates;
@@ -167,6 +173,76 @@ macro_rules! conformance_suite {
                 delete_in_every_state
                 deleting_a_missing_task_is_done_already
                 a_cancelled_task_is_not_claimed_until_it_is_requeued
+            }
+            delays {
+                a_delayed_task_is_claimed_from_its_time_on_and_not_before
+                a_delayed_task_has_the_place_that_it_got_at_its_creation
+                many_tasks_of_one_time_are_all_there_when_it_comes
+                a_failed_attempt_waits_before_the_next_one
+                a_worker_says_how_long_the_next_attempt_waits
+                an_update_moves_a_task_between_the_delay_and_the_order
+                cancel_delete_and_requeue_of_a_delayed_task_leave_nothing_behind
+                a_time_that_comes_wakes_a_waiting_claim
+                a_run_that_is_active_for_too_long_is_ended_by_the_scan
+                a_run_that_is_active_for_too_long_is_ended_by_its_next_call
+                an_outage_is_not_held_against_the_time_of_a_run
+                a_replayed_claim_of_a_run_that_took_too_long_is_refused
+            }
+            dependencies {
+                a_task_that_waits_for_itself_waits_after_a_requeue_too
+                a_task_is_claimed_when_the_last_of_its_dependencies_has_succeeded
+                a_dependency_that_has_succeeded_before_is_not_waited_for
+                a_missing_dependency_is_waited_for_until_it_was_created_and_has_succeeded
+                a_task_of_another_queue_is_not_the_one_that_is_waited_for
+                a_deleted_dependency_is_missing_again
+                a_chain_and_a_diamond_run_in_their_order
+                a_circle_and_a_task_that_waits_for_itself_wait
+                a_circle_whose_task_is_cancelled_is_cancelled
+                a_time_and_dependencies_must_both_be_over
+                by_default_a_failed_dependency_is_waited_for_until_it_succeeds
+                a_dependency_that_cannot_succeed_cancels_who_asked_for_it_down_the_chain
+                a_dependency_that_failed_before_cancels_at_creation_update_and_requeue
+                a_bulk_requeue_brings_a_chain_back_in_whatever_order_it_was_created
+                a_bulk_requeue_leaves_what_would_be_cancelled_again
+                who_saw_a_dependency_deleted_remembers_it_at_a_requeue
+                a_dependency_that_failed_during_a_run_cancels_the_task_that_comes_back
+                an_update_replaces_what_a_task_waits_for
+                a_deleted_task_waits_for_nothing_any_more
+                tasks_of_one_request_may_wait_for_each_other
+                a_task_with_1000_dependencies_waits_for_the_last_one
+                more_dependents_than_one_transaction_settles_are_all_settled
+                a_long_chain_is_cancelled_to_its_end
+                what_is_left_beside_a_long_chain_is_settled_too
+                a_long_chain_against_the_order_of_ids_is_settled_beside_another
+                a_dependency_that_succeeds_wakes_a_waiting_claim
+                a_replay_of_the_creation_is_one_whatever_became_of_the_dependencies
+                a_bulk_action_sees_what_it_has_done_to_tasks_that_wait
+                a_bulk_update_that_cancels_a_task_cancels_those_that_wait_for_it
+            }
+            related {
+                a_task_shows_what_it_waits_for_and_what_waits_for_it
+                no_more_dependents_are_read_than_are_wanted_and_a_deleted_one_is_none
+                a_list_says_how_many_dependencies_of_a_task_are_unmet
+            }
+            archive {
+                lists_and_counts_leave_archived_tasks_out_unless_they_are_included
+                bulk_updates_and_actions_leave_archived_tasks_out_unless_they_are_included
+                a_bulk_update_archives_all_or_nothing
+                archived_tasks_keep_their_queue_from_being_empty
+                an_archived_task_that_has_succeeded_is_a_dependency_like_any_other
+            }
+            settings {
+                settings_are_the_default_until_they_are_changed_and_go_with_their_queue
+                more_limits_of_routes_than_there_may_be_are_refused
+                a_paused_queue_gives_no_task_and_lets_runs_go_on
+                a_queue_never_has_more_running_tasks_than_its_limit
+                a_route_never_has_more_running_tasks_than_its_limit
+                a_resume_a_free_place_and_a_raised_limit_wake_waiting_claims
+                ended_tasks_are_deleted_when_their_time_is_over
+                many_ended_tasks_are_deleted_some_at_a_time
+                a_task_that_retention_deletes_is_deleted_for_those_that_wait_for_it
+                an_explanation_says_why_a_task_is_not_claimed
+                an_explanation_counts_who_comes_first_on_the_best_route
             }
             bulk_actions {
                 a_bulk_action_changes_what_it_applies_to_and_nothing_else
@@ -352,107 +428,6 @@ macro_rules! conformance_suite {
                 a_task_without_output_is_not_waited_for
                 output_at_any_moment_reaches_a_read_that_is_about_to_wait
                 an_end_at_any_moment_reaches_a_read_that_is_about_to_wait
-            }
-        }
-    };
-}
-
-/// The tests of stores that read outside the caller: `long_reads_suite!(fresh)`, where `fn fresh() -> impl Storage`.
-#[macro_export]
-macro_rules! long_reads_suite {
-    ($fresh:ident) => {
-        $crate::conformance_tests! { $fresh;
-            long_reads {
-                short_reads_end_while_long_ones_run
-                a_read_that_nobody_waits_for_any_more_ends_soon
-                closing_the_store_ends_its_long_reads
-            }
-        }
-    };
-}
-
-/// The tests of bulk updates that others come in between of: `bulk_suite!(fresh)`, where `fn fresh() -> impl GatedStorage`.
-#[macro_export]
-macro_rules! bulk_suite {
-    ($fresh:ident) => {
-        $crate::conformance_tests! { $fresh;
-            bulk {
-                what_is_created_between_plan_and_write_is_updated_too
-                what_is_claimed_between_plan_and_write_is_left_out
-                what_is_changed_between_plan_and_write_is_judged_as_it_is_then
-                a_patch_is_merged_into_what_is_there_at_the_time_of_the_write
-                what_is_deleted_between_plan_and_write_is_not_counted
-                a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched
-                a_queue_that_is_deleted_between_plan_and_write_is_not_found
-                a_queue_that_is_made_again_between_plan_and_write_is_judged_anew
-                more_changes_than_a_write_decides_again_are_judged_all_the_same
-                what_is_written_has_the_time_of_the_write
-                a_caller_that_leaves_between_plan_and_write_has_done_nothing
-                random_writes_between_plan_and_write_give_the_same_as_before_it
-                other_commands_are_done_while_bulk_updates_are_planned
-            }
-            bulk_portions {
-                what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again
-                what_is_created_meanwhile_is_left_alone
-                what_matches_only_later_is_not_done_beyond_the_number_that_was_counted
-                others_are_served_between_two_portions
-                a_queue_that_is_deleted_before_the_first_portion_is_not_found
-                a_queue_that_is_deleted_between_two_portions_ends_the_action
-                a_queue_that_is_made_again_is_left_alone
-                a_caller_that_leaves_stops_the_action_and_what_is_done_stays
-                repeating_an_action_that_was_stopped_does_the_rest
-                more_tasks_than_are_found_at_once_are_done_each_once
-                what_is_found_later_is_decided_as_it_is_then
-                random_writes_before_the_portion_are_decided_as_they_are_then
-            }
-        }
-    };
-}
-
-/// What outlives a store and is left behind by a move: `saved_activity_suite!(fresh)`, where `fn fresh() -> impl Storage`.
-#[macro_export]
-macro_rules! saved_activity_suite {
-    ($fresh:ident) => {
-        $crate::conformance_tests! { $fresh;
-            saved_activity {
-                activity_survives_and_is_added_to
-            }
-        }
-    };
-}
-
-/// The secret of an installation, which outlives a store and is left behind by a move, too:
-/// `kept_secret_suite!(fresh)`, where `fn fresh() -> impl Storage`.
-#[macro_export]
-macro_rules! kept_secret_suite {
-    ($fresh:ident) => {
-        $crate::conformance_tests! { $fresh;
-            kept_secret {
-                the_secret_outlives_the_store
-            }
-        }
-    };
-}
-
-/// The tests of storage that outlives a store: `durability_suite!(fresh)`, where `fn fresh() -> impl Storage`.
-#[macro_export]
-macro_rules! durability_suite {
-    ($fresh:ident) => {
-        $crate::conformance_tests! { $fresh;
-            durability {
-                queues_tasks_and_identities_survive
-                active_runs_and_their_leases_survive
-                finished_and_past_runs_survive
-                who_ran_a_task_survives
-                run_ids_of_deleted_tasks_survive
-                the_pending_order_survives
-                observations_survive
-                progress_telemetry_and_output_survive
-                cursors_survive
-                counts_survive
-                an_outage_between_two_opens_grants_the_credit
-                a_deleted_queue_stays_deleted
-                time_never_goes_back_over_a_restart
             }
         }
     };

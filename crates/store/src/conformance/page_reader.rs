@@ -6,6 +6,7 @@ use std::sync::Arc;
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
+use taskqueue_core::scheduling::Scheduling;
 use taskqueue_core::selection::{Page, TaskQuery};
 use taskqueue_core::task::{
     Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task,
@@ -36,7 +37,7 @@ pub fn write(out: &mut Vec<u8>, task: &TaskView<'_>) {
     let time = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string());
     let error = task.last_error;
     let run = task.last_run;
-    let fields: [Option<String>; 27] = [
+    let fields: [Option<String>; 30] = [
         Some(task.id.to_string()),
         Some(task.status.as_str().into()),
         task.name.map(Into::into),
@@ -57,13 +58,16 @@ pub fn write(out: &mut Vec<u8>, task: &TaskView<'_>) {
         error.and_then(|error| error.traceback.map(Into::into)),
         time(error.map(|error| error.occurred_at)),
         error.map(|error| error.attempt.to_string()),
-        error.map(|error| error.run_id.into()),
+        error.and_then(|error| error.run_id.map(Into::into)),
         run.map(|run| run.attempt.to_string()),
         run.map(|run| run.worker.into()),
         run.and_then(|run| run.run_id.map(Into::into)),
         task.progress.map(Into::into),
         time(task.progress_updated_at),
         task.progress_attempt.map(|attempt| attempt.to_string()),
+        time(task.not_before),
+        task.scheduling.map(Into::into),
+        task.archived.then(String::new),
     ];
     for field in fields {
         // A missing field has a length that no text has.
@@ -109,7 +113,8 @@ impl<'a> Fields<'a> {
         let (args, metadata) = (JsonObject::from_canonical(self.text()), JsonObject::from_canonical(self.text()));
         let (priority, attempt, max_attempts) = (self.number(), self.number(), self.number());
         let routes = Routes::from_json(self.text());
-        let definition = Definition { name, args, metadata, priority, max_attempts, routes };
+        let scheduling = Scheduling::default();
+        let mut definition = Definition { name, args, metadata, priority, max_attempts, routes, scheduling };
         let result = JsonObject::from_canonical(self.text());
         let mut lifecycle = Lifecycle {
             status,
@@ -122,12 +127,19 @@ impl<'a> Fields<'a> {
             finished_at: self.time_or_null(),
             run: None,
             finished_run: None,
+            not_before: None,
+            unmet: 0,
+            archived: false,
         };
         let last_error = self.error();
         let last_run = self.last_run();
         // The run id of a last run is all that a list shows of finished runs.
         lifecycle.finished_run = self.text_or_null().map(|run_id| shown_run(RunId::parse(run_id).unwrap()));
         let progress = self.progress();
+        lifecycle.not_before = self.time_or_null();
+        definition.scheduling =
+            self.text_or_null().map(|text| Scheduling::from_json(text).unwrap()).unwrap_or_default();
+        lifecycle.archived = self.text_or_null().is_some();
         Task { queue, id, definition, lifecycle, outcome: Outcome { result, last_error, last_run, progress } }
     }
 
@@ -146,7 +158,7 @@ impl<'a> Fields<'a> {
         let (kind, message, traceback) = (self.text_or_null(), self.text_or_null(), self.text_or_null());
         let (occurred_at, attempt, run_id) = (self.time_or_null(), self.text_or_null(), self.text_or_null());
         let failure = Failure { kind: kind?.into(), message: message?.into(), traceback: traceback.map(Into::into) };
-        let run_id = RunId::parse(run_id?).unwrap();
+        let run_id = run_id.map(|run_id| RunId::parse(run_id).unwrap());
         Some(LastError { failure, occurred_at: occurred_at?, attempt: attempt?.parse().unwrap(), run_id })
     }
 }

@@ -87,7 +87,7 @@ pub async fn fail_retries_below_the_budget_and_ends_at_it(storage: &impl Storage
         fixture.ok(fail_with("q", 1, attempt, failure.clone())).await;
         let task = fixture.get(1).await;
         assert_eq!((task.lifecycle.status, task.lifecycle.attempt), (status, attempt));
-        let error = LastError { failure, occurred_at: fixture.now(), attempt, run_id: run_id(attempt) };
+        let error = LastError { failure, occurred_at: fixture.now(), attempt, run_id: Some(run_id(attempt)) };
         assert_eq!(task.outcome.last_error, Some(error));
         assert_eq!((task.lifecycle.finished_at, task.lifecycle.updated_at), (Some(fixture.now()), fixture.now()));
     }

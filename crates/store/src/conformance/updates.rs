@@ -127,6 +127,7 @@ pub async fn every_field_is_replaced(storage: &impl Storage) {
                 priority: i64::MIN,
                 max_attempts: 7,
                 routes: routes(&["x", "y"]),
+                ..before.definition.clone()
             },
             lifecycle: Lifecycle { updated_at: fixture.now(), ..before.lifecycle.clone() },
             outcome: Outcome { result: object(r#"{"r":{}}"#), ..before.outcome.clone() },

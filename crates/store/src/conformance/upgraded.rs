@@ -77,7 +77,7 @@ fn expected_task(number: usize, held: Held) -> Task {
             (lifecycle.status, lifecycle.attempt) = (Status::Running, 1);
             (lifecycle.started_at, lifecycle.updated_at) = (Some(at(100)), at(100));
             lifecycle.last_route = Some(route("default"));
-            lifecycle.run = Some(ActiveRun { run_id: run(2), lease_expires_at: at(400) });
+            lifecycle.run = Some(ActiveRun { run_id: run(2), lease_expires_at: at(400), times_out_at: None });
             outcome.last_run = last_run(r#"{"host":"gpu-3"}"#);
             let progress = || Progress { value: object(r#"{"step":3}"#), updated_at: at(150), attempt: 1 };
             outcome.progress = held.progress_and_output.then(progress);
@@ -91,7 +91,7 @@ fn expected_task(number: usize, held: Held) -> Task {
             ended(Status::Failed, 3, RunEnd::Fail, 120);
             let traceback = Some("line 1\nline 2".into());
             let failure = Failure { kind: "ValueError".into(), message: "no \"good\"".into(), traceback };
-            outcome.last_error = Some(LastError { failure, occurred_at: at(120), attempt: 3, run_id: run(4) });
+            outcome.last_error = Some(LastError { failure, occurred_at: at(120), attempt: 3, run_id: Some(run(4)) });
         }
         5 => (lifecycle.status, lifecycle.updated_at) = (Status::Cancelled, at(130)),
         6 => {

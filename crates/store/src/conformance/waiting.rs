@@ -22,7 +22,7 @@ use crate::waiting;
 /// Longer than any machine needs; a wake-up that is lost ends here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Waited = Result<Option<String>, StoreError>;
+pub(super) type Waited = Result<Option<String>, StoreError>;
 
 /// Waits for ever for a task; gives its id.
 async fn wait(store: Arc<dyn crate::Store>, in_queue: &str, for_route: &str, run: usize) -> Waited {
@@ -33,13 +33,13 @@ async fn wait(store: Arc<dyn crate::Store>, in_queue: &str, for_route: &str, run
     Ok(claimed.map(|claimed| claimed.task.id.to_string()))
 }
 
-fn waiter(fixture: &Fixture, for_route: &'static str, run: usize) -> JoinHandle<Waited> {
+pub(super) fn waiter(fixture: &Fixture, for_route: &'static str, run: usize) -> JoinHandle<Waited> {
     let store = Arc::clone(&fixture.store);
     tokio::spawn(async move { wait(store, "q", for_route, run).await })
 }
 
 /// Until so many rest in the queue `q`.
-async fn resting(fixture: &Fixture, count: usize) {
+pub(super) async fn resting(fixture: &Fixture, count: usize) {
     let rest = async {
         while fixture.store.waiters().waiting_routes().iter().map(|(_, _, resting)| resting).sum::<usize>() != count {
             yield_now().await;
@@ -52,7 +52,7 @@ async fn ended(waiter: JoinHandle<Waited>) -> Waited {
     timeout(PATIENCE, waiter).await.expect("a wake-up was lost").unwrap()
 }
 
-async fn got(waiter: JoinHandle<Waited>) -> String {
+pub(super) async fn got(waiter: JoinHandle<Waited>) -> String {
     ended(waiter).await.unwrap().expect("a task")
 }
 

@@ -4,12 +4,13 @@
 use std::time::{Duration, Instant};
 
 use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{self, TaskAction};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::TaskHead;
 
-use super::{Executed, existing_queue, save_change};
+use super::dependents::is_requeued_in_vain;
+use super::{Executed, delete_existing, existing_queue, save_action};
+use crate::StoreError;
 use crate::after_commit::AfterCommit;
 use crate::bulk_action::{FoundTask, Now};
 use crate::command::{ActOnFound, ActOnTasks, ActedOnFound};
@@ -72,8 +73,10 @@ impl Portion<'_> {
                 Now::Held => self.acted.left.push(found),
                 Now::Changed => changed.push(found),
                 Now::Unchanged(_) if self.is_over() => self.acted.left.push(found),
+                // It waits for one of those before it.
+                Now::Unchanged(_) if after_commit.has_settled(found.key) => changed.push(found),
                 // What was found was selected.
-                Now::Unchanged(head) => self.act_on(tx, found.key, &head, after_commit)?,
+                Now::Unchanged(head) => self.act_on(tx, found, &head, after_commit)?,
             }
         }
         for found in changed.chunks(LOADED_AT_ONCE) {
@@ -83,39 +86,64 @@ impl Portion<'_> {
             }
             self.has_decided = true;
             let keys: Vec<TaskKey> = found.iter().map(|found| found.key).collect();
-            for (key, task) in tx.load_existing(self.queue, &keys)? {
-                if self.act.selects(&task.view()) {
-                    self.act_on(tx, key, &task.head(), after_commit)?;
+            let changed_before = keys.iter().filter(|key| after_commit.has_settled(**key)).count();
+            for (key, mut task) in tx.load_existing(self.queue, &keys)? {
+                // One of these may wait for another.
+                if keys.iter().filter(|key| after_commit.has_settled(**key)).count() > changed_before {
+                    task = tx.load_task(self.queue, key)?;
+                }
+                let found = found.iter().find(|found| found.key == key);
+                if let Some(found) = found.filter(|_| self.act.selects(&task.view())) {
+                    self.act_on(tx, *found, &task.head(), after_commit)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// A task that is selected.
+    /// A task that is selected. What it waits for may be held by another transaction; then its turn comes later.
     fn act_on<T: Transaction>(
         &mut self,
         tx: &mut T,
-        key: TaskKey,
+        found: FoundTask,
         before: &TaskHead,
         after_commit: &mut AfterCommit,
     ) -> Executed<()> {
+        match self.try_to_act_on(tx, found, before, after_commit) {
+            Err(StoreError::Busy) => self.acted.left.push(found),
+            done => done?,
+        }
+        Ok(())
+    }
+
+    fn try_to_act_on<T: Transaction>(
+        &mut self,
+        tx: &mut T,
+        found: FoundTask,
+        before: &TaskHead,
+        after_commit: &mut AfterCommit,
+    ) -> Executed<()> {
+        let key = found.key;
         self.has_decided = true;
         if !self.act.action.applies_to().contains(before.lifecycle.status) {
             return Ok(());
         }
         let action = match self.act.action {
             BulkAction::Cancel => TaskAction::Cancel,
+            BulkAction::Requeue if is_requeued_in_vain(tx, self.queue.key, key, before)? => {
+                self.acted.blocked.push(found);
+                return Ok(());
+            }
             BulkAction::Requeue => TaskAction::Requeue,
             BulkAction::Delete => {
                 lifecycle::check_deletion(before)?;
-                tx.delete_task(self.queue.key, key, before, lease::run_ids_kept_until(tx.now()))?;
+                delete_existing(tx, self.queue.into(), key, before, after_commit)?;
                 self.acted.changed += 1;
                 return Ok(());
             }
         };
         if let Some(change) = lifecycle::act(before, action, tx.now(), tx.next_pending_seq())? {
-            save_change(tx, self.queue, key, before, &change, after_commit)?;
+            save_action(tx, self.queue, key, before, &change, after_commit)?;
             self.acted.changed += 1;
         }
         Ok(())

@@ -2,18 +2,18 @@
 //! others alone. Any other error is one of the whole command. [`StoreError::Busy`] comes before the first change: what
 //! another transaction may hold is looked at first.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
-use taskqueue_core::ids::RunId;
+use taskqueue_core::ids::{RunId, TaskId};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::time::Timestamp;
 
-use super::{
-    Claims, Creation, Executed, active_claim, claim_first, create, end_run, existing_queue, record_progress, renew,
-};
+use super::claims::{Claims, active_claim, claim_first, claim_room};
+use super::runs::{end_run, record_progress, renew};
+use super::{Creation, Executed, create, existing_queue};
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
-use crate::command::{ClaimTasks, Claimed, ClaimedItems, CreateTasks, Items, ReportRuns, RunAction};
+use crate::command::{ClaimTasks, Claimed, ClaimedItems, CreateTasks, Items, NewTask, ReportRuns, RunAction};
 use crate::transaction::{RunUse, Transaction};
 
 pub(super) fn create_tasks<T: Transaction>(
@@ -23,6 +23,11 @@ pub(super) fn create_tasks<T: Transaction>(
 ) -> Executed<Items<bool>> {
     let queue = existing_queue(tx, queue)?;
     tx.hold_tasks(queue.key, &mut tasks.iter().map(|(id, _)| *id))?;
+    let dependencies = |(_, new): &'_ (_, Box<NewTask>)| new.definition.scheduling.dependencies.clone();
+    if tasks.iter().any(|task| !dependencies(task).is_empty()) {
+        let all: BTreeSet<TaskId> = tasks.iter().flat_map(|task| dependencies(task).as_slice().to_vec()).collect();
+        tx.hold_dependencies(queue.key, &mut all.into_iter())?;
+    }
     let mut items = Vec::with_capacity(tasks.len());
     for (id, new) in tasks {
         let created = create(tx, queue, *id, new, after_commit);
@@ -68,7 +73,9 @@ pub(super) fn claim_tasks<T: Transaction>(
     let mut bytes = AnswerBytes { command, left: Some(command.most_bytes), is_empty: true };
     let uses = command.run_ids.iter().map(|run_id| tx.find_run(*run_id)).collect::<Executed<Vec<RunUse>>>()?;
     let new = uses.iter().filter(|usage| **usage == RunUse::New).count();
-    let mut most = if new > 0 { tx.hold_pending(queue.key, claims.route, new)? } else { 0 };
+    let room = if new > 0 { claim_room(tx, claims)? } else { None };
+    let wanted = room.map_or(new, |room| new.min(usize::try_from(room).unwrap_or(usize::MAX)));
+    let mut most = if wanted > 0 { tx.hold_pending(queue.key, claims.route, wanted)? } else { 0 };
     tx.expect_runs(&uses);
     let mut items = Vec::with_capacity(uses.len());
     for (run_id, usage) in command.run_ids.iter().zip(&uses) {

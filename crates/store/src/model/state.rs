@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use taskqueue_core::activity::{Activity, Span};
 use taskqueue_core::definition::Identity;
+use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::ids::{QueueName, Route, RunId, WorkerId};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::output::KeptOutput;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Status, Task};
+use taskqueue_core::settings::QueueSettings;
+use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
 use super::NO_TASK;
@@ -29,6 +31,13 @@ pub(super) struct State {
     pub(super) activity: BTreeMap<(QueueKey, Span, ProcessId), Activity>,
     /// Since when activity is counted.
     pub(super) counts_since: Timestamp,
+    /// What each dependency is to each task that waits for it.
+    pub(super) dependencies: BTreeMap<(QueueKey, TaskId, TaskKey), DependencyState>,
+    /// Tasks whose dependents are to be looked at again, behind which of them.
+    pub(super) unsettled: BTreeMap<(QueueKey, TaskId), Option<TaskKey>>,
+    pub(super) settings: BTreeMap<QueueKey, QueueSettings>,
+    /// Until when delayed tasks were released.
+    pub(super) released_until: Timestamp,
     pub(super) last_key: i64,
     pub(super) last_pending_seq: i64,
     pub(super) last_scan_at: Option<Timestamp>,
@@ -58,6 +67,10 @@ impl State {
             deleted_runs: BTreeMap::new(),
             observations: BTreeMap::new(),
             activity: BTreeMap::new(),
+            dependencies: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            released_until: now,
             counts_since: now,
             last_key: 0,
             last_pending_seq: 0,
@@ -121,10 +134,12 @@ impl State {
         Ok(if active { RunUse::Active(row.queue, key) } else { RunUse::Past })
     }
 
-    pub(super) fn pending(&self, queue: &QueueName, route: &Route) -> usize {
-        let claimable =
-            |task: &Task| task.lifecycle.status == Status::Pending && task.definition.routes.contains(route.as_str());
-        self.queue(queue).map_or(0, |key| self.tasks_of(key).filter(|(_, task)| claimable(task)).count())
+    /// How many tasks claims for this route may take now.
+    pub(super) fn pending(&self, queue: &QueueName, route: &Route, now: Timestamp) -> usize {
+        let Ok(key) = self.queue(queue) else { return 0 };
+        let pending = self.tasks_of(key).filter(|(_, task)| Self::is_claimable(task, route, now)).count();
+        let room = self.settings(key).room(route, self.running(key, route));
+        room.map_or(pending, |room| pending.min(usize::try_from(room).unwrap_or(usize::MAX)))
     }
 
     pub(super) fn delete_runs(&mut self, deleted_tasks: &BTreeSet<TaskKey>, kept_until: Timestamp) {

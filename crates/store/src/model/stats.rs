@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use taskqueue_core::activity::Unit;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, SeriesSelection, pending_since};
-use taskqueue_core::task::{Lifecycle, Status};
+use taskqueue_core::task::Lifecycle;
 use taskqueue_core::time::Timestamp;
 
 use super::state::State;
@@ -53,8 +53,11 @@ fn queue_figures(state: &State, key: QueueKey, now: Timestamp) -> QueueFigures {
     let mut oldest: BTreeMap<String, &Lifecycle> = BTreeMap::new();
     for (_, task) in state.tasks_of(key) {
         let routes = &task.definition.routes;
+        if task.lifecycle.archived {
+            continue;
+        }
         figures.add_tasks(routes.iter(), task.lifecycle.status, 1);
-        if task.lifecycle.status == Status::Pending {
+        if State::waits_for_a_claim(&task.lifecycle, now) {
             for route in routes.iter() {
                 let first = oldest.entry(route.to_owned()).or_insert(&task.lifecycle);
                 if task.lifecycle.pending_seq < first.pending_seq {

@@ -1,7 +1,6 @@
 //! A move between two databases in memory, of which the target may lie about what it was given.
 
 use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::TaskId;
 use taskqueue_core::output::Part;
 use taskqueue_core::task::{Lifecycle, Outcome};
 
@@ -13,15 +12,17 @@ struct Memory {
     queues: Vec<(QueueKey, QueueName)>,
     tasks: Vec<TransferredTask>,
     deleted_runs: Vec<DeletedRun>,
+    settings: Option<QueueSettings>,
     /// What becomes of the tasks that are added.
     spoil: Option<fn(&mut Vec<TransferredTask>)>,
     miscounts: bool,
     loses_deleted_runs: bool,
+    loses_settings: bool,
 }
 
 fn task(n: i64) -> TransferredTask {
     let definition = Definition::default();
-    let identity = definition.identity();
+    let identity = definition.identity(None);
     let task = Task {
         queue: QueueName::parse("q").unwrap(),
         id: TaskId::parse(&format!("t_{n:012}")).unwrap(),
@@ -52,6 +53,12 @@ impl Source for Memory {
         let tasks: Vec<_> = self.tasks.iter().skip(first).take(2).cloned().collect();
         let last_key = (!tasks.is_empty()).then(|| i64::try_from(first + tasks.len()).unwrap());
         Ok(Chunk { tasks, last_key })
+    }
+    async fn settings(&mut self, _: &QueueName) -> Result<Option<QueueSettings>, StoreError> {
+        Ok(self.settings.clone())
+    }
+    async fn unsettled(&mut self, _: &QueueName) -> Result<Vec<TaskId>, StoreError> {
+        Ok(Vec::new())
     }
     async fn observations(&mut self, _: &QueueName) -> Result<Vec<Observation>, StoreError> {
         Ok(Vec::new())
@@ -84,6 +91,14 @@ impl Target for Memory {
         self.tasks.extend_from_slice(tasks);
         Ok(())
     }
+    async fn add_settings(&mut self, _: &QueueName, settings: &QueueSettings) -> Result<(), StoreError> {
+        self.settings = Some(settings.clone()).filter(|_| !self.loses_settings);
+        Ok(())
+    }
+    async fn add_unsettled(&mut self, _: &QueueName, ids: &[TaskId]) -> Result<(), StoreError> {
+        assert_eq!(ids, []);
+        Ok(())
+    }
     async fn add_observations(&mut self, _: &[Observation]) -> Result<(), StoreError> {
         Ok(())
     }
@@ -111,6 +126,7 @@ fn source() -> Memory {
         queues,
         tasks: (0..5).map(task).collect(),
         deleted_runs: (5..10).map(deleted_run).collect(),
+        settings: Some(QueueSettings { paused: true, ..QueueSettings::default() }),
         ..Memory::default()
     }
 }
@@ -142,13 +158,14 @@ async fn run_ids_of_deleted_tasks_come_along_and_those_of_the_target_go() {
 
 #[tokio::test]
 async fn a_copy_that_differs_in_anything_is_refused() {
-    let spoils: [fn(&mut Vec<TransferredTask>); 9] = [
+    let spoils: [fn(&mut Vec<TransferredTask>); 10] = [
         |tasks| drop(tasks.pop()),
         |tasks| tasks.push(task(9)),
         |tasks| tasks.swap(0, 1),
         |tasks| tasks[4].identity[31] ^= 1,
         |tasks| tasks[2].task.lifecycle.updated_at = Timestamp::from_micros(77),
         |tasks| tasks[1].output = None,
+        |tasks| tasks[3].noted.push(DependencyState::Waiting),
         |tasks| tasks[1].output.as_mut().unwrap().bytes[0][3] ^= 1,
         |tasks| tasks[1].output.as_mut().unwrap().kept.attempt += 1,
         |tasks| tasks[3].past_runs[0] = RunId::parse("r_elsewhere123").unwrap(),
@@ -159,7 +176,9 @@ async fn a_copy_that_differs_in_anything_is_refused() {
     }
     let moved = moved(Memory { miscounts: true, ..Memory::default() }).await;
     assert!(matches!(moved, Err(TransferError::Differs(_))), "{moved:?}");
-    let target = Memory { loses_deleted_runs: true, ..Memory::default() };
-    let moved = transfer(&mut source(), Box::new(target), &mut |_| {}).await;
-    assert!(matches!(moved, Err(TransferError::Differs(_))), "{moved:?}");
+    let loses_deleted_runs = Memory { loses_deleted_runs: true, ..Memory::default() };
+    for target in [loses_deleted_runs, Memory { loses_settings: true, ..Memory::default() }] {
+        let moved = transfer(&mut source(), Box::new(target), &mut |_| {}).await;
+        assert!(matches!(moved, Err(TransferError::Differs(_))), "{moved:?}");
+    }
 }

@@ -51,6 +51,14 @@ struct World {
     left: usize,
     /// Whether the queue exists.
     alive: bool,
+    /// How many tasks may be running; nothing if there is no limit.
+    limit: Option<usize>,
+    running: usize,
+    paused: bool,
+    /// Tasks that cannot be claimed yet.
+    delayed: BTreeMap<TaskId, Routes>,
+    /// Whether all routes are to be looked at, because of a change of which no task is known.
+    look_is_due: bool,
 }
 
 impl World {
@@ -66,6 +74,53 @@ impl World {
             claims: 0,
             left: 0,
             alive: true,
+            limit: None,
+            running: 0,
+            paused: false,
+            delayed: BTreeMap::new(),
+            look_is_due: false,
+        }
+    }
+
+    /// How many tasks claims may still take.
+    fn room(&self) -> usize {
+        let room = self.limit.map_or(usize::MAX, |limit| limit.saturating_sub(self.running));
+        if self.paused { 0 } else { room }
+    }
+
+    /// A run ends: where there is a limit, a place is free.
+    fn end_run(&mut self) {
+        self.running = self.running.saturating_sub(1);
+        self.look_is_due |= self.limit.is_some();
+    }
+
+    /// Somebody changes the settings; what widens them makes all look again.
+    fn change_settings(&mut self) {
+        let before = self.room();
+        self.paused = self.random.percent(30);
+        self.limit = self.random.pick(&[None, Some(0), Some(1), Some(2), Some(5)]);
+        self.look_is_due |= self.room() > before;
+    }
+
+    fn create_delayed(&mut self) {
+        self.create();
+        let hint = self.undelivered.pop().unwrap();
+        let routes = self.tasks.remove(&task(self.created)).unwrap();
+        assert_eq!(hint.routes, routes);
+        self.delayed.insert(task(self.created), routes);
+    }
+
+    /// The time of all delayed tasks has come.
+    fn release_all(&mut self) {
+        self.look_is_due |= !self.delayed.is_empty();
+        self.tasks.append(&mut self.delayed);
+    }
+
+    /// The last dependency of a task has succeeded: of this one it is known.
+    fn release_one(&mut self) {
+        if let Some((task, routes)) = self.delayed.pop_first() {
+            self.undelivered.push(Hint { queue: queue("q"), routes: routes.clone(), task: Some(task) });
+            self.tasks.insert(task, routes);
         }
     }
 
@@ -94,9 +149,10 @@ impl World {
     /// A backend that cannot say what it committed compares all lines with what is there.
     fn poll_all_routes(&mut self) {
         self.undelivered.clear();
+        self.look_is_due = false;
         for (queue, route, _) in self.registry.waiting_routes() {
             let tasks = self.tasks.values().filter(|routes| routes.contains(route.as_str())).count();
-            self.registry.wake_for_route(&queue, &route, tasks);
+            self.registry.wake_for_route(&queue, &route, tasks.min(self.room()));
         }
     }
 
@@ -107,8 +163,10 @@ impl World {
             Step::Claiming => {
                 self.claims += 1;
                 let mine = |(_, routes): &(&TaskId, &Routes)| routes.contains(route.as_str());
-                let found = self.tasks.iter().rev().find(mine).map(|(id, _)| *id);
+                let first = self.tasks.iter().rev().find(mine).map(|(id, _)| *id);
+                let found = first.filter(|_| self.room() > 0);
                 if let Some(task) = found {
+                    self.running += 1;
                     self.tasks.remove(&task);
                     assert!(self.taken.insert(task), "a task was taken twice");
                 }
@@ -148,6 +206,9 @@ impl World {
         while !self.undelivered.is_empty() {
             self.deliver_hint();
         }
+        if self.look_is_due {
+            self.poll_all_routes();
+        }
         loop {
             let moving = |(id, (_, step)): (&WaiterId, &(Route, Step))| (!matches!(step, Step::Parked)).then_some(*id);
             for id in self.waiters.keys().copied().collect::<Vec<_>>() {
@@ -161,12 +222,12 @@ impl World {
     }
 
     fn assert_nobody_is_forgotten(&self, seed: u64) {
-        for (id, (route, _)) in &self.waiters {
+        for (id, (route, _)) in self.waiters.iter().filter(|_| self.room() > 0) {
             let mine = self.tasks.iter().find(|(_, routes)| routes.contains(route.as_str()));
             assert_eq!(mine, None, "seed {seed}: waiter {id} rests beside a task of {route}");
         }
         assert_eq!(self.registry.len(), self.waiters.len(), "seed {seed}");
-        assert_eq!(self.taken.len() + self.tasks.len(), self.created, "seed {seed}");
+        assert_eq!(self.taken.len() + self.tasks.len() + self.delayed.len(), self.created, "seed {seed}");
     }
 }
 
@@ -193,6 +254,40 @@ fn whatever_the_order_nobody_rests_beside_a_task_for_it() {
                     }
                 }
                 49..53 => world.poll_all_routes(),
+                _ => {
+                    if let Some(id) = world.any_waiter() {
+                        world.advance(id);
+                    }
+                }
+            }
+        }
+        world.run_to_rest();
+        world.assert_nobody_is_forgotten(seed);
+    }
+}
+
+/// With pauses, limits, times and dependencies: a million steps in all.
+#[test]
+fn whatever_the_order_nobody_rests_beside_a_task_that_there_is_room_for() {
+    for seed in 0..10_000 {
+        let mut world = World::new(seed);
+        let steps = 50 + world.random.below(100);
+        for _ in 0..steps {
+            match world.random.below(100) {
+                0..14 => world.register(),
+                14..22 => world.create(),
+                22..30 => world.create_delayed(),
+                30..38 => world.deliver_hint(),
+                38..41 => {
+                    if let Some(id) = world.any_waiter() {
+                        world.unregister(id, &[]);
+                    }
+                }
+                41..43 => world.release_all(),
+                43..47 => world.release_one(),
+                47..51 => world.change_settings(),
+                51..58 => world.end_run(),
+                58..62 if world.look_is_due => world.poll_all_routes(),
                 _ => {
                     if let Some(id) = world.any_waiter() {
                         world.advance(id);

@@ -67,7 +67,9 @@ impl WorkerContext {
                 Ok(Some(claim)) => {
                     has_claimed = true;
                     self.reachability.call_succeeded();
-                    self.claimed(want, ClaimedTask { claim, claim_sent });
+                    let has_waited = wait.is_some() || want.attempt.is_repeated;
+                    let run_began = if has_waited { Instant::now() } else { claim_sent };
+                    self.claimed(want, ClaimedTask { claim, claim_sent, run_began });
                 }
                 Ok(None) => {
                     self.reachability.call_succeeded();

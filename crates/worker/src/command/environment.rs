@@ -26,13 +26,26 @@ pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
 /// The variable with the path of the file in which a command says how far it is.
 pub const PROGRESS_FILE_VARIABLE: &str = "TASKQUEUE_PROGRESS_FILE";
 
+/// For how many seconds a run of the task may be active, if it limits that. Not the limit of an outer run, if there is one.
+const TIMEOUT: &str = "TASKQUEUE_TIMEOUT_SECONDS";
+
 /// The place in a trace (W3C Trace Context). Each run has its own, whatever the worker was started with.
 const TRACE: &str = "TRACEPARENT";
 
-/// Commands do not inherit these from the worker, nor does what it starts for itself: secrets, whom the worker trusts, the trace that the worker was
-/// started in, and what is between the worker and its service manager.
-pub(crate) const REMOVED: [&str; 9] =
-    [TOKEN, URL_FILE_VARIABLE, TLS_PIN, TLS_CA, TRACE, "TRACESTATE", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+/// Commands do not inherit these from the worker, nor does what it starts for itself: secrets, whom the worker trusts, the time limit and the trace of
+/// what the worker was started in, and what is between the worker and its service manager.
+pub(crate) const REMOVED: [&str; 10] = [
+    TOKEN,
+    URL_FILE_VARIABLE,
+    TLS_PIN,
+    TLS_CA,
+    TIMEOUT,
+    TRACE,
+    "TRACESTATE",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+];
 
 pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunFolder) -> Vec<(OsString, OsString)> {
     let task = &run.claim.task;
@@ -50,6 +63,9 @@ pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunF
         (PROGRESS_FILE_VARIABLE.into(), folder.progress().into()),
         (TRACE.into(), run.trace.to_string().into()),
     ];
+    if let Some(seconds) = task.scheduling.timeout_seconds {
+        variables.push((TIMEOUT.into(), seconds.to_string().into()));
+    }
     if let Some(token) = &settings.token {
         variables.push((TOKEN.into(), token.into()));
     }

@@ -2,11 +2,11 @@
 //! fails.
 
 use std::ffi::OsStr;
-use std::time::Duration;
 
 use taskqueue_client::Failure;
 
 use super::run_folder::RunFolder;
+use super::time_limit::TimeLimit;
 use crate::handler::HandlerResult;
 use crate::process::{CommandEnd, Exit, StartError};
 use crate::template::FillError;
@@ -17,12 +17,12 @@ const EX_TEMPFAIL: i32 = 75;
 /// The type of the error of a run that took too long. The server uses the same word.
 const TIMEOUT_KIND: &str = "ExecutionTimeout";
 
-/// The result, and a note about it that was also added to the log. `timeout` is the time limit if the run has exceeded
-/// it. Blocks.
+/// The result, and a note about it that was also added to the log. `exceeded` is the time limit that ended the run, if one did.
+/// Blocks.
 pub(super) fn of_end(
     end: &CommandEnd,
     folder: &RunFolder,
-    timeout: Option<Duration>,
+    exceeded: Option<TimeLimit>,
 ) -> (HandlerResult, Option<String>) {
     folder.mark_ended();
     if !end.was_stopped && end.status == Exit::Code(0) {
@@ -34,13 +34,13 @@ pub(super) fn of_end(
             Err(failure) => (HandlerResult::Fail(failure), None),
         };
     }
-    (without_success(end, timeout), None)
+    (without_success(end, exceeded), None)
 }
 
-fn without_success(end: &CommandEnd, timeout: Option<Duration>) -> HandlerResult {
-    let (kind, message) = match (end.status, timeout) {
+fn without_success(end: &CommandEnd, exceeded: Option<TimeLimit>) -> HandlerResult {
+    let (kind, message) = match (end.status, exceeded) {
         (_, Some(limit)) if end.was_stopped => {
-            (TIMEOUT_KIND, format!("the run took longer than --timeout allows ({} s) and was stopped", limit.as_secs()))
+            (TIMEOUT_KIND, format!("the run took longer than {limit} and was stopped"))
         }
         _ if end.was_stopped => return HandlerResult::Stopped,
         (Exit::Code(EX_TEMPFAIL), _) => return HandlerResult::Release,

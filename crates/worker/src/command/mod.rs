@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use taskqueue_client::{QueueName, Route};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 pub(crate) use self::environment::REMOVED;
 pub use self::environment::{PROGRESS_FILE_VARIABLE, TrustVariable, URL_FILE_VARIABLE};
@@ -29,6 +29,7 @@ pub use self::housekeeping::Housekeeping;
 pub use self::progress_file::PROGRESS_FILE_BYTES;
 use self::progress_file::ProgressFile;
 use self::run_folder::RunFolder;
+use self::time_limit::TimeLimit;
 use crate::events::{Event, EventSink};
 use crate::handler::{Handler, HandlerResult, TaskRun};
 use crate::process::{Chunk, CommandEnd, CommandRunner, CommandSpec, Output, StartError, WindowSize};
@@ -120,19 +121,19 @@ impl Handler for CommandHandler {
             Err(result) => return result,
         };
         let program = spec.argv.first().cloned().unwrap_or_default();
-        let is_exceeded = AtomicBool::new(false);
-        let end = match self.run_command(spec, &run, &folder, &is_exceeded).await {
+        let (limit, is_exceeded) = (self.time_limit(&run), AtomicBool::new(false));
+        let end = match self.run_command(spec, &run, &folder, limit.map(|limit| limit.ends_at), &is_exceeded).await {
             Ok(end) => end,
             Err(error) => return handler_result::of_start_error(&program, &error),
         };
         self.note(&run, [&end.log_note, &end.process_note]);
-        let timeout = self.settings.timeout.filter(|_| is_exceeded.into_inner());
+        let exceeded = limit.filter(|_| is_exceeded.into_inner());
         let progress = run.progress.clone();
         let ended = unless_stopped(&mut run, move || {
             let last_progress = ProgressFile::new(folder.progress()).look();
             (
                 last_progress.map(|last| last.into_iter().for_each(|last| progress.report(last))),
-                handler_result::of_end(&end, &folder, timeout),
+                handler_result::of_end(&end, &folder, exceeded),
             )
         });
         let (last_progress, (result, note)) = ended.await.unwrap_or((Ok(()), (HandlerResult::Stopped, None)));
@@ -143,12 +144,19 @@ impl Handler for CommandHandler {
 }
 
 impl CommandHandler {
+    /// The limit of the worker or of the task, whichever ends the run first.
+    fn time_limit(&self, run: &TaskRun) -> Option<TimeLimit> {
+        let of_task = run.times_out_at.zip(run.claim.task.scheduling.timeout_seconds);
+        TimeLimit::first(self.settings.timeout, of_task)
+    }
+
     /// Runs the command to its end, or until its time is over, of which `is_exceeded` tells.
     async fn run_command(
         &self,
         spec: CommandSpec,
         run: &TaskRun,
         folder: &RunFolder,
+        ends_at: Option<Instant>,
         is_exceeded: &AtomicBool,
     ) -> Result<CommandEnd, StartError> {
         let progress = ProgressFile::new(folder.progress());
@@ -157,7 +165,7 @@ impl CommandHandler {
         tokio::select! {
             biased;
             end = self.runner.run(spec, receiver, self.settings.grace) => end,
-            () = time_limit::pass_on(self.settings.timeout, run.control.clone(), &control, is_exceeded) => {
+            () = time_limit::pass_on(ends_at, run.control.clone(), &control, is_exceeded) => {
                 std::future::pending().await
             }
             () = folder.keep_new(refresh_interval) => std::future::pending().await,

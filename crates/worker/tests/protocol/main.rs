@@ -15,3 +15,4 @@ mod progressing;
 mod reporting;
 mod server;
 mod test_worker;
+mod time_limits;

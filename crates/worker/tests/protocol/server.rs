@@ -61,10 +61,23 @@ pub(crate) fn refusal(status: u16, code: &str) -> Reply {
     Reply::Answer(status, "", format!(r#"{{"error":{{"code":"{code}","message":"no","details":{{}}}}}}"#))
 }
 
+/// The run was ended by its time limit.
+pub(crate) fn timed_out() -> Reply {
+    let error = r#"{"code":"run_finalized","message":"no","details":{"action":"timeout"}}"#;
+    Reply::Answer(409, "", format!(r#"{{"error":{error}}}"#))
+}
+
 /// The task `t_00000000000N`, claimed.
 pub(crate) fn task(number: u8) -> Reply {
     let (task, lease) = (task_text(number), LEASE);
     Reply::Answer(200, "", format!(r#"{{"task":{task},"run_id":"{{run_id}}","lease_expires_at":"{lease}"}}"#))
+}
+
+/// The same, with a limit for the time of its runs.
+pub(crate) fn limited_task(number: u8, timeout_seconds: u64) -> Reply {
+    let Reply::Answer(status, headers, body) = task(number) else { panic!("a claim is an answer") };
+    let limited = format!(r#""finished_at":null,"timeout_seconds":{timeout_seconds}}}"#);
+    Reply::Answer(status, headers, body.replace(r#""finished_at":null}"#, &limited))
 }
 
 pub(crate) fn task_text(number: u8) -> String {

@@ -1,5 +1,5 @@
-//! `task cancel`, `task requeue` and `task delete`: one action on tasks that are named by id or selected. What the action
-//! does to one task is in `one_action.rs`, what the server does to all selected ones in `bulk_requests.rs`.
+//! `task cancel`, `task requeue`, `task delete`, `task archive` and `task unarchive`: one action on tasks that are named by id or
+//! selected. What the action does to one task is in `one_action.rs`, what the server does to all selected ones in `bulk_requests.rs`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use taskqueue_core::filter::TaskFilter;
 use super::bulk_change::{Change, note_no_match};
 use super::bulk_requests;
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
-use super::one_action::{self, ActionError};
+use super::one_action::{self, ActionError, Performed};
 use super::status_counts::StatusCounts;
 use crate::args::{ConfirmArgs, SelectionArgs, TargetArgs};
 use crate::client_context::ClientContext;
@@ -31,6 +31,8 @@ pub(super) enum Action {
         /// Whether a named task that does not exist is no failure.
         ignore_missing: bool,
     },
+    /// Into the archive or out of it.
+    Archive(bool),
 }
 
 impl Action {
@@ -40,6 +42,8 @@ impl Action {
             Self::Cancel => Change::Cancel,
             Self::Requeue(_) => Change::Requeue,
             Self::Delete { .. } => Change::Delete,
+            Self::Archive(true) => Change::Archive,
+            Self::Archive(false) => Change::Unarchive,
         }
     }
 
@@ -48,7 +52,7 @@ impl Action {
         match self {
             Self::Cancel => Some(BulkAction::Cancel),
             Self::Requeue(None) => Some(BulkAction::Requeue),
-            Self::Requeue(Some(_)) => None,
+            Self::Requeue(Some(_)) | Self::Archive(_) => None,
             Self::Delete { .. } => Some(BulkAction::Delete),
         }
     }
@@ -58,6 +62,8 @@ impl Action {
             Self::Cancel => "cancelled",
             Self::Requeue(_) => "requeued",
             Self::Delete { .. } => "deleted",
+            Self::Archive(true) => "archived",
+            Self::Archive(false) => "unarchived",
         }
     }
 
@@ -66,6 +72,8 @@ impl Action {
             Self::Cancel => "cancelling",
             Self::Requeue(_) => "requeueing",
             Self::Delete { .. } => "deleting",
+            Self::Archive(true) => "archiving",
+            Self::Archive(false) => "unarchiving",
         }
     }
 
@@ -74,14 +82,25 @@ impl Action {
     }
 
     /// Acts on one task. `is_named` tells that nobody has seen the task yet.
-    async fn perform(self, client: &Client, queue: &QueueName, id: TaskId, is_named: bool) -> Result<(), ActionError> {
+    async fn perform(
+        self,
+        client: &Client,
+        queue: &QueueName,
+        id: TaskId,
+        is_named: bool,
+    ) -> Result<Performed, ActionError> {
         match self {
-            Self::Cancel => Ok(client.cancel_task(queue, id).await.map(drop)?),
-            Self::Requeue(None) => Ok(client.requeue_task(queue, id).await.map(drop)?),
-            Self::Requeue(Some(update)) => one_action::change_and_requeue(client, queue, id, &update).await,
-            Self::Delete { .. } if is_named => Ok(one_action::delete_existing(client, queue, id).await?),
-            Self::Delete { .. } => Ok(client.delete_task(queue, id).await?),
+            Self::Cancel => drop(client.cancel_task(queue, id).await?),
+            Self::Requeue(None) => return Ok(Performed::of_requeued(&client.requeue_task(queue, id).await?)),
+            Self::Requeue(Some(update)) => return one_action::change_and_requeue(client, queue, id, &update).await,
+            Self::Delete { .. } if is_named => one_action::delete_existing(client, queue, id).await?,
+            Self::Delete { .. } => client.delete_task(queue, id).await?,
+            Self::Archive(archived) => {
+                let update = Update { archived: Some(archived), ..Update::default() };
+                client.update_task(queue, id, &update).await?;
+            }
         }
+        Ok(Performed::Done)
     }
 }
 
@@ -102,7 +121,8 @@ pub(super) async fn run(
 async fn act_on_one(context: &ClientContext, action: Action, id: TaskId) -> Result<(), CommandError> {
     let done = action.participle();
     match action.clone().perform(&context.client, &context.queue, id, true).await {
-        Ok(()) => Ok(context.printer.done(&summary(done, 1, 0, 0), &format!("{id} {done}"))?),
+        Ok(Performed::Done) => Ok(context.printer.done(&summary(done, 1, 0, 0), &format!("{id} {done}"))?),
+        Ok(Performed::CancelledAgain(why)) => Err(Failure::Refused(cancelled_again(id, &why)).into()),
         Err(ActionError { error, .. }) if error.code().is_some_and(|code| action.ignores(code)) => {
             Ok(context.printer.done(&summary(done, 0, 1, 0), &format!("{id} does not exist"))?)
         }
@@ -157,14 +177,16 @@ async fn act_on_selection(
         }
         done_before = progress.done;
     };
-    let (done, refused) = (progress.done, progress.refused);
+    let (done, missed, refused) = (progress.done, progress.missed, progress.refused);
     progress.print_summary()?;
     match (done, refused) {
         (0, 0) => Err(change.nothing_changed(&counts).into()),
         (_, 0) => {
-            let reasons = change.reasons(&counts);
+            let missed = (missed > 0).then(|| format!("{missed}: each {}", change.reason_missed()));
+            let by_state = Some(change.reasons(&counts)).filter(|reasons| !reasons.is_empty());
+            let reasons: Vec<String> = by_state.into_iter().chain(missed).collect();
             if !reasons.is_empty() {
-                output::note(&format!("left out: {reasons}"));
+                output::note(&format!("left out: {}", reasons.join("; ")));
             }
             Ok(())
         }
@@ -205,17 +227,25 @@ fn changed_only(id: TaskId) -> String {
     format!("{id} has the new values, but was not requeued")
 }
 
+fn cancelled_again(id: TaskId, why: &str) -> String {
+    format!("{id} was requeued, and cancelled again: {why}")
+}
+
 /// An action on many tasks that is being performed.
 struct ActionProgress<'s> {
     context: &'s ClientContext,
     action: Action,
-    calls: ConcurrentCalls<(TaskId, Result<(), ActionError>)>,
+    calls: ConcurrentCalls<(TaskId, Result<Performed, ActionError>)>,
+    /// Requeued tasks that what they wait for has cancelled again, and why.
+    cancelled_again: Vec<(TaskId, String)>,
     bar: Progress,
     /// Whether the tasks are named by id: then each that is skipped gets a warning.
     are_named: bool,
     done: u64,
     /// Selected tasks in a state to which the action does not apply.
     left_out: u64,
+    /// Selected tasks that the server left as they are.
+    missed: u64,
     /// By the code of the refusal.
     skipped: BTreeMap<&'static str, u64>,
     /// Whether a skipped task makes the command fail.
@@ -230,10 +260,12 @@ impl<'s> ActionProgress<'s> {
             context,
             action,
             calls,
+            cancelled_again: Vec::new(),
             bar,
             are_named: true,
             done: 0,
             left_out: 0,
+            missed: 0,
             skipped: BTreeMap::new(),
             has_missed: false,
             refused: 0,
@@ -264,9 +296,9 @@ impl<'s> ActionProgress<'s> {
         };
         // What nobody was asked about has no number to keep to.
         let expect = (!confirm.yes).then_some(applicable);
-        let done = bulk_requests::act(self.context, bulk, &filter, expect, &self.bar).await;
+        let done = bulk_requests::act(self.context, bulk, &filter, args.include_archived, expect, &self.bar).await;
         self.done += done.changed;
-        self.left_out += done.missed;
+        self.missed += done.missed;
         match done.error {
             None => Ok(true),
             Some(error) if bulk_requests::is_other_number(&error) => {
@@ -301,16 +333,40 @@ impl<'s> ActionProgress<'s> {
         }
     }
 
+    /// Waits for all calls. Tasks that were cancelled again may only have been requeued before what they wait for, so they are tried
+    /// again as long as that helps some of them.
     async fn wait_for_all(&mut self) -> Result<(), CommandError> {
-        while let Some((id, outcome)) = self.calls.next().await? {
-            self.record(id, outcome)?;
+        let mut before = usize::MAX;
+        loop {
+            while let Some((id, outcome)) = self.calls.next().await? {
+                self.record(id, outcome)?;
+            }
+            let again = std::mem::take(&mut self.cancelled_again);
+            if again.is_empty() || again.len() >= before {
+                self.refuse(&again);
+                return Ok(());
+            }
+            before = again.len();
+            for (id, _) in again {
+                self.add(id).await?;
+            }
         }
-        Ok(())
     }
 
-    fn record(&mut self, id: TaskId, outcome: Result<(), ActionError>) -> Result<(), CommandError> {
+    fn refuse(&mut self, tasks: &[(TaskId, String)]) {
+        self.refused += tasks.len() as u64;
+        for (id, why) in tasks {
+            self.bar.suspend(|| output::warning(&cancelled_again(*id, why)));
+        }
+    }
+
+    fn record(&mut self, id: TaskId, outcome: Result<Performed, ActionError>) -> Result<(), CommandError> {
         let (outcome, was_changed) = match outcome {
-            Ok(()) => (TaskOutcome::Done, false),
+            Ok(Performed::Done) => (TaskOutcome::Done, false),
+            Ok(Performed::CancelledAgain(why)) => {
+                self.cancelled_again.push((id, why));
+                return Ok(());
+            }
             Err(ActionError { error, was_changed }) => (TaskOutcome::of::<()>(Err(error)), was_changed),
         };
         if was_changed {
@@ -359,13 +415,13 @@ impl<'s> ActionProgress<'s> {
         let reasons: Vec<String> = self.skipped.iter().map(|(code, count)| format!("{count} {code}")).collect();
         drop(self.bar);
         if !reasons.is_empty() {
-            output::note(&format!("skipped because of their state: {}", reasons.join(", ")));
+            output::note(&format!("skipped: {}", reasons.join(", ")));
         }
         context.printer.done(&summary, &summary.sentence())
     }
 
     fn summary(&self) -> Summary {
-        let skipped = self.left_out + self.skipped.values().sum::<u64>();
+        let skipped = self.left_out + self.missed + self.skipped.values().sum::<u64>();
         summary(self.action.participle(), self.done, skipped, self.refused)
     }
 }

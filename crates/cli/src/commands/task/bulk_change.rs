@@ -18,6 +18,8 @@ pub(super) enum Change {
     Delete,
     Update,
     Rerun,
+    Archive,
+    Unarchive,
 }
 
 impl Change {
@@ -28,7 +30,9 @@ impl Change {
             Self::Cancel => matches!(status, Status::Pending | Status::Running),
             Self::Requeue => matches!(status, Status::Failed | Status::Cancelled),
             Self::Delete | Self::Update => status != Status::Running,
-            Self::Rerun => matches!(status, Status::Succeeded | Status::Failed | Status::Cancelled),
+            Self::Rerun | Self::Archive | Self::Unarchive => {
+                matches!(status, Status::Succeeded | Status::Failed | Status::Cancelled)
+            }
         }
     }
 
@@ -40,6 +44,8 @@ impl Change {
             Self::Delete => "Delete",
             Self::Update => "Update",
             Self::Rerun => "Rerun",
+            Self::Archive => "Archive",
+            Self::Unarchive => "Unarchive",
         }
     }
 
@@ -51,6 +57,7 @@ impl Change {
             (Self::Requeue, Status::Pending) => "already waiting; requeue by id resets the attempts",
             (Self::Requeue, Status::Succeeded) => "taskqueue task rerun submits such tasks again as new ones",
             (Self::Rerun, Status::Pending) => "not run yet",
+            (Self::Archive | Self::Unarchive, Status::Pending) => "only what has ended can be archived",
             _ => "wait for the end, or cancel first with taskqueue task cancel",
         }
     }
@@ -87,10 +94,20 @@ impl Change {
         confirm(&format!("{} {tasks} of queue {}{end}{left_out}?", self.imperative(), context.queue), args)
     }
 
+    /// Why a task was left as it was although the change applies to its state.
+    pub(super) fn reason_missed(self) -> &'static str {
+        match self {
+            Self::Requeue => {
+                "would be cancelled again because of what it waits for (taskqueue task explain ID), or changed meanwhile"
+            }
+            _ => "changed meanwhile",
+        }
+    }
+
     /// The error of a command that changed nothing although tasks match.
     pub(super) fn nothing_changed(self, counts: &StatusCounts) -> Failure {
         let reasons = self.reasons(counts);
-        let reasons = if reasons.is_empty() { "the tasks changed in the meantime".to_owned() } else { reasons };
+        let reasons = if reasons.is_empty() { format!("each task {}", self.reason_missed()) } else { reasons };
         Failure::Refused(format!("nothing was changed: {reasons}"))
     }
 }
@@ -112,6 +129,8 @@ mod tests {
             (Change::Delete, "1 is running: wait for the end", 4),
             (Change::Update, "1 is running: wait for the end", 4),
             (Change::Rerun, "1 is pending: not run yet", 3),
+            (Change::Archive, "1 is pending: only what has ended", 3),
+            (Change::Unarchive, "1 is running: wait for the end", 3),
         ];
         for (change, expected, applicable) in cases {
             let reasons = change.reasons(&one_each);

@@ -38,7 +38,7 @@ pub(super) async fn filter(context: &ClientContext, args: &SelectionArgs) -> Res
 }
 
 /// Nothing for a fuzzy search, and for a filter that is too long.
-fn as_filter(args: &SelectionArgs) -> Option<String> {
+pub(super) fn as_filter(args: &SelectionArgs) -> Option<String> {
     let conditions = &args.conditions;
     if conditions.fuzzy.is_some() {
         return None;
@@ -69,15 +69,16 @@ pub(super) async fn act(
     context: &ClientContext,
     action: BulkAction,
     filter: &str,
+    include_archived: bool,
     agreed: Option<u64>,
     bar: &Progress,
 ) -> Done {
-    let later = match later_filter(context, action, filter).await {
+    let later = match later_filter(context, action, filter, include_archived).await {
         Ok(later) => later,
         Err(error) => return Done { error: Some(error), ..Done::default() },
     };
     let send = async |request: BulkActionRequest| {
-        let begun = Instant::now();
+        let (begun, request) = (Instant::now(), BulkActionRequest { include_archived, ..request });
         let acted = context.client.act_on_tasks(&context.queue, action, &request).await?;
         Ok((acted, begun.elapsed()))
     };
@@ -86,12 +87,18 @@ pub(super) async fn act(
 
 /// The filter of every request after the first one, if there may be another. A task that was requeued may have failed again
 /// by then: it must not be requeued twice, or this might never end. So only tasks are left that have not changed since.
-async fn later_filter(context: &ClientContext, action: BulkAction, filter: &str) -> Result<Option<String>, Error> {
+async fn later_filter(
+    context: &ClientContext,
+    action: BulkAction,
+    filter: &str,
+    include_archived: bool,
+) -> Result<Option<String>, Error> {
     if action != BulkAction::Requeue {
         return Ok(Some(filter.to_owned()));
     }
     // By the times of the tasks: the clock here, or of a server before a database, may be another one.
-    let query = TaskQuery::of(TaskSelection::all().filter(filter)).descending_by(OrderField::UpdatedAt).limit(1);
+    let selection = TaskSelection::all().filter(filter).include_archived(include_archived);
+    let query = TaskQuery::of(selection).descending_by(OrderField::UpdatedAt).limit(1);
     let newest = context.client.walk_tasks(&context.queue, query).next().await?;
     Ok(newest.map(|task| unchanged_since(filter, task.updated_at)))
 }
@@ -110,7 +117,7 @@ async fn repeat(
 ) -> Done {
     let (mut done, mut filter, mut expect, mut miscounts) = (Done::default(), first, agreed, 0);
     loop {
-        let request = BulkActionRequest { filter: filter.into(), expect, dry_run: false };
+        let request = BulkActionRequest { filter: filter.into(), expect, dry_run: false, include_archived: false };
         let (Acted { matched, changed }, took) = match send(request).await {
             Ok(acted) => acted,
             Err(error) => {

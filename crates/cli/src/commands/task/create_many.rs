@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 
-use taskqueue_client::{Error, capabilities};
+use taskqueue_client::{Capabilities, Error, capabilities};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
-use super::creation_calls::{CreateResult, Creation, create_batch, create_one};
-use super::planned_task::{Origin, TaskGroup};
+use super::creation_calls::{CreateResult, Creating, create_batch, create_one};
+use super::planned_task::{Origin, PlannedTask, TaskGroup};
 use super::refusals::Refusals;
+use super::server_features;
 use crate::client_context::ClientContext;
 use crate::explain_error;
 use crate::failure::{CommandError, Failure};
@@ -33,7 +34,7 @@ struct CallResult {
 #[derive(Debug)]
 pub(super) struct TaskCreator<'s> {
     context: &'s ClientContext,
-    has_batches: bool,
+    capabilities: Capabilities,
     calls: ConcurrentCalls<CallResult>,
     /// The places of the calls under way.
     open: BTreeSet<u64>,
@@ -56,7 +57,7 @@ where
     let mut creator = TaskCreator::new(context, progress);
     let is_interrupted = tokio::select! {
         outcome = async {
-            creator.ask_for_batches().await?;
+            creator.ask_for_capabilities().await?;
             feed(&mut creator).await?;
             creator.wait_for_results().await
         } => {
@@ -72,7 +73,7 @@ impl<'s> TaskCreator<'s> {
     fn new(context: &'s ClientContext, progress: Progress) -> Self {
         Self {
             context,
-            has_batches: false,
+            capabilities: Capabilities::default(),
             calls: ConcurrentCalls::new(),
             open: BTreeSet::new(),
             progress,
@@ -85,12 +86,16 @@ impl<'s> TaskCreator<'s> {
         }
     }
 
-    async fn ask_for_batches(&mut self) -> Result<(), CommandError> {
-        self.has_batches = self.context.client.capabilities().await?.has(capabilities::BATCH);
-        if self.has_batches {
+    async fn ask_for_capabilities(&mut self) -> Result<(), CommandError> {
+        self.capabilities = self.context.client.capabilities().await?;
+        if self.has_batches() {
             self.calls = ConcurrentCalls::of_at_most(BATCHES_MAX);
         }
         Ok(())
+    }
+
+    fn has_batches(&self) -> bool {
+        self.capabilities.has(capabilities::BATCH)
     }
 
     /// Waits first while too many calls are running.
@@ -99,14 +104,17 @@ impl<'s> TaskCreator<'s> {
         let mut planned = Vec::with_capacity(tasks.len());
         for task in tasks {
             match task {
-                Ok(task) => planned.push(task),
+                Ok(task) => match self.lacking(&task) {
+                    Some(reason) => self.refusals.add(task.origin, || reason),
+                    None => planned.push(task),
+                },
                 Err(wrong) => self.refusals.add(wrong.origin, || wrong.reason),
             }
         }
         let (client, queue) = (self.context.client.clone(), self.context.queue.clone());
         match planned.first().map(|first| first.origin.number()) {
             None => self.print_known_refusals(),
-            Some(place) if self.has_batches => {
+            Some(place) if self.has_batches() => {
                 let tasks = create_batch(client, queue, planned);
                 self.start(place, async move { CallResult { place, end, tasks: tasks.await } }).await?;
             }
@@ -119,6 +127,11 @@ impl<'s> TaskCreator<'s> {
             }
         }
         Ok(())
+    }
+
+    /// Why the server cannot create a task as it is meant.
+    fn lacking(&self, task: &PlannedTask) -> Option<String> {
+        server_features::lacking(&self.context.url, &self.capabilities, &server_features::of_creation(&task.creation))
     }
 
     async fn start(
@@ -152,17 +165,17 @@ impl<'s> TaskCreator<'s> {
     }
 
     /// Counts what became of a task; the error if every other call would fail, too.
-    fn count(&mut self, origin: Origin, outcome: Result<Creation, Error>) -> Option<Error> {
+    fn count(&mut self, origin: Origin, outcome: Result<Creating, Error>) -> Option<Error> {
         let error = match outcome {
-            Ok(Creation::Created) => {
+            Ok(Creating::Created) => {
                 self.created += 1;
                 return None;
             }
-            Ok(Creation::Existing) => {
+            Ok(Creating::Existing) => {
                 self.existing += 1;
                 return None;
             }
-            Ok(Creation::Different(fields)) => {
+            Ok(Creating::Different(fields)) => {
                 self.different += 1;
                 self.different_fields.extend(fields);
                 return None;

@@ -1,7 +1,8 @@
 //! The calls that create planned tasks: one by one, or many with one request. What becomes of all of them together stands in
 //! `create_many.rs`.
 
-use taskqueue_client::{Client, CreateOutcome, Definition, Error, ErrorCode, QueueName, Task, TaskId};
+use taskqueue_client::{Client, CreateOutcome, Creation, Error, ErrorCode, QueueName, Status, Task, TaskId};
+use taskqueue_core::batch_label::is_same_metadata;
 
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
 use super::planned_task::{Origin, PlannedTask};
@@ -16,7 +17,7 @@ const SINGLE_CALLS_MAX: usize = 16;
 
 /// What became of one task.
 #[derive(Debug)]
-pub(super) enum Creation {
+pub(super) enum Creating {
     Created,
     Existing,
     /// There is a task with the derived id, and these fields of it are different.
@@ -24,14 +25,14 @@ pub(super) enum Creation {
 }
 
 /// The origin of a task, and what became of it.
-pub(super) type CreateResult = (Origin, Result<Creation, Error>);
+pub(super) type CreateResult = (Origin, Result<Creating, Error>);
 
 pub(super) async fn create_one(client: Client, queue: QueueName, planned: PlannedTask) -> CreateResult {
-    let PlannedTask { id, is_derived, definition, origin } = planned;
-    let outcome = match client.create_task(&queue, id, &definition).await {
-        Ok(answer) if answer.created => Ok(Creation::Created),
-        Ok(_) => Ok(Creation::Existing),
-        Err(error) if is_conflict(is_derived, &error) => compare(&client, &queue, id, &definition).await,
+    let PlannedTask { id, is_derived, creation, is_delayed, origin } = planned;
+    let outcome = match client.create_task(&queue, id, &creation).await {
+        Ok(answer) if answer.created => Ok(Creating::Created),
+        Ok(_) => Ok(Creating::Existing),
+        Err(error) if is_conflict(is_derived, &error) => compare(&client, &queue, id, &creation, is_delayed).await,
         Err(error) => Err(error),
     };
     (origin, outcome)
@@ -45,31 +46,28 @@ pub(super) async fn create_batch(
     planned: Vec<PlannedTask>,
 ) -> Result<Vec<CreateResult>, Failure> {
     let (mut tasks, mut origins) = (Vec::with_capacity(planned.len()), Vec::with_capacity(planned.len()));
-    for PlannedTask { id, is_derived, definition, origin } in planned {
-        tasks.push((id, definition));
-        origins.push((origin, is_derived));
+    for PlannedTask { id, is_derived, creation, is_delayed, origin } in planned {
+        tasks.push((id, creation));
+        origins.push((origin, is_derived, is_delayed));
     }
     let answer = client.create_tasks(&queue, &tasks).await;
     if answer.request_error.as_ref().is_some_and(Error::is_no_batch) {
-        let planned = tasks.into_iter().zip(origins).map(|((id, definition), (origin, is_derived))| PlannedTask {
-            id,
-            is_derived,
-            definition,
-            origin,
+        let planned = tasks.into_iter().zip(origins).map(|((id, creation), (origin, is_derived, is_delayed))| {
+            PlannedTask { id, is_derived, creation, is_delayed, origin }
         });
         return create_one_by_one(client, queue, planned).await;
     }
     let (mut results, mut conflicts) = (Vec::with_capacity(tasks.len()), ConcurrentCalls::of_at_most(COMPARISONS_MAX));
-    for (at, ((outcome, (id, definition)), (origin, is_derived))) in
+    for (at, ((outcome, (id, creation)), (origin, is_derived, is_delayed))) in
         answer.items.into_iter().zip(tasks).zip(origins).enumerate()
     {
         let result = match outcome {
-            Ok(CreateOutcome::Created) => Ok(Creation::Created),
-            Ok(CreateOutcome::Existing) => Ok(Creation::Existing),
+            Ok(CreateOutcome::Created) => Ok(Creating::Created),
+            Ok(CreateOutcome::Existing) => Ok(Creating::Existing),
             Err(error) => {
                 if is_conflict(is_derived, &error) {
                     let (client, queue) = (client.clone(), queue.clone());
-                    let call = async move { (at, compare(&client, &queue, id, &definition).await) };
+                    let call = async move { (at, compare(&client, &queue, id, &creation, is_delayed).await) };
                     store(&mut results, conflicts.start(call).await?);
                 }
                 Err(error)
@@ -110,7 +108,7 @@ fn is_fatal((_, outcome): &CreateResult) -> bool {
 }
 
 /// Replaces a conflict by what the comparison found.
-fn store(results: &mut [CreateResult], compared: Option<(usize, Result<Creation, Error>)>) {
+fn store(results: &mut [CreateResult], compared: Option<(usize, Result<Creating, Error>)>) {
     if let Some((at, compared)) = compared {
         results[at].1 = compared;
     }
@@ -121,19 +119,39 @@ fn is_conflict(is_derived: bool, error: &Error) -> bool {
 }
 
 /// Compares with the task as it is now: what another definition created may have been updated to this one since.
-async fn compare(client: &Client, queue: &QueueName, id: TaskId, definition: &Definition) -> Result<Creation, Error> {
-    let fields = different_fields(&client.task(queue, id).await?, definition);
-    Ok(if fields.is_empty() { Creation::Existing } else { Creation::Different(fields) })
+async fn compare(
+    client: &Client,
+    queue: &QueueName,
+    id: TaskId,
+    creation: &Creation,
+    is_delayed: bool,
+) -> Result<Creating, Error> {
+    let fields = different_fields(&client.task(queue, id).await?, creation, is_delayed);
+    Ok(if fields.is_empty() { Creating::Existing } else { Creating::Different(fields) })
 }
 
-fn different_fields(task: &Task, definition: &Definition) -> Vec<&'static str> {
+/// The time before which a task cannot be claimed is compared only until a claim has cleared it. One that `--delay` gives is another
+/// one each time: then it is enough that the task has one.
+fn different_fields(task: &Task, creation: &Creation, is_delayed: bool) -> Vec<&'static str> {
+    let definition = &creation.definition;
+    let (has, wants) = (&task.scheduling, &definition.scheduling);
+    let is_unclaimed = task.status == Status::Pending && task.started_at.is_none();
+    let is_same_time = match is_delayed {
+        true => task.not_before.is_some(),
+        false => task.not_before == creation.not_before,
+    };
     let fields = [
         ("name", task.name == definition.name),
         ("args", task.args == definition.args),
-        ("metadata", task.metadata == definition.metadata),
+        ("metadata", is_same_metadata(&task.metadata, &definition.metadata)),
         ("priority", task.priority == definition.priority),
         ("max_attempts", task.max_attempts == definition.max_attempts),
         ("routes", task.routes == definition.routes),
+        ("not_before", is_same_time || !is_unclaimed),
+        ("retry_delay", has.retry_delay == wants.retry_delay),
+        ("timeout_seconds", has.timeout_seconds == wants.timeout_seconds),
+        ("dependencies", has.dependencies == wants.dependencies),
+        ("on_dependency_failure", has.on_dependency_failure == wants.on_dependency_failure),
     ];
     fields.into_iter().filter(|(_, is_equal)| !is_equal).map(|(field, _)| field).collect()
 }

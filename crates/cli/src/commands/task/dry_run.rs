@@ -32,7 +32,7 @@ impl<'s> DryRun<'s> {
         if self.count > self.rows_max {
             return Ok(());
         }
-        self.listing.push(&PlannedRecord { id: planned.id, definition: &planned.definition })
+        self.listing.push(&PlannedRecord { id: planned.id, creation: &planned.creation })
     }
 
     pub(super) fn refuse(&mut self, origin: Origin, reason: &str) {

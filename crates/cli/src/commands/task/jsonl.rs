@@ -9,9 +9,10 @@ use std::path::Path;
 use std::{mem, thread};
 
 use taskqueue_api::task_line::{LineError, LineReader, LineTask};
+use taskqueue_client::Creation;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use super::planned_task::{Origin, PlannedTask, TaskGroup, WrongTask};
+use super::planned_task::{Given, Origin, PlannedTask, TaskGroup, WrongTask};
 use crate::failure::Failure;
 use crate::json_args::STANDARD_INPUT;
 use crate::name_template::no_name;
@@ -30,7 +31,7 @@ pub(super) struct Lines {
 }
 
 /// Starts to read a file, or standard input.
-pub(super) fn read(path: &Path, reader: LineReader) -> Result<Lines, Failure> {
+pub(super) fn read(path: &Path, reader: LineReader, given: Given) -> Result<Lines, Failure> {
     let name = path.display().to_string();
     let (source, is_file, bytes): (Box<dyn Read + Send>, _, _) = if path.as_os_str() == STANDARD_INPUT {
         (Box::new(io::stdin()), is_standard_input_a_file(), None)
@@ -41,7 +42,8 @@ pub(super) fn read(path: &Path, reader: LineReader) -> Result<Lines, Failure> {
     };
     let (sender, receiver) = mpsc::channel(GROUPS_BUFFERED);
     let reading = thread::Builder::new().name("tq-lines".into()).spawn(move || {
-        if let Err(error) = send_lines(BufReader::with_capacity(READ_BYTES, source), is_file, reader, &sender) {
+        let source = BufReader::with_capacity(READ_BYTES, source);
+        if let Err(error) = send_lines(source, is_file, reader, &given, &sender) {
             // The receiver is closed if the command has failed already.
             drop(sender.blocking_send(Err(Failure::cannot_read(name, error))));
         }
@@ -61,6 +63,7 @@ fn send_lines(
     mut source: BufReader<impl Read>,
     is_file: bool,
     mut reader: LineReader,
+    given: &Given,
     sender: &Sender<Result<TaskGroup, Failure>>,
 ) -> io::Result<()> {
     let (mut number, mut end, mut text, mut group) = (0, 0, Vec::new(), TaskGroup::default());
@@ -81,7 +84,7 @@ fn send_lines(
         if text.trim_ascii().is_empty() {
             continue;
         }
-        if let Some(full) = group.push(planned(number, reader.read(&text)), end)
+        if let Some(full) = group.push(planned(number, reader.read(&text), given), end)
             && !send(sender, full)
         {
             return Ok(());
@@ -104,10 +107,12 @@ fn next_line(source: &mut impl BufRead, number: u64, text: &mut Vec<u8>) -> io::
     Ok(read)
 }
 
-fn planned(number: u64, task: Result<LineTask, LineError>) -> Result<PlannedTask, WrongTask> {
+fn planned(number: u64, task: Result<LineTask, LineError>, given: &Given) -> Result<PlannedTask, WrongTask> {
     let origin = Origin::Line(number);
     match task {
-        Ok(LineTask { id, is_derived, definition }) => Ok(PlannedTask { id, is_derived, definition, origin }),
+        Ok(LineTask { id, is_derived, definition, not_before }) => {
+            Ok(given.task(id, is_derived, Creation { definition, not_before }, origin))
+        }
         Err(LineError::Line(reason)) => Err(WrongTask { origin, reason }),
         Err(LineError::Name(error)) => {
             Err(WrongTask { origin, reason: no_name(&error).message().unwrap_or_default().to_owned() })

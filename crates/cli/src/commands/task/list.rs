@@ -41,16 +41,20 @@ pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(),
     Ok(())
 }
 
-/// Says why a list is empty: whether the queue is, or the selection.
+/// Says why a list is empty: whether the queue is, or the selection, or whether all its tasks are archived.
 async fn note_nothing(context: &ClientContext, selection: &SelectionArgs) {
     let queue = &context.queue;
-    let others = match selection.is_empty() {
+    let others = match selection.is_empty() && selection.include_archived {
         true => Some(0),
         // The list itself was answered, so a failure of this request is not worth an error.
-        false => context.client.count_tasks(queue, &TaskSelection::all()).await.ok(),
+        false => context.client.count_tasks(queue, &TaskSelection::all().include_archived(true)).await.ok(),
     };
     output::note(&match others {
         Some(0) => format!("queue {queue} is empty"),
+        Some(archived) if selection.is_empty() => {
+            let tasks = output::counted(archived, "task");
+            format!("{tasks} of queue {queue}, all of them archived: --include-archived shows them")
+        }
         Some(others) => format!("no task matches; queue {queue} has {}", output::counted(others, "task")),
         None => format!("no task of queue {queue} matches"),
     });

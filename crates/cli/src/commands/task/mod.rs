@@ -1,12 +1,15 @@
 //! `taskqueue task ...`
 
 mod actions;
+mod after_batch;
+mod archive;
 mod bulk_change;
 mod bulk_requests;
 mod concurrent_calls;
 mod create_many;
 mod creation_calls;
 mod dry_run;
+mod explain;
 mod jsonl;
 mod list;
 mod logs;
@@ -16,6 +19,7 @@ mod outage;
 mod planned_task;
 mod refusals;
 mod rerun;
+mod server_features;
 mod show;
 mod sorted;
 mod status_counts;
@@ -39,6 +43,7 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
         TaskCommand::Submit(args) => submit::run(context, args).await,
         TaskCommand::Sweep(args) => sweep::run(context, args).await,
         TaskCommand::Get(args) => show::get(context, &args.ids).await,
+        TaskCommand::Explain(args) => explain::run(context, args).await,
         TaskCommand::List(args) if args.watch.watch.is_some() => watch::run(context, args).await,
         TaskCommand::List(args) => list::list(context, args).await,
         TaskCommand::Count(args) => list::count(context, args).await,
@@ -50,6 +55,8 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
             let action = Action::Delete { ignore_missing: args.ignore_missing };
             actions::run(context, action, &args.target, args.confirm).await
         }
+        TaskCommand::Archive(args) => archive::run(context, args, true).await,
+        TaskCommand::Unarchive(args) => archive::run(context, args, false).await,
         TaskCommand::Wait(args) => wait::run(context, args).await,
         TaskCommand::Logs(args) => logs::run(context, args).await,
     })

@@ -1,6 +1,23 @@
-//! Actions on one task that take more than one call.
+//! Actions on one task that take more than one call, and what became of it.
 
-use taskqueue_client::{Client, Error, QueueName, Status, TaskId, Update};
+use taskqueue_client::{Client, Error, QueueName, Status, Task, TaskId, Update};
+
+/// What an action on one task has done.
+#[derive(Debug)]
+pub(super) enum Performed {
+    Done,
+    /// It was requeued and cancelled again at once, for this reason: what it waits for has not been requeued.
+    CancelledAgain(String),
+}
+
+impl Performed {
+    pub(super) fn of_requeued(task: &Task) -> Self {
+        match &task.last_error {
+            Some(error) if task.status == Status::Cancelled => Self::CancelledAgain(error.failure.message.to_string()),
+            _ => Self::Done,
+        }
+    }
+}
 
 /// Why an action on one task failed.
 #[derive(Debug)]
@@ -29,14 +46,14 @@ pub(super) async fn change_and_requeue(
     queue: &QueueName,
     id: TaskId,
     update: &Update,
-) -> Result<(), ActionError> {
+) -> Result<Performed, ActionError> {
     let task = client.task(queue, id).await?;
     if task.status != Status::Succeeded {
         client.update_task(queue, id, update).await?;
     }
     // A task that has succeeded is never requeued: it stays as it is, and the server says why.
     match client.requeue_task(queue, id).await {
-        Ok(_) => Ok(()),
+        Ok(task) => Ok(Performed::of_requeued(&task)),
         Err(error) => Err(ActionError { error, was_changed: task.status != Status::Succeeded }),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use taskqueue_client::{Definition, Error, ErrorCode, OrderField, Task, TaskId, TaskQuery};
+use taskqueue_client::{Definition, Error, ErrorCode, OrderField, SchedulingFields, Task, TaskId, TaskQuery};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
@@ -112,7 +112,12 @@ where
     copies.finish(Err(failure.into()))
 }
 
+/// What a copy is made of. It can be claimed at once: the time before which the original could not be claimed is over or was for
+/// that one, and what it waited for had succeeded when it ran. To wait for tasks that failed or were deleted since, nobody would ask,
+/// and a task that was cancelled because of them would be cancelled again.
 fn definition_of(task: &Task) -> Definition {
+    let SchedulingFields { retry_delay, timeout_seconds, .. } = SchedulingFields::clone(&task.scheduling);
+    let scheduling = SchedulingFields { retry_delay, timeout_seconds, ..SchedulingFields::default() };
     Definition {
         name: task.name.clone(),
         args: task.args.clone(),
@@ -120,6 +125,7 @@ fn definition_of(task: &Task) -> Definition {
         priority: task.priority,
         max_attempts: task.max_attempts,
         routes: task.routes.clone(),
+        scheduling: scheduling.into(),
     }
 }
 

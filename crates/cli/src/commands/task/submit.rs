@@ -3,17 +3,22 @@
 use std::path::Path;
 
 use taskqueue_api::task_line::LineReader;
+use taskqueue_client::{Creation, Scheduling};
 
+use super::after_batch;
 use super::create_many;
 use super::dry_run::DryRun;
 use super::jsonl;
-use super::planned_task::{Origin, PlannedTask};
-use crate::args::SubmitArgs;
+use super::planned_task::{Given, Origin};
+use super::server_features;
+use crate::args::{SchedulingArgs, SubmitArgs};
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::json_args;
 use crate::name_template::named_definition;
+use crate::output;
 use crate::progress::Progress;
+use crate::scheduling_args::{self, not_before};
 use crate::task_ids::{DerivedIds, random_id};
 
 pub(super) async fn run(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandError> {
@@ -24,27 +29,41 @@ pub(super) async fn run(context: &ClientContext, args: &SubmitArgs) -> Result<()
 }
 
 async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandError> {
-    let definition = json_args::definition(&args.definition, json_args::args_object(&args.object)?)?;
+    let mut definition = json_args::definition(&args.definition, json_args::args_object(&args.object)?)?;
     if args.batch.is_some() {
         return Err(
             Failure::Usage("--batch is for --from; a task of its own gets a new id each time".to_owned()).into()
         );
     }
     let id = args.id.map_or_else(random_id, Ok)?;
+    definition.scheduling = scheduling(context, &args.scheduling).await?;
+    let creation = Creation { definition, not_before: not_before(&args.scheduling, output::now()) };
     if args.dry_run {
         let mut dry_run = DryRun::new(context);
-        dry_run.add(&PlannedTask { id, is_derived: false, definition, origin: Origin::Flags })?;
+        dry_run.add(&Given::default().task(id, false, creation, Origin::Flags))?;
         return dry_run.finish();
     }
-    let created = context.client.create_task(&context.queue, id, &definition).await?;
+    server_features::require(context, &server_features::of_creation(&creation)).await?;
+    let created = context.client.create_task(&context.queue, id, &creation).await?;
     let word = if created.created { "created" } else { "already there" };
     Ok(context.printer.done(&created.value, &format!("{id} {word}"))?)
 }
 
+/// What the flags say, with the tasks of batches that are waited for.
+pub(super) async fn scheduling(context: &ClientContext, args: &SchedulingArgs) -> Result<Scheduling, CommandError> {
+    Ok(scheduling_args::scheduling(args, after_batch::tasks(context, args).await?)?)
+}
+
 async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> Result<(), CommandError> {
-    let (name, definition) = named_definition(&args.definition)?;
-    let ids = DerivedIds::new(args.batch.as_deref());
-    let mut lines = jsonl::read(path, LineReader { name, definition, ids })?;
+    let (name, mut definition) = named_definition(&args.definition)?;
+    definition.scheduling = scheduling(context, &args.scheduling).await?;
+    let (ids, not_before) = (DerivedIds::new(args.batch.as_deref()), not_before(&args.scheduling, output::now()));
+    if !args.dry_run {
+        let of_flags = Creation { definition: definition.clone(), not_before };
+        server_features::require(context, &server_features::of_creation(&of_flags)).await?;
+    }
+    let given = Given::by(args.batch.as_deref(), &args.scheduling, not_before);
+    let mut lines = jsonl::read(path, LineReader { name, definition, not_before, ids }, given)?;
     if args.dry_run {
         let mut dry_run = DryRun::new(context);
         while let Some(group) = lines.receiver.recv().await {

@@ -1,17 +1,21 @@
 //! `task sweep`: a task for each combination of values.
 
-use taskqueue_client::{Definition, JsonObject};
+use taskqueue_client::{Creation, Definition, JsonObject, Timestamp};
 use taskqueue_core::name_template::NameTemplate;
 use taskqueue_core::sweep::Sweep;
 
 use super::create_many;
 use super::dry_run::DryRun;
-use super::planned_task::{Origin, PlannedTask, TaskGroup};
+use super::planned_task::{Given, Origin, PlannedTask, TaskGroup};
+use super::server_features;
+use super::submit::scheduling;
 use crate::args::SweepArgs;
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::name_template::{named_definition, no_name};
+use crate::output;
 use crate::progress::Progress;
+use crate::scheduling_args::not_before;
 use crate::sweep;
 use crate::task_ids::DerivedIds;
 
@@ -22,17 +26,21 @@ struct Plan<'a> {
     name: Option<NameTemplate>,
     /// What all tasks have beside args and name.
     definition: Definition,
-    batch: Option<&'a str>,
+    not_before: Option<Timestamp>,
+    given: Given,
 }
 
 pub(super) async fn run(context: &ClientContext, args: &SweepArgs) -> Result<(), CommandError> {
-    let plan = Plan::new(args)?;
+    let mut plan = Plan::new(args)?;
     plan.check_names()?;
+    plan.definition.scheduling = scheduling(context, &args.scheduling).await?;
     if args.dry_run {
         let mut dry_run = DryRun::new(context);
         plan.tasks().try_for_each(|planned| dry_run.add(&planned?))?;
         return dry_run.finish();
     }
+    let of_flags = Creation { definition: plan.definition.clone(), not_before: plan.not_before };
+    server_features::require(context, &server_features::of_creation(&of_flags)).await?;
     let progress = Progress::of_tasks("submitting", plan.sweep.count() as u64);
     create_many::create(context, progress, async |creator| {
         let mut group = TaskGroup::default();
@@ -52,7 +60,9 @@ impl<'a> Plan<'a> {
     fn new(args: &'a SweepArgs) -> Result<Self, Failure> {
         let (name, definition) = named_definition(&args.definition)?;
         let sweep = sweep::parse(args.args.as_deref(), &args.arg, args.zip)?;
-        Ok(Self { sweep, name, definition, batch: args.batch.as_deref() })
+        let not_before = not_before(&args.scheduling, output::now());
+        let given = Given::by(args.batch.as_deref(), &args.scheduling, not_before);
+        Ok(Self { sweep, name, definition, not_before, given })
     }
 
     /// Finds a name that cannot be before the first task is created.
@@ -66,11 +76,12 @@ impl<'a> Plan<'a> {
     }
 
     fn tasks(&self) -> impl Iterator<Item = Result<PlannedTask, Failure>> {
-        let mut ids = DerivedIds::new(self.batch);
+        let mut ids = DerivedIds::new(self.given.label.as_deref());
         self.combinations().enumerate().map(move |(index, args)| {
             let definition = self.definition(args?)?;
             let id = ids.next(&definition);
-            Ok(PlannedTask { id, is_derived: true, definition, origin: Origin::Combination(index as u64 + 1) })
+            let creation = Creation { definition, not_before: self.not_before };
+            Ok(self.given.task(id, true, creation, Origin::Combination(index as u64 + 1)))
         })
     }
 

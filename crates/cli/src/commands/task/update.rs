@@ -2,8 +2,10 @@
 
 use taskqueue_client::{BulkUpdateRequest, TaskId, TaskSelection, Update, Updated};
 
+use super::after_batch;
 use super::bulk_change::{Change, note_no_match};
 use super::merge_updates;
+use super::server_features;
 use super::status_counts::StatusCounts;
 use crate::args::UpdateArgs;
 use crate::change_args;
@@ -13,8 +15,10 @@ use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 
 pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<(), CommandError> {
-    let update = change_args::update(&args.change)?;
+    let of_batches = after_batch::tasks(context, &args.change.scheduling.new).await?;
+    let update = change_args::update(&args.change, of_batches, output::now())?;
     merge_updates::require(context, &update).await?;
+    server_features::require(context, &server_features::of_update(&update)).await?;
     match args.ids.as_slice() {
         [] => update_selected(context, args, update).await,
         ids => update_ids(context, ids, &update).await,
@@ -35,7 +39,7 @@ async fn update_selected(context: &ClientContext, args: &UpdateArgs, changes: Up
         return Err(change.nothing_changed(&counts).into());
     }
     change.confirm(context, &counts, args.confirm)?;
-    let request = BulkUpdateRequest { filter: filter(args).into(), changes };
+    let request = BulkUpdateRequest { filter: filter(args).into(), changes, include_archived: args.include_archived };
     let updated = context.client.update_tasks(&context.queue, &request).await?;
     print_summary(context, updated, counts.running)?;
     let reasons = change.reasons(&counts);
@@ -54,6 +58,7 @@ fn selection(args: &UpdateArgs) -> TaskSelection {
         Some(status) => TaskSelection::all().status(status),
         None => TaskSelection::all(),
     };
+    let selection = selection.include_archived(args.include_archived);
     match &args.filter {
         Some(filter) => selection.filter(filter),
         None => selection,

@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::output_reader::OutputReader;
+use super::settings_reader::SettingsReader;
 use super::snapshot::{Counts, Detail, Pane, QueueCounts, Rows, Snapshot};
 
 /// Queues that are counted in a refresh, each with up to two requests. With more queues, --queue selects some.
@@ -28,14 +29,28 @@ pub(super) struct Query {
     pub(super) output: Option<(QueueName, TaskId)>,
 }
 
+/// What is read a little more of with each refresh.
+#[derive(Default)]
+pub(super) struct Readers {
+    output: OutputReader,
+    settings: SettingsReader,
+}
+
 /// `only` are the queues to show; empty means all.
 pub(super) async fn snapshot(
     client: Client,
     only: Vec<QueueName>,
     query: Query,
-    reader: Arc<Mutex<OutputReader>>,
+    readers: Arc<Mutex<Readers>>,
 ) -> Result<Snapshot, Error> {
-    let health = client.health().await?;
+    let mut readers = readers.lock().await;
+    let known_health = readers.settings.begin();
+    let reads_settings = known_health.is_some();
+    let health = match known_health {
+        Some(health) => health,
+        None => client.health().await?,
+    };
+    readers.settings.note(&health);
     let mut names = if only.is_empty() {
         client.queues().await?.into_iter().map(|queue| queue.name).collect()
     } else {
@@ -45,13 +60,19 @@ pub(super) async fn snapshot(
     names.dedup();
     let queues_left_out = names.len().saturating_sub(QUEUES_MAX);
     names.truncate(QUEUES_MAX);
+    if reads_settings {
+        readers.settings.read(&client, &names, query.queue.as_ref()).await;
+    }
     let mut queues = Vec::with_capacity(names.len());
     for names in names.chunks(CONCURRENT_REQUESTS) {
         queues.extend(count(&client, names, only.is_empty()).await?);
     }
+    for queue in &mut queues {
+        queue.settings = readers.settings.words(&queue.name);
+    }
     let selected = query.queue.filter(|queue| queues.iter().any(|counted| counted.name == *queue));
     let output = match query.output {
-        Some((queue, id)) => Some(reader.lock().await.read(&client, queue, id).await?),
+        Some((queue, id)) => Some(readers.output.read(&client, queue, id).await?),
         None => None,
     };
     let detail = match selected.filter(|_| output.is_none()) {
@@ -73,7 +94,7 @@ async fn count(client: &Client, names: &[QueueName], skip_deleted: bool) -> Resu
             // Only the expected end of pending tasks depends on workers.
             let has_workers =
                 counts.get(Status::Pending) == 0 || client.count_workers(&name, &WorkerSelection::all()).await? > 0;
-            Ok(QueueCounts { name, counts, has_workers })
+            Ok(QueueCounts { name, counts, has_workers, settings: None })
         });
     }
     let mut counted = Vec::with_capacity(names.len());

@@ -1,10 +1,11 @@
 //! `taskqueue top`: the requests are in `fetch.rs`, their result in `snapshot.rs` and `rates.rs`, the output of a task in
-//! `output_reader.rs`, the selection in `view.rs`, the drawing in `draw/`.
+//! `output_reader.rs`, pause and limits of queues in `settings_reader.rs`, the selection in `view.rs`, the drawing in `draw/`.
 
 mod draw;
 mod fetch;
 mod output_reader;
 mod rates;
+mod settings_reader;
 mod snapshot;
 mod view;
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use self::output_reader::OutputReader;
+use self::fetch::Readers;
 use self::view::TopView;
 use super::client_runtime;
 use crate::args::{Format, OutputArgs, QueueArg, TopArgs};
@@ -27,9 +28,9 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     client_runtime::run(&context, None, async |context| {
         let view = TopView::new(context.url.clone(), context.queue.clone());
         // At most one refresh runs at a time, so this is never waited for.
-        let reader = Arc::new(Mutex::new(OutputReader::default()));
+        let readers = Arc::new(Mutex::new(Readers::default()));
         live::run(view, args.interval, |query| {
-            fetch::snapshot(context.client.clone(), args.queues.clone(), query, Arc::clone(&reader))
+            fetch::snapshot(context.client.clone(), args.queues.clone(), query, Arc::clone(&readers))
         })
         .await
     })

@@ -32,6 +32,8 @@ pub(super) struct QueueCounts {
     pub(super) counts: Counts,
     /// Whether a worker has reported lately; asked only where something is pending.
     pub(super) has_workers: bool,
+    /// Pause and limits in a few words, if there are any.
+    pub(super) settings: Option<String>,
 }
 
 /// The number of tasks of each status.

@@ -8,6 +8,7 @@ use crate::field_path::FieldPath;
 use crate::output::{Cell, Column, Record, age, span};
 use crate::progress_view::ProgressView;
 use crate::run_log::RunLog;
+use crate::scheduling_view;
 
 /// The width of the bar where a task is shown alone.
 const BAR_WIDTH: usize = 30;
@@ -22,6 +23,7 @@ impl Record for Task {
         Column::shrinking("ROUTES"),
         Column::text("CREATED"),
         Column::text("UPDATED"),
+        Column::with_values("NOTE", 10),
         Column::with_values("PROGRESS", 5),
         Column::with_values("ERROR", 10),
         Column::shrinking("ARGS"),
@@ -29,7 +31,7 @@ impl Record for Task {
     ];
 
     const LEAVE_OUT: &'static [&'static str] =
-        &["RESULT", "PRIORITY", "CREATED", "ROUTES", "ARGS", "ATTEMPT", "UPDATED", "ERROR", "PROGRESS"];
+        &["RESULT", "PRIORITY", "CREATED", "ROUTES", "ARGS", "ATTEMPT", "UPDATED", "ERROR", "NOTE", "PROGRESS"];
 
     const FIELDS: &'static [&'static str] = &[
         "id",
@@ -62,6 +64,7 @@ impl Record for Task {
             Cell::new(routes(self)),
             Cell::new(age(self.created_at, now)),
             Cell::new(age(self.updated_at, now)),
+            Cell::optional(scheduling_view::note(self, now)),
             Cell::optional(present_progress(self, now)),
             Cell::optional(error_type(self)),
             Cell::new(self.args.as_str()),
@@ -95,8 +98,11 @@ impl Record for Task {
             ("priority", Cell::number(self.priority)),
             ("attempt", Cell::new(format!("{} of {}", self.attempt, self.max_attempts))),
             ("routes", Cell::new(routes(self))),
-            ("result", Cell::new(self.result.as_str())),
         ];
+        let waiting = scheduling_view::details(self.not_before, &self.scheduling, now);
+        fields.extend(waiting.into_iter().map(|(name, words)| (name, Cell::new(words))));
+        fields.extend(self.archived.then(|| ("archived", Cell::new("yes"))));
+        fields.push(("result", Cell::new(self.result.as_str())));
         fields.extend(self.last_error.iter().flat_map(|error| error_details(error, &time(error.occurred_at))));
         fields.extend([
             ("last_route", Cell::optional(self.last_route.as_ref().map(|route| route.as_str()))),

@@ -214,6 +214,35 @@ impl Server {
         self.post(&of_task(n, "/requeue"), ())
     }
 
+    /// A claim for a route that waits until it finds a task; gives the number of the task.
+    #[track_caller]
+    pub(crate) fn claimed_in_time(&self, route: &str, run: usize) -> usize {
+        let body = json!({"route": route, "run_id": run_id(run)});
+        let request = Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", "wait=25").json(body);
+        let claim = self.send(&request).expect(200).json();
+        claim["task"]["id"].as_str().unwrap()[2..].parse().unwrap()
+    }
+
+    /// Whether a claim for the route finds a task; if it does, the run gives it back.
+    #[track_caller]
+    pub(crate) fn finds_a_task(&self, route: &str, run: usize) -> bool {
+        let response = self.claim_for("q", route, run);
+        if response.status == 204 {
+            return false;
+        }
+        let claim = response.expect(200).json();
+        let path = in_queue(&format!("/tasks/{}/unclaim", claim["task"]["id"].as_str().unwrap()));
+        self.post(&path, json!({"run_id": run_id(run)})).expect(204);
+        true
+    }
+
+    /// The items of the answer to a batch of `q`.
+    #[track_caller]
+    pub(crate) fn batch(&self, verb: &str, body: impl IntoBody) -> Vec<Value> {
+        let answer = self.post(&in_queue(&format!("/tasks/batch/{verb}")), body).expect(200).json();
+        answer["items"].as_array().unwrap().clone()
+    }
+
     /// Creates task `n` with the only route `only-n` and one attempt, and brings it into the state, with run `1000 + n`
     /// where the state needs a run. Gives the task.
     #[track_caller]

@@ -103,10 +103,22 @@ pub(crate) fn assert_task(task: &Value) {
     ];
     let mut names: Vec<&str> = task.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
-    // Beyond the contract, and only where a claim said who claims, or a run how far it is.
-    let beyond = ["last_run", "progress", "progress_updated_at", "progress_attempt"];
-    names.retain(|name| !beyond.contains(name));
+    // Beyond the contract, and only where a claim said who claims, a run how far it is, or somebody that the task waits or rests.
+    const BEYOND: [&str; 10] = [
+        "last_run",
+        "progress",
+        "progress_updated_at",
+        "progress_attempt",
+        "not_before",
+        "dependencies",
+        "on_dependency_failure",
+        "retry_delay",
+        "timeout_seconds",
+        "archived",
+    ];
+    names.retain(|name| !BEYOND.contains(name));
     assert_eq!(names, FIELDS, "{task}");
+    assert_waiting(task);
     let progress = ["progress", "progress_updated_at", "progress_attempt"].map(|name| task.get(name).is_some());
     assert!(progress == [true; 3] || progress == [false; 3], "all or none: {task}");
     if let Some(run) = task.get("last_run") {
@@ -115,6 +127,25 @@ pub(crate) fn assert_task(task: &Value) {
     let order = ["created_at", "started_at", "finished_at", "updated_at"];
     let times: Vec<i64> = order.iter().map(|&name| &task[name]).filter(|time| !time.is_null()).map(micros).collect();
     assert!(times.is_sorted(), "created <= started <= finished <= updated: {task}");
+}
+
+/// What a task waits for and whether it is archived is shown only where it is used.
+#[track_caller]
+fn assert_waiting(task: &Value) {
+    if let Some(not_before) = task.get("not_before") {
+        micros(not_before);
+    }
+    if let Some(dependencies) = task.get("dependencies") {
+        let ids: Vec<&str> = dependencies.as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+        assert!(!ids.is_empty() && ids.is_sorted_by(|a, b| a < b), "{task}");
+    }
+    assert!(task.get("on_dependency_failure").is_none_or(|choice| choice == "cancel"), "{task}");
+    assert!(task.get("archived").is_none_or(|archived| archived == true), "{task}");
+    assert!(task.get("timeout_seconds").is_none_or(Value::is_u64), "{task}");
+    if let Some(delay) = task.get("retry_delay") {
+        let names: Vec<&String> = delay.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["factor", "max_seconds", "seconds"], "{task}");
+    }
 }
 
 /// A last run has exactly its three fields, and the id of a run that is over.

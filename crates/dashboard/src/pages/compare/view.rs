@@ -174,7 +174,7 @@ fn complaint(text: &str) -> String {
 /// Whether an address asks for no tasks in particular, but perhaps for single ones.
 fn is_untouched(query: &Query, selectors: &Selectors) -> bool {
     let asks_for_all = query.has("all") || query.get("status") == Some(EVERY_STATE);
-    *selectors == Selectors::default() && !asks_for_all
+    selectors.is_unspecific() && !asks_for_all
 }
 
 /// The tasks that were chosen; none if everything that matches is meant.
@@ -201,10 +201,11 @@ fn ids_of(query: &Query, complaints: &mut Vec<String>) -> Vec<TaskId> {
 /// Lists that are chosen in menus: they change only when the button of their menu is used (`apply`).
 const LISTS: [(&str, &str); 3] = [("column", "set.column"), ("axis", "set.axis"), ("group", "set.group")];
 /// The parameters of a view. The list of tasks leads here with others, too.
-const PARAMETERS: [&str; 18] = [
+const PARAMETERS: [&str; 19] = [
     "filter",
     "status",
     "name_fuzzy",
+    "archived",
     "id",
     "read",
     "column",
@@ -248,11 +249,7 @@ pub(super) fn changed(query: &Query) -> Option<Query> {
     }
     let kept = result.iter().filter(is_kept).fold(Query::default(), |kept, (name, value)| kept.and(name, value));
     // All that match without a filter are those of every state.
-    Some(if takes_all && Selectors::read(&kept) == Selectors::default() {
-        kept.with("status", EVERY_STATE)
-    } else {
-        kept
-    })
+    Some(if takes_all && Selectors::read(&kept).is_unspecific() { kept.with("status", EVERY_STATE) } else { kept })
 }
 
 /// The filter of a view and one more part. A view that shows what has succeeded because nothing was asked for goes on to.

@@ -45,6 +45,14 @@ impl Alert {
                 of_queue(format!("starving {queue} {route}"), false, format!("{queue} · {route}"), text)
                     .leading(link, "Show them")
             }
+            Concern::Paused { queue, pending, oldest } => {
+                let wait = if *pending == 1 { "waits" } else { "wait" };
+                let oldest = show::duration(*oldest);
+                let text =
+                    format!("It is paused, and {} {wait}, the oldest for {oldest}.", show::count(*pending, "task"));
+                of_queue(format!("paused {queue}"), true, queue.clone(), text)
+                    .leading(format!("/ui/queues/{queue}/settings"), "Settings")
+            }
             Concern::Failing { queue, failed, ended, newest } => {
                 let text =
                     format!("{} of {} of the last hour failed", show::number(*failed), show::count(*ended, "run"));
@@ -132,6 +140,11 @@ mod tests {
                 starving(2, Some(Duration::from_secs(180))),
                 "2 tasks wait and no worker serves this route, the oldest for 3 min.",
                 waiting,
+            ),
+            (
+                Concern::Paused { queue: queue(), pending: 2, oldest: Duration::from_secs(7_200) },
+                "It is paused, and 2 tasks wait, the oldest for 2 h.",
+                "/ui/queues/q/settings",
             ),
             (
                 Concern::Lost { queue: queue(), expired: 2 },

@@ -2,6 +2,8 @@
 
 use taskqueue_core::access::Scope;
 use taskqueue_core::activity::Event;
+use taskqueue_core::ids::Route;
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::QueueFigures;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
@@ -9,9 +11,13 @@ use taskqueue_core::time::Timestamp;
 use super::reading::{Lately, QueueReading};
 use crate::attention;
 use crate::outlook::{Load, Outlook, Pace};
+use crate::pages::settings::running_of;
 use crate::pages::workers::workers_of;
 use crate::show::{self, Bar, Moment, Spark, between};
 use crate::visit::Visit;
+
+/// Limits of routes that a card shows.
+const LIMITS: usize = 4;
 
 pub(crate) struct Card {
     pub(crate) name: String,
@@ -27,6 +33,16 @@ pub(crate) struct Card {
     pub(crate) oldest: Option<Moment>,
     pub(crate) may_submit: bool,
     pub(crate) may_delete: bool,
+    /// Nothing for queues without a card of their own.
+    pub(crate) settings: Option<SettingsShown>,
+}
+
+/// What the settings of a queue say of its claims.
+pub(crate) struct SettingsShown {
+    pub(crate) is_paused: bool,
+    pub(crate) may_change: bool,
+    /// Tasks that run and may run at once: `3/8 running`, `gpu at most 2`.
+    pub(crate) limits: Vec<String>,
 }
 
 /// How many tasks have a state, with the address of these.
@@ -73,9 +89,24 @@ impl Card {
             oldest: figures.oldest_pending().map(|since| Moment::new(since, now)),
             may_submit: visit.may(Scope::Submit, &queue.name),
             may_delete: visit.may(Scope::Admin, &queue.name),
+            settings: queue.settings.as_ref().map(|settings| SettingsShown {
+                is_paused: settings.paused,
+                may_change: visit.may(Scope::Admin, &queue.name),
+                limits: limits(figures, settings),
+            }),
             path,
         }
     }
+}
+
+/// The limits of a queue with what runs; of many routes the first ones.
+fn limits(figures: &QueueFigures, settings: &QueueSettings) -> Vec<String> {
+    let of_queue = settings.max_running.map(|_| format!("{} running", running_of(figures, settings)));
+    // How many run that were claimed for a route is in no figures: those count a task for each route that it lists.
+    let of_route = |(route, most): (&Route, &u64)| format!("{route} at most {}", show::number(*most));
+    let more = settings.route_limits.len().saturating_sub(LIMITS);
+    let more = (more > 0).then(|| format!("{} more", show::number(more as u64)));
+    of_queue.into_iter().chain(settings.route_limits.iter().take(LIMITS).map(of_route)).chain(more).collect()
 }
 
 fn lately_shown(figures: &QueueFigures, lately: &Lately, now: Timestamp) -> LatelyShown {

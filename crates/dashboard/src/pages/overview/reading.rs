@@ -9,6 +9,7 @@ use futures_util::stream;
 use taskqueue_core::activity::{Counts, Event, Span, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{KnownSpans, QueueFigures, QueueStats, SeriesSelection};
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
@@ -48,6 +49,8 @@ pub(crate) struct QueueReading {
     pub(crate) name: QueueName,
     pub(crate) figures: QueueFigures,
     pub(crate) lately: Option<Lately>,
+    /// Nothing for queues without a card of their own, or if they cannot be read.
+    pub(crate) settings: Option<QueueSettings>,
 }
 
 /// What happened in a queue in the last hour.
@@ -102,17 +105,30 @@ pub(crate) async fn read(
     queues.retain(|named| named.queue.as_str().contains(find));
     queues.sort_by(|a, b| a.queue.as_str().cmp(b.queue.as_str()));
     let names: Vec<QueueName> = queues.iter().take(with_activity).map(|named| named.queue.clone()).collect();
+    let settings = read_settings(dashboard, &names).await;
     let mut activities: Vec<Option<Lately>> =
         stream::iter(names).map(|name| read_lately(store, name, now)).buffered(READS_AT_ONCE).collect().await;
     activities.resize_with(queues.len(), || None);
+    let settings = settings.into_iter().chain(std::iter::repeat(None));
     let queues: Vec<QueueReading> = queues
         .into_iter()
         .zip(activities)
-        .map(|(named, lately)| QueueReading { name: named.queue, figures: named.figures, lately })
+        .zip(settings)
+        .map(|((named, lately), settings)| QueueReading { name: named.queue, figures: named.figures, lately, settings })
         .collect();
     let mut concerns = of_server(dashboard, visit).await;
     concerns.extend(of_queues(dashboard, &queues, now).await);
     Ok(Reading { now, queues, concerns, seen })
+}
+
+/// The settings of these queues, if this server has any. What cannot be read is left out: the rest can.
+async fn read_settings(dashboard: &Dashboard, names: &[QueueName]) -> Vec<Option<QueueSettings>> {
+    if !dashboard.has("queue-settings") {
+        return Vec::new();
+    }
+    let store = dashboard.store();
+    let read = |name: QueueName| async move { store.queue_settings(&name).await.ok() };
+    stream::iter(names.to_vec()).map(read).buffered(READS_AT_ONCE).collect().await
 }
 
 /// What happened lately in a queue; nothing if it was deleted meanwhile, or if that cannot be read: the rest can.
@@ -143,7 +159,7 @@ async fn of_server(dashboard: &Dashboard, visit: &Visit) -> Vec<Concern> {
 async fn of_queues(dashboard: &Dashboard, queues: &[QueueReading], now: Timestamp) -> Vec<Concern> {
     let mut concerns = Vec::new();
     let mut looked_into = 0;
-    for QueueReading { name, figures, lately } in queues {
+    for QueueReading { name, figures, lately, settings } in queues {
         let last_hour = lately.as_ref().map(|lately| lately.last_hour);
         let mut seen = Look::default();
         if lately.as_ref().is_some_and(Lately::has_failures) && looked_into < LOOKED_INTO {
@@ -154,6 +170,7 @@ async fn of_queues(dashboard: &Dashboard, queues: &[QueueReading], now: Timestam
         let Look { failures, attempts } = seen;
         concerns.extend(attention::of_queue(&QueueSight {
             queue: name.as_str(),
+            is_paused: settings.as_ref().is_some_and(|settings| settings.paused),
             figures,
             now,
             last_hour,

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use taskqueue_core::batch_label::is_same_metadata;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{ID_BYTES, QueueName, TaskId};
 use taskqueue_core::refusal::Refusal;
-use taskqueue_store::command::CreateTasks;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::command::{CreateTasks, NewTask};
 use taskqueue_store::{StoreError, StoreExt};
 
 use crate::problem::Problem;
@@ -29,6 +31,8 @@ pub(super) struct Planned {
     /// Whether the id was derived from the definition.
     pub(super) is_derived: bool,
     pub(super) definition: Definition,
+    /// Before when it is not claimed.
+    pub(super) not_before: Option<Timestamp>,
 }
 
 /// Tasks that are written together.
@@ -113,7 +117,8 @@ pub(super) async fn write(
     if batch.tasks.is_empty() {
         return Ok(());
     }
-    let tasks = batch.tasks.iter().map(|task| (task.id, Box::new(task.definition.clone().into()))).collect();
+    let new = |task: &Planned| Box::new(NewTask::new(task.definition.clone(), task.not_before));
+    let tasks = batch.tasks.iter().map(|task| (task.id, new(task))).collect();
     let answers = dashboard.store().write(CreateTasks { queue: queue.clone(), tasks }).await?;
     for (task, answer) in batch.tasks.into_iter().zip(answers) {
         match answer {
@@ -156,13 +161,18 @@ async fn compare(
 }
 
 fn different_fields(present: &Definition, wanted: &Definition) -> Vec<&'static str> {
+    let (is, wants) = (&present.scheduling, &wanted.scheduling);
     let fields = [
         ("name", present.name == wanted.name),
         ("args", present.args == wanted.args),
-        ("metadata", present.metadata == wanted.metadata),
+        ("metadata", is_same_metadata(&present.metadata, &wanted.metadata)),
         ("priority", present.priority == wanted.priority),
         ("max_attempts", present.max_attempts == wanted.max_attempts),
         ("routes", present.routes == wanted.routes),
+        ("retry_delay", is.retry_delay == wants.retry_delay),
+        ("timeout_seconds", is.timeout_seconds == wants.timeout_seconds),
+        ("dependencies", is.dependencies == wants.dependencies),
+        ("on_dependency_failure", is.on_dependency_failure == wants.on_dependency_failure),
     ];
     fields.into_iter().filter(|(_, is_equal)| !is_equal).map(|(field, _)| field).collect()
 }
@@ -180,6 +190,7 @@ pub(super) fn random_id() -> Result<TaskId, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use taskqueue_core::scheduling::SchedulingFields;
 
     #[test]
     fn the_sentence_says_exactly_what_became_of_each() {
@@ -200,8 +211,9 @@ mod tests {
     #[test]
     fn fields_that_differ_are_named() {
         let wanted = Definition::default();
-        let present = Definition { priority: 5, max_attempts: 1, ..Definition::default() };
-        assert_eq!(different_fields(&present, &wanted), ["priority", "max_attempts"]);
+        let limited = SchedulingFields { timeout_seconds: Some(5), ..SchedulingFields::default() };
+        let present = Definition { priority: 5, max_attempts: 1, scheduling: limited.into(), ..Definition::default() };
+        assert_eq!(different_fields(&present, &wanted), ["priority", "max_attempts", "timeout_seconds"]);
         assert!(different_fields(&wanted, &wanted).is_empty());
     }
 }

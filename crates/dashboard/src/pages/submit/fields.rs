@@ -1,5 +1,5 @@
-//! What all tasks have beside their args, as fields of a form: name, metadata, routes, priority, attempts. What is left empty is the
-//! default.
+//! What all tasks have beside their args, as fields of a form: name, metadata, routes, priority, attempts, and what they wait for.
+//! What is left empty is the default.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use taskqueue_core::json::JsonObject;
 use crate::address::Query;
 use crate::field::{self, Field};
 use crate::json_field;
+use crate::waiting_fields::WaitingFields;
 
 /// The definition of a task without its args.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,7 @@ pub(super) struct Fields {
     pub(super) routes: Field,
     pub(super) priority: Field,
     pub(super) max_attempts: Field,
+    pub(super) waiting: WaitingFields,
 }
 
 impl Fields {
@@ -29,10 +31,11 @@ impl Fields {
             routes: field("routes"),
             priority: field("priority"),
             max_attempts: field("max_attempts"),
+            waiting: WaitingFields::of(form),
         }
     }
 
-    /// The fields that give this definition.
+    /// The fields that give this definition. Before when a task is not claimed is no part of it.
     pub(super) fn from_definition(definition: &Definition) -> Self {
         let default = Definition::default();
         let unless_default =
@@ -49,6 +52,7 @@ impl Fields {
                 definition.max_attempts.to_string(),
                 definition.max_attempts == default.max_attempts,
             ),
+            waiting: WaitingFields::with(&definition.scheduling, None),
         }
     }
 
@@ -63,6 +67,7 @@ impl Fields {
         let priority = self.priority.keep(priority);
         let max_attempts = self.max_attempts.filled().map_or(Ok(default.max_attempts), |text| field::integer(text, 1));
         let max_attempts = self.max_attempts.keep(max_attempts);
+        let scheduling = self.waiting.scheduling();
         Some(Definition {
             name: None,
             args: JsonObject::empty(),
@@ -70,6 +75,7 @@ impl Fields {
             routes: routes?,
             priority: priority?,
             max_attempts: max_attempts?,
+            scheduling: scheduling?,
         })
     }
 
@@ -88,15 +94,17 @@ impl Fields {
             ("priority", &self.priority),
             ("max_attempts", &self.max_attempts),
         ];
-        pairs
+        let query = pairs
             .into_iter()
             .filter(|(_, field)| !field.value.is_empty())
-            .fold(query, |query, (name, field)| query.and(name, &field.value))
+            .fold(query, |query, (name, field)| query.and(name, &field.value));
+        self.waiting.parameters(query)
     }
 
     /// Whether a field that is folded at first has to be seen.
     pub(super) fn has_more(&self) -> bool {
-        [&self.metadata, &self.routes, &self.priority, &self.max_attempts].iter().any(|field| !field.value.is_empty())
+        let fields = [&self.metadata, &self.routes, &self.priority, &self.max_attempts];
+        fields.iter().any(|field| !field.value.is_empty())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Many tasks as lines of JSON, each as `taskqueue task submit --from` takes it. All lines are checked before anything is created.
 
 use askama::Template;
-use taskqueue_api::task_line::LineReader;
+use taskqueue_api::task_line::{LineReader, LineTask};
+use taskqueue_core::batch_label::labelled;
 use taskqueue_core::definition::{Definition, check_stored_size};
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::ids::QueueName;
@@ -178,7 +179,8 @@ fn check(text: &str, batch: Option<&str>) -> Checked {
         ));
     }
     let (mut report, mut tasks) = (Report::default(), Vec::new());
-    let mut reader = LineReader { name: None, definition: Definition::default(), ids: DerivedIds::new(batch) };
+    let mut reader =
+        LineReader { name: None, definition: Definition::default(), not_before: None, ids: DerivedIds::new(batch) };
     for (number, line) in (1..).zip(text.split('\n')) {
         if line.trim_ascii().is_empty() {
             continue;
@@ -187,7 +189,7 @@ fn check(text: &str, batch: Option<&str>) -> Checked {
             let most = show::number(TASKS_MAX as u64);
             return Err(format!("These are more than {most} lines. The command line takes files of any size."));
         }
-        match planned(&mut reader, number, line) {
+        match planned(&mut reader, number, line, batch) {
             Ok(task) => {
                 if report.rows.len() < ROWS_SHOWN {
                     report.rows.push(row(&task));
@@ -209,10 +211,12 @@ fn check(text: &str, batch: Option<&str>) -> Checked {
     Ok((report, tasks))
 }
 
-fn planned(reader: &mut LineReader, number: u64, line: &str) -> Result<Planned, String> {
-    let task = reader.read(line.as_bytes()).map_err(|error| error.to_string())?;
+fn planned(reader: &mut LineReader, number: u64, line: &str, batch: Option<&str>) -> Result<Planned, String> {
+    let mut task = reader.read(line.as_bytes()).map_err(|error| error.to_string())?;
+    task.definition.metadata = labelled(task.definition.metadata, batch);
     check_stored_size(task.definition.stored_bytes(), "{}".len(), 0).map_err(|_| too_large())?;
-    Ok(Planned { number, id: task.id, is_derived: task.is_derived, definition: task.definition })
+    let LineTask { id, is_derived, definition, not_before } = task;
+    Ok(Planned { number, id, is_derived, definition, not_before })
 }
 
 fn row(task: &Planned) -> Row {
@@ -278,6 +282,8 @@ mod tests {
         assert_eq!(ids(None), ids(None));
         assert_ne!(ids(None)[0], ids(None)[1]);
         assert_ne!(ids(None), ids(Some("again")));
+        let (_, labelled) = check("{}", Some("again")).expect("tasks");
+        assert_eq!(labelled[0].definition.metadata.as_str(), r#"{"batch":"again"}"#, "as by the command line");
     }
 
     #[test]

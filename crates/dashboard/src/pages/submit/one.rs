@@ -4,8 +4,11 @@ use askama::Template;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::json::JsonObject;
+use taskqueue_core::limits::RETRY_DELAY_FACTOR_DEFAULT;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_store::command::CreateTask;
+use taskqueue_core::scheduling::{OnDependencyFailure, Scheduling};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::command::{CreateTask, NewTask};
 use taskqueue_store::{StoreError, StoreExt};
 
 use super::create::random_id;
@@ -16,6 +19,7 @@ use crate::field::Field;
 use crate::json_field;
 use crate::layout::{self, PageResult, Shell};
 use crate::problem::Problem;
+use crate::show;
 use crate::show::command::CommandLine;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -100,8 +104,9 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     let id = form.get("id").and_then(TaskId::parse).map_or_else(random_id, Ok)?;
     let mut content = Content::new(id, Field::of(form, "args"), Fields::of(form));
     let definition = definition(&mut content);
-    if let (Some(definition), Step::Create) = (definition, Step::of(form)) {
-        let create = CreateTask { queue: queue.clone(), id, new: Box::new(definition.into()) };
+    let not_before = content.fields.waiting.not_before(show::now());
+    if let (Some(definition), Some(not_before), Step::Create) = (definition, not_before, Step::of(form)) {
+        let create = CreateTask { queue: queue.clone(), id, new: Box::new(NewTask::new(definition, not_before)) };
         match dashboard.store().write(create).await {
             Ok(_) => {
                 let next = Query::default().and("way", Way::One.word()).and("created", id);
@@ -136,7 +141,9 @@ async fn show(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, mut conte
         None => None,
     };
     let has_text = content.args.filled().is_some() || content.fields.name.filled().is_some();
-    let command = if has_text { definition(&mut content).map(|task| command(queue, &task)) } else { None };
+    let not_before = content.fields.waiting.not_before(show::now());
+    let task = definition(&mut content).zip(not_before).filter(|_| has_text);
+    let command = task.and_then(|(task, not_before)| command(queue, &task, not_before));
     let example = CommandLine::new("task submit", queue.as_str()).flag("--name", "warm-up").flag("--arg", "lr=0.1");
     let Content { id, mut args, mut fields, warning, source, is_watched } = content;
     if is_watched {
@@ -158,8 +165,8 @@ fn created(queue: &QueueName, id: TaskId, definition: &Definition) -> Created {
     }
 }
 
-/// The command that creates such a task.
-fn command(queue: &QueueName, task: &Definition) -> String {
+/// The command that creates such a task, if there is one.
+fn command(queue: &QueueName, task: &Definition, not_before: Option<Timestamp>) -> Option<String> {
     let mut command = CommandLine::new("task submit", queue.as_str());
     if task.args != JsonObject::empty() {
         command = command.flag("--args", task.args.as_str());
@@ -167,11 +174,15 @@ fn command(queue: &QueueName, task: &Definition) -> String {
     if let Some(name) = &task.name {
         command = command.flag("--name", name);
     }
-    with_other_flags(command, task).to_string()
+    Some(with_other_flags(command, task, not_before)?.to_string())
 }
 
-/// The flags for what all tasks have beside name and args.
-pub(super) fn with_other_flags(mut command: CommandLine, task: &Definition) -> CommandLine {
+/// The flags for what all tasks have beside name and args; none if no flags can say it.
+pub(super) fn with_other_flags(
+    mut command: CommandLine,
+    task: &Definition,
+    not_before: Option<Timestamp>,
+) -> Option<CommandLine> {
     let default = Definition::default();
     if task.metadata != default.metadata {
         command = command.flag("--metadata", task.metadata.as_str());
@@ -185,7 +196,33 @@ pub(super) fn with_other_flags(mut command: CommandLine, task: &Definition) -> C
     if task.max_attempts != default.max_attempts {
         command = command.flag("--max-attempts", &task.max_attempts.to_string());
     }
-    command
+    if let Some(not_before) = not_before {
+        command = command.flag("--not-before", &not_before.to_string());
+    }
+    with_waiting_flags(command, &task.scheduling)
+}
+
+fn with_waiting_flags(mut command: CommandLine, scheduling: &Scheduling) -> Option<CommandLine> {
+    if let Some(delay) = scheduling.retry_delay {
+        let (first, longest) = (delay.seconds(), delay.max_seconds());
+        // The flag has whole seconds, doubles the delay, and wants the longer one last.
+        let can_be_said = delay.factor() == RETRY_DELAY_FACTOR_DEFAULT
+            && first <= longest
+            && [first, longest].iter().all(|seconds| seconds.fract() == 0.0 && *seconds <= 1e12);
+        if !can_be_said {
+            return None;
+        }
+        command = command.flag("--retry-delay", &format!("{first}s..{longest}s"));
+    }
+    if let Some(seconds) = scheduling.timeout_seconds {
+        command = command.flag("--timeout", &format!("{seconds}s"));
+    }
+    command =
+        scheduling.dependencies.as_slice().iter().fold(command, |command, id| command.flag("--after", id.as_str()));
+    if scheduling.on_dependency_failure != OnDependencyFailure::Wait {
+        command = command.flag("--on-dependency-failure", scheduling.on_dependency_failure.as_str());
+    }
+    Some(command)
 }
 
 #[cfg(test)]
@@ -195,7 +232,8 @@ mod tests {
     #[test]
     fn the_command_says_what_is_not_the_default() {
         let queue = QueueName::parse("exp").expect("a name");
-        assert_eq!(command(&queue, &Definition::default()), "taskqueue task submit --queue exp");
+        let command = |task: &Definition, at| command(&queue, task, at).expect("a command");
+        assert_eq!(command(&Definition::default(), None), "taskqueue task submit --queue exp");
         let mut fields =
             Fields::of(&Query::parse("name=it%27s&routes=a,b&priority=-1&max_attempts=9&metadata=%7B%22m%22:1%7D"));
         let name = fields.plain_name().expect("a name");
@@ -205,6 +243,22 @@ mod tests {
             ..fields.definition().expect("fields")
         };
         let expected = r#"taskqueue task submit --queue exp --args '{"lr":0.1}' --name 'it'\''s' --metadata '{"m":1}' --route a --route b --priority=-1 --max-attempts 9"#;
-        assert_eq!(command(&queue, &task), expected);
+        assert_eq!(command(&task, None), expected);
+    }
+
+    #[test]
+    fn the_command_says_what_a_task_waits_for_or_there_is_none() {
+        let queue = QueueName::parse("exp").expect("a name");
+        let said = |form: &str, at| {
+            command(&queue, &Fields::of(&Query::parse(form)).definition().expect("fields"), at)
+                .map(|text| text.replace("taskqueue task submit --queue exp", ""))
+        };
+        let form = "retry_seconds=10&retry_max_seconds=1+h&timeout=2+min&dependencies=t_exampletask0&on_dependency_failure=cancel";
+        let expected = " --not-before 1970-01-01T00:00:00.000000Z --retry-delay 10s..3600s --timeout 120s --after t_exampletask0 --on-dependency-failure cancel";
+        assert_eq!(said(form, Some(Timestamp::from_micros(0))).as_deref(), Some(expected));
+        assert_eq!(said("retry_seconds=10", None).as_deref(), Some(" --retry-delay 10s..86400s"));
+        for form in ["retry_seconds=10&retry_factor=3", "retry_seconds=0.5", "retry_seconds=2+days"] {
+            assert_eq!(said(form, None), None, "{form}");
+        }
     }
 }

@@ -67,7 +67,7 @@ struct Preview {
     has_name: bool,
     /// The form that creates it: exactly what is shown.
     hidden: Vec<(String, String)>,
-    /// None if no shell takes it.
+    /// None if no shell takes it, or no flags can say it.
     command: Option<String>,
 }
 
@@ -190,7 +190,7 @@ async fn preview(typed: &mut Typed, texts: &Texts, plan: &Plan<'_>, queue: &Queu
         rows: rows.into_iter().map(|(_, row)| row).collect(),
         has_name: plan.name.is_some(),
         hidden: texts.parameters().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        command: Some(command(queue, texts, plan)).filter(|command| command.len() <= COMMAND_BYTES),
+        command: command(queue, texts, plan).filter(|command| command.len() <= COMMAND_BYTES),
     })
 }
 
@@ -200,8 +200,8 @@ fn value_text(value: &Value<'_>) -> String {
     cut(&String::from_utf8_lossy(&out))
 }
 
-/// The command that creates the same tasks, with the same ids.
-fn command(queue: &QueueName, texts: &Texts, plan: &Plan<'_>) -> String {
+/// The command that creates the same tasks, with the same ids, if there is one.
+fn command(queue: &QueueName, texts: &Texts, plan: &Plan<'_>) -> Option<String> {
     let mut command = CommandLine::new("task sweep", queue.as_str());
     for (key, values) in &texts.axes {
         command = command.flag("--arg", &format!("{key}={values}"));
@@ -215,11 +215,11 @@ fn command(queue: &QueueName, texts: &Texts, plan: &Plan<'_>) -> String {
     if let Some(name) = texts.name() {
         command = command.flag("--name", name);
     }
-    command = with_other_flags(command, &plan.definition);
-    match plan.batch {
+    let command = with_other_flags(command, &plan.definition, plan.not_before)?;
+    Some(match plan.batch {
         Some(batch) => command.flag("--batch", batch).to_string(),
         None => command.to_string(),
-    }
+    })
 }
 
 /// A sweep to begin with.
@@ -269,7 +269,9 @@ mod tests {
         let plan = typed.plan(&texts).expect("a plan");
         let queue = QueueName::parse("exp").expect("a name");
         let expected = "taskqueue task sweep --queue exp --arg lr=0.1,0.01 --arg seed=1..3 --args '{\"m\":1}' --name 'v-{seed}' --route gpu --batch b";
-        assert_eq!(command(&queue, &texts, &plan), expected);
+        assert_eq!(command(&queue, &texts, &plan).as_deref(), Some(expected));
         assert_eq!(plan.sweep.count(), 6);
+        let first = plan.definition_at(0).expect("a task");
+        assert_eq!(first.metadata.as_str(), r#"{"batch":"b"}"#, "as by the command line");
     }
 }

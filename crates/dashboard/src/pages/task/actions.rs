@@ -4,15 +4,17 @@ use askama::Template;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use taskqueue_core::access::Scope;
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::lifecycle::{self, TaskAction};
 use taskqueue_core::task::{Status, Task};
+use taskqueue_core::update::Update;
 use taskqueue_store::StoreExt;
-use taskqueue_store::command::{ActOnTask, DeleteTask};
+use taskqueue_store::command::{ActOnTask, DeleteTask, UpdateTask};
 
 use super::address;
 use crate::form::{self, SMALL_FORM_BYTES};
 use crate::layout::{self, PageResult, Section, Shell};
+use crate::problem::Problem;
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -24,6 +26,8 @@ pub(super) struct Actions {
     pub(super) edit: bool,
     pub(super) delete: bool,
     pub(super) duplicate: bool,
+    pub(super) archive: bool,
+    pub(super) unarchive: bool,
     /// Whether a run is stopped by a cancellation, so that one is asked.
     pub(super) stops_run: bool,
     /// Why something that one would look for is not there.
@@ -31,8 +35,13 @@ pub(super) struct Actions {
 }
 
 impl Actions {
-    pub(super) fn of(task: &Task, visit: &Visit, queue: &QueueName) -> Self {
-        if visit.may(Scope::Submit, queue) { Self::applying_to(task) } else { Self::default() }
+    pub(super) fn of(task: &Task, dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> Self {
+        if !visit.may(Scope::Submit, queue) {
+            return Self::default();
+        }
+        let actions = Self::applying_to(task);
+        let has_archive = dashboard.has("archive");
+        Self { archive: actions.archive && has_archive, unarchive: actions.unarchive && has_archive, ..actions }
     }
 
     fn applying_to(task: &Task) -> Self {
@@ -49,6 +58,8 @@ impl Actions {
             edit: status != Status::Running,
             delete: lifecycle::check_deletion(&head).is_ok(),
             duplicate: true,
+            archive: status.is_ended() && !task.lifecycle.archived,
+            unarchive: task.lifecycle.archived,
             stops_run: status == Status::Running,
             advice: match status {
                 Status::Running => {
@@ -114,6 +125,14 @@ async fn confirm(
     layout::page(visit, &page)
 }
 
+/// The task that a form without fields is about, if its sender may change it.
+async fn named(visit: &Visit, request: Request<Body>) -> Result<(QueueName, TaskId), Problem> {
+    form::read(visit, request.into_body(), SMALL_FORM_BYTES).await?;
+    let (queue, id) = (visit.queue()?, visit.task_id()?);
+    visit.check(Scope::Submit, &queue)?;
+    Ok((queue, id))
+}
+
 /// Takes the task out.
 pub(crate) async fn cancel(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
     act(&dashboard, &visit, request, TaskAction::Cancel, "The task is cancelled.").await
@@ -131,19 +150,39 @@ async fn act(
     action: TaskAction,
     notice: &'static str,
 ) -> PageResult {
-    form::read(visit, request.into_body(), SMALL_FORM_BYTES).await?;
-    let (queue, id) = (visit.queue()?, visit.task_id()?);
-    visit.check(Scope::Submit, &queue)?;
+    let (queue, id) = named(visit, request).await?;
     let place = address(&queue, id);
     dashboard.store().write(ActOnTask { queue, id, action }).await?;
     Ok(layout::done(visit, &place, notice))
 }
 
+/// Takes the task out of lists and counts.
+pub(crate) async fn archive(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
+    set_archived(&dashboard, &visit, request, true, "The task is archived.").await
+}
+
+/// Brings the task back into lists and counts.
+pub(crate) async fn unarchive(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
+    set_archived(&dashboard, &visit, request, false, "The task is not archived any more.").await
+}
+
+async fn set_archived(
+    dashboard: &Dashboard,
+    visit: &Visit,
+    request: Request<Body>,
+    archived: bool,
+    notice: &'static str,
+) -> PageResult {
+    let (queue, id) = named(visit, request).await?;
+    let place = address(&queue, id);
+    let update = Box::new(Update { archived: Some(archived), ..Update::default() });
+    dashboard.store().write(UpdateTask { queue, id, update }).await?;
+    Ok(layout::done(visit, &place, notice))
+}
+
 /// Deletes the task.
 pub(crate) async fn delete(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    form::read(&visit, request.into_body(), SMALL_FORM_BYTES).await?;
-    let (queue, id) = (visit.queue()?, visit.task_id()?);
-    visit.check(Scope::Submit, &queue)?;
+    let (queue, id) = named(&visit, request).await?;
     let place = format!("/ui/queues/{queue}/tasks");
     dashboard.store().write(DeleteTask { queue, id }).await?;
     Ok(layout::done(&visit, &place, &format!("The task {id} is deleted.")))
@@ -153,13 +192,14 @@ pub(crate) async fn delete(State(dashboard): State<Dashboard>, visit: Visit, req
 mod tests {
     use super::*;
     use taskqueue_core::definition::Definition;
-    use taskqueue_core::ids::{RunId, TaskId};
+    use taskqueue_core::ids::RunId;
     use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome};
     use taskqueue_core::time::Timestamp;
 
     fn offered(status: Status, attempt: i64) -> Vec<&'static str> {
         let at = Timestamp::from_micros(0);
-        let run = ActiveRun { run_id: RunId::parse("r_abcdefghijkl").unwrap(), lease_expires_at: at };
+        let run = RunId::parse("r_abcdefghijkl").unwrap();
+        let run = ActiveRun { run_id: run, lease_expires_at: at, times_out_at: None };
         let run = Some(run).filter(|_| status == Status::Running);
         let task = Task {
             queue: QueueName::parse("q").unwrap(),
@@ -168,9 +208,15 @@ mod tests {
             lifecycle: Lifecycle { status, attempt, run, ..Lifecycle::created(at, 1) },
             outcome: Outcome::empty(),
         };
-        let Actions { cancel, requeue, edit, delete, duplicate, .. } = Actions::applying_to(&task);
-        let all =
-            [(cancel, "cancel"), (requeue, "requeue"), (edit, "edit"), (delete, "delete"), (duplicate, "duplicate")];
+        let Actions { cancel, requeue, edit, delete, duplicate, archive, .. } = Actions::applying_to(&task);
+        let all = [
+            (cancel, "cancel"),
+            (requeue, "requeue"),
+            (edit, "edit"),
+            (delete, "delete"),
+            (duplicate, "duplicate"),
+            (archive, "archive"),
+        ];
         all.into_iter().filter(|(applies, _)| *applies).map(|(_, name)| name).collect()
     }
 
@@ -179,8 +225,8 @@ mod tests {
         assert_eq!(offered(Status::Pending, 0), ["cancel", "edit", "delete", "duplicate"]);
         assert_eq!(offered(Status::Pending, 1), ["cancel", "requeue", "edit", "delete", "duplicate"]);
         assert_eq!(offered(Status::Running, 1), ["cancel", "duplicate"]);
-        assert_eq!(offered(Status::Succeeded, 1), ["edit", "delete", "duplicate"]);
-        assert_eq!(offered(Status::Failed, 3), ["requeue", "edit", "delete", "duplicate"]);
-        assert_eq!(offered(Status::Cancelled, 0), ["requeue", "edit", "delete", "duplicate"]);
+        assert_eq!(offered(Status::Succeeded, 1), ["edit", "delete", "duplicate", "archive"]);
+        assert_eq!(offered(Status::Failed, 3), ["requeue", "edit", "delete", "duplicate", "archive"]);
+        assert_eq!(offered(Status::Cancelled, 0), ["requeue", "edit", "delete", "duplicate", "archive"]);
     }
 }

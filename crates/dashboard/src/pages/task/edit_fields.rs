@@ -7,7 +7,8 @@ use taskqueue_core::update::Update;
 
 use crate::address::Query;
 use crate::field::{self, Field};
-use crate::json_field;
+use crate::waiting_fields::WaitingFields;
+use crate::{json_field, show, time_field};
 
 /// All fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,7 @@ pub(super) struct Fields {
     pub(super) priority: Field,
     pub(super) max_attempts: Field,
     pub(super) routes: Field,
+    pub(super) waiting: WaitingFields,
 }
 
 impl Fields {
@@ -31,6 +33,7 @@ impl Fields {
             priority: Field::with(definition.priority.to_string()),
             max_attempts: Field::with(definition.max_attempts.to_string()),
             routes: Field::with(definition.routes.iter().collect::<Vec<_>>().join(", ")),
+            waiting: WaitingFields::with(&definition.scheduling, task.lifecycle.not_before),
         }
     }
 
@@ -45,15 +48,16 @@ impl Fields {
         fields
     }
 
-    fn all(&mut self) -> [(&'static str, &mut Field); 6] {
-        [
+    fn all(&mut self) -> impl Iterator<Item = (&'static str, &mut Field)> {
+        let own = [
             ("name", &mut self.name),
             ("args", &mut self.args),
             ("metadata", &mut self.metadata),
             ("priority", &mut self.priority),
             ("max_attempts", &mut self.max_attempts),
             ("routes", &mut self.routes),
-        ]
+        ];
+        own.into_iter().chain(self.waiting.all())
     }
 
     /// The update to these values: nothing of what the task has already. Nothing at all if a field is wrong; then it says so.
@@ -65,9 +69,15 @@ impl Fields {
         let priority = changed(&mut self.priority, &shown.priority, |text| field::integer(text, i64::MIN));
         let max_attempts = changed(&mut self.max_attempts, &shown.max_attempts, |text| field::integer(text, 1));
         let routes = changed(&mut self.routes, &shown.routes, field::routes);
-        if self.all().iter().any(|(_, field)| field.error.is_some()) {
+        // Fields that show what the task has read back as that.
+        let (scheduling, now) = (self.waiting.scheduling(), task.lifecycle.updated_at.max(show::now()));
+        let not_before = changed(&mut self.waiting.not_before, &shown.waiting.not_before, |text| {
+            if text.trim().is_empty() { Ok(None) } else { time_field::moment(text, now).map(Some) }
+        });
+        if self.all().any(|(_, field)| field.error.is_some()) {
             return None;
         }
+        let (before, after) = (&definition.scheduling, scheduling?);
         Some(Update {
             name: name.filter(|name| *name != definition.name),
             args: args.filter(|args| *args != definition.args),
@@ -75,6 +85,12 @@ impl Fields {
             priority: priority.filter(|priority| *priority != definition.priority),
             max_attempts: max_attempts.filter(|count| *count != definition.max_attempts),
             routes: routes.filter(|routes| *routes != definition.routes),
+            not_before: not_before.filter(|at| *at != task.lifecycle.not_before),
+            retry_delay: Some(after.retry_delay).filter(|delay| *delay != before.retry_delay),
+            timeout_seconds: Some(after.timeout_seconds).filter(|limit| *limit != before.timeout_seconds),
+            dependencies: Some(after.dependencies.clone()).filter(|ids| *ids != before.dependencies),
+            on_dependency_failure: Some(after.on_dependency_failure)
+                .filter(|word| *word != before.on_dependency_failure),
             ..Update::default()
         })
     }
@@ -103,6 +119,11 @@ pub(super) fn written(update: &Update) -> Vec<&'static str> {
         (update.priority.is_some(), "priority"),
         (update.max_attempts.is_some(), "attempts"),
         (update.routes.is_some(), "routes"),
+        (update.not_before.is_some(), "not before"),
+        (update.retry_delay.is_some(), "retry delay"),
+        (update.timeout_seconds.is_some(), "time limit"),
+        (update.dependencies.is_some(), "dependencies"),
+        (update.on_dependency_failure.is_some(), "what happens if a dependency fails"),
     ];
     all.into_iter().filter(|(is_written, _)| *is_written).map(|(_, name)| name).collect()
 }
@@ -163,6 +184,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_task_waits_for_is_changed_field_by_field_and_emptied() {
+        let waits = form(&[("timeout", "2 h"), ("dependencies", "t_exampletask0"), ("not_before", "in 1 h")]);
+        let update = Fields::typed(&waits, &task()).update(&task()).unwrap();
+        assert_eq!(written(&update), ["not before", "time limit", "dependencies"]);
+        assert!(update.not_before.flatten() > Some(show::now()));
+        let mut waiting = task();
+        waiting.definition.scheduling = Fields::typed(&waits, &task()).waiting.scheduling().unwrap();
+        waiting.lifecycle.not_before = Some(Timestamp::from_micros(5));
+        assert_eq!(Fields::of(&waiting).update(&waiting), Some(Update::default()), "as it is shown");
+        let emptied = form(&[("timeout", ""), ("dependencies", " "), ("not_before", "")]);
+        let update = Fields::typed(&emptied, &waiting).update(&waiting).unwrap();
+        assert_eq!((update.not_before, update.timeout_seconds), (Some(None), Some(None)));
+        assert!(update.dependencies.is_some_and(|ids| ids.is_empty()) && update.retry_delay.is_none());
+    }
+
+    #[test]
     fn what_is_wrong_is_said_at_the_field_and_nothing_typed_is_lost() {
         let cases = [
             ("args", "{\n  \"a\": 1,\n  oops\n}", "Line 3, column 3: "),
@@ -175,17 +212,16 @@ mod tests {
             ("max_attempts", "0", "Write a whole number, at least 1"),
             ("routes", "a b/c", "b/c: a route has"),
             ("routes", " , ", "Name at least one route"),
+            ("timeout", "0", "Write at least 1 s"),
+            ("not_before", "soon", "Write a time such as"),
+            ("dependencies", "t_x", "t_x: an id of a task"),
         ];
         for (name, typed, expected) in cases {
             let task = task();
             let mut fields = Fields::typed(&form(&[(name, typed)]), &task);
             assert_eq!(fields.update(&task), None, "{typed}");
-            let wrong: Vec<Field> = fields
-                .all()
-                .into_iter()
-                .filter(|(_, field)| field.error.is_some())
-                .map(|(_, field)| field.clone())
-                .collect();
+            let wrong: Vec<Field> =
+                fields.all().filter(|(_, field)| field.error.is_some()).map(|(_, field)| field.clone()).collect();
             assert_eq!(wrong.len(), 1, "{typed}");
             assert_eq!(wrong[0].value, typed);
             assert!(wrong[0].error.as_deref().unwrap_or_default().starts_with(expected), "{:?}", wrong[0]);

@@ -9,13 +9,16 @@ mod failure;
 pub(crate) mod output;
 mod progress;
 pub(crate) mod raw;
+mod related;
 mod timeline;
 mod waiting;
 mod worker;
 
 use askama::Template;
 use axum::extract::State;
+use taskqueue_core::explain::Explanation;
 use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::scheduling::RetryDelay;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 
@@ -23,14 +26,16 @@ use self::actions::Actions;
 use self::failure::FailureView;
 use self::output::OutputView;
 use self::progress::ProgressView;
+use self::related::RelatedView;
 use self::timeline::Event;
 use self::waiting::Waiting;
 use self::worker::WorkerView;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::show::json::JsonView;
-use crate::show::{bytes, duration};
+use crate::show::{Moment, bytes, duration};
 use crate::state::Dashboard;
+use crate::time_field;
 use crate::visit::Visit;
 
 /// Routes that are shown; how many more there are is said.
@@ -71,7 +76,9 @@ struct TaskPage {
     actions: Actions,
     facts: Facts,
     events: Vec<Event>,
+    is_archived: bool,
     waiting: Option<Waiting>,
+    related: RelatedView,
     progress: Option<ProgressView>,
     worker: WorkerView,
     failure: Option<FailureView>,
@@ -89,6 +96,10 @@ struct Facts {
     priority: i64,
     waited: Option<String>,
     ran: Option<String>,
+    not_before: Option<Moment>,
+    time_limit: Option<String>,
+    /// How long the next attempts wait.
+    retries: Option<String>,
 }
 
 /// The page.
@@ -100,16 +111,20 @@ pub(crate) async fn task(State(dashboard): State<Dashboard>, visit: Visit) -> Pa
     let now = stats.now.max(task.lifecycle.updated_at);
     let worker = WorkerView::read(store, &queue, &task, now).await?;
     let output = OutputView::read(&dashboard, &queue, &task, &worker).await?;
+    let related = RelatedView::read(store, &queue, &task).await?;
+    let explanation = explain(&dashboard, &queue, &task).await?;
     let title = title(&task);
     let page = TaskPage {
         base: address(&queue, id),
         queue: queue.to_string(),
         id: id.to_string(),
         status: task.lifecycle.status.as_str(),
-        actions: Actions::of(&task, &visit, &queue),
+        actions: Actions::of(&task, &dashboard, &visit, &queue),
+        is_archived: task.lifecycle.archived,
         facts: Facts::of(&task, now),
         events: timeline::events(&task, now),
-        waiting: Waiting::of(&task, &stats.figures, now),
+        waiting: Waiting::of(&task, explanation.as_ref(), &stats.figures, now),
+        related,
         progress: ProgressView::of(&task, now),
         failure: FailureView::of(&task, now),
         documents: documents(&task),
@@ -120,6 +135,14 @@ pub(crate) async fn task(State(dashboard): State<Dashboard>, visit: Visit) -> Pa
         title,
     };
     layout::page(&visit, &page)
+}
+
+/// Why a pending task is not claimed yet, if this server says so.
+async fn explain(dashboard: &Dashboard, queue: &QueueName, task: &Task) -> Result<Option<Explanation>, Problem> {
+    if task.lifecycle.status != Status::Pending || !dashboard.has("explain") {
+        return Ok(None);
+    }
+    Ok(Some(dashboard.store().explain(queue, task.id).await?))
 }
 
 /// The task of a visit, for the pages behind it.
@@ -139,8 +162,17 @@ impl Facts {
             priority: definition.priority,
             waited: timeline::waited(task, now).map(duration),
             ran: timeline::ran(task, now).map(duration),
+            not_before: lifecycle.not_before.map(|at| Moment::new(at, now)),
+            time_limit: definition.scheduling.timeout_seconds.map(|seconds| time_field::written(seconds as f64)),
+            retries: definition.scheduling.retry_delay.map(|delay| retries(&delay)),
         }
     }
+}
+
+/// `after 30 s, then 2 times as long each, at most 1 day`.
+fn retries(delay: &RetryDelay) -> String {
+    let (first, most) = (time_field::written(delay.seconds()), time_field::written(delay.max_seconds()));
+    format!("after {first}, then {} times as long each, at most {most}", delay.factor())
 }
 
 /// A result is what a succeeded task is for, so it comes first; where there is none, nothing is shown of it.

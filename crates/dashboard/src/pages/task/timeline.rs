@@ -8,10 +8,11 @@ use taskqueue_core::stats::pending_since;
 use taskqueue_core::task::{LastError, Lifecycle, RunEnd, Status, Task};
 use taskqueue_core::time::Timestamp;
 
-use crate::show::{Moment, between, count, cut, duration};
+use crate::show::{Moment, ahead, between, count, cut, duration};
 
 /// Characters of the name of a host or of the type of an error.
 const WORD_CHARS: usize = 60;
+const MESSAGE_CHARS: usize = 160;
 
 /// One line of the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +55,8 @@ pub(super) fn events(task: &Task, now: Timestamp) -> Vec<Event> {
     if let Some(started_at) = lifecycle.started_at {
         events.push(run(task, started_at, number, now));
     }
-    events.extend(afterwards(lifecycle, now));
+    events.extend(limit(lifecycle, now));
+    events.extend(afterwards(task, now));
     let told = [Some(lifecycle.created_at), lifecycle.started_at, lifecycle.finished_at];
     if told.into_iter().flatten().all(|at| lifecycle.updated_at > at) {
         events.push(Event::new(Status::Cancelled, "changed", "").at(lifecycle.updated_at, now));
@@ -98,7 +100,9 @@ fn earlier(task: &Task, number: Option<i64>, now: Timestamp) -> Vec<Event> {
 }
 
 fn earlier_error(task: &Task, number: Option<i64>) -> Option<&LastError> {
-    task.outcome.last_error.as_ref().filter(|error| number.is_some_and(|number| error.attempt < number))
+    // What no run caused is of no attempt.
+    let of_run = task.outcome.last_error.as_ref().filter(|error| error.run_id.is_some());
+    of_run.filter(|error| number.is_some_and(|number| error.attempt < number))
 }
 
 fn run(task: &Task, started_at: Timestamp, number: Option<i64>, now: Timestamp) -> Event {
@@ -119,6 +123,7 @@ fn end(end: Option<RunEnd>) -> (Status, &'static str) {
         Some(RunEnd::Unclaim) => (Status::Pending, "given back"),
         Some(RunEnd::Cancel) => (Status::Cancelled, "cancelled"),
         Some(RunEnd::HeartbeatExpired) => (Status::Failed, "worker lost"),
+        Some(RunEnd::Timeout) => (Status::Failed, "ran too long"),
         None => (Status::Cancelled, "ended"),
     }
 }
@@ -139,8 +144,30 @@ fn place(task: &Task) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
+/// When the run that is active is ended, if its time is limited.
+fn limit(lifecycle: &Lifecycle, now: Timestamp) -> Option<Event> {
+    let times_out_at = lifecycle.run.as_ref()?.times_out_at?;
+    let text = if times_out_at > now { ahead(now, times_out_at) } else { "is over".to_owned() };
+    Some(Event::new(Status::Running, "time limit", text).note(Some(times_out_at.to_string())))
+}
+
+/// Before when a task is not claimed.
+fn delay(lifecycle: &Lifecycle, now: Timestamp) -> Option<Event> {
+    let not_before = lifecycle.not_before?;
+    let text = if not_before > now { format!("until {not_before}") } else { "is over".to_owned() };
+    let note = (not_before > now).then(|| ahead(now, not_before));
+    Some(Event::new(Status::Pending, "delayed", text).note(note))
+}
+
+/// The dependency because of which a task was cancelled.
+fn failed_dependency(task: &Task) -> Option<String> {
+    let error = task.outcome.last_error.as_ref().filter(|error| error.run_id.is_none())?;
+    Some(cut(&error.failure.message, MESSAGE_CHARS).into_owned())
+}
+
 /// What followed the latest run.
-fn afterwards(lifecycle: &Lifecycle, now: Timestamp) -> Vec<Event> {
+fn afterwards(task: &Task, now: Timestamp) -> Vec<Event> {
+    let lifecycle = &task.lifecycle;
     let was_given_back = lifecycle.finished_run.is_some_and(|run| run.end == RunEnd::Unclaim);
     match lifecycle.status {
         Status::Pending => {
@@ -148,10 +175,10 @@ fn afterwards(lifecycle: &Lifecycle, now: Timestamp) -> Vec<Event> {
             let requeued = is_over.then(|| Event::new(Status::Pending, "requeued", "attempts count from 0 again"));
             let since = pending_since(lifecycle);
             let waits = Event::new(Status::Pending, "now", "waiting for").since(since, now);
-            requeued.into_iter().chain([waits]).collect()
+            requeued.into_iter().chain(delay(lifecycle, now)).chain([waits]).collect()
         }
         Status::Cancelled if lifecycle.finished_run.is_none_or(|run| run.end != RunEnd::Cancel) => {
-            vec![Event::new(Status::Cancelled, "cancelled", "while it was waiting")]
+            vec![Event::new(Status::Cancelled, "cancelled", "while it was waiting").note(failed_dependency(task))]
         }
         _ => Vec::new(),
     }

@@ -47,7 +47,7 @@ impl Life {
 
     fn fail(self, seconds: i64) -> Self {
         let failure = Failure { kind: Arc::from("ExitCode"), message: Arc::from("1"), traceback: None };
-        self.report(RunReport::Fail { failure, retry: true }, seconds)
+        self.report(RunReport::Fail { failure, retry: true, retry_after: None }, seconds)
     }
 
     fn act(self, action: TaskAction, seconds: i64) -> Self {
@@ -105,7 +105,7 @@ fn of_earlier_attempts_only_the_last_error_is_known_and_the_others_are_counted()
 
 #[test]
 fn a_run_that_was_given_back_is_not_charged_and_not_called_a_failure() {
-    let back = Life::new().claim(10).report(RunReport::Unclaim, 20);
+    let back = Life::new().claim(10).report(RunReport::Unclaim { delay: None }, 20);
     let told = back.told(50);
     assert_eq!(
         told[1..],
@@ -128,4 +128,39 @@ fn a_requeue_and_a_cancellation_are_told() {
     assert_eq!(cancelled.told(9)[1], "cancelled: cancelled | while it was waiting | ");
     let stopped = Life::new().claim(10).act(TaskAction::Cancel, 15);
     assert_eq!(stopped.told(20)[1..], [format!("cancelled: attempt 1 | cancelled after 5.0 s | {PLACE}")]);
+}
+
+fn last(task: &Task, seconds: i64) -> Vec<(String, String, Option<String>)> {
+    let events = events(task, at(seconds)).into_iter().rev().take(2);
+    events.map(|event| (event.what, event.text, event.note)).collect()
+}
+
+#[test]
+fn a_delay_is_told_until_it_is_over() {
+    let mut life = Life::new();
+    life.0.lifecycle.not_before = Some(at(600));
+    let delayed = &last(&life.0, 60)[1];
+    assert_eq!((delayed.0.as_str(), delayed.2.as_deref()), ("delayed", Some("in 9 min")));
+    assert!(delayed.1.starts_with("until 20"), "{delayed:?}");
+    assert_eq!(last(&life.0, 601)[1], ("delayed".to_owned(), "is over".to_owned(), None));
+}
+
+#[test]
+fn a_run_tells_how_much_time_it_has_left() {
+    let mut life = Life::new().claim(0);
+    assert_ne!(last(&life.0, 1)[0].0, "time limit");
+    if let Some(run) = &mut life.0.lifecycle.run {
+        run.times_out_at = Some(at(120));
+    }
+    assert_eq!((last(&life.0, 60)[0].0.as_str(), last(&life.0, 60)[0].1.as_str()), ("time limit", "in 1 min"));
+    assert_eq!(last(&life.0, 121)[0].1, "is over");
+}
+
+#[test]
+fn a_task_that_a_dependency_cancelled_says_which() {
+    let mut life = Life::new();
+    life.0.lifecycle.status = Status::Cancelled;
+    let failure = Failure { kind: "DependencyFailed".into(), message: "the task t_x failed".into(), traceback: None };
+    life.0.outcome.last_error = Some(LastError { failure, occurred_at: at(5), attempt: 0, run_id: None });
+    assert!(last(&life.0, 60).iter().any(|event| event.2.as_deref() == Some("the task t_x failed")));
 }

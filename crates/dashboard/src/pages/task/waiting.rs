@@ -1,10 +1,14 @@
-//! Why a task is pending, as far as that is known now: whether somebody is there for its routes.
+//! Why a task is pending, as far as that is known now: what keeps claims from it, and whether somebody is there for its routes. The
+//! reasons are found by the store and ordered in `core`; here they become sentences.
 
+use taskqueue_core::explain::{Explanation, Reason};
+use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::limits::EXPLAINED_AHEAD;
 use taskqueue_core::stats::{QueueFigures, pending_since};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 
-use crate::show::{Moment, count};
+use crate::show::{self, Moment, count};
 
 /// Routes that are named.
 const ROUTES: usize = 5;
@@ -13,44 +17,60 @@ const ROUTES: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) since: Moment,
-    pub(super) reason: String,
+    /// The one that weighs most first.
+    pub(super) reasons: Vec<Sentence>,
     /// What starts a worker, if there is none.
     pub(super) command: Option<String>,
     pub(super) next_attempt: i64,
     pub(super) max_attempts: i64,
 }
 
+/// A reason, and where something can be done about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sentence {
+    pub(super) text: String,
+    pub(super) link: Option<(String, &'static str)>,
+}
+
+impl Sentence {
+    fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), link: None }
+    }
+
+    fn leading(self, address: String, text: &'static str) -> Self {
+        Self { link: Some((address, text)), ..self }
+    }
+}
+
 impl Waiting {
-    /// Nothing if the task is not pending.
-    pub(super) fn of(task: &Task, figures: &QueueFigures, now: Timestamp) -> Option<Self> {
+    /// Nothing if the task is not pending. Without an explanation only the workers of its routes are told of.
+    pub(super) fn of(
+        task: &Task,
+        explanation: Option<&Explanation>,
+        figures: &QueueFigures,
+        now: Timestamp,
+    ) -> Option<Self> {
         if task.lifecycle.status != Status::Pending {
             return None;
         }
-        let routes = &task.definition.routes;
-        let (mut idle, mut busy) = (0, 0);
-        for (_, figures) in figures.routes().filter(|(route, _)| routes.contains(route)) {
-            idle += figures.workers_idle;
-            busy += figures.workers_busy;
-        }
-        let names: Vec<&str> = routes.iter().take(ROUTES).collect();
-        let first = names.first().copied().unwrap_or_default();
-        let (named, theirs) = (names.join(", "), if routes.count() == 1 { "its route" } else { "its routes" });
-        let reason = match (idle, busy) {
-            (0, 0) => format!("No worker has reported for {theirs} ({named}) in the last five minutes."),
-            (0, 1) => format!("The worker for {theirs} is busy."),
-            (0, _) => format!("All {} for {theirs} are busy.", count(busy, "worker")),
-            (1, _) => format!("A worker for {theirs} is idle: it should take the task in a moment."),
-            (_, _) => format!(
-                "{} for {theirs} are idle: one of them should take the task in a moment.",
-                count(idle, "worker")
-            ),
+        let workers = Workers::of(task, figures);
+        let reasons = explanation.map_or(&[][..], |explanation| &explanation.reasons);
+        let is_claimable = explanation.is_none_or(|explanation| explanation.claimable);
+        let has_no_worker = match explanation {
+            Some(_) => reasons.iter().any(|reason| matches!(reason, Reason::NoWorker { .. })),
+            None => workers.idle + workers.busy == 0,
         };
-        let is_alone = idle + busy == 0;
-        let command = format!("taskqueue loop --queue {} --route {first} -- COMMAND", task.queue);
+        let mut sentences: Vec<Sentence> = reasons.iter().filter_map(|reason| sentence(task, reason, now)).collect();
+        // Who is idle does not take a task that cannot be claimed.
+        if is_claimable || has_no_worker {
+            sentences.push(Sentence::new(workers.sentence(has_no_worker)));
+        }
+        let route = task.definition.routes.iter().next().unwrap_or_default();
+        let command = format!("taskqueue loop --queue {} --route {route} -- COMMAND", task.queue);
         Some(Self {
             since: Moment::new(pending_since(&task.lifecycle), now),
-            reason,
-            command: is_alone.then_some(command),
+            reasons: sentences,
+            command: (is_claimable && has_no_worker).then_some(command),
             next_attempt: task.lifecycle.attempt.saturating_add(1),
             max_attempts: task.definition.max_attempts,
         })
@@ -62,50 +82,103 @@ impl Waiting {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use taskqueue_core::definition::{Definition, Routes};
-    use taskqueue_core::ids::{QueueName, Route, TaskId};
-    use taskqueue_core::observation::WorkerStatus;
-    use taskqueue_core::task::{Lifecycle, Outcome};
-
-    fn task(status: Status) -> Task {
-        let routes = Routes::new(vec![Route::parse("a").unwrap(), Route::parse("b").unwrap()]).unwrap();
-        let now = Timestamp::from_micros(0);
-        Task {
-            queue: QueueName::parse("q").unwrap(),
-            id: TaskId::parse("t_abcdefghijkl").unwrap(),
-            definition: Definition { routes, ..Definition::default() },
-            lifecycle: Lifecycle { status, ..Lifecycle::created(now, 1) },
-            outcome: Outcome::empty(),
+/// What keeps a claim from the task, or lets others come first.
+fn sentence(task: &Task, reason: &Reason, now: Timestamp) -> Option<Sentence> {
+    let settings = |sentence: Sentence| sentence.leading(format!("/ui/queues/{}/settings", task.queue), "Settings");
+    Some(match reason {
+        Reason::QueuePaused => settings(Sentence::new("The queue is paused: nothing of it is claimed.")),
+        Reason::QueueAtLimit { max_running } => settings(Sentence::new(format!(
+            "The queue is at its limit: {} may run at once.",
+            count(*max_running, "task")
+        ))),
+        Reason::RouteAtLimit { routes } => {
+            let routes: Vec<&str> = routes.iter().take(ROUTES).map(Route::as_str).collect();
+            let text = match routes.as_slice() {
+                [route] => format!("As many tasks run on its route ({route}) as the queue allows."),
+                routes => {
+                    format!("As many tasks run on each of its routes ({}) as the queue allows.", routes.join(", "))
+                }
+            };
+            settings(Sentence::new(text))
         }
+        Reason::Dependencies { unmet } => {
+            Sentence::new(dependencies(task, unmet)).leading("#dependencies".to_owned(), "Show them")
+        }
+        Reason::NotBefore { until } => {
+            Sentence::new(format!("It is not claimed before {until}, {}.", show::ahead(now, *until)))
+        }
+        Reason::WaitingTurn { ahead } if *ahead >= EXPLAINED_AHEAD => {
+            Sentence::new(format!("{} or more tasks come first.", show::number(*ahead)))
+        }
+        Reason::WaitingTurn { ahead } => {
+            let comes = if *ahead == 1 { "comes" } else { "come" };
+            Sentence::new(format!("{} {comes} first.", count(*ahead, "task")))
+        }
+        // It is told with the workers. A task that has just been claimed is shown as such by the next look.
+        Reason::NoWorker { .. } | Reason::NotPending { .. } => return None,
+    })
+}
+
+fn dependencies(task: &Task, unmet: &[(TaskId, Option<Status>)]) -> String {
+    if unmet.is_empty() {
+        return "What it waits for has succeeded just now; it can be claimed in a moment.".to_owned();
+    }
+    // More than are explained may be unmet.
+    let number = u64::from(task.lifecycle.unmet).max(unmet.len() as u64);
+    let hopeless =
+        unmet.iter().filter(|(_, status)| matches!(status, Some(Status::Failed | Status::Cancelled))).count();
+    let missing = unmet.iter().filter(|(_, status)| status.is_none()).count();
+    let (has, noun) = if number == 1 { ("has", "task") } else { ("have", "tasks") };
+    let mut text = format!("{} {noun} that it waits for {has} not succeeded", show::number(number));
+    let told = [(hopeless, "failed or cancelled"), (missing, "missing")];
+    let told: Vec<String> =
+        told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if !told.is_empty() {
+        text.push_str(&format!(" ({})", told.join(", ")));
+    }
+    text.push('.');
+    text
+}
+
+/// Who is there for the routes of a task.
+struct Workers<'t> {
+    idle: u64,
+    busy: u64,
+    /// The first of the routes.
+    names: Vec<&'t str>,
+    theirs: &'static str,
+}
+
+impl<'t> Workers<'t> {
+    fn of(task: &'t Task, figures: &QueueFigures) -> Self {
+        let routes = &task.definition.routes;
+        let (mut idle, mut busy) = (0, 0);
+        for (_, figures) in figures.routes().filter(|(route, _)| routes.contains(route)) {
+            idle += figures.workers_idle;
+            busy += figures.workers_busy;
+        }
+        let theirs = if routes.count() == 1 { "its route" } else { "its routes" };
+        Self { idle, busy, names: routes.iter().take(ROUTES).collect(), theirs }
     }
 
-    #[test]
-    fn the_reason_follows_from_the_workers_of_its_routes() {
-        use WorkerStatus::{Busy, Idle};
-        type Workers = &'static [(&'static str, WorkerStatus, u64)];
-        let cases: [(Workers, &str, bool); 5] = [
-            (&[], "No worker has reported for its routes (a, b)", true),
-            (&[("c", Idle, 9)], "No worker has reported", true),
-            (&[("a", Busy, 1)], "The worker for its routes is busy", false),
-            (&[("a", Busy, 1), ("b", Busy, 3), ("c", Idle, 1)], "All 4 workers for its routes are busy", false),
-            (&[("a", Busy, 1), ("b", Idle, 1)], "A worker for its routes is idle", false),
-        ];
-        for (workers, reason, is_starving) in cases {
-            let mut figures = QueueFigures::default();
-            workers.iter().for_each(|(route, status, count)| figures.add_workers(route, *status, *count));
-            let waiting = Waiting::of(&task(Status::Pending), &figures, Timestamp::from_micros(0)).unwrap();
-            assert!(waiting.reason.starts_with(reason), "{waiting:?}");
-            assert_eq!(waiting.is_starving(), is_starving);
-        }
-    }
-
-    #[test]
-    fn a_task_that_does_not_wait_has_no_reason() {
-        for status in [Status::Running, Status::Succeeded, Status::Failed, Status::Cancelled] {
-            assert_eq!(Waiting::of(&task(status), &QueueFigures::default(), Timestamp::from_micros(0)), None);
+    fn sentence(&self, has_no_worker: bool) -> String {
+        let Self { idle, busy, theirs, .. } = self;
+        match (idle, busy) {
+            _ if has_no_worker => {
+                format!("No worker has reported for {theirs} ({}) in the last five minutes.", self.names.join(", "))
+            }
+            (0, 0) => format!("A worker for {theirs} was seen lately."),
+            (0, 1) => format!("The worker for {theirs} is busy."),
+            (0, _) => format!("All {} for {theirs} are busy.", count(*busy, "worker")),
+            (1, _) => format!("A worker for {theirs} is idle: it should take the task in a moment."),
+            (_, _) => format!(
+                "{} for {theirs} are idle: one of them should take the task in a moment.",
+                count(*idle, "worker")
+            ),
         }
     }
 }
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;

@@ -44,7 +44,8 @@ pub(crate) async fn act(State(dashboard): State<Dashboard>, visit: Visit, reques
         Err(wrong) => return ask(&dashboard, &visit, Again { wrong: Some(wrong), agreed: None }).await,
     };
     let target = target(&visit.query)?;
-    let work = Work { dashboard: &dashboard, queue: &queue, action, agreed };
+    let include_archived = target.includes_archived();
+    let work = Work { dashboard: &dashboard, queue: &queue, action, agreed, include_archived };
     let done = match &change {
         Change::Bulk(action) => work.act(*action, &target).await,
         Change::Update(update) => work.update(update, &target).await,
@@ -64,7 +65,7 @@ fn no_number() -> Problem {
 #[derive(Debug, PartialEq)]
 enum Change {
     Bulk(BulkAction),
-    Update(Update),
+    Update(Box<Update>),
 }
 
 fn change(action: Action, form: &Query) -> Result<Change, String> {
@@ -73,8 +74,10 @@ fn change(action: Action, form: &Query) -> Result<Change, String> {
         Action::Bulk(action) => return Ok(Change::Bulk(action)),
         Action::Priority => Update { priority: Some(field::integer(value, i64::MIN)?), ..Update::default() },
         Action::Routes => Update { routes: Some(field::routes(value)?), ..Update::default() },
+        Action::Archive => Update { archived: Some(true), ..Update::default() },
+        Action::Unarchive => Update { archived: Some(false), ..Update::default() },
     };
-    Ok(Change::Update(update))
+    Ok(Change::Update(Box::new(update)))
 }
 
 /// Why nothing was done, or not all.
@@ -95,6 +98,7 @@ struct Work<'w> {
     queue: &'w QueueName,
     action: Action,
     agreed: u64,
+    include_archived: bool,
 }
 
 impl Work<'_> {
@@ -105,7 +109,9 @@ impl Work<'_> {
         let expect = (filters.len() == 1).then_some(self.agreed);
         let mut sum = Acted { matched: 0, changed: 0 };
         for filter in filters {
-            let act = ActOnTasks { queue: self.queue.clone(), action, filter, expect, dry_run: false };
+            let queue = self.queue.clone();
+            let include_archived = self.include_archived;
+            let act = ActOnTasks { queue, action, filter, expect, dry_run: false, include_archived };
             match self.dashboard.store().act_on_tasks(Arc::new(act)).await {
                 Ok(Acted { matched, changed }) => {
                     sum = Acted { matched: sum.matched + matched, changed: sum.changed + changed };
@@ -128,20 +134,36 @@ impl Work<'_> {
     async fn update(&self, update: &Update, target: &Target) -> Result<String, Undone> {
         let filters = match target {
             Target::Matching(selectors) if self.agreed <= IDS_MAX as u64 => {
-                vec![narrowed(&selectors.as_filter()?, &self.agreed_to(selectors).await?)?]
+                let ids = self.agreed_to(selectors).await?;
+                vec![narrowed(&self.action.narrow(selectors)?.as_filter()?, &ids)?]
             }
             _ => self.counted(target).await?,
         };
         let (mut matched, mut updated) = (0, 0);
         for filter in filters {
-            let bulk = BulkUpdate { queue: self.queue.clone(), filter, update: update.clone() };
+            let (queue, update) = (self.queue.clone(), update.clone());
+            let (filter, include_archived) = (self.of_right_state(filter)?, self.include_archived);
+            let bulk = BulkUpdate { queue, filter, update, include_archived };
             match self.dashboard.store().update_tasks(Arc::new(bulk)).await {
                 Ok(done) => (matched, updated) = (matched + done.matched, updated + done.updated),
                 Err(_) if updated > 0 => return Err(StoreError::PartlyDone.into()),
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(told_update(self.agreed, matched, updated))
+        let past = match self.action {
+            Action::Archive => "archived",
+            Action::Unarchive => "unarchived",
+            Action::Bulk(_) | Action::Priority | Action::Routes => "changed",
+        };
+        Ok(told_update(self.agreed, matched, updated, past))
+    }
+
+    /// What a filter selects among the tasks that can be archived, if that is what is done: one that cannot would stop all.
+    fn of_right_state(&self, filter: TaskFilter) -> Result<TaskFilter, Unreadable> {
+        let Some(archived) = self.action.needs_archived() else { return Ok(filter) };
+        let states: Vec<String> = self.action.applies_to().words().iter().map(|word| format!("\"{word}\"")).collect();
+        let states = format!("status in [{}] and archived == {archived}", states.join(", "));
+        Ok(TaskFilter::parse(&format!("({}) and {states}", filter.text()))?)
     }
 
     /// The filters of a target, if they select as many tasks as were agreed to.
@@ -149,7 +171,9 @@ impl Work<'_> {
         let filters = self.filters(target).await?;
         if let [filter] = filters.as_slice() {
             let among = Some(self.action.applies_to());
-            let selection = TaskSelection { filter: Some(filter.clone()), among, ..TaskSelection::default() };
+            let include_archived = self.include_archived;
+            let filter = Some(self.of_right_state(filter.clone())?);
+            let selection = TaskSelection { filter, among, include_archived, ..TaskSelection::default() };
             if self.dashboard.store().count_tasks(self.queue, selection).await? != self.agreed {
                 return Err(Undone::OtherNumber);
             }
@@ -161,7 +185,9 @@ impl Work<'_> {
     async fn filters(&self, target: &Target) -> Result<Vec<TaskFilter>, Undone> {
         match target {
             Target::Tasks(ids) => Ok(vec![filter_of(ids)?]),
-            Target::Matching(selectors) if selectors.name_fuzzy.is_none() => Ok(vec![selectors.as_filter()?]),
+            Target::Matching(selectors) if selectors.name_fuzzy.is_none() => {
+                Ok(vec![self.action.narrow(selectors)?.as_filter()?])
+            }
             Target::Matching(selectors) => {
                 let ids = self.agreed_to(selectors).await?;
                 Ok(ids.chunks(IDS_MAX).map(filter_of).collect::<Result<_, _>>()?)
@@ -185,6 +211,7 @@ impl Work<'_> {
             );
             return Err(Problem::invalid("These are too many tasks for a search by name", advice).into());
         }
+        let selectors = self.action.narrow(selectors)?;
         let selection = TaskSelection { among: Some(self.action.applies_to()), ..selectors.selection()? };
         let (mut ids, mut after) = (Vec::new(), None);
         loop {
@@ -214,16 +241,16 @@ fn narrowed(filter: &TaskFilter, ids: &[TaskId]) -> Result<TaskFilter, Unreadabl
 }
 
 /// What a change of values did, in a sentence.
-fn told_update(agreed: u64, matched: u64, updated: u64) -> String {
+fn told_update(agreed: u64, matched: u64, updated: u64, past: &str) -> String {
     let others = match (matched == agreed, updated == matched) {
-        (true, true) => return format!("{} changed.", show::count(updated, "task")),
+        (true, true) => return format!("{} {past}.", show::count(updated, "task")),
         (true, false) => "The others had this value already.".to_owned(),
         (false, _) => format!(
             "By then {} matched, because some have changed in the meantime: look at them.",
             show::number(matched)
         ),
     };
-    format!("{} of {} changed. {others}", show::number(updated), show::count(agreed, "task"))
+    format!("{} of {} {past}. {others}", show::number(updated), show::count(agreed, "task"))
 }
 
 /// What was done, in a sentence.
@@ -249,10 +276,14 @@ mod tests {
         let narrow = |text: &str| narrowed(&filter(text), &ids).unwrap().text().to_owned();
         assert_eq!(narrow("args.a==1 or args.b==2"), "(args.a==1 or args.b==2) and id in [\"t_exampletask0\"]");
         assert_eq!(narrow(&format!("name == \"{}\"", "x".repeat(8_170))), "id in [\"t_exampletask0\"]");
-        assert_eq!(told_update(3, 3, 3), "3 tasks changed.");
-        assert_eq!(told_update(3, 3, 1), "1 of 3 tasks changed. The others had this value already.");
-        assert!(told_update(3, 2, 2).starts_with("2 of 3 tasks changed. By then 2 matched"));
-        assert!(told_update(1_000, 1_001, 1_001).starts_with("1,001 of 1,000 tasks changed. By then 1,001 matched"));
+        assert_eq!(told_update(3, 3, 3, "changed"), "3 tasks changed.");
+        assert_eq!(told_update(3, 3, 3, "archived"), "3 tasks archived.");
+        assert_eq!(told_update(3, 3, 1, "changed"), "1 of 3 tasks changed. The others had this value already.");
+        assert!(told_update(3, 2, 2, "changed").starts_with("2 of 3 tasks changed. By then 2 matched"));
+        assert!(
+            told_update(1_000, 1_001, 1_001, "changed")
+                .starts_with("1,001 of 1,000 tasks changed. By then 1,001 matched")
+        );
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use axum::http::header::HOST;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::TaskOrder;
+use taskqueue_core::shell::shell_word;
 
 use super::view::View;
 use crate::show::command::CommandLine;
-use crate::show::shell_word;
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -55,6 +55,7 @@ fn cli(url: &str, queue: &QueueName, view: &View, columns: &[String]) -> String 
         ("--sort", Some(sort.as_str()).filter(|_| view.order != TaskOrder::default())),
     ];
     let command = CommandLine::new("task list", queue.as_str()).flag("--url", url);
+    let command = if selectors.archived { command.switch("--include-archived") } else { command };
     let given = flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
     let command = given.fold(command, |command, (flag, value)| command.flag(flag, value));
     command.flag("--limit", &view.limit.to_string()).to_string()
@@ -73,6 +74,7 @@ fn curl(url: &str, has_token: bool, queue: &QueueName, view: &View) -> String {
         ("status", selectors.status.map(|status| status.as_str())),
         ("filter", selectors.filter.as_deref()),
         ("name_fuzzy", selectors.name_fuzzy.as_deref()),
+        ("include_archived", Some("true").filter(|_| selectors.archived)),
         ("order_by", Some(view.order.field.as_str())),
         ("descending", Some(descending.as_str())),
         ("limit", Some(limit.as_str())),
@@ -101,6 +103,10 @@ mod tests {
             cli("http://h:1", &queue, &view, &columns),
             r"taskqueue task list --queue q --url http://h:1 --status failed --filter 'name == '\''x'\''' --fuzzy=-a --columns id,args.lr --sort priority --limit 10"
         );
+        let archived = View::read(&queue, &Query::parse("archived=1"));
+        let listed = cli("http://h:1", &queue, &archived, &[]);
+        assert_eq!(listed, "taskqueue task list --queue q --url http://h:1 --include-archived --limit 50");
+        assert!(curl("http://h:1", false, &queue, &archived).contains("--data-urlencode include_archived=true"));
         assert_eq!(
             curl("http://h:1", true, &queue, &view),
             r#"curl --get http://h:1/api/v2/queues/q/tasks --header "Authorization: Bearer $TASKQUEUE_TOKEN" --data-urlencode status=failed --data-urlencode 'filter=name == '\''x'\''' --data-urlencode name_fuzzy=-a --data-urlencode order_by=priority --data-urlencode descending=false --data-urlencode limit=10"#

@@ -19,7 +19,7 @@ const NEWEST: u16 = 100;
 /// Fields that are told at most.
 const MOST_FIELDS: usize = 500;
 /// What a filter can ask for in every task.
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 21] = [
     "id",
     "status",
     "name",
@@ -40,6 +40,7 @@ const FIELDS: [&str; 20] = [
     "last_error.occurred_at",
     "last_run.attempt",
     "last_run.worker.host",
+    "archived",
 ];
 
 /// Whether a filter can be read, and if not, where and why.

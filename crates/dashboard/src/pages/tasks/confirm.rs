@@ -10,13 +10,14 @@ use taskqueue_core::grouping::{GroupQuery, TaskDimension};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::status::{Status, Statuses};
+use taskqueue_core::task::{Lifecycle, Task};
 use taskqueue_store::StoreError;
 
 use super::view::View;
 use crate::address::Query;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
-use crate::selected::{Selectors, Target};
+use crate::selected::{Selectors, Target, Unreadable};
 use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -27,13 +28,20 @@ pub(super) enum Action {
     Bulk(BulkAction),
     Priority,
     Routes,
+    Archive,
+    Unarchive,
 }
+
+/// The states in which a task can be archived.
+const ENDED: Statuses = Statuses::UNSUCCESSFUL.with(Status::Succeeded);
 
 impl Action {
     pub(super) fn read(word: Option<&str>) -> Result<Self, Problem> {
         let action = match word {
             Some("priority") => Some(Self::Priority),
             Some("routes") => Some(Self::Routes),
+            Some("archive") => Some(Self::Archive),
+            Some("unarchive") => Some(Self::Unarchive),
             word => BulkAction::ALL.into_iter().find(|action| Some(action.as_str()) == word).map(Self::Bulk),
         };
         action.ok_or_else(|| Problem::invalid("There is no such action", "Go back to the list and use its buttons."))
@@ -44,6 +52,24 @@ impl Action {
             Self::Bulk(action) => action.applies_to(),
             // Running tasks are not updated, and that is also what cannot be deleted.
             Self::Priority | Self::Routes => BulkAction::Delete.applies_to(),
+            Self::Archive | Self::Unarchive => ENDED,
+        }
+    }
+
+    /// Whether a task must be archived for it, or must not be.
+    pub(super) const fn needs_archived(self) -> Option<bool> {
+        match self {
+            Self::Archive => Some(false),
+            Self::Unarchive => Some(true),
+            Self::Bulk(_) | Self::Priority | Self::Routes => None,
+        }
+    }
+
+    /// What matches and is not done already.
+    pub(super) fn narrow(self, selectors: &Selectors) -> Result<Selectors, Unreadable> {
+        match self.needs_archived() {
+            None => Ok(selectors.clone()),
+            Some(archived) => selectors.and(&format!("archived == {archived}")),
         }
     }
 
@@ -54,6 +80,8 @@ impl Action {
             Self::Bulk(BulkAction::Delete) => "Delete",
             Self::Priority => "Change the priority of",
             Self::Routes => "Change the routes of",
+            Self::Archive => "Archive",
+            Self::Unarchive => "Unarchive",
         }
     }
 
@@ -75,6 +103,11 @@ impl Action {
                 "Tasks with a higher priority are claimed first. Whole numbers, also below 0; usual is 0."
             }
             Self::Routes => "Only workers of these routes claim them from then on. Separate several routes by commas.",
+            Self::Archive => {
+                "Lists, counts and actions leave them out from then on. Nothing of them is lost: they can be shown with the others, \
+                 and a requeue brings them back."
+            }
+            Self::Unarchive => "Lists, counts and actions have them again.",
         }
     }
 
@@ -86,6 +119,7 @@ impl Action {
             (Self::Bulk(BulkAction::Requeue), Status::Succeeded) => {
                 "what has succeeded is submitted again as a new task"
             }
+            (Self::Archive | Self::Unarchive, _) => "only what has ended can be archived",
             (Self::Bulk(BulkAction::Requeue), _) => "wait for their end, or cancel them first",
             _ => "they cannot be changed while they run: wait for their end, or cancel them first",
         }
@@ -93,16 +127,30 @@ impl Action {
 }
 
 /// How many of the tasks of a target are in each state.
-pub(super) struct Counts([u64; 5]);
+pub(super) struct Counts {
+    by_status: [u64; 5],
+    /// How many chosen ones are archived already, or are not.
+    done_before: u64,
+}
 
 impl Counts {
     fn of(&self, statuses: Statuses) -> u64 {
-        Status::ALL.iter().zip(self.0).filter(|(status, _)| statuses.contains(**status)).map(|(_, count)| count).sum()
+        Status::ALL
+            .iter()
+            .zip(self.by_status)
+            .filter(|(status, _)| statuses.contains(**status))
+            .map(|(_, count)| count)
+            .sum()
     }
 }
 
-pub(super) async fn count(dashboard: &Dashboard, queue: &QueueName, target: &Target) -> Result<Counts, Problem> {
-    let mut counts = [0; 5];
+pub(super) async fn count(
+    dashboard: &Dashboard,
+    queue: &QueueName,
+    action: Action,
+    target: &Target,
+) -> Result<Counts, Problem> {
+    let (mut counts, mut done_before) = ([0; 5], 0);
     let mut add = |status: Status, count: u64| {
         for (known, sum) in Status::ALL.iter().zip(&mut counts) {
             *sum += if *known == status { count } else { 0 };
@@ -113,6 +161,7 @@ pub(super) async fn count(dashboard: &Dashboard, queue: &QueueName, target: &Tar
         Target::Tasks(ids) => {
             for id in ids {
                 match dashboard.store().get_task(queue, *id).await {
+                    Ok(task) if is_done(action, &task) => done_before += 1,
                     Ok(task) => add(task.lifecycle.status, 1),
                     Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => {}
                     Err(error) => return Err(error.into()),
@@ -120,7 +169,7 @@ pub(super) async fn count(dashboard: &Dashboard, queue: &QueueName, target: &Tar
             }
         }
         Target::Matching(selectors) => {
-            let (selection, dimensions) = (selectors.selection()?, vec![TaskDimension::Status]);
+            let (selection, dimensions) = (action.narrow(selectors)?.selection()?, vec![TaskDimension::Status]);
             let page = dashboard
                 .store()
                 .group_tasks(queue, GroupQuery { selection, dimensions, limit: 5, after: None })
@@ -132,7 +181,13 @@ pub(super) async fn count(dashboard: &Dashboard, queue: &QueueName, target: &Tar
             }
         }
     }
-    Ok(Counts(counts))
+    Ok(Counts { by_status: counts, done_before })
+}
+
+/// Whether an ended task is archived already, or is not, as the action would make it.
+fn is_done(action: Action, task: &Task) -> bool {
+    let Lifecycle { status, archived, .. } = task.lifecycle;
+    status.is_ended() && action.needs_archived().is_some_and(|needed| needed != archived)
 }
 
 #[derive(Template)]
@@ -182,7 +237,7 @@ pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> P
     visit.check(Scope::Submit, &queue)?;
     let action = Action::read(visit.query.get("action"))?;
     let target = target(&visit.query)?;
-    let counts = count(dashboard, &queue, &target).await?;
+    let counts = count(dashboard, &queue, action, &target).await?;
     let number = counts.of(action.applies_to());
     let title = format!("{} {}?", action.imperative(), show::count(number, "task"));
     let page = ConfirmPage {
@@ -194,11 +249,11 @@ pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> P
         number,
         shown_number: show::count(number, "task"),
         word: match action {
-            Action::Bulk(_) => "",
+            Action::Bulk(_) | Action::Archive | Action::Unarchive => "",
             Action::Priority => "priority",
             Action::Routes => "routes",
         },
-        button: if matches!(action, Action::Bulk(_)) { action.imperative() } else { "Change" },
+        button: if matches!(action, Action::Priority | Action::Routes) { "Change" } else { action.imperative() },
         is_final: action == Action::Bulk(BulkAction::Delete),
         address: visit.query.at(&visit.path),
         back: View::read(&queue, &visit.query).address(),
@@ -218,13 +273,14 @@ fn target_words(queue: &QueueName, target: &Target) -> Vec<(&'static str, String
     let mut words = vec![("Queue", queue.as_str().to_owned())];
     match target {
         Target::Tasks(ids) => words.push(("Tasks", ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(" "))),
-        Target::Matching(Selectors { status, filter, name_fuzzy }) => {
+        Target::Matching(Selectors { status, filter, name_fuzzy, archived }) => {
             words.extend(status.map(|status| ("State", status.as_str().to_owned())));
             words.extend(filter.clone().map(|filter| ("Filter", filter)));
             words.extend(name_fuzzy.clone().map(|name| ("Name like", name)));
             if words.len() == 1 {
                 words.push(("Tasks", "all of the queue".to_owned()));
             }
+            words.extend(archived.then(|| ("Archived", "included".to_owned())));
         }
     }
     words
@@ -236,7 +292,11 @@ fn left_out(action: Action, counts: &Counts) -> Vec<String> {
         let count = counts.of(Statuses::NONE.with(status));
         (count > 0).then(|| format!("{} {} left out: {}.", show::number(count), status.as_str(), action.reason(status)))
     };
-    others.filter_map(line).collect()
+    let before = (counts.done_before > 0).then(|| {
+        let already = if action == Action::Archive { "archived already" } else { "not archived" };
+        format!("{} left out: {already}.", show::number(counts.done_before))
+    });
+    others.filter_map(line).chain(before).collect()
 }
 
 #[cfg(test)]
@@ -245,9 +305,9 @@ mod tests {
 
     #[test]
     fn every_state_is_either_counted_or_told_as_left_out() {
-        let counts = Counts([1; 5]);
-        let actions = ["cancel", "requeue", "delete", "priority", "routes"];
-        for (word, applies) in actions.into_iter().zip([2, 2, 4, 4, 4]) {
+        let counts = Counts { by_status: [1; 5], done_before: 0 };
+        let actions = ["cancel", "requeue", "delete", "priority", "routes", "archive", "unarchive"];
+        for (word, applies) in actions.into_iter().zip([2, 2, 4, 4, 4, 3, 3]) {
             let action = Action::read(Some(word)).expect(word);
             assert_eq!(
                 (counts.of(action.applies_to()), left_out(action, &counts).len() as u64),
@@ -255,6 +315,8 @@ mod tests {
                 "{word}"
             );
         }
-        assert!(Action::read(Some("archive")).is_err() && Action::read(None).is_err());
+        let counts = Counts { by_status: [0; 5], done_before: 2 };
+        assert_eq!(left_out(Action::Archive, &counts), ["2 left out: archived already."]);
+        assert!(Action::read(Some("what")).is_err() && Action::read(None).is_err());
     }
 }

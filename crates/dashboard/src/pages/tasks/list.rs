@@ -26,6 +26,9 @@ use crate::show::{self, Moment};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
+/// What a download must know of the view.
+const DOWNLOAD_PARAMETERS: [&str; 6] = ["status", "filter", "name_fuzzy", "archived", "order_by", "descending"];
+
 #[derive(Template)]
 #[template(path = "tasks.html")]
 struct TasksPage {
@@ -41,7 +44,14 @@ struct TasksPage {
     /// None if the filter cannot be read.
     list: Option<List>,
     may_submit: bool,
-    may_archive: bool,
+    /// The list with archived tasks, or without them, if there is an archive.
+    archive: Option<ArchiveToggle>,
+}
+
+/// What shows archived tasks.
+struct ArchiveToggle {
+    is_shown: bool,
+    address: String,
 }
 
 /// The states above the list.
@@ -88,6 +98,8 @@ enum Nothing {
     /// It is not.
     Something,
     QueueEmpty,
+    /// There are tasks, and all of them are archived.
+    OnlyArchived,
     NoMatch,
     LastPage,
 }
@@ -107,6 +119,9 @@ struct ShownRow {
     status: &'static str,
     name: Option<String>,
     address: String,
+    /// Why it is not claimed yet, in a few words.
+    waits: Option<String>,
+    is_archived: bool,
     cells: Vec<ShownCell>,
 }
 
@@ -114,6 +129,8 @@ struct ShownCell {
     class: &'static str,
     text: String,
     moment: Option<Moment>,
+    /// A moment that may lie ahead.
+    when: Option<Moment>,
     /// How much is done: of a hundred, and as a text.
     progress: Option<(String, String)>,
     state: Option<String>,
@@ -139,6 +156,8 @@ struct Found {
     rows: Vec<Row>,
     next: Option<String>,
     counts: [u64; 5],
+    /// How many archived tasks there are, if none else are.
+    archived: u64,
 }
 
 async fn find(
@@ -161,7 +180,14 @@ async fn find(
     let mut rows = rows::read(&tasks.bytes, columns.len());
     let columns = if view.columns.is_some() { columns } else { suit(&mut rows) };
     let next = tasks.next.map(|next| binding.encode(&next));
-    Ok(Found { columns, rows, next, counts: by_status(&counts) })
+    let counts = by_status(&counts);
+    let may_be_archived = counts.iter().sum::<u64>() == 0 && !view.selectors.has_search() && !view.selectors.archived;
+    let archived = if may_be_archived {
+        store.count_tasks(queue, TaskSelection { include_archived: true, ..TaskSelection::default() }).await?
+    } else {
+        0
+    };
+    Ok(Found { columns, rows, next, counts, archived })
 }
 
 /// Gives rows that were read with the standard columns those that suit them.
@@ -199,7 +225,7 @@ impl Parts<'_> {
         let seen = found.as_ref().map(|found| rows::seen(&found.rows)).unwrap_or_default();
         let columns = found.as_ref().map_or(&[][..], |found| &found.columns);
         let columns_menu = ColumnsMenu::new(view, columns, &seen);
-        let (path, query) = view.beside("download", &["status", "filter", "name_fuzzy", "order_by", "descending"]);
+        let (path, query) = view.beside("download", &DOWNLOAD_PARAMETERS);
         let query = csv_columns(columns).iter().fold(query, |query, path| query.and("column", path));
         let download = |format: &str| query.with("format", format).at(&path);
         Ok(TasksPage {
@@ -213,7 +239,10 @@ impl Parts<'_> {
             commands: Commands::new(self.dashboard, self.visit, self.queue, view, &csv_columns(columns)),
             list: found.map(|found| self.list(found)),
             may_submit: self.visit.may(Scope::Submit, self.queue),
-            may_archive: self.dashboard.has("archive"),
+            archive: self.dashboard.has("archive").then(|| ArchiveToggle {
+                is_shown: view.selectors.archived,
+                address: view.archived_address(!view.selectors.archived),
+            }),
             shell: Shell::new(
                 self.dashboard,
                 self.visit,
@@ -268,7 +297,7 @@ impl Parts<'_> {
             (false, _) => Nothing::Something,
             (true, true) => Nothing::LastPage,
             (true, false) if found.counts.iter().sum::<u64>() == 0 && !view.selectors.has_search() => {
-                Nothing::QueueEmpty
+                if found.archived > 0 { Nothing::OnlyArchived } else { Nothing::QueueEmpty }
             }
             (true, false) => Nothing::NoMatch,
         };
@@ -321,6 +350,8 @@ impl Parts<'_> {
             status: row.status.as_str(),
             name: row.name.clone(),
             address: format!("{}/{}", self.view.path, row.id),
+            waits: waits(row, now),
+            is_archived: row.is_archived,
             cells: row.cells.iter().enumerate().map(cell).collect(),
         }
     }
@@ -339,6 +370,7 @@ impl List {
     fn is(&self, nothing: &str) -> bool {
         match nothing {
             "queue-empty" => self.nothing == Nothing::QueueEmpty,
+            "only-archived" => self.nothing == Nothing::OnlyArchived,
             "no-match" => self.nothing == Nothing::NoMatch,
             _ => self.nothing == Nothing::LastPage,
         }
@@ -350,15 +382,17 @@ impl ShownCell {
         let class = match cell.kind {
             Kind::Error => "soft error-cell",
             Kind::Json => "mono soft",
-            Kind::Time => "num soft",
+            Kind::Time | Kind::When => "num soft",
             _ if is_number => "num",
             _ => "",
         };
-        let moment = cell.text.parse().ok().filter(|_| cell.kind == Kind::Time).map(Timestamp::from_micros);
+        let of_kind = |kind| cell.text.parse().ok().filter(|_| cell.kind == kind).map(Timestamp::from_micros);
+        let moment = |kind| of_kind(kind).map(|at| Moment::new(at, now));
         let thousandths: Option<u32> = cell.text.parse().ok().filter(|_| cell.kind == Kind::Progress);
         Self {
             class,
-            moment: moment.map(|at| Moment::new(at, now)),
+            moment: moment(Kind::Time),
+            when: moment(Kind::When),
             progress: thousandths.map(|done| (format!("{}.{}", done / 10, done % 10), format!("{} %", done / 10))),
             state: (cell.kind == Kind::Status).then(|| cell.text.clone()),
             text: cell.text.clone(),
@@ -366,12 +400,18 @@ impl ShownCell {
     }
 }
 
+/// Why a pending task is not claimed yet, as far as it says so itself: `waits for 3`, `in 9 min`.
+fn waits(row: &Row, now: Timestamp) -> Option<String> {
+    let delay = row.not_before.filter(|at| *at > now).map(|at| show::ahead(now, at));
+    if row.unmet > 0 { Some(format!("waits for {}", show::number(row.unmet))) } else { delay }
+}
+
 /// Which columns hold only numbers and times.
 fn numeric_columns(found: &Found) -> Vec<bool> {
     let is_numeric = |at: usize| {
         let mut cells =
             found.rows.iter().filter_map(|row| row.cells.get(at)).filter(|cell| cell.kind != Kind::Empty).peekable();
-        cells.peek().is_some() && cells.all(|cell| matches!(cell.kind, Kind::Number | Kind::Time))
+        cells.peek().is_some() && cells.all(|cell| matches!(cell.kind, Kind::Number | Kind::Time | Kind::When))
     };
     (0..found.columns.len()).map(is_numeric).collect()
 }
@@ -386,6 +426,33 @@ fn csv_columns(columns: &[Column]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_says_why_its_task_waits_in_a_few_words() {
+        let now = Timestamp::from_micros(0);
+        let row = |seconds: Option<i64>, unmet| Row {
+            id: String::new(),
+            status: Status::Pending,
+            name: None,
+            error: None,
+            not_before: seconds.map(|seconds| now.plus_seconds(seconds)),
+            unmet,
+            is_archived: false,
+            cells: Vec::new(),
+            leaves: Vec::new(),
+        };
+        let cases = [
+            (None, 0, None),
+            (Some(-5), 0, None),
+            (Some(0), 0, None),
+            (Some(540), 0, Some("in 9 min")),
+            (Some(540), 1_000, Some("waits for 1,000")),
+            (None, 1, Some("waits for 1")),
+        ];
+        for (seconds, unmet, text) in cases {
+            assert_eq!(waits(&row(seconds, unmet), now).as_deref(), text, "{seconds:?} {unmet}");
+        }
+    }
 
     #[test]
     fn files_have_the_columns_that_every_row_shows_and_those_of_the_view_once() {

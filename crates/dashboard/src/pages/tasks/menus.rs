@@ -8,7 +8,7 @@ use crate::columns::{Column, Seen};
 /// Paths that are offered; more can be written.
 const MOST_OFFERED: usize = 200;
 /// Fields that every task has.
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 19] = [
     "attempt",
     "created_at",
     "updated_at",
@@ -22,6 +22,11 @@ const FIELDS: [&str; 14] = [
     "last_run.worker",
     "last_error.type",
     "last_error.message",
+    "not_before",
+    "timeout_seconds",
+    "retry_delay",
+    "dependencies",
+    "archived",
     "id",
 ];
 

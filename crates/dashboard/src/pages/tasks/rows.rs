@@ -7,6 +7,7 @@ use taskqueue_core::json;
 use taskqueue_core::progress;
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
+use taskqueue_core::time::Timestamp;
 use taskqueue_store::page::WriteTask;
 
 use crate::columns::{Column, Document, Seen, Value, leaves};
@@ -35,11 +36,22 @@ pub(super) enum Kind {
     Progress,
     /// Why the task failed.
     Error,
+    /// A moment that may lie ahead, in microseconds since 1970.
+    When,
 }
 
 impl Kind {
-    const ALL: [Self; 8] =
-        [Self::Empty, Self::Text, Self::Number, Self::Time, Self::Status, Self::Json, Self::Progress, Self::Error];
+    const ALL: [Self; 9] = [
+        Self::Empty,
+        Self::Text,
+        Self::Number,
+        Self::Time,
+        Self::Status,
+        Self::Json,
+        Self::Progress,
+        Self::Error,
+        Self::When,
+    ];
 }
 
 /// A cell.
@@ -76,6 +88,7 @@ impl Cell {
     fn in_column(column: &Column, task: &TaskView<'_>) -> Self {
         let special = match column.path() {
             "attempt" => Some(Self::new(Kind::Number, &format!("{}/{}", task.attempt, task.max_attempts))),
+            "not_before" => task.not_before.map(|at| Self::new(Kind::When, &at.as_micros().to_string())),
             "progress" => task.progress.and_then(progress::part_done).map(|done| {
                 // Between 0 and 1, so it fits.
                 Self::new(Kind::Progress, &((done * 1_000.0) as u16).to_string())
@@ -111,6 +124,11 @@ pub(super) struct Row {
     pub(super) name: Option<String>,
     /// Why it failed, if it did.
     pub(super) error: Option<String>,
+    /// Before when it is not claimed, if it is pending.
+    pub(super) not_before: Option<Timestamp>,
+    /// How many of the tasks that it waits for have not succeeded, if it is pending.
+    pub(super) unmet: u32,
+    pub(super) is_archived: bool,
     /// One for each of the columns that were asked for.
     pub(super) cells: Vec<Cell>,
     pub(super) leaves: Vec<Leaf>,
@@ -128,6 +146,11 @@ fn write(out: &mut Vec<u8>, task: &TaskView<'_>, columns: &[Column]) {
     put(out, &task.name.map(|name| format!("={}", cut(name, CELL_CHARS))).unwrap_or_default());
     let error = task.last_error.filter(|_| task.status == Status::Failed);
     put(out, &error.map(|error| cut(error.message, CELL_CHARS).into_owned()).unwrap_or_default());
+    let is_pending = task.status == Status::Pending;
+    let not_before = task.not_before.filter(|_| is_pending).map(|at| at.as_micros().to_string());
+    put(out, &not_before.unwrap_or_default());
+    put(out, &(if is_pending { task.unmet } else { 0 }).to_string());
+    put(out, if task.archived { "archived" } else { "" });
     for column in columns {
         put_cell(out, &Cell::in_column(column, task));
     }
@@ -154,11 +177,14 @@ fn read_row(reader: &mut Reader<'_>, columns: usize) -> Option<Row> {
     let (id, status) = (reader.text()?.to_owned(), Status::parse(reader.text()?)?);
     let name = reader.text()?.strip_prefix('=').map(str::to_owned);
     let error = Some(reader.text()?).filter(|text| !text.is_empty()).map(str::to_owned);
+    let not_before = reader.text()?.parse().ok().map(Timestamp::from_micros);
+    let unmet = reader.text()?.parse().ok()?;
+    let is_archived = !reader.text()?.is_empty();
     let cells = (0..columns).map(|_| read_cell(reader)).collect::<Option<_>>()?;
     let count: usize = reader.text()?.parse().ok()?;
     let leaf = |reader: &mut Reader<'_>| Some(Leaf { path: reader.text()?.to_owned(), cell: read_cell(reader)? });
     let leaves = (0..count).map(|_| leaf(reader)).collect::<Option<_>>()?;
-    Some(Row { id, status, name, error, cells, leaves })
+    Some(Row { id, status, name, error, not_before, unmet, is_archived, cells, leaves })
 }
 
 fn read_cell(reader: &mut Reader<'_>) -> Option<Cell> {
@@ -198,6 +224,19 @@ mod tests {
         let paths: Vec<&str> = rows[0].leaves.iter().map(|leaf| leaf.path.as_str()).collect();
         assert_eq!(paths, ["args.big", "args.lr", "metadata.batch", "result.loss", "progress.step", "progress.total"]);
         assert!(seen(&rows).is_numeric("args.lr"));
+    }
+
+    #[test]
+    fn only_a_pending_row_says_what_it_waits_for() {
+        let row = |status| {
+            let not_before = Some(Timestamp::from_micros(5));
+            let (mut out, view) = (Vec::new(), task("{}", "{}"));
+            writer(Vec::new())(&mut out, &TaskView { status, not_before, unmet: 3, archived: true, ..view });
+            let row = read(&out, 0).remove(0);
+            (row.not_before.map(Timestamp::as_micros), row.unmet, row.is_archived)
+        };
+        assert_eq!(row(Status::Pending), (Some(5), 3, true));
+        assert_eq!(row(Status::Cancelled), (None, 0, true));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What of the tasks an address shows: which of them, in which order, with which columns, from where on. The parameters have the
-//! names that they have in the API; `column` is ours, and `limit` has a smaller range.
+//! names that they have in the API; `column` and `archived` are ours, and `limit` has a smaller range.
 
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{OrderField, TaskOrder};
@@ -11,8 +11,8 @@ use crate::layout::Section;
 use crate::selected::Selectors;
 
 /// The parameters of the list, in the order in which addresses have them.
-pub(super) const PARAMETERS: [&str; 8] =
-    ["status", "filter", "name_fuzzy", "order_by", "descending", "column", "limit", "cursor"];
+pub(super) const PARAMETERS: [&str; 9] =
+    ["status", "filter", "name_fuzzy", "archived", "order_by", "descending", "column", "limit", "cursor"];
 const ROWS: u16 = 50;
 const MOST_ROWS: u16 = 100;
 /// Columns that no task can have which are named.
@@ -93,6 +93,12 @@ impl View {
         self.first_page().without("filter").without("name_fuzzy").at(&self.path)
     }
 
+    /// The list with archived tasks, or without them.
+    pub(super) fn archived_address(&self, archived: bool) -> String {
+        let query = self.first_page().without("archived");
+        if archived { query.and("archived", "1") } else { query }.at(&self.path)
+    }
+
     /// The list with the columns that suit the tasks.
     pub(super) fn without_columns_address(&self) -> String {
         self.query.without("column").at(&self.path)
@@ -162,6 +168,8 @@ mod tests {
             view.status_address(None),
             view.order_address(by_name),
             view.unsearched_address(),
+            view.archived_address(true),
+            view.archived_address(false),
         ];
         for address in others {
             assert!(

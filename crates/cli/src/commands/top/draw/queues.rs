@@ -1,5 +1,6 @@
 //! The table of queues: tasks by status, rates, and the expected end of the pending tasks.
 
+use anstyle::AnsiColor;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -21,8 +22,9 @@ const COLUMNS: &[Column<'static>] = &[
     Column::number("CREATED/S"),
     Column::number("FINISHED/S"),
     Column::number("ETA"),
+    Column::with_values("LIMITS", 6),
 ];
-const LEAVE_OUT: &[&str] = &["CREATED/S", "CANCELLED", "SUCCEEDED", "FINISHED/S", "ETA", "FAILED", "RUNNING"];
+const LEAVE_OUT: &[&str] = &["CREATED/S", "CANCELLED", "SUCCEEDED", "FINISHED/S", "ETA", "FAILED", "LIMITS", "RUNNING"];
 
 pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     if view.queues().is_empty() {
@@ -65,6 +67,11 @@ fn cells(view: &TopView, queue: &QueueCounts, is_selected: bool) -> Vec<Cell> {
         Cell::optional(rates.map(|rates| rate(rates.created))),
         Cell::optional(rates.map(|rates| rate(rates.finished))),
         Cell::optional(rates.and_then(|rates| eta(&rates, queue))),
+        // A pause is easily forgotten.
+        match &queue.settings {
+            Some(words) => Cell::new(words).coloured(AnsiColor::Yellow),
+            None => Cell::optional(None::<&str>),
+        },
     ]);
     cells
 }

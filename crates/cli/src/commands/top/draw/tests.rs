@@ -28,6 +28,7 @@ fn snapshot(queues: &[(&str, [u64; 5])], rows: Option<Rows>) -> Snapshot {
         name: name(queue),
         counts: counts(*numbers),
         has_workers: true,
+        settings: None,
     };
     Snapshot {
         health: Health { is_ok: true, api_version: "2".to_owned() },
@@ -189,7 +190,7 @@ fn failed_tasks_show_why() {
         status: Status::Failed,
         attempt: 3,
         finished_at: Some(TEST_TIME.plus_seconds(-300)),
-        last_error: Some(LastError { failure, occurred_at: TEST_TIME, attempt: 3, run_id }),
+        last_error: Some(LastError { failure, occurred_at: TEST_TIME, attempt: 3, run_id: Some(run_id) }),
         ..task(3)
     };
     assert_eq!(
@@ -381,4 +382,17 @@ fn the_output_of_a_task_covers_the_screen_and_shows_its_latest_lines() {
         at_test_time(now, |context| screen(width, height, |frame| draw(&view, frame, context)));
     }
     assert!(view.go_back() && view.open_output().is_none());
+}
+
+#[test]
+fn a_paused_or_limited_queue_says_so_and_others_have_no_column_for_it() {
+    let now = Instant::now();
+    let mut view = view(now, routes());
+    let plain = at_test_time(now, |context| screen(120, 20, |frame| draw(&view, frame, context)));
+    assert!(!plain.iter().any(|line| line.contains("LIMITS")), "{plain:#?}");
+    let mut limited = snapshot(&[("default", [1200, 2, 80, 3, 0]), ("gpu", [0, 0, 0, 0, 7])], Some(routes()));
+    limited.queues[1].settings = Some("paused, max 8".to_owned());
+    view.update(limited, now);
+    let lines = at_test_time(now, |context| screen(120, 20, |frame| draw(&view, frame, context)));
+    assert!(lines.iter().any(|line| line.contains("gpu") && line.contains("paused, max 8")), "{lines:#?}");
 }

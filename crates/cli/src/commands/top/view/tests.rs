@@ -14,7 +14,7 @@ fn name(text: &str) -> QueueName {
 fn snapshot(queues: &[(&str, u64)]) -> Snapshot {
     let queue = |(queue, pending): &(&str, u64)| {
         let groups = [Group { key: vec!["pending".to_owned()], count: *pending }];
-        QueueCounts { name: name(queue), counts: Counts::of(&groups), has_workers: true }
+        QueueCounts { name: name(queue), counts: Counts::of(&groups), has_workers: true, settings: None }
     };
     Snapshot {
         health: Health { is_ok: true, api_version: "2".to_owned() },

@@ -103,7 +103,13 @@ pub(super) async fn create(
         if index < progress.done {
             continue;
         }
-        let is_full = batch.push(Planned { number: index as u64 + 1, id, is_derived: true, definition });
+        let is_full = batch.push(Planned {
+            number: index as u64 + 1,
+            id,
+            is_derived: true,
+            definition,
+            not_before: plan.not_before,
+        });
         if !is_full && index + 1 < count {
             continue;
         }

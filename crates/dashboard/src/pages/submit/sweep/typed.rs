@@ -1,11 +1,13 @@
 //! What was typed into the builder of a sweep, and the plan that it gives.
 
+use taskqueue_core::batch_label::labelled;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::dotted_keys::{KeyError, Members};
 use taskqueue_core::json::{JsonObject, ObjectError, Value, parse};
 use taskqueue_core::limits::JSON_DEPTH;
 use taskqueue_core::name_template::NameTemplate;
 use taskqueue_core::sweep::{AxisError, COMBINATIONS_MAX, Sweep, SweepError};
+use taskqueue_core::time::Timestamp;
 
 use super::super::Way;
 use super::super::fields::Fields;
@@ -106,6 +108,8 @@ pub(super) struct Plan<'t> {
     pub(super) name: Option<NameTemplate>,
     /// What all tasks have beside args and name.
     pub(super) definition: Definition,
+    /// Before when none of them is claimed.
+    pub(super) not_before: Option<Timestamp>,
     pub(super) batch: Option<&'t str>,
 }
 
@@ -113,7 +117,8 @@ impl Plan<'_> {
     pub(super) fn definition_at(&self, index: usize) -> Result<Definition, String> {
         let args = self.sweep.combination(index).map_err(|error| together(&error))?;
         let name = self.name.as_ref().map(|name| name.fill(&args)).transpose().map_err(|error| error.to_string())?;
-        Ok(Definition { name, args, ..self.definition.clone() })
+        let metadata = labelled(self.definition.metadata.clone(), self.batch);
+        Ok(Definition { name, args, metadata, ..self.definition.clone() })
     }
 }
 
@@ -148,6 +153,7 @@ impl Typed {
         let name = texts.name().map(NameTemplate::parse).transpose().map_err(|error| error.to_string());
         let name = self.fields.name.keep(name).and_then(|name| self.constant_name(name));
         let definition = self.fields.definition();
+        let not_before = self.fields.waiting.not_before(show::now());
         let batch = read_batch(&texts.batch);
         let batch = self.batch.keep(batch);
         let base = read_base(&texts.base);
@@ -157,7 +163,7 @@ impl Typed {
         if self.base.error.is_some() {
             return None;
         }
-        Some(Plan { sweep: sweep?, name: name?, definition: definition?, batch: batch? })
+        Some(Plan { sweep: sweep?, name: name?, definition: definition?, not_before: not_before?, batch: batch? })
     }
 
     /// A name without placeholders is right or wrong for all tasks.

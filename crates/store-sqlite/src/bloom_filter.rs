@@ -1,26 +1,24 @@
-//! A Bloom filter over run ids: it says "not here" for certain, or "perhaps". All bits of an id are in one block of 64 bytes,
-//! so that a question costs one access to memory.
+//! A Bloom filter over hashes of ids: it says "not here" for certain, or "perhaps". All bits of an id are in one block of 64
+//! bytes, so that a question costs one access to memory.
 
-use crate::used_runs::page::PackedRun;
-
-/// Bits of memory for each run id. About 1 of 60 questions about another id is then answered "perhaps".
-pub(crate) const BITS_PER_RUN: usize = 10;
+/// Bits of memory for each id. About 1 of 60 questions about another id is then answered "perhaps".
+pub(crate) const BITS_PER_ID: usize = 10;
 /// Below this a filter answers "perhaps" too often to be worth its memory.
-const BITS_PER_RUN_MIN: usize = 3;
+const BITS_PER_ID_MIN: usize = 3;
 /// Bits that are set for an id.
 const PROBES: u32 = 5;
 const BLOCK_BITS: usize = 512;
 
-pub(crate) struct Filter {
+pub(crate) struct BloomFilter {
     blocks: Box<[[u64; BLOCK_BITS / 64]]>,
 }
 
-impl Filter {
-    /// An empty filter for so many run ids; nothing if there is too little memory for one.
-    pub(crate) fn new(runs: usize, most_bytes: usize) -> Option<Self> {
-        let bits = runs.saturating_mul(BITS_PER_RUN).min(most_bytes.saturating_mul(8));
+impl BloomFilter {
+    /// An empty filter for so many ids; nothing if there is too little memory for one.
+    pub(crate) fn new(ids: usize, most_bytes: usize) -> Option<Self> {
+        let bits = ids.saturating_mul(BITS_PER_ID).min(most_bytes.saturating_mul(8));
         let blocks = bits.div_ceil(BLOCK_BITS).max(1);
-        (bits >= runs.saturating_mul(BITS_PER_RUN_MIN))
+        (bits >= ids.saturating_mul(BITS_PER_ID_MIN))
             .then(|| Self { blocks: vec![[0; BLOCK_BITS / 64]; blocks].into() })
     }
 
@@ -56,20 +54,10 @@ fn probes(hash: u64) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// A hash of a run id. Clients choose the ids and could choose some that look alike here: their claims would then ask the disk.
-pub(crate) fn hash(run: PackedRun) -> u64 {
-    let mut first = [0; 8];
-    first.copy_from_slice(&run[..8]);
-    let mut hash = u64::from_le_bytes(first) ^ u64::from(run[8]).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
-        hash = (hash ^ (hash >> shift)).wrapping_mul(factor);
-    }
-    hash ^ (hash >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::used_runs::page::{PackedRun, hash};
 
     /// The nth of a series of ids, as counters make them: most of their bytes are the same.
     fn nth(n: u32) -> PackedRun {
@@ -80,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_filter_never_denies_what_was_added_and_seldom_admits_what_was_not() {
-        let mut filter = Filter::new(10_000, usize::MAX).unwrap();
+        let mut filter = BloomFilter::new(10_000, usize::MAX).unwrap();
         (0..10_000).for_each(|n| filter.add(hash(nth(n))));
         assert!((0..10_000).all(|n| filter.may_hold(hash(nth(n)))));
         let wrong = (10_000..110_000).filter(|n| filter.may_hold(hash(nth(*n)))).count();
@@ -89,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_filter_takes_no_more_memory_than_it_may_and_none_if_that_is_too_little() {
-        let bytes = |runs, most| Filter::new(runs, most).map(|filter| filter.bytes());
+        let bytes = |runs, most| BloomFilter::new(runs, most).map(|filter| filter.bytes());
         for (runs, most, expected) in [
             (1_000, usize::MAX, Some(1_280)),
             (100_000, 100_000, Some(100_032)),
@@ -103,6 +91,6 @@ mod tests {
 
     #[test]
     fn a_count_that_cannot_be_true_gets_no_filter() {
-        assert!(Filter::new(usize::MAX, 16 << 20).is_none());
+        assert!(BloomFilter::new(usize::MAX, 16 << 20).is_none());
     }
 }

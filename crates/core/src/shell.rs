@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// A word as a shell reads it back. Control characters are written as escapes, because a terminal would obey them when the command
 /// is pasted.
-pub(crate) fn shell_word(word: &str) -> Cow<'_, str> {
+pub fn shell_word(word: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@%+,=".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
         return Cow::Borrowed(word);
@@ -44,6 +44,7 @@ mod tests {
             ("name == 'x'", r"'name == '\''x'\'''"),
             ("$HOME", "'$HOME'"),
             ("a*", "'a*'"),
+            ("ä", "'ä'"),
             ("a\u{1b}[201~'\\", r"$'a\x1b[201~\'\\'"),
         ];
         for (word, expected) in cases {

@@ -1,0 +1,210 @@
+//! Why a task is not claimed: the answer, with a sentence for each reason.
+
+use std::borrow::BorrowMut;
+
+use taskqueue_core::explain::{self, Reason};
+use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::json::{ObjectWriter, Value, write_array, write_string};
+use taskqueue_core::limits::EXPLAINED_AHEAD;
+use taskqueue_core::status::Status;
+use utoipa::ToSchema;
+
+use crate::object_reader::{ObjectReader, Unreadable};
+use crate::schema;
+
+/// The status of a dependency that does not exist.
+const MISSING: &str = "missing";
+
+/// Why a task is not claimed, as the API shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Whether a claim may take it now.
+    pub claimable: bool,
+    /// The one that weighs most first.
+    pub reasons: Vec<ExplainedReason>,
+}
+
+/// One reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedReason {
+    pub code: String,
+    /// The same for people.
+    pub message: String,
+    /// Nothing if this version does not know it.
+    pub reason: Option<Reason>,
+}
+
+/// Why a task is not claimed.
+#[derive(ToSchema)]
+#[schema(as = Explanation)]
+pub struct ExplanationSchema {
+    /// Whether a claim may take it now: no reason but `no_worker` and `waiting_turn` applies.
+    pub claimable: bool,
+    /// The one that weighs most first.
+    pub reasons: Vec<ReasonSchema>,
+}
+
+/// One reason. Which of the other fields it has depends on the code.
+#[derive(ToSchema)]
+#[schema(as = Reason)]
+pub struct ReasonSchema {
+    #[schema(schema_with = code)]
+    pub code: String,
+    /// The same for people.
+    pub message: String,
+    /// Of `not_pending`: the status of the task.
+    #[schema(value_type = Option<schema::TaskStatus>, nullable = false)]
+    pub status: Option<String>,
+    /// Of `queue_at_limit`: how many tasks of the queue may be running.
+    #[schema(value_type = Option<i64>, nullable = false, minimum = 0)]
+    pub max_running: Option<u64>,
+    /// Of `route_at_limit` and `no_worker`: the routes of the task.
+    #[schema(value_type = Option<Vec<schema::Route>>, nullable = false)]
+    pub routes: Option<Vec<String>>,
+    /// Of `dependencies`: those that have not succeeded, at most 100.
+    #[schema(nullable = false, max_items = 100)]
+    pub unmet: Option<Vec<UnmetSchema>>,
+    /// Of `not_before`: when it can be claimed.
+    #[schema(value_type = Option<schema::Timestamp>, nullable = false)]
+    pub until: Option<String>,
+    /// Of `waiting_turn`: how many tasks come first on its best route, counted up to 1,000.
+    #[schema(value_type = Option<i64>, nullable = false, minimum = 1, maximum = 1000)]
+    pub ahead: Option<u64>,
+}
+
+/// A task that another one waits for.
+#[derive(ToSchema)]
+#[schema(as = UnmetDependency)]
+pub struct UnmetSchema {
+    /// Its id.
+    pub id: schema::TaskId,
+    /// Its status, or `missing`.
+    #[schema(example = "running")]
+    pub status: String,
+}
+
+fn code() -> utoipa::openapi::schema::Object {
+    let codes = [
+        "not_pending",
+        "queue_paused",
+        "queue_at_limit",
+        "route_at_limit",
+        "dependencies",
+        "not_before",
+        "no_worker",
+        "waiting_turn",
+    ];
+    utoipa::openapi::ObjectBuilder::new()
+        .schema_type(utoipa::openapi::Type::String)
+        .enum_values(Some(codes))
+        .description(Some("What it is."))
+        .build()
+}
+
+/// A sentence for people.
+pub fn message(reason: &Reason) -> String {
+    let listed = |routes: &[Route]| routes.iter().map(Route::as_str).collect::<Vec<_>>().join(", ");
+    match reason {
+        Reason::NotPending { status } => format!("the task is {}", status.as_str()),
+        Reason::QueuePaused => "the queue is paused".to_owned(),
+        Reason::QueueAtLimit { max_running } => {
+            format!("as many tasks of the queue are running as may be: {max_running}")
+        }
+        Reason::RouteAtLimit { routes } => {
+            format!("as many tasks are running as may be claimed for {}", listed(routes))
+        }
+        Reason::Dependencies { unmet } => match unmet.as_slice() {
+            [] => "what it waits for has succeeded just now; it can be claimed in a moment".to_owned(),
+            [(id, status)] => format!("it waits for the task {id}, which is {}", word(*status)),
+            _ => "it waits for tasks that have not succeeded".to_owned(),
+        },
+        Reason::NotBefore { until } => format!("it cannot be claimed before {until}"),
+        Reason::NoWorker { routes } => format!("no worker was seen lately for {}", listed(routes)),
+        Reason::WaitingTurn { ahead: 1 } => "1 task comes first".to_owned(),
+        Reason::WaitingTurn { ahead } if *ahead >= EXPLAINED_AHEAD => {
+            format!("{EXPLAINED_AHEAD} tasks or more come first")
+        }
+        Reason::WaitingTurn { ahead } => format!("{ahead} tasks come first"),
+    }
+}
+
+fn word(status: Option<Status>) -> &'static str {
+    status.map_or(MISSING, Status::as_str)
+}
+
+/// Appends an explanation as JSON.
+pub fn write_explanation(out: &mut Vec<u8>, explanation: &explain::Explanation) {
+    ObjectWriter::append_to(out)
+        .boolean("claimable", explanation.claimable)
+        .field("reasons", |out| write_array(out, &explanation.reasons, write_reason))
+        .end();
+}
+
+fn write_reason(out: &mut Vec<u8>, reason: &Reason) {
+    let object = ObjectWriter::append_to(out).text("code", reason.code()).text("message", &message(reason));
+    write_members(object, reason).end();
+}
+
+/// Adds what belongs to a reason besides its code and its message.
+pub fn write_members<B: BorrowMut<Vec<u8>>>(object: ObjectWriter<B>, reason: &Reason) -> ObjectWriter<B> {
+    let routes_of = |out: &mut Vec<u8>, routes: &[Route]| {
+        write_array(out, routes, |out, route| write_string(out, route.as_str()));
+    };
+    match reason {
+        Reason::QueuePaused => object,
+        Reason::NotPending { status } => object.text("status", status.as_str()),
+        Reason::QueueAtLimit { max_running } => object.integer("max_running", *max_running),
+        Reason::RouteAtLimit { routes } | Reason::NoWorker { routes } => {
+            object.field("routes", |out| routes_of(out, routes))
+        }
+        Reason::Dependencies { unmet } => object.field("unmet", |out| {
+            write_array(out, unmet, |out, (id, status)| {
+                ObjectWriter::append_to(out).text("id", id.as_str()).text("status", word(*status)).end();
+            });
+        }),
+        Reason::NotBefore { until } => object.time("until", *until),
+        Reason::WaitingTurn { ahead } => object.integer("ahead", *ahead),
+    }
+}
+
+impl Explanation {
+    pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
+        let explanation = ObjectReader::of(value, "explanation")?;
+        let reasons = explanation.list("reasons")?.iter().map(read_reason).collect::<Result<_, _>>()?;
+        Ok(Self { claimable: explanation.boolean("claimable")?, reasons })
+    }
+}
+
+fn read_reason(value: &Value<'_>) -> Result<ExplainedReason, Unreadable> {
+    let reason = ObjectReader::of(value, "reason")?;
+    let known = match reason.text("code")? {
+        "not_pending" => Some(Reason::NotPending { status: reason.parsed("status", Status::parse)? }),
+        "queue_paused" => Some(Reason::QueuePaused),
+        "queue_at_limit" => Some(Reason::QueueAtLimit { max_running: reason.count("max_running")? }),
+        "route_at_limit" => Some(Reason::RouteAtLimit { routes: read_routes(&reason)? }),
+        "dependencies" => {
+            let unmet = reason.list("unmet")?.iter().map(read_unmet).collect::<Result<_, _>>()?;
+            Some(Reason::Dependencies { unmet })
+        }
+        "not_before" => Some(Reason::NotBefore { until: reason.time("until")? }),
+        "no_worker" => Some(Reason::NoWorker { routes: read_routes(&reason)? }),
+        "waiting_turn" => Some(Reason::WaitingTurn { ahead: reason.count("ahead")? }),
+        _ => None,
+    };
+    let (code, message) = (reason.text("code")?.to_owned(), reason.text("message")?.to_owned());
+    Ok(ExplainedReason { code, message, reason: known })
+}
+
+fn read_routes(reason: &ObjectReader<'_>) -> Result<Vec<Route>, Unreadable> {
+    let route = |item: &Value<'_>| if let Value::Str(text) = item { Route::parse(text) } else { None };
+    reason.list("routes")?.iter().map(route).collect::<Option<_>>().map_or_else(|| reason.wrong("routes"), Ok)
+}
+
+fn read_unmet(value: &Value<'_>) -> Result<(TaskId, Option<Status>), Unreadable> {
+    let unmet = ObjectReader::of(value, "dependency")?;
+    let status = |word: &str| if word == MISSING { Some(None) } else { Status::parse(word).map(Some) };
+    Ok((unmet.parsed("id", TaskId::parse)?, unmet.parsed("status", status)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,384 @@
+//! The bodies of creation, update and bulk update: what clients set of a task.
+
+use std::borrow::BorrowMut;
+use std::sync::Arc;
+
+use taskqueue_core::definition::{Definition, Routes};
+use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
+use taskqueue_core::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_ROUTES};
+use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, SchedulingFields};
+use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Update;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{Array, Object};
+use utoipa::openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, SchemaFormat, Type};
+
+use crate::ErrorCode;
+use crate::body::{At, Body, BodyErrors, Members, field};
+use crate::scheduling::{self, RetryDelaySchema};
+use crate::schema;
+use crate::wire_value::WireValue;
+
+/// A field of a body that may be left out: a definition then has its default, an update does not change it.
+trait OptionalField<T> {
+    fn set(&mut self, given: Option<T>);
+    fn given(&self) -> Option<&T>;
+}
+
+impl<T> OptionalField<T> for T {
+    fn set(&mut self, given: Option<T>) {
+        if let Some(given) = given {
+            *self = given;
+        }
+    }
+
+    fn given(&self) -> Option<&T> {
+        Some(self)
+    }
+}
+
+impl<T> OptionalField<T> for Option<T> {
+    fn set(&mut self, given: Option<T>) {
+        *self = given;
+    }
+
+    fn given(&self) -> Option<&T> {
+        self.as_ref()
+    }
+}
+
+/// Declares a body whose fields may all be left out: its schema, the reader and the writer. An entry has the schema of a
+/// field, its name, its type and the function that reads it. What concerns several fields is checked by one function.
+macro_rules! task_body {
+    (
+        $(#[$attribute:meta])* $schema:ident for $body:ty, $code:ident, checked by $check:path;
+        $( $(#[$field_attribute:meta])* $field:ident: $kind:ty = $read:expr, )*
+    ) => {
+        #[derive(ToSchema)]
+        #[serde(deny_unknown_fields)]
+        $(#[$attribute])*
+        pub struct $schema {
+            $( $(#[$field_attribute])* pub $field: Option<$kind>, )*
+        }
+
+        impl Body for $body {
+            const CODE: ErrorCode = ErrorCode::$code;
+            const FIELDS: &'static [&'static str] = &[$( stringify!($field) ),*];
+
+            fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+                let mut members = Members::of(value, at, Self::FIELDS, errors)?;
+                $check(&mut members);
+                let mut body = Self::default();
+                // A field that is wrong keeps its default here; its finding refuses the whole body.
+                $( OptionalField::<$kind>::set(&mut body.$field, members.optional(stringify!($field), $read)); )*
+                Some(body)
+            }
+
+            fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+                $( let object = match OptionalField::<$kind>::given(&self.$field) {
+                    Some(value) => object.field(stringify!($field), |out| <$kind as WireValue>::write(out, value.view())),
+                    None => object,
+                }; )*
+                object
+            }
+        }
+    };
+}
+
+task_body! {
+    /// A task to be created. Repeating it with the same id is recognised and changes nothing.
+    CreateTaskRequest for CreationFields, InvalidTask, checked by check_creation;
+    /// A label for people.
+    #[schema(value_type = Option<schema::TaskName>, default = json!(null))]
+    name: Option<Arc<str>> = field::name,
+    #[schema(schema_with = empty_args)]
+    args: JsonObject = field::object,
+    #[schema(schema_with = empty_metadata)]
+    metadata: JsonObject = field::object,
+    #[schema(schema_with = priority_with_default)]
+    priority: i64 = field::integer,
+    #[schema(schema_with = max_attempts_with_default)]
+    max_attempts: i64 = field::max_attempts,
+    #[schema(schema_with = routes_with_default)]
+    routes: Routes = field::routes,
+    /// It can be claimed from then on.
+    #[schema(value_type = Option<schema::Timestamp>)]
+    not_before: Timestamp = field::or_absent(field::time),
+    /// How long it waits after an attempt that failed.
+    #[schema(value_type = Option<RetryDelaySchema>)]
+    retry_delay: RetryDelay = field::or_absent(scheduling::retry_delay),
+    /// How long a run of it may be active, in seconds.
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 31_536_000)]
+    timeout_seconds: i64 = field::or_absent(scheduling::timeout_seconds),
+    #[schema(schema_with = dependencies)]
+    dependencies: Dependencies = scheduling::dependencies,
+    /// What becomes of it when one of these cannot succeed any more.
+    #[schema(value_type = Option<schema::OnDependencyFailure>)]
+    on_dependency_failure: OnDependencyFailure = field::or_absent(scheduling::on_dependency_failure),
+}
+
+/// A task to be created, with all fields side by side as a body has them.
+struct CreationFields {
+    name: Option<Arc<str>>,
+    args: JsonObject,
+    metadata: JsonObject,
+    priority: i64,
+    max_attempts: i64,
+    routes: Routes,
+    // A body is written without those that are not used: a server that does not know them refuses them.
+    not_before: Option<Timestamp>,
+    retry_delay: Option<RetryDelay>,
+    timeout_seconds: Option<i64>,
+    dependencies: Option<Dependencies>,
+    on_dependency_failure: Option<OnDependencyFailure>,
+}
+
+impl Default for CreationFields {
+    fn default() -> Self {
+        Creation::default().into()
+    }
+}
+
+impl From<Creation> for CreationFields {
+    fn from(Creation { definition, not_before }: Creation) -> Self {
+        let Definition { name, args, metadata, priority, max_attempts, routes, scheduling } = definition;
+        let SchedulingFields { retry_delay, timeout_seconds, dependencies, on_dependency_failure } =
+            SchedulingFields::clone(&scheduling);
+        Self {
+            name,
+            args,
+            metadata,
+            priority,
+            max_attempts,
+            routes,
+            not_before,
+            retry_delay,
+            timeout_seconds,
+            dependencies: Some(dependencies).filter(|dependencies| !dependencies.is_empty()),
+            on_dependency_failure: Some(on_dependency_failure).filter(|choice| *choice != OnDependencyFailure::Wait),
+        }
+    }
+}
+
+/// A task to be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Creation {
+    pub definition: Definition,
+    /// It can be claimed from then on.
+    pub not_before: Option<Timestamp>,
+}
+
+impl From<Definition> for Creation {
+    fn from(definition: Definition) -> Self {
+        Self { definition, not_before: None }
+    }
+}
+
+impl From<&Definition> for Creation {
+    fn from(definition: &Definition) -> Self {
+        definition.clone().into()
+    }
+}
+
+impl From<&Self> for Creation {
+    fn from(creation: &Self) -> Self {
+        creation.clone()
+    }
+}
+
+impl From<CreationFields> for Creation {
+    fn from(fields: CreationFields) -> Self {
+        let scheduling = SchedulingFields {
+            retry_delay: fields.retry_delay,
+            timeout_seconds: fields.timeout_seconds,
+            dependencies: fields.dependencies.unwrap_or_default(),
+            on_dependency_failure: fields.on_dependency_failure.unwrap_or_default(),
+        };
+        let CreationFields { name, args, metadata, priority, max_attempts, routes, not_before, .. } = fields;
+        let scheduling = scheduling.into();
+        let definition = Definition { name, args, metadata, priority, max_attempts, routes, scheduling };
+        Self { definition, not_before }
+    }
+}
+
+impl Body for Creation {
+    const CODE: ErrorCode = CreationFields::CODE;
+    const FIELDS: &'static [&'static str] = CreationFields::FIELDS;
+
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        CreationFields::read(value, at, errors).map(Into::into)
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        CreationFields::from(self.clone()).write_fields(object)
+    }
+}
+
+task_body! {
+    /// New values for some fields of a task: at least one. Each replaces the old value completely, except that a patch changes
+    /// the members that it names.
+    #[schema(min_properties = 1)]
+    UpdateTaskRequest for Update, InvalidUpdate, checked by check_update;
+    /// A label for people, or null for none.
+    #[schema(value_type = Option<schema::TaskName>, default = json!(null))]
+    name: Option<Arc<str>> = field::name,
+    /// What the worker gets.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    args: JsonObject = field::object,
+    /// What the client keeps with the task.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    metadata: JsonObject = field::object,
+    #[schema(schema_with = priority)]
+    priority: i64 = field::integer,
+    #[schema(schema_with = max_attempts)]
+    max_attempts: i64 = field::max_attempts,
+    #[schema(schema_with = routes)]
+    routes: Routes = field::routes,
+    /// The result of the task.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    result: JsonObject = field::object,
+    /// A JSON merge patch of the args (RFC 7396): members replace, nested objects merge, null removes a member. Not together
+    /// with `args`.
+    #[schema(value_type = Option<Object>)]
+    args_patch: JsonObject = field::or_absent(field::object),
+    /// A JSON merge patch of the metadata. Not together with `metadata`.
+    #[schema(value_type = Option<Object>)]
+    metadata_patch: JsonObject = field::or_absent(field::object),
+    /// It can be claimed from then on; null for at once.
+    #[schema(value_type = Option<schema::Timestamp>)]
+    not_before: Option<Timestamp> = field::or_null(field::time),
+    /// How long it waits after an attempt that failed; null for not at all.
+    #[schema(value_type = Option<RetryDelaySchema>)]
+    retry_delay: Option<RetryDelay> = field::or_null(scheduling::retry_delay),
+    /// How long a run of it may be active, in seconds; null for any time.
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 31_536_000)]
+    timeout_seconds: Option<i64> = field::or_null(scheduling::timeout_seconds),
+    #[schema(schema_with = dependencies)]
+    dependencies: Dependencies = scheduling::dependencies,
+    /// What becomes of it when one of these cannot succeed any more. Null and absent are the same.
+    #[schema(value_type = Option<schema::OnDependencyFailure>)]
+    on_dependency_failure: OnDependencyFailure = field::or_absent(scheduling::on_dependency_failure),
+    /// Whether lists and counts leave it out; only for a task that has ended. Null and absent are the same.
+    #[schema(value_type = Option<bool>)]
+    archived: bool = field::flag,
+}
+
+/// Null for these is the same as leaving them out.
+const ABSENT_IF_NULL: &[&str] = &["args_patch", "metadata_patch", "on_dependency_failure", "archived"];
+
+fn check_creation(_: &mut Members<'_, '_>) {}
+
+fn check_update(members: &mut Members<'_, '_>) {
+    members.require_one(Update::FIELDS, ABSENT_IF_NULL);
+    members.refuse_both("args", "args_patch");
+    members.refuse_both("metadata", "metadata_patch");
+}
+
+/// An update of every task that matches and is not running, or of none.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BulkUpdateRequest {
+    /// Which tasks, in the filter language; must not be blank.
+    #[schema(
+        value_type = String, min_length = 1, max_length = 8192, example = "status == \"pending\" and priority < 5"
+    )]
+    pub filter: Arc<str>,
+    /// What changes.
+    #[schema(value_type = UpdateTaskRequest)]
+    pub changes: Update,
+    /// Whether archived tasks are changed, too. False, null and absent are the same.
+    #[schema(value_type = Option<bool>, default = false)]
+    pub include_archived: bool,
+}
+
+impl Body for BulkUpdateRequest {
+    const CODE: ErrorCode = ErrorCode::InvalidUpdate;
+    const FIELDS: &'static [&'static str] = &["filter", "changes", "include_archived"];
+
+    /// The syntax of the filter is checked later, when the body as a whole is valid.
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
+        if !body.has("filter") {
+            let (at, errors) = body.errors();
+            errors.add_special(ErrorCode::InvalidFilter, &At::Key(at, "filter"), "this field is required");
+        }
+        let filter = body.optional("filter", field::filter);
+        let changes = body.required("changes", |value, at, errors| Update::read(value, *at, errors));
+        let include_archived = body.optional("include_archived", field::flag).unwrap_or(false);
+        Some(Self { filter: filter?, changes: changes?, include_archived })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        let object = object.text("filter", &self.filter);
+        let object = object.object("changes", |changes| self.changes.write_fields(changes));
+        if self.include_archived { object.boolean("include_archived", true) } else { object }
+    }
+}
+
+// The derive does not take over the comment of a field that has its own schema, so these describe themselves.
+
+fn empty_args() -> Object {
+    empty_object("What the worker gets.")
+}
+
+fn empty_metadata() -> Object {
+    empty_object("What the client keeps with the task.")
+}
+
+fn empty_object(description: &str) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .default(Some(serde_json::json!({})))
+        .description(Some(description))
+        .build()
+}
+
+fn priority() -> Object {
+    integer(i64::MIN, None, "Higher is claimed first.")
+}
+
+fn priority_with_default() -> Object {
+    integer(i64::MIN, Some(PRIORITY_DEFAULT), "Higher is claimed first.")
+}
+
+fn max_attempts() -> Object {
+    integer(1, None, "The attempt budget; a pending task must keep a remaining attempt.")
+}
+
+fn max_attempts_with_default() -> Object {
+    integer(1, Some(MAX_ATTEMPTS_DEFAULT), "The attempt budget.")
+}
+
+fn integer(minimum: i64, default: Option<i64>, description: &str) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .minimum(Some(minimum))
+        .maximum(Some(i64::MAX))
+        .default(default.map(Into::into))
+        .description(Some(description))
+        .build()
+}
+
+fn routes() -> Array {
+    ArrayBuilder::new()
+        .items(Ref::from_schema_name("Route"))
+        .min_items(Some(1))
+        .max_items(Some(TASK_ROUTES))
+        .unique_items(true)
+        .description(Some("Who may claim it: distinct."))
+        .build()
+}
+
+fn routes_with_default() -> Array {
+    let mut routes = routes();
+    routes.default = Some(serde_json::json!([ROUTE_DEFAULT]));
+    routes
+}
+
+fn dependencies() -> Array {
+    ArrayBuilder::new()
+        .items(Ref::from_schema_name("TaskId"))
+        .description(Some("Tasks of the queue that must have succeeded first: at most 1,000 different ones."))
+        .build()
+}

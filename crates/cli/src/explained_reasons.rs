@@ -1,0 +1,313 @@
+//! The reasons why a task is not claimed, in sentences for people: what is so, and what to do about it.
+
+use std::collections::HashMap;
+
+use taskqueue_client::{ExplainedReason, Explanation, QueueName, Reason, Route, Status, TaskId, Timestamp};
+use taskqueue_core::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES};
+
+use crate::output::{age, counted, with_commas};
+
+/// What is known of the task, and of some that it waits for, besides the reasons.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// As far as they have one.
+    pub(crate) names: HashMap<TaskId, String>,
+    /// Why the task was cancelled, if something that it waits for was the reason.
+    pub(crate) cancelled_because: Option<String>,
+}
+
+impl Known {
+    /// So many of the tasks that are waited for are shown.
+    pub(crate) const SHOWN: usize = 10;
+
+    /// `t_... (prepare)`
+    fn of(&self, id: TaskId) -> String {
+        self.names.get(&id).map_or_else(|| id.to_string(), |name| format!("{id} ({name})"))
+    }
+}
+
+/// A line about the task, and one for each reason. `command` makes a command for the same server and queue of its words; the queue
+/// is left out of those that begin with `queue`, where it is an argument.
+pub(crate) fn sentences(
+    id: TaskId,
+    queue: &QueueName,
+    explanation: &Explanation,
+    known: &Known,
+    command: &dyn Fn(&str) -> String,
+    now: Timestamp,
+) -> Vec<String> {
+    let Explanation { claimable, reasons } = explanation;
+    let task = known.of(id);
+    if let [ExplainedReason { reason: Some(Reason::NotPending { status }), .. }] = reasons.as_slice() {
+        return vec![format!("{task} {}.", ended(id, *status, known, command))];
+    }
+    let first = match (claimable, reasons.is_empty()) {
+        (true, true) => format!("{task} can be claimed: the next worker that asks for a task gets it."),
+        (true, false) => format!("{task} can be claimed, but has not been yet:"),
+        (false, _) => format!("{task} cannot be claimed now:"),
+    };
+    let speaker = Speaker { id, queue, known, command, now };
+    let lines = reasons.iter().map(|reason| format!("- {}.", speaker.sentence(reason)));
+    [first].into_iter().chain(lines).collect()
+}
+
+/// Of a task that is not pending.
+fn ended(id: TaskId, status: Status, known: &Known, command: &dyn Fn(&str) -> String) -> String {
+    match status {
+        Status::Pending => "is pending".to_owned(),
+        Status::Running => format!("is running; {} {id} --follow shows what it prints", command("task logs")),
+        Status::Succeeded => format!("has succeeded; {} {id} submits it again as a new task", command("task rerun")),
+        Status::Failed => format!("has failed for good; {} {id} tries it again", command("task requeue")),
+        Status::Cancelled => {
+            let requeue = format!("{} {id} makes it pending again", command("task requeue"));
+            match &known.cancelled_because {
+                Some(why) => format!("was cancelled because {why}; once that is pending or has succeeded, {requeue}"),
+                None => format!("was cancelled; {requeue}"),
+            }
+        }
+    }
+}
+
+struct Speaker<'a> {
+    id: TaskId,
+    queue: &'a QueueName,
+    known: &'a Known,
+    command: &'a dyn Fn(&str) -> String,
+    now: Timestamp,
+}
+
+impl Speaker<'_> {
+    fn sentence(&self, explained: &ExplainedReason) -> String {
+        let (id, queue) = (self.id, self.queue);
+        match &explained.reason {
+            // A newer server has reasons that this program does not know.
+            None => explained.message.clone(),
+            Some(Reason::NotPending { status }) => format!("it {}", ended(id, *status, self.known, self.command)),
+            Some(Reason::QueuePaused) => {
+                let resume = (self.command)("queue resume");
+                format!("queue {queue} is paused, so no task of it is claimed; {resume} {queue} ends that")
+            }
+            Some(Reason::QueueAtLimit { max_running: 0 }) => format!(
+                "the limit of queue {queue} lets no task run; {} {queue} --max-running COUNT raises it",
+                (self.command)("queue limit")
+            ),
+            Some(Reason::QueueAtLimit { max_running }) => format!(
+                "{} of queue {queue} may run at the same time, and so many do; it has to wait until one ends, or {} {queue} \
+                 --max-running COUNT raises the limit",
+                counted(*max_running, "task"),
+                (self.command)("queue limit")
+            ),
+            Some(Reason::RouteAtLimit { routes }) => format!(
+                "on {} as many tasks run as may; it has to wait until one ends, or {} {queue} --route {}=COUNT raises the \
+                 limit",
+                listed(routes),
+                (self.command)("queue limit"),
+                routes.first().map_or("ROUTE", Route::as_str)
+            ),
+            Some(Reason::Dependencies { unmet }) => self.dependencies(unmet),
+            Some(Reason::NotBefore { until }) => format!(
+                "it is delayed until {until} ({}); {} {id} --no-delay lets it be claimed now",
+                age(*until, self.now),
+                (self.command)("task update")
+            ),
+            Some(Reason::NoWorker { routes }) => format!(
+                "no worker for {} was seen within the last five minutes; {} --route {} -- COMMAND starts one",
+                listed(routes),
+                (self.command)("loop"),
+                routes.first().map_or("ROUTE", Route::as_str)
+            ),
+            Some(Reason::WaitingTurn { ahead }) => {
+                let more = if *ahead >= EXPLAINED_AHEAD { " or more" } else { "" };
+                let (tasks, come) = if *ahead == 1 { ("task", "comes") } else { ("tasks", "come") };
+                format!(
+                    "{}{more} {tasks} {come} first; {} {id} --priority NUMBER with a higher number lets it go before others",
+                    with_commas(*ahead),
+                    (self.command)("task update")
+                )
+            }
+        }
+    }
+
+    /// Which tasks are waited for, those first that need somebody to do something.
+    fn dependencies(&self, unmet: &[(TaskId, Option<Status>)]) -> String {
+        if unmet.is_empty() {
+            return "what it waits for has succeeded just now; it can be claimed in a moment".to_owned();
+        }
+        let mut sorted: Vec<&(TaskId, Option<Status>)> = unmet.iter().collect();
+        sorted.sort_by_key(|(_, status)| matches!(status, Some(Status::Pending | Status::Running)));
+        let shown = sorted.iter().take(Known::SHOWN).map(|(id, status)| {
+            let state = match status {
+                None => "does not exist",
+                Some(Status::Pending) => "is pending",
+                Some(Status::Running) => "is running",
+                // It may have succeeded since.
+                Some(Status::Succeeded) => "has succeeded",
+                Some(Status::Failed) => "has failed",
+                Some(Status::Cancelled) => "was cancelled",
+            };
+            format!("{} {state}", self.known.of(*id))
+        });
+        let mut listed = shown.collect::<Vec<_>>().join(", ");
+        let more = unmet.len().saturating_sub(Known::SHOWN);
+        if more > 0 {
+            listed.push_str(&format!(", and {more} more"));
+        }
+        let count = match unmet.len() {
+            1 => "a task that has".to_owned(),
+            EXPLAINED_DEPENDENCIES.. => format!("{EXPLAINED_DEPENDENCIES} tasks or more that have"),
+            count => format!("{count} tasks that have"),
+        };
+        format!("it waits for {count} not succeeded: {listed}{}", self.advice(&sorted))
+    }
+
+    /// What helps, if waiting does not.
+    fn advice(&self, sorted: &[&(TaskId, Option<Status>)]) -> String {
+        let (command, id) = (self.command, self.id);
+        match sorted.first() {
+            Some((other, Some(Status::Failed | Status::Cancelled))) => {
+                format!("; {} {other} tries that one again", command("task requeue"))
+            }
+            Some((other, None)) => format!(
+                "; {} --id {other} creates that one, {} {id} --no-after lets it wait for nothing",
+                command("task submit"),
+                command("task update")
+            ),
+            Some((other, Some(Status::Pending))) if *other == id => {
+                format!(
+                    "; that is itself, so it waits for ever; {} {id} --no-after lets it wait for nothing",
+                    command("task update")
+                )
+            }
+            Some((other, Some(Status::Pending))) => {
+                format!("; {} {other} says why that one waits", command("task explain"))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// `route gpu`, `routes cpu, gpu`.
+fn listed(routes: &[Route]) -> String {
+    let noun = if routes.len() == 1 { "route" } else { "routes" };
+    format!("{noun} {}", routes.iter().map(Route::as_str).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::testing::TEST_TIME;
+
+    fn id(n: u64) -> TaskId {
+        TaskId::parse(&format!("t_{n:0>12}")).unwrap()
+    }
+
+    fn said(reasons: Vec<Reason>) -> Vec<String> {
+        said_with(reasons, &|words| format!("taskqueue {words}"))
+    }
+
+    fn said_with(reasons: Vec<Reason>, command: &dyn Fn(&str) -> String) -> Vec<String> {
+        let claimable =
+            !reasons.iter().any(|reason| !matches!(reason, Reason::NoWorker { .. } | Reason::WaitingTurn { .. }));
+        let explained = reasons.into_iter().map(|reason| ExplainedReason {
+            code: reason.code().to_owned(),
+            message: String::new(),
+            reason: Some(reason),
+        });
+        let explanation = Explanation { claimable, reasons: explained.collect() };
+        let names = [(id(1), "report".to_owned()), (id(3), "prepare".to_owned())].into();
+        let known = Known { names, cancelled_because: None };
+        let queue = QueueName::parse("q").unwrap();
+        sentences(id(1), &queue, &explanation, &known, command, TEST_TIME)
+    }
+
+    fn gpu() -> Vec<Route> {
+        vec![Route::parse("gpu").unwrap()]
+    }
+
+    #[test]
+    fn a_task_that_nothing_holds_back_says_so() {
+        assert_eq!(
+            said(vec![]),
+            ["t_000000000001 (report) can be claimed: the next worker that asks for a task gets it."]
+        );
+        let turn = said(vec![Reason::NoWorker { routes: gpu() }, Reason::WaitingTurn { ahead: 1 }]);
+        assert_eq!(turn[0], "t_000000000001 (report) can be claimed, but has not been yet:");
+        assert!(turn[1].contains("taskqueue loop --route gpu -- COMMAND"), "{turn:?}");
+        assert!(turn[2].starts_with("- 1 task comes first; "), "{turn:?}");
+    }
+
+    #[test]
+    fn every_reason_is_a_sentence_that_says_what_helps() {
+        let cases = [
+            (Reason::QueuePaused, "queue q is paused", "taskqueue queue resume q"),
+            (Reason::QueueAtLimit { max_running: 8 }, "8 tasks of queue q", "queue limit q --max-running COUNT"),
+            (Reason::QueueAtLimit { max_running: 0 }, "lets no task run", "queue limit q --max-running COUNT"),
+            (Reason::RouteAtLimit { routes: gpu() }, "on route gpu as many", "queue limit q --route gpu=COUNT"),
+            (
+                Reason::NotBefore { until: TEST_TIME.plus_seconds(600) },
+                "delayed until 2027-01-15T08:10:00.000000Z (in 10m)",
+                "task update t_000000000001 --no-delay",
+            ),
+            (Reason::WaitingTurn { ahead: 1000 }, "1,000 or more tasks come first", "--priority NUMBER"),
+        ];
+        for (reason, what, advice) in cases {
+            let lines = said(vec![reason]);
+            assert!(lines[1].contains(what) && lines[1].contains(advice), "{lines:?}");
+            assert!(lines[1].starts_with("- ") && lines[1].ends_with('.'), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn every_command_is_for_the_same_server_and_queue() {
+        let reasons = vec![
+            Reason::QueuePaused,
+            Reason::QueueAtLimit { max_running: 0 },
+            Reason::QueueAtLimit { max_running: 8 },
+            Reason::RouteAtLimit { routes: gpu() },
+            Reason::Dependencies { unmet: vec![(id(3), Some(Status::Failed))] },
+            Reason::NotBefore { until: TEST_TIME.plus_seconds(600) },
+            Reason::NoWorker { routes: gpu() },
+            Reason::WaitingTurn { ahead: 1 },
+        ];
+        for line in &said_with(reasons, &|words| format!("<{words}>"))[1..] {
+            assert!(line.contains('<') && !line.contains("taskqueue "), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_waited_for_is_named_with_its_state_and_what_is_stuck_comes_first() {
+        let unmet = vec![(id(2), Some(Status::Running)), (id(3), Some(Status::Failed))];
+        let expected = "- it waits for 2 tasks that have not succeeded: t_000000000003 (prepare) has failed, \
+                        t_000000000002 is running; taskqueue task requeue t_000000000003 tries that one again.";
+        assert_eq!(said(vec![Reason::Dependencies { unmet }])[1], expected);
+        let missing = said(vec![Reason::Dependencies { unmet: vec![(id(9), None)] }]);
+        assert!(missing[1].contains("a task that has not succeeded: t_000000000009 does not exist"), "{missing:?}");
+        assert!(missing[1].contains("task update t_000000000001 --no-after"), "{missing:?}");
+        let many = (0..100).map(|n| (id(n), Some(Status::Pending))).collect();
+        let many = said(vec![Reason::Dependencies { unmet: many }]);
+        assert!(many[1].contains("100 tasks or more") && many[1].contains(", and 90 more; "), "{many:?}");
+    }
+
+    #[test]
+    fn a_task_that_is_not_pending_says_what_it_is_instead() {
+        let cases = [
+            (Status::Running, "is running; taskqueue task logs"),
+            (Status::Succeeded, "has succeeded; taskqueue task rerun"),
+            (Status::Failed, "has failed for good; taskqueue task requeue"),
+            (Status::Cancelled, "was cancelled; taskqueue task requeue"),
+        ];
+        for (status, expected) in cases {
+            let lines = said(vec![Reason::NotPending { status }]);
+            assert!(lines.len() == 1 && lines[0].contains(expected), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_reason_of_a_newer_server_is_shown_in_its_own_words() {
+        let reason = ExplainedReason { code: "moon".to_owned(), message: "the moon is full".to_owned(), reason: None };
+        let explanation = Explanation { claimable: false, reasons: vec![reason] };
+        let queue = QueueName::parse("q").unwrap();
+        let lines = sentences(id(1), &queue, &explanation, &Known::default(), &str::to_owned, TEST_TIME);
+        assert_eq!(lines, ["t_000000000001 cannot be claimed now:", "- the moon is full."]);
+    }
+}

@@ -1,0 +1,316 @@
+//! What each action does to a task that waits for a time or for other tasks, that may run for some time only, or that is
+//! archived: every status and every action, with and without each of these.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/any_action.rs"]
+mod any_action;
+
+use std::time::Duration;
+
+use any_action::{Action, Decision, decide};
+use taskqueue_core::definition::Definition;
+use taskqueue_core::dependency::{DependencyState, FailedDependency};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::lifecycle::{Change, RunReport, settle_dependencies};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
+use taskqueue_core::task::{
+    ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
+};
+use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Update;
+use taskqueue_core::{ids, json, lifecycle, refusal, task, time};
+
+/// When the actions come.
+const NOW: i64 = 200;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(0).plus_seconds(seconds)
+}
+
+fn run_id() -> RunId {
+    RunId::parse("r_active000001").unwrap()
+}
+
+fn id(name: &str) -> TaskId {
+    TaskId::parse(&format!("t_{name:_<12}")).unwrap()
+}
+
+/// A task in its first attempt, or after it.
+fn task(status: Status, scheduling: SchedulingFields) -> Task {
+    let end = match status {
+        Status::Pending | Status::Running => None,
+        Status::Succeeded => Some(RunEnd::Complete),
+        Status::Failed => Some(RunEnd::Fail),
+        Status::Cancelled => Some(RunEnd::Cancel),
+    };
+    let run = ActiveRun { run_id: run_id(), lease_expires_at: at(430), times_out_at: None };
+    let lifecycle = Lifecycle {
+        status,
+        attempt: 1,
+        started_at: Some(at(130)),
+        updated_at: at(130),
+        finished_at: end.map(|_| at(130)),
+        run: (status == Status::Running).then_some(run),
+        finished_run: end.map(|end| FinishedRun { run_id: run_id(), end }),
+        ..Lifecycle::created(at(100), 7)
+    };
+    let definition = Definition { scheduling: scheduling.into(), ..Definition::default() };
+    let (queue, outcome) = (QueueName::parse("q").unwrap(), Outcome::empty());
+    Task { queue, id: id("own"), definition, lifecycle, outcome }
+}
+
+fn plain(status: Status) -> Task {
+    task(status, SchedulingFields::default())
+}
+
+fn fail(retry: bool, retry_after: Option<u64>) -> Action {
+    let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
+    let retry_after = retry_after.map(Duration::from_secs);
+    Action::Report { run_id: run_id(), report: RunReport::Fail { failure, retry, retry_after } }
+}
+
+fn unclaim(delay: Option<u64>) -> Action {
+    Action::Report { run_id: run_id(), report: RunReport::Unclaim { delay: delay.map(Duration::from_secs) } }
+}
+
+fn complete() -> Action {
+    Action::Report { run_id: run_id(), report: RunReport::Complete { result: JsonObject::empty() } }
+}
+
+fn claim() -> Action {
+    Action::Claim { route: Route::parse("default").unwrap(), run_id: RunId::parse("r_next00000001").unwrap() }
+}
+
+fn decided(task: &Task, action: &Action, now: i64) -> Decision {
+    decide(&task.head(), &task.outcome, action, at(now), 99)
+}
+
+/// The change, which must be one.
+fn changed(task: &Task, action: &Action) -> Change {
+    match decided(task, action, NOW) {
+        Decision::Change(change) => change,
+        other => panic!("{action:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn claims_and_requeues_clear_the_time_and_everything_else_keeps_it() {
+    use Status::{Cancelled, Failed, Pending, Succeeded};
+    let cases = [
+        (Pending, claim(), None),
+        (Pending, Action::Requeue, None),
+        (Failed, Action::Requeue, None),
+        (Cancelled, Action::Requeue, None),
+        (Pending, Action::Cancel, Some(at(500))),
+    ];
+    for (status, action, expected) in cases {
+        let mut waiting = plain(status);
+        waiting.lifecycle.not_before = Some(at(500));
+        assert_eq!(changed(&waiting, &action).lifecycle.not_before, expected, "{status:?} {action:?}");
+    }
+    let mut waiting = plain(Succeeded);
+    waiting.lifecycle.not_before = Some(at(500));
+    assert!(matches!(decided(&waiting, &Action::Requeue, NOW), Decision::Refuse(_)));
+    assert_eq!(decided(&waiting, &Action::Delete, NOW), Decision::Delete);
+    let progress = Action::Progress { run_id: run_id(), value: JsonObject::empty() };
+    let running = changed(&task(Status::Running, SchedulingFields::default()), &progress);
+    assert_eq!(running.lifecycle, plain(Status::Running).lifecycle);
+    // Whether its time has come is not asked by the claim itself: the pending order has only tasks that can be claimed.
+    let mut later = plain(Pending);
+    later.lifecycle.not_before = Some(at(1_000));
+    assert_eq!(changed(&later, &claim()).lifecycle.status, Status::Running);
+}
+
+#[test]
+fn a_failed_attempt_waits_as_the_worker_says_or_else_as_the_task_says() {
+    let own = || SchedulingFields { retry_delay: RetryDelay::new(10.0, None, None), ..SchedulingFields::default() };
+    let none = SchedulingFields::default;
+    type Case = (SchedulingFields, Action, Status, Option<i64>);
+    let cases: [Case; 11] = [
+        (none(), fail(true, None), Status::Pending, None),
+        (own(), fail(true, None), Status::Pending, Some(NOW + 10)),
+        (own(), fail(true, Some(60)), Status::Pending, Some(NOW + 60)),
+        (own(), fail(true, Some(0)), Status::Pending, None),
+        (none(), fail(true, Some(60)), Status::Pending, Some(NOW + 60)),
+        (own(), fail(false, None), Status::Failed, None),
+        (own(), fail(false, Some(60)), Status::Failed, None),
+        (own(), unclaim(None), Status::Pending, None),
+        (own(), unclaim(Some(60)), Status::Pending, Some(NOW + 60)),
+        (none(), unclaim(Some(0)), Status::Pending, None),
+        (own(), complete(), Status::Succeeded, None),
+    ];
+    for (scheduling, action, status, not_before) in cases {
+        let Lifecycle { status: after, not_before: waits, .. } =
+            changed(&task(Status::Running, scheduling.clone()), &action).lifecycle;
+        assert_eq!((after, waits), (status, not_before.map(at)), "{scheduling:?} {action:?}");
+    }
+    let mut last = task(Status::Running, own());
+    last.lifecycle.attempt = 3;
+    let failed = changed(&last, &fail(true, Some(60))).lifecycle;
+    assert_eq!((failed.status, failed.not_before), (Status::Failed, None), "the budget is used up");
+    let mut second = task(Status::Running, own());
+    second.lifecycle.attempt = 2;
+    assert_eq!(changed(&second, &fail(true, None)).lifecycle.not_before, Some(at(NOW + 20)));
+}
+
+#[test]
+fn an_expired_lease_waits_as_the_task_says() {
+    let own = SchedulingFields { retry_delay: RetryDelay::new(10.0, None, None), ..SchedulingFields::default() };
+    let Decision::Change(change) = decided(&task(Status::Running, own), &Action::Expire, 500) else { panic!() };
+    assert_eq!(change.lifecycle.not_before, Some(at(510)));
+}
+
+#[test]
+fn a_time_beyond_the_year_9999_is_the_end_of_that_year() {
+    let seconds = SchedulingFields { retry_delay: RetryDelay::new(1e300, None, Some(1e300)), ..Default::default() };
+    let change = changed(&task(Status::Running, seconds), &fail(true, None));
+    assert_eq!(change.lifecycle.not_before.unwrap().to_string(), "9999-12-31T23:59:59.999999Z");
+}
+
+#[test]
+fn a_run_that_is_active_for_too_long_is_ended_by_the_scan_or_by_its_next_call_heartbeats_or_not() {
+    let limited = SchedulingFields { timeout_seconds: Some(60), ..SchedulingFields::default() };
+    let claimed = changed(&task(Status::Pending, limited.clone()), &claim()).lifecycle;
+    assert_eq!(claimed.run.unwrap().times_out_at, Some(at(NOW + 60)));
+    let running = Task { lifecycle: claimed, ..task(Status::Running, limited) };
+    let own = running.lifecycle.run.unwrap().run_id;
+    let beat = |now| decided(&running, &Action::Heartbeat { run_id: own, progress: None }, now);
+    let Decision::Change(renewed) = beat(NOW + 59) else { panic!() };
+    assert_eq!(renewed.lifecycle.run.unwrap().times_out_at, Some(at(NOW + 60)), "a heartbeat does not move it");
+    let refusal = Refusal::RunFinalized { end: RunEnd::Timeout };
+    let reports = [
+        Action::Heartbeat { run_id: own, progress: None },
+        Action::Report { run_id: own, report: RunReport::Complete { result: JsonObject::empty() } },
+        Action::Report { run_id: own, report: RunReport::Unclaim { delay: None } },
+    ];
+    for report in reports {
+        let Decision::Expire(ended, refused) = decided(&running, &report, NOW + 60) else { panic!("{report:?}") };
+        assert_eq!(refused, refusal, "{report:?}");
+        assert_eq!(Decision::Change(ended), decided(&running, &Action::Expire, NOW + 60), "{report:?}");
+    }
+    let Decision::Change(Change { lifecycle, last_error, .. }) = decided(&running, &Action::Expire, NOW + 60) else {
+        panic!()
+    };
+    assert_eq!((lifecycle.status, lifecycle.attempt), (Status::Pending, 2), "like an expired lease");
+    let mut error = None;
+    last_error.apply(&mut error);
+    assert_eq!(&*error.unwrap().failure.kind, "ExecutionTimeout");
+    assert_eq!(decided(&running, &Action::Expire, NOW + 59), Decision::Unchanged);
+}
+
+#[test]
+fn only_tasks_that_have_ended_are_archived_and_a_requeue_takes_them_out() {
+    let archive = |archived| Update { archived: Some(archived), ..Update::default() };
+    for status in Status::ALL {
+        for archived in [true, false] {
+            let answer = archive(archived).apply(&plain(status), at(NOW));
+            match status {
+                Status::Running => assert!(matches!(answer, Err(Refusal::TaskRunning { .. }))),
+                Status::Pending if archived => assert!(matches!(answer, Err(Refusal::NotArchivable { .. }))),
+                _ => assert_eq!(answer.unwrap().is_some_and(|task| task.lifecycle.archived), archived, "{status:?}"),
+            }
+        }
+    }
+    for status in [Status::Failed, Status::Cancelled] {
+        let mut archived = plain(status);
+        archived.lifecycle.archived = true;
+        assert!(!changed(&archived, &Action::Requeue).lifecycle.archived, "{status:?}");
+        assert_eq!(archive(true).apply(&archived, at(NOW)), Ok(None), "it is so already");
+    }
+}
+
+#[test]
+fn an_update_sets_and_clears_what_a_task_waits_for() {
+    let before = plain(Status::Pending);
+    let dependencies = Dependencies::new(vec![id("a"), id("b")]).unwrap();
+    let update = Update {
+        not_before: Some(Some(at(900))),
+        retry_delay: Some(RetryDelay::new(1.0, None, None)),
+        timeout_seconds: Some(Some(60)),
+        dependencies: Some(dependencies.clone()),
+        on_dependency_failure: Some(OnDependencyFailure::Cancel),
+        ..Update::default()
+    };
+    let after = update.apply(&before, at(NOW)).unwrap().unwrap();
+    assert_eq!((after.lifecycle.not_before, after.lifecycle.pending_seq), (Some(at(900)), 7), "it keeps its place");
+    assert_eq!(after.definition.scheduling.dependencies, dependencies);
+    assert_eq!(update.apply(&after, at(NOW)), Ok(None));
+    let clear = Update {
+        not_before: Some(None),
+        retry_delay: Some(None),
+        timeout_seconds: Some(None),
+        dependencies: Some(Dependencies::default()),
+        on_dependency_failure: Some(OnDependencyFailure::Wait),
+        ..Update::default()
+    };
+    let cleared = clear.apply(&after, at(NOW)).unwrap().unwrap();
+    assert_eq!(cleared.definition, before.definition);
+    assert_eq!(cleared.lifecycle.not_before, None);
+    for (update, task) in [(&update, &before), (&clear, &after)] {
+        let effect = update.effect(task).unwrap().unwrap();
+        let applied = update.apply(task, at(NOW)).unwrap().unwrap();
+        assert_eq!(update.updated_head(&task.head(), effect, at(NOW)), applied.head());
+    }
+}
+
+fn waiting(status: Status, on_dependency_failure: OnDependencyFailure) -> TaskHead {
+    let dependencies = Dependencies::new(vec![id("a"), id("b")]).unwrap();
+    let mut task = task(status, SchedulingFields { dependencies, on_dependency_failure, ..Default::default() });
+    task.lifecycle.unmet = 2;
+    task.head()
+}
+
+#[test]
+fn a_failed_dependency_cancels_a_pending_task_that_asked_for_it_and_no_other() {
+    use OnDependencyFailure::{Cancel, Wait};
+    for state in DependencyState::ALL {
+        let failed = FailedDependency::of(id("a"), state);
+        assert_eq!(failed.is_some(), state.has_failed());
+        for (status, choice) in Status::ALL.into_iter().flat_map(|status| [(status, Wait), (status, Cancel)]) {
+            let task = waiting(status, choice);
+            let change = settle_dependencies(&task, 1, failed, at(NOW)).unwrap();
+            let cancels = status == Status::Pending && choice == Cancel && failed.is_some();
+            let after = if cancels { Status::Cancelled } else { status };
+            assert_eq!(
+                (change.lifecycle.status, change.lifecycle.unmet),
+                (after, 1),
+                "{state:?} {status:?} {choice:?}"
+            );
+            assert_eq!(change.lifecycle.updated_at, if cancels { at(NOW) } else { at(130) }, "{state:?} {status:?}");
+            let mut error: Option<LastError> = None;
+            change.last_error.apply(&mut error);
+            assert_eq!(error.is_some(), cancels);
+            if let Some(error) = error {
+                assert_eq!((&*error.failure.kind, error.run_id), ("DependencyFailed", None));
+                assert!(error.failure.message.contains(id("a").as_str()), "{}", error.failure.message);
+            }
+        }
+    }
+    assert_eq!(settle_dependencies(&waiting(Status::Pending, Wait), 2, None, at(NOW)), None, "nothing changes");
+}
+
+#[test]
+fn what_is_used_is_part_of_the_identity_and_of_the_size_and_what_is_not_used_is_not() {
+    let plain = Definition::default();
+    let used = |fields: SchedulingFields| Definition { scheduling: Scheduling::from(fields), ..plain.clone() };
+    assert_eq!(used(SchedulingFields::default()).identity(None), plain.identity(None));
+    assert_eq!(used(SchedulingFields::default()).stored_bytes(), plain.stored_bytes());
+    let cases = [
+        used(SchedulingFields { timeout_seconds: Some(1), ..Default::default() }),
+        used(SchedulingFields { retry_delay: RetryDelay::new(0.0, None, None), ..Default::default() }),
+        used(SchedulingFields { on_dependency_failure: OnDependencyFailure::Cancel, ..Default::default() }),
+        used(SchedulingFields { dependencies: Dependencies::new(vec![id("a")]).unwrap(), ..Default::default() }),
+    ];
+    let mut identities: Vec<_> = cases.iter().map(|definition| definition.identity(None)).collect();
+    identities.extend([plain.identity(None), plain.identity(Some(at(1))), plain.identity(Some(at(2)))]);
+    let count = identities.len();
+    identities.sort_unstable();
+    identities.dedup();
+    assert_eq!(identities.len(), count);
+    for definition in cases {
+        let members = definition.scheduling.as_json().unwrap().len() - "{}".len();
+        assert_eq!(definition.stored_bytes(), plain.stored_bytes() + ",".len() + members);
+    }
+}

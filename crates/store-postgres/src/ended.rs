@@ -1,0 +1,190 @@
+//! Tasks that have ended in queues which keep them for a limited time (docs/decisions/0064): noted when they end, and found again
+//! when their time is over. Nothing is noted in other queues. When a queue gets such a setting, its tasks are read once, some at a
+//! time, to note those that had ended before. What may be deleted is decided in `core`.
+//!
+//! A transaction that ends a task either holds its queue, and has the settings that count; or it holds the clock, as scans and upkeep
+//! do. The reading is a part of the upkeep: it comes before a change of the settings that a scan has not seen, or after its end.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use taskqueue_core::settings::Retention;
+use taskqueue_core::task::{Status, TaskHead};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::transaction::{Loaded, Outdated, QueueKey, TaskKey};
+use tokio_postgres::Error;
+use tokio_postgres::types::ToSql;
+
+use crate::rows::{self, EndedRow};
+use crate::session::{Session, Sql};
+use crate::statements as sql;
+use crate::transaction::PostgresTransaction;
+
+/// Tasks of a queue that are read at a time when it gets a retention: some milliseconds.
+const READ_AT_ONCE: usize = 1_000;
+/// Queues whose ended tasks are looked at in one transaction. With an upkeep each second, 10,000 queues have their turn in half a minute.
+const QUEUES_AT_ONCE: i64 = 400;
+const MICROS: i64 = 1_000_000;
+
+/// Where the next search of this process begins, so that no queue waits for all tasks of another one.
+#[derive(Debug, Default)]
+pub(crate) struct NextSearch(Mutex<Begin>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Begin {
+    /// Behind this queue; from the first one if there is none.
+    after: Option<i64>,
+    /// Whether the last search has found enough before it had looked at all queues.
+    is_cut: bool,
+}
+
+/// The state in which a task has ended, and when, if it is kept for a limited time.
+pub(crate) fn noted_end(retention: &Retention, head: &TaskHead) -> Option<(Status, Timestamp)> {
+    let status = head.lifecycle.status;
+    retention.seconds(status)?;
+    Some((status, head.lifecycle.ended_at()?))
+}
+
+/// Notes for how long a queue keeps ended tasks; and lets its tasks be read if it has kept some of them for ever until now.
+pub(crate) async fn save_retention(
+    session: &Session,
+    queue: QueueKey,
+    before: &Retention,
+    after: &Retention,
+) -> Result<(), Error> {
+    if before == after {
+        return Ok(());
+    }
+    let kept = Retention::STATUSES.into_iter().filter_map(|status| Some((status, after.seconds(status)?)));
+    let micros = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(MICROS);
+    let (statuses, kept): (Vec<&str>, Vec<i64>) =
+        kept.map(|(status, seconds)| (status.as_str(), micros(seconds))).unzip();
+    session.execute(&sql::SAVE_RETENTION, &[&queue.0, &statuses, &kept]).await?;
+    let is_new = |status| before.seconds(status).is_none() && after.seconds(status).is_some();
+    if Retention::STATUSES.into_iter().any(is_new) {
+        session.execute(&sql::BEGIN_ENDED_READING, &[&queue.0]).await?;
+    }
+    Ok(())
+}
+
+/// Tasks that are held, and what is noted of tasks that are not as it says.
+type HeldAndDropped = (Vec<(QueueKey, TaskKey)>, Vec<EndedRow>);
+
+impl PostgresTransaction<'_> {
+    /// Ended tasks that may be kept no longer, at most `most`. They are held. What is noted of tasks that have changed since, or are
+    /// gone, is removed.
+    pub(crate) fn outdated(&mut self, most: usize) -> Loaded<Outdated> {
+        if self.is_idle {
+            return Ok(Outdated::default());
+        }
+        let reads_on = self.read_ended()?;
+        let (noted, more) = self.list_outdated(most)?;
+        let (tasks, dropped) = self.hold_noted(&noted)?;
+        if !dropped.is_empty() {
+            self.write_ended(&sql::DELETE_ENDED, &dropped)?;
+        }
+        // Those that others hold have their turn later. If they are all there is, it is not tried again at once.
+        let gets_further = !tasks.is_empty() || !dropped.is_empty() || noted.is_empty();
+        Ok(Outdated { tasks, more: reads_on || (more && gets_further) })
+    }
+
+    /// What is noted of tasks whose time is over, of the next queues; and whether it is worth to look again at once.
+    fn list_outdated(&mut self, most: usize) -> Loaded<(Vec<EndedRow>, bool)> {
+        let begin = *self.next_search();
+        let (session, now, after) = (self.session, self.clock.now.as_micros(), begin.after.unwrap_or(i64::MIN));
+        let asked = async { session.query(&sql::LIST_RETENTION, &[&after, &QUEUES_AT_ONCE]).await };
+        let kept = self.wait("finding ended tasks", asked)?;
+        let kept = kept.iter().map(rows::kept_micros).collect::<Result<Vec<_>, _>>()?;
+        let mut queues: Vec<i64> = kept.iter().map(|(queue, ..)| queue.0).collect();
+        let statuses: Vec<&str> = kept.iter().map(|(_, status, _)| status.as_str()).collect();
+        let until: Vec<i64> = kept.iter().map(|(.., micros)| now.saturating_sub(*micros)).collect();
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
+        let params: [&(dyn ToSql + Sync); 4] = [&queues, &statuses, &until, &limit];
+        let asked = async {
+            if queues.is_empty() { Ok(Vec::new()) } else { session.query(&sql::LIST_OUTDATED, &params).await }
+        };
+        let found = self.wait("finding ended tasks", asked)?;
+        let found = found.iter().map(rows::ended).collect::<Result<Vec<_>, _>>()?;
+        let is_cut = found.len() >= most;
+        queues.dedup();
+        let last = queues.last().copied().filter(|_| queues.len() == QUEUES_AT_ONCE as usize);
+        let after = if is_cut { found.last().map(|row| row.queue.0) } else { last };
+        *self.next_search() = Begin { after, is_cut };
+        Ok((found, is_cut || begin.is_cut))
+    }
+
+    fn next_search(&self) -> MutexGuard<'_, Begin> {
+        self.next_search.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those of these tasks that are as they were noted, now held; and what is noted of tasks that are not.
+    fn hold_noted(&mut self, noted: &[EndedRow]) -> Loaded<HeldAndDropped> {
+        // What this transaction has changed already has its turn in the next one.
+        let noted: BTreeMap<TaskKey, &EndedRow> =
+            noted.iter().map(|row| (row.key, row)).filter(|(key, _)| !self.rows.tasks.contains_key(key)).collect();
+        if noted.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let (session, keys) = (self.session, noted.keys().map(|key| key.0).collect::<Vec<_>>());
+        let locked = self.wait("holding ended tasks", async { session.query(&sql::LOCK_ENDED, &[&keys]).await })?;
+        let (mut tasks, mut dropped, mut held) = (Vec::new(), Vec::new(), HashSet::new());
+        for row in &locked {
+            let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
+            held.insert(key);
+            let Some(noted) = noted.get(&key) else { continue };
+            let is_current = (Some(noted.ended_at), noted.status) == (head.lifecycle.ended_at(), head.lifecycle.status);
+            if is_current {
+                self.rows.add_held(key, queue, head);
+                tasks.push((queue, key));
+            } else {
+                dropped.push(**noted);
+            }
+        }
+        let others: Vec<i64> = noted.keys().filter(|key| !held.contains(key)).map(|key| key.0).collect();
+        let gone = self.deleted_among(others)?;
+        dropped.extend(gone.iter().filter_map(|key| noted.get(key)).map(|row| **row));
+        Ok((tasks, dropped))
+    }
+
+    /// Reads some tasks of a queue whose tasks are being read. Returns whether there may be more.
+    fn read_ended(&mut self) -> Loaded<bool> {
+        let session = self.session;
+        let asked = async { session.first(&sql::LOCK_ENDED_READING, &[]).await };
+        let Some(row) = self.wait("reading ended tasks", asked)? else { return Ok(false) };
+        let (queue, after) = rows::reading_after(&row)?;
+        let most = READ_AT_ONCE as i64;
+        let asked = async { session.query(&sql::READ_ENDED, &[&queue.0, &after, &most]).await };
+        let found = self.wait("reading ended tasks", asked)?;
+        let retention = self.settings_of(queue)?.unwrap_or_default().retention;
+        let mut ended = Vec::new();
+        for row in &found {
+            let (key, head) = (rows::key(row)?, rows::head(row)?);
+            let noted = noted_end(&retention, &head);
+            ended.extend(noted.map(|(status, ended_at)| EndedRow { queue, status, ended_at, key }));
+        }
+        if !ended.is_empty() {
+            self.write_ended(&sql::INSERT_ENDED, &ended)?;
+        }
+        self.wrote = true;
+        let last = found.last().filter(|_| found.len() == READ_AT_ONCE).map(rows::id).transpose()?;
+        let asked = async {
+            match last {
+                Some(last) => session.execute(&sql::SAVE_ENDED_READING, &[&queue.0, &last.as_str()]).await,
+                None => session.execute(&sql::DELETE_ENDED_READING, &[&queue.0]).await,
+            }
+        };
+        self.wait("reading ended tasks", asked)?;
+        Ok(true)
+    }
+
+    fn write_ended(&mut self, sql: &'static Sql, rows: &[EndedRow]) -> Loaded<()> {
+        let queues: Vec<i64> = rows.iter().map(|row| row.queue.0).collect();
+        let statuses: Vec<&str> = rows.iter().map(|row| row.status.as_str()).collect();
+        let times: Vec<i64> = rows.iter().map(|row| row.ended_at.as_micros()).collect();
+        let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
+        let session = self.session;
+        self.wrote = true;
+        let params: [&(dyn ToSql + Sync); 4] = [&queues, &statuses, &times, &keys];
+        self.wait("noting ended tasks", async { session.execute(sql, &params).await }).map(drop)
+    }
+}

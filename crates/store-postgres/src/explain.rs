@@ -1,0 +1,80 @@
+//! Why a task is not claimed yet: what is so of it and of its queue, of one moment. What that means is said in `core::explain`.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::future::try_join4;
+use taskqueue_core::explain::{Explanation, Facts, RouteFacts, explain as explain_facts};
+use taskqueue_core::ids::{QueueName, Route, TaskId};
+use taskqueue_core::limits::EXPLAINED_AHEAD;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::status::Status;
+use taskqueue_core::task::TaskHead;
+use taskqueue_core::time::Timestamp;
+use tokio_postgres::types::ToSql;
+
+use crate::readers::in_snapshot;
+use crate::reads::{Read, no_queue, refused};
+use crate::rows;
+use crate::session::Session;
+use crate::statements as sql;
+
+/// Explains a task in one snapshot. `clock` is a time instead of the database's, for tests.
+pub(crate) async fn explain(
+    session: &Session,
+    queue: &QueueName,
+    id: TaskId,
+    clock: Option<Timestamp>,
+) -> Read<Explanation> {
+    let found = in_snapshot(session, session.first(&sql::EXPLAIN_TASK, &[&queue.as_str(), &id.as_str()])).await?;
+    let found = found.ok_or_else(|| no_queue(queue))?;
+    if rows::key_or_null(&found)?.is_none() {
+        return Err(refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }));
+    }
+    let key = rows::explained_queue(&found)?.0;
+    let (head, now) = (rows::head(&found)?, clock.map_or_else(|| rows::found_time(&found), Ok)?);
+    let settings = rows::settings(&found)?.map(Arc::unwrap_or_clone).unwrap_or_default();
+    let routes: Vec<Route> = head.routes.iter().filter_map(Route::parse).collect();
+    let names: Vec<&str> = routes.iter().map(Route::as_str).collect();
+    let dependencies: Vec<&str> = head.scheduling.dependencies.as_slice().iter().map(TaskId::as_str).collect();
+    let (most, micros) = (i64::try_from(EXPLAINED_AHEAD).unwrap_or(i64::MAX), now.as_micros());
+    let of_routes: [&(dyn ToSql + Sync); 5] = [&key, &names, &head.priority, &head.lifecycle.pending_seq, &most];
+    let (of_routes, due, workers, statuses) = try_join4(
+        session.query(&sql::EXPLAIN_ROUTES, &of_routes),
+        session.query(&sql::EXPLAIN_DELAYED, &[&key, &micros, &most]),
+        session.query(&sql::LIST_WORKER_STATES, &[&key, &micros]),
+        session.query(&sql::EXPLAIN_DEPENDENCIES, &[&key, &dependencies]),
+    )
+    .await?;
+    let live = workers.iter().map(|row| Ok(rows::workers(row)?.route)).collect::<Read<HashSet<&str>>>()?;
+    let due = due.iter().map(|row| Ok(rows::due_task(row)?)).collect::<Read<Vec<_>>>()?;
+    let mut facts = Vec::with_capacity(routes.len());
+    for (route, row) in routes.into_iter().zip(&of_routes) {
+        let counted = rows::route_facts(row)?;
+        let before = due.iter().filter(|(routes, priority, pending_seq)| {
+            routes.contains(route.as_str()) && is_before((*priority, *pending_seq), &head)
+        });
+        let ahead = counted.ahead + before.count() as u64;
+        let has_worker = live.contains(route.as_str());
+        facts.push(RouteFacts { route, running: counted.running, has_worker, ahead });
+    }
+    let statuses = statuses.iter().map(|row| Ok(rows::dependency_status(row)?)).collect::<Read<Vec<_>>>()?;
+    let unmet = statuses.into_iter().filter(|(_, status)| *status != Some(Status::Succeeded)).collect();
+    let is_blocked = head.lifecycle.unmet > 0;
+    Ok(explain_facts(Facts {
+        status: head.lifecycle.status,
+        not_before: head.lifecycle.not_before,
+        routes: head.routes,
+        now,
+        settings,
+        of_routes: facts,
+        unmet,
+        is_blocked,
+    }))
+}
+
+/// Whether a place in the pending order comes before that of a task.
+fn is_before((priority, pending_seq): (i64, i64), head: &TaskHead) -> bool {
+    (Reverse(priority), pending_seq) < (Reverse(head.priority), head.lifecycle.pending_seq)
+}

@@ -1,0 +1,311 @@
+//! Delayed tasks, and tasks that wait for others (docs/decisions/0063). Whoever looks up a dependency locks its row, and whoever
+//! changes a task looks for those that wait for it after it holds the task, so that one of two servers sees the other. Nobody waits
+//! for a lock: what others hold is tried again for some milliseconds, and is then busy or left for later. What is
+//! noted of a dependency is written only by who holds the task that waits.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join;
+use taskqueue_core::dependency::DependencyState;
+use taskqueue_core::ids::TaskId;
+use taskqueue_core::status::Statuses;
+use taskqueue_core::task::Status;
+use taskqueue_store::StoreError;
+use taskqueue_store::transaction::{Dependents, Loaded, QueueKey, TaskKey, Unsettled};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::PostgresTransaction;
+use crate::changes::state_number;
+use crate::rows::{self, UnsettledRow};
+use crate::statements as sql;
+use crate::transaction_rows::Found;
+
+/// How long a transaction that has its queue for itself waits for tasks that others hold: far longer than a batch takes. They have
+/// locked them before they knew that they may not change them.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Pause before tasks that others hold are tried again.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Pauses of a transaction for dependents that others hold, at most. Those that are still held then are left to the upkeep.
+const PAUSES: u32 = 4;
+/// Tasks that were left unsettled which one transaction looks at, at most: some hundred milliseconds.
+const UNSETTLED: usize = 500;
+/// How many of them it loads, and locks, at a time.
+const UNSETTLED_AT_ONCE: i64 = 100;
+/// Tasks that did not exist when they were waited for which one transaction looks at, at most: a few milliseconds.
+const MISSING_AT_ONCE: i64 = 1_000;
+
+impl PostgresTransaction<'_> {
+    pub(super) fn find_dependents(&mut self, queue: QueueKey) -> Loaded<bool> {
+        let known = &self.rows.dependencies;
+        if known.waits_in.contains(&queue) {
+            return Ok(true);
+        }
+        if known.unused {
+            return Ok(false);
+        }
+        if let Some(known) = known.queues.get(&queue) {
+            return Ok(*known);
+        }
+        let session = self.session;
+        let row = self.wait("finding dependents", async { session.first(&sql::HAS_DEPENDENTS, &[&queue.0]).await })?;
+        let found = row.is_some_and(|row| row.get(0));
+        self.rows.dependencies.queues.insert(queue, found);
+        Ok(found)
+    }
+
+    /// Whether this transaction may change tasks of a queue that no command has named. Others may hold it for themselves alone.
+    fn hold_queue(&mut self, queue: QueueKey) -> Loaded<bool> {
+        if self.rows.queues.values().any(|found| *found == Found::Here(queue)) {
+            return Ok(true);
+        }
+        if let Some(held) = self.rows.dependencies.held_queues.get(&queue) {
+            return Ok(*held);
+        }
+        let session = self.session;
+        let row = self.wait("locking a queue", async { session.first(&sql::LOCK_QUEUE_BY_KEY, &[&queue.0]).await })?;
+        self.rows.dependencies.held_queues.insert(queue, row.is_some());
+        Ok(row.is_some())
+    }
+
+    /// Who waits for a task, held. What others hold is tried a few times more: the upkeep looks at new tasks for some milliseconds,
+    /// and a task that could be claimed at once would be left to it.
+    pub(super) fn hold_dependents(
+        &mut self,
+        queue: QueueKey,
+        dependency: TaskId,
+        after: Option<TaskKey>,
+        most: usize,
+    ) -> Loaded<Dependents> {
+        if !self.rows.dependencies.complete.contains(&(queue, dependency)) && !self.hold_queue(queue)? {
+            return Ok(Dependents { tasks: Vec::new(), held_elsewhere: true });
+        }
+        loop {
+            let found = self.try_to_hold_dependents(queue, dependency, after, most)?;
+            if !found.held_elsewhere || self.rows.dependencies.pauses == PAUSES {
+                return Ok(found);
+            }
+            self.rows.dependencies.pauses += 1;
+            self.rows.dependencies.complete.remove(&(queue, dependency));
+            self.wait("loading dependents", async {
+                tokio::time::sleep(PAUSE).await;
+                Ok(())
+            })?;
+        }
+    }
+
+    fn try_to_hold_dependents(
+        &mut self,
+        queue: QueueKey,
+        dependency: TaskId,
+        after: Option<TaskKey>,
+        most: usize,
+    ) -> Loaded<Dependents> {
+        let is_here = |tx: &Self| tx.rows.dependencies.complete.contains(&(queue, dependency));
+        if !is_here(self) {
+            self.walk_from(queue, dependency)?;
+        }
+        if is_here(self) {
+            return Ok(self.held_dependents(queue, dependency, after, None, most));
+        }
+        let mut listed_until = after;
+        loop {
+            let (session, first) = (self.session, listed_until.map_or(i64::MIN, |key| key.0));
+            let (id, limit) = (dependency.as_str(), i64::try_from(most).unwrap_or(i64::MAX));
+            let asked = async {
+                let params: [&(dyn ToSql + Sync); 4] = [&queue.0, &id, &first, &limit];
+                // In this order: what is noted of a locked task does not change any more.
+                let locked = session.query(&sql::LOCK_DEPENDENTS, &params);
+                let (locked, listed) = join(locked, session.query(&sql::LIST_DEPENDENTS, &params)).await;
+                Ok((locked?, listed?))
+            };
+            let (locked, listed) = self.wait("loading dependents", asked)?;
+            self.rows.add_held_rows(&locked)?;
+            for row in &listed {
+                let row = rows::dependency(row)?;
+                listed_until = Some(row.task);
+                self.rows.dependencies.add(&row);
+            }
+            let more = listed.len() == most;
+            let found = self.held_dependents(queue, dependency, after, listed_until.filter(|_| more), most);
+            if !more || found.held_elsewhere || found.tasks.len() == most {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Of what is here, behind `after` and up to `until`.
+    fn held_dependents(
+        &self,
+        queue: QueueKey,
+        dependency: TaskId,
+        after: Option<TaskKey>,
+        until: Option<TaskKey>,
+        most: usize,
+    ) -> Dependents {
+        let mut found = Dependents::default();
+        for (key, state) in self.rows.dependencies.dependents(queue, dependency, after) {
+            if found.tasks.len() == most || until.is_some_and(|until| key > until) {
+                break;
+            }
+            match self.rows.tasks.get(&key).is_some_and(|entry| entry.held) {
+                true => found.tasks.push((key, state)),
+                false => found.held_elsewhere = true,
+            }
+        }
+        found
+    }
+
+    pub(super) fn hold_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<Vec<Option<Status>>> {
+        self.lock_statuses(queue, ids)?;
+        ids.iter().map(|id| self.known_status(queue, *id).unwrap_or(Found::Missing).key()).collect()
+    }
+
+    /// The status of a task that this transaction holds or has locked against changes.
+    pub(super) fn known_status(&self, queue: QueueKey, id: TaskId) -> Option<Found<Status>> {
+        if self.rows.deleted_ids.contains(&(queue, id)) {
+            return Some(Found::Missing);
+        }
+        if let Some(Found::Here(key)) = self.rows.ids.get(&(queue, id))
+            && let Some(entry) = self.rows.tasks.get(key).filter(|entry| entry.held)
+        {
+            return Some(Found::Here(entry.head.lifecycle.status));
+        }
+        self.rows.dependencies.statuses.get(&(queue, id)).copied()
+    }
+
+    /// Locks tasks against changes of which this transaction knows nothing yet.
+    pub(super) fn lock_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<()> {
+        let unknown: Vec<TaskId> = ids.iter().copied().filter(|id| self.known_status(queue, *id).is_none()).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let (session, texts) = (self.session, unknown.iter().map(TaskId::as_str).collect::<Vec<_>>());
+        let (is_patient, begun) = (self.rows.dependencies.is_alone, Instant::now());
+        let asked = async {
+            loop {
+                let found = session.query(&sql::LOCK_STATUSES, &[&queue.0, &texts]).await?;
+                let is_held = |row: &Row| matches!(rows::locked_status(row), Ok((_, Found::HeldElsewhere)));
+                if !is_patient || begun.elapsed() > PATIENCE || !found.iter().any(is_held) {
+                    return Ok(found);
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        let found = self.wait("looking up dependencies", asked)?;
+        self.rows.dependencies.statuses.extend(unknown.into_iter().map(|id| ((queue, id), Found::Missing)));
+        for row in &found {
+            let (id, found) = rows::locked_status(row)?;
+            self.rows.dependencies.statuses.insert((queue, id), found);
+        }
+        Ok(())
+    }
+
+    pub(super) fn noted_dependencies(
+        &mut self,
+        queue: QueueKey,
+        task: TaskKey,
+        ids: &[TaskId],
+    ) -> Loaded<Vec<Option<DependencyState>>> {
+        let (session, texts) = (self.session, ids.iter().map(TaskId::as_str).collect::<Vec<_>>());
+        let asked = async { session.query(&sql::LIST_NOTED, &[&queue.0, &task.0, &texts]).await };
+        for row in self.wait("loading dependencies", asked)? {
+            self.rows.dependencies.add(&rows::dependency(&row)?);
+        }
+        let noted = |id: &TaskId| self.rows.dependencies.pairs.get(&(queue, *id, task))?.state;
+        Ok(ids.iter().map(noted).collect())
+    }
+
+    pub(super) fn hold_unsettled(&mut self) -> Loaded<Option<Unsettled>> {
+        loop {
+            let Some(row) = self.next_unsettled()? else { return Ok(None) };
+            if !row.has_queue {
+                self.rows.dependencies.worked_off.push(row.key);
+                continue;
+            }
+            let status = match self.hold_statuses(row.queue, &[row.dependency]) {
+                // Others are changing it.
+                Err(StoreError::Busy) => continue,
+                statuses => statuses?.into_iter().next().flatten(),
+            };
+            if row.was_missing && status.is_none() {
+                self.rows.dependencies.worked_off.push(row.key);
+                continue;
+            }
+            self.rows.dependencies.found_unsettled.insert((row.queue, row.dependency), row.key);
+            let (queue, dependency, after) = (row.queue, row.dependency, row.after);
+            return Ok(Some(Unsettled { queue, dependency, status, after }));
+        }
+    }
+
+    /// The next one that was left unsettled. Some are loaded at a time, with their status, and their dependents are expected.
+    fn next_unsettled(&mut self) -> Loaded<Option<UnsettledRow>> {
+        let (last, seen) = self.rows.dependencies.unsettled_seen;
+        if !self.rows.dependencies.loaded_unsettled.is_empty() || seen >= UNSETTLED {
+            return Ok(self.rows.dependencies.loaded_unsettled.pop_front());
+        }
+        if seen == 0 {
+            self.confirm_missing()?;
+        }
+        let session = self.session;
+        let asked = async { session.query(&sql::FIND_UNSETTLED, &[&last, &UNSETTLED_AT_ONCE]).await };
+        let found = self.wait("finding what is unsettled", asked)?;
+        let found = found.iter().map(rows::unsettled).collect::<Result<VecDeque<_>, _>>()?;
+        let Some(last) = found.back().map(|row| row.key) else { return Ok(None) };
+        self.rows.dependencies.unsettled_seen = (last, seen + found.len());
+        let mut named: BTreeMap<QueueKey, Vec<TaskId>> = BTreeMap::new();
+        found
+            .iter()
+            .filter(|row| row.has_queue)
+            .for_each(|row| named.entry(row.queue).or_default().push(row.dependency));
+        for (queue, ids) in named {
+            self.lock_statuses(queue, &ids)?;
+        }
+        for row in found.iter().filter(|row| row.has_queue && row.after.is_none()) {
+            let follows = match self.known_status(row.queue, row.dependency) {
+                Some(Found::Here(status)) => DependencyState::of(status).has_failed(),
+                _ => true,
+            };
+            self.rows.dependencies.expect(row.queue, row.dependency, follows);
+        }
+        self.rows.dependencies.loaded_unsettled = found;
+        Ok(self.rows.dependencies.loaded_unsettled.pop_front())
+    }
+
+    /// Most tasks that did not exist when they were waited for are what is noted of them.
+    fn confirm_missing(&mut self) -> Loaded<()> {
+        let statuses = Statuses::ALL.words();
+        let states: Vec<i16> =
+            Status::ALL.into_iter().map(|status| state_number(DependencyState::of(status))).collect();
+        let session = self.session;
+        let asked = async { session.execute(&sql::CONFIRM_MISSING, &[&MISSING_AT_ONCE, &statuses, &states]).await };
+        self.wrote |= self.wait("looking up missing dependencies", asked)? > 0;
+        Ok(())
+    }
+
+    pub(super) fn note_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {
+        let found = self.rows.dependencies.found_unsettled.remove(&(unsettled.queue, unsettled.dependency));
+        let Some(key) = found else { return Ok(()) };
+        let Some(after) = after else {
+            self.rows.dependencies.worked_off.push(key);
+            return Ok(());
+        };
+        let session = self.session;
+        self.wrote = true;
+        let asked = async { session.execute(&sql::SAVE_SETTLED, &[&key, &after.0]).await };
+        self.wait("noting what was settled", asked).map(drop)
+    }
+
+    pub(super) fn move_delayed(&mut self, most: usize) -> Loaded<usize> {
+        let (session, now) = (self.session, self.clock.now.as_micros());
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
+        let asked = async { session.first(&sql::RELEASE_DELAYED, &[&now, &limit]).await };
+        let row = self.wait("moving delayed tasks", asked)?;
+        let moved = row.map_or(Ok(0), |row| rows::count(&row, "tasks"))?;
+        let moved = usize::try_from(moved).unwrap_or(usize::MAX);
+        self.wrote |= moved > 0;
+        self.dead.add(moved);
+        Ok(moved)
+    }
+}

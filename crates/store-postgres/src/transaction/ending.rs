@@ -1,0 +1,88 @@
+//! How a transaction sends what was saved, and how it ends.
+
+use futures_util::future::{join, join_all};
+use taskqueue_store::transaction::Loaded;
+use tokio_postgres::{Error, Row};
+
+use super::PostgresTransaction;
+use crate::changes::Changes;
+use crate::failure::{Cause, cause, log_unless_conflict};
+use crate::statements as sql;
+
+/// What identifies a transaction after its connection was lost (`sql/current_transaction.sql`).
+#[derive(Debug)]
+pub(crate) struct TransactionId {
+    pub(crate) number: String,
+    /// Until the database server recovers from a crash, the number belongs to this transaction.
+    pub(crate) crash_epoch: String,
+}
+
+/// How a transaction ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// It is durable, or it had changed nothing.
+    Committed,
+    /// Nothing of it was kept.
+    Undone(Cause),
+    /// The connection was lost during COMMIT. The id is used to find out later whether it was committed.
+    Unknown(Option<TransactionId>),
+}
+
+impl Ended {
+    fn of(error: &Error) -> Self {
+        Self::Undone(log_unless_conflict("committing", error))
+    }
+}
+
+impl PostgresTransaction<'_> {
+    /// Sends what was saved so far. Afterwards the rows in memory are those of the database.
+    pub(crate) fn send(&mut self) -> Loaded<()> {
+        let (session, runtime) = (self.session, self.runtime);
+        let sent = {
+            let changes = Changes::of(&self.rows, self.shard, self.clock.now);
+            self.dead.add(changes.dead_entries());
+            let writes = changes.writes();
+            self.wrote |= !writes.is_empty();
+            let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
+            runtime.block_on(join_all(asked))
+        };
+        for answer in sent {
+            answer.map_err(|error| self.failed("writing", &error))?;
+        }
+        self.rows.mark_stored();
+        Ok(())
+    }
+
+    /// Sends what was saved together with `COMMIT`, in one round trip. A transaction that changed nothing is rolled back
+    /// instead.
+    pub(crate) fn commit(self) -> Ended {
+        let (session, changes) = (self.session, Changes::of(&self.rows, self.shard, self.clock.now));
+        self.dead.add(changes.dead_entries());
+        let writes = changes.writes();
+        if writes.is_empty() && !self.wrote {
+            return match self.runtime.block_on(session.execute_text("ROLLBACK")) {
+                Ok(()) => Ended::Committed,
+                Err(error) => Ended::of(&error),
+            };
+        }
+        let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
+        let settles = self.settles;
+        let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
+        let (id_row, (sent, committed)) =
+            self.runtime.block_on(join(named, join(join_all(asked), session.execute_text("COMMIT"))));
+        // The first error in the order of the statements: the later ones fail because of it.
+        let reported = id_row.as_ref().err().into_iter().chain(sent.iter().filter_map(|answer| answer.as_ref().err()));
+        let reported = reported.chain(committed.as_ref().err()).find(|error| error.code().is_some());
+        match reported {
+            // The database refused a statement and so the whole transaction; COMMIT only confirms that.
+            Some(error) if cause(error) != Cause::Lost => Ended::of(error),
+            None if committed.is_ok() => Ended::Committed,
+            // The connection was lost, with or without an error message. Everything was sent before, so the COMMIT may have
+            // reached the database, for example through a pooler.
+            _ => {
+                let id = |row: Row| TransactionId { number: row.get("number"), crash_epoch: row.get("crash_epoch") };
+                Ended::Unknown(id_row.ok().flatten().map(id))
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Tasks that wait for a time or for others, at several servers (docs/decisions/0063): none is lost, whoever comes first, none is
+//! claimed too early, and whoever waits for one is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::task::Status;
+use taskqueue_store::StoreExt;
+use taskqueue_store::conformance::any_command::AnyCommand;
+use taskqueue_store::conformance::commands::*;
+use taskqueue_store::waiting;
+use taskqueue_test_postgres::eventually;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_postgres::{Client, NoTls};
+
+use super::{Servers, claimed};
+
+/// Far longer than a poll takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many tasks of the route `default` claims of all servers get.
+async fn claim_everything(servers: &Servers, tasks: usize) -> usize {
+    let claims = (0..tasks + 20).map(|run| claim("q", "default", format!("c{run}")));
+    servers.together(claims.collect()).await.iter().filter_map(claimed).count()
+}
+
+/// No transaction of the test has waited for another one in a circle.
+fn assert_no_deadlocks(servers: &Servers) {
+    let database = &servers.storage.database;
+    let counted = "SELECT deadlocks, xact_commit > 20 FROM pg_stat_database WHERE datname = current_database()";
+    eventually("the database has counted", || database.rows(counted)[0][1].as_deref() == Some("t"));
+    assert_eq!(database.rows(counted)[0][0].as_deref(), Some("0"));
+}
+
+/// A running task of its own route.
+async fn parent(servers: &Servers, id: usize) {
+    servers.fixture.create(id, with_routes(&["parents"])).await;
+    servers.fixture.claimed(claim("q", "parents", id)).await.expect("a task");
+}
+
+/// Creations that only take time.
+fn others(round: usize) -> impl Iterator<Item = AnyCommand> {
+    (0..round % 5).map(move |n| create("q", format!("o{round}o{n}"), with_routes(&["other"])).into())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_child_that_is_created_while_its_parent_succeeds_at_another_server_is_not_lost() {
+    let servers = Servers::open(2).await;
+    for round in 0..60 {
+        let id = round * 10;
+        parent(&servers, id).await;
+        let mut commands: Vec<AnyCommand> = others(round).collect();
+        commands.push(complete("q", id, id, object("{}")).into());
+        commands.extend((1..=4).map(|n| AnyCommand::from(create("q", id + n, waits_for(&[id])))));
+        let first = round % commands.len();
+        commands.rotate_left(first);
+        for answer in servers.together(commands).await {
+            assert!(answer.is_ok(), "{answer:?}");
+        }
+    }
+    servers.fixture.upkeep().await;
+    assert_eq!(claim_everything(&servers, 240).await, 240);
+    assert_no_deadlocks(&servers);
+    servers.end().await;
+}
+
+/// There is no row of the parent that both could hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_child_that_is_created_before_its_parent_which_another_server_creates_and_ends_is_not_lost() {
+    let servers = Servers::open(2).await;
+    for round in 0..40 {
+        let id = round * 10;
+        let mut creations = JoinSet::new();
+        for n in 1..=4 {
+            let store = Arc::clone(&servers.stores[1]);
+            creations.spawn(async move { store.write(create("q", id + n, waits_for(&[id]))).await.unwrap() });
+        }
+        parent(&servers, id).await;
+        servers.fixture.ok(complete("q", id, id, object("{}"))).await;
+        creations.join_all().await;
+    }
+    servers.fixture.upkeep().await;
+    assert_eq!(claim_everything(&servers, 160).await, 160);
+    assert_no_deadlocks(&servers);
+    servers.end().await;
+}
+
+/// A transaction of somebody else who keeps all others from noting what tasks wait for.
+async fn stop_notes(servers: &Servers) -> Client {
+    let (client, connection) = tokio_postgres::connect(&servers.storage.database.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("BEGIN; LOCK TABLE taskqueue.dependencies IN SHARE MODE").await.unwrap();
+    client
+}
+
+/// The same, with certainty: the parent is created and ends while the creation of the child is under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_child_whose_parent_came_and_succeeded_while_it_was_created_is_released_by_the_upkeep() {
+    let servers = Servers::open(2).await;
+    let stranger = stop_notes(&servers).await;
+    let store = Arc::clone(&servers.stores[1]);
+    let creation = tokio::spawn(async move { store.write(create("q", 2, waits_for(&[1]))).await.unwrap() });
+    let waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'taskqueue.dependencies'::regclass";
+    let database = &servers.storage.database;
+    tokio::task::block_in_place(|| eventually("the creation waits", || !database.rows(waits).is_empty()));
+    parent(&servers, 1).await;
+    servers.fixture.ok(complete("q", 1, 1, object("{}"))).await;
+    stranger.batch_execute("ROLLBACK").await.unwrap();
+    // A slow machine may have tried it again, and found the parent.
+    assert!(creation.await.unwrap().task.lifecycle.unmet <= 1);
+    servers.fixture.upkeep().await;
+    assert_eq!(claim_everything(&servers, 1).await, 1);
+    assert!(database.rows("SELECT 1 FROM taskqueue.unsettled").is_empty());
+    servers.end().await;
+}
+
+/// A missing dependency is looked at again once, and nothing becomes of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dependency_that_is_still_missing_is_no_deleted_one() {
+    let servers = Servers::open(2).await;
+    servers.fixture.create(2, cancelled_with(&[1])).await;
+    servers.fixture.create(4, cancelled_with(&[3])).await;
+    servers.fixture.create(3, with_routes(&["parents"])).await;
+    servers.fixture.upkeep().await;
+    assert!(servers.storage.database.rows("SELECT 1 FROM taskqueue.unsettled").is_empty());
+    assert_eq!((servers.fixture.status(2).await, servers.fixture.status(4).await), (Status::Pending, Status::Pending));
+    servers.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tasks_that_are_cancelled_with_others_are_so_whichever_server_they_are_created_at() {
+    let servers = Servers::open(2).await;
+    for round in 0..40 {
+        let id = round * 10;
+        servers.fixture.create(id, with_routes(&["parents"])).await;
+        let mut commands: Vec<AnyCommand> = others(round).collect();
+        commands.push(cancel("q", id).into());
+        // Each waits for the one before.
+        commands.extend((1..=4).map(|n| AnyCommand::from(create("q", id + n, cancelled_with(&[id + n - 1])))));
+        let first = round % commands.len();
+        commands.rotate_left(first);
+        for answer in servers.together(commands).await {
+            assert!(answer.is_ok(), "{answer:?}");
+        }
+    }
+    servers.fixture.upkeep().await;
+    for id in (0..40).flat_map(|round| (0..=4).map(move |n| round * 10 + n)) {
+        assert_eq!(servers.fixture.status(id).await, Status::Cancelled, "{id}");
+    }
+    assert_no_deadlocks(&servers);
+    servers.end().await;
+}
+
+/// Two parents of the same children end at two servers at once: each holds some of the children.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn children_whose_parents_end_at_two_servers_at_once_are_all_released() {
+    let servers = Servers::open(2).await;
+    for round in 0..20 {
+        let id = round * 20;
+        parent(&servers, id).await;
+        parent(&servers, id + 1).await;
+        servers.together((2..12).map(|n| create("q", id + n, waits_for(&[id, id + 1]))).collect()).await;
+        let ends = [id, id + 1].map(|id| AnyCommand::from(complete("q", id, id, object("{}"))));
+        for answer in servers.together(others(round).chain(ends).collect()).await {
+            assert!(answer.is_ok(), "{answer:?}");
+        }
+    }
+    servers.fixture.upkeep().await;
+    assert_eq!(claim_everything(&servers, 200).await, 200);
+    assert_no_deadlocks(&servers);
+    servers.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn delayed_tasks_are_claimed_once_each_and_none_too_early() {
+    let servers = Servers::open(3).await;
+    let due = servers.fixture.now().plus_seconds(10);
+    servers.together((0..100).map(|id| create_later(id, Definition::default(), due)).collect()).await;
+    servers.fixture.clock.advance_seconds(9);
+    assert_eq!(claim_everything(&servers, 0).await, 0);
+    servers.fixture.clock.advance_seconds(1);
+    let answers = servers.together((0..120).map(|run| claim("q", "default", run)).collect()).await;
+    let mut ids: Vec<_> = answers.iter().filter_map(claimed).map(|claimed| claimed.task.id.to_string()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 100, "nobody went away empty-handed while something was due");
+    servers.end().await;
+}
+
+/// The other server moves them, and is not told which claims wait where.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_task_whose_time_has_come_wakes_a_claim_at_another_server() {
+    let servers = Servers::open(2).await;
+    let store = Arc::clone(&servers.stores[1]);
+    let waiting = tokio::spawn(async move {
+        let waiter = store.waiters().register(&queue("q"), &route("default"), usize::MAX).unwrap();
+        let look = || store.write(claim("q", "default", 1));
+        waiting::claim(waiter, look, std::future::pending()).await.unwrap()
+    });
+    servers.fixture.ok(create_later(1, Definition::default(), servers.fixture.now().plus_seconds(10))).await;
+    servers.fixture.clock.advance_seconds(10);
+    servers.fixture.upkeep().await;
+    let got = timeout(PATIENCE, waiting).await.expect("a wake-up was lost").unwrap();
+    assert_eq!(got.map(|claimed| claimed.task.id), Some(task_id(1)));
+    servers.end().await;
+}

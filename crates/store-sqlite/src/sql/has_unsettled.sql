@@ -1,0 +1,2 @@
+-- Whether dependents were left to be settled.
+SELECT 1 FROM unsettled LIMIT 1;
