@@ -42,9 +42,9 @@ const SCARCITY_MAX: u32 = 7;
 pub struct Budgets {
     /// For answers, from before they are made until their last byte is sent.
     pub(crate) answers: Budget,
-    /// The part of it that answers with output may take while they are made: one line may wake thousands that follow a run, and
-    /// claims are not to wait behind them.
-    outputs: Budget,
+    /// The part of it that lists and output may take while they are read: thousands may list at once, and one line may wake
+    /// thousands that follow a run. Claims and creations are not to wait behind them.
+    reads: Budget,
     /// For bodies, from when they prove to be large until they are answered.
     pub(crate) bodies: Budget,
     /// For large heads. They arrive before the token is checked, and must not take the room of bodies.
@@ -79,7 +79,7 @@ impl Budgets {
     pub fn new(plan: &MemoryPlan) -> Self {
         Self {
             answers: Budget::new(plan.answers_bytes),
-            outputs: Budget::new(plan.answers_bytes / 2),
+            reads: Budget::new(plan.answers_bytes / 2),
             bodies: Budget::new(plan.requests_bytes / 8 * 7),
             heads: Budget::new(plan.requests_bytes / 8),
             parsing: Budget::new(plan.parsing_bytes),
@@ -100,21 +100,34 @@ impl Budgets {
         self.answers.reserve(TASK_BYTES).await
     }
 
-    /// For an answer with output, of which so many bytes are kept: the text, and the same as JSON. The first is for the time of
-    /// the read.
-    pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<(Reservation, Reservation), ApiError> {
-        let bytes = most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES;
-        let both = async { Ok((self.outputs.reserve(bytes).await?, self.answers.reserve(bytes).await?)) };
-        timeout(RESERVE_TIMEOUT, both).await.unwrap_or_else(|_| Err(ApiError::busy()))
+    /// For an answer with output, of which so many bytes are kept: the text, and the same as JSON.
+    pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<ReadRoom, ApiError> {
+        self.reserve_read(most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES).await
     }
 
     /// For a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become
     /// smaller as room becomes scarce, and no request waits for a large reservation.
-    pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<Reservation, ApiError> {
-        self.reserve_between(TASK_BYTES, wanted_bytes).await
+    pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<ReadRoom, ApiError> {
+        let mut room = self.reserve_read(TASK_BYTES).await?;
+        let free = self.reads.free_bytes().min(self.answers.free_bytes());
+        let more = wanted_bytes.saturating_sub(TASK_BYTES).min(free / 2);
+        if let (Some(read), Some(answer)) = (self.reads.try_reserve(more), self.answers.try_reserve(more)) {
+            room.read.merge(Some(read));
+            room.answer.merge(Some(answer));
+        }
+        Ok(room)
     }
 
-    /// The same with another number of bytes that it has at least.
+    /// For an answer to a read, of so many bytes.
+    async fn reserve_read(&self, bytes: usize) -> Result<ReadRoom, ApiError> {
+        let both = async {
+            let read = self.reads.reserve(bytes).await?;
+            Ok(ReadRoom { read, answer: self.answers.reserve(bytes).await? })
+        };
+        timeout(RESERVE_TIMEOUT, both).await.unwrap_or_else(|_| Err(ApiError::busy()))
+    }
+
+    /// For the answer to a batch of claims: at least so many bytes, and of the rest not more than half of what is free.
     pub(crate) async fn reserve_between(&self, least: usize, wanted_bytes: usize) -> Result<Reservation, ApiError> {
         let mut reservation = self.answers.reserve(least).await?;
         let more = wanted_bytes.saturating_sub(least).min(self.answers.free_bytes() / 2);
@@ -159,6 +172,14 @@ impl Default for Budgets {
     fn default() -> Self {
         Self::new(&MemoryPlan::of_this_process())
     }
+}
+
+/// What is reserved for the answer to a read.
+pub(crate) struct ReadRoom {
+    /// Of the part of reads. Must be kept as long as the answer is being made.
+    pub(crate) read: Reservation,
+    /// For the answer itself, until it is sent.
+    pub(crate) answer: Reservation,
 }
 
 /// A number of bytes of which parts can be reserved. Clones are of the same budget.

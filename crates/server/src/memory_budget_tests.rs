@@ -65,14 +65,14 @@ async fn more_than_everything_is_everything() {
 
 #[tokio::test]
 async fn pages_become_smaller_as_room_becomes_scarce_and_never_smaller_than_a_task() {
-    let budgets = budgets(64 * MIB);
+    let budgets = budgets(128 * MIB);
     let mut held = Vec::new();
     for _ in 0..6 {
-        let reservation = budgets.reserve_page(16 * MIB).await.unwrap();
-        assert!(reservation.bytes() >= TASK_BYTES);
-        held.push(reservation);
+        let room = budgets.reserve_page(16 * MIB).await.unwrap();
+        assert!(room.answer.bytes() >= TASK_BYTES);
+        held.push(room);
     }
-    let sizes: Vec<usize> = held.iter().map(|reservation| reservation.bytes() / MIB).collect();
+    let sizes: Vec<usize> = held.iter().map(|room| room.answer.bytes() / MIB).collect();
     assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
     assert_eq!((sizes[0], sizes[3], sizes[5]), (16, 9, 2), "{sizes:?}");
 }
@@ -80,8 +80,8 @@ async fn pages_become_smaller_as_room_becomes_scarce_and_never_smaller_than_a_ta
 #[tokio::test]
 async fn a_page_of_one_task_takes_room_for_one_task() {
     let budgets = budgets(64 * MIB);
-    let reservation = budgets.reserve_page(TASK_BYTES).await.unwrap();
-    assert_eq!(reservation.bytes(), TASK_BYTES);
+    let room = budgets.reserve_page(TASK_BYTES).await.unwrap();
+    assert_eq!((room.read.bytes(), room.answer.bytes()), (TASK_BYTES, TASK_BYTES));
 }
 
 #[tokio::test]
@@ -141,24 +141,34 @@ async fn those_who_hold_a_part_and_want_more_do_not_wait_long_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_many_read_output_there_is_room_for_a_task() {
-    let budgets = Arc::new(budgets(16 * MIB));
-    for _ in 0..100 {
-        let budgets = Arc::clone(&budgets);
-        tokio::spawn(async move {
-            let _room = budgets.reserve_output(MIB).await;
-            std::future::pending::<()>().await
-        });
+async fn however_many_lists_and_outputs_are_read_there_is_room_for_a_task_at_once() {
+    for (pages, outputs) in [(100, 0), (0, 100), (50, 50)] {
+        let (budgets, mut readers) = (Arc::new(budgets(64 * MIB)), tokio::task::JoinSet::new());
+        for reader in 0..pages + outputs {
+            let budgets = Arc::clone(&budgets);
+            readers.spawn(async move {
+                let _room = if reader < pages {
+                    budgets.reserve_page(16 * MIB).await
+                } else {
+                    budgets.reserve_output(MIB).await
+                };
+                std::future::pending::<()>().await
+            });
+        }
+        while budgets.reads.free_bytes() >= TASK_BYTES {
+            tokio::task::yield_now().await;
+        }
+        assert!(budgets.answers.free_bytes() < 40 * MIB, "some of {pages} and {outputs} read");
+        let begun = tokio::time::Instant::now();
+        assert!(budgets.reserve_task().await.is_ok());
+        assert_eq!(begun.elapsed(), Duration::ZERO, "{pages} pages and {outputs} outputs");
     }
-    tokio::task::yield_now().await;
-    assert!(budgets.answers.free_bytes() < 12 * MIB, "some of them read");
-    assert!(budgets.reserve_task().await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_reads_output_waits_for_its_turn_and_for_room_no_longer_than_others_for_room() {
     let budgets = budgets(4 * MIB);
-    let (turn, _room) = budgets.reserve_output(MIB).await.unwrap();
+    let ReadRoom { read: turn, answer: _room } = budgets.reserve_output(MIB).await.unwrap();
     let _rest = budgets.answers.reserve(budgets.answers.free_bytes()).await.unwrap();
     let begun = tokio::time::Instant::now();
     let (second, ()) = tokio::join!(budgets.reserve_output(MIB), async {

@@ -164,9 +164,9 @@ pub(crate) async fn output(
     let (store, most_bytes) = (state.store(), state.task_output_bytes());
     // What there is to wait for is a small answer, so nothing is reserved while it is waited.
     let read = async || {
-        let (_turn, reservation) = state.budgets().reserve_output(most_bytes).await.map_err(|_| StoreError::Busy)?;
+        let room = state.budgets().reserve_output(most_bytes).await.map_err(|_| StoreError::Busy)?;
         let output = store.read_output(&queue, id, offset, most_bytes).await?;
-        let reservation = Some(reservation).filter(|_| !output.text.is_empty());
+        let reservation = Some(room.answer).filter(|_| !output.text.is_empty());
         Ok::<_, StoreError>(ReadOutput { output, reservation })
     };
     let first = read().await?;

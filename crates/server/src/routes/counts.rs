@@ -15,7 +15,7 @@ use taskqueue_core::selection::observation_binding;
 
 use super::HandlerResult;
 use crate::extract::Call;
-use crate::memory_budget::Reservation;
+use crate::memory_budget::ReadRoom;
 use crate::respond;
 use crate::state::AppState;
 
@@ -46,9 +46,9 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ha
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| TaskDimension::as_str(*dimension)).collect();
     let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
     let query = GroupQuery { selection, dimensions: grouping.dimensions, limit: grouping.limit, after };
-    let reservation = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
+    let room = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
     let page = state.store().group_tasks(&queue, query).await?;
-    Ok(grouped(&binding, &words, &page, reservation))
+    Ok(grouped(&binding, &words, &page, room))
 }
 
 /// Counts worker observations, by group if `group_by` is given.
@@ -75,9 +75,9 @@ pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> 
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| WorkerDimension::as_str(*dimension)).collect();
     let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
     let query = GroupQuery { selection: filter, dimensions: grouping.dimensions, limit: grouping.limit, after };
-    let reservation = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
+    let room = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
     let page = state.store().group_workers(&queue, query).await?;
-    Ok(grouped(&binding, &words, &page, reservation))
+    Ok(grouped(&binding, &words, &page, room))
 }
 
 /// The largest size of a page with this many groups, in memory and as JSON together. The largest page takes less than the
@@ -86,9 +86,9 @@ fn groups_bytes(limit: u16) -> usize {
     usize::from(limit) * 2 * (GROUP_BYTES + NAME_CHARS)
 }
 
-fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, reservation: Reservation) -> Response {
+fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, room: ReadRoom) -> Response {
     let next = page.next.as_ref().map(|next| binding.encode(next));
     let mut body = Vec::new();
     counts::GroupPage::write(&mut body, dimensions, page, next.as_deref());
-    respond::large(reservation, body)
+    respond::read(room, body)
 }

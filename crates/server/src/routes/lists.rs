@@ -50,13 +50,12 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Han
     let selection = cursor_first(cursor.as_deref(), selectors.selection())?;
     let binding = selection.binding(Resource::TaskList, &queue, &order.shape());
     let after = position(&binding, cursor.as_deref())?;
-    let reservation =
-        state.budgets().reserve_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
-    let query =
-        TaskQuery { selection, order, limit, after, max_bytes: reservation.bytes().saturating_sub(FRAME_BYTES) };
+    let room = state.budgets().reserve_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
+    let max_bytes = room.answer.bytes().saturating_sub(FRAME_BYTES);
+    let query = TaskQuery { selection, order, limit, after, max_bytes };
     let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, Arc::new(TaskPage::append)).await?;
     TaskPage::end(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
-    Ok(respond::large(reservation, bytes))
+    Ok(respond::read(room, bytes))
 }
 
 /// Lists worker observations.
@@ -78,14 +77,14 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> H
     let filter = cursor_first(cursor.as_deref(), filter)?;
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, &queue, "");
     let after = position(&binding, cursor.as_deref())?;
-    let reservation = state.budgets().reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
-    let limit = observations_within(reservation.bytes()).min(limit);
+    let room = state.budgets().reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
+    let limit = observations_within(room.answer.bytes()).min(limit);
     let page = state.store().list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));
     let documents: usize = page.items.iter().map(document_bytes).sum();
     let mut body = Vec::with_capacity(FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + documents);
     write_page(&mut body, &page.items, next.as_deref(), write_observation);
-    Ok(respond::large(reservation, body))
+    Ok(respond::read(room, body))
 }
 
 /// What the metadata and the telemetry of an observation take.
