@@ -79,7 +79,7 @@ impl Budgets {
     pub fn new(plan: &MemoryPlan) -> Self {
         Self {
             answers: Budget::new(plan.answers_bytes),
-            reads: Budget::new(plan.answers_bytes / 2),
+            reads: Budget::new(plan.answers_bytes / 4 * 3),
             bodies: Budget::new(plan.requests_bytes / 8 * 7),
             heads: Budget::new(plan.requests_bytes / 8),
             parsing: Budget::new(plan.parsing_bytes),

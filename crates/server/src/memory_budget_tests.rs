@@ -65,7 +65,8 @@ async fn more_than_everything_is_everything() {
 
 #[tokio::test]
 async fn pages_become_smaller_as_room_becomes_scarce_and_never_smaller_than_a_task() {
-    let budgets = budgets(128 * MIB);
+    // Three quarters are for pages.
+    let budgets = budgets(64 * MIB / 3 * 4);
     let mut held = Vec::new();
     for _ in 0..6 {
         let room = budgets.reserve_page(16 * MIB).await.unwrap();
