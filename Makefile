@@ -3,6 +3,8 @@
 .DEFAULT_GOAL := help
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 BENCH := $(RELEASE)/taskqueue-bench
+# What `cargo test --workspace` has built. Built for one package alone, it and half of its dependencies would be compiled again.
+TESTED := $(or $(CARGO_TARGET_DIR),target)/debug/taskqueue
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
 MDBOOK := $(or $(CARGO_TARGET_DIR),target)/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
@@ -17,14 +19,14 @@ serve: ## Build and start the server on the embedded database (more flags: make 
 test: ## Install what the tests need where it is missing, then run all of them
 	scripts/install-test-needs
 	cargo test --workspace
-	scripts/interop-test
-	scripts/dashboard-test
+	TASKQUEUE_BINARY=$(TESTED) scripts/interop-test
+	TASKQUEUE_BINARY=$(TESTED) scripts/dashboard-test
 
 check: ## Formatting, lints, documentation and the house rules, warnings denied
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --document-private-items
-	cargo test --package taskqueue --test tidy
+	cargo test --workspace --test tidy
 
 book: ## Build the book of docs/ into target/book; installs mdBook into target/tools where it is missing
 	@$(MDBOOK) --version 2>/dev/null | grep -q 'v$(MDBOOK_VERSION)$$' || cargo install --locked --root $(MDBOOK:/bin/mdbook=) --version $(MDBOOK_VERSION) --no-default-features --features search mdbook
@@ -59,6 +61,7 @@ bench-full: bench-programs ## Measure everything and draw the plots of docs/perf
 	-$(BENCH) history $(ON_DISK)
 	-$(BENCH) tls $(ON_DISK)
 	-$(BENCH) waiting $(ON_DISK)
+	-$(BENCH) dependents $(ON_DISK)
 	-$(BENCH) scrape $(ON_DISK)
 	-$(BENCH) dashboard $(ON_DISK)
 	-$(BENCH) postgres --server $(RELEASE)/taskqueue --pending 1000000 --completed 1000000
