@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Tls(TlsArgs),
     /// Compare claim-complete beside delayed tasks, tasks in chains and a retention with the same beside nothing
     Waiting(WaitingArgs),
+    /// Complete a task for which many others wait, on SQLite and on PostgreSQL, and see how soon all of them can be claimed
+    Dependents(DependentsArgs),
     /// Be the reference: print a base URL and answer until standard input ends
     Reference,
 }
@@ -378,6 +380,20 @@ pub(crate) struct WaitingArgs {
     /// How long each turn is measured
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = positive)]
     pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DependentsArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// How many tasks wait for one, in thousands of them
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) dependents: u64,
+
+    /// How many times it is done on each; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
 }
 
 #[derive(Debug, Args)]

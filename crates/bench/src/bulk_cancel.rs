@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::another_client::{HEADING, Over, Waits};
 use crate::args::BulkArgs;
-use crate::client::{Client, QueueClient};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::goals::Judged;
-use crate::latencies::Latencies;
 use crate::measurement::median;
 use crate::numbered_ids::Numbers;
-use crate::operation::{Operation, Phase};
+use crate::operation::Phase;
 use crate::process::{Server, scratch};
-use crate::report::milliseconds;
 use crate::results::Results;
 use crate::{answer_parser, fill, output, request, table};
 
@@ -25,14 +24,6 @@ use crate::{answer_parser, fill, output, request, table};
 const FILTER: &str = "args.group >= 0";
 /// How long the other client is watched before, with nobody else there.
 const ALONE: Duration = Duration::from_secs(2);
-
-/// How long the requests of the other client took.
-#[derive(Default)]
-struct Waits {
-    create: Latencies,
-    claim: Latencies,
-    complete: Latencies,
-}
 
 struct Round {
     tasks_per_second: f64,
@@ -47,7 +38,8 @@ pub(crate) async fn run(args: &BulkArgs) -> Result<Results> {
         rounds.push(measure(args).await?);
     }
     let rate = median(rounds.iter().map(|round| round.tasks_per_second).collect());
-    let (alone, meanwhile) = (all(&rounds, |round| &round.alone), all(&rounds, |round| &round.meanwhile));
+    let alone = Waits::merged(rounds.iter().map(|round| &round.alone));
+    let meanwhile = Waits::merged(rounds.iter().map(|round| &round.meanwhile));
     let longest = meanwhile.claim.max_nanos() as f64 / 1e6;
     let judged = vec![
         Judged::at_least(24, &format!("bulk cancel of {}, tasks/s", args.tasks), rate, 30_000.0, 100_000.0),
@@ -56,8 +48,8 @@ pub(crate) async fn run(args: &BulkArgs) -> Result<Results> {
     let figures = json!({
         "tasks": args.tasks, "tasks_per_second": rate, "alone": alone.json(), "meanwhile": meanwhile.json(),
     });
-    let rows: Vec<Vec<String>> = [("alone", &alone), ("meanwhile", &meanwhile)].into_iter().flat_map(rows).collect();
-    let table = table::render(&["another client", "requests", "count", "p50 ms", "p99", "max"], &rows, 2);
+    let rows = [alone.rows("alone"), meanwhile.rows("meanwhile")].concat();
+    let table = table::render(&HEADING, &rows, 2);
     let text = format!("{} pending tasks cancelled: {rate:.0} per second\n\n{table}", args.tasks);
     Ok(Results { text, figures, judged })
 }
@@ -68,17 +60,16 @@ async fn measure(args: &BulkArgs) -> Result<Round> {
     let (address, queue, numbers) = (server.address, Phase::BulkUpdate.queue(), Rc::<Numbers>::default());
     fill::fill(address, queue, args.tasks, numbers.clone()).await?;
     let (begin, is_over) = (Instant::now(), Rc::new(Cell::new(false)));
-    let alone = others(address, &numbers, || begin.elapsed() >= ALONE).await?;
+    let alone = Waits::measure(address, &numbers, || begin.elapsed() >= ALONE).await?;
     output::progress("cancelling");
     let cancelling = tokio::task::spawn_local(cancel(address, queue, args.tasks, is_over.clone()));
-    let meanwhile = others(address, &numbers, || is_over.get()).await?;
+    let meanwhile = Waits::measure(address, &numbers, || is_over.get()).await?;
     let tasks_per_second = cancelling.await.map_err(|error| Failure::new(error.to_string()))??;
     Ok(Round { tasks_per_second, alone, meanwhile })
 }
 
 /// Cancels all pending tasks of a queue with one request; how many per second.
 async fn cancel(address: SocketAddr, queue: &str, expected: u64, is_over: Rc<Cell<bool>>) -> Result<f64> {
-    // Also when this fails, the others must end.
     let _over = Over(is_over);
     let path = format!("/api/v2/queues/{queue}/tasks/bulk/cancel");
     let body = format!(r#"{{"filter":"{FILTER}","expect":{expected}}}"#);
@@ -94,62 +85,4 @@ async fn cancel(address: SocketAddr, queue: &str, expected: u64, is_over: Rc<Cel
     }
     let code = answer_parser::error_code(text.as_bytes()).unwrap_or(&text);
     Err(Failure::new(format!("the bulk action was answered with {code}, and {cancelled} tasks are cancelled")))
-}
-
-/// Says that it is over when it is dropped.
-struct Over(Rc<Cell<bool>>);
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.set(true);
-    }
-}
-
-/// Creates, claims and completes one task after the other.
-async fn others(address: SocketAddr, numbers: &Numbers, is_over: impl Fn() -> bool) -> Result<Waits> {
-    let mut client = QueueClient::connect(address, Phase::Lifecycle.queue()).await?;
-    let mut waits = Waits::default();
-    while !is_over() {
-        let (task, run) = (numbers.next_task(), numbers.next_run());
-        for (operation, latency) in [
-            (Operation::Create, &mut waits.create),
-            (Operation::Claim, &mut waits.claim),
-            (Operation::Complete, &mut waits.complete),
-        ] {
-            let begin = Instant::now();
-            let answer = client.succeed(operation, task, run).await?;
-            latency.record(begin.elapsed());
-            if operation == Operation::Claim && answer_parser::claimed_task(answer.body) != Some(task) {
-                return Err(Failure::new("a claim did not get the only task".to_owned()));
-            }
-        }
-    }
-    Ok(waits)
-}
-
-fn all(rounds: &[Round], of: fn(&Round) -> &Waits) -> Waits {
-    let mut all = Waits::default();
-    for round in rounds {
-        all.create.merge(&of(round).create);
-        all.claim.merge(&of(round).claim);
-        all.complete.merge(&of(round).complete);
-    }
-    all
-}
-
-impl Waits {
-    fn json(&self) -> Value {
-        let of = |latency: &Latencies| json!({ "p50": latency.quantile_nanos(0.5), "p99": latency.quantile_nanos(0.99), "max": latency.max_nanos() });
-        json!({ "create_nanoseconds": of(&self.create), "claim_nanoseconds": of(&self.claim), "complete_nanoseconds": of(&self.complete) })
-    }
-}
-
-fn rows((when, waits): (&str, &Waits)) -> Vec<Vec<String>> {
-    let row = |(what, latency): (&str, &Latencies)| {
-        let mut row = vec![when.to_owned(), what.to_owned(), latency.count().to_string()];
-        row.extend([0.5, 0.99].map(|share| milliseconds(latency.quantile_nanos(share))));
-        row.push(milliseconds(latency.max_nanos()));
-        row
-    };
-    [("create", &waits.create), ("claim", &waits.claim), ("complete", &waits.complete)].into_iter().map(row).collect()
 }

@@ -37,6 +37,18 @@ pub(crate) struct Answer<'a> {
     pub(crate) body: &'a [u8],
 }
 
+impl Answer<'_> {
+    /// An error unless it was done; of a batch, every item.
+    pub(crate) fn require_done(&self) -> Result<()> {
+        let is_refused = self.body.windows(7).any(|part| part == b"refused");
+        if matches!(self.status, 200 | 204) && !is_refused {
+            return Ok(());
+        }
+        let body = String::from_utf8_lossy(self.body).chars().take(300).collect::<String>();
+        Err(Failure::new(format!("the server answered {}: {body}", self.status)))
+    }
+}
+
 impl Client {
     pub(crate) async fn connect(endpoint: impl Into<Endpoint>) -> io::Result<Self> {
         let Endpoint { address, is_encrypted } = endpoint.into();

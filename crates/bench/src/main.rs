@@ -1,6 +1,7 @@
 //! The binary `taskqueue-bench`: puts load on the server, compares it with a server that does nothing, and judges.
 //! An instrument, never a part of the product.
 
+mod another_client;
 mod answer_parser;
 mod args;
 mod backlog;
@@ -13,6 +14,7 @@ mod client;
 mod compare;
 mod cost;
 mod dashboard;
+mod dependents;
 mod disk;
 mod double_claim_check;
 mod encryption;
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => show(compare::run(&args), output),
         Command::Tls(args) => show(tls_cost::run(&args), output),
         Command::Waiting(args) => show(waiting_tasks::run(&args), output),
+        Command::Dependents(args) => show(dependents::run(&args), output),
         Command::Peers(args) => show(peers::run(&args), output),
     };
     match result {

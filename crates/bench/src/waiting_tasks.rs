@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::args::WaitingArgs;
 use crate::claim_turns::ClaimTurns;
 use crate::client::Client;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::goals::Judged;
 use crate::load::Measured;
 use crate::measurement::median;
@@ -140,12 +140,12 @@ impl Subject {
             let items: Vec<String> = (first..tasks.min(first + BATCH)).map(item).collect();
             let path = format!("/api/v2/queues/{}/tasks/batch/create", QUEUE());
             let body = format!(r#"{{"tasks":[{}]}}"#, items.join(","));
-            send(&mut client, &request::with_body("POST", server.address, &path, &body)).await?;
+            client.send(request::with_body("POST", server.address, &path, &body).as_bytes()).await?.require_done()?;
         }
         if beside == Beside::Retention {
             let path = format!("/api/v2/queues/{}/settings", QUEUE());
             let body = r#"{"retention":{"succeeded_seconds":1}}"#;
-            send(&mut client, &request::with_body("PATCH", server.address, &path, body)).await?;
+            client.send(request::with_body("PATCH", server.address, &path, body).as_bytes()).await?.require_done()?;
         }
         let turns = ClaimTurns::new(server, Rc::<Numbers>::default(), args.seconds).beside(tasks);
         Ok(Self { beside, turns, rounds: Vec::new(), _folder: folder })
@@ -175,17 +175,6 @@ impl Subject {
         let rates: Vec<f64> = self.rounds.iter().map(Measured::rate).collect();
         json!({ "beside": self.beside.name(), "requests_per_second": rates, "ratio": self.rate() / bare })
     }
-}
-
-/// A request that must be done, every item of a batch too.
-async fn send(client: &mut Client, text: &str) -> Result<()> {
-    let answer = client.send(text.as_bytes()).await?;
-    let is_refused = answer.body.windows(7).any(|part| part == b"refused");
-    if answer.status == 200 && !is_refused {
-        return Ok(());
-    }
-    let body = String::from_utf8_lossy(answer.body).chars().take(300).collect::<String>();
-    Err(Failure::new(format!("the server answered {}: {body}", answer.status)))
 }
 
 #[cfg(test)]
