@@ -24,7 +24,7 @@ const QUEUE: fn() -> &'static str = || Phase::ClaimComplete.queue();
 /// As many tasks as a batch may create.
 const BATCH: u64 = 1_000;
 /// As much text as the args of the other tasks have.
-const ARGS_BYTES: usize = 180;
+pub(crate) const ARGS_BYTES: usize = 180;
 /// How long a chain is: as long as the stages of a long experiment.
 const CHAIN: u64 = 10;
 /// Before this no delayed task can be claimed.
