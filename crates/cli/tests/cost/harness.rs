@@ -17,6 +17,9 @@ use crate::support::{Request, Server};
 
 /// How many requests attack at once.
 const AT_ONCE: [usize; 3] = [1, 8, 64];
+/// How often an attack may be measured. On two cores, an unoptimised build that gets 64 large filters in the same moment answers a
+/// few requests late now and then; an attack that slows others down does so each time.
+const TRIES: usize = 3;
 /// How often an attacker checks whether it has to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How soon the server must be idle after the attackers have disconnected. A read is dropped within 100 ms; the rest is for a busy
@@ -53,10 +56,17 @@ pub(super) fn endures(attack: &dyn Attack) {
     attack.prepare(&server);
     let (mut probe, mut control) = (Probe::new(&server), Probe::new(&idle));
     for at_once in AT_ONCE {
-        let (measured, expected) = measure(attack, at_once, &server, &mut probe, &mut control);
-        eprintln!("{at_once} at once: {measured} (idle server: {expected})");
-        probes::assert_served(&measured, &expected, at_once);
-        assert_idle(server.process_id(), at_once);
+        let mut served = Ok(());
+        for _ in 0..TRIES {
+            let (measured, expected) = measure(attack, at_once, &server, &mut probe, &mut control);
+            eprintln!("{at_once} at once: {measured} (idle server: {expected})");
+            assert_idle(server.process_id(), at_once);
+            served = probes::check_served(&measured, &expected);
+            if served.is_ok() {
+                break;
+            }
+        }
+        assert_eq!(served, Ok(()), "with {at_once} at once");
     }
     probe.assert_refusals_did_nothing();
 }
