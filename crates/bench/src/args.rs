@@ -387,8 +387,8 @@ pub(crate) struct DependentsArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 
-    /// How many tasks wait for one, in thousands of them
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    /// How many tasks wait for one
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) dependents: u64,
 
     /// How many times it is done on each; figures are medians

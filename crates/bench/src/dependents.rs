@@ -15,6 +15,7 @@ use crate::another_client::{HEADING, Over, Waits};
 use crate::args::DependentsArgs;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
+use crate::fill::BATCH;
 use crate::goals::Judged;
 use crate::measurement::median;
 use crate::numbered_ids::{Numbers, run_id, task_id};
@@ -25,8 +26,6 @@ use crate::waiting_tasks::ARGS_BYTES;
 use crate::{output, request, table};
 
 const QUEUE: fn() -> &'static str = || Phase::BulkUpdate.queue();
-/// As many tasks as a batch may create.
-const BATCH: u64 = 1_000;
 /// How often it is asked whether the last of them can be claimed.
 const POLL_PAUSE: Duration = Duration::from_millis(10);
 
@@ -72,10 +71,10 @@ async fn measure(args: &DependentsArgs, database: &OsStr) -> Result<Round> {
     let mut client = Client::connect(address).await?;
     create(&mut client, address, &[first], None).await?;
     let claim = format!(r#"{{"route":"default","run_id":"{}"}}"#, run_id(run));
-    send(&mut client, "POST", address, "/tasks/claim", &claim).await?;
+    send(&mut client, address, "/tasks/claim", &claim).await?;
     let mut last = first;
-    for _ in 0..args.dependents.div_ceil(BATCH) {
-        let tasks: Vec<u64> = (0..BATCH).map(|_| numbers.next_task()).collect();
+    for created in (0..args.dependents).step_by(BATCH as usize) {
+        let tasks: Vec<u64> = (0..BATCH.min(args.dependents - created)).map(|_| numbers.next_task()).collect();
         create(&mut client, address, &tasks, Some(first)).await?;
         last = tasks[tasks.len() - 1];
     }
@@ -99,7 +98,7 @@ async fn complete(
     let (path, body) =
         (format!("/tasks/{}/complete", task_id(task)), format!(r#"{{"run_id":"{}","result":{{}}}}"#, run_id(run)));
     let begin = Instant::now();
-    send(&mut client, "POST", address, &path, &body).await?;
+    send(&mut client, address, &path, &body).await?;
     let completion = begin.elapsed();
     let explain = format!("/api/v2/queues/{}/tasks/{}/explain", QUEUE(), task_id(last));
     loop {
@@ -121,13 +120,13 @@ async fn create(client: &mut Client, address: SocketAddr, tasks: &[u64], depende
     let item = |task: &u64| format!(r#"{{"id":"{}","args":{{"text":"{text}"}}{waits}}}"#, task_id(*task));
     let items: Vec<String> = tasks.iter().map(item).collect();
     let body = format!(r#"{{"tasks":[{}]}}"#, items.join(","));
-    send(client, "POST", address, "/tasks/batch/create", &body).await
+    send(client, address, "/tasks/batch/create", &body).await
 }
 
 /// A request that must be done, every item of a batch too.
-async fn send(client: &mut Client, method: &str, address: SocketAddr, path: &str, body: &str) -> Result<()> {
+async fn send(client: &mut Client, address: SocketAddr, path: &str, body: &str) -> Result<()> {
     let path = format!("/api/v2/queues/{}{path}", QUEUE());
-    client.send(request::with_body(method, address, &path, body).as_bytes()).await?.require_done()
+    client.send(request::with_body("POST", address, &path, body).as_bytes()).await?.require_done()
 }
 
 impl Measured {

@@ -18,7 +18,7 @@ use crate::{answer_parser, batch_answer, request};
 const CONNECTIONS: u64 = 64;
 const BATCH_CONNECTIONS: u64 = 4;
 /// As many items as a batch may have.
-const BATCH: u64 = 1_000;
+pub(crate) const BATCH: u64 = 1_000;
 
 /// Creates so many tasks; their numbers. Runs inside a `LocalSet`.
 pub(crate) async fn fill(

@@ -11,6 +11,7 @@ use crate::args::WaitingArgs;
 use crate::claim_turns::ClaimTurns;
 use crate::client::Client;
 use crate::failure::Result;
+use crate::fill::BATCH;
 use crate::goals::Judged;
 use crate::load::Measured;
 use crate::measurement::median;
@@ -21,8 +22,6 @@ use crate::results::Results;
 use crate::{output, request, table};
 
 const QUEUE: fn() -> &'static str = || Phase::ClaimComplete.queue();
-/// As many tasks as a batch may create.
-const BATCH: u64 = 1_000;
 /// As much text as the args of the other tasks have.
 pub(crate) const ARGS_BYTES: usize = 180;
 /// How long a chain is: as long as the stages of a long experiment.
