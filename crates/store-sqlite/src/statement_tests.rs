@@ -110,6 +110,7 @@ fn dependents_are_found_by_what_they_wait_for() {
         (statements::LIST_DEPENDENTS, "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key>?)"),
         (statements::FIND_DEPENDENCY, "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key=?)"),
         (statements::DELETE_DEPENDENCY, "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key=?)"),
+        (statements::DELETE_DEPENDENCIES, "dependencies USING PRIMARY KEY (queue_key=? AND dependency<?)"),
         (statements::LIST_AWAITED, "dependencies USING PRIMARY KEY (queue_key=?)"),
         (statements::FIND_STATUS_BY_ID, "tasks USING INDEX tasks_by_id (queue_key=? AND id=?)"),
         (statements::LIST_UNSETTLED, "unsettled USING PRIMARY KEY (queue_key=?)"),
