@@ -73,6 +73,17 @@ pub enum Refusal {
     InvalidCursor,
     /// The settings of a queue would limit more routes than they may.
     TooManyRouteLimits,
+    /// A bulk update would write more dependencies and routes than one transaction may take.
+    BulkUpdateTooLarge {
+        /// How many tasks were found when it was clear, of perhaps more that match.
+        tasks: u64,
+        /// How many dependencies of these it would look up, note and forget.
+        dependencies: u64,
+        /// How many entries of the pending order it would write for these.
+        routes: u64,
+        /// About how many tasks like these it may change at once.
+        most_tasks: u64,
+    },
     /// A bulk action found another number of tasks than its client expects.
     ExpectationFailed { expected: u64, matched: u64 },
 }

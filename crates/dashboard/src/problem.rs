@@ -177,6 +177,10 @@ impl From<Refusal> for Problem {
             Refusal::TooManyRouteLimits => {
                 Self::invalid("Too many routes have a limit", "Remove limits that are no longer needed.")
             }
+            Refusal::BulkUpdateTooLarge { most_tasks, .. } => Self::invalid(
+                "These are too many tasks for this change at once",
+                format!("Nothing was changed. Narrow the filter to at most {most_tasks} tasks like these."),
+            ),
             Refusal::TaskDataTooLarge => Self::invalid(
                 "The task is too large",
                 "Args, metadata and result have a limit together. Put large data into a file and its path into args.",

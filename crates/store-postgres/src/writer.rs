@@ -193,15 +193,16 @@ impl Writer {
         }
     }
 
-    /// One transaction for all, or several if the answers are large; if one fails, one for each command.
+    /// One transaction for all, or for as many as it has room for; if it fails, one for each command.
     fn execute_together(&mut self, mut batch: Vec<Write>) {
         let (mut tries, mut lost) = (0, false);
         while !batch.is_empty() {
             tries += 1;
             match self.attempt(&mut batch) {
                 Ok(executed) => {
-                    self.release(batch.drain(..executed));
-                    (tries, lost) = (0, false);
+                    let left = batch.split_off(executed);
+                    self.release(batch.into_iter());
+                    return self.postponed.put_back(left);
                 }
                 Err(BatchFailure::Unconnected(error)) => return fail_all(batch, &error),
                 Err(BatchFailure::Unknown) => return fail_all(batch, &StoreError::OutcomeUnknown),
@@ -271,7 +272,7 @@ impl Writer {
     /// Executes a batch in one transaction, or as much of its beginning as fits; gives how many commands that were.
     fn attempt(&mut self, batch: &mut Vec<Write>) -> Result<usize, BatchFailure> {
         let health = Arc::clone(&self.health);
-        let _transaction = health.begin(Instant::now());
+        let _transaction = health.begin(Instant::now(), batch.iter().any(|write| write.request.is_long()));
         self.committing.set(false);
         let worked = catch_unwind(AssertUnwindSafe(|| self.transact(batch)));
         let done = worked.unwrap_or_else(|_| {
@@ -331,7 +332,7 @@ impl Writer {
         let begun = self.runtime.block_on(async {
             match batch {
                 [write] if is_upkeep(write) => prefetch::begin_upkeep(session, now).await,
-                [write] if runs_alone(write) => prefetch::begin_alone(session, write.request.long_queue()).await,
+                [write] if runs_alone(write) => prefetch::begin_alone(session, write.request.queue()).await,
                 _ => {
                     let keys = BatchKeys::by(batch.iter().map(|write| &write.request));
                     prefetch::begin(session, &keys, self.expected.get(), self.time()).await

@@ -78,6 +78,10 @@ pub(crate) struct Writer {
     purging: bool,
     /// Long commands, which wait until one more batch of other commands was executed.
     long_writes: VecDeque<Write>,
+    /// While others wait, the next long command does not begin before: the writer is theirs for as long as the last one took.
+    next_long_at: Instant,
+    /// What the last transaction was too full for.
+    left: Vec<Write>,
     trackers: Arc<ChangeTrackers>,
     health: Arc<WriterHealth>,
     /// The file that was found missing, and whether all that was acknowledged is in the database file since.
@@ -120,6 +124,8 @@ impl Writer {
             scanned_at,
             purging,
             long_writes: VecDeque::new(),
+            next_long_at: Instant::now(),
+            left: Vec::new(),
             trackers: Arc::default(),
             health: Arc::default(),
             lost: None,
@@ -172,6 +178,7 @@ impl Writer {
     /// in between.
     fn next_batch(&mut self, queue: &mut Backlog) -> Option<Vec<Write>> {
         loop {
+            queue.put_back(std::mem::take(&mut self.left));
             let next = queue.try_next();
             let is_open = next.is_some();
             let batch = self.set_long_aside(next.unwrap_or_default());
@@ -207,9 +214,11 @@ impl Writer {
     }
 
     /// Executes a batch; claims come last and find what the others created. A long command gets a transaction of its own, and
-    /// only one of them comes between two batches: however many there are, no other command waits for more than one.
+    /// only one of them comes between two batches: however many there are, no other command waits for more than one. While others
+    /// wait, long commands have half of the time.
     fn execute(&mut self, batch: Vec<Write>) {
-        let long_write = self.long_writes.pop_front();
+        let is_due = batch.is_empty() || Instant::now() >= self.next_long_at;
+        let long_write = if is_due { self.long_writes.pop_front() } else { None };
         if !self.ready() {
             return fail_all(batch.into_iter().chain(long_write).collect(), &StoreError::Unavailable);
         }
@@ -217,8 +226,9 @@ impl Writer {
         match long_write {
             Some(write) if write.is_late() => write.fail(StoreError::Busy),
             Some(write) => {
-                let batch = self.refuse_without_room(vec![write]);
+                let (batch, begun) = (self.refuse_without_room(vec![write]), Instant::now());
                 self.execute_together(batch);
+                self.next_long_at = Instant::now() + begun.elapsed();
             }
             None => {}
         }
@@ -245,17 +255,21 @@ impl Writer {
         }
     }
 
-    /// One transaction for all, or several if the answers are large; if one fails, one for each command.
+    /// One transaction for all, or for as many as it has room for; if it fails, one for each command.
     fn execute_together(&mut self, mut batch: Vec<Write>) {
-        while !batch.is_empty() {
-            match self.transact(&mut batch) {
-                Ok(executed) => batch.drain(..executed).for_each(Write::release),
-                Err(StoreError::Unavailable | StoreError::Broken(_)) if batch.len() > 1 => {
-                    let mut broken = 0;
-                    return one_by_one(batch, |write| self.execute_one(write, &mut broken));
-                }
-                Err(error) => return fail_all(batch, &error),
+        if batch.is_empty() {
+            return;
+        }
+        match self.transact(&mut batch) {
+            Ok(executed) => {
+                self.left.extend(batch.split_off(executed));
+                batch.into_iter().for_each(Write::release);
             }
+            Err(StoreError::Unavailable | StoreError::Broken(_)) if batch.len() > 1 => {
+                let mut broken = 0;
+                one_by_one(batch, |write| self.execute_one(write, &mut broken));
+            }
+            Err(error) => fail_all(batch, &error),
         }
     }
 
@@ -282,7 +296,7 @@ impl Writer {
             return Err(StoreError::Unavailable);
         }
         let (credit_seconds, health) = (self.credit_seconds, Arc::clone(&self.health));
-        let _transaction = health.begin(Instant::now());
+        let _transaction = health.begin(Instant::now(), batch.iter().any(|write| write.request.is_long()));
         // A waiter that registers from now on finds no published index, or the one after this batch (`published_index.rs`).
         let mut after_commit = AfterCommit::new(self.waiters.has_claims());
         let executed = self.in_transaction(|tx| {

@@ -12,6 +12,7 @@ use taskqueue_core::time::Timestamp;
 use crate::activity::ActivityLog;
 use crate::claimable::Claimable;
 use crate::transaction::{Queue, QueueKey, TaskKey};
+use crate::weight;
 
 #[derive(Debug)]
 pub struct AfterCommit {
@@ -23,6 +24,8 @@ pub struct AfterCommit {
     dependents_left: usize,
     /// Those that it has changed. What a command loaded of them before is not what they are.
     settled: HashSet<TaskKey>,
+    /// What was not known of the weight of its commands before they ran.
+    pub(crate) done: weight::Done,
 }
 
 /// Dependents that one transaction settles: up to a tenth of a second. The rest is left to [`Upkeep`](crate::command::Upkeep).
@@ -38,6 +41,7 @@ impl AfterCommit {
             records: Vec::new(),
             dependents_left: DEPENDENTS,
             settled: HashSet::new(),
+            done: weight::Done::default(),
         }
     }
 
@@ -46,6 +50,7 @@ impl AfterCommit {
     }
 
     pub(crate) fn created(&mut self, queue: Queue<'_>, created: &Task) {
+        self.done.routes(&created.definition.routes);
         self.claimable.created(queue.name, created, self.now);
         self.records.push((queue.key, Record::CREATED));
     }
@@ -57,6 +62,7 @@ impl AfterCommit {
         before: &TaskHead,
         after: &Lifecycle,
     ) {
+        self.done.routes(&before.routes);
         match name {
             Some(name) => self.claimable.acted(name, before, after, self.now),
             None => self.claimable.poll_all(),
@@ -66,6 +72,7 @@ impl AfterCommit {
 
     /// An update changed a task.
     pub(crate) fn updated(&mut self, queue: &QueueName, before: &TaskHead, after: &TaskHead) {
+        self.done.routes(&after.routes);
         self.claimable.updated(queue, before, after, self.now);
     }
 

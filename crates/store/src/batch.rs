@@ -39,7 +39,7 @@ pub fn sort<S>(batch: &mut [QueuedWrite<S>], claims: ClaimOrder) {
     batch.sort_by_key(|write| write.request.is_claim() == (claims == ClaimOrder::Last));
 }
 
-/// Executes a batch, or as much of its beginning as the bytes of the answers allow; gives how many commands that were. A
+/// Executes a batch, or as much of its beginning as the bytes of the answers and the weight of what was done allow; gives how many commands that were. A
 /// refusal is an answer. Every other error means that the transaction must be undone.
 pub fn execute_batch<T: BatchTransaction>(
     tx: &mut T,
@@ -51,7 +51,7 @@ pub fn execute_batch<T: BatchTransaction>(
     after_commit.begun_at(tx.now());
     let mut bytes = 0;
     for (executed, write) in batch.iter_mut().enumerate() {
-        if bytes > MAX_ANSWER_BYTES {
+        if bytes > MAX_ANSWER_BYTES || after_commit.done.is_full() {
             return Ok(executed);
         }
         let answer_bytes = match (&mut write.request, &write.plan) {

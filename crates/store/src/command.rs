@@ -21,6 +21,7 @@ use taskqueue_core::update::Update;
 
 use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk_action::{ChangeRecord, FoundTask};
+use crate::portions::Portion;
 use crate::submission::Submission;
 use crate::transaction::QueueKey;
 use crate::write_request::WriteRequest;
@@ -98,7 +99,7 @@ pub struct CreatedTask {
 #[derive(Clone, Debug)]
 pub struct CreateTasks {
     pub queue: QueueName,
-    pub tasks: Vec<(TaskId, Box<NewTask>)>,
+    pub tasks: Portion<(TaskId, Box<NewTask>)>,
 }
 
 /// Updates a task. Answers the task.
@@ -352,7 +353,7 @@ pub struct ReportRun {
 #[derive(Clone, Debug)]
 pub struct ReportRuns {
     pub queue: QueueName,
-    pub reports: Vec<RunItem>,
+    pub reports: Portion<RunItem>,
 }
 
 #[derive(Clone, Debug)]

@@ -1,22 +1,15 @@
 //! The commands that a writer executes, each with the channel for its own answer.
 
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::RunReport;
+use taskqueue_core::lifecycle::TaskAction;
 
 use crate::command::{
     ActOnFound, ActOnTask, AddOutput, ChangeSettings, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks,
-    DeleteQueue, DeleteTask, Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker,
-    RunAction, SaveActivity, Scan, UpdateTask, UpdateTasks, Upkeep, WithdrawWorker,
+    DeleteQueue, DeleteTask, Heartbeat, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker,
+    SaveActivity, Scan, UpdateTask, UpdateTasks, Upkeep, WithdrawWorker,
 };
 use crate::submission::{Reply, Submission};
-
-/// Bytes whose storing takes about as long as an item.
-const ITEM_BYTES: usize = 4_096;
-/// Routes whose entries in the pending order take about as long as an item.
-const ITEM_ROUTES: usize = 16;
-/// Dependencies that take about as long as an item: each is looked up and noted.
-const ITEM_DEPENDENCIES: usize = 4;
+use crate::weight;
 
 #[derive(Debug)]
 pub enum WriteRequest {
@@ -74,17 +67,19 @@ impl WriteRequest {
         }
     }
 
-    /// What it takes of a transaction: its items, the bytes that they store, and the routes of new tasks. Which routes the
-    /// tasks of claims and reports have is not known before.
+    /// What it takes of a transaction, as far as that is known before (`weight.rs`).
     pub fn items(&self) -> usize {
         match self {
-            Self::CreateTask(create) => new_task_items(&create.command.new),
-            Self::CreateTasks(create) => create.command.tasks.iter().map(|(_, new)| new_task_items(new)).sum(),
-            Self::Heartbeat(heartbeat) => heartbeat.command.progress.as_ref().map_or(1, progress_items),
-            Self::ReportProgress(report) => progress_items(&report.command.progress),
-            Self::AddOutput(output) => 1 + output.command.text.len() / ITEM_BYTES,
-            Self::ReportRun(report) => report_items(&report.command.report),
-            Self::ReportRuns(reports) => reports.command.reports.iter().map(|report| run_items(&report.action)).sum(),
+            Self::CreateTask(create) => weight::of_new_task(&create.command.new),
+            Self::CreateTasks(create) => create.command.tasks.iter().map(|(_, new)| weight::of_new_task(new)).sum(),
+            Self::UpdateTask(update) => weight::of_update(&update.command.update),
+            Self::Heartbeat(heartbeat) => heartbeat.command.progress.as_ref().map_or(1, weight::of_progress),
+            Self::ReportProgress(report) => weight::of_progress(&report.command.progress),
+            Self::AddOutput(output) => 1 + weight::of_bytes(output.command.text.len()),
+            Self::ReportRun(report) => weight::of_report(&report.command.report),
+            Self::ReportRuns(reports) => {
+                reports.command.reports.iter().map(|report| weight::of_run_action(&report.action)).sum()
+            }
             Self::ClaimTasks(claim) => claim.command.run_ids.len(),
             Self::ActOnFound(found) => found.command.tasks(),
             Self::SaveActivity(save) => 1 + save.command.rows.len(),
@@ -92,24 +87,47 @@ impl WriteRequest {
         }
     }
 
-    pub fn has_several_items(&self) -> bool {
-        matches!(self, Self::CreateTasks(_) | Self::ClaimTasks(_) | Self::ReportRuns(_) | Self::ActOnFound(_))
+    /// Whether it may turn out to be heavier than [`Self::items`] says: what the task waits for is looked up or forgotten.
+    pub fn may_weigh_more(&self) -> bool {
+        match self {
+            Self::UpdateTask(update) => update.command.update.changes_waiting(),
+            Self::ActOnTask(act) => act.command.action == TaskAction::Requeue,
+            Self::DeleteTask(_) => true,
+            _ => false,
+        }
+    }
+
+    /// The queue that it writes to, if it is one.
+    pub fn queue(&self) -> Option<&QueueName> {
+        Some(match self {
+            Self::CreateQueue(create) => &create.command.queue,
+            Self::DeleteQueue(delete) => &delete.command.queue,
+            Self::CreateTask(create) => &create.command.queue,
+            Self::CreateTasks(create) => &create.command.queue,
+            Self::UpdateTask(update) => &update.command.queue,
+            Self::UpdateTasks(update) => &update.command.bulk().queue,
+            Self::ActOnTask(act) => &act.command.queue,
+            Self::ActOnFound(found) => &found.command.act().queue,
+            Self::DeleteTask(delete) => &delete.command.queue,
+            Self::Claim(claim) => &claim.command.queue,
+            Self::ClaimTasks(claim) => &claim.command.queue,
+            Self::Heartbeat(heartbeat) => &heartbeat.command.queue,
+            Self::ReportProgress(report) => &report.command.queue,
+            Self::AddOutput(output) => &output.command.queue,
+            Self::ReportRun(report) => &report.command.queue,
+            Self::ReportRuns(reports) => &reports.command.queue,
+            Self::ReportWorker(report) => &report.command.queue,
+            Self::ReportTelemetry(report) => &report.command.queue,
+            Self::WithdrawWorker(withdraw) => &withdraw.command.queue,
+            Self::ChangeSettings(change) => &change.command.queue,
+            Self::SaveActivity(_) | Self::Upkeep(_) | Self::Scan(_) => return None,
+        })
     }
 
     /// Whether it can take long, because it reads or changes every task of a queue. It gets a transaction of its own.
     pub fn is_long(&self) -> bool {
-        self.long_queue().is_some()
-    }
-
-    /// The queue of a long command.
-    pub fn long_queue(&self) -> Option<&QueueName> {
-        match self {
-            Self::UpdateTasks(update) => Some(&update.command.bulk().queue),
-            Self::DeleteQueue(delete) => Some(&delete.command.queue),
-            // A claim must not begin with the old settings and end after the new ones were acknowledged.
-            Self::ChangeSettings(change) => Some(&change.command.queue),
-            _ => None,
-        }
+        // A claim must not begin with the old settings and end after the new ones were acknowledged.
+        matches!(self, Self::UpdateTasks(_) | Self::DeleteQueue(_) | Self::ChangeSettings(_))
     }
 
     pub fn is_claim(&self) -> bool {
@@ -124,35 +142,4 @@ impl WriteRequest {
     pub fn starts_purge(&self) -> bool {
         matches!(self, Self::DeleteQueue(_) | Self::Scan(_))
     }
-}
-
-fn new_task_items(NewTask { definition, .. }: &NewTask) -> usize {
-    let bytes = definition.args.as_str().len() + definition.metadata.as_str().len();
-    let dependencies = definition.scheduling.dependencies.len();
-    1 + bytes / ITEM_BYTES + definition.routes.iter().count() / ITEM_ROUTES + dependencies / ITEM_DEPENDENCIES
-}
-
-fn run_items(action: &RunAction) -> usize {
-    match action {
-        RunAction::Heartbeat { progress: None } => 1,
-        RunAction::Heartbeat { progress: Some(progress) } | RunAction::Progress { progress } => {
-            progress_items(progress)
-        }
-        RunAction::Report(report) => report_items(report),
-    }
-}
-
-fn progress_items(progress: &JsonObject) -> usize {
-    1 + progress.as_str().len() / ITEM_BYTES
-}
-
-fn report_items(report: &RunReport) -> usize {
-    let bytes = match report {
-        RunReport::Complete { result } => result.as_str().len(),
-        RunReport::Fail { failure, .. } => {
-            failure.message.len() + failure.traceback.as_ref().map_or(0, |text| text.len())
-        }
-        RunReport::Unclaim { .. } => 0,
-    };
-    1 + bytes / ITEM_BYTES
 }

@@ -1,4 +1,4 @@
-//! Many in one request: batches of creations, claims and reports. Good items go to the store as one command; those that are
+//! Many in one request: batches of creations, claims and reports. Good items go to the store together; those that are
 //! refused here keep their places in the answer.
 
 use axum::extract::State;
@@ -15,8 +15,9 @@ use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::scheduling::SchedulingFields;
+use taskqueue_store::StoreError;
 use taskqueue_store::command::{self, ClaimTasks, Claimed, CreateTasks, NewTask, ReportRuns};
-use taskqueue_store::{StoreError, StoreExt};
+use taskqueue_store::portions::write_items;
 
 use super::HandlerResult;
 use crate::batch_places::Places;
@@ -41,7 +42,7 @@ pub(crate) async fn create_tasks(State(state): State<AppState>, mut call: BatchC
     let (places, tasks) = call.body(&state, sort_creations, creations_bytes).await?;
     let queue = call.queue()?;
     let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
-    let answers = state.store().write_holding(CreateTasks { queue, tasks }, call.into_held()).await?;
+    let answers = write_items(state.store(), CreateTasks { queue, tasks: tasks.into() }, call.into_held()).await?;
     let body = places.answer(answers, |out, id, created| match created {
         Ok(created) => CreatedTasks::write(out, id, created),
         Err(refusal) => ApiError::from(refusal).write_item(out, &[("id", id.as_str())]),
@@ -177,7 +178,7 @@ pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCa
     let (places, reports) = call.body(&state, sort_reports, reports_bytes).await?;
     let queue = call.queue()?;
     let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
-    let answers = state.store().write_holding(ReportRuns { queue, reports }, call.into_held()).await?;
+    let answers = write_items(state.store(), ReportRuns { queue, reports: reports.into() }, call.into_held()).await?;
     let body = places.answer(answers, |out, (task_id, run_id), done| match done {
         Ok(lease_expires_at) => ReportedRuns::write(out, task_id, run_id, lease_expires_at),
         Err(refusal) => {

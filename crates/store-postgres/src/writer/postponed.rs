@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use taskqueue_store::write_backlog::MAX_ITEMS;
+use taskqueue_store::weight::MAX_ITEMS;
 
 use super::Write;
 
@@ -28,6 +28,16 @@ pub(super) struct Turn {
 impl Postponed {
     pub(super) fn add(&mut self, due: Instant, write: Write) {
         self.writes.push((due, write));
+    }
+
+    /// What a transaction was too full for comes before all others, and lets what was received have its turn in between.
+    pub(super) fn put_back(&mut self, writes: Vec<Write>) {
+        let now = Instant::now();
+        let left = writes.into_iter().map(|mut write| {
+            write.request.reply().postpone();
+            (now, write)
+        });
+        self.writes.splice(..0, left);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -28,7 +28,7 @@ impl Writer {
     /// Lets other commands into the queue of a long command again, if there is a connection.
     pub(super) fn free_queue(&mut self, batch: &[Write]) {
         let [write] = batch else { return };
-        let Some(queue) = write.request.long_queue() else { return };
+        let Some(queue) = write.request.queue().filter(|_| write.request.is_long()) else { return };
         let Some(session) = &self.session else { return };
         if let Err(error) = self.runtime.block_on(prefetch::free(session, queue.as_str())) {
             failed("freeing a queue", &error);

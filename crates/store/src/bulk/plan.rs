@@ -11,6 +11,7 @@ use taskqueue_core::update::{Effect, Update};
 use crate::StoreError;
 use crate::command::BulkUpdate;
 use crate::transaction::{QueueKey, TaskKey};
+use crate::weight::BulkWeight;
 
 /// What was decided about one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct Plan {
     unchanged: Vec<TaskKey>,
     /// What was decided later about some tasks counts instead.
     again: BTreeMap<TaskKey, Decided>,
+    /// What was decided again counts twice: that is a few tasks.
+    weight: BulkWeight,
 }
 
 impl Plan {
@@ -79,15 +82,17 @@ impl Plan {
         self.again.extend(keys.iter().map(|key| (*key, Decided::Skipped)));
         for (key, task) in found {
             if bulk.selects(&task.view()) {
-                self.again.insert(*key, decide(&bulk.update, task)?);
+                self.again.insert(*key, decide(&bulk.update, task, &mut self.weight)?);
             }
         }
-        Ok(())
+        self.weight.check()
     }
 }
 
-fn decide(update: &Update, task: &Task) -> Result<Decided, Refusal> {
-    Ok(update.effect(task)?.map_or(Decided::Unchanged, Decided::Changes))
+fn decide(update: &Update, task: &Task, weight: &mut BulkWeight) -> Result<Decided, Refusal> {
+    let Some(effect) = update.effect(task)? else { return Ok(Decided::Unchanged) };
+    weight.add(update, task);
+    Ok(Decided::Changes(effect))
 }
 
 /// Makes a plan, task by task.
@@ -99,13 +104,15 @@ pub struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     pub fn new(queue: QueueKey, update: &'a Update) -> Self {
-        let plan = Plan { queue, changes: Vec::new(), unchanged: Vec::new(), again: BTreeMap::new() };
+        let (changes, unchanged, again) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let plan = Plan { queue, changes, unchanged, again, weight: BulkWeight::default() };
         Self { update, plan, refusal: None }
     }
 
-    /// Decides about a task that matches and is not running. One refusal is enough.
+    /// Decides about a task that matches and is not running. One refusal is enough, and too much weight is one.
     pub fn decide(&mut self, key: TaskKey, task: &Task) -> ControlFlow<()> {
-        match decide(self.update, task) {
+        let weight = &mut self.plan.weight;
+        match decide(self.update, task, weight).and_then(|decided| weight.check().map(|()| decided)) {
             Ok(Decided::Changes(effect)) => self.plan.changes.push((key, effect)),
             Ok(_) => self.plan.unchanged.push(key),
             Err(refusal) => {

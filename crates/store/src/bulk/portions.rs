@@ -8,8 +8,8 @@ use taskqueue_core::update::{Effect, Update};
 
 use crate::transaction::TaskKey;
 
-/// Heads that are loaded and saved at a time: some hundred kilobytes.
-const SAVED_AT_ONCE: usize = 1_000;
+/// Heads that are loaded and saved at a time: some hundred kilobytes, and some megabytes if each has as many dependencies as it may.
+const SAVED_AT_ONCE: usize = 250;
 /// Bytes of JSON that merge patches apply to at a time, and that they produce. One task more may begin below it, and it may
 /// be a large one.
 const MERGED_AT_ONCE: usize = 4 * 1_048_576;
@@ -85,11 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn small_tasks_are_saved_a_thousand_at_a_time_and_loaded_together() {
-        let small = vec![100; 2_500];
+    fn small_tasks_are_saved_250_at_a_time_and_loaded_together() {
+        let small = vec![100; 600];
         for update in [patch(), Update::default()] {
-            assert_eq!(saved(&update, &small), [1_000, 1_000, 500]);
-            assert_eq!(loaded(&update, &small[..1_000]), [1_000]);
+            assert_eq!(saved(&update, &small), [250, 250, 100]);
+            assert_eq!(loaded(&update, &small[..250]), [250]);
         }
     }
 

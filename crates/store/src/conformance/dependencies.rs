@@ -2,6 +2,7 @@
 
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
+use taskqueue_core::refusal::Refusal;
 use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::update::Update;
@@ -317,8 +318,8 @@ pub async fn a_deleted_task_waits_for_nothing_any_more(storage: &impl Storage) {
 pub async fn tasks_of_one_request_may_wait_for_each_other(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     let new = |id: usize, definition: Definition| (task_id(id), Box::new(definition.into()));
-    let tasks = vec![new(2, waits_for(&[1])), new(1, Definition::default()), new(3, waits_for(&[1, 2]))];
-    let items = fixture.ok(CreateTasks { queue: queue("q"), tasks }).await;
+    let tasks = [new(2, waits_for(&[1])), new(1, Definition::default()), new(3, waits_for(&[1, 2]))];
+    let items = fixture.ok(CreateTasks { queue: queue("q"), tasks: tasks.into_iter().collect() }).await;
     assert!(items.iter().all(|item| *item == Ok(true)));
     for (run, id) in [1, 2, 3].into_iter().enumerate() {
         succeed(&fixture, id, run).await;
@@ -455,4 +456,19 @@ pub async fn a_bulk_update_that_cancels_a_task_cancels_those_that_wait_for_it(st
         let task = fixture.get(id).await;
         assert_eq!((task.lifecycle.status, task.definition.priority), (Status::Cancelled, 7));
     }
+}
+
+pub async fn a_bulk_update_with_more_dependencies_than_a_transaction_takes_is_refused_and_changes_nothing(
+    storage: &impl Storage,
+) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_all(0..33)).await;
+    let many: Vec<usize> = (1_000..2_000).collect();
+    let update = to_dependencies(&many);
+    let refused = fixture.refused(update_all("q", "exists(id)", update.clone())).await;
+    let expected = Refusal::BulkUpdateTooLarge { tasks: 33, dependencies: 33_000, routes: 0, most_tasks: 32 };
+    assert_eq!(refused, expected);
+    assert!(fixture.get(1).await.definition.scheduling.dependencies.is_empty());
+    let updated = fixture.ok(update_all("q", "id == \"t_000000000001\"", update)).await;
+    assert_eq!(updated.updated, 1, "fewer at once");
 }

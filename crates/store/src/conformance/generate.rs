@@ -111,7 +111,7 @@ impl Generator {
             1 => ChangeSettings { queue, patch: self.settings() }.into(),
             2 => Upkeep.into(),
             3 => DeleteQueue { queue, cascade: self.random.percent(60) }.into(),
-            4..=8 => CreateTasks { queue, tasks: self.several(Self::new_task) }.into(),
+            4..=8 => CreateTasks { queue, tasks: self.several(Self::new_task).into() }.into(),
             9..=22 => {
                 let (id, new) = self.new_task();
                 CreateTask { queue, id, new }.into()
@@ -148,7 +148,7 @@ impl Generator {
                 let reports = self.several(|generator| generator.report().1);
                 let queue =
                     if self.random.percent(90) { self.recent_run().map_or(queue, |(own, ..)| own) } else { queue };
-                ReportRuns { queue, reports }.into()
+                ReportRuns { queue, reports: reports.into() }.into()
             }
             73..=79 => self.output(queue).into(),
             80..=91 => {

@@ -77,7 +77,7 @@ pub async fn a_refused_item_leaves_the_others_alone(storage: &impl Storage) {
         new(3, with_priority(1)),
     ];
     let conflict = |id| Err(Refusal::TaskIdConflict { queue: queue("q"), task_id: task_id(id) });
-    let created = fixture.ok(CreateTasks { queue: queue("q"), tasks }).await;
+    let created = fixture.ok(CreateTasks { queue: queue("q"), tasks: tasks.into() }).await;
     let expected: Items<bool> =
         vec![Ok(false), conflict(1), Err(Refusal::TaskDataTooLarge), Ok(true), Ok(false), conflict(3)];
     assert_eq!(created, expected);

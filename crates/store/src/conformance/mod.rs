@@ -218,6 +218,7 @@ macro_rules! conformance_suite {
                 a_replay_of_the_creation_is_one_whatever_became_of_the_dependencies
                 a_bulk_action_sees_what_it_has_done_to_tasks_that_wait
                 a_bulk_update_that_cancels_a_task_cancels_those_that_wait_for_it
+                a_bulk_update_with_more_dependencies_than_a_transaction_takes_is_refused_and_changes_nothing
             }
             related {
                 a_task_shows_what_it_waits_for_and_what_waits_for_it

@@ -25,11 +25,13 @@ pub(super) fn look_up<T: Transaction>(
     queue: QueueKey,
     task: Option<TaskKey>,
     dependencies: &Dependencies,
+    after_commit: &mut AfterCommit,
 ) -> Executed<Vec<(TaskId, DependencyState)>> {
     let ids = dependencies.as_slice();
     if ids.is_empty() {
         return Ok(Vec::new());
     }
+    after_commit.done.dependencies(ids.len());
     let statuses = tx.load_statuses(queue, ids)?;
     let noted = match task {
         Some(task) => tx.load_noted(queue, task, ids)?,
@@ -49,6 +51,7 @@ pub(super) fn save_looked_up<T: Transaction>(
     found: &[(TaskId, DependencyState)],
     after_commit: &mut AfterCommit,
 ) -> Executed<()> {
+    after_commit.done.dependencies(before.len());
     tx.replace_dependencies(queue.key, key, before, found)?;
     match lifecycle::settle_dependencies(task, unmet(found), FailedDependency::among(found), tx.now()) {
         Some(change) => save_change(tx, queue.into(), key, task, &change, after_commit),
@@ -65,7 +68,7 @@ pub(crate) fn look_again<T: Transaction>(
     task: &TaskHead,
     after_commit: &mut AfterCommit,
 ) -> Executed<()> {
-    let found = look_up(tx, queue.key, Some(key), &task.scheduling.dependencies)?;
+    let found = look_up(tx, queue.key, Some(key), &task.scheduling.dependencies, after_commit)?;
     save_looked_up(tx, queue, key, before, task, &found, after_commit)
 }
 
@@ -75,11 +78,12 @@ pub(super) fn is_requeued_in_vain<T: Transaction>(
     queue: QueueKey,
     key: TaskKey,
     task: &TaskHead,
+    after_commit: &mut AfterCommit,
 ) -> Executed<bool> {
     if task.scheduling.on_dependency_failure != OnDependencyFailure::Cancel {
         return Ok(false);
     }
-    let found = look_up(tx, queue, Some(key), &task.scheduling.dependencies)?;
+    let found = look_up(tx, queue, Some(key), &task.scheduling.dependencies, after_commit)?;
     Ok(lifecycle::is_requeued_in_vain(task, &found))
 }
 
@@ -93,6 +97,7 @@ pub(super) fn settle_by_notes<T: Transaction>(
     after_commit: &mut AfterCommit,
 ) -> Executed<()> {
     let ids = task.scheduling.dependencies.as_slice();
+    after_commit.done.dependencies(ids.len());
     let noted = tx.load_noted(queue.key, key, ids)?;
     let known: Vec<_> = ids.iter().zip(noted).filter_map(|(id, noted)| Some((*id, noted?))).collect();
     match lifecycle::settle_dependencies(task, task.lifecycle.unmet, FailedDependency::among(&known), tx.now()) {

@@ -36,7 +36,7 @@ pub(super) fn act_on_found<T: Transaction>(
     let until = Instant::now() + TIME_LIMIT;
     let mut portion = Portion { act, queue, until, has_decided: false, acted: ActedOnFound::default() };
     for found in command.tasks.chunks(HEADS_AT_ONCE) {
-        if portion.is_over() {
+        if portion.is_over(after_commit) {
             portion.acted.left.extend(found);
         } else {
             let found = tx.load_found(queue.key, found, command.changes.as_deref())?;
@@ -57,8 +57,8 @@ struct Portion<'a> {
 
 impl Portion<'_> {
     /// Not before the first task: every portion gets further.
-    fn is_over(&self) -> bool {
-        self.has_decided && Instant::now() >= self.until
+    fn is_over(&self, after_commit: &AfterCommit) -> bool {
+        self.has_decided && (after_commit.done.is_full() || Instant::now() >= self.until)
     }
 
     fn decide<T: Transaction>(
@@ -72,7 +72,7 @@ impl Portion<'_> {
             match now {
                 Now::Held => self.acted.left.push(found),
                 Now::Changed => changed.push(found),
-                Now::Unchanged(_) if self.is_over() => self.acted.left.push(found),
+                Now::Unchanged(_) if self.is_over(after_commit) => self.acted.left.push(found),
                 // It waits for one of those before it.
                 Now::Unchanged(_) if after_commit.has_settled(found.key) => changed.push(found),
                 // What was found was selected.
@@ -80,7 +80,7 @@ impl Portion<'_> {
             }
         }
         for found in changed.chunks(LOADED_AT_ONCE) {
-            if self.is_over() {
+            if self.is_over(after_commit) {
                 self.acted.left.extend(found);
                 continue;
             }
@@ -130,7 +130,7 @@ impl Portion<'_> {
         }
         let action = match self.act.action {
             BulkAction::Cancel => TaskAction::Cancel,
-            BulkAction::Requeue if is_requeued_in_vain(tx, self.queue.key, key, before)? => {
+            BulkAction::Requeue if is_requeued_in_vain(tx, self.queue.key, key, before, after_commit)? => {
                 self.acted.blocked.push(found);
                 return Ok(());
             }

@@ -45,6 +45,10 @@ pub(super) fn report_runs<T: Transaction>(
     tx.hold_tasks(queue.key, &mut reports.iter().map(|report| report.id))?;
     let mut items = Vec::with_capacity(reports.len());
     for report in reports {
+        // The rest is written in another transaction (`portions.rs`).
+        if after_commit.done.is_full() && !items.is_empty() {
+            break;
+        }
         let (id, run_id) = (report.id, report.run_id);
         let done = match &report.action {
             RunAction::Heartbeat { progress } => {
@@ -95,8 +99,8 @@ pub(super) fn claim_tasks<T: Transaction>(
         } else if most > 0 {
             let claimed = claim_first(tx, claims, *run_id, |claimed| bytes.take(claimed), after_commit)?;
             claimed_runs.extend(claimed.as_ref().map(|claimed| claimed.run_id));
-            // The next one in the order is this one again.
-            most = if claimed.is_some() { most - 1 } else { 0 };
+            // If it did not fit, the next one in the order is this one again.
+            most = if claimed.is_some() && !after_commit.done.is_full() { most - 1 } else { 0 };
             *answer = Ok(claimed);
         }
     }

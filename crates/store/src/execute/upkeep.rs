@@ -21,8 +21,12 @@ pub(super) fn upkeep<T: Transaction>(tx: &mut T, after_commit: &mut AfterCommit)
     let Outdated { mut tasks, more } = tx.find_outdated(DELETED_AT_ONCE)?;
     // Of two that a task waits for, the older one is named as deleted, whatever the store finds first.
     tasks.sort_unstable();
-    let mut deleted = 0;
+    let (mut deleted, mut is_full) = (0, false);
     for (queue, key) in tasks {
+        is_full = after_commit.done.is_full();
+        if is_full {
+            break;
+        }
         let before = tx.load_head(key)?;
         let settings = tx.load_settings(queue)?.unwrap_or_default();
         if settings.retention.is_outdated(&before.lifecycle, tx.now()) {
@@ -31,5 +35,5 @@ pub(super) fn upkeep<T: Transaction>(tx: &mut T, after_commit: &mut AfterCommit)
         }
     }
     let is_urgent = unsettled || released == RELEASED_AT_ONCE;
-    Ok(Upkept { released: released as u64, settled, deleted, more: more || is_urgent, is_urgent })
+    Ok(Upkept { released: released as u64, settled, deleted, more: more || is_full || is_urgent, is_urgent })
 }

@@ -7,8 +7,9 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{ID_BYTES, QueueName, TaskId};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
 use taskqueue_store::command::{CreateTasks, NewTask};
-use taskqueue_store::{StoreError, StoreExt};
+use taskqueue_store::portions::write_items;
 
 use crate::problem::Problem;
 use crate::show;
@@ -107,7 +108,7 @@ impl Tally {
     }
 }
 
-/// Writes a batch. If it fails as a whole, nothing of it counts.
+/// Writes a batch. If it fails, nothing of it counts.
 pub(super) async fn write(
     dashboard: &Dashboard,
     queue: &QueueName,
@@ -119,7 +120,7 @@ pub(super) async fn write(
     }
     let new = |task: &Planned| Box::new(NewTask::new(task.definition.clone(), task.not_before));
     let tasks = batch.tasks.iter().map(|task| (task.id, new(task))).collect();
-    let answers = dashboard.store().write(CreateTasks { queue: queue.clone(), tasks }).await?;
+    let answers = write_items(dashboard.store(), CreateTasks { queue: queue.clone(), tasks }, None).await?;
     for (task, answer) in batch.tasks.into_iter().zip(answers) {
         match answer {
             Ok(true) => tally.created += 1,

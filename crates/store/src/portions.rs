@@ -1,0 +1,123 @@
+//! Commands of several items that weigh more than one transaction takes: they are written in portions, one after the other, so that
+//! others are served in between. Each item is judged as if it had come alone, so that this changes no answer; only a failure of the
+//! storage in the middle leaves a part done. The reasons: docs/decisions/0065.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::command::{Command, CreateTasks, ReportRuns};
+use crate::submission::{ANSWER_LIMIT, Held};
+use crate::weight::{MAX_ITEMS, of_new_task, of_run_action};
+use crate::{Store, StoreError, StoreExt};
+
+/// Some of the items that a request has, one after the other.
+#[derive(Clone, Debug)]
+pub struct Portion<T> {
+    all: Arc<Vec<T>>,
+    range: Range<usize>,
+}
+
+impl<T> Portion<T> {
+    /// The items from this one on, as many as one transaction takes: one at least, if there is any.
+    fn from(&self, first: usize, weight: impl Fn(&T) -> usize) -> Self {
+        let mut items = 0;
+        let fitting = self[first..].iter().take_while(|item| {
+            items += weight(item);
+            items <= MAX_ITEMS
+        });
+        let count = fitting.count().max(1).min(self.len() - first);
+        let start = self.range.start + first;
+        Self { all: Arc::clone(&self.all), range: start..start + count }
+    }
+}
+
+impl<T> Deref for Portion<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.all[self.range.clone()]
+    }
+}
+
+impl<T> From<Vec<T>> for Portion<T> {
+    fn from(all: Vec<T>) -> Self {
+        let range = 0..all.len();
+        Self { all: Arc::new(all), range }
+    }
+}
+
+impl<T> FromIterator<T> for Portion<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Vec::from_iter(items).into()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Portion<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// A command of several items. Its answer may be about the first of them only: then the transaction had no room for more.
+pub trait SeveralItems: Command<Answer = Vec<Self::ItemAnswer>> {
+    type ItemAnswer: Send;
+
+    fn count(&self) -> usize;
+
+    /// The same for the items from this one on, as many as one transaction takes.
+    fn portion(&self, first: usize) -> Self;
+}
+
+impl SeveralItems for CreateTasks {
+    type ItemAnswer = Result<bool, taskqueue_core::refusal::Refusal>;
+
+    fn count(&self) -> usize {
+        self.tasks.len()
+    }
+
+    fn portion(&self, first: usize) -> Self {
+        Self { queue: self.queue.clone(), tasks: self.tasks.from(first, |(_, new)| of_new_task(new)) }
+    }
+}
+
+impl SeveralItems for ReportRuns {
+    type ItemAnswer = Result<Option<taskqueue_core::time::Timestamp>, taskqueue_core::refusal::Refusal>;
+
+    fn count(&self) -> usize {
+        self.reports.len()
+    }
+
+    fn portion(&self, first: usize) -> Self {
+        let reports = self.reports.from(first, |report| of_run_action(&report.action));
+        Self { queue: self.queue.clone(), reports }
+    }
+}
+
+/// Executes a command of several items in as many transactions as it needs, most of them in one. `held` is what is reserved for its
+/// memory. After the first portion every error is [`StoreError::PartlyDone`], unless the queue is gone, and what was done with it.
+pub async fn write_items<C: SeveralItems>(
+    store: &(impl Store + ?Sized),
+    command: C,
+    held: Option<Held>,
+) -> Result<C::Answer, StoreError> {
+    let (held, deadline) = (held.map(Arc::new), Instant::now() + ANSWER_LIMIT);
+    let mut answers = Vec::with_capacity(command.count());
+    loop {
+        let held = held.clone().map(|held| -> Held { Box::new(held) });
+        let written = timeout_at(deadline, store.write_holding(command.portion(answers.len()), held)).await;
+        match written.unwrap_or(Err(StoreError::OutcomeUnknown)) {
+            Ok(portion) => answers.extend(portion),
+            Err(error) if answers.is_empty() => return Err(error),
+            Err(StoreError::Refused(refusal)) => return Err(refusal.into()),
+            Err(_) => return Err(StoreError::PartlyDone),
+        }
+        if answers.len() >= command.count() {
+            return Ok(answers);
+        }
+    }
+}

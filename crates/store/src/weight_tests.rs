@@ -1,0 +1,68 @@
+//! What commands weigh, and when a bulk update weighs too much.
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::update::Update;
+
+use super::*;
+use crate::conformance::commands::*;
+
+fn ids(count: usize) -> Vec<usize> {
+    (0..count).collect()
+}
+
+fn stored(definition: Definition) -> Task {
+    use taskqueue_core::task::{Lifecycle, Outcome};
+    use taskqueue_core::time::Timestamp;
+    let lifecycle = Lifecycle::created(Timestamp::from_micros(1), 1);
+    Task { queue: queue("q"), id: task_id(1), definition, lifecycle, outcome: Outcome::empty() }
+}
+
+#[test]
+fn a_new_task_weighs_its_bytes_routes_and_dependencies() {
+    let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let cases = [
+        (Definition::default(), 1),
+        (Definition { args: object_of_bytes(40_960), ..Definition::default() }, 11),
+        (with_routes(&names), 17),
+        (waits_for(&ids(1_000)), 251),
+    ];
+    for (definition, items) in cases {
+        assert_eq!(of_new_task(&definition.into()), items);
+    }
+}
+
+#[test]
+fn a_transaction_is_full_when_it_has_looked_up_as_many_dependencies_as_fit() {
+    let mut done = Done::default();
+    done.dependencies(4_095);
+    assert!(!done.is_full());
+    done.dependencies(1);
+    assert!(done.is_full());
+}
+
+#[test]
+fn a_bulk_update_may_write_32768_dependencies_and_is_refused_with_the_numbers_above() {
+    let update = Update { dependencies: Some(dependencies(&ids(1_000))), ..Update::default() };
+    let mut weight = BulkWeight::default();
+    (0..32).for_each(|_| weight.add(&update, &stored(Definition::default())));
+    assert_eq!(weight.check(), Ok(()));
+    weight.add(&update, &stored(Definition::default()));
+    let refused = Refusal::BulkUpdateTooLarge { tasks: 33, dependencies: 33_000, routes: 0, most_tasks: 32 };
+    assert_eq!(weight.check(), Err(refused));
+}
+
+#[test]
+fn what_tasks_waited_for_before_weighs_as_well_and_other_updates_weigh_nothing() {
+    let waiting = stored(waits_for(&ids(1_000)));
+    let nothing = Update { dependencies: Some(dependencies(&[])), ..Update::default() };
+    let (mut weight, mut light) = (BulkWeight::default(), BulkWeight::default());
+    (0..33).for_each(|_| weight.add(&nothing, &waiting));
+    assert!(weight.check().is_err());
+    let updates = [
+        Update { priority: Some(1), ..Update::default() },
+        Update { routes: Some(with_routes(&["a", "b"]).routes), ..Update::default() },
+    ];
+    (0..100_000).for_each(|n| light.add(&updates[n % 2], &waiting));
+    assert_eq!(light.check(), Ok(()));
+}
