@@ -1,18 +1,19 @@
 //! A portion of a bulk action: each of its tasks is decided again, as if a command for it alone had come. The portions are made
 //! in `bulk_action.rs`.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::lifecycle::{self, TaskAction};
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::TaskHead;
+use taskqueue_core::task::{Task, TaskHead};
 
-use super::dependents::is_requeued_in_vain;
+use super::dependents::requeued_in_vain_by;
 use super::{Executed, delete_existing, existing_queue, save_action};
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
-use crate::bulk_action::{FoundTask, Now};
+use crate::bulk_action::{BlockedTask, FoundTask, Now};
 use crate::command::{ActOnFound, ActOnTasks, ActedOnFound};
 use crate::transaction::{Queue, TaskKey, Transaction};
 
@@ -40,6 +41,9 @@ pub(super) fn act_on_found<T: Transaction>(
             portion.acted.left.extend(found);
         } else {
             let found = tx.load_found(queue.key, found, command.changes.as_deref())?;
+            if act.action == BulkAction::Requeue {
+                tx.expect_requeues(queue.key, &mut found.iter().filter_map(|(_, now)| now.head()));
+            }
             portion.decide(tx, found, after_commit)?;
         }
     }
@@ -67,35 +71,51 @@ impl Portion<'_> {
         found: Vec<(FoundTask, Now)>,
         after_commit: &mut AfterCommit,
     ) -> Executed<()> {
+        // In their order: they may wait for those before them, and may be changed with them.
         let mut changed = Vec::new();
         for (found, now) in found {
+            if now.head().is_some() && !after_commit.has_settled(found.key) {
+                self.decide_again(tx, std::mem::take(&mut changed), after_commit)?;
+            }
             match now {
                 Now::Held => self.acted.left.push(found),
-                Now::Changed => changed.push(found),
                 Now::Unchanged(_) if self.is_over() => self.acted.left.push(found),
-                // It waits for one of those before it.
-                Now::Unchanged(_) if after_commit.has_settled(found.key) => changed.push(found),
                 // What was found was selected.
-                Now::Unchanged(head) => self.act_on(tx, found, &head, after_commit)?,
+                Now::Unchanged(head) if !after_commit.has_settled(found.key) => {
+                    self.act_on(tx, found, &head, after_commit)?;
+                }
+                Now::Changed | Now::Unchanged(_) => changed.push(found),
+            }
+            if changed.len() == LOADED_AT_ONCE {
+                self.decide_again(tx, std::mem::take(&mut changed), after_commit)?;
             }
         }
-        for found in changed.chunks(LOADED_AT_ONCE) {
-            if self.is_over() {
-                self.acted.left.extend(found);
-                continue;
+        self.decide_again(tx, changed, after_commit)
+    }
+
+    /// These may have changed since they were found.
+    fn decide_again<T: Transaction>(
+        &mut self,
+        tx: &mut T,
+        found: Vec<FoundTask>,
+        after_commit: &mut AfterCommit,
+    ) -> Executed<()> {
+        if found.is_empty() || self.is_over() {
+            self.acted.left.extend(found);
+            return Ok(());
+        }
+        self.has_decided = true;
+        let keys: Vec<TaskKey> = found.iter().map(|found| found.key).collect();
+        let changed_before = keys.iter().filter(|key| after_commit.has_settled(**key)).count();
+        let mut loaded: HashMap<TaskKey, Task> = tx.load_existing(self.queue, &keys)?.into_iter().collect();
+        for found in found {
+            let Some(mut task) = loaded.remove(&found.key) else { continue };
+            // One of these may wait for another.
+            if keys.iter().filter(|key| after_commit.has_settled(**key)).count() > changed_before {
+                task = tx.load_task(self.queue, found.key)?;
             }
-            self.has_decided = true;
-            let keys: Vec<TaskKey> = found.iter().map(|found| found.key).collect();
-            let changed_before = keys.iter().filter(|key| after_commit.has_settled(**key)).count();
-            for (key, mut task) in tx.load_existing(self.queue, &keys)? {
-                // One of these may wait for another.
-                if keys.iter().filter(|key| after_commit.has_settled(**key)).count() > changed_before {
-                    task = tx.load_task(self.queue, key)?;
-                }
-                let found = found.iter().find(|found| found.key == key);
-                if let Some(found) = found.filter(|_| self.act.selects(&task.view())) {
-                    self.act_on(tx, *found, &task.head(), after_commit)?;
-                }
+            if self.act.selects(&task.view()) {
+                self.act_on(tx, found, &task.head(), after_commit)?;
             }
         }
         Ok(())
@@ -130,11 +150,14 @@ impl Portion<'_> {
         }
         let action = match self.act.action {
             BulkAction::Cancel => TaskAction::Cancel,
-            BulkAction::Requeue if is_requeued_in_vain(tx, self.queue.key, key, before)? => {
-                self.acted.blocked.push(found);
-                return Ok(());
+            BulkAction::Requeue => {
+                let failed = requeued_in_vain_by(tx, self.queue.key, key, before)?;
+                if let Some(blocked) = BlockedTask::new(found, before.id, &failed) {
+                    self.acted.blocked.push(blocked);
+                    return Ok(());
+                }
+                TaskAction::Requeue
             }
-            BulkAction::Requeue => TaskAction::Requeue,
             BulkAction::Delete => {
                 lifecycle::check_deletion(before)?;
                 delete_existing(tx, self.queue.into(), key, before, after_commit)?;
@@ -145,6 +168,9 @@ impl Portion<'_> {
         if let Some(change) = lifecycle::act(before, action, tx.now(), tx.next_pending_seq())? {
             save_action(tx, self.queue, key, before, &change, after_commit)?;
             self.acted.changed += 1;
+            if action == TaskAction::Requeue {
+                self.acted.requeued.push(before.id);
+            }
         }
         Ok(())
     }
