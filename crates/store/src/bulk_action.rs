@@ -7,6 +7,7 @@ mod found;
 mod portion_size;
 
 pub use blocked::BlockedTask;
+pub(crate) use blocked::waited_for;
 pub use found::{ChangeRecord, Collector, FOUND_MAX, FoundTask, FoundTasks, KeyRange, Now};
 
 use std::sync::Arc;

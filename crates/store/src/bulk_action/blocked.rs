@@ -32,17 +32,12 @@ pub struct BlockedTask {
     key: TaskKey,
     version: u32,
     id: Mark,
-    /// Whether there is no other one.
-    is_last: bool,
 }
 
 impl BlockedTask {
-    /// Nothing if no dependency has failed. If several have, any of them may be the last one that is requeued. The one with the
-    /// lowest mark is as good as one by chance: of a thousand, seven or eight are tried in the mean.
-    pub(crate) fn new(found: FoundTask, id: TaskId, failed: &[TaskId]) -> Option<Self> {
-        let dependency = failed.iter().copied().map(Mark::of).min()?;
+    pub(crate) fn new(found: FoundTask, id: TaskId, dependency: TaskId) -> Self {
         let FoundTask { key, version } = found;
-        Some(Self { dependency, key, version, id: Mark::of(id), is_last: failed.len() == 1 })
+        Self { dependency: Mark::of(dependency), key, version, id: Mark::of(id) }
     }
 
     pub(super) fn found(&self) -> FoundTask {
@@ -50,18 +45,23 @@ impl BlockedTask {
     }
 }
 
-/// How far those that wait for a task were given out. One that comes back is not given out again.
+/// Which of the failed dependencies of a task is waited for. Any of them may be the last one that is requeued. The one with the
+/// lowest mark is as good as one by chance: of a thousand, seven or eight are waited for in the mean.
+pub(crate) fn waited_for(failed: &[TaskId]) -> Option<TaskId> {
+    failed.iter().copied().min_by_key(|id| Mark::of(*id))
+}
+
+/// How far those that wait for a requeued task were given out. One that comes back is not given out again.
 #[derive(Clone, Copy, Debug)]
-struct Given {
+struct Freed {
     dependency: Mark,
-    until: Option<TaskKey>,
+    given_until: TaskKey,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct BlockedTasks {
     waiting: BTreeSet<BlockedTask>,
-    /// Those for whose dependents it may be the turn.
-    freed: VecDeque<Given>,
+    freed: VecDeque<Freed>,
 }
 
 impl BlockedTasks {
@@ -73,39 +73,46 @@ impl BlockedTasks {
 
     /// This task was requeued.
     pub(super) fn free(&mut self, id: TaskId) {
-        let given = Given { dependency: Mark::of(id), until: None };
-        if first_behind(&self.waiting, given, false).is_some() {
-            self.freed.push_back(given);
+        let (dependency, given_until) = (Mark::of(id), TaskKey(i64::MIN));
+        if self.first_behind(dependency, given_until).is_some() {
+            self.freed.push_back(Freed { dependency, given_until });
         }
     }
 
-    /// The next tasks whose turn it may be. Behind each of them come those that wait for it alone: it is requeued before their turn,
-    /// in the same portion.
-    pub(super) fn next(&mut self, most: usize) -> Vec<FoundTask> {
-        let (mut next, mut expected) = (Vec::new(), Vec::new());
-        while next.len() < most {
-            let is_expected = !expected.is_empty();
-            let Some(given) = expected.last_mut().or(self.freed.front_mut()) else { break };
-            match first_behind(&self.waiting, *given, is_expected) {
-                Some(task) => {
-                    given.until = Some(task.key);
-                    self.waiting.remove(&task);
-                    next.push(task.found());
-                    expected.push(Given { dependency: task.id, until: None });
-                }
-                None if is_expected => drop(expected.pop()),
-                None => drop(self.freed.pop_front()),
+    /// Tasks that wait for one that was requeued.
+    pub(super) fn take_freed(&mut self, most: usize) -> Vec<BlockedTask> {
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && let Some(Freed { dependency, given_until }) = self.freed.pop_front()
+        {
+            if let Some(task) = self.first_behind(dependency, given_until) {
+                self.freed.push_front(Freed { dependency, given_until: task.key });
+                self.waiting.remove(&task);
+                taken.push(task);
             }
         }
-        next
+        taken
     }
-}
 
-/// The next one that waits for a task; with `alone`, of those that wait for no other one.
-fn first_behind(waiting: &BTreeSet<BlockedTask>, given: Given, alone: bool) -> Option<BlockedTask> {
-    let Given { dependency, until } = given;
-    let key = TaskKey(until.map_or(i64::MIN, |until| until.0.saturating_add(1)));
-    let first = BlockedTask { dependency, key, version: 0, id: Mark(0), is_last: false };
-    let behind = waiting.range(first..).take_while(|task| task.dependency == dependency);
-    behind.copied().find(|task| task.is_last || !alone)
+    /// Adds tasks that wait for these, and for those, and so on, the nearest first: their turn may come in the same portion.
+    pub(super) fn take_behind(&mut self, tasks: &mut Vec<BlockedTask>, most: usize) {
+        let mut place = 0;
+        while tasks.len() < most
+            && let Some(dependency) = tasks.get(place).map(|task| task.id)
+        {
+            match self.first_behind(dependency, TaskKey(i64::MIN)) {
+                Some(task) => {
+                    self.waiting.remove(&task);
+                    tasks.push(task);
+                }
+                None => place += 1,
+            }
+        }
+    }
+
+    fn first_behind(&self, dependency: Mark, after: TaskKey) -> Option<BlockedTask> {
+        let key = TaskKey(after.0.saturating_add(1));
+        let first = BlockedTask { dependency, key, version: 0, id: Mark(0) };
+        self.waiting.range(first..).next().copied().filter(|task| task.dependency == dependency)
+    }
 }

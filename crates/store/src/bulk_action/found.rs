@@ -120,15 +120,17 @@ pub struct FoundTasks {
 }
 
 impl FoundTasks {
-    /// The next tasks; none when all are done, or blocked for good. First those that were blocked by what is done now: a chain is
-    /// followed from its beginning, whatever order its tasks were created in.
+    /// The next tasks; none when all are done, or blocked for good. First those that were blocked by what is done now. After all were
+    /// looked at once, those come with them that wait for them: a chain is followed from its beginning, whatever order its tasks
+    /// were created in.
     pub(super) fn next(&mut self, most: usize) -> Vec<FoundTask> {
-        let mut next = self.blocked.next(most);
-        if self.has_earlier && self.changes.is_some() {
-            next.iter_mut().for_each(|task| task.version = FoundTask::UNRECORDED);
-        }
-        next.extend(self.tasks.drain(..self.tasks.len().min(most - next.len())));
-        next
+        let mut freed = self.blocked.take_freed(most);
+        let others: Vec<FoundTask> = self.tasks.drain(..self.tasks.len().min(most - freed.len())).collect();
+        self.blocked.take_behind(&mut freed, most - others.len());
+        let is_recorded = !self.has_earlier || self.changes.is_none();
+        let again =
+            |task: FoundTask| if is_recorded { task } else { FoundTask { version: FoundTask::UNRECORDED, ..task } };
+        freed.iter().map(|task| again(task.found())).chain(others).collect()
     }
 
     /// Where the tasks are that were counted and not found.
@@ -169,6 +171,7 @@ mod tests {
 
     use taskqueue_core::ids::TaskId;
 
+    use super::super::blocked::waited_for;
     use super::*;
 
     fn found(key: i64) -> FoundTask {
@@ -211,29 +214,38 @@ mod tests {
         TaskId::from_bytes(bytes)
     }
 
-    /// Requeues tasks that wait for others, by their places in `keys`. Gives how many were done, and how many were looked at.
-    fn requeue(tasks: &mut FoundTasks, keys: &[i64], waits_for: impl Fn(usize) -> Vec<usize>) -> (usize, usize) {
+    /// Requeues tasks that wait for others, by their places in `keys`. Gives how many were done, how many were
+    /// looked at, and in how many portions.
+    /// As in a portion, what is blocked by one behind it in the same portion is tried again.
+    fn requeue(tasks: &mut FoundTasks, keys: &[i64], waits_for: impl Fn(usize) -> Vec<usize>) -> [usize; 3] {
         let places: HashMap<i64, usize> = keys.iter().copied().zip(0..).collect();
-        let (mut done, mut looked_at) = (HashSet::new(), 0);
+        let (mut done, mut looked_at, mut portions) = (HashSet::new(), 0, 0);
         loop {
-            let portion = tasks.next(10);
+            let portion = tasks.next(100);
             if portion.is_empty() {
-                return (done.len(), looked_at);
+                return [done.len(), looked_at, portions];
             }
-            let mut acted = ActedOnFound::default();
-            for task in &portion {
+            let (mut acted, mut turns) = (ActedOnFound::default(), portion.iter().copied().collect::<VecDeque<_>>());
+            let mut blocked = HashMap::<TaskId, Vec<FoundTask>>::new();
+            while let Some(task) = turns.pop_front() {
                 let place = places[&task.key.0];
                 let waits = waits_for(place).into_iter().filter(|other| !done.contains(other));
                 let failed: Vec<TaskId> = waits.map(|other| id(keys[other])).collect();
-                match BlockedTask::new(*task, id(task.key.0), &failed) {
-                    Some(blocked) => acted.blocked.push(blocked),
-                    None => {
-                        assert!(done.insert(place), "once");
-                        acted.requeued.push(id(task.key.0));
-                    }
+                looked_at += 1;
+                if let Some(dependency) = waited_for(&failed) {
+                    blocked.entry(dependency).or_default().push(task);
+                    continue;
                 }
+                assert!(done.insert(place), "once");
+                acted.requeued.push(id(task.key.0));
+                turns.extend(blocked.remove(&id(task.key.0)).unwrap_or_default());
             }
-            looked_at += portion.len();
+            for (dependency, task) in
+                blocked.into_iter().flat_map(|(id, tasks)| tasks.into_iter().map(move |task| (id, task)))
+            {
+                acted.blocked.push(BlockedTask::new(task, id(task.key.0), dependency));
+            }
+            portions += 1;
             tasks.done(&portion, acted);
         }
     }
@@ -250,19 +262,23 @@ mod tests {
         let (forward, backward) = ((0..LENGTH as i64).collect(), (0..LENGTH as i64).rev().collect());
         for keys in [forward, backward, mixed_keys()] {
             let mut tasks = collected(LENGTH, keys.iter().copied());
-            let (done, looked_at) = requeue(&mut tasks, &keys, |place| place.checked_sub(1).into_iter().collect());
+            let [done, looked_at, portions] =
+                requeue(&mut tasks, &keys, |place| place.checked_sub(1).into_iter().collect());
             assert_eq!(done, LENGTH);
-            assert!(looked_at <= 2 * LENGTH, "{looked_at}");
+            assert!(looked_at <= 3 * LENGTH && portions <= 30, "{looked_at} in {portions}");
         }
     }
 
     #[test]
     fn tasks_that_wait_for_many_are_looked_at_a_few_times() {
         let keys = mixed_keys();
-        let mut tasks = collected(LENGTH, keys.iter().copied());
-        let (done, looked_at) = requeue(&mut tasks, &keys, |place| (place.saturating_sub(100)..place).collect());
-        assert_eq!(done, LENGTH);
-        assert!(looked_at <= 8 * LENGTH, "{looked_at}");
+        for window in [2, 10, 100] {
+            let mut tasks = collected(LENGTH, keys.iter().copied());
+            let before = |place: usize| (place.saturating_sub(window)..place).collect();
+            let [done, looked_at, portions] = requeue(&mut tasks, &keys, before);
+            assert_eq!(done, LENGTH);
+            assert!(looked_at <= 12 * LENGTH && portions <= 100, "{window}: {looked_at} in {portions}");
+        }
     }
 
     #[test]
@@ -270,7 +286,7 @@ mod tests {
         let keys: Vec<i64> = (0..6).collect();
         let waits = [vec![], vec![0], vec![3], vec![2, 0], vec![5], vec![]];
         let mut tasks = collected(9, 0..5);
-        assert_eq!(requeue(&mut tasks, &keys, |place| waits[place].clone()), (2, 5));
+        assert_eq!(requeue(&mut tasks, &keys, |place| waits[place].clone()), [2, 5, 1]);
     }
 
     #[test]
@@ -278,9 +294,9 @@ mod tests {
         let keys: Vec<i64> = (0..9).rev().collect();
         let mut tasks = collected(3, 0..9);
         let chain = |place: usize| place.checked_sub(1).into_iter().collect();
-        assert_eq!(requeue(&mut tasks, &keys, chain), (0, 3));
+        assert_eq!(requeue(&mut tasks, &keys, chain), [0, 3, 1]);
         tasks.replace(collected(9, 3..9));
-        assert_eq!(requeue(&mut tasks, &keys, chain).0, 9);
+        assert_eq!(requeue(&mut tasks, &keys, chain)[0], 9);
     }
 
     #[test]

@@ -1,23 +1,25 @@
 //! A portion of a bulk action: each of its tasks is decided again, as if a command for it alone had come. The portions are made
 //! in `bulk_action.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::ids::TaskId;
 use taskqueue_core::lifecycle::{self, TaskAction};
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Task, TaskHead};
+use taskqueue_core::task::TaskHead;
 
 use super::dependents::requeued_in_vain_by;
 use super::{Executed, delete_existing, existing_queue, save_action};
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
-use crate::bulk_action::{BlockedTask, FoundTask, Now};
+use crate::bulk_action::{BlockedTask, FoundTask, Now, waited_for};
 use crate::command::{ActOnFound, ActOnTasks, ActedOnFound};
 use crate::transaction::{Queue, TaskKey, Transaction};
 
-/// How long a portion may go on: other commands wait for its end. The task that is under way is finished.
+/// How long a portion may go on after its first task: other commands wait for its end. The task that is under way is finished. What
+/// was loaded before, together with the first one, is what the others of them need: ended there, each would be loaded again.
 const TIME_LIMIT: Duration = Duration::from_millis(20);
 /// Tasks whose heads are loaded at a time.
 const HEADS_AT_ONCE: usize = 250;
@@ -34,8 +36,7 @@ pub(super) fn act_on_found<T: Transaction>(
     if queue.key != command.queue {
         return Err(Refusal::QueueNotFound { queue: act.queue.clone() }.into());
     }
-    let until = Instant::now() + TIME_LIMIT;
-    let mut portion = Portion { act, queue, until, has_decided: false, acted: ActedOnFound::default() };
+    let mut portion = Portion { act, queue, until: None, blocked: HashMap::new(), acted: ActedOnFound::default() };
     for found in command.tasks.chunks(HEADS_AT_ONCE) {
         if portion.is_over() {
             portion.acted.left.extend(found);
@@ -47,22 +48,26 @@ pub(super) fn act_on_found<T: Transaction>(
             portion.decide(tx, found, after_commit)?;
         }
     }
-    Ok(portion.acted)
+    Ok(portion.end())
 }
 
 struct Portion<'a> {
     act: &'a ActOnTasks,
     queue: Queue<'a>,
-    until: Instant,
-    /// Whether anything was decided.
-    has_decided: bool,
+    /// Nothing before anything was decided: every portion gets further.
+    until: Option<Instant>,
+    /// Those that would be requeued in vain, by what they wait for. It may come behind them.
+    blocked: HashMap<TaskId, Vec<(FoundTask, TaskId)>>,
     acted: ActedOnFound,
 }
 
 impl Portion<'_> {
-    /// Not before the first task: every portion gets further.
     fn is_over(&self) -> bool {
-        self.has_decided && Instant::now() >= self.until
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    fn has_decided(&mut self) {
+        self.until.get_or_insert_with(|| Instant::now() + TIME_LIMIT);
     }
 
     fn decide<T: Transaction>(
@@ -71,58 +76,70 @@ impl Portion<'_> {
         found: Vec<(FoundTask, Now)>,
         after_commit: &mut AfterCommit,
     ) -> Executed<()> {
-        // In their order: they may wait for those before them, and may be changed with them.
         let mut changed = Vec::new();
         for (found, now) in found {
-            if now.head().is_some() && !after_commit.has_settled(found.key) {
-                self.decide_again(tx, std::mem::take(&mut changed), after_commit)?;
-            }
             match now {
                 Now::Held => self.acted.left.push(found),
+                Now::Changed => changed.push(found),
                 Now::Unchanged(_) if self.is_over() => self.acted.left.push(found),
+                // It waits for one of those before it.
+                Now::Unchanged(_) if after_commit.has_settled(found.key) => changed.push(found),
                 // What was found was selected.
-                Now::Unchanged(head) if !after_commit.has_settled(found.key) => {
-                    self.act_on(tx, found, &head, after_commit)?;
+                Now::Unchanged(head) => self.act_on(tx, found, &head, after_commit)?,
+            }
+        }
+        for found in changed.chunks(LOADED_AT_ONCE) {
+            if self.is_over() {
+                self.acted.left.extend(found);
+                continue;
+            }
+            let keys: Vec<TaskKey> = found.iter().map(|found| found.key).collect();
+            let changed_before = keys.iter().filter(|key| after_commit.has_settled(**key)).count();
+            for (key, mut task) in tx.load_existing(self.queue, &keys)? {
+                // One of these may wait for another.
+                if keys.iter().filter(|key| after_commit.has_settled(**key)).count() > changed_before {
+                    task = tx.load_task(self.queue, key)?;
                 }
-                Now::Changed | Now::Unchanged(_) => changed.push(found),
+                let found = found.iter().find(|found| found.key == key);
+                if let Some(found) = found.filter(|_| self.act.selects(&task.view())) {
+                    self.act_on(tx, *found, &task.head(), after_commit)?;
+                }
             }
-            if changed.len() == LOADED_AT_ONCE {
-                self.decide_again(tx, std::mem::take(&mut changed), after_commit)?;
-            }
-        }
-        self.decide_again(tx, changed, after_commit)
-    }
-
-    /// These may have changed since they were found.
-    fn decide_again<T: Transaction>(
-        &mut self,
-        tx: &mut T,
-        found: Vec<FoundTask>,
-        after_commit: &mut AfterCommit,
-    ) -> Executed<()> {
-        if found.is_empty() || self.is_over() {
-            self.acted.left.extend(found);
-            return Ok(());
-        }
-        self.has_decided = true;
-        let keys: Vec<TaskKey> = found.iter().map(|found| found.key).collect();
-        let changed_before = keys.iter().filter(|key| after_commit.has_settled(**key)).count();
-        let mut loaded: HashMap<TaskKey, Task> = tx.load_existing(self.queue, &keys)?.into_iter().collect();
-        for found in found {
-            let Some(mut task) = loaded.remove(&found.key) else { continue };
-            // One of these may wait for another.
-            if keys.iter().filter(|key| after_commit.has_settled(**key)).count() > changed_before {
-                task = tx.load_task(self.queue, found.key)?;
-            }
-            if self.act.selects(&task.view()) {
-                self.act_on(tx, found, &task.head(), after_commit)?;
-            }
+            self.has_decided();
         }
         Ok(())
     }
 
-    /// A task that is selected. What it waits for may be held by another transaction; then its turn comes later.
+    /// A task that is selected, and those before it that it was in the way of.
     fn act_on<T: Transaction>(
+        &mut self,
+        tx: &mut T,
+        found: FoundTask,
+        before: &TaskHead,
+        after_commit: &mut AfterCommit,
+    ) -> Executed<()> {
+        self.act_on_one(tx, found, before, after_commit)?;
+        let mut freed = VecDeque::from(self.take_freed(before.id));
+        while let Some((found, id)) = freed.pop_front() {
+            if self.is_over() {
+                self.acted.left.push(found);
+                continue;
+            }
+            let before = tx.load_head(found.key)?;
+            self.act_on_one(tx, found, &before, after_commit)?;
+            freed.extend(self.take_freed(id));
+        }
+        Ok(())
+    }
+
+    /// Those that waited for this task, if it was requeued now.
+    fn take_freed(&mut self, id: TaskId) -> Vec<(FoundTask, TaskId)> {
+        let freed = (self.acted.requeued.last() == Some(&id)).then(|| self.blocked.remove(&id));
+        freed.flatten().unwrap_or_default()
+    }
+
+    /// What a task waits for may be held by another transaction; then its turn comes later.
+    fn act_on_one<T: Transaction>(
         &mut self,
         tx: &mut T,
         found: FoundTask,
@@ -133,7 +150,16 @@ impl Portion<'_> {
             Err(StoreError::Busy) => self.acted.left.push(found),
             done => done?,
         }
+        self.has_decided();
         Ok(())
+    }
+
+    fn end(mut self) -> ActedOnFound {
+        for (dependency, blocked) in self.blocked {
+            let blocked = blocked.into_iter().map(|(found, id)| BlockedTask::new(found, id, dependency));
+            self.acted.blocked.extend(blocked);
+        }
+        self.acted
     }
 
     fn try_to_act_on<T: Transaction>(
@@ -144,7 +170,6 @@ impl Portion<'_> {
         after_commit: &mut AfterCommit,
     ) -> Executed<()> {
         let key = found.key;
-        self.has_decided = true;
         if !self.act.action.applies_to().contains(before.lifecycle.status) {
             return Ok(());
         }
@@ -152,8 +177,8 @@ impl Portion<'_> {
             BulkAction::Cancel => TaskAction::Cancel,
             BulkAction::Requeue => {
                 let failed = requeued_in_vain_by(tx, self.queue.key, key, before)?;
-                if let Some(blocked) = BlockedTask::new(found, before.id, &failed) {
-                    self.acted.blocked.push(blocked);
+                if let Some(dependency) = waited_for(&failed) {
+                    self.blocked.entry(dependency).or_default().push((found, before.id));
                     return Ok(());
                 }
                 TaskAction::Requeue
