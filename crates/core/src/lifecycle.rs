@@ -275,11 +275,11 @@ pub fn may_have_failed_dependency(scheduling: &Scheduling, after: &Lifecycle) ->
     after.status == Status::Pending && after.unmet > 0 && cancels
 }
 
-/// Whether a task that is requeued would be cancelled again at once because of one of these. It is none of them itself: it is
-/// pending then.
-pub fn is_requeued_in_vain(task: &TaskHead, dependencies: &[(TaskId, DependencyState)]) -> bool {
-    task.scheduling.on_dependency_failure == OnDependencyFailure::Cancel
-        && dependencies.iter().any(|(id, state)| *id != task.id && FailedDependency::of(*id, *state).is_some())
+/// Because of which of these a task that is requeued would be cancelled again at once. Not because of itself: it is pending then.
+pub fn requeued_in_vain_by(task: &TaskHead, dependencies: &[(TaskId, DependencyState)]) -> Vec<TaskId> {
+    let cancels = task.scheduling.on_dependency_failure == OnDependencyFailure::Cancel;
+    let failed = dependencies.iter().filter(|(id, state)| cancels && *id != task.id && state.has_failed());
+    failed.map(|(id, _)| *id).collect()
 }
 
 /// A client acts on a task. No change for a task that is cancelled already.

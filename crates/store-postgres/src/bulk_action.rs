@@ -110,8 +110,8 @@ async fn collect(
 }
 
 impl PostgresTransaction<'_> {
-    /// Locks found tasks and tells what has become of them. Tasks that other transactions hold, and those that the batch has
-    /// loaded for other commands, are left to a later portion.
+    /// Locks found tasks and tells what has become of them. Tasks that other transactions hold are left to a later portion; what the
+    /// batch has loaded for other commands, or as dependents of earlier tasks, may have changed.
     pub(crate) fn lock_found(&mut self, queue: QueueKey, found: &[FoundTask]) -> Loaded<Vec<(FoundTask, Now)>> {
         let session = self.session;
         let wanted: Vec<i64> = found
@@ -134,6 +134,7 @@ impl PostgresTransaction<'_> {
             let now = match (versions.get(&found.key), self.rows.tasks.get(&found.key)) {
                 (Some(version), Some(entry)) if *version == found.version => Now::Unchanged(entry.head.clone()),
                 (Some(_), _) => Now::Changed,
+                (None, Some(entry)) if entry.held => Now::Changed,
                 (None, _) => Now::Held,
             };
             (*found, now)

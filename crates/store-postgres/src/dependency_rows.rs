@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::TaskId;
 use taskqueue_core::scheduling::Dependencies;
-use taskqueue_core::task::Status;
+use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::rows::{DependencyRow, UnsettledRow};
@@ -31,6 +31,8 @@ pub(crate) struct DependencyRows {
     pub(crate) complete: HashSet<(QueueKey, TaskId)>,
     /// Dependencies whose dependents are asked for soon; and whether those are cancelled with them, and so on.
     pub(crate) expected: BTreeMap<(QueueKey, TaskId), bool>,
+    /// Dependencies whose status is asked for soon.
+    pub(crate) looked_up_next: VecDeque<(QueueKey, Dependencies)>,
     /// No task of any queue waits for another one, as was found after all tasks were locked that this transaction holds.
     pub(crate) unused: bool,
     /// The same of single queues.
@@ -100,6 +102,16 @@ impl DependencyRows {
     pub(crate) fn expect(&mut self, queue: QueueKey, dependency: TaskId, follows: bool) {
         if !self.complete.contains(&(queue, dependency)) {
             self.expected.insert((queue, dependency), follows);
+        }
+    }
+
+    /// These tasks are requeued next, instead of those that were expected before.
+    pub(crate) fn expect_requeues(&mut self, queue: QueueKey, tasks: &mut dyn Iterator<Item = &TaskHead>) {
+        self.looked_up_next.clear();
+        self.expected.retain(|_, follows| *follows);
+        for task in tasks {
+            self.expect(queue, task.id, false);
+            self.looked_up_next.push_back((queue, task.scheduling.dependencies.clone()));
         }
     }
 

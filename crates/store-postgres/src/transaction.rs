@@ -330,6 +330,10 @@ impl Transaction for PostgresTransaction<'_> {
         self.rows.dependencies.expect(queue, dependency, true);
     }
 
+    fn expect_requeues(&mut self, queue: QueueKey, tasks: &mut dyn Iterator<Item = &TaskHead>) {
+        self.rows.dependencies.expect_requeues(queue, tasks);
+    }
+
     fn dependents(
         &mut self,
         queue: QueueKey,

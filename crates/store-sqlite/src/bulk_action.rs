@@ -98,8 +98,9 @@ impl SqliteTransaction<'_> {
         // What this transaction has changed is recorded after its end.
         let changed_here = self.changed_tasks.among(&keys);
         let now = |found: &FoundTask| {
+            let is_recorded = found.version != FoundTask::UNRECORDED;
             let may_have_changed = changes.is_none_or(|changes| changes.may_have_changed(found.key));
-            let now = match may_have_changed || changed_here.contains(&found.key) {
+            let now = match may_have_changed || !is_recorded || changed_here.contains(&found.key) {
                 true => Now::Changed,
                 false => Now::Unchanged(self.load_head(found.key)?),
             };

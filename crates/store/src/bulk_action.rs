@@ -2,9 +2,12 @@
 //! in a snapshot, and worked off in portions, each a command in the writer's queue like any other. So others are served in
 //! between, and what is done is done. Why: docs/decisions/0041. What a portion does is in `execute/found.rs`.
 
+mod blocked;
 mod found;
 mod portion_size;
 
+pub use blocked::BlockedTask;
+pub(crate) use blocked::waited_for;
 pub use found::{ChangeRecord, Collector, FOUND_MAX, FoundTask, FoundTasks, KeyRange, Now};
 
 use std::sync::Arc;
@@ -147,7 +150,7 @@ impl<S: FindTasks> Work<'_, S> {
         }
         self.actions.gate.pass().await;
         let begun = Instant::now();
-        let ActedOnFound { changed, left, blocked } = match self.write(found, tasks.clone()).await {
+        let acted = match self.write(found, tasks.clone()).await {
             Ok(acted) => acted,
             Err(error) => {
                 found.put_back(tasks);
@@ -155,9 +158,9 @@ impl<S: FindTasks> Work<'_, S> {
             }
         };
         self.size.took(begun.elapsed());
-        self.acted.changed += changed;
-        let is_held_up = left.len() == tasks.len();
-        found.done(&tasks, left, blocked, changed);
+        self.acted.changed += acted.changed;
+        let is_held_up = acted.left.len() == tasks.len();
+        found.done(&tasks, acted);
         if is_held_up {
             sleep(PAUSE).await;
         }

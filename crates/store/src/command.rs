@@ -20,7 +20,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 
 use crate::activity::{ActivityRow, ProcessId};
-use crate::bulk_action::{ChangeRecord, FoundTask};
+use crate::bulk_action::{BlockedTask, ChangeRecord, FoundTask};
 use crate::portions::Portion;
 use crate::submission::Submission;
 use crate::transaction::QueueKey;
@@ -211,7 +211,9 @@ pub struct ActedOnFound {
     /// Those whose turn has not come yet: the time of the portion was over, or others hold them.
     pub left: Vec<FoundTask>,
     /// Those that would be requeued in vain, unless what they wait for is requeued first.
-    pub blocked: Vec<FoundTask>,
+    pub blocked: Vec<BlockedTask>,
+    /// Those that were requeued.
+    pub requeued: Vec<TaskId>,
 }
 
 /// Cancels or requeues a task. Answers the task.

@@ -187,6 +187,9 @@ pub trait Transaction {
         after: Option<TaskKey>,
         most: usize,
     ) -> Loaded<Dependents>;
+    /// These tasks are requeued next, those without a failed dependency: what each waits for is looked up, and those that wait for
+    /// it are asked for. A backend may load some at a time.
+    fn expect_requeues(&mut self, _queue: QueueKey, _tasks: &mut dyn Iterator<Item = &TaskHead>) {}
     /// Notes what a dependency is to a task that waits for it.
     fn save_dependency(
         &mut self,

@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 /// Pauses of a transaction for dependents that others hold, at most. Those that are still held then are left to the upkeep.
 const PAUSES: u32 = 4;
+/// Dependencies whose status is looked up ahead, together with those that are asked for.
+const LOOKED_UP: usize = 250;
 /// Tasks that were left unsettled which one transaction looks at, at most: some hundred milliseconds.
 const UNSETTLED: usize = 500;
 /// How many of them it loads, and locks, at a time.
@@ -177,10 +179,20 @@ impl PostgresTransaction<'_> {
 
     /// Locks tasks against changes of which this transaction knows nothing yet.
     pub(super) fn lock_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<()> {
-        let unknown: Vec<TaskId> = ids.iter().copied().filter(|id| self.known_status(queue, *id).is_none()).collect();
+        let unknown_among = |tx: &Self, ids: &[TaskId]| {
+            ids.iter().copied().filter(|id| tx.known_status(queue, *id).is_none()).collect::<Vec<_>>()
+        };
+        let mut unknown = unknown_among(self, ids);
         if unknown.is_empty() {
             return Ok(());
         }
+        while unknown.len() < LOOKED_UP
+            && let Some((_, next)) = self.rows.dependencies.looked_up_next.pop_front_if(|(other, _)| *other == queue)
+        {
+            unknown.extend(unknown_among(self, next.as_slice()));
+        }
+        unknown.sort_unstable();
+        unknown.dedup();
         let (session, texts) = (self.session, unknown.iter().map(TaskId::as_str).collect::<Vec<_>>());
         let (is_patient, begun) = (self.rows.dependencies.is_alone, Instant::now());
         let asked = async {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use taskqueue_core::task::TaskHead;
 
+use super::blocked::{BlockedTask, BlockedTasks};
+use crate::command::ActedOnFound;
 use crate::transaction::{QueueKey, TaskKey};
 
 /// Tasks that are found at a time: 4 MiB.
@@ -16,8 +18,14 @@ pub const FOUND_MAX: usize = 262_144;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FoundTask {
     pub key: TaskKey,
-    /// The version of its row, by which the storage knows later whether it has changed. 0 if the storage records changes.
+    /// The version of its row, by which the storage knows later whether it has changed. If the storage records changes, 0 or
+    /// [`FoundTask::UNRECORDED`].
     pub version: u32,
+}
+
+impl FoundTask {
+    /// It was found before the record of changes began.
+    pub const UNRECORDED: u32 = 1;
 }
 
 /// What has become of a found task.
@@ -28,8 +36,17 @@ pub enum Now {
     Unchanged(TaskHead),
     /// It may have changed.
     Changed,
-    /// Another transaction or an earlier command of this one holds it.
+    /// Another transaction holds it.
     Held,
+}
+
+impl Now {
+    pub(crate) fn head(&self) -> Option<&TaskHead> {
+        match self {
+            Self::Unchanged(head) => Some(head),
+            Self::Changed | Self::Held => None,
+        }
+    }
 }
 
 /// What changed since tasks were found, for a storage that records it.
@@ -79,8 +96,8 @@ impl Collector {
         let tasks = VecDeque::from(self.lowest.into_sorted_vec());
         let found_until = tasks.back().map(|task| task.key);
         let until = self.last;
-        let (blocked, has_changed) = (Vec::new(), false);
-        FoundTasks { queue, matched: self.matched, changes, tasks, blocked, has_changed, found_until, until }
+        let (blocked, has_earlier) = (BlockedTasks::default(), false);
+        FoundTasks { queue, matched: self.matched, changes, tasks, blocked, has_earlier, found_until, until }
     }
 }
 
@@ -93,9 +110,9 @@ pub struct FoundTasks {
     pub changes: Option<Arc<dyn ChangeRecord>>,
     tasks: VecDeque<FoundTask>,
     /// Those that can be done only after others of them.
-    blocked: Vec<FoundTask>,
-    /// Whether anything was changed since the blocked ones were tried.
-    has_changed: bool,
+    blocked: BlockedTasks,
+    /// Whether some of the blocked ones were found in an earlier snapshot.
+    has_earlier: bool,
     /// The highest key that was found.
     found_until: Option<TaskKey>,
     /// The highest key that was selected.
@@ -103,13 +120,17 @@ pub struct FoundTasks {
 }
 
 impl FoundTasks {
-    /// The next tasks; none when all are done, or blocked for good. Behind the last one the blocked ones come again, the other way
-    /// round: a chain whose tasks were created in either order is done in the second turn at the latest.
+    /// The next tasks; none when all are done, or blocked for good. First those that were blocked by what is done now. After all were
+    /// looked at once, those come with them that wait for them: a chain is followed from its beginning, whatever order its tasks
+    /// were created in.
     pub(super) fn next(&mut self, most: usize) -> Vec<FoundTask> {
-        if self.tasks.is_empty() && std::mem::take(&mut self.has_changed) {
-            self.tasks = std::mem::take(&mut self.blocked).into_iter().rev().collect();
-        }
-        self.tasks.drain(..most.min(self.tasks.len())).collect()
+        let mut freed = self.blocked.take_freed(most);
+        let others: Vec<FoundTask> = self.tasks.drain(..self.tasks.len().min(most - freed.len())).collect();
+        self.blocked.take_behind(&mut freed, most - others.len());
+        let is_recorded = !self.has_earlier || self.changes.is_none();
+        let again =
+            |task: FoundTask| if is_recorded { task } else { FoundTask { version: FoundTask::UNRECORDED, ..task } };
+        freed.iter().map(|task| again(task.found())).chain(others).collect()
     }
 
     /// Where the tasks are that were counted and not found.
@@ -118,12 +139,12 @@ impl FoundTasks {
         (after < until).then_some(KeyRange { after, until })
     }
 
-    /// Goes on with tasks that were found in the rest.
+    /// Goes on with tasks that were found in the rest. Those that are still blocked may wait for them.
     pub(super) fn replace(&mut self, next: Self) {
         let until = self.until;
         // If none was found, the rest was looked through.
         let found_until = next.found_until.or(until);
-        *self = Self { found_until, until, ..next };
+        *self = Self { found_until, until, blocked: std::mem::take(&mut self.blocked), has_earlier: true, ..next };
     }
 
     /// Nothing was done about these tasks.
@@ -131,21 +152,26 @@ impl FoundTasks {
         tasks.into_iter().rev().for_each(|task| self.tasks.push_front(task));
     }
 
-    /// These tasks are done, except `left` and `blocked`; so many of them were changed.
-    pub(super) fn done(&mut self, tasks: &[FoundTask], left: Vec<FoundTask>, blocked: Vec<FoundTask>, changed: u64) {
+    /// This became of these tasks.
+    pub(super) fn done(&mut self, tasks: &[FoundTask], ActedOnFound { left, blocked, requeued, .. }: ActedOnFound) {
         if let Some(changes) = &self.changes {
-            let kept: HashSet<FoundTask> = left.iter().chain(&blocked).copied().collect();
+            let kept: HashSet<FoundTask> = blocked.iter().map(BlockedTask::found).chain(left.iter().copied()).collect();
             let done: Vec<FoundTask> = tasks.iter().filter(|task| !kept.contains(task)).copied().collect();
             changes.forget(&done);
         }
         self.put_back(left);
-        self.blocked.extend(blocked);
-        self.has_changed |= changed > 0;
+        blocked.into_iter().for_each(|task| self.blocked.add(task));
+        requeued.into_iter().for_each(|id| self.blocked.free(id));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use taskqueue_core::ids::TaskId;
+
+    use super::super::blocked::waited_for;
     use super::*;
 
     fn found(key: i64) -> FoundTask {
@@ -176,27 +202,101 @@ mod tests {
     fn what_is_left_comes_first_again() {
         let mut tasks = collected(9, 1..=5);
         let portion = tasks.next(3);
-        tasks.done(&portion, vec![found(2)], vec![], 2);
+        tasks.done(&portion, ActedOnFound { left: vec![found(2)], changed: 2, ..ActedOnFound::default() });
         assert_eq!(keys(tasks.next(9)), [2, 4, 5]);
         tasks.put_back(vec![found(4), found(5)]);
         assert_eq!(keys(tasks.next(9)), [4, 5]);
     }
 
+    fn id(key: i64) -> TaskId {
+        let mut bytes = [0; 9];
+        bytes[..8].copy_from_slice(&key.to_be_bytes());
+        TaskId::from_bytes(bytes)
+    }
+
+    /// Requeues tasks that wait for others, by their places in `keys`. Gives how many were done, how many were
+    /// looked at, and in how many portions.
+    /// As in a portion, what is blocked by one behind it in the same portion is tried again.
+    fn requeue(tasks: &mut FoundTasks, keys: &[i64], waits_for: impl Fn(usize) -> Vec<usize>) -> [usize; 3] {
+        let places: HashMap<i64, usize> = keys.iter().copied().zip(0..).collect();
+        let (mut done, mut looked_at, mut portions) = (HashSet::new(), 0, 0);
+        loop {
+            let portion = tasks.next(100);
+            if portion.is_empty() {
+                return [done.len(), looked_at, portions];
+            }
+            let (mut acted, mut turns) = (ActedOnFound::default(), portion.iter().copied().collect::<VecDeque<_>>());
+            let mut blocked = HashMap::<TaskId, Vec<FoundTask>>::new();
+            while let Some(task) = turns.pop_front() {
+                let place = places[&task.key.0];
+                let waits = waits_for(place).into_iter().filter(|other| !done.contains(other));
+                let failed: Vec<TaskId> = waits.map(|other| id(keys[other])).collect();
+                looked_at += 1;
+                if let Some(dependency) = waited_for(&failed) {
+                    blocked.entry(dependency).or_default().push(task);
+                    continue;
+                }
+                assert!(done.insert(place), "once");
+                acted.requeued.push(id(task.key.0));
+                turns.extend(blocked.remove(&id(task.key.0)).unwrap_or_default());
+            }
+            for (dependency, task) in
+                blocked.into_iter().flat_map(|(id, tasks)| tasks.into_iter().map(move |task| (id, task)))
+            {
+                acted.blocked.push(BlockedTask::new(task, id(task.key.0), dependency));
+            }
+            portions += 1;
+            tasks.done(&portion, acted);
+        }
+    }
+
+    const LENGTH: usize = 1_009;
+
+    /// The keys of a chain that was created in no order: squares modulo a prime.
+    fn mixed_keys() -> Vec<i64> {
+        (0..LENGTH as i64).map(|place| (place * place % 1_009) * 4_096 + place).collect()
+    }
+
     #[test]
-    fn what_is_blocked_comes_again_at_the_end_as_long_as_something_changes() {
-        let mut tasks = collected(9, 1..=4);
-        let portion = tasks.next(3);
-        tasks.done(&portion, vec![], vec![found(1), found(2)], 1);
-        let portion = tasks.next(3);
-        assert_eq!(keys(portion.clone()), [4]);
-        tasks.done(&portion, vec![], vec![], 1);
-        let portion = tasks.next(3);
-        assert_eq!(keys(portion.clone()), [2, 1]);
-        tasks.done(&portion, vec![], vec![found(1)], 1);
-        let portion = tasks.next(3);
-        assert_eq!(keys(portion.clone()), [1]);
-        tasks.done(&portion, vec![], portion.clone(), 0);
-        assert!(tasks.next(3).is_empty(), "it stays blocked");
+    fn a_chain_in_whatever_order_is_looked_at_twice() {
+        let (forward, backward) = ((0..LENGTH as i64).collect(), (0..LENGTH as i64).rev().collect());
+        for keys in [forward, backward, mixed_keys()] {
+            let mut tasks = collected(LENGTH, keys.iter().copied());
+            let [done, looked_at, portions] =
+                requeue(&mut tasks, &keys, |place| place.checked_sub(1).into_iter().collect());
+            assert_eq!(done, LENGTH);
+            assert!(looked_at <= 3 * LENGTH && portions <= 30, "{looked_at} in {portions}");
+        }
+    }
+
+    #[test]
+    fn tasks_that_wait_for_many_are_looked_at_a_few_times() {
+        let keys = mixed_keys();
+        for window in [2, 10, 100] {
+            let mut tasks = collected(LENGTH, keys.iter().copied());
+            let before = |place: usize| (place.saturating_sub(window)..place).collect();
+            let [done, looked_at, portions] = requeue(&mut tasks, &keys, before);
+            assert_eq!(done, LENGTH);
+            assert!(looked_at <= 12 * LENGTH && portions <= 100, "{window}: {looked_at} in {portions}");
+        }
+    }
+
+    #[test]
+    fn what_waits_in_a_circle_or_for_another_task_stays_blocked() {
+        let keys: Vec<i64> = (0..6).collect();
+        let waits = [vec![], vec![0], vec![3], vec![2, 0], vec![5], vec![]];
+        let mut tasks = collected(9, 0..5);
+        assert_eq!(requeue(&mut tasks, &keys, |place| waits[place].clone()), [2, 5, 1]);
+    }
+
+    #[test]
+    fn what_is_blocked_is_kept_for_what_is_found_later() {
+        let keys: Vec<i64> = (0..9).rev().collect();
+        let mut tasks = collected(3, 0..9);
+        let chain = |place: usize| place.checked_sub(1).into_iter().collect();
+        assert_eq!(requeue(&mut tasks, &keys, chain), [0, 3, 1]);
+        tasks.replace(collected(9, 3..9));
+        assert_eq!(requeue(&mut tasks, &keys, chain)[0], 9);
     }
 
     #[test]

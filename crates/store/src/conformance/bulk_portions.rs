@@ -2,7 +2,7 @@
 //! its turn comes.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
@@ -17,15 +17,19 @@ use super::commands::*;
 use super::counts::assert_kept_counts_are_right;
 use super::fixture::Fixture;
 use super::generate::{Generator, Step};
+use super::random::Random;
 use super::{FOUND_AT_ONCE, GatedStorage};
+use crate::bulk::Gate;
 use crate::clock::ManualClock;
-use crate::command::{ActOnTasks, Acted, DeleteQueue};
+use crate::command::{ActOnTasks, Acted, CreateTasks, DeleteQueue};
 use crate::{StoreError, commands};
 
 use BulkAction::{Cancel, Delete, Requeue};
 
 /// More tasks than the first portion of an action has.
 const MANY: usize = 600;
+/// Tasks that wait for each other.
+const LENGTH: usize = 400;
 
 /// A store with the queue `q`, whose next portion is held before it is written.
 struct GatedBench {
@@ -269,6 +273,44 @@ pub async fn what_is_found_later_is_decided_as_it_is_then(storage: &impl GatedSt
     assert_eq!(gated.end(acting).await, acted(MANY as u64, MANY as u64 - 3));
     assert_eq!((fixture.status(renamed).await, fixture.status("new").await), (Status::Pending, Status::Pending));
     assert_kept_counts_are_right(&*fixture.store, "q").await;
+}
+
+/// Brings back tasks of which each waits for earlier ones by these numbers, and which were created in random order: more of them
+/// than are found at once. Gives how many portions that took.
+async fn requeue_in_random_order(storage: &impl GatedStorage, waits_for: impl Fn(usize) -> Vec<usize>) -> usize {
+    let (clock, portions) = (ManualClock::new(super::fixture::START), Arc::<AtomicUsize>::default());
+    let counted = Arc::clone(&portions);
+    let gate = Gate::until(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async {})
+    });
+    let fixture = Fixture { store: storage.open_gated(clock.clone(), gate).await, clock };
+    fixture.ok(create_queue("q")).await;
+    let (mut random, mut order) = (Random::new(8), (0..LENGTH).collect::<Vec<_>>());
+    (1..LENGTH).for_each(|place| order.swap(place, random.below(place + 1)));
+    for ids in order.chunks(500) {
+        let new = |id: &usize| (task_id(id), Box::new(cancelled_with(&waits_for(*id)).into()));
+        fixture.ok(CreateTasks { queue: queue("q"), tasks: ids.iter().map(new).collect() }).await;
+    }
+    fixture.ok(act_on_all("q", Cancel, "exists(id)")).await;
+    fixture.upkeep().await;
+    portions.store(0, Ordering::SeqCst);
+    let requeued = fixture.ok(act_on_all("q", Requeue, "exists(id)")).await;
+    assert_eq!(requeued, Acted { matched: LENGTH as u64, changed: LENGTH as u64 });
+    assert_eq!(fixture.count_by_status().await, [LENGTH as u64, 0, 0, 0, 0]);
+    portions.load(Ordering::SeqCst)
+}
+
+/// Each task is looked at when it is found, and after the one that it waits for. A portion goes down the chain: if it did not, there
+/// would be one for each task.
+pub async fn a_chain_in_random_order_is_requeued_at_once(storage: &impl GatedStorage) {
+    let portions = requeue_in_random_order(storage, |id| id.checked_sub(1).into_iter().collect()).await;
+    assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
+}
+
+pub async fn tasks_that_wait_for_several_in_random_order_are_requeued_at_once(storage: &impl GatedStorage) {
+    let portions = requeue_in_random_order(storage, |id| (id.saturating_sub(3)..id).collect()).await;
+    assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
 }
 
 /// The tasks that match when the portion is written, among those that matched when they were found.

@@ -231,10 +231,14 @@ pub async fn a_bulk_requeue_leaves_what_would_be_cancelled_again(storage: &impl 
     fixture.create(3, cancelled_with(&[1])).await;
     fixture.create(4, cancelled_with(&[3])).await;
     fixture.create(5, cancelled_with(&[2, 5])).await;
+    // These two wait for each other.
+    fixture.create(6, cancelled_with(&[7])).await;
+    fixture.create(7, cancelled_with(&[6])).await;
+    fixture.ok(cancel("q", 6)).await;
     let before = fixture.get(3).await;
     let others = format!("id != '{}'", task_id(1));
     let requeued = fixture.ok(act_on_all("q", BulkAction::Requeue, &others)).await;
-    assert_eq!((requeued.matched, requeued.changed), (4, 2), "2, and then 5, which waits for itself too");
+    assert_eq!((requeued.matched, requeued.changed), (6, 2), "2, and then 5, which waits for itself too");
     assert_eq!(fixture.get(3).await, before);
     let statuses = [fixture.status(2).await, fixture.status(4).await, fixture.status(5).await];
     assert_eq!(statuses, [Status::Pending, Status::Cancelled, Status::Pending]);

@@ -47,6 +47,8 @@ macro_rules! bulk_suite {
                 repeating_an_action_that_was_stopped_does_the_rest
                 more_tasks_than_are_found_at_once_are_done_each_once
                 what_is_found_later_is_decided_as_it_is_then
+                a_chain_in_random_order_is_requeued_at_once
+                tasks_that_wait_for_several_in_random_order_are_requeued_at_once
                 random_writes_before_the_portion_are_decided_as_they_are_then
             }
         }

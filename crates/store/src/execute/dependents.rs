@@ -34,8 +34,9 @@ pub(super) fn look_up<T: Transaction>(
     after_commit.done.dependencies(ids.len());
     let statuses = tx.load_statuses(queue, ids)?;
     let noted = match task {
-        Some(task) => tx.load_noted(queue, task, ids)?,
-        None => vec![None; ids.len()],
+        // What is noted of one that exists does not matter.
+        Some(task) if statuses.contains(&None) => tx.load_noted(queue, task, ids)?,
+        _ => vec![None; ids.len()],
     };
     let states = statuses.into_iter().zip(noted).map(|(status, noted)| DependencyState::looked_up(status, noted));
     Ok(ids.iter().copied().zip(states).collect())
@@ -72,19 +73,19 @@ pub(crate) fn look_again<T: Transaction>(
     save_looked_up(tx, queue, key, before, task, &found, after_commit)
 }
 
-/// Whether a task would be cancelled again at once if it were requeued now.
-pub(super) fn is_requeued_in_vain<T: Transaction>(
+/// Because of which dependencies a task would be cancelled again at once if it were requeued now.
+pub(super) fn requeued_in_vain_by<T: Transaction>(
     tx: &mut T,
     queue: QueueKey,
     key: TaskKey,
     task: &TaskHead,
     after_commit: &mut AfterCommit,
-) -> Executed<bool> {
+) -> Executed<Vec<TaskId>> {
     if task.scheduling.on_dependency_failure != OnDependencyFailure::Cancel {
-        return Ok(false);
+        return Ok(Vec::new());
     }
     let found = look_up(tx, queue, Some(key), &task.scheduling.dependencies, after_commit)?;
-    Ok(lifecycle::is_requeued_in_vain(task, &found))
+    Ok(lifecycle::requeued_in_vain_by(task, &found))
 }
 
 /// Cancels a pending task if something that it waits for is noted as failed. What is noted is enough: whatever changes a
