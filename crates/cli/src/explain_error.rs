@@ -1,7 +1,7 @@
 //! Turns a failed call into a message of one line that says what to do, in the words of the command line. For an unknown
 //! queue it suggests similar names, for an invalid filter it shows the position.
 
-use taskqueue_client::{Error, ErrorCode, JsonObject, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
+use taskqueue_client::{Error, ErrorCode, JsonObject, SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 use taskqueue_core::json::{Found, elements, lookup};
 use unicode_width::UnicodeWidthStr;
 
@@ -91,14 +91,21 @@ fn unreachable(url: &str, message: &str) -> Failure {
 
 /// That the server could not prove who it is, and what to do about it; nothing for another error.
 fn distrust(message: &str) -> Option<String> {
-    let from = |marker| message.find(marker).map(|at| &message[at..]);
-    let advice = |problem, advice| format!("{problem}; {advice}");
+    // The TLS library shows the text in quotes and in the names of its types.
+    let from = |marker| {
+        let text = message.find(marker).map(|at| &message[at..])?;
+        Some(text.split_once("\")").map_or(text, |(text, _)| text))
+    };
+    let advice = |problem: &str, advice: &str| format!("{problem}; {advice}");
     let untrusted = from(UNTRUSTED_CERTIFICATE).map(|problem| {
-        advice(
-            problem,
-            "if that is the pin that the server printed or logged when it started, give it with --tls-pin; if its \
-             certificate comes from an authority of your own, name that with --tls-ca",
-        )
+        let otherwise = if problem.contains(SHOWN_AUTHORITY) {
+            "naming it with --tls-ca does not help; otherwise give the server a certificate with CA:FALSE (openssl req -x509 \
+             -addext basicConstraints=critical,CA:FALSE)"
+        } else {
+            "if its certificate comes from an authority of your own, name that with --tls-ca"
+        };
+        let pin = "if that is the pin that the server printed or logged when it started, give it with --tls-pin";
+        advice(problem, &format!("{pin}; {otherwise}"))
     });
     untrusted.or_else(|| {
         from(UNEXPECTED_KEY).map(|problem| {

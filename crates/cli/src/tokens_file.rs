@@ -1,5 +1,5 @@
-//! The file of `serve --tokens`: tokens with a name, their digests, and what they open. Here is how it is opened and which file is
-//! refused; its content is in `parse.rs`, what a running server does when it changes in `reload.rs`.
+//! The file of `serve --tokens`: tokens with a name, their digests, and what they open. Here is how it is opened, which file is
+//! refused, and which one may not be whole yet; its content is in `parse.rs`, what a running server does when it changes in `reload.rs`.
 
 mod append;
 mod parse;
@@ -10,6 +10,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 use taskqueue_core::access::Grant;
@@ -26,6 +27,13 @@ const FILE_BYTES: u64 = 1024 * 1024;
 const WRITE_FOR_OTHERS: u32 = 0o022;
 
 const ROOT: u32 = 0;
+
+/// A content is taken when the file has had it for so long. Before that somebody may be writing it line by line, and a token whose line
+/// `queues` is not written yet would open all of them.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// How often a start looks at a file that is being changed.
+const LOOKS_AT_START: usize = 10;
 
 /// One entry of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,19 +62,49 @@ impl fmt::Display for FileToken {
     }
 }
 
-/// The tokens of the file and the text that they were read from.
+/// The tokens of the file as it is now.
 ///
 /// # Errors
 ///
 /// What is wrong with the file, for people, with its name.
-pub(crate) fn load(path: &Path) -> Result<(Vec<FileToken>, String), String> {
-    let text = read(path)?;
-    Ok((tokens_of(path, &text)?, text))
+pub(crate) fn load(path: &Path) -> Result<Vec<FileToken>, String> {
+    tokens_of(path, &read(path)?.0)
+}
+
+/// The tokens of the file and the text that they were read from, when nobody is changing it.
+///
+/// # Errors
+///
+/// What is wrong with the file, for people, with its name.
+pub(crate) async fn load_settled(path: &Path) -> Result<(Vec<FileToken>, String), String> {
+    let mut before = None;
+    for _ in 0..LOOKS_AT_START {
+        let (text, modified) = read(path)?;
+        if is_settled(before.as_deref(), &text, modified, SystemTime::now()) {
+            return Ok((tokens_of(path, &text)?, text));
+        }
+        before = Some(text);
+        tokio::time::sleep(SETTLED).await;
+    }
+    let name = path.display();
+    Err(format!("the tokens file {name} is being changed all the time; write another file and rename it"))
+}
+
+/// Whether a text may be taken: the file was not changed lately, or had the same text when it was looked at before. A time in the
+/// future says nothing.
+fn is_settled(before: Option<&str>, text: &str, modified: SystemTime, now: SystemTime) -> bool {
+    before == Some(text) || now.duration_since(modified).is_ok_and(|age| age >= SETTLED)
 }
 
 /// The tokens in the text of the file.
 fn tokens_of(path: &Path, text: &str) -> Result<Vec<FileToken>, String> {
-    parse::parse(text).map_err(|mistake| format!("the tokens file {}, {mistake}", path.display()))
+    let name = path.display();
+    if !text.is_empty() && !text.ends_with('\n') {
+        return Err(format!(
+            "the last line of the tokens file {name} has no end, so the file may not be whole; end it with a newline"
+        ));
+    }
+    parse::parse(text).map_err(|mistake| format!("the tokens file {name}, {mistake}"))
 }
 
 pub(crate) fn token_set(tokens: Vec<FileToken>) -> TokenSet {
@@ -76,18 +114,20 @@ pub(crate) fn token_set(tokens: Vec<FileToken>) -> TokenSet {
     named.collect()
 }
 
-/// The text of the file, if nobody else can have written it.
-fn read(path: &Path) -> Result<String, String> {
+/// The text of the file, if nobody else can have written it, and when it was changed.
+fn read(path: &Path) -> Result<(String, SystemTime), String> {
     let name = format!("the tokens file {}", path.display());
     let cannot_read = |error: std::io::Error| format!("cannot read {name}: {error}");
     let (file, metadata) = open(path).map_err(cannot_read)?;
     check(&metadata).map_err(|problem| format!("{name} {problem}"))?;
     let mut text = String::new();
-    file.take(FILE_BYTES + 1).read_to_string(&mut text).map_err(cannot_read)?;
+    (&file).take(FILE_BYTES + 1).read_to_string(&mut text).map_err(cannot_read)?;
     if text.len() as u64 > FILE_BYTES {
         return Err(format!("{name} has more than {FILE_BYTES} bytes"));
     }
-    Ok(text)
+    // Looked up after the text was read: it may have been changed meanwhile.
+    let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(cannot_read)?;
+    Ok((text, modified))
 }
 
 /// The file and the metadata of that open file, which nobody can exchange in between.
@@ -148,9 +188,45 @@ mod tests {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         };
-        write("#".repeat(1024 * 1024));
-        assert_eq!(load(&path).map(|(tokens, _)| tokens), Ok(Vec::new()));
-        write("#".repeat(1024 * 1024 + 1));
+        write("#".repeat(1024 * 1024 - 1) + "\n");
+        assert_eq!(load(&path), Ok(Vec::new()));
+        write("#".repeat(1024 * 1024) + "\n");
         assert!(load(&path).unwrap_err().contains("more than 1048576 bytes"));
+    }
+
+    #[test]
+    fn a_file_whose_last_line_has_no_end_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.toml");
+        let whole = format!("[[token]]\nname = \"a\"\nsha256 = \"{}\"\nscopes = [\"read\"]\n", "a".repeat(64));
+        for (text, tokens) in [("", Ok(0)), (&*whole, Ok(1)), (whole.trim_end(), Err("has no end"))] {
+            let read = tokens_of(&path, text).map(|tokens| tokens.len());
+            match (&read, tokens) {
+                (Ok(read), Ok(tokens)) => assert_eq!(*read, tokens, "{text:?}"),
+                (Err(problem), Err(part)) => assert!(problem.contains(part), "{text:?}: {problem}"),
+                other => panic!("{text:?}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_is_taken_when_the_file_has_had_it_for_a_second() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        let cases = [
+            (None, -5_000, true),
+            (None, -1_000, true),
+            (None, -999, false),
+            (None, 0, false),
+            // The clock was set back, or the file is another machine's.
+            (None, 5_000, false),
+            (Some("other"), -999, false),
+            (Some("other"), -1_000, true),
+            (Some("text"), 0, true),
+            (Some("text"), 5_000, true),
+        ];
+        for (before, millis, expected) in cases {
+            let modified = SystemTime::UNIX_EPOCH + Duration::from_millis((1_000_000_i64 + millis).unsigned_abs());
+            assert_eq!(is_settled(before, "text", modified, now), expected, "{before:?} {millis}");
+        }
     }
 }

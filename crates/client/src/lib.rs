@@ -66,7 +66,7 @@ pub use error::Error;
 pub use pin::Pin;
 pub use query::{GroupQuery, Selection, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
 pub use retries::Retries;
-pub use tls::{UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
+pub use tls::{SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 pub use version::{OldServer, Version};
 pub use walk::{PageQuery, Walk};
 

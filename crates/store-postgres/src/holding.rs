@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join;
-use taskqueue_core::ids::{Route, RunId, TaskId};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
@@ -27,6 +27,19 @@ const CREDIT_PATIENCE: Duration = Duration::from_secs(1);
 const CREDIT_PAUSE: Duration = Duration::from_millis(20);
 
 impl PostgresTransaction<'_> {
+    /// Whether a queue exists, and whether this transaction holds it.
+    pub(crate) fn look_up_queue(&mut self, name: &QueueName) -> Loaded<Found<QueueKey>> {
+        if let Some(known) = self.rows.queues.get(name) {
+            return Ok(*known);
+        }
+        // Named by the batch, but not locked: missing or held by another transaction.
+        let (session, text) = (self.session, name.as_str());
+        let row = self.wait("finding a queue", async { session.first(&sql::FIND_QUEUE, &[&text]).await })?;
+        let found = if row.is_some() { Found::HeldElsewhere } else { Found::Missing };
+        self.rows.queues.insert(name.clone(), found);
+        Ok(found)
+    }
+
     /// Finds out which of these tasks are missing and which are held by other transactions, if that is not known.
     pub(crate) fn find_tasks(&mut self, queue: QueueKey, ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
         let unknown: Vec<TaskId> = ids.filter(|id| !self.rows.ids.contains_key(&(queue, *id))).collect();

@@ -140,6 +140,27 @@ async fn a_dropped_client_ends_its_connection() {
     .unwrap();
 }
 
+/// A killed server, as the database sees it: the connection is closed, and nobody has asked it to stop.
+#[test]
+fn what_a_killed_server_holds_is_free_soon_also_during_a_long_statement() {
+    // It would take hours.
+    const LONG: &str = "SELECT count(*) FROM pg_class AS a, pg_class AS b, pg_class AS c, pg_class AS d";
+    let database = Cluster::shared().database();
+    database.rows("CREATE TABLE held AS SELECT 1 AS one");
+    let connector = Arc::new(connector(&database.url()));
+    let killed = tokio::runtime::Runtime::new().unwrap();
+    killed.block_on(async {
+        let session = connector.session(&[]).await.unwrap();
+        session.let_client_be_watched().await;
+        session.execute_text("BEGIN; SELECT 1 FROM held FOR UPDATE").await.unwrap();
+        tokio::spawn(async move { session.execute_text(LONG).await });
+    });
+    let running = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%AS d'";
+    eventually("the statement runs", || database.rows(running).len() == 1);
+    killed.shutdown_background();
+    eventually("the row is free", || database.rows("SELECT 1 FROM held FOR UPDATE SKIP LOCKED").len() == 1);
+}
+
 #[tokio::test]
 async fn a_session_has_its_statements() {
     let database = Cluster::shared().database();

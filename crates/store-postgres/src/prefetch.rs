@@ -12,6 +12,7 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
@@ -31,9 +32,14 @@ const LONG_TIMEOUT: &str = "SET LOCAL statement_timeout = '25s'";
 
 const NO_CLOCK: StoreError = StoreError::Broken("the clock has no row");
 
-/// For how long no other transaction may begin in a queue that a long command needs exclusively: longer than the command
-/// waits for the lock.
-const HELD_MICROS: i64 = 6_000_000;
+/// For how long no other transaction may begin in a queue that a long command needs exclusively. Whoever waits for the lock announces
+/// it again before it is over. What a killed server has announced ends by itself, so it must be short: nobody can use the queue until
+/// then.
+const HELD_MICROS: i64 = 1_000_000;
+/// How long one of the tries waits for the lock, and how many there are: 4 seconds in all, as for every other lock.
+const LOCK_TRY: &str = "SET LOCAL lock_timeout = '500ms'";
+const LOCK_TRIES: usize = 8;
+const LOCKED: &str = "SET LOCAL lock_timeout = '4s'";
 
 /// Dependents that are loaded at the beginning. If there are more, those that are settled are loaded when they are needed.
 const DEPENDENTS: i64 = 400;
@@ -241,11 +247,10 @@ pub(crate) async fn begin_alone(
         let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
         return Ok(PrefetchedRows::default().into_begun(&clock, &BatchKeys::default()));
     };
-    let (name, names) = (queue.as_str(), vec![queue.as_str()]);
-    announce(session, name).await?;
-    begin_for_long(session).await?;
-    let queues = session.query(&sql::LOCK_QUEUE_ALONE, &[&names]).await?;
-    session.execute(&sql::FREE_QUEUE, &[&name]).await?;
+    let name = queue.as_str();
+    let queues = lock_alone(session, name).await?;
+    let (set, freed) = join(session.execute_text(LOCKED), session.execute(&sql::FREE_QUEUE, &[&name])).await;
+    set.and(freed)?;
     let clock = session.query(&sql::LOAD_CLOCK, &[]).await?;
     let mut begun = PrefetchedRows { queues, ..PrefetchedRows::default() }.into_begun(&clock, &BatchKeys::default());
     if let Ok(begun) = &mut begun {
@@ -254,6 +259,25 @@ pub(crate) async fn begin_alone(
         begun.wrote = true;
     }
     Ok(begun)
+}
+
+/// Begins a transaction for a long command and locks its queue, which is announced as long as this waits.
+async fn lock_alone(session: &Session, name: &str) -> Result<Vec<Row>, Error> {
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        announce(session, name).await?;
+        begin_for_long(session).await?;
+        let names = vec![name];
+        let locking = async { session.query(&sql::LOCK_QUEUE_ALONE, &[&names]).await };
+        let (set, locked) = join(session.execute_text(LOCK_TRY), locking).await;
+        match set.and(locked) {
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) && tried < LOCK_TRIES => {
+                session.execute_text("ROLLBACK").await?;
+            }
+            done => return done,
+        }
+    }
 }
 
 /// Begins a transaction for upkeep. If nothing is due, nothing is written and nothing is held; otherwise the clock is held: one server

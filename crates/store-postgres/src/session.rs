@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, RowStream, Statement};
 
-use crate::failure::{Cause, cause};
+use crate::failure::{Cause, cause, describe};
 use crate::plan_age::PlanAge;
 use crate::statements::CURRENT_TRANSACTION;
 
@@ -137,6 +137,14 @@ impl Session {
     /// Executes one or more statements without parameters.
     pub(crate) async fn execute_text(&self, text: &str) -> Result<(), Error> {
         self.client.batch_execute(text).await
+    }
+
+    /// Lets the database look each second whether this process is still there, also during a statement: what a killed server holds is
+    /// free then, and not when its statement ends. PostgreSQL before 14 cannot do that, and on some systems no version can.
+    pub(crate) async fn let_client_be_watched(&self) {
+        if let Err(error) = self.execute_text("SET client_connection_check_interval = '1s'").await {
+            tracing::debug!(error = describe(&error), "the database does not look whether its clients are there");
+        }
     }
 
     /// Whether the database can name its transactions, so that it can report later whether one was committed.

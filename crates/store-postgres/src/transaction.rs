@@ -122,15 +122,12 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>> {
-        if let Some(known) = self.rows.queues.get(name) {
-            return known.key();
-        }
-        // Named by the batch, but not locked: missing or held by another transaction.
-        let (session, text) = (self.session, name.as_str());
-        let row = self.wait("finding a queue", async { session.first(&sql::FIND_QUEUE, &[&text]).await })?;
-        let found = if row.is_some() { Found::HeldElsewhere } else { Found::Missing };
-        self.rows.queues.insert(name.clone(), found);
-        found.key()
+        self.look_up_queue(name)?.key()
+    }
+
+    /// Also one that another transaction holds: until that is committed it is there.
+    fn has_queue(&mut self, name: &QueueName) -> Loaded<bool> {
+        Ok(self.look_up_queue(name)? != Found::Missing)
     }
 
     fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {

@@ -71,6 +71,18 @@ async fn a_claim_waits_for_a_task_that_another_transaction_holds() {
     end(storage, fixture).await;
 }
 
+/// A server creates its queues when it starts, and must not fail because another one changes settings.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_exists_is_found_while_somebody_holds_it_alone() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    let stranger = Stranger::says(&storage, "SELECT 1 FROM taskqueue.queues FOR UPDATE").await;
+    let created = timeout(MOMENT, fixture.write(create_queue("q"))).await.expect("at once");
+    assert!(matches!(created, Ok(false)), "{created:?}");
+    stranger.lets_go().await;
+    end(storage, fixture).await;
+}
+
 /// I13, where a batch has read the task that somebody else holds: a creation is repeated beside the claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_waits_for_a_held_task_that_its_batch_has_read() {

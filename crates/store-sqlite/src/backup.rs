@@ -15,7 +15,7 @@ use taskqueue_store::check::{self, CheckError, Report, Watch};
 
 use self::pace::Pace;
 use crate::check::check;
-use crate::new_file::{NewFile, split};
+use crate::new_file::{NewFile, remove_leftovers, split};
 use crate::open::{self, APPLICATION_ID, OpenError};
 use crate::outside_reader::{self, OutsideReader};
 use crate::ownership::{Lost, is_owned, path_of};
@@ -83,6 +83,8 @@ pub enum BackupProgress {
 pub struct BackupWatch<'a> {
     pub stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     pub report: &'a mut dyn FnMut(BackupProgress),
+    /// Is told of each file that an earlier one left which was killed, and that was removed.
+    pub removed: &'a mut dyn FnMut(&Path),
 }
 
 impl BackupWatch<'_> {
@@ -109,6 +111,7 @@ pub fn backup(
     let unwritable = |error: io::Error| unwritable(target, &error);
     // Before anything is written: the errors of a wrong source are better than those of a wrong target.
     outside_reader::read(source, |reader| check_target(reader.path(), target, options.replace))?;
+    remove_leftovers(target, watch.removed);
     let new = NewFile::begin(target).map_err(unwritable)?;
     let pace = Pace { bytes_per_second: options.bytes_per_second };
     let bytes = outside_reader::read(source, |reader| copy(reader, &new, Some(&pace), watch))?;
@@ -196,7 +199,7 @@ fn check_target(source: &Path, target: &Path, replace: bool) -> Result<(), Backu
         Some(found) if found.is_symlink() => refused(format!("{shown} is a symbolic link; name the file itself")),
         Some(found) if !found.is_file() => refused(format!("{shown} is not a file; choose another --to")),
         Some(_) if !replace => refused(format!("{shown} exists; choose another --to, or replace it with --replace")),
-        Some(_) if !is_ours(&place) => {
+        Some(_) if !header_is_ours(&place) => {
             refused(format!("{shown} is not a backup of taskqueue, so it is not replaced; choose another --to"))
         }
         Some(_) if is_owned(&place) => refused(format!("{shown} is in use by a server; choose another --to")),
@@ -205,7 +208,7 @@ fn check_target(source: &Path, target: &Path, replace: bool) -> Result<(), Backu
 }
 
 /// Whether the header of a file says that it is a database of this program.
-fn is_ours(path: &Path) -> bool {
+pub(crate) fn header_is_ours(path: &Path) -> bool {
     const HEADER: usize = 100;
     let mut header = Vec::with_capacity(HEADER);
     let read = std::fs::File::open(path)

@@ -105,6 +105,23 @@ async fn a_sound_file_has_no_problem_and_is_counted() {
     assert_eq!((report.queues, report.tasks, report.rules_checked), (1, 6, true));
 }
 
+/// docs/backup.md says so: there is no checksum of what is stored.
+#[tokio::test]
+async fn a_changed_bit_is_found_in_the_form_of_a_document_and_not_in_its_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = filled(&folder).await;
+    let (bytes, args) = (std::fs::read(&file).unwrap(), br#"{"a":1,"b":2}"#);
+    // The last one is that of the first task; the first one may be a rest of the deleted task.
+    let start = bytes.windows(args.len()).rposition(|part| part == args).unwrap();
+    for (place, is_found) in [(0, true), (1, true), (2, false), (4, true), (5, false), (12, true)] {
+        let mut changed = bytes.clone();
+        changed[start + place] ^= 1;
+        let copy = folder.path().join("changed.db");
+        std::fs::write(&copy, changed).unwrap();
+        assert_eq!(!check_file(&copy).findings.is_sound(), is_found, "byte {place}");
+    }
+}
+
 type Damage = fn(&Connection);
 
 /// A file in which 2 waits for 1, which is pending, and 3 for 9, which does not exist.

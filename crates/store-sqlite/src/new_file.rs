@@ -25,16 +25,19 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file for this place, whose folder must exist. Removes what killed programs left in the folder.
+    /// Begins a file for this place, whose folder must exist.
     pub(crate) fn begin(place: &Path) -> io::Result<Self> {
         let (folder, name) = split(place)?;
-        remove_leftovers(&folder);
         let mut partial = name.clone();
         partial.push(SUFFIX);
         let path = folder.join(partial);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&path);
         let file = file.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => io::Error::other(format!("{} is being written", path.display())),
+            io::ErrorKind::AlreadyExists => io::Error::other(format!(
+                "{} is being written, or was left by a command that was killed and cannot be removed; remove it if no other \
+                 command runs",
+                path.display()
+            )),
             _ => error,
         })?;
         let new = Self { place: folder.join(name), path, file, placed: false };
@@ -113,8 +116,10 @@ pub(crate) fn split(file: &Path) -> io::Result<(PathBuf, OsString)> {
     Ok((folder.canonicalize()?, name.to_owned()))
 }
 
-/// Removes files with our suffix that nobody has locked. What cannot be removed is left: it harms nobody.
-fn remove_leftovers(folder: &Path) {
+/// Removes what killed programs left in the folder of a file: files with our suffix that nobody has locked. Each is told to `removed`.
+/// What cannot be removed is left: it harms nobody.
+pub(crate) fn remove_leftovers(file: &Path, removed: &mut dyn FnMut(&Path)) {
+    let Ok((folder, _)) = split(file) else { return };
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let is_ours = entry.file_name().to_string_lossy().ends_with(SUFFIX);
@@ -123,8 +128,8 @@ fn remove_leftovers(folder: &Path) {
         }
         let path = entry.path();
         let opened = OpenOptions::new().read(true).custom_flags(O_NOFOLLOW).open(&path);
-        if opened.is_ok_and(|file| file.try_lock().is_ok()) {
-            let _ = std::fs::remove_file(&path);
+        if opened.is_ok_and(|file| file.try_lock().is_ok()) && std::fs::remove_file(&path).is_ok() {
+            removed(&path);
         }
     }
 }

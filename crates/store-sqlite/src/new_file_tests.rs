@@ -50,7 +50,11 @@ fn what_a_killed_program_left_is_removed_and_what_another_one_writes_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let left = folder.path().join("monday.db.taskqueue-partial");
     fs::write(&left, "half").unwrap();
+    let mut removed = Vec::new();
+    remove_leftovers(&folder.path().join("tuesday.db"), &mut |path| removed.push(path.to_owned()));
+    assert_eq!(removed, [folder.path().canonicalize().unwrap().join("monday.db.taskqueue-partial")]);
     let written = NewFile::begin(&folder.path().join("tuesday.db")).unwrap();
+    remove_leftovers(&folder.path().join("wednesday.db"), &mut |path| panic!("{path:?} is being written"));
     let other = NewFile::begin(&folder.path().join("wednesday.db")).unwrap();
     assert_eq!(names(folder.path()), ["tuesday.db.taskqueue-partial", "wednesday.db.taskqueue-partial"]);
     let refused = NewFile::begin(&folder.path().join("tuesday.db")).err().unwrap();

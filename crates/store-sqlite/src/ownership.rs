@@ -208,12 +208,14 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// `path` is canonical.
+    /// `path` is in a folder without symbolic links. Neither file may be one: root gives the lock to the owner of the database.
     pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
         let unusable = |error: io::Error| OpenError::unusable(path, &error);
-        let lock = open(&path_of(path, Lost::Lock)).map_err(unusable)?;
+        let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        let at = path_of(path, Lost::Lock);
+        let lock = to_lock().custom_flags(no_link).open(&at).map_err(|error| OpenError::unusable(&at, &error))?;
         lock_exclusively(&lock, path)?;
-        let file = match File::open(path) {
+        let file = match OpenOptions::new().read(true).custom_flags(no_link).open(path) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unusable(error)),
@@ -251,7 +253,13 @@ pub(crate) fn is_owned(path: &Path) -> bool {
 
 /// Opens a file to lock it, and creates it if it does not exist.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(MODE).open(path)
+    to_lock().open(path)
+}
+
+fn to_lock() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(MODE);
+    options
 }
 
 /// The path of a file of the database.

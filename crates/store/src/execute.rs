@@ -104,7 +104,7 @@ pub(crate) fn execute<T: Transaction>(
 }
 
 fn create_queue<T: Transaction>(tx: &mut T, CreateQueue { queue }: &CreateQueue) -> Executed<bool> {
-    if tx.find_queue(queue)?.is_some() {
+    if tx.has_queue(queue)? {
         return Ok(false);
     }
     tx.insert_queue(queue)?;

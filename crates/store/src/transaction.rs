@@ -93,6 +93,10 @@ pub trait Transaction {
     fn next_pending_seq(&mut self) -> i64;
 
     fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>>;
+    /// Whether a queue exists, for a command that does nothing with it: whoever needs the queue alone does not hinder it.
+    fn has_queue(&mut self, name: &QueueName) -> Loaded<bool> {
+        Ok(self.find_queue(name)?.is_some())
+    }
     /// Adds a queue that does not exist.
     fn insert_queue(&mut self, name: &QueueName) -> Loaded<()>;
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally>;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use taskqueue_store_sqlite::{BackedUp, BackupOptions, BackupWatch};
 
-use super::maintenance::{Bars, backup_failure, blocking, note_older_schema, stop_flag};
+use super::maintenance::{Bars, backup_failure, blocking, note_older_schema, note_removed, stop_flag};
 use crate::args::{BackupArgs, Format};
 use crate::failure::Failure;
 use crate::open_store::{self, Database};
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: BackupArgs) -> Result<(), Failure> {
     let done = blocking(move || {
         let mut bars = Bars::default();
         let mut report = |progress| bars.backup(progress);
-        let mut watch = BackupWatch { stop, report: &mut report };
+        let mut watch = BackupWatch { stop, report: &mut report, removed: &mut note_removed };
         let done = open_store::backup(&path, &target, &options, &mut watch);
         drop(bars);
         done.map_err(|error| backup_failure(error, "backup", output.output))

@@ -1,6 +1,7 @@
 //! What `backup`, `check` and `restore` share: work that cannot be awaited runs on a thread of its own, ends soon after Ctrl-C or
 //! SIGTERM without leaving anything half-done, and tells how far it is.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -117,4 +118,9 @@ pub(super) fn note_older_schema(report: &Report) {
             report.schema
         ));
     }
+}
+
+/// Says that a file is gone which nobody would have missed, but whose name somebody may have seen.
+pub(super) fn note_removed(file: &Path) {
+    output::note(&format!("removed {}, which a backup or restore that was killed had left", file.display()));
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use taskqueue_store_sqlite::BackupWatch;
 
 use super::backup::print;
-use super::maintenance::{Bars, backup_failure, blocking, stop_flag};
+use super::maintenance::{Bars, backup_failure, blocking, note_removed, stop_flag};
 use crate::args::RestoreArgs;
 use crate::failure::Failure;
 use crate::open_store::{self, Database};
@@ -20,7 +20,7 @@ pub(crate) async fn run(args: RestoreArgs) -> Result<(), Failure> {
     let done = blocking(move || {
         let mut bars = Bars::default();
         let mut report = |progress| bars.backup(progress);
-        let mut watch = BackupWatch { stop, report: &mut report };
+        let mut watch = BackupWatch { stop, report: &mut report, removed: &mut note_removed };
         let done = open_store::restore(&from, &target, replace, &mut watch);
         drop(bars);
         done.map_err(|error| backup_failure(error, "restore", output.output))

@@ -25,7 +25,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     file_limit::raise_limit();
     let notify = NotifySocket::from_environment();
     let token = token::load(args.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
-    let tokens = args.tokens.map(OpenTokens::load).transpose()?;
+    let tokens = match args.tokens {
+        Some(path) => Some(OpenTokens::load(path).await?),
+        None => None,
+    };
     let has_token = token.is_some() || tokens.as_ref().is_some_and(|tokens| tokens.count > 0);
     let stop = stop_signal().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
     let listener = bind(&args.listen, has_token, "--listen").await?;
@@ -71,8 +74,8 @@ struct OpenTokens {
 }
 
 impl OpenTokens {
-    fn load(path: PathBuf) -> Result<Self, Failure> {
-        let (tokens, text) = tokens_file::load(&path).map_err(Failure::Refused)?;
+    async fn load(path: PathBuf) -> Result<Self, Failure> {
+        let (tokens, text) = tokens_file::load_settled(&path).await.map_err(Failure::Refused)?;
         let count = tokens.len();
         Ok(Self { path, text, tokens: SharedTokens::new(tokens_file::token_set(tokens)), count })
     }

@@ -14,7 +14,7 @@ pub(crate) fn run(args: &TokenArgs) -> Result<(), Failure> {
     match &args.command {
         TokenCommand::Create(args) => create(args, &printer),
         TokenCommand::Check(args) => {
-            let (tokens, _) = tokens_file::load(&args.file).map_err(Failure::Refused)?;
+            let tokens = tokens_file::load(&args.file).map_err(Failure::Refused)?;
             let records: Vec<TokenRecord<'_>> = tokens.iter().map(TokenRecord).collect();
             printer.list(&records)?;
             if records.is_empty() {

@@ -24,7 +24,7 @@ pub(crate) fn append(path: &Path, token: &FileToken) -> Result<(), String> {
     let file = own(path).map_err(cannot_write)?;
     let metadata = file.metadata().map_err(cannot_write)?;
     check(&metadata).map_err(|problem| format!("the tokens file {} {problem}", path.display()))?;
-    let old = read(path)?;
+    let (old, _) = read(path)?;
     let gap = if old.is_empty() || old.ends_with("\n\n") {
         ""
     } else if old.ends_with('\n') {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn names(path: &Path) -> Vec<String> {
-        load(path).unwrap().0.into_iter().map(|token| token.name).collect()
+        load(path).unwrap().into_iter().map(|token| token.name).collect()
     }
 
     #[test]

@@ -1,31 +1,27 @@
-//! What a running server does with its tokens file: it looks at it every second, takes a new content if that is valid, and keeps the
-//! tokens that it has in every other case. Each change, and each problem, is logged once.
+//! What a running server does with its tokens file: it looks at it every second, takes a new content that it sees a second time if that
+//! is valid, and keeps the tokens that it has in every other case. Each change, and each problem, is logged once.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use taskqueue_server::auth::{SharedTokens, TokenDigest, digest};
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
-use super::{FileToken, read, token_set, tokens_of};
-
-/// A token that was taken out of the file still works for so long, and a new one does not yet.
-const INTERVAL: Duration = Duration::from_secs(1);
+use super::{FileToken, SETTLED, read, token_set, tokens_of};
 
 /// Follows the file for ever. `text` is what the tokens were read from.
 pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens) {
     let mut latest = Latest::new(&text);
     drop(text);
-    let mut ticks = interval(INTERVAL);
+    let mut ticks = interval(SETTLED);
     // A disk that hung for a minute needs no sixty looks afterwards.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let looked_at = path.clone();
         let looking = spawn_blocking(move || {
-            let change = latest.look(read(&looked_at), |text| tokens_of(&looked_at, text));
+            let change = latest.look(read(&looked_at).map(|(text, _)| text), |text| tokens_of(&looked_at, text));
             (latest, change)
         });
         // An error means that the runtime is shutting down.
@@ -64,6 +60,8 @@ enum Change {
 struct Latest {
     /// Of the text that the tokens were taken from.
     taken: TokenDigest,
+    /// Of the text that was looked at last, if it is another one. Somebody may still be writing it.
+    new: Option<TokenDigest>,
     /// Of the text that was looked at last, if it has a mistake.
     mistaken: Option<TokenDigest>,
     problem: Option<String>,
@@ -71,7 +69,7 @@ struct Latest {
 
 impl Latest {
     fn new(text: &str) -> Self {
-        Self { taken: digest(text.as_bytes()), mistaken: None, problem: None }
+        Self { taken: digest(text.as_bytes()), new: None, mistaken: None, problem: None }
     }
 
     fn look(
@@ -81,19 +79,25 @@ impl Latest {
     ) -> Option<Change> {
         let text = match text {
             Ok(text) => text,
-            Err(problem) => return self.tell(problem, None),
+            Err(problem) => {
+                self.new = None;
+                return self.tell(problem, None);
+            }
         };
         let digest = digest(text.as_bytes());
         if self.taken == digest {
-            self.mistaken = None;
+            (self.new, self.mistaken) = (None, None);
             return self.problem.take().map(|_| Change::Back);
+        }
+        if self.new.replace(digest) != Some(digest) {
+            return None;
         }
         if self.mistaken == Some(digest) {
             return None;
         }
         match parse(&text) {
             Ok(tokens) => {
-                *self = Self { taken: digest, mistaken: None, problem: None };
+                *self = Self { taken: digest, new: None, mistaken: None, problem: None };
                 Some(Change::Tokens(tokens))
             }
             Err(problem) => self.tell(problem, Some(digest)),
@@ -123,17 +127,27 @@ mod tests {
         let problem = |text: &str| Some(Change::Problem(text.to_owned()));
         let steps = [
             (Ok("a"), None),
+            // Seen once, it may not be whole yet.
+            (Ok("b"), None),
+            (Ok("b and more"), None),
+            (Ok("b and more"), taken()),
+            (Ok("b"), None),
             (Ok("b"), taken()),
             (Ok("b"), None),
+            (Ok("bad line 1"), None),
             (Ok("bad line 1"), problem("line 1")),
             (Ok("bad line 1"), None),
+            (Ok("bad line 2"), None),
             (Ok("bad line 2"), problem("line 2")),
             (Err("gone"), problem("gone")),
             (Err("gone"), None),
+            (Ok("bad line 2"), None),
             (Ok("bad line 2"), problem("line 2")),
             (Ok("b"), Some(Change::Back)),
             (Ok("b"), None),
-            (Ok("bad line 2"), problem("line 2")),
+            (Ok("bad line 2"), None),
+            (Ok("b"), None),
+            (Ok("c"), None),
             (Ok("c"), taken()),
             (Err("gone"), problem("gone")),
             (Ok("c"), Some(Change::Back)),
@@ -149,6 +163,7 @@ mod tests {
         let mut latest = Latest::new("a");
         let never = |text: &str| -> Result<Vec<FileToken>, String> { panic!("{text}") };
         assert_eq!(latest.look(Ok("a".to_owned()), never), None);
+        assert_eq!(latest.look(Ok("b".to_owned()), never), None);
         assert!(latest.look(Ok("b".to_owned()), |_| Err("no".to_owned())).is_some());
         assert_eq!(latest.look(Ok("b".to_owned()), never), None);
     }

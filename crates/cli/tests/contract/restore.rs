@@ -2,6 +2,7 @@
 //! a server owns or that it was not told to replace.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -121,4 +122,62 @@ fn a_database_is_not_restored_from_itself_nor_from_nothing() {
     let exit = run(&["restore", "--from", text(&database), "--database", "postgres://localhost/d"], &[]);
     assert_eq!(exit.code, Some(2), "{exit:?}");
     assert!(exit.stderr.contains("pg_restore"), "{exit:?}");
+}
+
+#[test]
+fn what_is_no_database_of_ours_and_what_a_link_leads_to_is_never_replaced() {
+    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    server.terminate();
+    let (database, place) = (server.database.file(), |name: &str| folder.path().join(name));
+    let (copy, letter) = (place("copy.db"), "Dear reader, ...".repeat(300));
+    backup(&database, &copy);
+    let before = server.database.contents();
+    for name in ["letter", "gone.db-wal"] {
+        fs::write(place(name), &letter).unwrap();
+    }
+    fs::write(place("foreign.db"), [b"SQLite format 3\0".as_slice(), &[0; 4_080]].concat()).unwrap();
+    for (target, link) in
+        [(&*database, "link.db"), (&place("nowhere"), "dangling.db"), (&place("letter"), "new.db-lock")]
+    {
+        symlink(target, place(link)).unwrap();
+    }
+    for (name, why) in [
+        ("letter", "is not a database of taskqueue"),
+        ("foreign.db", "is not a database of taskqueue"),
+        ("gone.db", "is not the log of a database"),
+        ("link.db", "is a symbolic link"),
+        ("dangling.db", "is a symbolic link"),
+        ("new.db", "symbolic link"),
+    ] {
+        assert_refuses(&copy, &place(name), &["--replace"], why);
+    }
+    for name in ["letter", "gone.db-wal"] {
+        assert_eq!(fs::read_to_string(place(name)).unwrap(), letter, "{name}");
+    }
+    assert!(!place("nowhere").exists() && server.database.contents() == before);
+}
+
+#[test]
+fn a_restore_that_is_killed_harms_nothing_and_the_next_one_names_what_it_left() {
+    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    for n in 0..20 {
+        server.create(n, json!({"args": {"text": "x".repeat(50_000)}}));
+    }
+    server.terminate();
+    let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
+    backup(&database, &copy);
+    let before = fs::read(&database).unwrap();
+    // A signal ends it when its file has 512 KiB.
+    let limit = ["sh", "-c", "ulimit -f 1024; exec \"$@\"", "sh"];
+    let arguments = ["restore", "--replace", "--from", text(&copy), "--database", text(&database)];
+    let killed = run_inside(&limit, &arguments);
+    assert_eq!(killed.code, None, "{killed:?}");
+    let left = PathBuf::from(format!("{}.taskqueue-partial", database.display()));
+    assert!(left.exists() && fs::read(&database).unwrap() == before);
+    let exit = run(&arguments, &[]);
+    assert!(exit.code == Some(0) && exit.stderr.lines().count() == 1, "{exit:?}");
+    assert!(exit.stderr.contains(&format!("removed {}", text(&left))), "{exit:?}");
+    assert!(!left.exists());
+    server.start_again();
+    assert_eq!(server.ids(BY_ID), (0..20).collect::<Vec<_>>());
 }

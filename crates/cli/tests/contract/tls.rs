@@ -177,6 +177,28 @@ fn an_expired_certificate_is_warned_of_and_refused_by_clients() {
 }
 
 #[test]
+fn a_self_signed_certificate_of_an_authority_is_explained_with_what_helps() {
+    let folder = tempfile::tempdir().unwrap();
+    // As `openssl req -x509` makes it.
+    let authority = |params: &mut rcgen::CertificateParams| {
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    };
+    let files = PairFiles::make(folder.path(), "own", authority);
+    let server = Server::launch(None, &files.flags());
+    let certificate = files.certificate.to_str().unwrap();
+    for flags in [&["--tls-ca", certificate][..], &[]] {
+        let exit = client(&server, &["health"], flags);
+        assert_eq!(exit.code, Some(3), "{exit:?}");
+        for part in ["(CA:TRUE)", "--tls-pin", "--tls-ca does not help", "basicConstraints=critical,CA:FALSE"] {
+            assert!(exit.stderr.contains(part), "{part} is not in {exit:?}");
+        }
+        let (_, pin) = exit.stderr.split_once("its key is ").unwrap();
+        let pin = pin.split(';').next().unwrap();
+        assert_eq!(client(&server, &["health"], &["--tls-pin", pin]).code, Some(0), "{pin}");
+    }
+}
+
+#[test]
 fn an_exchanged_certificate_is_shown_without_a_failed_request_and_a_bad_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let files = PairFiles::make(folder.path(), "pair", |_| {});

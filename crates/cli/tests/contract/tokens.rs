@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use taskqueue_test_postgres::eventually;
@@ -60,9 +61,16 @@ impl Tokens {
         token.clone()
     }
 
+    /// A start would wait until nobody has changed the file for a second.
+    fn make_old(&self) {
+        let a_while_ago = SystemTime::now() - Duration::from_secs(60);
+        fs::File::options().write(true).open(self.path()).unwrap().set_modified(a_while_ago).unwrap();
+    }
+
     /// A server with this file and the token that opens everything, which its requests carry.
     fn serve(&self, flags: &[&str]) -> Server {
         let path = self.argument();
+        self.make_old();
         Server::launch(Some(BOSS), &[&["--tokens", path.as_str()], flags].concat())
     }
 }
@@ -181,8 +189,10 @@ fn a_file_that_cannot_be_used_refuses_the_start() {
         ("[[token]]\nname = \"a\"\n", "line 1: missing field"),
         ("# ok\n\n[[tokn]]\n", "line 3: unknown field"),
         ("[[token]]\nname = \"a\"\nsha256 = \"tq_secret\"\nscopes = [\"read\"]\n", "line 3: sha256 is"),
+        ("# Perhaps its last line is still being written", "last line"),
     ] {
         tokens.write(text);
+        tokens.make_old();
         let message = assert_refuses(&arguments, &[]);
         assert!(message.contains(expected) && message.contains(&path) && !message.contains("secret"), "{message}");
     }

@@ -168,7 +168,7 @@ fn limits_hold_over_two_servers_while_they_change_and_servers_are_killed() {
     assert_eq!(given(0, "cpu", 93_000_000), 0);
 }
 
-struct StopAtTheEnd<'a>(&'a AtomicBool);
+pub(crate) struct StopAtTheEnd<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for StopAtTheEnd<'_> {
     fn drop(&mut self) {

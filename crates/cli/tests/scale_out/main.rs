@@ -10,6 +10,7 @@ mod database;
 mod graceful_stop;
 mod held_heartbeats;
 mod histories;
+mod kills;
 mod limits;
 mod output;
 mod pooler;

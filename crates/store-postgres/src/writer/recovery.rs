@@ -63,6 +63,7 @@ impl Writer {
         match self.runtime.block_on(self.shared.connector.session(sql::WRITER)) {
             Ok(session) => {
                 self.settles = self.runtime.block_on(session.can_name_transactions());
+                self.runtime.block_on(session.let_client_be_watched());
                 (self.session, self.connect_failed_at) = (Some(session), None);
                 Ok(())
             }
