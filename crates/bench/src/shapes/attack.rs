@@ -1,8 +1,10 @@
 //! Sends one shape, alone or by many clients, while others are served: what they were answered, what others saw, how much memory it
-//! took, and which rules of the invariants (C1, C3, C5) were broken.
+//! took, whether it ended with its clients, and which rules of the invariants (C1, C2, C3, C5) were broken.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +17,7 @@ use super::shape::Shape;
 use super::world::Client;
 use crate::failure::Result;
 use crate::process::Server;
+use crate::usage::Usage;
 
 /// What the server is told that it may use.
 pub(super) const MEMORY_BYTES: u64 = 256 << 20;
@@ -26,6 +29,12 @@ const ROUNDS: usize = 100;
 /// However slow the probes are.
 const AT_MOST: Duration = Duration::from_secs(40);
 const POLL: Duration = Duration::from_millis(2);
+/// How soon a server has nothing more to do when the clients of its reads have gone (C2). A read is dropped within 100 ms; the rest is
+/// for a busy machine, and far below the 25 seconds after which a read ends by itself.
+const IDLE_WITHIN: Duration = Duration::from_secs(8);
+/// How an idle server is known: so much CPU in such a time.
+const WINDOW: Duration = Duration::from_millis(400);
+const IDLE_CPU_SECONDS: f64 = 0.04;
 
 /// What one client was answered.
 #[derive(Default)]
@@ -54,6 +63,8 @@ pub(super) struct Measured {
 pub(super) struct Target<'t> {
     pub(super) server: &'t Server,
     pub(super) probes: &'t Probes,
+    /// The same on a server that nobody else asks for anything: what the machine itself costs.
+    pub(super) control: &'t Probes,
     pub(super) size: Size,
 }
 
@@ -74,9 +85,9 @@ pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: 
     let seen = places.iter().map(|place| see(&mut preparing, place)).collect::<Result<Vec<_>>>()?;
     // From here on the kernel counts the highest use anew.
     drop(fs::write(format!("/proc/{}/clear_refs", target.server.pid()), "5"));
-    let (sent, probed) = attack(target, &requests);
+    let (sent, probed, idle) = attack(target, &requests);
     let peak_bytes = highest_bytes(target.server.pid());
-    let mut misses = probed.misses();
+    let mut misses = probed.misses(&idle);
     misses.extend(sent.iter().flat_map(|sent| sent.wrong.iter().cloned()).take(3));
     if clients == 1 {
         misses.extend(sent.iter().filter_map(|sent| unsuccessful(shape, sent)));
@@ -94,6 +105,11 @@ pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: 
             misses.push(format!("C5: {path} exists, though its creation was answered database_busy"));
         }
     }
+    if clients > 1 && shape.method == "GET" {
+        abandon(target.server, &requests);
+        // The small ones are waited for together, when all have been sent.
+        misses.extend((target.size == Size::Full).then(|| still_busy(target.server)).flatten());
+    }
     preparing.clean(turn)?;
     let mut answers = BTreeMap::new();
     for (answer, count) in sent.iter().flat_map(|sent| &sent.answers) {
@@ -101,6 +117,27 @@ pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: 
     }
     let slowest = sent.iter().map(|sent| sent.first_taken).max().unwrap_or_default();
     Ok(Measured { clients, answers, slowest, probed, peak_bytes, misses })
+}
+
+/// Sends requests and leaves.
+fn abandon(server: &Server, requests: &[Vec<u8>]) {
+    let leave = |request: &Vec<u8>| TcpStream::connect(server.address)?.write_all(request);
+    // A server that has no room for the connection has nothing to stop either.
+    requests.iter().for_each(|request| drop(leave(request)));
+}
+
+/// What breaks C2: the server works on although all clients have gone.
+pub(super) fn still_busy(server: &Server) -> Option<String> {
+    let cpu_seconds = || Usage::of(server.pid()).map_or(f64::NAN, |usage| usage.cpu_seconds);
+    let begin = Instant::now();
+    while begin.elapsed() < IDLE_WITHIN {
+        let before = cpu_seconds();
+        thread::sleep(WINDOW);
+        if cpu_seconds() - before <= IDLE_CPU_SECONDS {
+            return None;
+        }
+    }
+    Some(format!("C2: busy for more than {} s after its clients have gone", IDLE_WITHIN.as_secs()))
 }
 
 /// The request of one client. A later page needs its cursor, and a form what its page carries unseen.
@@ -126,7 +163,7 @@ fn written(client: &mut Client, shape: &Shape, place: &Place<'_>) -> Result<Vec<
 }
 
 /// Lets all clients send, each its request, while the probes run.
-fn attack(target: &Target<'_>, requests: &[Vec<u8>]) -> (Vec<Sent>, Probed) {
+fn attack(target: &Target<'_>, requests: &[Vec<u8>]) -> (Vec<Sent>, Probed, Probed) {
     let (done, rounds, answered) = (&AtomicBool::new(false), &AtomicUsize::new(0), &AtomicUsize::new(0));
     // One that is alone sends once; at full size many go on until enough was seen.
     let (goes_on, least) = match (requests.len(), target.size) {
@@ -134,8 +171,8 @@ fn attack(target: &Target<'_>, requests: &[Vec<u8>]) -> (Vec<Sent>, Probed) {
         (_, Size::Full) => (GOES_ON, ROUNDS),
     };
     thread::scope(|scope| {
-        let reading = scope.spawn(|| target.probes.read(done, rounds));
-        let writing = scope.spawn(|| target.probes.write(done));
+        let probing = scope.spawn(|| target.probes.measure(done, rounds));
+        let control = scope.spawn(|| target.control.measure(done, &AtomicUsize::new(0)));
         let address = target.server.address;
         let senders: Vec<_> = requests
             .iter()
@@ -162,8 +199,7 @@ fn attack(target: &Target<'_>, requests: &[Vec<u8>]) -> (Vec<Sent>, Probed) {
         }
         done.store(true, Ordering::Relaxed);
         let sent = senders.into_iter().filter_map(|sender| sender.join().ok()).collect();
-        let probed = reading.join().unwrap_or_default().and(writing.join().unwrap_or_default());
-        (sent, probed)
+        (sent, probing.join().unwrap_or_default(), control.join().unwrap_or_default())
     })
 }
 

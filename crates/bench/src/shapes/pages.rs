@@ -38,7 +38,8 @@ pub(super) const PAGES: &[Shape] = &[
     shape("POST", "/ui/queues/{queue}/pause", "", OwnQueue("", 1), &["&paused='yes &next='/ui/"]),
     // Who looks, and how
     shape("GET", "/ui/sign-in", "", Nothing, &["?next=filter"]),
-    shape("POST", "/ui/sign-in", "", Nothing, &["&token=filter &next=filter"]),
+    // There is no token that would be the right one: what a stranger may send.
+    shape("POST", "/ui/sign-in", "", Nothing, &["&token=filter &next=filter"]).or_refused(),
     shape("POST", "/ui/sign-out", "", Nothing, &[]),
     shape("POST", "/ui/theme", "", Nothing, &["&theme='dark &next=filter"]),
     shape("GET", "/ui/go", "", OwnQueue("", 1), &["?queue ?to='tasks"]),
@@ -81,14 +82,14 @@ pub(super) const PAGES: &[Shape] = &[
         "/ui/queues/{queue}/compare",
         "args",
         Stored(World::Large),
-        &["?all='1 ?read='5000 ?column=columns ?x='args.a ?y='priority", SELECTORS],
+        &["?status='all ?read='5000 ?column=columns ?x='args.a ?y='priority", SELECTORS],
     ),
     shape(
         "GET",
         "/ui/queues/{queue}/compare/csv",
         "args",
         Stored(World::Large),
-        &["?all='1 ?read='5000 ?column=columns", SELECTORS],
+        &["?status='all ?read='5000 ?column=columns", SELECTORS],
     ),
     // New tasks
     shape("GET", SUBMIT, "", Stored(World::Large), &["?way='one"]),

@@ -70,7 +70,7 @@ pub(super) struct Shape {
     /// `name=key` takes the largest value of another name, and `name='word` this word. A group that ends with a dot or with `.[]` is
     /// the path of those behind it.
     groups: &'static [&'static str],
-    /// Whether a refusal is an answer, too, because nothing says how many tasks one request may change.
+    /// Whether a refusal is an answer, too, if it comes at once: nothing says how many tasks one request may change.
     pub(super) may_be_refused: bool,
 }
 

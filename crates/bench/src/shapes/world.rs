@@ -100,12 +100,17 @@ impl Client {
 
     /// Creates the tasks of these numbers, with what is heavy in the place.
     fn create(&mut self, queue: &str, place: &Place<'_>, items: Range<usize>) -> Result<()> {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        for item in items.clone() {
-            let text = task(&Place { item, ..place.clone() });
+        self.create_all(queue, items.map(|item| Place { item, ..place.clone() }))
+    }
+
+    /// Creates a task for each place.
+    fn create_all<'p>(&mut self, queue: &str, places: impl Iterator<Item = Place<'p>>) -> Result<()> {
+        let (mut places, mut batch, mut bytes) = (places.peekable(), Vec::new(), 0);
+        while let Some(place) = places.next() {
+            let text = task(&place);
             bytes += text.len();
             batch.push(text);
-            if bytes > BATCH_BYTES || batch.len() == BATCH_ITEMS || item + 1 == items.end {
+            if bytes > BATCH_BYTES || batch.len() == BATCH_ITEMS || places.peek().is_none() {
                 let body = format!(r#"{{"tasks":[{}]}}"#, batch.join(","));
                 self.succeed("POST", &format!("{queue}/tasks/batch/create"), &body)?;
                 (batch, bytes) = (Vec::new(), 0);
@@ -123,11 +128,7 @@ impl Client {
         }
         match shape.before {
             Before::Nothing | Before::Stored(_) => {}
-            Before::Pending | Before::Cancelled => {
-                for client in 0..clients {
-                    self.create(&shared, &of_client(client), 0..1)?;
-                }
-            }
+            Before::Pending | Before::Cancelled => self.create_all(&shared, (0..clients).map(of_client))?,
             Before::Running(_) | Before::Output => {
                 for client in 0..clients {
                     let place = of_client(client);
