@@ -15,7 +15,7 @@ use super::pages::PAGES;
 use super::probes::{Probed, Probes};
 use super::shape::Shape;
 use super::world::Client;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::process::Server;
 use crate::usage::Usage;
 
@@ -256,7 +256,12 @@ fn highest_bytes(pid: u32) -> u64 {
 }
 
 impl Measured {
-    /// Whether the list of shapes says that this one has been sent as it stands there.
+    /// What there is to say if it could not be measured.
+    pub(super) fn failed(clients: usize, failure: &Failure) -> Self {
+        let (answers, slowest, probed) = (BTreeMap::new(), Duration::ZERO, Probed::default());
+        Self { clients, answers, slowest, probed, peak_bytes: 0, misses: vec![failure.to_string()] }
+    }
+
     pub(super) fn is_held(&self) -> bool {
         self.misses.is_empty()
     }
