@@ -25,7 +25,7 @@ pub use self::fields::Size;
 use self::attack::{Measured, Target, measure};
 use self::operations::OPERATIONS;
 use self::pages::PAGES;
-use self::probes::{Probes, longest, p99};
+use self::probes::{Probed, Probes, longest, p99};
 use self::shape::Shape;
 use self::world::{Client, stored};
 use crate::args::ShapesArgs;
@@ -39,7 +39,7 @@ use crate::{output, table};
 const CROWD: usize = 32;
 /// How often a shape is measured in the tests before it counts as missed: others may use the machine. One that slows others down
 /// does so each time.
-const TRIES: usize = 3;
+const TRIES: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
@@ -133,7 +133,10 @@ fn send_all(engine: Engine, server: &Server, idle: &Server, size: Size, only: &s
             rows.push(row);
         }
     }
+    let all = Probed::merged(rows.iter().map(|row| &row.measured.probed));
+    let of_all = all.misses(&Probed::merged(rows.iter().map(|row| &row.measured.idle)));
     if let Some(last) = rows.last_mut() {
+        last.measured.misses.extend(of_all.iter().map(|miss| format!("and all before it: {miss}")));
         last.measured.misses.extend(attack::still_busy(server));
     }
     Ok(rows)
@@ -211,7 +214,7 @@ impl Row {
     }
 
     fn json(&self) -> Value {
-        let Measured { clients, answers, slowest, probed, peak_bytes, misses } = &self.measured;
+        let Measured { clients, answers, slowest, probed, peak_bytes, misses, .. } = &self.measured;
         json!({
             "engine": format!("{:?}", self.engine), "shape": self.shape.name(), "clients": clients, "answers": answers,
             "slowest_nanoseconds": slowest.as_nanos() as u64, "health_p99_nanoseconds": p99(&probed.health).as_nanos() as u64,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::exchange::{Answer, Connection};
 use super::fields::{Place, Size};
 use super::pages::PAGES;
-use super::probes::{Probed, Probes};
+use super::probes::{Probed, Probes, ROUNDS};
 use super::shape::Shape;
 use super::world::Client;
 use crate::failure::{Failure, Result};
@@ -23,9 +23,8 @@ use crate::usage::Usage;
 pub(super) const MEMORY_BYTES: u64 = 256 << 20;
 /// How soon a request is refused that would change too much.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
-/// How long many clients go on at full size, and how many rounds of probes there are at least: one slow answer is not the 99th percentile then.
+/// How long many clients go on at full size, at least.
 const GOES_ON: Duration = Duration::from_secs(2);
-const ROUNDS: usize = 100;
 /// However slow the probes are.
 const AT_MOST: Duration = Duration::from_secs(40);
 const POLL: Duration = Duration::from_millis(2);
@@ -55,6 +54,8 @@ pub(super) struct Measured {
     pub(super) answers: BTreeMap<String, usize>,
     pub(super) slowest: Duration,
     pub(super) probed: Probed,
+    /// What an idle server took meanwhile.
+    pub(super) idle: Probed,
     pub(super) peak_bytes: u64,
     pub(super) misses: Vec<String>,
 }
@@ -116,7 +117,7 @@ pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: 
         *answers.entry(answer.clone()).or_default() += count;
     }
     let slowest = sent.iter().map(|sent| sent.first_taken).max().unwrap_or_default();
-    Ok(Measured { clients, answers, slowest, probed, peak_bytes, misses })
+    Ok(Measured { clients, answers, slowest, probed, idle, peak_bytes, misses })
 }
 
 /// Sends requests and leaves.
@@ -258,8 +259,9 @@ fn highest_bytes(pid: u32) -> u64 {
 impl Measured {
     /// What there is to say if it could not be measured.
     pub(super) fn failed(clients: usize, failure: &Failure) -> Self {
-        let (answers, slowest, probed) = (BTreeMap::new(), Duration::ZERO, Probed::default());
-        Self { clients, answers, slowest, probed, peak_bytes: 0, misses: vec![failure.to_string()] }
+        let (answers, slowest) = (BTreeMap::new(), Duration::ZERO);
+        let (probed, idle) = (Probed::default(), Probed::default());
+        Self { clients, answers, slowest, probed, idle, peak_bytes: 0, misses: vec![failure.to_string()] }
     }
 
     pub(super) fn is_held(&self) -> bool {

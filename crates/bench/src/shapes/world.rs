@@ -18,7 +18,7 @@ use crate::request;
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 /// What a batch of prepared tasks holds at most.
-const BATCH_BYTES: usize = 4 << 20;
+const BATCH_BYTES: usize = 1 << 20;
 /// Of what all reads share: tasks of each kind.
 const LARGE_TASKS: usize = 30;
 const SMALL_TASKS: usize = 2_000;
