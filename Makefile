@@ -8,7 +8,7 @@ TESTED := $(or $(CARGO_TARGET_DIR),target)/debug/taskqueue
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
 MDBOOK := $(or $(CARGO_TARGET_DIR),target)/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
-.PHONY: help serve test check audit book package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-tls
+.PHONY: help serve test check audit book package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-shapes bench-tls
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,7 @@ bench-full: bench-programs ## Measure everything and draw the plots of docs/perf
 	-$(BENCH) tls $(ON_DISK)
 	-$(BENCH) waiting $(ON_DISK)
 	-$(BENCH) dependents $(ON_DISK)
+	-$(BENCH) shapes $(ON_DISK)
 	-$(BENCH) scrape $(ON_DISK)
 	-$(BENCH) dashboard $(ON_DISK)
 	-$(BENCH) postgres --server $(RELEASE)/taskqueue --pending 1000000 --completed 1000000
@@ -71,6 +72,9 @@ bench-compare: bench-programs ## Compare single requests with another build of t
 
 bench-tls: bench-programs ## Compare claims and completions with TLS and without, two minutes
 	$(BENCH) tls $(ON_DISK) $(ARGS)
+
+bench-shapes: bench-programs ## Send the largest request of every kind, and see what others notice, half an hour (one: ARGS="--only bulk/delete")
+	$(BENCH) shapes $(ON_DISK) $(ARGS)
 
 bench-peers: bench-programs ## Do the same work on what users would pick instead, some minutes; installs it where it is missing
 	scripts/install-bench-peers

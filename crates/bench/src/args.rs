@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::operation::Phase;
 use crate::peers::Peer;
+use crate::shapes::{Engine, Size};
 
 /// Measures the taskqueue server against the bare-HTTP limit of this machine.
 #[derive(Debug, Parser)]
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     Waiting(WaitingArgs),
     /// Complete a task for which many others wait, on SQLite and on PostgreSQL, and see how soon all of them can be claimed
     Dependents(DependentsArgs),
+    /// Send the largest request of every kind, alone and by 32 clients, to servers that may use 256 MiB, on SQLite and on PostgreSQL
+    Shapes(ShapesArgs),
     /// Be the reference: print a base URL and answer until standard input ends
     Reference,
 }
@@ -394,6 +397,24 @@ pub(crate) struct DependentsArgs {
     /// How many times it is done on each; figures are medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShapesArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Only on these
+    #[arg(long, value_enum, value_name = "ENGINES", value_delimiter = ',', default_value = "sqlite,postgres")]
+    pub(crate) engines: Vec<Engine>,
+
+    /// As large as the contract allows, or as small as in the tests
+    #[arg(long, value_enum, value_name = "SIZE", default_value_t = Size::Full)]
+    pub(crate) size: Size,
+
+    /// Only those whose method and path contain this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) only: String,
 }
 
 #[derive(Debug, Args)]

@@ -56,6 +56,14 @@ impl Server {
         Self::start(command)
     }
 
+    /// Starts the server that is measured, told that it may use so much memory.
+    pub(crate) fn within(binary: &Path, database: &OsStr, memory_bytes: u64) -> Result<Self> {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--rss={memory_bytes}")).arg("--").arg(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "error", "--database"]).arg(database);
+        Self::start(command)
+    }
+
     /// Starts this program again as the reference.
     pub(crate) fn reference() -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);

@@ -39,6 +39,8 @@ const LAW: &[(&str, &[&str])] = &[
             "taskqueue-api",
             "taskqueue-core",
             "taskqueue-test-postgres",
+            // For the test that sends what the benchmark sends.
+            "taskqueue-bench",
         ],
     ),
 ];

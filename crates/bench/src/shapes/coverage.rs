@@ -1,0 +1,177 @@
+//! Whether the list of shapes is complete: every operation of `/openapi.json` with every field of its request, and every route of the
+//! dashboard. What is missing is named.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::operations::OPERATIONS;
+use super::pages::{NOT_PAGES, PAGES};
+use super::shape::Shape;
+
+/// The dashboard has no document of its routes; this is its table.
+const DASHBOARD_ROUTER: &str = include_str!("../../../dashboard/src/router.rs");
+
+/// What the document has and the list of shapes has not, and the other way round.
+pub(super) fn differences(document: &Value) -> Vec<String> {
+    compare(OPERATIONS, &described(document), "/openapi.json")
+}
+
+/// The same for the routes of the dashboard. Their fields are nowhere listed.
+pub(super) fn page_differences() -> Vec<String> {
+    let routes = routes(DASHBOARD_ROUTER).into_iter().filter(|(_, path)| !NOT_PAGES.contains(&path.as_str()));
+    let listed: BTreeSet<(String, String)> = operations(PAGES);
+    let routes: BTreeSet<(String, String)> = routes.collect();
+    let missing =
+        routes.difference(&listed).map(|(method, path)| format!("{method} {path}: no row in shapes/pages.rs"));
+    let gone = listed.difference(&routes).map(|(method, path)| format!("{method} {path}: no route of the dashboard"));
+    missing.chain(gone).collect()
+}
+
+/// An operation with the names of its fields, as the list of shapes writes them.
+type Described = ((String, String), BTreeSet<String>);
+
+fn operations(shapes: &[Shape]) -> BTreeSet<(String, String)> {
+    shapes.iter().map(|shape| (shape.method.to_owned(), shape.path.to_owned())).collect()
+}
+
+fn compare(shapes: &[Shape], described: &[Described], document: &str) -> Vec<String> {
+    let mut differences = Vec::new();
+    for ((method, path), fields) in described {
+        let rows: Vec<&Shape> = shapes.iter().filter(|shape| (shape.method, shape.path) == (method, path)).collect();
+        if rows.is_empty() {
+            differences.push(format!("{method} {path}: no row in shapes/operations.rs"));
+        }
+        let listed: BTreeSet<String> = rows.iter().flat_map(|shape| shape.fields()).map(|field| field.name).collect();
+        // An object or a list is there if something in it is.
+        let has = |field: &String| listed.iter().any(|name| name == field || name.starts_with(&format!("{field}.")));
+        let missing = fields.iter().filter(|field| !rows.is_empty() && !has(field));
+        differences.extend(missing.map(|field| format!("{method} {path}: no row has the field {field}")));
+        let gone = listed.iter().filter(|field| !fields.contains(*field));
+        differences.extend(gone.map(|field| format!("{method} {path}: {document} has no field {field}")));
+    }
+    let known: BTreeSet<(String, String)> = described.iter().map(|(operation, _)| operation.clone()).collect();
+    let gone = operations(shapes).into_iter().filter(|operation| !known.contains(operation));
+    differences.extend(gone.map(|(method, path)| format!("{method} {path}: not in {document}")));
+    differences
+}
+
+/// The operations of the document.
+fn described(document: &Value) -> Vec<Described> {
+    let mut described = Vec::new();
+    for (path, item) in document["paths"].as_object().into_iter().flatten() {
+        for (method, operation) in item.as_object().into_iter().flatten() {
+            let mut fields = BTreeSet::new();
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let name = parameter["name"].as_str().unwrap_or_default();
+                match parameter["in"].as_str() {
+                    Some("query") => drop(fields.insert(format!("?{name}"))),
+                    Some("header") => drop(fields.insert(format!("{name}:"))),
+                    // Those of the path are always as long as can be.
+                    _ => {}
+                }
+            }
+            for content in operation["requestBody"]["content"].as_object().into_iter().flat_map(|map| map.values()) {
+                add_properties(document, &content["schema"], "", &mut Vec::new(), &mut fields);
+            }
+            described.push(((method.to_uppercase(), path.clone()), fields));
+        }
+    }
+    described
+}
+
+/// Adds all properties of a schema, with those of its properties.
+fn add_properties<'d>(
+    document: &'d Value,
+    schema: &'d Value,
+    path: &str,
+    above: &mut Vec<&'d str>,
+    fields: &mut BTreeSet<String>,
+) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        // A schema that contains itself is not followed again.
+        if !above.contains(&reference) {
+            above.push(reference);
+            let target = document.pointer(reference.trim_start_matches('#')).unwrap_or(&Value::Null);
+            add_properties(document, target, path, above, fields);
+            above.pop();
+        }
+        return;
+    }
+    for choice in ["oneOf", "anyOf", "allOf"].iter().flat_map(|word| schema[word].as_array()).flatten() {
+        add_properties(document, choice, path, above, fields);
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        fields.insert(format!("{path}{name}"));
+        add_properties(document, property, &format!("{path}{name}."), above, fields);
+    }
+    if schema["items"].is_object() {
+        add_properties(document, &schema["items"], &format!("{path}[]"), above, fields);
+    }
+    if schema["additionalProperties"].is_object() && !path.is_empty() {
+        fields.insert(format!("{path}*"));
+        add_properties(document, &schema["additionalProperties"], &format!("{path}*."), above, fields);
+    }
+}
+
+/// The routes in the text of a route table.
+fn routes(text: &str) -> Vec<(String, String)> {
+    let text = text.split("#[cfg(test)]").next().unwrap_or(text);
+    let sign_in = text.split("SIGN_IN: &str = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+    let mut routes = Vec::new();
+    for line in text.lines().filter_map(|line| line.trim().strip_prefix(".route(")) {
+        let path = match line.strip_prefix('"') {
+            Some(rest) => rest.split('"').next().unwrap_or_default(),
+            None if line.starts_with("SIGN_IN") => sign_in,
+            // Files of the program.
+            None => continue,
+        };
+        for method in ["get", "post"] {
+            if line.contains(&format!(" {method}(")) || line.contains(&format!(".{method}(")) {
+                routes.push((method.to_uppercase(), path.to_owned()));
+            }
+        }
+    }
+    routes
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_page_of_the_dashboard_is_a_shape() {
+        assert_eq!(page_differences(), Vec::<String>::new());
+        assert!(routes(DASHBOARD_ROUTER).len() > 30, "the route table has another form");
+    }
+
+    #[test]
+    fn a_new_operation_and_a_new_field_are_named() {
+        let document = json!({
+            "paths": {
+                "/livez": {"get": {"parameters": [{"in": "query", "name": "deep"}]}},
+                "/new": {"post": {}},
+                "/api/v2/queues/{queue}/workers/{id}/telemetry": {"post": {"requestBody": {"content": {"application/json": {
+                    "schema": {"$ref": "#/components/schemas/T"}
+                }}}}},
+            },
+            "components": {"schemas": {"T": {"properties": {
+                "telemetry": {"type": "object"},
+                "list": {"items": {"oneOf": [{"properties": {"inner": {"$ref": "#/components/schemas/T"}}}]}},
+            }}}},
+        });
+        let named = differences(&document);
+        let telemetry = "POST /api/v2/queues/{queue}/workers/{id}/telemetry: no row has the field";
+        for expected in [
+            "GET /livez: no row has the field ?deep".to_owned(),
+            "POST /new: no row in shapes/operations.rs".to_owned(),
+            format!("{telemetry} list"),
+            format!("{telemetry} list.[]inner"),
+            "GET /health: not in /openapi.json".to_owned(),
+        ] {
+            assert!(named.contains(&expected), "{expected}: {named:#?}");
+        }
+    }
+}

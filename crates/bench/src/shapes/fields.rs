@@ -1,0 +1,184 @@
+//! The largest valid value of every field that a request can have, in a body, a query, a header or a form. One entry for each name;
+//! which request has which is in `operations.rs` and `pages.rs`.
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use taskqueue_core::limits::{
+    CLAIM_WORKER_BYTES, DEPENDENCIES_MAX, FILTER_BYTES, FUZZY_WORDS, NAME_CHARS, OUTPUT_TEXT_BYTES, PAGE_LIMIT_MAX,
+    REPORT_METADATA_BYTES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES, TASK_NAME_CHARS, TASK_ROUTES, TELEMETRY_BYTES,
+    TIMEOUT_SECONDS_MAX,
+};
+
+/// How large requests are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Size {
+    /// As large as the contract allows
+    Full,
+    /// A 64th of that
+    Small,
+}
+
+impl Size {
+    /// So much of a limit.
+    pub(super) fn of(self, limit: usize) -> usize {
+        match self {
+            Self::Full => limit,
+            Self::Small => (limit / 64).max(2),
+        }
+    }
+}
+
+/// Stands for a text of many small values, which would take a hundred times its length as values.
+const DENSE: &str = "@dense";
+
+/// In whose request a value stands.
+#[derive(Clone, Debug)]
+pub(super) struct Place<'p> {
+    pub(super) size: Size,
+    /// The field that takes the room of the request where not all of them fit; `all` for all of them.
+    pub(super) heavy: &'p str,
+    /// What was prepared for these clients. Identifiers differ from one turn to the next.
+    pub(super) turn: usize,
+    pub(super) client: usize,
+    /// Which item of a batch.
+    pub(super) item: usize,
+    /// How many tasks a bulk action is to find.
+    pub(super) matching: usize,
+    /// Where the next page begins.
+    pub(super) cursor: Option<String>,
+}
+
+impl Place<'_> {
+    pub(super) fn id(&self, letter: char) -> String {
+        format!("{letter}_{:04}{:02}{:06}", self.turn, self.client, self.item)
+    }
+
+    fn is_heavy(&self, field: &str) -> bool {
+        self.heavy == field || self.heavy == "all"
+    }
+
+    /// So many where this field is the heavy one, else a few.
+    fn many(&self, field: &str, limit: usize) -> usize {
+        if self.is_heavy(field) { self.size.of(limit) } else { 1 }
+    }
+
+    /// An object with a text of so many bytes in all.
+    fn object(&self, field: &str, bytes: usize) -> Value {
+        json!({ "o": "x".repeat(self.many(field, bytes).saturating_sub(r#"{"o":""}"#.len())) })
+    }
+
+    /// As much as a task may hold, together with the fields beside it.
+    fn share_of_data(&self, hundredths: usize) -> usize {
+        self.many("args", TASK_DATA_BYTES) / 100 * hundredths
+    }
+}
+
+/// A name that is as long as can be.
+pub(super) fn long_name(begin: &str) -> String {
+    format!("{begin:-<NAME_CHARS$}")
+}
+
+/// The route of the tasks that are prepared.
+pub(super) fn route() -> String {
+    long_name("route")
+}
+
+fn dependencies(place: &Place<'_>) -> Vec<String> {
+    (0..place.many("dependencies", DEPENDENCIES_MAX)).map(|n| format!("t_nobody{n:06}")).collect()
+}
+
+fn routes(place: &Place<'_>) -> Vec<String> {
+    (0..place.many("routes", TASK_ROUTES)).map(|n| if n == 0 { route() } else { long_name(&format!("r{n}")) }).collect()
+}
+
+/// A filter that asks for many paths, and every task meets it.
+fn filter(size: Size, term: &str, end: &str) -> String {
+    let terms = (0..size.of(FILTER_BYTES) / (term.len() + 8)).map(|n| format!("{term}{n}.x==1 or "));
+    terms.collect::<String>() + end
+}
+
+fn fuzzy(size: Size) -> String {
+    let words: Vec<String> = (0..size.of(FUZZY_WORDS)).map(|n| format!("{}{n}", "n".repeat(110 - n))).collect();
+    words.join(" ")
+}
+
+/// The largest value of a field; none if there is no entry for it.
+pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
+    Some(match field {
+        // What tasks are defined by
+        "id" | "task_id" => place.id('t').into(),
+        "name" => "\u{1d52b}".repeat(TASK_NAME_CHARS).into(),
+        "args" | "args_patch" if place.is_heavy("args") => json!({ "a": [DENSE] }),
+        "args" | "args_patch" => json!({ "a": 1 }),
+        "metadata" | "metadata_patch" => json!({ "m": "x".repeat(place.share_of_data(25)) }),
+        "priority" => (i64::MAX - place.client as i64).into(),
+        "max_attempts" | "max_running" | "succeeded_seconds" | "failed_seconds" | "cancelled_seconds" => {
+            i64::MAX.into()
+        }
+        "routes" => routes(place).into(),
+        "dependencies" => dependencies(place).into(),
+        "on_dependency_failure" => "cancel".into(),
+        "not_before" | "to" => "9999-12-31T23:59:59.999999Z".into(),
+        "seconds" | "max_seconds" | "retry_after_seconds" | "delay_seconds" => 1e12.into(),
+        "factor" => 1e6.into(),
+        "timeout_seconds" => TIMEOUT_SECONDS_MAX.into(),
+        // What runs say
+        "run_id" => place.id('r').into(),
+        "run_ids" => {
+            let count = place.many("run_ids", taskqueue_core::limits::BATCH_ITEMS);
+            (0..count).map(|item| Place { item, ..place.clone() }.id('r')).collect::<Vec<_>>().into()
+        }
+        "route" => route().into(),
+        "worker" => place.object(place.heavy, CLAIM_WORKER_BYTES),
+        "result" | "progress" => place.object("outcome", TASK_DATA_BYTES * 95 / 100),
+        "type" | "message" => "x".repeat(place.many("outcome", TASK_DATA_BYTES / 4)).into(),
+        "traceback" => "x".repeat(place.many("outcome", TASK_DATA_BYTES * 2 / 5)).into(),
+        "retry" | "archived" | "include_archived" | "dry_run" | "paused" | "cascade" | "descending" => true.into(),
+        "offset" => 0.into(),
+        // Each byte takes six in an answer.
+        "text" => "\u{1}".repeat(place.size.of(OUTPUT_TEXT_BYTES)).into(),
+        "end" => (i64::MAX - 65_536).into(),
+        // What workers say
+        "status" => "busy".into(),
+        "observed" => place.object(place.heavy, REPORT_METADATA_BYTES),
+        "telemetry" => place.object(place.heavy, TELEMETRY_BYTES),
+        // What is asked for
+        "filter" => filter(place.size, "args.k", "priority>-1").into(),
+        "worker_filter" => filter(place.size, "metadata.k", "status=='busy'").into(),
+        "expect" => place.matching.into(),
+        "name_fuzzy" => fuzzy(place.size).into(),
+        "order_by" => "name".into(),
+        "limit" => place.size.of(PAGE_LIMIT_MAX.into()).into(),
+        "cursor" => place.cursor.clone()?.into(),
+        "group_by" => "routes,status".into(),
+        "group_by_workers" => "route,status".into(),
+        "series" => "minute".into(),
+        "from" => "1970-01-01T00:00:00.000000Z".into(),
+        "route_limits" => {
+            let limits = (0..place.size.of(ROUTE_LIMITS_MAX)).map(|n| (long_name(&format!("r{n}")), i64::MAX.into()));
+            Value::Object(limits.collect())
+        }
+        "Prefer" => "wait=1".into(),
+        // What forms say
+        "queue" => super::world::queue(place.turn, Some(place.client)).into(),
+        "typed_routes" => routes(place).join(", ").into(),
+        "typed_dependencies" => dependencies(place).join("\n").into(),
+        "typed_days" => "365d".into(),
+        "lines" => {
+            let line = format!("{{\"a\":\"{}\"}}\n", "x".repeat(1_000));
+            line.repeat(place.size.of(900)).into()
+        }
+        "ids" => {
+            let ids = (0..place.size.of(1_000)).map(|item| Place { item, client: 0, ..place.clone() }.id('t'));
+            ids.collect::<Vec<_>>().join("&id=").into()
+        }
+        "columns" => (0..24).map(|n| format!("args.k{n}")).collect::<Vec<_>>().join("&column=").into(),
+        _ => return None,
+    })
+}
+
+/// The text of a body, with many small values where they were only named.
+pub(super) fn written(body: &Value, place: &Place<'_>) -> String {
+    let dense = "[1],".repeat(place.share_of_data(60) / 4) + "[1]";
+    body.to_string().replace(&format!("\"{DENSE}\""), &dense)
+}

@@ -1,0 +1,295 @@
+//! A request shape: what must be stored before it, which fields it has, and how its largest instance is written.
+
+use std::net::SocketAddr;
+
+use serde_json::{Map, Value};
+use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS};
+
+use super::fields::{self, Place};
+use super::world;
+
+/// What all reads share, stored once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum World {
+    /// Tasks of a megabyte.
+    Large,
+    /// Tasks with as many routes as can be, each with others.
+    Routes,
+    /// Tasks with as many dependencies as can be.
+    Dependent,
+}
+
+/// What is stored before a shape is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// The queue, without a task.
+    Nothing,
+    /// What all reads share.
+    Stored(World),
+    /// A pending task for each client, with what is heavy in the shape.
+    Pending,
+    /// The same, cancelled.
+    Cancelled,
+    /// So many running tasks for each client.
+    Running(usize),
+    /// A running task for each client, with output.
+    Output,
+    /// So many tasks for all clients together; what is heavy in them.
+    Shared(&'static str, usize),
+    /// The same, cancelled.
+    SharedCancelled(&'static str, usize),
+    /// A queue for each client, with so many tasks in all; what is heavy in them.
+    OwnQueue(&'static str, usize),
+    /// As many workers as a page shows.
+    Workers,
+    /// A worker for each client.
+    OwnWorker,
+    /// Many queues with many routes each.
+    ManyQueues,
+}
+
+impl Before {
+    pub(super) const fn cancelled(self) -> Self {
+        match self {
+            Self::Shared(heavy, tasks) => Self::SharedCancelled(heavy, tasks),
+            other => other,
+        }
+    }
+}
+
+/// A way in which a request can be as large as it may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) method: &'static str,
+    /// The template of its path.
+    pub(super) path: &'static str,
+    /// What takes the room, where not all fields can be as large as they may be at once.
+    pub(super) heavy: &'static str,
+    pub(super) before: Before,
+    /// Fields, separated by blanks: `?name` of the query, `Name:` of the head, `&name` of a form, others of the body with their path.
+    /// `name=key` takes the largest value of another name, and `name='word` this word. A group that ends with a dot or with `.[]` is
+    /// the path of those behind it.
+    groups: &'static [&'static str],
+    /// Whether a refusal is an answer, too, if it comes at once: nothing says how many tasks one request may change.
+    pub(super) may_be_refused: bool,
+}
+
+pub(super) const fn shape(
+    method: &'static str,
+    path: &'static str,
+    heavy: &'static str,
+    before: Before,
+    groups: &'static [&'static str],
+) -> Shape {
+    Shape { method, path, heavy, before, groups, may_be_refused: false }
+}
+
+/// Where a field stands, by how it is written in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Query,
+    Header,
+    Form,
+    Body,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub(super) part: Part,
+    /// As in the list of fields that `/openapi.json` gives.
+    pub(super) name: String,
+    key: &'static str,
+}
+
+impl Shape {
+    pub(super) const fn or_refused(self) -> Self {
+        Self { may_be_refused: true, ..self }
+    }
+
+    pub(super) fn name(&self) -> String {
+        let heavy = if self.heavy.is_empty() { String::new() } else { format!(" ({})", self.heavy) };
+        format!("{} {}{heavy}", self.method, self.path)
+    }
+
+    pub(super) fn fields(&self) -> Vec<Field> {
+        let (mut fields, mut prefix) = (Vec::new(), "");
+        for group in self.groups {
+            if group.ends_with('.') || group.ends_with("[]") {
+                prefix = group;
+                continue;
+            }
+            for word in group.split(' ') {
+                let (name, key) =
+                    word.split_once('=').unwrap_or((word, word.rsplit(['.', '?', '&']).next().unwrap_or(word)));
+                let part = match name.as_bytes() {
+                    [b'?', ..] => Part::Query,
+                    [b'&', ..] => Part::Form,
+                    [.., b':'] => Part::Header,
+                    _ => Part::Body,
+                };
+                let prefix = if part == Part::Body { prefix } else { "" };
+                fields.push(Field { part, name: format!("{prefix}{name}"), key: key.trim_end_matches(':') });
+            }
+        }
+        fields
+    }
+
+    /// Whether each client has a queue of its own.
+    pub(super) fn has_own_queue(&self) -> bool {
+        matches!(self.before, Before::OwnQueue(..)) || self.path == "/api/v2/queues/{queue}"
+    }
+
+    /// The queue of a client.
+    pub(super) fn queue(&self, place: &Place<'_>) -> String {
+        match self.before {
+            Before::Stored(_) => world::queue(0, None),
+            Before::ManyQueues => world::queue(place.turn, Some(0)),
+            _ => world::queue(place.turn, self.has_own_queue().then_some(place.client)),
+        }
+    }
+
+    /// The id of the task of a client.
+    pub(super) fn task(&self, place: &Place<'_>) -> String {
+        match self.before {
+            Before::Stored(part) => world::stored(part, place.size).id('t'),
+            _ => place.id('t'),
+        }
+    }
+
+    /// How many items the batch has: as many as fit.
+    pub(super) fn items(&self, place: &Place<'_>) -> usize {
+        let most = match self.before {
+            Before::Running(tasks) => tasks,
+            _ => BATCH_ITEMS,
+        };
+        let bytes = fields::written(&Value::Object(self.object(place, true)), place).len() + 1;
+        place.size.of(most).min((place.size.of(BATCH_BODY_BYTES) - 64) / bytes).max(1)
+    }
+
+    /// The fields of the body, or those of an item of it.
+    fn object(&self, place: &Place<'_>, of_items: bool) -> Map<String, Value> {
+        let mut object = Map::new();
+        for field in self.fields().iter().filter(|field| field.part == Part::Body && !field.name.ends_with('*')) {
+            let path = match field.name.split_once(".[]") {
+                Some((_, path)) if of_items => path,
+                None if !of_items => &field.name,
+                _ => continue,
+            };
+            let mut steps: Vec<&str> = path.split('.').collect();
+            let last = steps.pop().unwrap_or_default();
+            let parent = steps.into_iter().fold(&mut object, |object, step| {
+                let member = object.entry(step).or_insert_with(|| Value::Object(Map::new()));
+                member.as_object_mut().unwrap_or_else(|| unreachable!("{path} is in an object"))
+            });
+            parent.insert(last.to_owned(), value(field, place));
+        }
+        object
+    }
+
+    fn body(&self, place: &Place<'_>) -> String {
+        let fields = self.fields();
+        let Some((list, _)) = fields.iter().find_map(|field| field.name.split_once(".[]")) else {
+            let object = self.object(place, false);
+            return if object.is_empty() { String::new() } else { fields::written(&Value::Object(object), place) };
+        };
+        let item = |item| {
+            let place = Place { item, ..place.clone() };
+            fields::written(&Value::Object(self.object(&place, true)), &place)
+        };
+        let items: Vec<String> = (0..self.items(place)).map(item).collect();
+        format!(r#"{{"{list}":[{}]}}"#, items.join(","))
+    }
+
+    /// The path with its query.
+    pub(super) fn target(&self, place: &Place<'_>) -> String {
+        let path = self
+            .path
+            .replace("{queue}", &self.queue(place))
+            .replace("{task_id}", &self.task(place))
+            .replace("{task}", &self.task(place))
+            .replace("{id}", &place.id('w'))
+            .replace("{part}", "args");
+        let query = self.pairs(Part::Query, place);
+        if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
+    }
+
+    /// `name=value` of a query or a form.
+    fn pairs(&self, part: Part, place: &Place<'_>) -> Vec<String> {
+        let of_part = self.fields().into_iter().filter(|field| field.part == part);
+        // The next page comes after the first one.
+        let known = of_part.filter(|field| field.key != "cursor" || place.cursor.is_some());
+        known.map(|field| format!("{}={}", &field.name[1..], encoded(&text(&field, place)))).collect()
+    }
+
+    /// The whole request. `hidden` is what a form carries unseen.
+    pub(super) fn request(&self, address: SocketAddr, place: &Place<'_>, hidden: &[(String, String)]) -> Vec<u8> {
+        let mut form = self.pairs(Part::Form, place);
+        form.extend(hidden.iter().map(|(name, value)| format!("{name}={}", encoded(value))));
+        let (kind, body) = match self.path.starts_with("/ui/") {
+            true if self.method == "POST" => ("application/x-www-form-urlencoded", form.join("&")),
+            _ => ("application/json", self.body(place)),
+        };
+        let headers = self.fields().into_iter().filter(|field| field.part == Part::Header);
+        let mut head: String = headers.map(|field| format!("{} {}\r\n", field.name, text(&field, place))).collect();
+        if self.method != "GET" {
+            head += &format!("content-type: {kind}\r\ncontent-length: {}\r\n", body.len());
+        }
+        format!("{} {} HTTP/1.1\r\nhost: {address}\r\n{head}\r\n{body}", self.method, self.target(place)).into_bytes()
+    }
+
+    /// Where one sees whether a client's request did something, if anything shows it for this client alone.
+    pub(super) fn witness(&self, place: &Place<'_>) -> Option<String> {
+        let queue = format!("/api/v2/queues/{}", self.queue(place));
+        match self.before {
+            _ if self.method == "GET" => None,
+            Before::OwnQueue(..) => Some(format!("{queue}/settings")),
+            _ if self.has_own_queue() => Some(format!("{queue}/settings")),
+            Before::Pending | Before::Cancelled | Before::Running(_) => {
+                Some(format!("{queue}/tasks/{}", self.task(place)))
+            }
+            Before::Nothing if self.path.contains("/tasks") => Some(format!("{queue}/tasks/{}", self.task(place))),
+            Before::Shared(..) if self.method == "PATCH" => {
+                let priority = i64::MAX - place.client as i64;
+                Some(format!("{queue}/tasks/count?filter=priority=={priority}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn value(field: &Field, place: &Place<'_>) -> Value {
+    match field.key.strip_prefix('\'') {
+        Some(word) => word.into(),
+        None => fields::largest(field.key, place).unwrap_or_default(),
+    }
+}
+
+fn text(field: &Field, place: &Place<'_>) -> String {
+    match value(field, place) {
+        Value::String(text) => text,
+        object @ Value::Object(_) => fields::written(&object, place),
+        other => other.to_string(),
+    }
+}
+
+impl Field {
+    /// Whether the table of largest values knows it.
+    pub(super) fn has_entry(&self, place: &Place<'_>) -> bool {
+        self.key.starts_with('\'') || self.name.ends_with('*') || fields::largest(self.key, place).is_some()
+    }
+}
+
+/// As it stands in a query or a form. Parameters that are given several times hold their own separators.
+fn encoded(text: &str) -> String {
+    let repeated = text.contains("&id=") || text.contains("&column=");
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (repeated && b"&=".contains(&byte));
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match plain(byte) {
+            true => out.push(byte.into()),
+            false => out += &format!("%{byte:02X}"),
+        }
+    }
+    out
+}

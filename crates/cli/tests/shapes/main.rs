@@ -1,0 +1,29 @@
+//! Every request shape there is, as large as it may be but for a factor of 64, alone and by 32 clients: nobody else waits, the memory
+//! is kept, and 503 means that nothing was done. A new endpoint or field without its row in `crates/bench/src/shapes/` fails here.
+//! `taskqueue-bench shapes` sends the same at full size.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use taskqueue_bench::shapes::{Engine, check};
+
+/// One at a time: they would measure each other.
+static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+
+fn holds_for_all_shapes(engine: Engine) {
+    let _alone = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = check(engine, Path::new(env!("CARGO_BIN_EXE_taskqueue")), folder.path());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_request_shape_keeps_the_cost_rules_on_sqlite() {
+    holds_for_all_shapes(Engine::Sqlite);
+}
+
+#[test]
+fn every_request_shape_keeps_the_cost_rules_on_postgresql() {
+    holds_for_all_shapes(Engine::Postgres);
+}
