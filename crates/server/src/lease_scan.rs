@@ -14,9 +14,15 @@ use crate::repeated;
 /// The longest pause between two scans.
 const INTERVAL: Duration = Duration::from_secs(LEASE_SCAN_SECONDS.unsigned_abs());
 
+/// Scans until no run is left whose lease is over.
 pub(crate) async fn scan_once(store: &dyn Store) -> Result<(), StoreError> {
-    log(store.write(Scan).await?);
-    Ok(())
+    loop {
+        let scanned = store.write(Scan).await?;
+        log(scanned);
+        if !scanned.more {
+            return Ok(());
+        }
+    }
 }
 
 /// Scans for ever: runs must go on to expire. Dropping this future ends the scans.
@@ -29,7 +35,7 @@ pub(crate) async fn run(store: Arc<dyn Store>) -> Infallible {
 }
 
 fn log(scanned: Scanned) {
-    let Scanned { expired_runs, credited_runs, expired_observations } = scanned;
+    let Scanned { expired_runs, credited_runs, expired_observations, .. } = scanned;
     if credited_runs > 0 {
         info!(credited_runs, "the service was unavailable: running leases were extended by the outage credit");
     }

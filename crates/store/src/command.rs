@@ -459,4 +459,6 @@ pub struct Scanned {
     /// Runs whose lease was lengthened after an outage of the service.
     pub credited_runs: u64,
     pub expired_observations: u64,
+    /// Whether runs are left whose lease is over: the transaction had no room for more.
+    pub more: bool,
 }

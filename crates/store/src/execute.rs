@@ -360,6 +360,10 @@ fn save_activity<T: Transaction>(tx: &mut T, command: &SaveActivity) -> Executed
 fn scan<T: Transaction>(tx: &mut T, credited_runs: u64, after_commit: &mut AfterCommit) -> Executed<Scanned> {
     let mut scanned = Scanned { credited_runs, ..Scanned::default() };
     for (queue, key) in tx.running_until(tx.now())? {
+        scanned.more = after_commit.done.is_full();
+        if scanned.more {
+            break;
+        }
         let before = tx.load_head(key)?;
         if let Some(change) = lifecycle::expire(&before, tx.now(), tx.next_pending_seq()) {
             // The scan knows the storage's numbers of queues and not their names, so that all waiters look again.

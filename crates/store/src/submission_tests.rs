@@ -8,7 +8,7 @@ use crate::command::{Scan, Scanned};
 
 type Answer = Result<Scanned, StoreError>;
 
-const DONE: Answer = Ok(Scanned { expired_runs: 1, credited_runs: 2, expired_observations: 3 });
+const DONE: Answer = Ok(Scanned { expired_runs: 1, credited_runs: 2, expired_observations: 3, more: false });
 
 fn submit() -> (Submission<Scan>, PendingAnswer<Scanned>) {
     Submission::new(Scan)
