@@ -73,7 +73,7 @@ bench-compare: bench-programs ## Compare single requests with another build of t
 bench-tls: bench-programs ## Compare claims and completions with TLS and without, two minutes
 	$(BENCH) tls $(ON_DISK) $(ARGS)
 
-bench-shapes: bench-programs ## Send the largest request of every kind, and see what others notice, half an hour (one: ARGS="--only bulk/delete")
+bench-shapes: bench-programs ## Send the largest request of every kind, and see what others notice, a long one (a part: ARGS="--only bulk/delete")
 	$(BENCH) shapes $(ON_DISK) $(ARGS)
 
 bench-peers: bench-programs ## Do the same work on what users would pick instead, some minutes; installs it where it is missing

@@ -134,7 +134,7 @@ fn send_all(engine: Engine, server: &Server, idle: &Server, size: Size, only: &s
         }
     }
     let all = Probed::merged(rows.iter().map(|row| &row.measured.probed));
-    let of_all = all.misses(&Probed::merged(rows.iter().map(|row| &row.measured.idle)));
+    let of_all = all.misses(&Probed::merged(rows.iter().map(|row| &row.measured.idle)), true);
     if let Some(last) = rows.last_mut() {
         last.measured.misses.extend(of_all.iter().map(|miss| format!("and all before it: {miss}")));
         last.measured.misses.extend(attack::still_busy(server));

@@ -88,7 +88,7 @@ pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: 
     drop(fs::write(format!("/proc/{}/clear_refs", target.server.pid()), "5"));
     let (sent, probed, idle) = attack(target, &requests);
     let peak_bytes = highest_bytes(target.server.pid());
-    let mut misses = probed.misses(&idle);
+    let mut misses = probed.misses(&idle, target.size == Size::Full);
     misses.extend(sent.iter().flat_map(|sent| sent.wrong.iter().cloned()).take(3));
     if clients == 1 {
         misses.extend(sent.iter().filter_map(|sent| unsuccessful(shape, sent)));
@@ -235,8 +235,10 @@ impl Sent {
 /// Why a request that was alone is not the largest valid one, or was not done.
 fn unsuccessful(shape: &Shape, sent: &Sent) -> Option<String> {
     let Some(Ok(answer)) = &sent.first else { return None };
-    let refused_at_once =
-        shape.may_be_refused && matches!(answer.status, 400..500) && sent.first_taken <= REFUSED_WITHIN;
+    // A request of the wrong form is not the largest valid one.
+    let is_malformed = answer.code().starts_with("invalid_") || answer.code() == "filter_too_large";
+    let is_refusal = shape.may_be_refused && matches!(answer.status, 400..500) && !is_malformed;
+    let refused_at_once = is_refusal && sent.first_taken <= REFUSED_WITHIN;
     let has_refused_items = String::from_utf8_lossy(&answer.body).contains(r#""outcome":"refused""#);
     match answer.status {
         200..400 if has_refused_items => Some(format!("alone: items were refused: {}", answer.excerpt())),

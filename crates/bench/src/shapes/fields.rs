@@ -93,8 +93,9 @@ fn routes(place: &Place<'_>) -> Vec<String> {
 
 /// A filter that asks for many paths, and every task meets it.
 fn filter(size: Size, term: &str, end: &str) -> String {
-    let terms = (0..size.of(FILTER_BYTES) / (term.len() + 8)).map(|n| format!("{term}{n}.x==1 or "));
-    terms.collect::<String>() + end
+    // A term has three digits and `.x==1 or ` behind it.
+    let terms = (size.of(FILTER_BYTES) - 64) / (term.len() + 12);
+    (0..terms).map(|n| format!("{term}{n}.x==1 or ")).collect::<String>() + end
 }
 
 fn fuzzy(size: Size) -> String {
