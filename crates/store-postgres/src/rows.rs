@@ -32,7 +32,10 @@ use tokio_postgres::types::FromSql;
 
 use crate::clock::ClockRow;
 
-pub(crate) use self::activity::{OldestRow, SavedSpan, known_since, oldest_pending, saved_span, workers};
+pub(crate) use self::activity::{
+    OldestRow, RouteSums, SavedSpan, counted_status, known_since, oldest_pending, route_figures, route_name, route_row,
+    saved_span,
+};
 use self::dependencies::scheduling;
 pub(crate) use self::dependencies::{
     DependencyRow, UnsettledRow, dependency, head_beside, locked_status, named_status, unsettled, unsettled_dependency,
