@@ -11,7 +11,12 @@ use crate::time::Timestamp;
 
 /// Since when a pending task has been waiting: since its creation, or, after a run, since its last change.
 pub fn pending_since(lifecycle: &Lifecycle) -> Timestamp {
-    if lifecycle.finished_run.is_none() { lifecycle.created_at } else { lifecycle.updated_at }
+    waiting_since(lifecycle.created_at, lifecycle.updated_at, lifecycle.finished_run.is_some())
+}
+
+/// The same for those who have not loaded the whole lifecycle.
+pub fn waiting_since(created_at: Timestamp, updated_at: Timestamp, was_run: bool) -> Timestamp {
+    if was_run { updated_at } else { created_at }
 }
 
 /// Tasks and workers of a queue at one moment.
@@ -195,8 +200,8 @@ impl QueueFigures {
     }
 
     /// Adds a route with all that is known of it.
-    pub fn add_route(&mut self, route: &str, figures: &RouteFigures) {
-        self.route(route).merge(figures);
+    pub fn add_route(&mut self, route: impl Into<Box<str>>, figures: &RouteFigures) {
+        self.routes.entry(route.into()).or_default().merge(figures);
     }
 
     fn route(&mut self, route: &str) -> &mut RouteFigures {

@@ -167,7 +167,7 @@ impl RouteReading<'_> {
         let Some((key, route, sums)) = self.current.take() else { return Ok(()) };
         let queue = self.queues.entry(key).or_default();
         if let Some(figures) = rows::route_figures(sums)? {
-            queue.add_route(&route, &figures);
+            queue.add_route(route, &figures);
         }
         if is_last_of_queue || queue.routes().len() >= self.routes.most().saturating_add(ROUTES_AT_ONCE) {
             queue.keep(self.routes);

@@ -8,10 +8,10 @@ use crate::store::Store;
 use crate::transaction::QueueKey;
 use crate::writer_figures::WriterCounts;
 
-/// Routes of a queue that a store holds at a time while it counts them, besides those that are asked for: two megabytes.
-pub const ROUTES_AT_ONCE: usize = 8_192;
+/// Routes of a queue that a store holds at a time while it counts them, besides those that are asked for: three megabytes.
+pub const ROUTES_AT_ONCE: usize = 12_288;
 /// Routes that one read tells one by one at most, of all its queues: as many queues are asked for at once.
-const TOLD_AT_ONCE: usize = 6_400;
+const TOLD_AT_ONCE: usize = 4_096;
 /// Queues that are asked for at once at most.
 const QUEUES_AT_ONCE: usize = 128;
 

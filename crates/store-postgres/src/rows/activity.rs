@@ -1,14 +1,14 @@
-//! Rows of counts: activity, tasks by status, routes, and the tasks that have been pending longest.
+//! Rows of counts: activity, tasks by routes and by status, and the tasks that have been pending longest.
 
 use taskqueue_core::activity::Activity;
-use taskqueue_core::stats::{RouteFigures, pending_since};
+use taskqueue_core::stats::{RouteFigures, waiting_since};
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::activity::ProcessId;
 use taskqueue_store::transaction::QueueKey;
 use tokio_postgres::Row;
 
-use super::{Damaged, Read, count, found_queue, get, head, parsed_or_null, time};
+use super::{Damaged, Read, count, found_queue, get, parsed, parsed_or_null, time};
 
 /// What a process has saved of a span.
 pub(crate) struct SavedSpan {
@@ -67,5 +67,23 @@ pub(crate) struct OldestRow {
 pub(crate) fn oldest_pending(row: &Row) -> Read<OldestRow> {
     let number: i64 = get(row, "route_number")?;
     let place = usize::try_from(number - 1).map_err(|_| Damaged::at("route_number"))?;
-    Ok(OldestRow { place, since: pending_since(&head(row)?.lifecycle) })
+    let (created_at, updated_at) = (time(row, "created_at")?, time(row, "updated_at")?);
+    Ok(OldestRow { place, since: waiting_since(created_at, updated_at, get(row, "was_run")?) })
+}
+
+/// How many tasks have these routes, as JSON, and this status.
+pub(crate) struct TallyRow<'a> {
+    pub(crate) routes: &'a str,
+    pub(crate) status: Status,
+    pub(crate) tasks: u64,
+}
+
+pub(crate) fn tally(row: &Row) -> Read<TallyRow<'_>> {
+    let status = parsed(row, "status", Status::parse)?;
+    Ok(TallyRow { routes: get(row, "routes")?, status, tasks: count(row, "tasks")? })
+}
+
+/// The same for a queue that may have no tasks: then its only row has no routes.
+pub(crate) fn tally_or_null(row: &Row) -> Read<Option<TallyRow<'_>>> {
+    if get::<Option<&str>>(row, "routes")?.is_some() { tally(row).map(Some) } else { Ok(None) }
 }

@@ -45,7 +45,7 @@ impl RouteWindow {
     pub(super) fn move_to(&mut self, figures: &mut QueueFigures) -> bool {
         let routes = std::mem::take(&mut self.routes);
         self.after = routes.last_key_value().map(|(last, _)| last.clone());
-        routes.iter().for_each(|(route, of_route)| figures.add_route(route, of_route));
+        routes.into_iter().for_each(|(route, of_route)| figures.add_route(route, &of_route));
         std::mem::take(&mut self.has_more)
     }
 }
