@@ -202,6 +202,9 @@ mod tests {
         assert_eq!(first.routes.len(), 30 * (NAMED_MAX + 1));
         assert_eq!(first.routes[&("q7".into(), OTHER.into())].pending, 400);
         let (again, _) = labelled(&queues, names);
-        assert_eq!(again, first);
+        let pending = |figures: &LabelledFigures| -> Vec<_> {
+            figures.routes.iter().map(|(labels, route)| (labels.clone(), route.pending)).collect()
+        };
+        assert_eq!(pending(&again), pending(&first));
     }
 }
