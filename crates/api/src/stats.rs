@@ -3,7 +3,6 @@
 use taskqueue_core::activity::{Activity, Counts, Event, Unit};
 use taskqueue_core::durations;
 use taskqueue_core::json::{ObjectWriter, Value, write_array, write_value};
-use taskqueue_core::limits::STATS_ROUTES;
 use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteFigures};
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
@@ -39,9 +38,9 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// The routes are those that the figures tell one by one.
     pub fn of(stats: &QueueStats) -> Self {
-        let routes = stats.figures.routes();
-        let left_out = routes.len().saturating_sub(STATS_ROUTES);
+        let left_out = stats.figures.left_out().routes;
         let tasks = |status| stats.figures.tasks(status);
         Self {
             tasks: TaskCounts {
@@ -51,11 +50,8 @@ impl Stats {
                 failed: tasks(Status::Failed),
                 cancelled: tasks(Status::Cancelled),
             },
-            routes: routes
-                .take(STATS_ROUTES)
-                .map(|(route, figures)| RouteStats::of(route, figures, stats.now))
-                .collect(),
-            routes_left_out: (left_out > 0).then_some(left_out as u64),
+            routes: stats.figures.routes().map(|(route, figures)| RouteStats::of(route, figures, stats.now)).collect(),
+            routes_left_out: (left_out > 0).then_some(left_out),
             activity: RecentActivity {
                 last_minute: EventCounts::of(&stats.last_minute),
                 last_5_minutes: EventCounts::of(&stats.last_5_minutes),
@@ -394,7 +390,8 @@ mod tests {
     use super::*;
     use taskqueue_core::activity::Record;
     use taskqueue_core::json;
-    use taskqueue_core::stats::QueueFigures;
+    use taskqueue_core::limits::STATS_ROUTES;
+    use taskqueue_core::stats::{QueueFigures, RouteSelection};
     use taskqueue_core::status::WorkerStatus;
 
     fn at(seconds: i64) -> Timestamp {
@@ -433,6 +430,7 @@ mod tests {
     fn routes_beyond_the_limit_are_counted() {
         let mut figures = QueueFigures::default();
         (0..STATS_ROUTES + 3).for_each(|route| figures.add_tasks([&*route.to_string()], Status::Pending, 1));
+        figures.keep(&RouteSelection::first(STATS_ROUTES));
         let mut out = Vec::new();
         Stats::of(&QueueStats { figures, ..stats() }).write(&mut out);
         let read = Stats::read(&json::parse(&out).unwrap()).unwrap();

@@ -1,7 +1,7 @@
 //! What is going on in a queue: how many tasks and workers there are, now and by route, and what happened lately. Computed from
 //! counts that the storage keeps anyway; no task is visited (docs/reference/http-api.md §14.12).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::activity::{Activity, Counts, Span, Unit};
 use crate::durations::{Durations, Percentiles};
@@ -11,15 +11,67 @@ use crate::time::Timestamp;
 
 /// Since when a pending task has been waiting: since its creation, or, after a run, since its last change.
 pub fn pending_since(lifecycle: &Lifecycle) -> Timestamp {
-    if lifecycle.finished_run.is_none() { lifecycle.created_at } else { lifecycle.updated_at }
+    waiting_since(lifecycle.created_at, lifecycle.updated_at, lifecycle.finished_run.is_some())
+}
+
+/// The same for those who have not loaded the whole lifecycle.
+pub fn waiting_since(created_at: Timestamp, updated_at: Timestamp, was_run: bool) -> Timestamp {
+    if was_run { updated_at } else { created_at }
 }
 
 /// Tasks and workers of a queue at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueFigures {
     tasks: [u64; Status::ALL.len()],
-    /// Those with a pending or running task or a current worker. A task counts for each of its routes.
+    /// Those with a pending or running task or a current worker that are told one by one. A task counts for each of its routes.
     routes: BTreeMap<Box<str>, RouteFigures>,
+    left_out: LeftOutRoutes,
+}
+
+/// Which routes of a queue are told one by one. There may be any number of them, so every reader says how many it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteSelection {
+    /// The first ones by name, and besides these those of a list.
+    ByName { most: usize, besides: BTreeSet<Box<str>> },
+    /// Those whose name contains a text: first those that starve, and each part by name.
+    StarvingFirst { most: usize, find: Box<str> },
+}
+
+impl RouteSelection {
+    /// No route: only what all have together.
+    pub const NONE: Self = Self::first(0);
+
+    /// The first ones by name.
+    pub const fn first(most: usize) -> Self {
+        Self::ByName { most, besides: BTreeSet::new() }
+    }
+
+    /// How many are told one by one at most.
+    pub fn most(&self) -> usize {
+        match self {
+            Self::ByName { most, besides } => most.saturating_add(besides.len()),
+            Self::StarvingFirst { most, .. } => *most,
+        }
+    }
+
+    /// Whether a route is one of those that are looked for.
+    fn finds(&self, route: &str) -> bool {
+        match self {
+            Self::ByName { .. } => true,
+            Self::StarvingFirst { find, .. } => route.contains(&**find),
+        }
+    }
+}
+
+/// The routes that are not told one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOutRoutes {
+    pub routes: u64,
+    /// How many of them were looked for.
+    pub found: u64,
+    pub starving: u64,
+    /// Of all of them. The oldest pending task is that of those which were told once.
+    pub sum: RouteFigures,
 }
 
 /// Tasks and workers of a route at one moment.
@@ -33,42 +85,112 @@ pub struct RouteFigures {
     pub workers_busy: u64,
 }
 
+impl RouteFigures {
+    /// Whether tasks wait and no worker serves them. Workers that run something serve it even if they do not report.
+    pub fn is_starving(&self) -> bool {
+        self.pending > 0 && self.running == 0 && self.workers_idle == 0 && self.workers_busy == 0
+    }
+
+    /// So many tasks have this status. Those that have ended count for no route.
+    pub fn of_tasks(status: Status, tasks: u64) -> Self {
+        match status {
+            Status::Pending => Self { pending: tasks, ..Self::default() },
+            Status::Running => Self { running: tasks, ..Self::default() },
+            _ => Self::default(),
+        }
+    }
+
+    /// There are so many current workers.
+    pub fn of_workers(status: WorkerStatus, workers: u64) -> Self {
+        match status {
+            WorkerStatus::Idle => Self { workers_idle: workers, ..Self::default() },
+            WorkerStatus::Busy => Self { workers_busy: workers, ..Self::default() },
+        }
+    }
+
+    /// Adds what another route has.
+    pub fn merge(&mut self, more: &Self) {
+        self.pending += more.pending;
+        self.running += more.running;
+        self.workers_idle += more.workers_idle;
+        self.workers_busy += more.workers_busy;
+        self.oldest_pending = [self.oldest_pending, more.oldest_pending].into_iter().flatten().min();
+    }
+}
+
 impl QueueFigures {
     /// How many tasks have a status.
     pub fn tasks(&self, status: Status) -> u64 {
         self.tasks[status as usize]
     }
 
-    /// The routes with their figures, sorted.
+    /// The routes that are told one by one, sorted.
     pub fn routes(&self) -> impl ExactSizeIterator<Item = (&str, &RouteFigures)> {
         self.routes.iter().map(|(route, figures)| (&**route, figures))
     }
 
-    /// Since when the task waits that has been pending longest on any route.
+    /// The others.
+    pub fn left_out(&self) -> &LeftOutRoutes {
+        &self.left_out
+    }
+
+    /// How many routes there are.
+    pub fn route_count(&self) -> u64 {
+        self.routes.len() as u64 + self.left_out.routes
+    }
+
+    /// On how many routes tasks wait that no worker serves.
+    pub fn starving_count(&self) -> u64 {
+        self.routes.values().filter(|route| route.is_starving()).count() as u64 + self.left_out.starving
+    }
+
+    /// Idle and busy workers. A worker has one route.
+    pub fn workers(&self) -> [u64; 2] {
+        let all = self.routes.values().chain([&self.left_out.sum]);
+        all.fold([0, 0], |[idle, busy], route| [idle + route.workers_idle, busy + route.workers_busy])
+    }
+
+    /// Since when the task waits that has been pending longest, of the routes that were told one by one.
     pub fn oldest_pending(&self) -> Option<Timestamp> {
-        self.routes.values().filter_map(|figures| figures.oldest_pending).min()
+        self.routes.values().chain([&self.left_out.sum]).filter_map(|figures| figures.oldest_pending).min()
+    }
+
+    /// Tells only the selected routes one by one. May be repeated as more routes are added, if these come in the order of names.
+    pub fn keep(&mut self, selection: &RouteSelection) {
+        let all = std::mem::take(&mut self.routes);
+        let starving = all.iter().filter(|(name, route)| selection.finds(name) && route.is_starving()).count();
+        // Room for the first part, and for the second.
+        let mut room = match selection {
+            RouteSelection::ByName { most, .. } => [0, *most],
+            RouteSelection::StarvingFirst { most, .. } => [starving.min(*most), most.saturating_sub(starving)],
+        };
+        for (name, figures) in all {
+            let is_first = matches!(selection, RouteSelection::StarvingFirst { .. }) && figures.is_starving();
+            let is_named = matches!(selection, RouteSelection::ByName { besides, .. } if besides.contains(&name));
+            let (room, found) = (&mut room[usize::from(!is_first)], selection.finds(&name));
+            if is_named {
+                self.routes.insert(name, figures);
+            } else if found && *room > 0 {
+                *room -= 1;
+                self.routes.insert(name, figures);
+            } else {
+                self.left_out.add(&figures, found);
+            }
+        }
     }
 
     /// So many tasks have these routes and this status.
     pub fn add_tasks<'a>(&mut self, routes: impl IntoIterator<Item = &'a str>, status: Status, tasks: u64) {
         self.tasks[status as usize] += tasks;
-        let living = |figures: &mut RouteFigures| match status {
-            Status::Pending => figures.pending += tasks,
-            Status::Running => figures.running += tasks,
-            _ => {}
-        };
-        if tasks > 0 && matches!(status, Status::Pending | Status::Running) {
-            routes.into_iter().for_each(|route| living(self.route(route)));
+        let figures = RouteFigures::of_tasks(status, tasks);
+        if figures != RouteFigures::default() {
+            routes.into_iter().for_each(|route| self.route(route).merge(&figures));
         }
     }
 
     /// There are so many current workers of a route.
     pub fn add_workers(&mut self, route: &str, status: WorkerStatus, workers: u64) {
-        let figures = self.route(route);
-        match status {
-            WorkerStatus::Idle => figures.workers_idle += workers,
-            WorkerStatus::Busy => figures.workers_busy += workers,
-        }
+        self.route(route).merge(&RouteFigures::of_workers(status, workers));
     }
 
     /// A task of a route is pending since then.
@@ -77,8 +199,22 @@ impl QueueFigures {
         *oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
     }
 
+    /// Adds a route with all that is known of it.
+    pub fn add_route(&mut self, route: impl Into<Box<str>>, figures: &RouteFigures) {
+        self.routes.entry(route.into()).or_default().merge(figures);
+    }
+
     fn route(&mut self, route: &str) -> &mut RouteFigures {
         self.routes.entry(route.into()).or_default()
+    }
+}
+
+impl LeftOutRoutes {
+    fn add(&mut self, route: &RouteFigures, is_found: bool) {
+        self.routes += 1;
+        self.found += u64::from(is_found);
+        self.starving += u64::from(route.is_starving());
+        self.sum.merge(route);
     }
 }
 
@@ -223,6 +359,81 @@ mod tests {
             [("a", route(2, 0, None, 0, 0)), ("b", route(2, 1, Some(at(5)), 0, 1)), ("e", route(0, 0, None, 3, 0))];
         assert_eq!(routes, expected);
         assert_eq!(figures.oldest_pending(), Some(at(5)));
+    }
+
+    /// Four routes; `b` and `d` starve.
+    fn four_routes() -> QueueFigures {
+        let mut figures = QueueFigures::default();
+        figures.add_tasks(["a", "b", "c", "d"], Status::Pending, 1);
+        figures.add_workers("a", WorkerStatus::Idle, 2);
+        figures.add_workers("c", WorkerStatus::Busy, 1);
+        figures.add_pending_since("d", at(3));
+        figures
+    }
+
+    fn told(figures: &QueueFigures) -> String {
+        figures.routes().map(|(route, _)| route).collect()
+    }
+
+    #[test]
+    fn what_is_not_told_one_by_one_is_counted() {
+        let starving = |most, find: &str| RouteSelection::StarvingFirst { most, find: find.into() };
+        let by_name = |most, besides: &str| {
+            let besides = besides.chars().map(|name| name.to_string().into()).collect();
+            RouteSelection::ByName { most, besides }
+        };
+        let cases = [
+            (RouteSelection::NONE, "", 4),
+            (by_name(2, ""), "ab", 2),
+            (by_name(1, "dx"), "ad", 2),
+            (by_name(9, ""), "abcd", 0),
+            (starving(0, ""), "", 4),
+            (starving(1, ""), "b", 3),
+            (starving(2, ""), "bd", 2),
+            (starving(3, ""), "abd", 1),
+            (starving(3, "c"), "c", 0),
+        ];
+        for (selection, expected, left_out) in cases {
+            let mut figures = four_routes();
+            figures.keep(&selection);
+            assert_eq!((&*told(&figures), figures.left_out().found), (expected, left_out), "{selection:?}");
+            assert_eq!((figures.route_count(), figures.starving_count()), (4, 2), "{selection:?}");
+            assert_eq!((figures.workers(), figures.oldest_pending()), ([2, 1], Some(at(3))), "{selection:?}");
+            assert_eq!(figures.tasks(Status::Pending), 1);
+        }
+    }
+
+    #[test]
+    fn routes_that_come_in_parts_are_selected_as_if_they_came_at_once() {
+        for most in 0..5 {
+            for selection in [RouteSelection::StarvingFirst { most, find: "".into() }, RouteSelection::first(most)] {
+                let mut at_once = four_routes();
+                at_once.keep(&selection);
+                let mut in_parts = QueueFigures::default();
+                in_parts.add_tasks([], Status::Pending, 1);
+                for (route, figures) in four_routes().routes() {
+                    in_parts.add_route(route, figures);
+                    in_parts.keep(&selection);
+                }
+                assert_eq!(in_parts, at_once, "{selection:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_route_starves_if_tasks_wait_and_nobody_serves_it() {
+        let cases = [
+            ("nothing waits", (0, 0, 0, 0), false),
+            ("nobody is there", (1, 0, 0, 0), true),
+            ("somebody is idle", (1, 0, 1, 0), false),
+            ("all are busy", (1, 0, 0, 1), false),
+            ("a worker that does not report runs something", (1, 1, 0, 0), false),
+            ("idle without work", (0, 0, 1, 0), false),
+        ];
+        for (case, (pending, running, workers_idle, workers_busy), expected) in cases {
+            let route = RouteFigures { pending, running, oldest_pending: None, workers_idle, workers_busy };
+            assert_eq!(route.is_starving(), expected, "{case}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use taskqueue_core::activity::{Counts, Event};
-use taskqueue_core::stats::{QueueFigures, RouteFigures};
+use taskqueue_core::stats::QueueFigures;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::figures::ProcessFigures;
@@ -87,11 +87,6 @@ pub(crate) struct QueueSight<'s> {
     pub(crate) attempts: Vec<(i64, i64)>,
 }
 
-/// Whether tasks wait on a route that no worker serves. Workers that run something serve it even if they do not report.
-pub(crate) fn is_starving(route: &RouteFigures) -> bool {
-    route.pending > 0 && route.running == 0 && route.workers_idle == 0 && route.workers_busy == 0
-}
-
 /// Whether so many runs fail that somebody should know.
 pub(crate) fn is_failing(last_hour: &Counts) -> bool {
     let failed = last_hour.of(Event::Failed);
@@ -120,11 +115,16 @@ pub(crate) fn of_server(server: &ServerSight) -> Vec<Concern> {
     concerns
 }
 
-/// What of a queue needs attention.
+/// On how many routes of a queue tasks wait that no worker serves, besides those that are told one by one.
+pub(crate) fn untold(sight: &QueueSight<'_>) -> u64 {
+    if sight.is_paused { 0 } else { sight.figures.left_out().starving }
+}
+
+/// What of a queue needs attention. Of the routes that starve, as many as the figures tell one by one; [`untold`] counts the others.
 pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
     let queue = || sight.queue.to_owned();
     let starving =
-        sight.figures.routes().filter(|(_, route)| is_starving(route)).map(|(name, route)| Concern::Starving {
+        sight.figures.routes().filter(|(_, route)| route.is_starving()).map(|(name, route)| Concern::Starving {
             queue: queue(),
             route: name.to_owned(),
             pending: route.pending,

@@ -29,6 +29,7 @@ mod problem;
 mod refresh;
 mod router;
 mod selected;
+mod shared_figures;
 mod show;
 mod state;
 mod telemetry;

@@ -13,6 +13,7 @@ use crate::looks::Looks;
 use crate::mode::Mode;
 use crate::problem::Problem;
 use crate::refresh::Refresh;
+use crate::shared_figures::SharedFigures;
 
 /// What a page may hold while it is made: what it reads of a page of tasks, and its text.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -34,13 +35,15 @@ struct Inner {
     mode: Mode,
     refresh: Refresh,
     looks: Looks,
+    figures: SharedFigures,
     downloads: Arc<Semaphore>,
 }
 
 impl Dashboard {
     pub fn new(host: Arc<dyn Host>, mode: Mode) -> Self {
         let downloads = Arc::new(Semaphore::new(DOWNLOADS_AT_ONCE));
-        Self { inner: Arc::new(Inner { host, mode, refresh: Refresh::default(), looks: Looks::default(), downloads }) }
+        let (refresh, looks, figures) = (Refresh::default(), Looks::default(), SharedFigures::default());
+        Self { inner: Arc::new(Inner { host, mode, refresh, looks, figures, downloads }) }
     }
 
     pub(crate) fn host(&self) -> &dyn Host {
@@ -61,6 +64,10 @@ impl Dashboard {
 
     pub(crate) fn looks(&self) -> &Looks {
         &self.inner.looks
+    }
+
+    pub(crate) fn figures(&self) -> &SharedFigures {
+        &self.inner.figures
     }
 
     /// Whether this server offers an extension.

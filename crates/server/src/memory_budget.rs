@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use taskqueue_core::limits::{CLAIM_WORKER_BYTES, OUTPUT_ANSWER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
+use taskqueue_core::limits::{
+    CLAIM_WORKER_BYTES, NAME_CHARS, OUTPUT_ANSWER_BYTES, REQUEST_BODY_BYTES, STATS_ROUTES, TASK_DATA_BYTES,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -23,6 +25,8 @@ pub(crate) const SMALL_BODY_BYTES: usize = 4 * 1024;
 const FRAME_BYTES: usize = 4 * 1024;
 /// The largest task in an answer: its stored data, the error of its last run, which came in a body, and who ran it.
 pub(crate) const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES + CLAIM_WORKER_BYTES + FRAME_BYTES;
+/// The largest stats: each route as it is read, as it is told, and as text, with its numbers.
+const STATS_BYTES: usize = STATS_ROUTES * 3 * (NAME_CHARS + 128);
 /// What the parsed form of a body takes for each of its bytes: `[1],` is a value of 32 bytes and a list with room for 4.
 const PARSED_FACTOR: usize = 48;
 
@@ -105,6 +109,11 @@ impl Budgets {
         self.reserve_read(most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES).await
     }
 
+    /// For the stats of a queue, or a year of its hours.
+    pub(crate) async fn reserve_stats(&self) -> Result<ReadRoom, ApiError> {
+        self.reserve_read(STATS_BYTES).await
+    }
+
     /// For a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become
     /// smaller as room becomes scarce, and no request waits for a large reservation.
     pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<ReadRoom, ApiError> {
@@ -143,11 +152,6 @@ impl Budgets {
     /// Remembers how much a list of all queues takes, and enlarges its reservation if that was too small.
     pub(crate) async fn grow_queue_list(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
         self.queue_list_bytes.store(bytes, Ordering::Relaxed);
-        self.answers.grow(reservation, bytes).await
-    }
-
-    /// Enlarges the reservation of an answer that turned out to be so large.
-    pub(crate) async fn grow(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
         self.answers.grow(reservation, bytes).await
     }
 

@@ -21,6 +21,7 @@ use self::labels::RouteNames;
 pub(crate) use self::requests::{Answered, RequestCounts, Template};
 use self::snapshot::{Asked, Snapshot};
 pub use self::text::CONTENT_TYPE;
+use self::text::Text;
 use crate::accept::ConnectionGauge;
 use crate::error::ApiError;
 use crate::state::AppState;
@@ -81,12 +82,14 @@ pub(crate) async fn scrape(state: &AppState) -> Result<Bytes, ApiError> {
         return Ok(scrape.text.clone());
     }
     *last = None;
-    let asked = Asked::of(state.store(), state.readiness()).await;
+    let asked = Asked::of(state.store(), state.readiness(), state.metrics()).await;
     let own = state.clone();
-    let compute = move || text::write(Snapshot::take(asked, own.metrics(), own.store(), own.budgets()));
+    let measure = move || Text::of(Snapshot::take(asked, own.metrics(), own.store(), own.budgets()));
     // It panics only where there is a bug, which is logged.
-    let text = tokio::task::spawn_blocking(compute).await.map_err(|_| ApiError::internal(""))?;
-    let text = state.budgets().answers.reserve(text.len()).await?.attach_to(text);
+    let text = tokio::task::spawn_blocking(measure).await.map_err(|_| ApiError::internal(""))?;
+    let reservation = state.budgets().answers.reserve(text.bytes()).await?;
+    let text = tokio::task::spawn_blocking(move || text.write()).await.map_err(|_| ApiError::internal(""))?;
+    let text = reservation.attach_to(text);
     *last = Some(Scrape { at: Instant::now(), text: text.clone() });
     Ok(text)
 }

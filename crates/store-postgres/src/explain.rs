@@ -43,11 +43,11 @@ pub(crate) async fn explain(
     let (of_routes, due, workers, statuses) = try_join4(
         session.query(&sql::EXPLAIN_ROUTES, &of_routes),
         session.query(&sql::EXPLAIN_DELAYED, &[&key, &micros, &most]),
-        session.query(&sql::LIST_WORKER_STATES, &[&key, &micros]),
+        session.query(&sql::LIST_SERVED_ROUTES, &[&key, &micros, &names]),
         session.query(&sql::EXPLAIN_DEPENDENCIES, &[&key, &dependencies]),
     )
     .await?;
-    let live = workers.iter().map(|row| Ok(rows::workers(row)?.route)).collect::<Read<HashSet<&str>>>()?;
+    let live = workers.iter().map(|row| Ok(rows::route_name(row)?)).collect::<Read<HashSet<&str>>>()?;
     let due = due.iter().map(|row| Ok(rows::due_task(row)?)).collect::<Read<Vec<_>>>()?;
     let mut facts = Vec::with_capacity(routes.len());
     for (route, row) in routes.into_iter().zip(&of_routes) {

@@ -73,7 +73,7 @@ use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_S
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
@@ -84,6 +84,7 @@ use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::related::{Related, RelatedTasks};
+use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
@@ -269,6 +270,13 @@ impl Store for PostgresStore {
         self.readers.read(Lane::Short, "listing queues", &(), |session, ()| reads::list_queues(session).boxed()).await
     }
 
+    async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+        let read = self
+            .readers
+            .read(Lane::Short, "listing queues", &(), |session, ()| reads::list_queue_keys(session).boxed());
+        read.await
+    }
+
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
         let input = (queue, id);
         let read = self.readers.read(Lane::Short, "getting a task", &input, |session, (queue, id)| {
@@ -397,10 +405,10 @@ impl Store for PostgresStore {
         read.await
     }
 
-    async fn queue_stats(&self, queue: &QueueName) -> Result<QueueStats, StoreError> {
-        let input = (queue, &*self.activity, self.now());
-        let read = self.readers.read(Lane::Page, "reading stats", &input, |session, (queue, log, now)| {
-            stats::queue_stats(session, queue, log, *now).boxed()
+    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
+        let input = (queue, routes, &*self.activity, self.now());
+        let read = self.readers.read(Lane::Page, "reading stats", &input, |session, (queue, routes, log, now)| {
+            stats::queue_stats(session, queue, routes, log, *now).boxed()
         });
         read.await
     }
@@ -418,11 +426,11 @@ impl Store for PostgresStore {
         read.await
     }
 
-    async fn figures(&self) -> Result<StoreFigures, StoreError> {
-        let now = self.now();
-        let read = self
-            .readers
-            .read(Lane::Page, "reading figures", &now, |session, now| stats::figures(session, *now).boxed());
+    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError> {
+        let input = (queues, routes, self.now());
+        let read = self.readers.read(Lane::Page, "reading figures", &input, |session, (queues, routes, now)| {
+            stats::figures(session, queues, routes, *now).boxed()
+        });
         let figures = read.await?;
         Ok(StoreFigures { database_bytes: self.size.known(&self.readers), ..figures })
     }

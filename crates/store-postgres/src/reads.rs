@@ -77,6 +77,12 @@ pub(crate) async fn list_queues(session: &Session) -> Read<Vec<QueueName>> {
     Ok(rows.iter().map(rows::queue_name).collect::<Result<_, _>>()?)
 }
 
+/// In the order of their creation.
+pub(crate) async fn list_queue_keys(session: &Session) -> Read<Vec<(QueueKey, QueueName)>> {
+    let rows = session.query(&sql::LIST_QUEUE_KEYS, &[]).await?;
+    Ok(rows.iter().map(rows::named_queue).collect::<Result<_, _>>()?)
+}
+
 pub(crate) async fn get_task(session: &Session, queue: &QueueName, id: TaskId) -> Read<Task> {
     let row = session.first(&sql::GET_TASK, &[&queue.as_str(), &id.as_str()]).await?;
     let row = row.ok_or_else(|| no_queue(queue))?;

@@ -32,7 +32,10 @@ use tokio_postgres::types::FromSql;
 
 use crate::clock::ClockRow;
 
-pub(crate) use self::activity::{OldestRow, SavedSpan, known_since, oldest_pending, saved_span, workers};
+pub(crate) use self::activity::{
+    OldestRow, RouteSums, SavedSpan, TallyRow, counted_status, known_since, oldest_pending, route_figures, route_name,
+    route_row, saved_span, tally, tally_or_null,
+};
 use self::dependencies::scheduling;
 pub(crate) use self::dependencies::{
     DependencyRow, UnsettledRow, dependency, head_beside, locked_status, named_status, unsettled, unsettled_dependency,
@@ -479,21 +482,4 @@ pub(crate) fn run(row: &Row) -> Read<(RunId, RunUse)> {
 /// A run id of a deleted task and the time until which it stays used.
 pub(crate) fn deleted_run(row: &Row) -> Read<DeletedRun> {
     Ok((time(row, "kept_until")?, parsed(row, "run_id", RunId::parse)?))
-}
-
-/// How many tasks have these routes, as JSON, and this status.
-pub(crate) struct TallyRow<'a> {
-    pub(crate) routes: &'a str,
-    pub(crate) status: Status,
-    pub(crate) tasks: u64,
-}
-
-pub(crate) fn tally(row: &Row) -> Read<TallyRow<'_>> {
-    let status = parsed(row, "status", Status::parse)?;
-    Ok(TallyRow { routes: get(row, "routes")?, status, tasks: count(row, "tasks")? })
-}
-
-/// The same for a queue that may have no tasks: then its only row has no routes.
-pub(crate) fn tally_or_null(row: &Row) -> Read<Option<TallyRow<'_>>> {
-    if get::<Option<&str>>(row, "routes")?.is_some() { tally(row).map(Some) } else { Ok(None) }
 }

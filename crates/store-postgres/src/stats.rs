@@ -1,58 +1,58 @@
 //! What is going on in queues: figures from the tally, the observations and the pending order, and the activity that all processes
-//! have counted. No read visits more tasks than there are routes, and each takes two or three round trips, however many queues
-//! there are. What the numbers mean is in `core::stats`.
+//! have counted. No read visits more tasks than routes are asked for, and each takes two or three round trips, however many queues
+//! are asked for. The database sorts by route; of what it sends no more is held than is asked for, and a part of one queue. What
+//! the numbers mean is in `core::stats`.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
 
 use futures_util::TryStreamExt;
-use futures_util::future::{try_join3, try_join5};
+use futures_util::future::{try_join, try_join3, try_join5};
 use taskqueue_core::activity::{Activity, Unit};
-use taskqueue_core::definition::routes_of;
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::activity::{ActivityLog, ProcessId};
-use taskqueue_store::figures::{NamedFigures, StoreFigures};
+use taskqueue_store::figures::{ROUTES_AT_ONCE, StoreFigures};
 use taskqueue_store::transaction::QueueKey;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::readers::{BEGIN, END, in_snapshot};
 use crate::reads::{Read, no_queue};
-use crate::rows::{self, OldestRow, SavedSpan};
+use crate::rows::{self, OldestRow, RouteSums, SavedSpan};
 use crate::session::{Param, Session, Sql};
 use crate::statements as sql;
 
 /// Steps from one priority of a route to the next in one search for the tasks that have been pending longest, of all routes
 /// together: some ten milliseconds.
 const PRIORITY_STEPS: i64 = 10_000;
-/// Routes of all queues together whose oldest pending task metrics tell.
-const ROUTES_OF_FIGURES: usize = 1_000;
 
 /// What is going on in a queue. `clock` is a time instead of the database's, for tests.
 pub(crate) async fn queue_stats(
     session: &Session,
     queue: &QueueName,
+    routes: &RouteSelection,
     log: &ActivityLog,
     clock: Option<Timestamp>,
 ) -> Read<QueueStats> {
     let (key, begun_at) = begin(session, queue, clock).await?;
     let spans = Spans::in_memory(log, key, Unit::Minute, QueueStats::needs(begun_at));
-    let (_, tally, workers, minutes, since) = try_join5(
+    let keys = [key.0];
+    let (_, counts, of_routes, minutes, since) = try_join5(
         renew(session),
-        query(session, &sql::LIST_FIGURES, &[&key.0]),
-        query(session, &sql::LIST_WORKER_STATES, &[&key.0, &begun_at.as_micros()]),
+        query(session, &sql::LIST_FIGURES, &[&&keys[..]]),
+        route_figures(session, &keys, routes, Some(begun_at)),
         spans.load(session),
         query(session, &sql::LOAD_ACTIVITY_SINCE, &[]),
     )
     .await?;
-    let mut queues = named_figures(&tally, &workers)?;
-    add_oldest(session, &mut queues, usize::MAX).await?;
+    let mut queues = with_counts(of_routes, &keys, &counts)?;
+    add_oldest(session, &mut queues).await?;
     // It may have been deleted meanwhile.
-    let figures = queues.pop().ok_or_else(|| no_queue(queue))?.figures;
+    let (_, figures) = queues.pop().ok_or_else(|| no_queue(queue))?;
     let Known { now, since } = Known::of(&since, clock)?;
     Ok(QueueStats::of(now, figures, &minutes, since))
 }
@@ -72,19 +72,22 @@ pub(crate) async fn activity_series(
     Ok(ActivitySeries { unit: selection.unit, spans, since: Known::of(&since, clock)?.since })
 }
 
-/// The figures of all queues.
-pub(crate) async fn figures(session: &Session, clock: Option<Timestamp>) -> Read<StoreFigures> {
-    let (all, micros) = (None::<i64>, clock.map(Timestamp::as_micros));
-    let params: [&(dyn ToSql + Sync); 2] = [&all, &micros];
-    let asked = try_join3(
-        session.query(&sql::LIST_FIGURES, &params[..1]),
-        session.query(&sql::LIST_WORKER_STATES, &params),
-        session.query(&sql::LOAD_ACTIVITY_SINCE, &[]),
-    );
-    let (tally, workers, since) = in_snapshot(session, asked).await?;
-    let mut queues = named_figures(&tally, &workers)?;
-    add_oldest(session, &mut queues, ROUTES_OF_FIGURES).await?;
-    Ok(StoreFigures { now: Known::of(&since, clock)?.now, queues, database_bytes: None })
+/// The figures of queues.
+pub(crate) async fn figures(
+    session: &Session,
+    queues: &[QueueKey],
+    routes: &RouteSelection,
+    clock: Option<Timestamp>,
+) -> Read<StoreFigures> {
+    let keys: Vec<i64> = queues.iter().map(|key| key.0).collect();
+    let since = in_snapshot(session, session.query(&sql::LOAD_ACTIVITY_SINCE, &[])).await?;
+    let params: [&(dyn ToSql + Sync); 1] = [&keys];
+    let counts = query(session, &sql::LIST_FIGURES, &params);
+    let (counts, of_routes) = try_join(counts, route_figures(session, &keys, routes, clock)).await?;
+    let mut figures = with_counts(of_routes, &keys, &counts)?;
+    add_oldest(session, &mut figures).await?;
+    let now = Known::of(&since, clock)?.now;
+    Ok(StoreFigures { now, queues: figures, looked_at: queues.len(), database_bytes: None })
 }
 
 /// Begins a snapshot and finds a queue that must exist, and the time.
@@ -119,44 +122,100 @@ impl Known {
     }
 }
 
-/// The figures of queues, by key, without the oldest pending tasks.
-fn named_figures(tally: &[Row], workers: &[Row]) -> Read<Vec<NamedFigures>> {
-    let mut queues: BTreeMap<QueueKey, (QueueName, QueueFigures)> = BTreeMap::new();
-    for row in tally {
-        let (key, name) = rows::named_queue(row)?;
-        let (_, figures) = queues.entry(key).or_insert_with(|| (name, QueueFigures::default()));
-        if let Some(line) = rows::tally_or_null(row)? {
-            figures.add_tasks(routes_of(line.routes), line.status, line.tasks);
-        }
+/// The routes of queues, with what was selected of each.
+async fn route_figures(
+    session: &Session,
+    keys: &[i64],
+    routes: &RouteSelection,
+    time: Option<Timestamp>,
+) -> Read<HashMap<QueueKey, QueueFigures>> {
+    let micros = time.map(Timestamp::as_micros);
+    let params: [Param<'_>; 2] = [(&keys, Type::INT8_ARRAY), (&micros, Type::INT8)];
+    let mut found = pin!(session.stream(&sql::LIST_ROUTE_FIGURES.text, &params).await?);
+    let mut reading = RouteReading { routes, queues: HashMap::new(), current: None };
+    while let Some(row) = found.try_next().await? {
+        let (key, route, sums) = rows::route_row(&row)?;
+        reading.add(key, route, sums)?;
     }
-    for row in workers {
-        let line = rows::workers(row)?;
-        if let Some((_, figures)) = queues.get_mut(&line.queue) {
-            figures.add_workers(line.route, line.status, line.workers);
-        }
-    }
-    let named = |(key, (queue, figures))| NamedFigures { key, queue, figures };
-    Ok(queues.into_iter().map(named).collect())
+    reading.finish()
 }
 
-/// Adds since when the oldest tasks of the routes with pending tasks are pending, of so many routes at most.
-async fn add_oldest(session: &Session, queues: &mut [NamedFigures], most_routes: usize) -> Read<()> {
-    let pending = queues.iter().enumerate().flat_map(|(place, named)| {
-        let routes = named.figures.routes().filter(|(_, figures)| figures.pending > 0);
+/// Routes as they come: by queue and by name, each with several rows. What was not selected is only counted.
+struct RouteReading<'s> {
+    routes: &'s RouteSelection,
+    queues: HashMap<QueueKey, QueueFigures>,
+    /// The one whose rows come now.
+    current: Option<(QueueKey, Box<str>, RouteSums)>,
+}
+
+impl RouteReading<'_> {
+    fn add(&mut self, key: QueueKey, route: &str, sums: RouteSums) -> Read<()> {
+        match &mut self.current {
+            Some((queue, current, so_far)) if *queue == key && **current == *route => {
+                so_far.iter_mut().zip(sums).for_each(|(so_far, more)| *so_far += more);
+            }
+            _ => {
+                let is_other_queue = self.current.as_ref().is_some_and(|(queue, ..)| *queue != key);
+                self.end_route(is_other_queue)?;
+                self.current = Some((key, route.into(), sums));
+            }
+        }
+        Ok(())
+    }
+
+    fn end_route(&mut self, is_last_of_queue: bool) -> Read<()> {
+        let Some((key, route, sums)) = self.current.take() else { return Ok(()) };
+        let queue = self.queues.entry(key).or_default();
+        if let Some(figures) = rows::route_figures(sums)? {
+            queue.add_route(route, &figures);
+        }
+        if is_last_of_queue || queue.routes().len() >= self.routes.most().saturating_add(ROUTES_AT_ONCE) {
+            queue.keep(self.routes);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Read<HashMap<QueueKey, QueueFigures>> {
+        self.end_route(true)?;
+        Ok(self.queues)
+    }
+}
+
+/// Adds how many tasks there are to the routes of queues, and brings those that exist into the order of the keys.
+fn with_counts(
+    mut of_routes: HashMap<QueueKey, QueueFigures>,
+    keys: &[i64],
+    counts: &[Row],
+) -> Read<Vec<(QueueKey, QueueFigures)>> {
+    let mut queues: HashMap<QueueKey, QueueFigures> = HashMap::new();
+    for row in counts {
+        let key = rows::found_queue(row)?;
+        let figures = queues.entry(key).or_insert_with(|| of_routes.remove(&key).unwrap_or_default());
+        if let Some((status, tasks)) = rows::counted_status(row)? {
+            figures.add_tasks([], status, tasks);
+        }
+    }
+    Ok(keys.iter().filter_map(|key| queues.remove_entry(&QueueKey(*key))).collect())
+}
+
+/// Adds since when the oldest tasks of the routes with pending tasks are pending.
+async fn add_oldest(session: &Session, queues: &mut [(QueueKey, QueueFigures)]) -> Read<()> {
+    let pending = queues.iter().enumerate().flat_map(|(place, (_, figures))| {
+        let routes = figures.routes().filter(|(_, figures)| figures.pending > 0);
         routes.map(move |(route, _)| (place, route.to_owned()))
     });
-    let pending: Vec<(usize, String)> = pending.take(most_routes).collect();
+    let pending: Vec<(usize, String)> = pending.collect();
     if pending.is_empty() {
         return Ok(());
     }
-    let keys: Vec<i64> = pending.iter().map(|(place, _)| queues[*place].key.0).collect();
+    let keys: Vec<i64> = pending.iter().map(|(place, _)| queues[*place].0.0).collect();
     let routes: Vec<&str> = pending.iter().map(|(_, route)| route.as_str()).collect();
     // All routes take their first step before any takes its second.
     let steps = i64::try_from(pending.len()).unwrap_or(i64::MAX).saturating_add(PRIORITY_STEPS);
     for row in session.query(&sql::LIST_OLDEST_PENDING, &[&keys, &routes, &steps]).await? {
         let OldestRow { place, since } = rows::oldest_pending(&row)?;
         if let Some((queue, route)) = pending.get(place) {
-            queues[*queue].figures.add_pending_since(route, since);
+            queues[*queue].1.add_pending_since(route, since);
         }
     }
     Ok(())

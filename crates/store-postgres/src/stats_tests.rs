@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use taskqueue_store::conformance::commands::queue;
+use taskqueue_store::conformance::commands::{ALL_ROUTES, queue};
 use taskqueue_test_postgres::{Cluster, Database};
 use tokio_postgres::types::Type;
 
@@ -40,9 +40,9 @@ async fn plan(session: &Session, text: &str, params: &[Param<'_>]) -> String {
 
 /// Since when the oldest tasks of the routes are pending.
 async fn oldest(session: &Session) -> Vec<(String, Option<i64>)> {
-    let figures = figures(session, Some(Timestamp::from_micros(1))).await.unwrap();
+    let figures = figures(session, &[QueueKey(QUEUE_KEY)], &ALL_ROUTES, Some(Timestamp::from_micros(1))).await.unwrap();
     session.execute_text(END).await.unwrap();
-    let routes = figures.queues[0].figures.routes();
+    let routes = figures.queues[0].1.routes();
     routes.map(|(route, figures)| (route.to_owned(), figures.oldest_pending.map(Timestamp::as_micros))).collect()
 }
 

@@ -11,6 +11,7 @@ use proxy::Proxy;
 use storage::tables::assert_tables_are_consistent;
 use storage::{Fresh, fresh, open};
 use taskqueue_core::definition::Definition;
+use taskqueue_core::limits::TASK_ROUTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::Failure;
 use taskqueue_core::update::Update;
@@ -160,5 +161,23 @@ async fn repeated_claims_that_are_refused_load_no_json() {
     let (items, loaded) = fixture.loaded_for(claim_all(0..20)).await;
     assert_eq!(claimed(&items), 20);
     assert!(items.iter().flatten().flatten().all(|claimed| bytes_of_args(claimed) >= LARGE) && loaded > 20 * LARGE);
+    fixture.end().await;
+}
+
+/// A task may be the oldest one of each of its routes, and their names are most of what it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stats_load_each_route_once_and_no_task_for_each_of_its_routes() {
+    let fixture = Fixture::open().await;
+    const TASKS: usize = 4;
+    for task in 0..TASKS {
+        let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("{task}-{n:0>126}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        fixture.ok(create("q", task, with_routes(&names))).await;
+    }
+    let before = fixture.proxy.answered();
+    let figures = fixture.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap().figures;
+    let loaded = fixture.proxy.answered() - before;
+    assert_eq!(figures.routes().filter(|(_, route)| route.oldest_pending.is_some()).count(), TASKS * TASK_ROUTES);
+    assert!(loaded < MIB, "{} KiB came", loaded / 1024);
     fixture.end().await;
 }

@@ -87,7 +87,7 @@ async fn activity_stays_where_it_was_counted() {
 
     let counted = async |storage: &Fresh| {
         let store = storage.try_open(&clock).await.unwrap();
-        let stats = store.queue_stats(&queue("q")).await.unwrap();
+        let stats = store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap();
         store.close().await;
         (stats.figures.tasks(Status::Pending), stats.last_hour.of(Event::Created))
     };

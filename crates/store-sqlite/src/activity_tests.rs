@@ -38,7 +38,7 @@ impl Opened {
 
     /// Saves that something happened in each of the last minutes.
     async fn save_minutes(&self, minutes: i64) {
-        let queue = self.store.figures().await.unwrap().queues[0].key;
+        let queue = self.store.list_queue_keys().await.unwrap()[0].0;
         let mut activity = Activity::default();
         activity.add(Record::CREATED);
         let span = |minute: i64| Span::of(Unit::Minute, self.clock.now().plus_seconds(-60 * minute));
@@ -96,12 +96,13 @@ async fn figures_that_are_asked_again_read_no_task() {
     opened.store.write(create("q", 1, with_priority(1))).await.unwrap();
     opened.clock.advance_seconds(5);
     opened.store.write(create("q", 2, with_priority(2))).await.unwrap();
-    let figures = opened.store.figures().await.unwrap();
-    assert_eq!(figures.queues[0].figures.oldest_pending(), Some(opened.clock.now().plus_seconds(-5)));
+    let key = opened.store.list_queue_keys().await.unwrap()[0].0;
+    let figures = opened.store.figures(&[key], &ALL_ROUTES).await.unwrap();
+    assert_eq!(figures.queues[0].1.oldest_pending(), Some(opened.clock.now().plus_seconds(-5)));
     // Whoever reads it now fails.
     opened.file.execute("UPDATE tasks SET packed = x'00'", []).unwrap();
-    assert_eq!(opened.store.figures().await.unwrap().queues, figures.queues);
-    assert_eq!(opened.store.queue_stats(&queue("q")).await.unwrap().figures, figures.queues[0].figures);
+    assert_eq!(opened.store.figures(&[key], &ALL_ROUTES).await.unwrap().queues, figures.queues);
+    assert_eq!(opened.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap().figures, figures.queues[0].1);
 }
 
 #[tokio::test]
@@ -113,7 +114,7 @@ async fn of_more_routes_than_an_answer_shows_the_oldest_tasks_are_not_looked_for
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         opened.store.write(create("q", task, with_routes(&names))).await.unwrap();
     }
-    let figures = opened.store.queue_stats(&queue("q")).await.unwrap().figures;
+    let figures = opened.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap().figures;
     assert_eq!(figures.routes().len(), tasks * TASK_ROUTES);
     let known = figures.routes().take_while(|(_, route)| route.oldest_pending.is_some()).count();
     assert_eq!(known, STATS_ROUTES, "the first ones, which are shown");
@@ -128,7 +129,7 @@ async fn the_size_of_the_database_has_that_of_the_log() {
         std::fs::metadata(path).unwrap().len()
     };
     let expected = bytes("") + bytes("-wal");
-    assert_eq!(opened.store.figures().await.unwrap().database_bytes, Some(expected));
+    assert_eq!(opened.store.figures(&[], &ALL_ROUTES).await.unwrap().database_bytes, Some(expected));
     assert!(bytes("-wal") > 0);
 }
 
@@ -137,6 +138,7 @@ async fn activity_that_cannot_be_read_is_an_error_and_not_nothing() {
     let opened = Opened::new().await;
     opened.save_minutes(1).await;
     opened.file.execute("UPDATE activity SET activity = x'ff'", []).unwrap();
-    assert!(opened.store.queue_stats(&queue("q")).await.is_err());
-    assert!(opened.store.figures().await.is_ok(), "they need none of it");
+    assert!(opened.store.queue_stats(&queue("q"), &ALL_ROUTES).await.is_err());
+    let key = opened.store.list_queue_keys().await.unwrap()[0].0;
+    assert!(opened.store.figures(&[key], &ALL_ROUTES).await.is_ok(), "they need none of it");
 }

@@ -91,7 +91,7 @@ use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
@@ -101,6 +101,7 @@ use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Sought, Up
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::related::{Related, RelatedTasks};
+use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
@@ -333,6 +334,10 @@ impl Store for SqliteStore {
         self.threads.readers.read(Lane::Short, "listing queues", reads::list_queues).await
     }
 
+    async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+        self.threads.readers.read(Lane::Short, "listing queues", reads::list_queue_keys).await
+    }
+
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
         let queue = queue.clone();
         self.threads
@@ -422,8 +427,8 @@ impl Store for SqliteStore {
         self.threads.readers.read(Lane::Long, "grouping observations", read).await
     }
 
-    async fn queue_stats(&self, queue: &QueueName) -> Result<QueueStats, StoreError> {
-        Arc::clone(&self.stats).queue_stats(&self.threads.readers, queue, self.clock.now()).await
+    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
+        Arc::clone(&self.stats).queue_stats(&self.threads.readers, queue, routes, self.clock.now()).await
     }
 
     async fn activity_series(
@@ -435,8 +440,8 @@ impl Store for SqliteStore {
         stats.activity_series(readers, queue, selection, self.clock.now()).await
     }
 
-    async fn figures(&self) -> Result<StoreFigures, StoreError> {
-        Arc::clone(&self.stats).figures(&self.threads.readers, self.clock.now()).await
+    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError> {
+        Arc::clone(&self.stats).figures(&self.threads.readers, queues, routes, self.clock.now()).await
     }
 
     fn process_figures(&self) -> ProcessFigures {

@@ -52,6 +52,17 @@ pub(crate) fn list_queues(file: &Snapshot<'_>) -> Read<Vec<QueueName>> {
     Ok(queues)
 }
 
+/// In the order of their creation.
+pub(crate) fn list_queue_keys(file: &Snapshot<'_>) -> Read<Vec<(QueueKey, QueueName)>> {
+    let mut queues = Vec::new();
+    file.each_row(sql::LOAD_QUEUES, [], |row| {
+        queues.extend(rows::queue(row)?);
+        Ok(CONTINUE)
+    })?;
+    queues.sort_unstable();
+    Ok(queues)
+}
+
 pub(crate) fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
     let mut statement = file.connection.prepare_cached(&sql::GET_TASK)?;
     let task = statement.query_row([queue.as_str(), id.as_str()], |row| rows::task(row, queue)).optional()?;

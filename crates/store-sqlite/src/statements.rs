@@ -156,6 +156,7 @@ statements! {
     GET_OUTPUT = "get_output";
     HAS_UNSETTLED = "has_unsettled";
     HAS_ENDED = "has_ended";
+    HAS_QUEUE = "has_queue";
     GET_RELATED = "get_related";
     INSERT_DEFINITION = "insert_definition";
     INSERT_DELETED_RUN = "insert_deleted_run";

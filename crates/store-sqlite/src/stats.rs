@@ -3,6 +3,7 @@
 //! `core::stats`.
 
 mod oldest_pending;
+mod route_window;
 
 use std::sync::Arc;
 
@@ -12,14 +13,17 @@ use taskqueue_core::definition::routes_of;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, SeriesSelection};
+use taskqueue_core::stats::{
+    ActivitySeries, KnownSpans, QueueFigures, QueueStats, RouteFigures, RouteSelection, SeriesSelection,
+};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::activity::ActivityLog;
-use taskqueue_store::figures::{NamedFigures, StoreFigures};
+use taskqueue_store::figures::{ROUTES_AT_ONCE, StoreFigures};
 use taskqueue_store::transaction::QueueKey;
 
 use self::oldest_pending::OldestPending;
+use self::route_window::RouteWindow;
 use crate::each_row::CONTINUE;
 use crate::ownership::Ownership;
 use crate::published_index::PublishedIndex;
@@ -28,6 +32,9 @@ use crate::reads::{Read, each_selected_tally, existing_queue, refused};
 use crate::rows;
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
+
+/// Routes that a read of many queues looks at before it ends early: some ten milliseconds.
+const ROUTES_LOOKED_AT: u64 = 20_000;
 
 /// What these reads need besides the file.
 pub(crate) struct Stats {
@@ -48,11 +55,12 @@ impl Stats {
         self: Arc<Self>,
         readers: &Readers,
         queue: &QueueName,
+        routes: &RouteSelection,
         now: Timestamp,
     ) -> Result<QueueStats, StoreError> {
-        let range = QueueStats::needs(now);
+        let (range, routes) = (QueueStats::needs(now), routes.clone());
         self.with_spans(readers, queue, (Unit::Minute, range), move |stats, file, key, minutes| {
-            let mut figures = [(key, queue_figures(file, key, now)?)];
+            let mut figures = [(key, queue_figures(file, key, &routes, now)?)];
             stats.oldest_pending.add_to(file, &mut figures, now)?;
             let [(_, figures)] = figures;
             Ok(QueueStats::of(now, figures, &minutes, since(file)?.min(now)))
@@ -107,39 +115,58 @@ impl Stats {
     pub(crate) async fn figures(
         self: Arc<Self>,
         readers: &Readers,
+        asked: &[QueueKey],
+        routes: &RouteSelection,
         now: Timestamp,
     ) -> Result<StoreFigures, StoreError> {
+        let (asked, routes) = (asked.to_vec(), routes.clone());
         let read = move |file: &Snapshot<'_>| {
-            let mut names = Vec::new();
-            file.each_row(sql::LOAD_QUEUES, [], |row| {
-                names.extend(rows::queue(row)?);
-                Ok(CONTINUE)
-            })?;
-            names.sort_unstable();
-            let figures = names.iter().map(|(key, _)| Ok((*key, queue_figures(file, *key, now)?)));
-            let mut figures = figures.collect::<Read<Vec<_>>>()?;
-            self.oldest_pending.add_to(file, &mut figures, now)?;
-            let named = |((key, queue), (_, figures))| NamedFigures { key, queue, figures };
-            let queues = names.into_iter().zip(figures).map(named).collect();
-            Ok(StoreFigures { now, queues, database_bytes: self.ownership.bytes() })
+            let (mut queues, mut looked_at, mut seen) = (Vec::new(), 0, 0);
+            for key in asked {
+                if seen >= ROUTES_LOOKED_AT {
+                    break;
+                }
+                looked_at += 1;
+                if file.connection.prepare_cached(sql::HAS_QUEUE)?.exists([key.0])? {
+                    let figures = queue_figures(file, key, &routes, now)?;
+                    seen += figures.route_count();
+                    queues.push((key, figures));
+                }
+            }
+            self.oldest_pending.add_to(file, &mut queues, now)?;
+            Ok(StoreFigures { now, queues, looked_at, database_bytes: self.ownership.bytes() })
         };
         readers.read(Lane::Page, "reading figures", read).await
     }
 }
 
 /// All but the oldest pending tasks.
-fn queue_figures(file: &Snapshot<'_>, key: QueueKey, now: Timestamp) -> Read<QueueFigures> {
-    let mut figures = QueueFigures::default();
-    // Archived tasks are left out.
-    each_selected_tally(file, key, &TaskSelection::default(), |line| {
-        figures.add_tasks(routes_of(&line.routes), line.status, line.tasks);
-    })?;
-    file.each_row(sql::LIST_WORKER_STATES, params![key.0, now.as_micros()], |row| {
-        let (route, status) = rows::worker_state(row)?;
-        figures.add_workers(route.as_str(), status, 1);
-        Ok(CONTINUE)
-    })?;
-    Ok(figures)
+fn queue_figures(file: &Snapshot<'_>, key: QueueKey, routes: &RouteSelection, now: Timestamp) -> Read<QueueFigures> {
+    let (mut figures, mut window) = (QueueFigures::default(), RouteWindow::new(ROUTES_AT_ONCE));
+    let mut is_first = true;
+    loop {
+        // Archived tasks are left out.
+        each_selected_tally(file, key, &TaskSelection::default(), |line| {
+            let living = RouteFigures::of_tasks(line.status, line.tasks);
+            if living != RouteFigures::default() {
+                routes_of(&line.routes).for_each(|route| window.add(route, &living));
+            }
+            if is_first {
+                figures.add_tasks([], line.status, line.tasks);
+            }
+        })?;
+        file.each_row(sql::LIST_WORKER_STATES, params![key.0, now.as_micros()], |row| {
+            let (route, status) = rows::worker_state(row)?;
+            window.add(route.as_str(), &RouteFigures::of_workers(status, 1));
+            Ok(CONTINUE)
+        })?;
+        is_first = false;
+        let has_more = window.move_to(&mut figures);
+        figures.keep(routes);
+        if !has_more {
+            return Ok(figures);
+        }
+    }
 }
 
 /// From when on activity is known.

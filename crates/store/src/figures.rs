@@ -1,28 +1,49 @@
-//! What the storage says about itself, for metrics.
+//! What the storage says about itself and its queues, and how the figures of many queues are read within a bound.
 
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::stats::QueueFigures;
+use taskqueue_core::stats::{QueueFigures, RouteSelection};
 use taskqueue_core::time::Timestamp;
 
+use crate::StoreError;
+use crate::store::Store;
 use crate::transaction::QueueKey;
 use crate::writer_figures::WriterCounts;
 
-/// The figures of a store at one moment.
+/// Routes of a queue that a store holds at a time while it counts them, besides those that are asked for: three megabytes.
+pub const ROUTES_AT_ONCE: usize = 12_288;
+/// Routes that one read tells one by one at most, of all its queues: as many queues are asked for at once.
+const TOLD_AT_ONCE: usize = 4_096;
+/// Queues that are asked for at once at most.
+const QUEUES_AT_ONCE: usize = 128;
+
+/// The figures of some queues and of the store at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreFigures {
     pub now: Timestamp,
-    /// By key: in the order of their creation.
-    pub queues: Vec<NamedFigures>,
+    /// Those of the queues that exist, in the order in which they were asked for.
+    pub queues: Vec<(QueueKey, QueueFigures)>,
+    /// How many of the queues that were asked for were looked at: the first ones, at least one. A store may stop where it has
+    /// looked at many routes.
+    pub looked_at: usize,
     /// What the storage takes, as far as it is known.
     pub database_bytes: Option<u64>,
 }
 
-/// The figures of a queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedFigures {
-    pub key: QueueKey,
-    pub queue: QueueName,
-    pub figures: QueueFigures,
+/// Passes the figures of queues to `take`, some queues at a time, in their order. However many queues and routes there are, one
+/// read holds some [`TOLD_AT_ONCE`] and [`ROUTES_AT_ONCE`] routes.
+pub async fn read_figures(
+    store: &dyn Store,
+    queues: &[QueueKey],
+    routes: &RouteSelection,
+    mut take: impl FnMut(StoreFigures) + Send,
+) -> Result<(), StoreError> {
+    let at_once = (TOLD_AT_ONCE / routes.most().max(1)).clamp(1, QUEUES_AT_ONCE);
+    let mut left = queues;
+    while !left.is_empty() {
+        let figures = store.figures(&left[..left.len().min(at_once)], routes).await?;
+        left = &left[figures.looked_at.clamp(1, left.len())..];
+        take(figures);
+    }
+    Ok(())
 }
 
 /// What the part of the storage that is in this process does at one moment. Known without asking the database.

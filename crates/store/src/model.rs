@@ -21,7 +21,7 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use self::state::State;
@@ -39,7 +39,7 @@ use crate::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
 };
 use crate::related::{Related, RelatedTasks};
-use crate::transaction::RunUse;
+use crate::transaction::{QueueKey, RunUse};
 use crate::waiting::Waiters;
 use crate::write_queue::QueuedWrite;
 use crate::write_request::WriteRequest;
@@ -113,8 +113,8 @@ impl Store for ModelStore {
         self.bulk_actions.run(self, act).await
     }
 
-    async fn queue_stats(&self, queue: &QueueName) -> Result<QueueStats, StoreError> {
-        stats::queue_stats(&self.state(), &self.activity, queue, self.clock.now())
+    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
+        stats::queue_stats(&self.state(), &self.activity, queue, routes, self.clock.now())
     }
 
     async fn activity_series(
@@ -125,8 +125,8 @@ impl Store for ModelStore {
         stats::activity_series(&self.state(), &self.activity, queue, selection, self.clock.now())
     }
 
-    async fn figures(&self) -> Result<StoreFigures, StoreError> {
-        Ok(stats::figures(&self.state(), self.clock.now()))
+    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError> {
+        Ok(stats::figures(&self.state(), queues, routes, self.clock.now()))
     }
 
     fn activity(&self) -> &Arc<ActivityLog> {
@@ -144,6 +144,12 @@ impl Store for ModelStore {
 
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
         Ok(self.state().queues.keys().cloned().collect())
+    }
+
+    async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+        let mut keys: Vec<_> = self.state().queues.iter().map(|(name, key)| (*key, name.clone())).collect();
+        keys.sort_unstable();
+        Ok(keys)
     }
 
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {

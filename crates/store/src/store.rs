@@ -10,7 +10,7 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use crate::StoreError;
@@ -21,6 +21,7 @@ use crate::page::{WriteTask, WrittenTasks};
 use crate::related::{Related, RelatedTasks};
 use crate::secret::InstallationSecret;
 use crate::submission::{Held, Submission};
+use crate::transaction::QueueKey;
 use crate::waiting::Waiters;
 use crate::write_request::WriteRequest;
 
@@ -53,6 +54,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// All queues, sorted by name.
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError>;
+
+    /// The keys of all queues, in the order of their creation.
+    async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError>;
 
     /// One task.
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError>;
@@ -100,8 +104,8 @@ pub trait Store: Send + Sync + 'static {
     /// One page of groups of the current observations.
     async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError>;
 
-    /// What is going on in a queue. No task is visited.
-    async fn queue_stats(&self, queue: &QueueName) -> Result<QueueStats, StoreError>;
+    /// What is going on in a queue, with the selected routes one by one. No task is visited.
+    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError>;
 
     /// What happened in a queue over time, counted by all processes.
     async fn activity_series(
@@ -110,8 +114,9 @@ pub trait Store: Send + Sync + 'static {
         selection: SeriesSelection,
     ) -> Result<ActivitySeries, StoreError>;
 
-    /// The figures of all queues and of the storage. No task is visited.
-    async fn figures(&self) -> Result<StoreFigures, StoreError>;
+    /// The figures of these queues, with the selected routes of each, and of the storage. No task is visited. Callers that ask
+    /// for many use [`read_figures`](crate::figures::read_figures).
+    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError>;
 
     /// What the part of the storage that is in this process does: nothing where there is none.
     fn process_figures(&self) -> ProcessFigures {

@@ -88,6 +88,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ),
     ("database_size.rs", "the size of a file is known at once, that of tables is measured in the background"),
     ("stats/oldest_pending.rs", "what SQLite's pending order in memory does not know of its oldest tasks"),
+    ("stats/route_window.rs", "SQLite would sort the routes of a queue in memory; PostgreSQL sorts them by itself"),
     ("history.rs", "PostgreSQL finds living tasks and used run ids by indexes"),
     ("living_tasks.rs", "PostgreSQL finds living tasks by an index"),
     ("catch_up.rs", "PostgreSQL finds living tasks and used run ids by indexes"),

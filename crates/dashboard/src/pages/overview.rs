@@ -11,7 +11,7 @@ use taskqueue_core::access::Scope;
 
 use self::alert::Alert;
 use self::card::Card;
-use self::reading::Reading;
+use self::reading::{Most, Reading};
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -20,8 +20,6 @@ use crate::visit::Visit;
 const CARDS: usize = 50;
 /// Rows of that table.
 const ROWS: usize = 1_000;
-/// Alerts that are shown; more are counted.
-const ALERTS: usize = 8;
 /// With more queues than this there is a field to find one.
 const FIND_FROM: usize = 12;
 /// The longest text that is looked for: the longest name.
@@ -39,7 +37,7 @@ struct OverviewPage {
     /// Whether there is any queue that the viewer may see.
     has_queues: bool,
     alerts: Vec<Alert>,
-    more_alerts: usize,
+    more_alerts: u64,
     cards: Vec<Card>,
     rows: Vec<Card>,
     left_out: usize,
@@ -63,13 +61,10 @@ const START: Start = Start {
 /// The page.
 pub(crate) async fn overview(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     let find: String = visit.query.get("find").unwrap_or_default().trim().chars().take(FIND_CHARS).collect();
-    let Reading { now, queues, concerns, seen } = reading::read(&dashboard, &visit, &find, CARDS).await?;
-    let mut alerts: Vec<Alert> = concerns.iter().map(Alert::of).collect();
-    alerts.sort_by_key(|alert| alert.is_warning);
-    let more_alerts = alerts.len().saturating_sub(ALERTS);
-    alerts.truncate(ALERTS);
-    let left_out = queues.len().saturating_sub(CARDS + ROWS);
-    let mut cards: Vec<Card> = queues.iter().take(CARDS + ROWS).map(|queue| Card::of(queue, now, &visit)).collect();
+    let Reading { now, queues, left_out, alerts, seen } =
+        reading::read(&dashboard, &visit, &find, Most { with_activity: CARDS, shown: CARDS + ROWS }).await?;
+    let (alerts, more_alerts) = alerts.shown();
+    let mut cards: Vec<Card> = queues.iter().map(|queue| Card::of(queue, now, &visit)).collect();
     let rows = cards.split_off(cards.len().min(CARDS));
     let shell = Shell::new(&dashboard, &visit, "Overview", Section::Overview, None).await?;
     let submit =

@@ -5,6 +5,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::status::Status;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{CreateQueue, DeleteQueue};
@@ -46,7 +47,7 @@ pub(crate) async fn create(State(dashboard): State<Dashboard>, visit: Visit, req
 pub(crate) async fn confirm_delete(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     visit.check(Scope::Admin, &queue)?;
-    let figures = dashboard.store().queue_stats(&queue).await?.figures;
+    let figures = dashboard.store().queue_stats(&queue, &RouteSelection::NONE).await?.figures;
     let tasks: u64 = Status::ALL.into_iter().map(|status| figures.tasks(status)).sum();
     let running = figures.tasks(Status::Running);
     let title = format!("Delete queue {queue}");
@@ -56,7 +57,7 @@ pub(crate) async fn confirm_delete(State(dashboard): State<Dashboard>, visit: Vi
         queue: queue.as_str().to_owned(),
         tasks: (tasks > 0).then(|| show::count(tasks, "task")),
         running: (running > 0).then(|| show::count(running, "task")),
-        workers: figures.routes().map(|(_, route)| route.workers_idle + route.workers_busy).sum(),
+        workers: figures.workers().iter().sum(),
     };
     layout::page(&visit, &page)
 }

@@ -2,11 +2,10 @@
 
 use askama::Template;
 use axum::extract::State;
-use taskqueue_core::stats::RouteFigures;
+use taskqueue_core::stats::{RouteFigures, RouteSelection};
 use taskqueue_core::time::Timestamp;
 
 use crate::address::Query;
-use crate::attention::is_starving;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::show::{self, Meter, Moment};
 use crate::state::Dashboard;
@@ -17,7 +16,7 @@ const ROWS: usize = 500;
 /// The longest name.
 const FIND_CHARS: usize = 128;
 /// With more routes than this there is a field to find one.
-const FIND_FROM: usize = 12;
+const FIND_FROM: u64 = 12;
 
 #[derive(Template)]
 #[template(path = "routes.html")]
@@ -27,9 +26,9 @@ struct RoutesPage {
     find: String,
     has_find: bool,
     has_routes: bool,
-    starving: usize,
+    starving: u64,
     rows: Vec<Row>,
-    left_out: usize,
+    left_out: u64,
     work: String,
 }
 
@@ -53,19 +52,18 @@ struct Row {
 pub(crate) async fn routes(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     let find: String = visit.query.get("find").unwrap_or_default().trim().chars().take(FIND_CHARS).collect();
-    let stats = dashboard.store().queue_stats(&queue).await?;
-    let all: Vec<(&str, &RouteFigures)> = stats.figures.routes().collect();
-    let found = || all.iter().copied().filter(|(route, _)| route.contains(&*find));
-    let rows = rows(found(), queue.as_str(), stats.now);
+    let selection = RouteSelection::StarvingFirst { most: ROWS, find: find.as_str().into() };
+    let stats = dashboard.store().queue_stats(&queue, &selection).await?;
+    let figures = &stats.figures;
     let page = RoutesPage {
-        has_find: all.len() > FIND_FROM || !find.is_empty(),
-        has_routes: !all.is_empty(),
-        starving: all.iter().filter(|(_, figures)| is_starving(figures)).count(),
-        left_out: found().count() - rows.len(),
+        has_find: figures.route_count() > FIND_FROM || !find.is_empty(),
+        has_routes: figures.route_count() > 0,
+        starving: figures.starving_count(),
+        left_out: figures.left_out().found,
+        rows: rows(figures.routes(), queue.as_str(), stats.now),
         work: format!("taskqueue loop --queue {queue} --route gpu -- python train.py --lr %{{lr}}"),
         queue: queue.as_str().to_owned(),
         find,
-        rows,
         shell: Shell::new(&dashboard, &visit, format!("Routes of {queue}"), Section::Routes, Some(&queue)).await?,
     };
     layout::page(&visit, &page)
@@ -74,8 +72,7 @@ pub(crate) async fn routes(State(dashboard): State<Dashboard>, visit: Visit) -> 
 /// Those that starve first, and each by name: a row moves only when it begins or ends to starve.
 fn rows<'r>(routes: impl Iterator<Item = (&'r str, &'r RouteFigures)>, queue: &str, now: Timestamp) -> Vec<Row> {
     let mut routes: Vec<(&str, &RouteFigures)> = routes.collect();
-    routes.sort_by_key(|(_, figures)| !is_starving(figures));
-    routes.truncate(ROWS);
+    routes.sort_by_key(|(_, figures)| !figures.is_starving());
     routes.into_iter().map(|(route, figures)| row(route, figures, queue, now)).collect()
 }
 
@@ -88,7 +85,7 @@ fn row(route: &str, figures: &RouteFigures, queue: &str, now: Timestamp) -> Row 
     let workers = figures.workers_busy + figures.workers_idle;
     Row {
         route: route.to_owned(),
-        is_starving: is_starving(figures),
+        is_starving: figures.is_starving(),
         pending: show::number(figures.pending),
         running: show::number(figures.running),
         busy: show::number(figures.workers_busy),

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::settings::{QueueSettings, SettingsPatch};
-use taskqueue_core::stats::QueueFigures;
+use taskqueue_core::stats::{QueueFigures, RouteSelection};
 use taskqueue_core::status::Status;
 use taskqueue_store::command::ChangeSettings;
 use taskqueue_store::{StoreError, StoreExt};
@@ -183,7 +183,7 @@ async fn page(
     mut fields: Fields,
     problem: Option<String>,
 ) -> Result<SettingsPage, Problem> {
-    let figures = dashboard.store().queue_stats(queue).await?.figures;
+    let figures = dashboard.store().queue_stats(queue, &RouteSelection::NONE).await?.figures;
     if fields.has_limits()
         && let Some(running) = RunningByRoute::read(dashboard.store(), queue).await?
     {

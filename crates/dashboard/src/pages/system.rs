@@ -6,13 +6,16 @@ use std::time::Duration;
 use askama::Template;
 use axum::extract::State;
 use taskqueue_core::access::Scope;
+use taskqueue_core::stats::{QueueFigures, RouteSelection};
 use taskqueue_core::status::Status;
-use taskqueue_store::figures::{NamedFigures, ProcessFigures, StoreFigures};
+use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::histogram::HistogramValues;
+use taskqueue_store::transaction::QueueKey;
 
 use crate::host::HostFigures;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
+use crate::shared_figures::QUEUES_AT_ONCE;
 use crate::show::{self, Meter};
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -60,7 +63,7 @@ struct Fact {
 struct QueueRow {
     name: String,
     tasks: String,
-    routes: usize,
+    routes: u64,
     may_delete: bool,
 }
 
@@ -80,30 +83,53 @@ pub(crate) async fn system(State(dashboard): State<Dashboard>, visit: Visit) -> 
 async fn inside(dashboard: &Dashboard, visit: &Visit) -> Result<Inside, Problem> {
     let store = dashboard.store();
     let checked = dashboard.check_storage().await;
-    let figures = store.figures().await?;
+    let storage = store.figures(&[], &RouteSelection::NONE).await?;
     let (process, host) = (store.process_figures(), dashboard.host().figures());
-    let row = |named: &NamedFigures| QueueRow {
-        name: named.queue.as_str().to_owned(),
-        tasks: show::number(tasks(named)),
-        routes: named.figures.routes().len(),
-        may_delete: visit.may(Scope::Admin, &named.queue),
-    };
-    let mut queues: Vec<QueueRow> = figures.queues.iter().map(row).collect();
-    queues.sort_by(|a, b| a.name.cmp(&b.name));
-    let queues_left_out = queues.len().saturating_sub(QUEUES);
-    queues.truncate(QUEUES);
+    let queues = all_queues(dashboard, visit).await?;
     Ok(Inside {
         health: Health { works: checked.is_some(), risks: checked.unwrap_or_default() },
-        database: database(store.kind(), &figures),
+        database: database(store.kind(), &storage, &queues),
         server: server(&host),
         writes: writes(&process),
-        queues,
-        queues_left_out,
+        queues_left_out: queues.count - queues.first.len(),
+        queues: queues.first,
     })
 }
 
-fn tasks(named: &NamedFigures) -> u64 {
-    Status::ALL.into_iter().map(|status| named.figures.tasks(status)).sum()
+/// All queues: the first ones by name, and what they have together.
+#[derive(Default)]
+struct AllQueues {
+    first: Vec<QueueRow>,
+    count: usize,
+    tasks: u64,
+}
+
+async fn all_queues(dashboard: &Dashboard, visit: &Visit) -> Result<AllQueues, Problem> {
+    let mut known = dashboard.store().list_queue_keys().await?;
+    known.sort_by(|(_, a), (_, b)| a.as_str().cmp(b.as_str()));
+    let mut all = AllQueues::default();
+    for part in known.chunks(QUEUES_AT_ONCE) {
+        let keys: Vec<QueueKey> = part.iter().map(|(key, _)| *key).collect();
+        let figures = dashboard.figures().of(dashboard.store(), &keys, visit.began).await?;
+        let existing = part.iter().zip(figures).filter_map(|((_, name), figures)| Some((name, figures?)));
+        for (name, figures) in existing {
+            all.count += 1;
+            all.tasks += tasks(&figures);
+            if all.first.len() < QUEUES {
+                all.first.push(QueueRow {
+                    name: name.as_str().to_owned(),
+                    tasks: show::number(tasks(&figures)),
+                    routes: figures.route_count(),
+                    may_delete: visit.may(Scope::Admin, name),
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn tasks(figures: &QueueFigures) -> u64 {
+    Status::ALL.into_iter().map(|status| figures.tasks(status)).sum()
 }
 
 fn fact(name: &'static str, value: impl Into<String>) -> Fact {
@@ -116,13 +142,12 @@ fn limited(name: &'static str, used: usize, most: usize, hint: &'static str) -> 
     Fact { meter: Meter::of_limit(used as f64, most as f64), hint, ..fact(name, value) }
 }
 
-fn database(kind: &'static str, figures: &StoreFigures) -> Vec<Fact> {
-    let all: u64 = figures.queues.iter().map(tasks).sum();
+fn database(kind: &'static str, storage: &StoreFigures, queues: &AllQueues) -> Vec<Fact> {
     vec![
         fact("Kind", kind),
-        fact("Size", figures.database_bytes.map_or("not known".to_owned(), show::bytes)),
-        fact("Queues", show::number(figures.queues.len() as u64)),
-        fact("Tasks", show::number(all)),
+        fact("Size", storage.database_bytes.map_or("not known".to_owned(), show::bytes)),
+        fact("Queues", show::number(queues.count as u64)),
+        fact("Tasks", show::number(queues.tasks)),
     ]
 }
 

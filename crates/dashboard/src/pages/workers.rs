@@ -14,7 +14,7 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::{Observation, WorkerStatus};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, observation_binding};
-use taskqueue_core::stats::QueueFigures;
+use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 
@@ -59,8 +59,8 @@ pub(crate) async fn workers(State(dashboard): State<Dashboard>, visit: Visit) ->
     let queue = visit.queue()?;
     let text = visit.query.get("filter").unwrap_or_default().trim().to_owned();
     let filter = if text.is_empty() { Ok(None) } else { ObservationFilter::parse(&text).map(Some) };
-    let stats = dashboard.store().queue_stats(&queue).await?;
-    let all = workers_of(&stats.figures);
+    let stats = dashboard.store().queue_stats(&queue, &RouteSelection::NONE).await?;
+    let all = stats.figures.workers();
     let (shown, error) = match filter {
         Ok(filter) => (shown(&dashboard, &visit, &queue, filter, all, stats.now).await?, None),
         Err(error) => (Shown::default(), Some(error.into())),
@@ -123,9 +123,4 @@ async fn busy_with(dashboard: &Dashboard, queue: &QueueName, workers: &[Observat
         Some((id, BusyWith { name: task.definition.name.as_deref().map(str::to_owned), since }))
     };
     stream::iter(ids).map(read).buffer_unordered(READS_AT_ONCE).filter_map(|found| async { found }).collect().await
-}
-
-/// Idle and busy workers of a queue. A worker has one route.
-pub(crate) fn workers_of(figures: &QueueFigures) -> [u64; 2] {
-    figures.routes().fold([0, 0], |[idle, busy], (_, route)| [idle + route.workers_idle, busy + route.workers_busy])
 }

@@ -49,7 +49,7 @@ metrics! {
     ROUTE_TASKS = Gauge "taskqueue_route_tasks" ["queue", "route", "status"]
         "Pending and running tasks by route. A task counts for each of its routes.";
     OLDEST_PENDING = Gauge "taskqueue_oldest_pending_seconds" ["queue", "route"]
-        "How long the task has been pending that has been for longest; missing if no task is pending. Tasks that cannot be claimed yet (`not_before`, dependencies) do not count.";
+        "How long the task has been pending that has been for longest; missing if no task is pending. For `other` it is that of the first 100 routes of each queue by name. Tasks that cannot be claimed yet (`not_before`, dependencies) do not count.";
     WORKERS = Gauge "taskqueue_workers" ["queue", "route", "status"] "Workers that reported themselves lately.";
 
     // What happened, counted by this process

@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::Store;
-use taskqueue_store::figures::{ProcessFigures, StoreFigures};
+use taskqueue_store::figures::{ProcessFigures, StoreFigures, read_figures};
+use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::{Store, StoreError};
 use tokio::time::timeout;
 
 use super::Metrics;
 use super::event_counts::QueueCounts;
-use super::labels::{LabelledFigures, named_queues};
+use super::labels::{LabelledFigures, Labelling, RouteNames, named_queues};
 use super::process::Process;
 use super::requests::EndpointValues;
 use crate::accept::ConnectionCounts;
@@ -20,6 +23,9 @@ use crate::readiness::{Readiness, Ready};
 
 /// How long the database may take. Prometheus waits 10 seconds for a scrape unless it is told otherwise.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Queues after which new routes are looked for by name in those that follow.
+const QUEUES_AT_ONCE: usize = 32;
 
 /// The values of all metrics at one moment.
 pub(crate) struct Snapshot {
@@ -54,13 +60,41 @@ impl std::fmt::Debug for Snapshot {
 
 /// What has to be asked of the database.
 pub(crate) struct Asked {
-    figures: Option<StoreFigures>,
+    figures: Option<AskedFigures>,
     is_ready: bool,
 }
 
+/// What the database says, and whose it is.
+struct AskedFigures {
+    /// All queues, in the order of their creation.
+    queues: Vec<(QueueKey, QueueName)>,
+    shown: ShownFigures,
+    routes: RouteNames,
+}
+
+impl AskedFigures {
+    /// Reads some queues at a time, and holds of each what it adds to the labels.
+    async fn of(store: &dyn Store, names: RouteNames) -> Result<Self, StoreError> {
+        let queues = store.list_queue_keys().await?;
+        let storage = store.figures(&[], &RouteSelection::NONE).await?;
+        let (now, database_bytes) = (storage.now, storage.database_bytes);
+        let keys: Vec<QueueKey> = queues.iter().map(|(key, _)| *key).collect();
+        let mut labelling = Labelling::new(&queues, names);
+        for part in keys.chunks(QUEUES_AT_ONCE) {
+            let routes = labelling.routes();
+            let add = |read: StoreFigures| read.queues.iter().for_each(|(key, figures)| labelling.add(*key, figures));
+            read_figures(store, part, &routes, add).await?;
+        }
+        let (labelled, routes) = labelling.finish();
+        Ok(Self { queues, shown: ShownFigures { now, labelled, database_bytes }, routes })
+    }
+}
+
 impl Asked {
-    pub(crate) async fn of(store: &dyn Store, readiness: &Readiness) -> Self {
-        let (figures, ready) = tokio::join!(timeout(DATABASE_TIMEOUT, store.figures()), readiness.check(store));
+    pub(crate) async fn of(store: &dyn Store, readiness: &Readiness, metrics: &Metrics) -> Self {
+        let names = metrics.known().routes.clone();
+        let figures = timeout(DATABASE_TIMEOUT, AskedFigures::of(store, names));
+        let (figures, ready) = tokio::join!(figures, readiness.check(store));
         if figures.is_err() {
             tracing::warn!("the database did not give its figures in time; the metrics are without them");
         }
@@ -95,17 +129,18 @@ impl Metrics {
     /// The figures and the events of the queues, by label.
     fn labelled(
         &self,
-        figures: Option<StoreFigures>,
+        figures: Option<AskedFigures>,
         store: &dyn Store,
     ) -> (Option<ShownFigures>, BTreeMap<String, QueueCounts>) {
         let mut known = self.known();
         let totals = store.activity().totals();
-        let Some(figures) = figures else { return (None, known.events.update(&totals, None)) };
-        let events = known.events.update(&totals, Some(named_queues(&figures)));
-        let keys: Vec<_> = figures.queues.iter().map(|queue| queue.key).collect();
+        let Some(AskedFigures { queues, shown, routes }) = figures else {
+            return (None, known.events.update(&totals, None));
+        };
+        known.routes = routes;
+        let events = known.events.update(&totals, Some(named_queues(&queues)));
+        let keys: Vec<_> = queues.iter().map(|(key, _)| *key).collect();
         store.activity().forget_totals_except(&keys);
-        let labelled = LabelledFigures::of(&figures, &mut known.routes);
-        let StoreFigures { now, database_bytes, .. } = figures;
-        (Some(ShownFigures { now, labelled, database_bytes }), events)
+        (Some(shown), events)
     }
 }

@@ -18,13 +18,41 @@ use super::snapshot::Snapshot;
 /// The media type of what `write` gives.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The whole text. The registry holds this one snapshot, and nothing is global.
-pub(crate) fn write(snapshot: Snapshot) -> Vec<u8> {
-    let (mut registry, mut out) = (Registry::default(), String::with_capacity(32 * 1024));
-    registry.register_collector(Box::new(snapshot));
-    // Writing to memory does not fail.
-    let _ = text::encode(&mut out, &registry);
-    out.into_bytes()
+/// The whole text of a snapshot, which is measured before it is written: with many names it has megabytes.
+pub(crate) struct Text {
+    /// Holds this one snapshot, and nothing is global.
+    registry: Registry,
+    bytes: usize,
+}
+
+impl Text {
+    pub(crate) fn of(snapshot: Snapshot) -> Self {
+        let (mut registry, mut length) = (Registry::default(), Length(0));
+        registry.register_collector(Box::new(snapshot));
+        // Neither this nor writing to memory fails.
+        let _ = text::encode(&mut length, &registry);
+        Self { registry, bytes: length.0 }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn write(self) -> Vec<u8> {
+        let mut out = String::with_capacity(self.bytes);
+        let _ = text::encode(&mut out, &self.registry);
+        out.into_bytes()
+    }
+}
+
+/// How many bytes were written.
+struct Length(usize);
+
+impl fmt::Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
+    }
 }
 
 impl Collector for Snapshot {

@@ -5,6 +5,8 @@ use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::{QueuePath, StatsQuery};
 use taskqueue_api::paths;
 use taskqueue_api::stats::{Series, Stats, StatsAnswer};
+use taskqueue_core::limits::STATS_ROUTES;
+use taskqueue_core::stats::RouteSelection;
 
 use super::HandlerResult;
 use crate::extract::Call;
@@ -24,13 +26,11 @@ use crate::state::AppState;
 pub(crate) async fn queue_stats(State(state): State<AppState>, call: Call) -> HandlerResult {
     let series = call.query().stats()?;
     let queue = call.queue()?;
-    // Nearly all are much smaller than a task, and the largest, a year of hours or 10,000 routes, are a few megabytes.
-    let mut reservation = state.budgets().reserve_task().await?;
-    let mut body = Vec::new();
+    let room = state.budgets().reserve_stats().await?;
+    let (mut body, routes) = (Vec::new(), RouteSelection::first(STATS_ROUTES));
     match series {
-        None => Stats::of(&state.store().queue_stats(&queue).await?).write(&mut body),
+        None => Stats::of(&state.store().queue_stats(&queue, &routes).await?).write(&mut body),
         Some(selection) => Series::of(&state.store().activity_series(&queue, selection).await?).write(&mut body),
     }
-    state.budgets().grow(&mut reservation, body.len()).await?;
-    Ok(respond::large(reservation, body))
+    Ok(respond::read(room, body))
 }

@@ -20,7 +20,7 @@ fn numbers(counts: &Counts) -> [u64; 7] {
 }
 
 async fn stats(store: &Arc<dyn Store>, queue: &QueueName) -> QueueStats {
-    store.queue_stats(queue).await.unwrap()
+    store.queue_stats(queue, &ALL_ROUTES).await.unwrap()
 }
 
 async fn series(store: &Arc<dyn Store>) -> Vec<[u64; 7]> {
@@ -83,7 +83,7 @@ async fn a_queue_may_be_deleted_while_another_server_saves_its_activity() {
             tokio::join!(first.write(delete_queue("x", true)), save_activity(&*second), save_activity(&*third));
         assert_eq!((deleted, saved, saved_too), (Ok(()), Ok(()), Ok(())), "round {round}");
         let gone = StoreError::from(Refusal::QueueNotFound { queue: queue("x") });
-        assert_eq!(second.queue_stats(&queue("x")).await, Err(gone));
+        assert_eq!(second.queue_stats(&queue("x"), &ALL_ROUTES).await, Err(gone));
     }
     // What the first server counted is of queues that are gone.
     save_activity(&*servers.stores[0]).await.unwrap();
@@ -97,7 +97,7 @@ async fn the_size_of_the_tables_is_soon_among_the_figures() {
     let servers = Servers::open(1).await;
     let measured = async {
         loop {
-            if let Some(bytes) = servers.stores[0].figures().await.unwrap().database_bytes {
+            if let Some(bytes) = servers.stores[0].figures(&[], &ALL_ROUTES).await.unwrap().database_bytes {
                 return bytes;
             }
         }

@@ -10,12 +10,12 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use super::Storage;
 use super::any_command::{AnyAnswer, AnyCommand};
-use super::commands::{create_queue, queue};
+use super::commands::{ALL_ROUTES, create_queue, queue};
 use super::counts::{DIMENSIONS, assert_kept_counts_are_right};
 use super::filters;
 use super::fixture::{Fixture, without_seq};
@@ -122,7 +122,7 @@ impl<'a, S: Storage> Pair<'a, S> {
             if store.count_tasks(&name, TaskSelection::default()).await.is_ok() {
                 assert_kept_counts_are_right(store, name.as_str()).await;
             }
-            compare_stats(model, store, &name, self.storage.keeps_activity()).await;
+            compare_stats(model, store, &name, self.storage.keeps_activity(), random).await;
             for _ in 0..times {
                 compare_tasks(model, store, &name, random).await;
                 compare_workers(model, store, &name, random).await;
@@ -231,14 +231,26 @@ async fn compare_output(model: &dyn Store, store: &dyn Store, (name, id): (&Queu
 }
 
 /// What is going on and, where activity is kept, what happened, but not since when that is known.
-async fn compare_stats(model: &dyn Store, store: &dyn Store, name: &QueueName, keeps_activity: bool) {
+async fn compare_stats(
+    model: &dyn Store,
+    store: &dyn Store,
+    name: &QueueName,
+    keeps_activity: bool,
+    random: &mut Random,
+) {
+    let starving = |most| RouteSelection::StarvingFirst { most, find: "".into() };
+    let routes = random.pick(&[RouteSelection::NONE, RouteSelection::first(1), starving(1), starving(2)]);
     let figures = |stats: Result<QueueStats, StoreError>| stats.map(|stats| stats.figures);
-    assert_eq!(figures(store.queue_stats(name).await), figures(model.queue_stats(name).await));
+    assert_eq!(
+        figures(store.queue_stats(name, &routes).await),
+        figures(model.queue_stats(name, &routes).await),
+        "{routes:?}"
+    );
     if !keeps_activity {
         return;
     }
     let stats = |stats: Result<QueueStats, StoreError>| stats.map(|stats| QueueStats { since: stats.now, ..stats });
-    assert_eq!(stats(store.queue_stats(name).await), stats(model.queue_stats(name).await));
+    assert_eq!(stats(store.queue_stats(name, &ALL_ROUTES).await), stats(model.queue_stats(name, &ALL_ROUTES).await));
     for unit in Unit::ALL {
         let selection = SeriesSelection { unit, from: None, to: None };
         let spans = |series: Result<ActivitySeries, StoreError>| series.map(|series| series.spans);

@@ -12,6 +12,7 @@ use taskqueue_core::observation::{Report, WorkerStatus};
 use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, SchedulingFields};
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
 use taskqueue_core::settings::SettingsPatch;
+use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::task::{Failure, Status};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
@@ -21,6 +22,9 @@ use crate::command::{
     CreateTasks, DeleteQueue, DeleteTask, Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry,
     ReportWorker, RunAction, RunItem, UpdateTask, WithdrawWorker,
 };
+
+/// Every route of a queue.
+pub static ALL_ROUTES: RouteSelection = RouteSelection::first(usize::MAX);
 
 /// The queue of this name.
 pub fn queue(name: &str) -> QueueName {

@@ -319,6 +319,8 @@ macro_rules! conformance_suite {
                 every_event_is_counted_once_whoever_repeats_it
                 waits_count_from_creation_and_runs_from_the_claim
                 figures_are_of_tasks_and_workers_by_route
+                figures_are_of_the_queues_and_routes_that_were_asked_for
+                a_queue_may_have_more_routes_than_are_held_at_a_time
                 the_oldest_pending_task_is_found_behind_higher_priorities
                 minutes_are_kept_for_a_day_and_hours_for_a_year
                 a_series_holds_the_spans_that_were_asked_for

@@ -44,7 +44,10 @@ pub async fn say_and_print(fixture: &Fixture) {
 
 /// Everything is there but the activity and the secret, and the next output follows and pushes out what is too much.
 pub async fn assert_moved(from: &impl Store, to: &impl Store) {
-    let (before, after) = (from.queue_stats(&queue("q")).await.unwrap(), to.queue_stats(&queue("q")).await.unwrap());
+    let (before, after) = (
+        from.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap(),
+        to.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap(),
+    );
     assert_eq!(after.figures, before.figures);
     assert_eq!((before.last_hour.of(Event::Created), after.last_hour), (3, Counts::default()));
     assert_ne!(to.installation_secret().await, from.installation_secret().await);

@@ -4,7 +4,7 @@ use taskqueue_core::activity::{Counts, Event, Unit};
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::limits::{OBSERVATION_SECONDS, TASK_ROUTES};
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::stats::{QueueStats, RouteFigures, SeriesSelection};
+use taskqueue_core::stats::{QueueStats, RouteFigures, RouteSelection, SeriesSelection};
 use taskqueue_core::status::{Status, WorkerStatus};
 use taskqueue_core::time::Timestamp;
 
@@ -13,9 +13,11 @@ use super::commands::*;
 use super::fixture::{Fixture, START};
 use crate::StoreError;
 use crate::activity::save_activity;
+use crate::figures::{ROUTES_AT_ONCE, read_figures};
+use crate::transaction::QueueKey;
 
 async fn stats(fixture: &Fixture) -> QueueStats {
-    fixture.store.queue_stats(&queue("q")).await.unwrap()
+    fixture.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap()
 }
 
 /// Created, claimed, succeeded, failed, released, expired, cancelled.
@@ -101,9 +103,72 @@ pub async fn figures_are_of_tasks_and_workers_by_route(storage: &impl Storage) {
     ];
     let routes: Vec<_> = figures.routes().map(|(name, figures)| (name, *figures)).collect();
     assert_eq!(routes, expected);
-    let all = fixture.store.figures().await.unwrap();
-    assert_eq!((all.now, all.queues.len(), &all.queues[0].queue), (now, 1, &queue("q")));
-    assert_eq!(all.queues[0].figures, figures, "the figures of all queues are those of each");
+    let keys = fixture.store.list_queue_keys().await.unwrap();
+    let [(key, name)] = &keys[..] else { panic!("{keys:?}") };
+    assert_eq!(name, &queue("q"));
+    let asked = fixture.store.figures(&[*key], &ALL_ROUTES).await.unwrap();
+    assert_eq!((asked.now, asked.looked_at), (now, 1));
+    assert_eq!(asked.queues, [(*key, figures)], "the figures of several queues are those of each");
+}
+
+/// What is not asked for is not told: neither other queues nor routes beyond those that were selected.
+pub async fn figures_are_of_the_queues_and_routes_that_were_asked_for(storage: &impl Storage) {
+    let fixture = Fixture::open(storage).await;
+    for name in ["a", "b", "c"] {
+        fixture.ok(create_queue(name)).await;
+        fixture.ok(create(name, 1, with_routes(&["r1", "r2", "r3"]))).await;
+        fixture.ok(observe(name, 1, "r1", WorkerStatus::Idle)).await;
+    }
+    let keys: Vec<QueueKey> = fixture.store.list_queue_keys().await.unwrap().into_iter().map(|(key, _)| key).collect();
+    let unknown = QueueKey(keys[2].0 + 1_000);
+    let most_starving = RouteSelection::StarvingFirst { most: 1, find: "".into() };
+    let asked = fixture.store.figures(&[keys[2], unknown, keys[0]], &most_starving).await.unwrap();
+    assert_eq!(asked.looked_at, 3);
+    let told: Vec<QueueKey> = asked.queues.iter().map(|(key, _)| *key).collect();
+    assert_eq!(told, [keys[2], keys[0]], "in the order in which they were asked for");
+    for (_, figures) in asked.queues {
+        let routes: Vec<_> = figures.routes().map(|(name, route)| (name, route.oldest_pending)).collect();
+        assert_eq!(routes, [("r2", Some(START))]);
+        assert_eq!((figures.route_count(), figures.starving_count(), figures.workers()), (3, 2, [1, 0]));
+        assert_eq!((figures.tasks(Status::Pending), figures.left_out().sum.pending), (1, 2));
+    }
+    let none = fixture.store.figures(&[], &ALL_ROUTES).await.unwrap();
+    assert_eq!((none.now, none.queues), (fixture.now(), vec![]));
+}
+
+/// More routes than a store holds at a time. All are counted, and as many are told as were asked for.
+pub async fn a_queue_may_have_more_routes_than_are_held_at_a_time(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_queue("small")).await;
+    fixture.ok(create("small", 1, with_routes(&["r"]))).await;
+    let tasks = ROUTES_AT_ONCE / TASK_ROUTES + 1;
+    // Tasks that follow each other have routes from one end of the alphabet to the other.
+    for task in 0..tasks {
+        let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("r{n:03}-{task:03}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        fixture.create(task, with_routes(&names)).await;
+    }
+    let all = (tasks * TASK_ROUTES) as u64;
+    fixture.ok(observe("q", 1, "r000-000", WorkerStatus::Busy)).await;
+    let keys: Vec<QueueKey> = fixture.store.list_queue_keys().await.unwrap().into_iter().map(|(key, _)| key).collect();
+    let besides = ["r255-001".into()].into();
+    let cases = [
+        (RouteSelection::StarvingFirst { most: 2, find: "".into() }, vec!["r000-001", "r000-002"]),
+        (RouteSelection::StarvingFirst { most: 1, find: "255-".into() }, vec!["r255-000"]),
+        (RouteSelection::ByName { most: 1, besides }, vec!["r000-000", "r255-001"]),
+    ];
+    for (selection, expected) in cases {
+        let (mut told, mut read) = (Vec::new(), Vec::new());
+        read_figures(&*fixture.store, &keys, &selection, |figures| read.extend(figures.queues)).await.unwrap();
+        assert_eq!(read.iter().map(|(key, _)| *key).collect::<Vec<_>>(), keys, "each queue once, in order");
+        let figures = &read[0].1;
+        told.extend(figures.routes().map(|(route, _)| route));
+        assert_eq!(told, expected, "{selection:?}");
+        assert_eq!((figures.route_count(), figures.starving_count(), figures.workers()), (all, all - 1, [0, 1]));
+        assert_eq!(figures.tasks(Status::Pending), tasks as u64);
+        let pending = figures.routes().map(|(_, route)| route.pending).sum::<u64>() + figures.left_out().sum.pending;
+        assert_eq!((pending, read[1].1.route_count()), (all, 1));
+    }
 }
 
 /// The task that comes first in the order is not the one that has waited longest.
@@ -170,7 +235,7 @@ pub async fn a_queue_that_is_created_again_has_no_activity(storage: &impl Storag
     fixture.create(2, with_priority(0)).await;
     fixture.ok(delete_queue("q", true)).await;
     let not_found = StoreError::from(Refusal::QueueNotFound { queue: queue("q") });
-    assert_eq!(fixture.store.queue_stats(&queue("q")).await.unwrap_err(), not_found);
+    assert_eq!(fixture.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap_err(), not_found);
     let selection = SeriesSelection { unit: Unit::Hour, from: None, to: None };
     assert_eq!(fixture.store.activity_series(&queue("q"), selection).await.unwrap_err(), not_found);
     save_activity(&*fixture.store).await.unwrap();

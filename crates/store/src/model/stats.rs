@@ -4,25 +4,28 @@ use std::collections::BTreeMap;
 
 use taskqueue_core::activity::Unit;
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, SeriesSelection, pending_since};
+use taskqueue_core::stats::{
+    ActivitySeries, KnownSpans, QueueFigures, QueueStats, RouteSelection, SeriesSelection, pending_since,
+};
 use taskqueue_core::task::Lifecycle;
 use taskqueue_core::time::Timestamp;
 
 use super::state::State;
 use crate::StoreError;
 use crate::activity::ActivityLog;
-use crate::figures::{NamedFigures, StoreFigures};
+use crate::figures::StoreFigures;
 use crate::transaction::QueueKey;
 
 pub(super) fn queue_stats(
     state: &State,
     log: &ActivityLog,
     queue: &QueueName,
+    routes: &RouteSelection,
     now: Timestamp,
 ) -> Result<QueueStats, StoreError> {
     let key = state.queue(queue)?;
     let minutes = known_spans(state, log, key, Unit::Minute, QueueStats::needs(now));
-    Ok(QueueStats::of(now, queue_figures(state, key, now), &minutes, state.counts_since))
+    Ok(QueueStats::of(now, queue_figures(state, key, routes, now), &minutes, state.counts_since))
 }
 
 pub(super) fn activity_series(
@@ -37,18 +40,13 @@ pub(super) fn activity_series(
     Ok(ActivitySeries { unit: selection.unit, spans, since: state.counts_since })
 }
 
-pub(super) fn figures(state: &State, now: Timestamp) -> StoreFigures {
-    let named = |(queue, key): (&QueueName, &QueueKey)| NamedFigures {
-        key: *key,
-        queue: queue.clone(),
-        figures: queue_figures(state, *key, now),
-    };
-    let mut queues: Vec<_> = state.queues.iter().map(named).collect();
-    queues.sort_by_key(|named| named.key);
-    StoreFigures { now, queues, database_bytes: None }
+pub(super) fn figures(state: &State, queues: &[QueueKey], routes: &RouteSelection, now: Timestamp) -> StoreFigures {
+    let exists = |key: &&QueueKey| state.queues.values().any(|known| known == *key);
+    let figures = queues.iter().filter(exists).map(|key| (*key, queue_figures(state, *key, routes, now)));
+    StoreFigures { now, queues: figures.collect(), looked_at: queues.len(), database_bytes: None }
 }
 
-fn queue_figures(state: &State, key: QueueKey, now: Timestamp) -> QueueFigures {
+fn queue_figures(state: &State, key: QueueKey, routes: &RouteSelection, now: Timestamp) -> QueueFigures {
     let mut figures = QueueFigures::default();
     let mut oldest: BTreeMap<String, &Lifecycle> = BTreeMap::new();
     for (_, task) in state.tasks_of(key) {
@@ -66,11 +64,15 @@ fn queue_figures(state: &State, key: QueueKey, now: Timestamp) -> QueueFigures {
             }
         }
     }
-    for (route, lifecycle) in oldest {
-        figures.add_pending_since(&route, pending_since(lifecycle));
-    }
     for worker in state.observations_of(key, None, now) {
         figures.add_workers(worker.report.route.as_str(), worker.report.status, 1);
+    }
+    figures.keep(routes);
+    let told: Vec<String> = figures.routes().map(|(route, _)| route.to_owned()).collect();
+    for route in told {
+        if let Some(lifecycle) = oldest.get(&route) {
+            figures.add_pending_since(&route, pending_since(lifecycle));
+        }
     }
     figures
 }

@@ -11,7 +11,7 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use super::ModelStore;
@@ -20,6 +20,7 @@ use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use crate::figures::StoreFigures;
 use crate::page::{WriteTask, WrittenTasks};
 use crate::related::{Related, RelatedTasks};
+use crate::transaction::QueueKey;
 use crate::waiting::Waiters;
 use crate::write_request::WriteRequest;
 use crate::{InstallationSecret, Store, StoreError};
@@ -52,6 +53,9 @@ pub trait ModelVariant: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whose figures are asked for.
+    fn asked_for_figures(&self, _: &[QueueKey], _: &RouteSelection) {}
+
     async fn close(&self) {}
 }
 
@@ -78,6 +82,11 @@ impl<V: ModelVariant> Store for V {
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
         self.before(Call::ListQueues).await?;
         self.model().list_queues().await
+    }
+
+    async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+        self.before(Call::Figures).await?;
+        self.model().list_queue_keys().await
     }
 
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
@@ -140,9 +149,9 @@ impl<V: ModelVariant> Store for V {
         self.model().group_workers(queue, query).await
     }
 
-    async fn queue_stats(&self, queue: &QueueName) -> Result<QueueStats, StoreError> {
+    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
         self.before(Call::Other).await?;
-        self.model().queue_stats(queue).await
+        self.model().queue_stats(queue, routes).await
     }
 
     async fn activity_series(&self, queue: &QueueName, series: SeriesSelection) -> Result<ActivitySeries, StoreError> {
@@ -150,9 +159,10 @@ impl<V: ModelVariant> Store for V {
         self.model().activity_series(queue, series).await
     }
 
-    async fn figures(&self) -> Result<StoreFigures, StoreError> {
+    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError> {
         self.before(Call::Figures).await?;
-        self.model().figures().await
+        self.asked_for_figures(queues, routes);
+        self.model().figures(queues, routes).await
     }
 
     fn activity(&self) -> &Arc<ActivityLog> {

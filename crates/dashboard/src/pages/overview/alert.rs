@@ -2,7 +2,44 @@
 
 use crate::address::Query;
 use crate::attention::{Concern, Newest};
+use crate::shared_figures::ROUTES_TOLD;
 use crate::show;
+
+/// Alerts that are shown: as many as the routes of one queue may need.
+const ALERTS: usize = ROUTES_TOLD;
+
+/// The alerts of the overview: what is worse first, and of each kind as it comes. More than are shown are counted.
+#[derive(Default)]
+pub(crate) struct Alerts {
+    errors: Vec<Alert>,
+    warnings: Vec<Alert>,
+    count: u64,
+}
+
+impl Alerts {
+    pub(crate) fn add(&mut self, concern: &Concern) {
+        let alert = Alert::of(concern);
+        let kind = if alert.is_warning { &mut self.warnings } else { &mut self.errors };
+        if kind.len() < ALERTS {
+            kind.push(alert);
+        }
+        self.count += 1;
+    }
+
+    /// So many more, which nothing is known of.
+    pub(crate) fn add_untold(&mut self, count: u64) {
+        self.count += count;
+    }
+
+    /// Those that are shown, and how many more there are.
+    pub(crate) fn shown(self) -> (Vec<Alert>, u64) {
+        let mut shown = self.errors;
+        shown.extend(self.warnings);
+        shown.truncate(ALERTS);
+        let more = self.count - shown.len() as u64;
+        (shown, more)
+    }
+}
 
 /// An alert of the overview.
 pub(crate) struct Alert {
@@ -157,6 +194,18 @@ mod tests {
             assert!(alert.text.starts_with(text), "{}", alert.text);
             assert_eq!(alert.link, link);
         }
+    }
+
+    #[test]
+    fn what_is_worse_is_shown_first_and_the_rest_is_counted() {
+        let mut alerts = Alerts::default();
+        (0..20).for_each(|expired| alerts.add(&Concern::Lost { queue: "q".to_owned(), expired }));
+        alerts.add(&Concern::StorageFails);
+        alerts.add_untold(1_000);
+        let (shown, more) = alerts.shown();
+        let kinds: Vec<bool> = shown.iter().map(|alert| alert.is_warning).collect();
+        assert_eq!((kinds[0], kinds[1..].iter().all(|is_warning| *is_warning), kinds.len()), (false, true, ALERTS));
+        assert_eq!(more, 1_021 - ALERTS as u64);
     }
 
     #[test]

@@ -12,7 +12,6 @@ use super::reading::{Lately, QueueReading};
 use crate::attention;
 use crate::outlook::{Load, Outlook, Pace};
 use crate::pages::settings::running_of;
-use crate::pages::workers::workers_of;
 use crate::show::{self, Bar, Moment, Spark, between};
 use crate::visit::Visit;
 
@@ -65,7 +64,7 @@ pub(crate) struct LatelyShown {
 
 impl Card {
     pub(crate) fn of(queue: &QueueReading, now: Timestamp, visit: &Visit) -> Self {
-        let (name, figures) = (queue.name.as_str(), &queue.figures);
+        let (name, figures) = (queue.name.as_str(), &*queue.figures);
         let path = format!("/ui/queues/{name}");
         let state = |status: Status| StateCount {
             word: status.as_str(),
@@ -74,7 +73,7 @@ impl Card {
             address: format!("{path}/tasks?status={}", status.as_str()),
         };
         let all = Status::ALL.iter().map(|status| figures.tasks(*status)).sum();
-        let [idle, busy] = workers_of(figures);
+        let [idle, busy] = figures.workers();
         Self {
             name: name.to_owned(),
             tasks: show::count(all, "task"),

@@ -1,5 +1,6 @@
-//! What is read for the overview, and how much of it at most: the figures of all queues in one read, the minutes of as many queues
-//! as have a card, and for a few queues that fail their newest tasks. No read visits all tasks of a queue.
+//! What is read for the overview, and how much of it at most: the figures of the queues that the viewer may see, some queues at a
+//! time, the minutes of as many queues as have a card, and for a few queues that fail their newest tasks. No read visits all tasks
+//! of a queue. What is not shown is not kept.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,15 +11,18 @@ use taskqueue_core::activity::{Counts, Event, Span, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{KnownSpans, QueueFigures, QueueStats, SeriesSelection};
+use taskqueue_core::stats::{KnownSpans, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::Store;
+use taskqueue_store::transaction::QueueKey;
 
+use super::alert::Alerts;
 use crate::attention::{self, Concern, Failure, QueueSight, ServerSight};
 use crate::looks::Look;
 use crate::problem::Problem;
+use crate::shared_figures::QUEUES_AT_ONCE;
 use crate::show::{Minute, between};
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -38,16 +42,18 @@ const MINUTES: i64 = 60;
 /// Everything that the overview shows.
 pub(crate) struct Reading {
     pub(crate) now: Timestamp,
-    /// Those that are shown, by name.
+    /// Those that are shown, by name, and how many more were found.
     pub(crate) queues: Vec<QueueReading>,
-    pub(crate) concerns: Vec<Concern>,
+    pub(crate) left_out: usize,
+    pub(crate) alerts: Alerts,
     /// How many queues the viewer may see.
     pub(crate) seen: usize,
 }
 
 pub(crate) struct QueueReading {
     pub(crate) name: QueueName,
-    pub(crate) figures: QueueFigures,
+    /// With a few of its routes.
+    pub(crate) figures: Arc<QueueFigures>,
     pub(crate) lately: Option<Lately>,
     /// Nothing for queues without a card of their own, or if they cannot be read.
     pub(crate) settings: Option<QueueSettings>,
@@ -89,36 +95,45 @@ impl Lately {
     }
 }
 
-/// Reads what a viewer may see; the first `with_activity` queues with what happened lately.
-pub(crate) async fn read(
-    dashboard: &Dashboard,
-    visit: &Visit,
-    find: &str,
-    with_activity: usize,
-) -> Result<Reading, Problem> {
+/// How many queues are shown, and how many of these with what happened lately.
+pub(crate) struct Most {
+    pub(crate) with_activity: usize,
+    pub(crate) shown: usize,
+}
+
+/// Reads what a viewer may see.
+pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most: Most) -> Result<Reading, Problem> {
     let store = dashboard.store();
-    let figures = store.figures().await?;
-    let now = figures.now;
-    let mut queues = figures.queues;
-    queues.retain(|named| visit.viewer.sees(named.queue.as_str()));
-    let seen = queues.len();
-    queues.retain(|named| named.queue.as_str().contains(find));
-    queues.sort_by(|a, b| a.queue.as_str().cmp(b.queue.as_str()));
-    let names: Vec<QueueName> = queues.iter().take(with_activity).map(|named| named.queue.clone()).collect();
-    let settings = read_settings(dashboard, &names).await;
-    let mut activities: Vec<Option<Lately>> =
-        stream::iter(names).map(|name| read_lately(store, name, now)).buffered(READS_AT_ONCE).collect().await;
-    activities.resize_with(queues.len(), || None);
-    let settings = settings.into_iter().chain(std::iter::repeat(None));
-    let queues: Vec<QueueReading> = queues
-        .into_iter()
-        .zip(activities)
-        .zip(settings)
-        .map(|((named, lately), settings)| QueueReading { name: named.queue, figures: named.figures, lately, settings })
-        .collect();
-    let mut concerns = of_server(dashboard, visit).await;
-    concerns.extend(of_queues(dashboard, &queues, now).await);
-    Ok(Reading { now, queues, concerns, seen })
+    let mut found = store.list_queue_keys().await?;
+    found.retain(|(_, name)| visit.viewer.sees(name.as_str()));
+    let seen = found.len();
+    found.retain(|(_, name)| name.as_str().contains(find));
+    found.sort_by(|(_, a), (_, b)| a.as_str().cmp(b.as_str()));
+    let now = store.figures(&[], &RouteSelection::NONE).await?.now;
+    let names: Vec<QueueName> = found.iter().take(most.with_activity).map(|(_, name)| name.clone()).collect();
+    let mut settings = read_settings(dashboard, &names).await.into_iter();
+    let activities = stream::iter(names).map(|name| read_lately(store, name, now)).buffered(READS_AT_ONCE);
+    let mut activities = activities.collect::<Vec<Option<Lately>>>().await.into_iter();
+    let mut reading = Reading { now, queues: Vec::new(), left_out: 0, alerts: Alerts::default(), seen };
+    of_server(dashboard, visit).await.iter().for_each(|concern| reading.alerts.add(concern));
+    let mut looked_into = 0;
+    for part in found.chunks(QUEUES_AT_ONCE) {
+        let keys: Vec<QueueKey> = part.iter().map(|(key, _)| *key).collect();
+        let figures = dashboard.figures().of(store, &keys, visit.began).await?;
+        for ((_, name), figures) in part.iter().zip(figures) {
+            let (lately, settings) = (activities.next().flatten(), settings.next().flatten());
+            // One that was deleted meanwhile has none.
+            let Some(figures) = figures else { continue };
+            let queue = QueueReading { name: name.clone(), figures, lately, settings };
+            add_alerts(dashboard, &queue, now, &mut looked_into, &mut reading.alerts).await;
+            if reading.queues.len() < most.shown {
+                reading.queues.push(queue);
+            } else {
+                reading.left_out += 1;
+            }
+        }
+    }
+    Ok(reading)
 }
 
 /// The settings of these queues, if this server has any. What cannot be read is left out: the rest can.
@@ -155,30 +170,34 @@ async fn of_server(dashboard: &Dashboard, visit: &Visit) -> Vec<Concern> {
     })
 }
 
-/// What of the queues needs attention. Into the first ones that fail it is looked.
-async fn of_queues(dashboard: &Dashboard, queues: &[QueueReading], now: Timestamp) -> Vec<Concern> {
-    let mut concerns = Vec::new();
-    let mut looked_into = 0;
-    for QueueReading { name, figures, lately, settings } in queues {
-        let last_hour = lately.as_ref().map(|lately| lately.last_hour);
-        let mut seen = Look::default();
-        if lately.as_ref().is_some_and(Lately::has_failures) && looked_into < LOOKED_INTO {
-            looked_into += 1;
-            let is_failing = last_hour.as_ref().is_some_and(attention::is_failing);
-            seen = dashboard.looks().look(name.as_str(), look(dashboard.store(), name, is_failing)).await;
-        }
-        let Look { failures, attempts } = seen;
-        concerns.extend(attention::of_queue(&QueueSight {
-            queue: name.as_str(),
-            is_paused: settings.as_ref().is_some_and(|settings| settings.paused),
-            figures,
-            now,
-            last_hour,
-            failures,
-            attempts,
-        }));
+/// Adds what of a queue needs attention. Into the first ones that fail it is looked.
+async fn add_alerts(
+    dashboard: &Dashboard,
+    queue: &QueueReading,
+    now: Timestamp,
+    looked_into: &mut usize,
+    alerts: &mut Alerts,
+) {
+    let QueueReading { name, figures, lately, settings } = queue;
+    let last_hour = lately.as_ref().map(|lately| lately.last_hour);
+    let mut seen = Look::default();
+    if lately.as_ref().is_some_and(Lately::has_failures) && *looked_into < LOOKED_INTO {
+        *looked_into += 1;
+        let is_failing = last_hour.as_ref().is_some_and(attention::is_failing);
+        seen = dashboard.looks().look(name.as_str(), look(dashboard.store(), name, is_failing)).await;
     }
-    concerns
+    let Look { failures, attempts } = seen;
+    let sight = QueueSight {
+        queue: name.as_str(),
+        is_paused: settings.as_ref().is_some_and(|settings| settings.paused),
+        figures,
+        now,
+        last_hour,
+        failures,
+        attempts,
+    };
+    attention::of_queue(&sight).iter().for_each(|concern| alerts.add(concern));
+    alerts.add_untold(attention::untold(&sight));
 }
 
 /// Looks at the newest tasks of a queue. They may have to wait for reads that visit all tasks; the page does not.

@@ -19,6 +19,7 @@ use axum::extract::State;
 use taskqueue_core::explain::Explanation;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::scheduling::RetryDelay;
+use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 
@@ -107,7 +108,8 @@ pub(crate) async fn task(State(dashboard): State<Dashboard>, visit: Visit) -> Pa
     let (queue, id) = (visit.queue()?, visit.task_id()?);
     let store = dashboard.store();
     let task = store.get_task(&queue, id).await?;
-    let stats = store.queue_stats(&queue).await?;
+    let besides = task.definition.routes.iter().map(Into::into).collect();
+    let stats = store.queue_stats(&queue, &RouteSelection::ByName { most: 0, besides }).await?;
     let now = stats.now.max(task.lifecycle.updated_at);
     let worker = WorkerView::read(store, &queue, &task, now).await?;
     let output = OutputView::read(&dashboard, &queue, &task, &worker).await?;
