@@ -10,6 +10,7 @@ use std::time::Duration;
 use taskqueue_core::time::Timestamp;
 use tokio::time::sleep;
 
+use super::turns::Turn;
 use super::{OutputWatcher, RunWatcher, Waiter};
 use crate::StoreError;
 use crate::command::{Claimed, ClaimedItems, has_found_nothing};
@@ -23,20 +24,17 @@ pub(super) trait Wait {
     /// Called after an attempt, before it is waited. A wake-up that came during the attempt counts.
     fn park(&mut self);
 
-    /// Waits to be woken. Cancel safe.
-    fn woken(&mut self) -> impl Future<Output = ()> + Send;
+    /// Waits to be woken, and then for its turn. Cancel safe.
+    fn woken(&mut self) -> impl Future<Output = Turn> + Send;
+
+    /// Waits for its turn to do another attempt.
+    fn turn(&self) -> impl Future<Output = Turn> + Send;
 
     /// Whether another attempt is due although the time is over.
     fn is_due(&mut self) -> bool;
 
     /// Whether the server is stopping.
     fn is_closed(&self) -> bool;
-}
-
-#[derive(PartialEq, Eq)]
-enum Event {
-    Woken,
-    TimeOver,
 }
 
 /// Claims with `try_claim`; if there is no task, waits until `time_over` is done. `time_over` is polled only between two
@@ -115,23 +113,33 @@ async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, St
     time_over: impl Future<Output = ()>,
 ) -> Result<ControlFlow<B, C>, StoreError> {
     let mut time_over = pin!(time_over);
-    let (mut has_waited, mut unknown) = (false, false);
+    // Who has just come has not been woken together with others.
+    let (mut has_waited, mut unknown, mut turn) = (false, false, None);
     loop {
-        match attempt().await {
+        let attempted = attempt().await;
+        drop(turn.take());
+        match attempted {
             Ok(Continue(outcome)) => {
                 has_waited = true;
                 waiter.park();
                 // If the server began to stop during the attempt, this waiter was not woken.
-                let over = waiter.is_closed() || wait_for(waiter.woken(), time_over.as_mut()).await == Event::TimeOver;
-                if over || waiter.is_closed() {
+                if !waiter.is_closed() {
+                    turn = wait_for(waiter.woken(), time_over.as_mut()).await;
+                }
+                if turn.is_none() || waiter.is_closed() {
+                    drop(turn);
                     return last_attempts(waiter, attempt, outcome).await;
                 }
             }
             Err(failure @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) if has_waited => {
                 // Another attempt with the same run id is safe. Its failure does not tell how this one ended.
                 unknown |= failure == StoreError::OutcomeUnknown;
-                let paused = wait_for(sleep(RETRY_PAUSE), time_over.as_mut()).await;
-                if paused == Event::TimeOver || waiter.is_closed() {
+                let paused = async {
+                    sleep(RETRY_PAUSE).await;
+                    waiter.turn().await
+                };
+                turn = wait_for(paused, time_over.as_mut()).await;
+                if turn.is_none() || waiter.is_closed() {
                     return Err(if unknown { StoreError::OutcomeUnknown } else { failure });
                 }
             }
@@ -148,6 +156,7 @@ async fn last_attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C
     mut outcome: C,
 ) -> Result<ControlFlow<B, C>, StoreError> {
     while !waiter.is_closed() && waiter.is_due() {
+        let _turn = waiter.turn().await;
         match attempt().await? {
             Continue(latest) => outcome = latest,
             done => return Ok(done),
@@ -156,15 +165,15 @@ async fn last_attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C
     Ok(Continue(outcome))
 }
 
-/// Waits for one of both. `time_over` has precedence: a client that has gone takes no task, and a waiter that is woken
+/// Waits for one of both, and gives nothing if that is `time_over`. It has precedence: a client that has gone takes no task, and a waiter that is woken
 /// again and again without success does not wait for ever. Its hint passes to the next waiter.
-async fn wait_for(woken: impl Future<Output = ()>, mut time_over: Pin<&mut impl Future<Output = ()>>) -> Event {
+async fn wait_for<T>(woken: impl Future<Output = T>, mut time_over: Pin<&mut impl Future<Output = ()>>) -> Option<T> {
     let mut woken = pin!(woken);
     poll_fn(|context| {
         if time_over.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Event::TimeOver);
+            return Poll::Ready(None);
         }
-        woken.as_mut().poll(context).map(|()| Event::Woken)
+        woken.as_mut().poll(context).map(Some)
     })
     .await
 }
