@@ -11,12 +11,16 @@ use taskqueue_store::command::{Claim, ClaimTasks, Claimed, ClaimedItems, Heartbe
 use taskqueue_store::submission::Held;
 use taskqueue_store::{StoreError, StoreExt, waiting};
 use tokio::select;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::batch_places::Places;
 use crate::connection::Disconnect;
 use crate::memory_budget::{Reservation, SMALL_BODY_BYTES, TASK_BYTES};
 use crate::state::AppState;
+
+/// How long a read that would wait for less may wait for its turn: as long as for a lock of the store
+/// (docs/reference/http-api.md §12).
+const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The `Prefer: wait` of a request.
 pub(crate) struct WaitPreference {
@@ -169,11 +173,15 @@ pub(crate) async fn output(
         let reservation = Some(room.answer).filter(|_| !output.text.is_empty());
         Ok::<_, StoreError>(ReadOutput { output, reservation })
     };
+    let Some(preference) = preference else { return Ok((read().await?, None)) };
+    let mut wait = WaitTime::of(preference, &OUTPUT);
+    // Who would wait for output also waits for its turn: thousands may come back at once after a line that woke them.
+    let turn = timeout_at(wait.end.max(Instant::now() + TURN_TIMEOUT), store.waiters().output_turn()).await;
+    let turn = turn.map_err(|_| StoreError::Busy)?;
     let first = read().await?;
-    let Some(preference) = preference else { return Ok((first, None)) };
     let run_id = first.output.run_id;
     if has_news(&first.output, run_id) {
-        return Ok((first, Some(preference.seconds)));
+        return Ok((first, Some(wait.seconds)));
     }
     let watcher = store.waiters().watch_output(run_id, state.waiting_cap());
     let Some(watcher) = watcher else { return Ok((first, None)) };
@@ -182,8 +190,7 @@ pub(crate) async fn output(
         let read = read().await?;
         Ok(if has_news(&read.output, run_id) { Break(read) } else { Continue(read) })
     };
-    let mut wait = WaitTime::of(preference, &OUTPUT);
-    let waited = waiting::output(watcher, attempt, wait.is_over()).await?;
+    let waited = waiting::output(watcher, turn, attempt, wait.is_over()).await?;
     let applied = if waited.is_break() { Some(wait.seconds) } else { wait.applied(state) };
     let (Break(read) | Continue(read)) = waited;
     Ok((read, applied))

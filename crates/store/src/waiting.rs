@@ -20,7 +20,8 @@ use crate::claimable::Claimable;
 use attempts::Wait;
 pub use attempts::{claim, claim_tasks, heartbeat, output};
 pub use registry::{Hint, Registry, WaiterId};
-use turns::{Turn, Turns};
+pub use turns::Turn;
+use turns::Turns;
 use watched_runs::{WatchedRuns, WatcherId};
 
 #[derive(Default)]
@@ -88,6 +89,11 @@ impl Waiters {
     /// A new watcher of the output of a run, under the same limit. It must read the output before it waits.
     pub fn watch_output(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<OutputWatcher> {
         self.watcher(Watched::Output, run_id, limit).map(OutputWatcher)
+    }
+
+    /// The turn of a read of output that may come to wait: also those that arrive together read some at a time.
+    pub async fn output_turn(&self) -> Turn {
+        self.output_turns.next().await
     }
 
     fn watcher(self: &Arc<Self>, what: Watched, run_id: RunId, limit: usize) -> Option<Watcher> {
@@ -331,7 +337,7 @@ impl Wait for Watcher {
     async fn turn(&self) -> Turn {
         match self.what {
             Watched::End => self.waiters.heartbeat_turns.next().await,
-            Watched::Output => self.waiters.output_turns.next().await,
+            Watched::Output => self.waiters.output_turn().await,
         }
     }
 

@@ -51,7 +51,7 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, Store
         let claim = try_claim();
         async { Ok(claim.await?.map_or(Continue(()), Break)) }
     };
-    let claimed = attempts(&mut waiter, attempt, time_over).await?.break_value();
+    let claimed = attempts(&mut waiter, None, attempt, time_over).await?.break_value();
     if let Some(claimed) = &claimed {
         waiter.finish_with([claimed.as_ref().task.id]);
     }
@@ -73,7 +73,7 @@ pub async fn claim_tasks<C: AsRef<ClaimedItems>, L: Future<Output = Result<C, St
             Ok(if has_found_nothing(claimed.as_ref()) { Continue(()) } else { Break(claimed) })
         }
     };
-    let claimed = attempts(&mut waiter, attempt, time_over).await?.break_value();
+    let claimed = attempts(&mut waiter, None, attempt, time_over).await?.break_value();
     if let Some(claimed) = &claimed {
         waiter.finish_with(claimed.as_ref().iter().flatten().flatten().map(|claimed| claimed.task.id));
     }
@@ -92,29 +92,30 @@ pub async fn heartbeat<L: Future<Output = Result<Timestamp, StoreError>>>(
         let renewal = renew();
         async { Ok(Continue::<Infallible, _>(renewal.await?)) }
     };
-    let Continue(lease_expires_at) = attempts(&mut watcher.0, attempt, time_over).await?;
+    let Continue(lease_expires_at) = attempts(&mut watcher.0, None, attempt, time_over).await?;
     Ok(lease_expires_at)
 }
 
 /// Reads output with `read`, again and again until it breaks or `time_over` is done, and gives what the last read gave. `read`
-/// breaks when there is something to tell. `time_over` and failures of the storage are as in [`claim`].
+/// breaks when there is something to tell. The first one has this turn. `time_over` and failures of the storage are as in [`claim`].
 pub async fn output<B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
     mut watcher: OutputWatcher,
+    turn: Turn,
     read: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
 ) -> Result<ControlFlow<B, C>, StoreError> {
-    attempts(&mut watcher.0, read, time_over).await
+    attempts(&mut watcher.0, Some(turn), read, time_over).await
 }
 
 /// Tries until an attempt breaks, and gives what the last one gave.
 async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
     waiter: &mut W,
+    mut turn: Option<Turn>,
     mut attempt: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
 ) -> Result<ControlFlow<B, C>, StoreError> {
     let mut time_over = pin!(time_over);
-    // Who has just come has not been woken together with others.
-    let (mut has_waited, mut unknown, mut turn) = (false, false, None);
+    let (mut has_waited, mut unknown) = (false, false);
     loop {
         let attempted = attempt().await;
         drop(turn.take());

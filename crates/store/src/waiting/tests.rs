@@ -208,7 +208,8 @@ async fn follow(waiters: Arc<Waiters>, attempts: Arc<Attempts>, n: usize, millis
         }
     };
     let over = sleep_until(Instant::now() + Duration::from_millis(millis));
-    output(watcher, read, over).await.unwrap().is_break()
+    let turn = waiters.output_turn().await;
+    output(watcher, turn, read, over).await.unwrap().is_break()
 }
 
 /// Wakes `readers` that wait for so long at once.

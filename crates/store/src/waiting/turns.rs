@@ -12,7 +12,7 @@ pub(super) const AT_A_TIME: usize = 32;
 pub(super) struct Turns(Arc<Semaphore>);
 
 /// Dropped when the request has done its attempt. Nothing if the server is stopping, when nobody is kept in line.
-pub(super) struct Turn {
+pub struct Turn {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
