@@ -11,7 +11,7 @@ use taskqueue_store::command::{Claim, ClaimTasks, Claimed, ClaimedItems, Heartbe
 use taskqueue_store::submission::Held;
 use taskqueue_store::{StoreError, StoreExt, waiting};
 use tokio::select;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::batch_places::Places;
 use crate::connection::Disconnect;
@@ -176,8 +176,13 @@ pub(crate) async fn output(
     let Some(preference) = preference else { return Ok((read().await?, None)) };
     let mut wait = WaitTime::of(preference, &OUTPUT);
     // Who would wait for output also waits for its turn: thousands may come back at once after a line that woke them.
-    let turn = timeout_at(wait.end.max(Instant::now() + TURN_TIMEOUT), store.waiters().output_turn()).await;
-    let turn = turn.map_err(|_| StoreError::Busy)?;
+    let turn = select! {
+        biased;
+        turn = store.waiters().output_turn() => turn,
+        // In line it waits outside of hyper: there its socket would be looked at 25 times a second.
+        () = wait.disconnected() => return Err(StoreError::Busy),
+        () = sleep_until(wait.end.max(Instant::now() + TURN_TIMEOUT)) => return Err(StoreError::Busy),
+    };
     let first = read().await?;
     let run_id = first.output.run_id;
     if has_news(&first.output, run_id) {
@@ -241,19 +246,19 @@ impl WaitTime {
     /// Done when the time is over or the client has disconnected. It is polled once the first try leaves something to wait for.
     async fn is_over(&mut self) {
         tracing::debug!("{}", self.texts.begins);
-        let disconnect = &self.disconnect;
-        let disconnected = async {
-            match disconnect {
-                Some(disconnect) => disconnect.wait().await,
-                None => std::future::pending().await,
-            }
-        };
         select! {
-            () = disconnected => {
+            () = self.disconnected() => {
                 self.has_disconnected = true;
                 tracing::debug!("{}", self.texts.disconnected);
             }
             () = sleep_until(self.end) => {}
+        }
+    }
+
+    async fn disconnected(&self) {
+        match &self.disconnect {
+            Some(disconnect) => disconnect.wait().await,
+            None => std::future::pending().await,
         }
     }
 
