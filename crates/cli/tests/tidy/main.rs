@@ -137,6 +137,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("holding.rs", "other transactions may hold rows"),
     ("claim_turns.rs", "several servers claim in one queue"),
     ("writers.rs", "SQLite has one writer"),
+    ("changes/parts.rs", "PostgreSQL writes sets of rows when a transaction ends"),
     ("changes/bulk.rs", "PostgreSQL writes sets of rows when a transaction ends"),
     ("changes/ended.rs", "PostgreSQL writes sets of rows when a transaction ends"),
     ("changes/dependencies.rs", "PostgreSQL writes sets of rows when a transaction ends"),
