@@ -80,6 +80,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("claim_index/load.rs", "part of the claim index"),
     ("claim_index/oldest.rs", "part of the claim index"),
     ("claim_index/queue_settings.rs", "part of the claim index"),
+    ("claim_index/room.rs", "part of the claim index"),
     (
         "plain_pages.rs",
         "SQLite reads rows in a loop, which passes over archived tasks; PostgreSQL leaves them out by SQL",

@@ -97,7 +97,8 @@ pub async fn heartbeat<L: Future<Output = Result<Timestamp, StoreError>>>(
 }
 
 /// Reads output with `read`, again and again until it breaks or `time_over` is done, and gives what the last read gave. `read`
-/// breaks when there is something to tell. The first one has this turn. `time_over` and failures of the storage are as in [`claim`].
+/// breaks when there is something to tell. The first one has this turn. `time_over` and failures of the storage are as in
+/// [`claim`].
 pub async fn output<B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
     mut watcher: OutputWatcher,
     turn: Turn,
@@ -166,8 +167,8 @@ async fn last_attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C
     Ok(Continue(outcome))
 }
 
-/// Waits for one of both, and gives nothing if that is `time_over`. It has precedence: a client that has gone takes no task, and a waiter that is woken
-/// again and again without success does not wait for ever. Its hint passes to the next waiter.
+/// Waits for one of both, and gives nothing if that is `time_over`. It has precedence: a client that has gone takes no task, and a
+/// waiter that is woken again and again without success does not wait for ever. Its hint passes to the next waiter.
 async fn wait_for<T>(woken: impl Future<Output = T>, mut time_over: Pin<&mut impl Future<Output = ()>>) -> Option<T> {
     let mut woken = pin!(woken);
     poll_fn(|context| {
