@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_has_its_share_whatever_others_use_and_more_only_of_the_common_part() {
+    fn a_queue_has_its_share_whatever_others_use_and_more_only_of_what_all_have() {
         // Of 1,000 bytes 750 are common. The bytes of the queue, of all queues, and whether they may be that many.
         for (queue_bytes, all_bytes, expected) in [
             (0, 0, true),
