@@ -9,7 +9,7 @@ use taskqueue_store::Store;
 use taskqueue_store::check::{CheckError, Report, Watch};
 use taskqueue_store::clock::SystemClock;
 use taskqueue_store::transfer::{Source, Target, TransferError};
-use taskqueue_store_postgres::{Address, PostgresStore, PostgresTransfer};
+use taskqueue_store_postgres::{Address, Concurrency, PostgresStore, PostgresTransfer};
 use taskqueue_store_sqlite::{BackedUp, BackupError, BackupOptions, BackupWatch, SqliteStore, SqliteTransfer};
 
 use crate::failure::Failure;
@@ -48,10 +48,10 @@ pub(crate) async fn open(
     schema: Option<&str>,
     outage_credit_seconds: i64,
 ) -> Result<Arc<dyn Store>, Failure> {
+    let MemoryPlan { pending_bytes, long_reads, is_small, .. } = MemoryPlan::of_this_process();
     match database {
         Database::Sqlite(_) if schema.is_some() => Err(no_schemas("--database-schema")),
         Database::Sqlite(path) => {
-            let MemoryPlan { pending_bytes, long_reads, .. } = MemoryPlan::of_this_process();
             let options = taskqueue_store_sqlite::Options {
                 outage_credit_seconds,
                 pending_bytes,
@@ -63,7 +63,9 @@ pub(crate) async fn open(
         }
         Database::Postgres(address) => {
             let schema = schema_or_default(schema);
-            let options = taskqueue_store_postgres::Options { schema, outage_credit_seconds, ..Default::default() };
+            let concurrency = if is_small { Concurrency::WITH_LITTLE_MEMORY } else { Concurrency::default() };
+            let options =
+                taskqueue_store_postgres::Options { schema, outage_credit_seconds, concurrency, ..Default::default() };
             let store = PostgresStore::open(with_password(address), options).await;
             store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()))
         }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -28,6 +29,10 @@ const LONG_READ_BYTES: u64 = 3 * MIB;
 /// More such reads at a time would only wait for each other.
 const LONG_READS_MAX: u64 = 64;
 
+/// With less than this, a store behind a network does fewer things at a time: each of its connections holds what it receives and
+/// sends beside what becomes of it.
+const SMALL_BYTES: u64 = 512 * MIB;
+
 /// With this much memory all other parts have their maximum, and half of the rest may be pending tasks.
 const SATURATED_BYTES: u64 = 3 * 1024 * MIB;
 
@@ -45,12 +50,14 @@ pub struct MemoryPlan {
     pub pending_bytes: usize,
     /// Reads at a time that visit many tasks.
     pub long_reads: usize,
+    /// Whether there is little of it.
+    pub is_small: bool,
 }
 
 impl MemoryPlan {
     /// For the memory that this process may use.
     pub fn of_this_process() -> Self {
-        Self::within(limit_bytes())
+        Self::within(*LIMIT_BYTES)
     }
 
     /// Divides a limit: a sixth for answers, a seventh for requests, three sixteenths for parsing, a fifth for connections, a
@@ -68,6 +75,7 @@ impl MemoryPlan {
             connections: bytes(fifth / CONNECTION_BYTES, u64::MAX),
             pending_bytes: bytes((fifth / 4).max(limit_bytes.saturating_sub(SATURATED_BYTES) / 2), u64::MAX),
             long_reads: bytes(fifth / 4 / LONG_READ_BYTES, LONG_READS_MAX),
+            is_small: limit_bytes < SMALL_BYTES,
         }
     }
 
@@ -80,23 +88,31 @@ impl MemoryPlan {
 
 /// The memory that this process may use, if the system says so.
 pub(crate) fn limit_of_this_process() -> Option<u64> {
-    Some(limit_bytes()).filter(|limit| *limit < u64::MAX)
+    Some(*LIMIT_BYTES).filter(|limit| *limit < u64::MAX)
 }
+
+/// As it was when it was first asked for, so that all parts are of the same whole.
+static LIMIT_BYTES: LazyLock<u64> = LazyLock::new(limit_bytes);
 
 /// The smallest of all limits that the system shows: of the process, of its control groups, of the machine.
 fn limit_bytes() -> u64 {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let own = limits_of_process(&read("/proc/self/limits"));
+    let own = limits_of_process(&read("/proc/self/limits"), &read("/proc/self/status"));
     let groups = limit_files(&read("/proc/self/cgroup")).into_iter();
     let groups = groups.filter_map(|path| limit_of_group(&fs::read_to_string(Path::new(&path)).ok()?));
     let machine = memory_of_machine(&read("/proc/meminfo"));
     own.into_iter().chain(groups).chain(machine).min().unwrap_or(u64::MAX)
 }
 
-/// The soft limits in lines such as `Max data size   <soft>   <hard>   bytes`.
-fn limits_of_process(limits: &str) -> Vec<u64> {
+/// The soft limits in lines such as `Max data size   <soft>   <hard>   bytes`, without what is used up by what is mapped and not
+/// in memory: two of them count addresses, and the stacks of threads are mostly that.
+fn limits_of_process(limits: &str, status: &str) -> Vec<u64> {
     let soft = |name| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
-    ["Max data size", "Max address space", "Max resident set"].into_iter().filter_map(soft).collect()
+    let used = |name| kib_line(status, name).unwrap_or(0);
+    let left =
+        |(name, mapped, resident)| Some(u64::saturating_sub(soft(name)?, used(mapped).saturating_sub(used(resident))));
+    let of_addresses = [("Max data size", "VmData:", "RssAnon:"), ("Max address space", "VmSize:", "VmRSS:")];
+    of_addresses.into_iter().filter_map(left).chain(soft("Max resident set")).collect()
 }
 
 /// The files with the limits of the control groups in `/proc/self/cgroup`, and of those above them. In a container
@@ -130,9 +146,13 @@ fn limit_of_group(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// `MemTotal:       24607940 kB`
 fn memory_of_machine(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    kib_line(meminfo, "MemTotal:")
+}
+
+/// The bytes of a line such as `MemTotal:       24607940 kB`.
+fn kib_line(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kib * KIB)
 }
@@ -162,6 +182,7 @@ mod tests {
         assert_eq!(plan(u64::MAX).requests_bytes as u64, REQUESTS_MAX_BYTES);
         assert_eq!(plan(u64::MAX).parsing_bytes as u64, PARSING_MAX_BYTES);
         assert_eq!([1, 4, 64].map(|gib| plan(gib * 1024 * MIB).long_reads), [17, 64, 64]);
+        assert_eq!([256, 511, 512, 4096].map(|mib| plan(mib * MIB).is_small), [true, true, false, false]);
     }
 
     #[test]
@@ -177,8 +198,13 @@ mod tests {
                       Max data size             268435456            unlimited            bytes     \n\
                       Max resident set          unlimited            unlimited            bytes     \n\
                       Max address space         536870912            unlimited            bytes     \n";
-        assert_eq!(limits_of_process(limits), [268_435_456, 536_870_912]);
-        assert_eq!(limits_of_process(""), [0_u64; 0]);
+        assert_eq!(limits_of_process(limits, ""), [268_435_456, 536_870_912]);
+        assert_eq!(limits_of_process("", ""), [0_u64; 0]);
+        // Addresses that are mapped and not in memory cannot be used any more.
+        let status = "VmSize:\t  300000 kB\nVmRSS:\t   40000 kB\nRssAnon:\t   20000 kB\nVmData:\t   30240 kB\n";
+        assert_eq!(limits_of_process(limits, status), [257_949_696, 270_630_912]);
+        assert_eq!(limits_of_process("Max address space 1000 1000 bytes\n", status), [0]);
+        assert_eq!(limits_of_process("Max resident set 1000 1000 bytes\n", status), [1000]);
 
         let version_2 = ["/sys/fs/cgroup/a/b/memory.max", "/sys/fs/cgroup/a/memory.max", "/sys/fs/cgroup/memory.max"];
         assert_eq!(limit_files("0::/a/b\n"), version_2);

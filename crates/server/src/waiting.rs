@@ -18,6 +18,10 @@ use crate::connection::Disconnect;
 use crate::memory_budget::{Reservation, SMALL_BODY_BYTES, TASK_BYTES};
 use crate::state::AppState;
 
+/// How long a read that would wait for less may wait for its turn: as long as for a lock of the store
+/// (docs/reference/http-api.md §12).
+const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The `Prefer: wait` of a request.
 pub(crate) struct WaitPreference {
     pub(crate) seconds: u32,
@@ -169,11 +173,20 @@ pub(crate) async fn output(
         let reservation = Some(room.answer).filter(|_| !output.text.is_empty());
         Ok::<_, StoreError>(ReadOutput { output, reservation })
     };
+    let Some(preference) = preference else { return Ok((read().await?, None)) };
+    let mut wait = WaitTime::of(preference, &OUTPUT);
+    // Who would wait for output also waits for its turn: thousands may come back at once after a line that woke them.
+    let turn = select! {
+        biased;
+        turn = store.waiters().output_turn() => turn,
+        // In line it waits outside of hyper: there its socket would be looked at 25 times a second.
+        () = wait.disconnected() => return Err(StoreError::Busy),
+        () = sleep_until(wait.end.max(Instant::now() + TURN_TIMEOUT)) => return Err(StoreError::Busy),
+    };
     let first = read().await?;
-    let Some(preference) = preference else { return Ok((first, None)) };
     let run_id = first.output.run_id;
     if has_news(&first.output, run_id) {
-        return Ok((first, Some(preference.seconds)));
+        return Ok((first, Some(wait.seconds)));
     }
     let watcher = store.waiters().watch_output(run_id, state.waiting_cap());
     let Some(watcher) = watcher else { return Ok((first, None)) };
@@ -182,8 +195,7 @@ pub(crate) async fn output(
         let read = read().await?;
         Ok(if has_news(&read.output, run_id) { Break(read) } else { Continue(read) })
     };
-    let mut wait = WaitTime::of(preference, &OUTPUT);
-    let waited = waiting::output(watcher, attempt, wait.is_over()).await?;
+    let waited = waiting::output(watcher, turn, attempt, wait.is_over()).await?;
     let applied = if waited.is_break() { Some(wait.seconds) } else { wait.applied(state) };
     let (Break(read) | Continue(read)) = waited;
     Ok((read, applied))
@@ -234,19 +246,19 @@ impl WaitTime {
     /// Done when the time is over or the client has disconnected. It is polled once the first try leaves something to wait for.
     async fn is_over(&mut self) {
         tracing::debug!("{}", self.texts.begins);
-        let disconnect = &self.disconnect;
-        let disconnected = async {
-            match disconnect {
-                Some(disconnect) => disconnect.wait().await,
-                None => std::future::pending().await,
-            }
-        };
         select! {
-            () = disconnected => {
+            () = self.disconnected() => {
                 self.has_disconnected = true;
                 tracing::debug!("{}", self.texts.disconnected);
             }
             () = sleep_until(self.end) => {}
+        }
+    }
+
+    async fn disconnected(&self) {
+        match &self.disconnect {
+            Some(disconnect) => disconnect.wait().await,
+            None => std::future::pending().await,
         }
     }
 

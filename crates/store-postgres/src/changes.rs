@@ -57,6 +57,7 @@ mod dependencies;
 mod ended;
 mod observations;
 mod output;
+mod parts;
 mod pending;
 
 use self::bulk::BulkWrite;
@@ -65,6 +66,7 @@ pub(crate) use self::dependencies::state_number;
 use self::ended::EndedWrites;
 use self::observations::ObservationWrites;
 use self::output::OutputWrites;
+use self::parts::{Parts, write_keys};
 use self::pending::PendingWrites;
 
 sets! {
@@ -163,11 +165,11 @@ pub(crate) struct Changes<'a> {
     lifecycles: Lifecycles<'a>,
     heads: Heads<'a>,
     names: Names<'a>,
-    new_definitions: NewDefinitions<'a>,
+    new_definitions: Parts<NewDefinitions<'a>>,
     definitions: Definitions<'a>,
-    results: Results<'a>,
+    results: Parts<Results<'a>>,
     cleared_results: Vec<i64>,
-    errors: Errors<'a>,
+    errors: Parts<Errors<'a>>,
     cleared_errors: Vec<i64>,
     last_runs: LastRuns<'a>,
     cleared_last_runs: Vec<i64>,
@@ -358,7 +360,8 @@ impl<'a> Changes<'a> {
         });
         if let (Some(body), Some(identity)) = (body, &entry.identity) {
             let (args, metadata) = (body.definition.args.as_str(), body.definition.metadata.as_str());
-            self.new_definitions.push(NewDefinition { key: key.0, identity, args, metadata });
+            let bytes = args.len() + metadata.len();
+            self.new_definitions.for_row(bytes).push(NewDefinition { key: key.0, identity, args, metadata });
         }
         self.add_outcome(key, entry);
     }
@@ -388,21 +391,19 @@ impl<'a> Changes<'a> {
     }
 
     fn add_outcome(&mut self, key: TaskKey, entry: &'a Entry) {
-        match &entry.result {
-            Some(result) if result.is_empty_object() => self.cleared_results.push(key.0),
-            Some(result) => self.results.push(ResultRow { key: key.0, result: result.as_str() }),
+        match entry.result.as_ref().map(|result| (result.is_empty_object(), result.as_str())) {
+            Some((true, _)) => self.cleared_results.push(key.0),
+            Some((false, result)) => self.results.for_row(result.len()).push(ResultRow { key: key.0, result }),
             None => {}
         }
         match &entry.error {
             ErrorChange::Keep => {}
             ErrorChange::Clear => self.cleared_errors.push(key.0),
-            ErrorChange::Set(error) => self.errors.push(ErrorRow {
-                key: key.0,
-                error: rows::error_text(&error.failure),
-                occurred_at: error.occurred_at.as_micros(),
-                attempt: error.attempt,
-                run_id: error.run_id.as_ref().map(RunId::as_str),
-            }),
+            ErrorChange::Set(set) => {
+                let (error, occurred_at) = (rows::error_text(&set.failure), set.occurred_at.as_micros());
+                let (attempt, run_id) = (set.attempt, set.run_id.as_ref().map(RunId::as_str));
+                self.errors.for_row(error.len()).push(ErrorRow { key: key.0, error, occurred_at, attempt, run_id });
+            }
         }
         match &entry.last_run {
             LastRunChange::Keep => {}
@@ -434,19 +435,23 @@ impl<'a> Changes<'a> {
         let [locked_observations, withdrawn_observations, observations, telemetry] = self.observations.writes();
         let [appended_output, deleted_pieces, cut_pieces, output_pieces, outputs] = self.output.writes();
         let [args, metadata, results] = self.bulk.as_ref().map(BulkWrite::writes).unwrap_or_default();
-        let writes = [
+        let mut writes = vec![
             self.new_queues.write(&sql::INSERT_QUEUES),
             // Before the new ones: an id may be deleted and created again.
             deleted_tasks,
             self.new_tasks.write(&sql::INSERT_TASKS),
-            self.new_definitions.write(&sql::INSERT_DEFINITIONS),
+        ];
+        writes.extend(self.new_definitions.writes(|part| part.write(&sql::INSERT_DEFINITIONS)));
+        writes.extend([
             self.lifecycles.write(&sql::SAVE_LIFECYCLES),
             self.heads.write(&sql::SAVE_HEADS),
             self.names.write(&sql::SAVE_NAMES),
             self.definitions.write(&sql::SAVE_DEFINITIONS),
-            self.results.write(&sql::SAVE_RESULTS),
-            write_keys(&sql::CLEAR_RESULTS, &self.cleared_results),
-            self.errors.write(&sql::SAVE_ERRORS),
+        ]);
+        writes.extend(self.results.writes(|part| part.write(&sql::SAVE_RESULTS)));
+        writes.push(write_keys(&sql::CLEAR_RESULTS, &self.cleared_results));
+        writes.extend(self.errors.writes(|part| part.write(&sql::SAVE_ERRORS)));
+        writes.extend([
             write_keys(&sql::CLEAR_ERRORS, &self.cleared_errors),
             self.last_runs.write(&sql::SAVE_LAST_RUNS),
             write_keys(&sql::CLEAR_LAST_RUNS, &self.cleared_last_runs),
@@ -480,7 +485,7 @@ impl<'a> Changes<'a> {
             args,
             metadata,
             results,
-        ];
+        ]);
         writes.into_iter().flatten().collect()
     }
 
@@ -488,10 +493,4 @@ impl<'a> Changes<'a> {
     pub(crate) fn dead_entries(&self) -> usize {
         self.pending.dead_entries()
     }
-}
-
-/// A statement for the tasks with these keys, if there are any.
-fn write_keys<'a>(sql: &'static Sql, keys: &'a Vec<i64>) -> Option<Write<'a>> {
-    let params: Vec<&(dyn ToSql + Sync)> = vec![keys];
-    (!keys.is_empty()).then_some((sql, params))
 }

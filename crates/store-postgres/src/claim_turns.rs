@@ -128,7 +128,7 @@ impl PostgresTransaction<'_> {
         let texts = routes.iter().map(Route::as_str).collect::<Vec<_>>();
         let asked = async { session.query(&sql::PICK_TASKS, &[&names, &texts, &counts, &true, &now]).await };
         let picked = self.wait("picking tasks in turn", asked)?;
-        add_picks(&mut self.rows, &picked, &routes.iter().collect::<Vec<_>>())
+        add_picks(&mut self.rows, picked, &routes.iter().collect::<Vec<_>>())
     }
 }
 

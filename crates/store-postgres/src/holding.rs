@@ -138,8 +138,9 @@ impl PostgresTransaction<'_> {
         let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
         let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
         let mut found = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let key = rows::key(row)?;
+        // Each row is dropped when it was read: several may be large.
+        for row in rows {
+            let (row, key) = (&row, rows::key(&row)?);
             if rows::queue_key(row)? != queue.key {
                 continue;
             }

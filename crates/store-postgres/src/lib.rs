@@ -120,6 +120,30 @@ pub struct Options {
     pub bulk_gate: Gate,
     /// Tasks that a bulk action finds at once; fewer in tests.
     pub found_at_once: usize,
+    pub concurrency: Concurrency,
+}
+
+/// How much is done at a time, each on a connection of its own, which holds what it receives and sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Concurrency {
+    /// Writers of ordinary commands: while one waits for its commit, the next batch is on its way. Long commands and upkeep have
+    /// one more each.
+    pub writers: u64,
+    /// Reads of bounded cost, at least 3. More than 6 would only wait at the database.
+    pub reads: usize,
+    /// Reads that may visit every task, each with a thread. One takes about 1 MiB, and some MiB more while it receives large tasks.
+    pub long_reads: usize,
+}
+
+impl Concurrency {
+    /// Where the server has less than 512 MiB.
+    pub const WITH_LITTLE_MEMORY: Self = Self { writers: 1, reads: 4, long_reads: 4 };
+}
+
+impl Default for Concurrency {
+    fn default() -> Self {
+        Self { writers: 2, reads: 6, long_reads: 12 }
+    }
 }
 
 impl Default for Options {
@@ -130,6 +154,7 @@ impl Default for Options {
             clock: None,
             bulk_gate: Gate::default(),
             found_at_once: FOUND_MAX,
+            concurrency: Concurrency::default(),
         }
     }
 }
@@ -154,7 +179,7 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Connects to a database, creates or migrates its schema, and starts the threads.
     pub async fn open(address: Address, options: Options) -> Result<Self, OpenError> {
-        let Options { schema, outage_credit_seconds, clock, bulk_gate, found_at_once } = options;
+        let Options { schema, outage_credit_seconds, clock, bulk_gate, found_at_once, concurrency } = options;
         let connector = Arc::new(Connector::new(address, Schema::new(&schema))?);
         let mut client = connector.open().await?;
         migrate::migrate(&mut client, connector.schema(), &connector.hosts()).await?;
@@ -195,10 +220,10 @@ impl PostgresStore {
         };
         let SharedState { wakeups, activity, dead, clock, .. } = shared.clone();
         // Not on an async thread: where one writer cannot start, the runtimes of the others could not be dropped there.
-        let writers = tokio::task::spawn_blocking(move || Writers::start(&shared)).await;
+        let writers = tokio::task::spawn_blocking(move || Writers::start(&shared, concurrency.writers)).await;
         let writers = writers.map_err(|error| failed(&error))?;
         let writers = Arc::new(writers.map_err(|error| failed(&error))?);
-        let readers = Arc::new(Readers::new(connector.clone()));
+        let readers = Arc::new(Readers::new(connector.clone(), concurrency));
         let mut background_tasks = JoinSet::new();
         background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers), clock.clone()));
         background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));

@@ -363,7 +363,7 @@ impl PrefetchedRows {
         })
     }
 
-    fn into_transaction_rows(self, keys: &BatchKeys) -> Result<TransactionRows, StoreError> {
+    fn into_transaction_rows(mut self, keys: &BatchKeys) -> Result<TransactionRows, StoreError> {
         let mut loaded = TransactionRows::default();
         for row in &self.queues {
             let (key, name) = rows::named_queue(row)?;
@@ -449,7 +449,7 @@ impl PrefetchedRows {
         Ok(())
     }
 
-    fn take_claims(&self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
+    fn take_claims(&mut self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
         loaded.runs.extend(keys.runs.iter().map(|run_id| (*run_id, RunUse::New)));
         self.runs.iter().try_for_each(|row| loaded.add_run(row))?;
         let takes_turns = |queue: &QueueName| {
@@ -459,14 +459,15 @@ impl PrefetchedRows {
         let wanted_in_turn = keys.wanted.iter().filter(|((queue, _), _)| takes_turns(queue));
         loaded.wanted_in_turn = wanted_in_turn.map(|(route, wanted)| (route.clone(), *wanted)).collect();
         let routes: Vec<&Route> = keys.wanted.keys().map(|(_, route)| route).collect();
-        add_picks(loaded, &self.picks, &routes)
+        add_picks(loaded, std::mem::take(&mut self.picks), &routes)
     }
 }
 
-/// Adds tasks that were picked for the claims of these routes.
-pub(crate) fn add_picks(loaded: &mut TransactionRows, picked: &[Row], routes: &[&Route]) -> Result<(), StoreError> {
+/// Adds tasks that were picked for the claims of these routes. Each row is dropped when it was read.
+pub(crate) fn add_picks(loaded: &mut TransactionRows, picked: Vec<Row>, routes: &[&Route]) -> Result<(), StoreError> {
     let mut picks = Vec::with_capacity(picked.len());
     for row in picked {
+        let row = &row;
         let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
         picks.push((rows::route_number(row)?, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
         loaded.add_held(key, queue, head);

@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_postgres::{CancelToken, Error};
 
+use crate::Concurrency;
 use crate::failure::{Cause, cause, describe, failed};
 use crate::long_reader::{LongRead, LongReader};
 use crate::open::Connector;
@@ -22,13 +23,8 @@ use crate::rows::Damaged;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
-/// Connections of the pool. More would only wait at the database.
-const CONNECTIONS: usize = 6;
-/// How many of them may read pages at a time.
-const PAGES: usize = CONNECTIONS - 2;
-/// Long reads at a time, each with a thread and a connection. One takes about 1 MiB, and some MiB more while it receives
-/// large tasks.
-pub(crate) const LONG_READS: usize = 12;
+/// How many connections of the pool never read pages.
+const WITHOUT_PAGES: usize = 2;
 /// How many of their threads and connections stay when idle.
 const IDLE_LONG_READERS: usize = 2;
 /// How long a read may wait for a connection of the pool (docs/reference/http-api.md §12), and how long a short one may
@@ -140,6 +136,8 @@ pub(crate) async fn in_snapshot<T>(
 /// The pool of connections, and the threads of the long reads.
 pub(crate) struct Readers {
     pool: Arc<Pool>,
+    /// As many as there may be.
+    most: usize,
     connections: Arc<Semaphore>,
     pages: Arc<Semaphore>,
     closed: watch::Sender<bool>,
@@ -159,21 +157,22 @@ struct ReadPermit {
 }
 
 impl Readers {
-    pub(crate) fn new(source: Arc<dyn ConnectionSource>) -> Self {
+    pub(crate) fn new(source: Arc<dyn ConnectionSource>, Concurrency { reads, long_reads, .. }: Concurrency) -> Self {
         let own = Arc::clone(&source);
         let make = move || LongReader::new(Arc::clone(&own));
         Self {
             pool: Arc::new(Pool { source, idle: Mutex::new(Some(Vec::new())) }),
-            connections: Arc::new(Semaphore::new(CONNECTIONS)),
-            pages: Arc::new(Semaphore::new(PAGES)),
+            most: reads,
+            connections: Arc::new(Semaphore::new(reads)),
+            pages: Arc::new(Semaphore::new(reads.saturating_sub(WITHOUT_PAGES).max(1))),
             closed: watch::Sender::new(false),
-            long: LongReads::new(LONG_READS, IDLE_LONG_READERS, make, LongReader::close_snapshot),
+            long: LongReads::new(long_reads, IDLE_LONG_READERS, make, LongReader::close_snapshot),
         }
     }
 
     /// Connections of the pool that are in use, and how many there may be.
     pub(crate) fn in_use_and_all(&self) -> (usize, usize) {
-        (CONNECTIONS - self.connections.available_permits(), CONNECTIONS)
+        (self.most - self.connections.available_permits(), self.most)
     }
 
     pub(crate) fn long_reads_under_way(&self) -> usize {

@@ -9,13 +9,14 @@ use taskqueue_store::StoreError;
 use taskqueue_store::conformance::commands::queue;
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 
+use crate::Concurrency;
 use crate::database_tests::{Plain, migrated, session};
-use crate::readers::{LONG_READS, Lane, ReadError, Readers};
+use crate::readers::{Lane, ReadError, Readers};
 use crate::reads;
 use crate::snapshot::Snapshot;
 
 fn readers(database: &Database) -> Arc<Readers> {
-    Arc::new(Readers::new(Arc::new(Plain { url: database.url() })))
+    Arc::new(Readers::new(Arc::new(Plain { url: database.url() }), Concurrency::default()))
 }
 
 async fn queues(readers: &Readers) -> Result<Vec<QueueName>, StoreError> {
@@ -69,7 +70,7 @@ async fn long_reads_leave_connections_to_short_ones_and_are_stopped_when_nobody_
             tokio::spawn(async move { readers.read_long("waiting", (), blocked).await })
         })
         .collect();
-    eventually("as many long reads run as may", || waiting(&database) == LONG_READS);
+    eventually("as many long reads run as may", || waiting(&database) == Concurrency::default().long_reads);
     assert_eq!(queues(&readers).await, Ok(vec![queue("q")]));
     long.iter().for_each(|read| read.abort());
     eventually("they are stopped on the server", || waiting(&database) == 0);

@@ -21,12 +21,13 @@ use taskqueue_store::page::TaskPage;
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_test_postgres::{Cluster, Database};
 
+use crate::Concurrency;
 use crate::database_tests::{Plain, QUEUE_KEY, insert, migrated, random_task, session};
 use crate::readers::{Lane, Readers};
 use crate::reads;
 
 fn readers(database: &Database) -> Readers {
-    Readers::new(Arc::new(Plain { url: database.url() }))
+    Readers::new(Arc::new(Plain { url: database.url() }), Concurrency::default())
 }
 
 async fn filled(tasks: usize, seed: u64) -> (Database, Readers, Vec<Task>) {

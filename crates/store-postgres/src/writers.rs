@@ -13,9 +13,6 @@ use crate::bulk::SnapshotId;
 use crate::random_u64;
 use crate::writer::{SharedState, Writer};
 
-/// Writers of one server for ordinary commands: while one waits for its commit, the next batch is on its way. Long commands
-/// have one more.
-const WRITERS: u64 = 2;
 /// Parts of the tally. Writers of all servers share them by chance; two on one part wait for each other's commit.
 const SHARDS: u64 = 32;
 
@@ -34,15 +31,16 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    pub(crate) fn start(shared: &SharedState) -> std::io::Result<Self> {
+    /// With so many writers of ordinary commands.
+    pub(crate) fn start(shared: &SharedState, count: u64) -> std::io::Result<Self> {
         let (first_shard, figures) = (random_u64() % SHARDS, Arc::clone(&shared.figures));
         let writer = |number: u64| {
             let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
             Writer::new(shared.clone(), shard)
         };
         let (ordinary_writers, long_writer) =
-            ((0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?, writer(WRITERS)?.sweeping());
-        let upkeep_writer = writer(WRITERS + 1)?;
+            ((0..count).map(writer).collect::<std::io::Result<Vec<_>>>()?, writer(count)?.sweeping());
+        let upkeep_writer = writer(count + 1)?;
         let (ordinary, ordinary_writes) = WriteQueue::new();
         let (long, long_writes) = WriteQueue::new();
         let (upkeep, upkeep_writes) = WriteQueue::new();

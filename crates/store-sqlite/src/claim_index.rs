@@ -7,6 +7,7 @@ mod awaited;
 mod load;
 mod oldest;
 mod queue_settings;
+mod room;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -25,12 +26,14 @@ use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
 use crate::ended::EndedTasks;
 use crate::history::History;
-use crate::pending_order::{PendingOrder, Rank};
+use crate::pending_order::{self, PendingOrder, Rank};
 use crate::waiting_tasks::WaitingTasks;
 
 use awaited::Awaited;
 pub(crate) use oldest::{OldestTasks, QueueRoute};
 use queue_settings::SettingsIndex;
+pub(crate) use room::Room;
+use room::Use;
 
 #[derive(Default)]
 pub(crate) struct ClaimIndex {
@@ -38,6 +41,8 @@ pub(crate) struct ClaimIndex {
     pub(crate) pending: HashMap<QueueKey, PendingOrder>,
     /// The memory of all of them. Kept as a sum, because there may be many queues.
     pending_bytes: usize,
+    /// What they and the waiting tasks may take.
+    room: Room,
     /// Pending tasks that cannot be claimed yet, or whose time has come since the last batch.
     pub(crate) waiting: WaitingTasks,
     pub(crate) awaited: Awaited,
@@ -76,11 +81,13 @@ impl ClaimIndex {
 
     pub(crate) fn add_queue(&mut self, name: QueueName, queue: QueueKey) {
         self.queues.insert(name, queue);
+        self.room.add_queue(queue);
     }
 
     /// Removes a queue that has no running task. Its run ids stay used.
     pub(crate) fn remove_queue(&mut self, queue: Queue<'_>) {
         self.queues.remove(queue.name);
+        self.room.remove_queue(queue.key);
         self.settings.remove(queue.key);
         self.waiting.remove_queue(queue.key);
         self.awaited.remove_queue(queue.key);
@@ -163,12 +170,18 @@ impl ClaimIndex {
         Some(keys)
     }
 
-    /// Whether the pending order of a queue may grow if all of them may use `most_bytes` of memory: it must not use more than
-    /// three times what is free. So a queue that grows without end leaves room for the others.
-    pub(crate) fn may_grow(&self, queue: QueueKey, most_bytes: usize) -> bool {
-        let own = self.pending.get(&queue).map_or(0, PendingOrder::bytes) + self.waiting.bytes_of(queue);
-        let free = most_bytes.saturating_sub(self.pending_bytes + self.waiting.bytes());
-        free > 0 && own / 3 <= free
+    /// Whether there is room in memory for so many bytes more of a queue's pending tasks, if those of all queues become so many
+    /// bytes more.
+    pub(crate) fn has_room(&self, queue: QueueKey, queue_growth: usize, growth: usize) -> bool {
+        let queue_bytes = self.pending.get(&queue).map_or(0, PendingOrder::bytes) + self.waiting.bytes_of(queue);
+        let all_bytes = self.pending_bytes + self.waiting.bytes();
+        let used = Use { queue_bytes: queue_bytes + queue_growth, all_bytes: all_bytes + growth };
+        self.room.has_room(queue, used)
+    }
+
+    /// What tasks with these routes would add to the pending order of a queue.
+    pub(crate) fn growth<'a>(&self, queue: QueueKey, tasks: impl Iterator<Item = &'a Routes>) -> usize {
+        pending_order::growth(self.pending.get(&queue), tasks)
     }
 
     /// How many tasks are in the pending order of a route.

@@ -67,8 +67,12 @@ fn delayed_and_blocked_tasks_are_living_and_count_towards_the_memory_of_their_qu
     let pending = Statuses::NONE.with(Status::Pending);
     assert_eq!(index.living(&queue("q"), pending, 3), Some([1, 2, 3].map(TaskKey).to_vec()));
     assert_eq!(index.living(&queue("q"), pending, 2), None);
-    let (own, all) = (index.waiting.bytes_of(QUEUE), index.pending_bytes + index.waiting.bytes());
-    assert!(own > 0 && !index.may_grow(QUEUE, all) && index.may_grow(QUEUE, 2 * all));
+    let all = index.pending_bytes + index.waiting.bytes();
+    assert!(index.waiting.bytes_of(QUEUE) > 0);
+    for (most_bytes, expected) in [(all, false), (2 * all, true)] {
+        index.room = Room::within(most_bytes);
+        assert_eq!(index.has_room(QUEUE, 0, 0), expected);
+    }
     assert_eq!(index.release_due(at(5), 100), 1, "the blocked one stays where it is");
     for (task, not_before, blocked) in [(1, None, false), (2, Some(5), false), (3, Some(5), true)] {
         index.remove_pending(QUEUE, TaskKey(task), entry(&names, task, not_before, blocked));

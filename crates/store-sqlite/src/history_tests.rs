@@ -21,7 +21,7 @@ use taskqueue_store::conformance::random::Random;
 use taskqueue_store::transaction::{RunUse, TaskKey};
 use taskqueue_store::{StoreError, StoreExt};
 
-use crate::claim_index::ClaimIndex;
+use crate::claim_index::{ClaimIndex, Room};
 use crate::each_row::{CONTINUE, each_row};
 use crate::rows::{self, PackedHead};
 use crate::{HistoryOptions, Options, SqliteStore, statements as sql};
@@ -123,7 +123,7 @@ impl Truth {
 fn assert_start_finds_the_truth(file: &Path, ever_used: &[RunId], what: &str) {
     let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let snapshot = connection.unchecked_transaction().unwrap();
-    let mut index = ClaimIndex::new(HistoryOptions::default(), None);
+    let mut index = ClaimIndex::new(HistoryOptions::default(), None, Room::default());
     index.reload(&snapshot).unwrap();
     Truth::of(&snapshot).assert_loaded(&index, &snapshot, ever_used, what);
 }
@@ -238,7 +238,7 @@ async fn a_start_reads_the_living_tasks_and_not_200_000_finished_ones() {
     assert!(store.write(again).await.is_err(), "a used run id");
     drop(store);
     let connection = Connection::open(&file).unwrap();
-    let mut index = ClaimIndex::new(HistoryOptions::default(), None);
+    let mut index = ClaimIndex::new(HistoryOptions::default(), None, Room::default());
     index.reload(&connection).unwrap();
     assert!(index.rows_read <= 100, "{} rows", index.rows_read);
     let ids = [used, run_id("first"), run_id("living"), run_id("another")];
@@ -257,7 +257,7 @@ async fn an_end_between_flushes_costs_a_start_no_more_rows_than_there_were_chang
         store.write(claim("q", "default", id)).await.unwrap();
         store.write(complete("q", id, id, object("{}"))).await.unwrap();
         let connection = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-        let mut index = ClaimIndex::new(HistoryOptions::default(), None);
+        let mut index = ClaimIndex::new(HistoryOptions::default(), None, Room::default());
         index.reload(&connection).unwrap();
         assert!(index.rows_read <= 100, "{} rows after {id}", index.rows_read);
     }

@@ -114,7 +114,7 @@ pub use crate::backup::{BackedUp, BackupError, BackupOptions, BackupProgress, Ba
 use crate::bulk::{ChangeTracker, ChangeTrackers, Steps};
 pub use crate::check::check;
 use crate::checkpoint::Checkpointer;
-use crate::claim_index::ClaimIndex;
+use crate::claim_index::{ClaimIndex, Room};
 pub use crate::history::HistoryOptions;
 pub use crate::open::OpenError;
 use crate::ownership::Ownership;
@@ -217,7 +217,8 @@ impl SqliteStore {
         catch_up::catch_up(&connection).map_err(failed)?;
         let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
         let builder = IndexBuilder::start(open::long_reader(path).map_err(failed)?).map_err(unusable)?;
-        let mut claim_index = ClaimIndex::new(options.history, Some(builder.requests()));
+        let mut claim_index =
+            ClaimIndex::new(options.history, Some(builder.requests()), Room::within(options.pending_bytes));
         load(&mut claim_index, &mut connection, &*clock).map_err(failed)?;
         let secret = installation_secret(&connection, path)?;
         ownership.watch_log()?;

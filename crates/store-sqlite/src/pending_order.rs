@@ -2,7 +2,7 @@
 //! docs/memory.md; most routes of a queue with many routes have one pending task, and that one costs no tree.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::iter::successors;
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -32,7 +32,7 @@ enum RouteTasks {
 const ROUTE_BYTES: usize = 128;
 /// Memory of each further pending task of a route, and of a task with too many routes without their text: an entry
 /// of a tree whose nodes are half full.
-const ENTRY_BYTES: usize = 56;
+pub(crate) const ENTRY_BYTES: usize = 56;
 
 /// Priorities of a route among which its oldest task is looked for, the highest first: a third of a millisecond.
 const MOST_PRIORITIES: usize = 1_000;
@@ -190,6 +190,17 @@ impl PendingOrder {
         let oversized = self.oversized.values().filter(|(_, routes)| routes.contains(route)).count();
         oversized + self.routes.get(route).map_or(0, RouteTasks::count)
     }
+}
+
+/// What tasks with these routes would add to an order, which nobody may have needed yet.
+pub(crate) fn growth<'a>(order: Option<&PendingOrder>, tasks: impl Iterator<Item = &'a Routes>) -> usize {
+    let mut new_routes = HashSet::new();
+    let is_known = |route: &str| order.is_some_and(|order| order.routes.contains_key(route));
+    let bytes = |route: &'a str| match is_known(route) || !new_routes.insert(route) {
+        true => ENTRY_BYTES,
+        false => ROUTE_BYTES + route.len(),
+    };
+    tasks.flat_map(Routes::iter).map(bytes).sum()
 }
 
 impl RouteTasks {

@@ -13,7 +13,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::queue;
 
-use crate::claim_index::ClaimIndex;
+use crate::claim_index::{ClaimIndex, Room};
 use crate::history::HistoryOptions;
 use crate::published_index::PublishedIndex;
 use crate::rows::{Extended, PackedDocuments, PackedHead};
@@ -92,7 +92,7 @@ impl Filled {
         migrate::migrate(&mut connection, &path).unwrap();
         fill(&connection);
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros(0)));
-        let mut claim_index = ClaimIndex::new(HistoryOptions::default(), None);
+        let mut claim_index = ClaimIndex::new(HistoryOptions::default(), None, Room::default());
         claim_index.reload(&connection).unwrap();
         let index = PublishedIndex::new(claim_index, clock, 90);
         let steps = Arc::<AtomicU64>::default();

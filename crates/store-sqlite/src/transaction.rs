@@ -61,8 +61,6 @@ pub(crate) struct SqliteTransaction<'a> {
     has_released: bool,
     /// Dependencies whose dependents were left to be settled since they were looked for.
     left_unsettled: HashSet<(QueueKey, TaskId)>,
-    /// How much memory the pending order may use. A bulk update checks it at each task; for other commands the writer does.
-    pub(crate) pending_bytes: usize,
     pub(crate) changed_tasks: ChangedTasks,
 }
 
@@ -78,7 +76,6 @@ impl<'a> SqliteTransaction<'a> {
             released: 0,
             has_released: false,
             left_unsettled: HashSet::new(),
-            pending_bytes: usize::MAX,
             changed_tasks: ChangedTasks::default(),
         }
     }
@@ -313,7 +310,8 @@ impl Transaction for SqliteTransaction<'_> {
         effect: Effect,
         merged: Option<&Documents>,
     ) -> Loaded<()> {
-        if update.routes.is_some() && !self.claim_index.may_grow(queue, self.pending_bytes) {
+        // At each task of a bulk update; for other commands the writer has looked.
+        if update.routes.is_some() && !self.claim_index.has_room(queue, 0, 0) {
             return Err(StoreError::Busy);
         }
         let args = merged.map(|merged| &merged.args).or(update.args.as_ref());

@@ -11,7 +11,7 @@ use taskqueue_store::transaction::{QueueKey, TaskKey};
 use crate::pending_order::Rank;
 
 /// Memory of a delayed task: an entry of a tree whose nodes are half full. A test checks this number and the next one.
-const DELAYED_BYTES: usize = 112;
+pub(crate) const DELAYED_BYTES: usize = 112;
 /// Memory of a blocked task: the same with a key alone.
 const BLOCKED_BYTES: usize = 24;
 /// Memory of different routes, which the delayed tasks of a queue share, without their text.

@@ -61,8 +61,6 @@ pub(crate) struct Writer {
     claim_index: ClaimIndex,
     clock: Arc<dyn Clock>,
     credit_seconds: i64,
-    /// What the pending order may take in memory.
-    pending_bytes: usize,
     /// When it was last logged that a queue was refused tasks because of it.
     full_logged_at: Option<Instant>,
     waiters: Arc<Waiters>,
@@ -103,7 +101,7 @@ impl Writer {
     ) -> Self {
         let scanned_at = claim_index.last_scan_at;
         let (failed_at, purging) = (None, true);
-        let (credit_seconds, pending_bytes) = (options.outage_credit_seconds, options.pending_bytes);
+        let credit_seconds = options.outage_credit_seconds;
         let figures = checkpointer.figures();
         let published_index = PublishedIndex::new(claim_index, Arc::clone(&clock), credit_seconds);
         Self {
@@ -114,7 +112,6 @@ impl Writer {
             claim_index: ClaimIndex::default(),
             clock,
             credit_seconds,
-            pending_bytes,
             full_logged_at: None,
             waiters: Arc::default(),
             activity: Arc::default(),
@@ -366,7 +363,6 @@ impl Writer {
             self.claim_index.count_as_outage();
         }
         let mut tx = SqliteTransaction::new(&self.connection, &mut self.claim_index, now);
-        tx.pending_bytes = self.pending_bytes;
         let worked = catch_unwind(AssertUnwindSafe(|| {
             let value = work(&mut tx)?;
             tx.finish()?;

@@ -16,6 +16,7 @@ use taskqueue_store::write_queue::WriteQueue;
 use tempfile::TempDir;
 
 use super::*;
+use crate::claim_index::Room;
 use crate::{migrate, open};
 
 /// A writer over a fresh file with the queue `q`.
@@ -35,7 +36,7 @@ fn writer_with(options: &Options) -> (Writer, TempDir) {
     checkpointer.watch(&mut connection).unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
     let builder = IndexBuilder::start(open::long_reader(ownership.path()).unwrap()).unwrap();
-    let claim_index = ClaimIndex::new(options.history, Some(builder.requests()));
+    let claim_index = ClaimIndex::new(options.history, Some(builder.requests()), Room::within(options.pending_bytes));
     let threads = (checkpointer, builder);
     let mut writer = Writer::new(connection, claim_index, ownership, clock, options, threads, Arc::default());
     assert_eq!(serve(&mut writer, vec![create_queue("q")]), [Ok(true)]);
@@ -191,7 +192,7 @@ fn a_batch_of_large_answers_is_committed_in_parts_and_every_command_is_answered(
 
 #[test]
 fn a_queue_that_fills_the_memory_of_pending_tasks_is_refused_more_and_the_others_are_not() {
-    let (mut writer, _folder) = writer_with(&Options { pending_bytes: 10_000, ..Options::default() });
+    let (mut writer, _folder) = writer_with(&Options { pending_bytes: 20_000, ..Options::default() });
     serve(&mut writer, vec![create_queue("other")]);
     let mut taken = 0;
     while serve(&mut writer, vec![create("q", taken, Definition::default())])[0].is_ok() {
@@ -216,6 +217,35 @@ fn a_queue_that_fills_the_memory_of_pending_tasks_is_refused_more_and_the_others
         assert!(serve(&mut writer, vec![delete("q", n)])[0].is_ok());
     }
     assert!(serve(&mut writer, vec![create("q", taken, Definition::default())])[0].is_ok());
+}
+
+#[test]
+fn queues_that_fill_the_memory_of_pending_tasks_leave_each_other_queue_its_share() {
+    let (mut writer, _folder) = writer_with(&Options { pending_bytes: 1_000_000, ..Options::default() });
+    let in_queue = |name: &str, tasks: std::ops::Range<usize>| CreateTasks { queue: queue(name), ..create_all(tasks) };
+    // One is there before the attack, one is created afterwards.
+    let attackers: Vec<String> = (0..40).map(|n| format!("exp-{n}")).collect();
+    for name in attackers.iter().map(String::as_str).chain(["late"]) {
+        assert_eq!(serve_one(&mut writer, create_queue(name)), Ok(true));
+        let mut taken = 0;
+        for portion in [1_000, 100, 10, 1] {
+            while name != "late" && serve_one(&mut writer, in_queue(name, taken..taken + portion)).is_ok() {
+                taken += portion;
+            }
+        }
+    }
+    for name in ["q", "late"] {
+        assert!(serve_one(&mut writer, in_queue(name, 0..15)).is_ok(), "{name}");
+        assert!(
+            serve(&mut writer, (15..20).map(|n| create(name, n, Definition::default())).collect())
+                .into_iter()
+                .all(|created| created.is_ok())
+        );
+        assert_eq!(serve_one(&mut writer, in_queue(name, 20..1_000)), Err(StoreError::Busy), "more than its share");
+        let one_by_one: Vec<_> = (20..1_000).map(|n| create(name, n, Definition::default())).collect();
+        let created = serve(&mut writer, one_by_one).into_iter().filter(Result::is_ok).count();
+        assert!((1..20).contains(&created), "{created} of a batch, which is counted as a whole");
+    }
 }
 
 #[test]

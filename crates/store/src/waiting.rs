@@ -1,9 +1,11 @@
 //! Requests that wait: claims until a task becomes claimable, heartbeats until their run ends, reads of output until a run
 //! prints or ends. After each commit a backend wakes them for what happened ([`Waiters::wake`]), and a woken waiter does an
 //! ordinary claim, heartbeat or read, which decides what is answered. An unnecessary wake-up only costs one of these in vain.
+//! However many are woken together, only some of each kind go on at a time (`turns.rs`).
 
 mod attempts;
 mod registry;
+mod turns;
 mod watched_runs;
 
 use std::future::poll_fn;
@@ -18,6 +20,8 @@ use crate::claimable::Claimable;
 use attempts::Wait;
 pub use attempts::{claim, claim_tasks, heartbeat, output};
 pub use registry::{Hint, Registry, WaiterId};
+pub use turns::Turn;
+use turns::Turns;
 use watched_runs::{WatchedRuns, WatcherId};
 
 #[derive(Default)]
@@ -31,6 +35,9 @@ pub struct Waiters {
     outputs: AtomicUsize,
     closed: AtomicBool,
     registration: Notify,
+    claim_turns: Turns,
+    heartbeat_turns: Turns,
+    output_turns: Turns,
 }
 
 #[derive(Default)]
@@ -82,6 +89,11 @@ impl Waiters {
     /// A new watcher of the output of a run, under the same limit. It must read the output before it waits.
     pub fn watch_output(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<OutputWatcher> {
         self.watcher(Watched::Output, run_id, limit).map(OutputWatcher)
+    }
+
+    /// The turn of a read of output that may come to wait: also those that arrive together read some at a time.
+    pub async fn output_turn(&self) -> Turn {
+        self.output_turns.next().await
     }
 
     fn watcher(self: &Arc<Self>, what: Watched, run_id: RunId, limit: usize) -> Option<Watcher> {
@@ -215,6 +227,7 @@ impl Waiters {
     /// Wakes all waiters and refuses new ones, because the server is stopping.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        [&self.claim_turns, &self.heartbeat_turns, &self.output_turns].into_iter().for_each(Turns::close);
         let mut registered = self.registered();
         let mut woken = registered.claims.wake_all();
         woken.extend(registered.runs.wake_all());
@@ -257,8 +270,13 @@ impl Wait for Waiter {
         self.park();
     }
 
-    async fn woken(&mut self) {
+    async fn woken(&mut self) -> Turn {
         self.woken().await;
+        self.turn().await
+    }
+
+    async fn turn(&self) -> Turn {
+        self.waiters.claim_turns.next().await
     }
 
     /// A claim whose time is over takes no task. Its hint passes to the next waiter.
@@ -298,19 +316,34 @@ impl Watcher {
     fn is_woken(&self, waker: &Waker) -> bool {
         self.waiters.registered().watched(self.what).is_woken(self.id, waker)
     }
+
+    fn take_wake_up(&self) -> bool {
+        self.waiters.registered().watched(self.what).take_wake_up(self.id)
+    }
 }
 
 impl Wait for Watcher {
     /// What comes during an attempt is kept.
     fn park(&mut self) {}
 
-    async fn woken(&mut self) {
+    /// The wake-up is kept until its turn has come.
+    async fn woken(&mut self) -> Turn {
         poll_fn(|context| ready(self.is_woken(context.waker()))).await;
+        let turn = self.turn().await;
+        self.take_wake_up();
+        turn
+    }
+
+    async fn turn(&self) -> Turn {
+        match self.what {
+            Watched::End => self.waiters.heartbeat_turns.next().await,
+            Watched::Output => self.waiters.output_turn().await,
+        }
     }
 
     /// No lease is told for a run whose end was noted before, and no output is left out that was noted before.
     fn is_due(&mut self) -> bool {
-        self.is_woken(Waker::noop())
+        self.take_wake_up()
     }
 
     fn is_closed(&self) -> bool {

@@ -82,6 +82,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("claim_index/load.rs", "part of the claim index"),
     ("claim_index/oldest.rs", "part of the claim index"),
     ("claim_index/queue_settings.rs", "part of the claim index"),
+    ("claim_index/room.rs", "part of the claim index"),
     (
         "plain_pages.rs",
         "SQLite reads rows in a loop, which passes over archived tasks; PostgreSQL leaves them out by SQL",
@@ -140,6 +141,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("holding.rs", "other transactions may hold rows"),
     ("claim_turns.rs", "several servers claim in one queue"),
     ("writers.rs", "SQLite has one writer"),
+    ("changes/parts.rs", "PostgreSQL writes sets of rows when a transaction ends"),
     ("changes/bulk.rs", "PostgreSQL writes sets of rows when a transaction ends"),
     ("changes/ended.rs", "PostgreSQL writes sets of rows when a transaction ends"),
     ("changes/dependencies.rs", "PostgreSQL writes sets of rows when a transaction ends"),

@@ -3,7 +3,8 @@
 use taskqueue_core::dependency::DependencyState;
 use tokio_postgres::types::ToSql;
 
-use super::{Write, write_keys};
+use super::Write;
+use super::parts::write_keys;
 use crate::dependency_rows::DependencyRows;
 use crate::session::Sql;
 use crate::statements as sql;

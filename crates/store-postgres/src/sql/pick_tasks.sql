@@ -32,8 +32,8 @@ FROM (
 ) AS tasks
 -- The other tables are read as they were when the statement began. If the task was changed after that and before it was
 -- locked, the locked version is not the one in the snapshot; then its JSON is left out and loaded later. So is that of tasks
--- behind the first 16 MiB: the claims of a batch may want many, and their answers are not larger.
+-- behind the first 4 MiB: the claims of a batch may want many, and all rows that come are held at once.
 LEFT JOIN taskqueue.tasks AS seen
-    ON seen.task_key = tasks.task_key AND seen.ctid = tasks.version AND tasks.bytes <= 16777216
+    ON seen.task_key = tasks.task_key AND seen.ctid = tasks.version AND tasks.bytes <= 4194304
 LEFT JOIN taskqueue.definitions ON definitions.task_key = seen.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = seen.task_key;

@@ -11,7 +11,7 @@ use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
-use super::ClaimIndex;
+use super::{ClaimIndex, Room};
 use crate::each_row::{CONTINUE, each_row};
 use crate::ended::EndedTasks;
 use crate::history::{History, HistoryOptions};
@@ -31,8 +31,8 @@ struct Loading<'a> {
 
 impl ClaimIndex {
     /// An index that is not loaded yet.
-    pub(crate) fn new(options: HistoryOptions, builder: Option<IndexRequests>) -> Self {
-        Self { history: History::new(options, builder), ..Self::default() }
+    pub(crate) fn new(options: HistoryOptions, builder: Option<IndexRequests>, room: Room) -> Self {
+        Self { history: History::new(options, builder), room, ..Self::default() }
     }
 
     /// Becomes what the file holds. What is in memory about segments that are there is kept.
@@ -41,12 +41,13 @@ impl ClaimIndex {
         let history = std::mem::take(&mut self.history);
         // What was known of tasks may be wrong now, as after an update.
         let updates = self.updates + 1;
-        *self = Self { history, updates, ..Self::default() };
+        let room = self.room.emptied();
+        *self = Self { history, updates, room, ..Self::default() };
         self.history.reload(connection)?;
         let marks = self.history.marks;
         each_row(connection, sql::LOAD_QUEUES, [], |row| {
             if let Some(name) = QueueName::parse(row.get_ref(1)?.as_str()?) {
-                self.queues.insert(name, QueueKey(row.get(0)?));
+                self.add_queue(name, QueueKey(row.get(0)?));
             }
             Ok(CONTINUE)
         })?;

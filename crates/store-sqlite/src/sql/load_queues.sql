@@ -1,2 +1,2 @@
--- Loads all queues at start.
-SELECT queue_key, name FROM queues;
+-- Loads all queues at start, the oldest first.
+SELECT queue_key, name FROM queues ORDER BY queue_key;

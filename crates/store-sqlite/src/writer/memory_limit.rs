@@ -1,5 +1,7 @@
-//! The bound on the memory of pending tasks: new tasks are refused when the pending order of a queue uses all of it.
+//! The bound on the memory of pending tasks: what there is no room for is refused before it is executed. Who has room is decided in
+//! `claim_index/room.rs`.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use taskqueue_core::bulk_action::BulkAction;
@@ -7,19 +9,35 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::lifecycle::TaskAction;
 use taskqueue_store::StoreError;
 use taskqueue_store::batch::fail_all;
+use taskqueue_store::command::NewTask;
+use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::write_request::WriteRequest;
 
 use super::{Write, Writer};
+use crate::pending_order::ENTRY_BYTES;
+use crate::waiting_tasks::DELAYED_BYTES;
 
-/// At least what one route of a pending task takes (`pending_order.rs`).
-const ROUTE_ENTRY_BYTES: usize = 64;
-/// How often it is logged at most that a pending order is full.
+/// How often it is logged at most that the memory of pending tasks is full.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Writer {
-    /// The commands of a batch that there is room for in memory. The others are refused as busy.
+    /// The commands of a batch that there is room for in memory, all of them together. The others are refused as busy.
     pub(super) fn refuse_without_room(&mut self, mut batch: Vec<Write>) -> Vec<Write> {
-        let refused: Vec<Write> = batch.extract_if(.., |write| self.has_no_room_for(&write.request)).collect();
+        let (mut growth, mut all_growth) = (HashMap::<QueueKey, usize>::new(), 0);
+        let refused: Vec<Write> = batch
+            .extract_if(.., |write| {
+                let Some(queue) = grown_queue(&write.request).and_then(|name| self.claim_index.queue(name)) else {
+                    return false;
+                };
+                let (more, growth) = (self.growth(queue, &write.request), growth.entry(queue).or_default());
+                let has_room = self.claim_index.has_room(queue, *growth + more, all_growth + more);
+                if has_room {
+                    *growth += more;
+                    all_growth += more;
+                }
+                !has_room
+            })
+            .collect();
         if !refused.is_empty() {
             self.log_full();
             fail_all(refused, &StoreError::Busy);
@@ -27,13 +45,17 @@ impl Writer {
         batch
     }
 
-    /// Whether a command would enlarge a pending order that already uses all of its memory. Tasks that are already
-    /// pending stay.
-    fn has_no_room_for(&self, request: &WriteRequest) -> bool {
-        grown_queue(request).and_then(|queue| self.claim_index.queue(queue)).is_some_and(|queue| {
-            let most_bytes = self.pending_bytes.saturating_sub(further_bytes(request));
-            !self.claim_index.may_grow(queue, most_bytes)
-        })
+    /// About what a command adds to the memory of a queue. Of a task that is stored already the least is taken: what it has is
+    /// not known here.
+    fn growth(&self, queue: QueueKey, request: &WriteRequest) -> usize {
+        let new_tasks: Vec<&NewTask> = match request {
+            WriteRequest::CreateTask(create) => vec![&*create.command.new],
+            WriteRequest::CreateTasks(create) => create.command.tasks.iter().map(|(_, new)| &**new).collect(),
+            _ => return ENTRY_BYTES,
+        };
+        let delayed = new_tasks.iter().filter(|new| new.not_before.is_some()).count();
+        let routes = new_tasks.iter().map(|new| &new.definition.routes);
+        self.claim_index.growth(queue, routes) + delayed * DELAYED_BYTES
     }
 
     fn log_full(&mut self) {
@@ -45,13 +67,6 @@ impl Writer {
             );
         }
     }
-}
-
-/// About what a command of several items adds to the pending order. A single one is too small to count.
-fn further_bytes(request: &WriteRequest) -> usize {
-    let WriteRequest::CreateTasks(create) = request else { return 0 };
-    let routes = create.command.tasks.iter().map(|(_, new)| new.definition.routes.iter().count());
-    routes.sum::<usize>() * ROUTE_ENTRY_BYTES
 }
 
 /// The queue whose pending order a command may make larger. The end of a run does not count: its task was

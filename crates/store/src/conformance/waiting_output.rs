@@ -52,7 +52,8 @@ fn follow(fixture: &Fixture, n: usize, offset: u64, reads: &Arc<AtomicUsize>) ->
             let output = read().await?;
             Ok(if !output.text.is_empty() || output.ended { Break(output) } else { Continue(output) })
         };
-        let (Break(output) | Continue(output)) = waiting::output(watcher, attempt, pending()).await?;
+        let (Break(output) | Continue(output)) =
+            waiting::output(watcher, store.waiters().output_turn().await, attempt, pending()).await?;
         Ok(output)
     })
 }

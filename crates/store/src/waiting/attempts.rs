@@ -10,6 +10,7 @@ use std::time::Duration;
 use taskqueue_core::time::Timestamp;
 use tokio::time::sleep;
 
+use super::turns::Turn;
 use super::{OutputWatcher, RunWatcher, Waiter};
 use crate::StoreError;
 use crate::command::{Claimed, ClaimedItems, has_found_nothing};
@@ -23,20 +24,17 @@ pub(super) trait Wait {
     /// Called after an attempt, before it is waited. A wake-up that came during the attempt counts.
     fn park(&mut self);
 
-    /// Waits to be woken. Cancel safe.
-    fn woken(&mut self) -> impl Future<Output = ()> + Send;
+    /// Waits to be woken, and then for its turn. Cancel safe.
+    fn woken(&mut self) -> impl Future<Output = Turn> + Send;
+
+    /// Waits for its turn to do another attempt.
+    fn turn(&self) -> impl Future<Output = Turn> + Send;
 
     /// Whether another attempt is due although the time is over.
     fn is_due(&mut self) -> bool;
 
     /// Whether the server is stopping.
     fn is_closed(&self) -> bool;
-}
-
-#[derive(PartialEq, Eq)]
-enum Event {
-    Woken,
-    TimeOver,
 }
 
 /// Claims with `try_claim`; if there is no task, waits until `time_over` is done. `time_over` is polled only between two
@@ -53,7 +51,7 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, Store
         let claim = try_claim();
         async { Ok(claim.await?.map_or(Continue(()), Break)) }
     };
-    let claimed = attempts(&mut waiter, attempt, time_over).await?.break_value();
+    let claimed = attempts(&mut waiter, None, attempt, time_over).await?.break_value();
     if let Some(claimed) = &claimed {
         waiter.finish_with([claimed.as_ref().task.id]);
     }
@@ -75,7 +73,7 @@ pub async fn claim_tasks<C: AsRef<ClaimedItems>, L: Future<Output = Result<C, St
             Ok(if has_found_nothing(claimed.as_ref()) { Continue(()) } else { Break(claimed) })
         }
     };
-    let claimed = attempts(&mut waiter, attempt, time_over).await?.break_value();
+    let claimed = attempts(&mut waiter, None, attempt, time_over).await?.break_value();
     if let Some(claimed) = &claimed {
         waiter.finish_with(claimed.as_ref().iter().flatten().flatten().map(|claimed| claimed.task.id));
     }
@@ -94,44 +92,56 @@ pub async fn heartbeat<L: Future<Output = Result<Timestamp, StoreError>>>(
         let renewal = renew();
         async { Ok(Continue::<Infallible, _>(renewal.await?)) }
     };
-    let Continue(lease_expires_at) = attempts(&mut watcher.0, attempt, time_over).await?;
+    let Continue(lease_expires_at) = attempts(&mut watcher.0, None, attempt, time_over).await?;
     Ok(lease_expires_at)
 }
 
 /// Reads output with `read`, again and again until it breaks or `time_over` is done, and gives what the last read gave. `read`
-/// breaks when there is something to tell. `time_over` and failures of the storage are as in [`claim`].
+/// breaks when there is something to tell. The first one has this turn. `time_over` and failures of the storage are as in
+/// [`claim`].
 pub async fn output<B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
     mut watcher: OutputWatcher,
+    turn: Turn,
     read: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
 ) -> Result<ControlFlow<B, C>, StoreError> {
-    attempts(&mut watcher.0, read, time_over).await
+    attempts(&mut watcher.0, Some(turn), read, time_over).await
 }
 
 /// Tries until an attempt breaks, and gives what the last one gave.
 async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
     waiter: &mut W,
+    mut turn: Option<Turn>,
     mut attempt: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
 ) -> Result<ControlFlow<B, C>, StoreError> {
     let mut time_over = pin!(time_over);
     let (mut has_waited, mut unknown) = (false, false);
     loop {
-        match attempt().await {
+        let attempted = attempt().await;
+        drop(turn.take());
+        match attempted {
             Ok(Continue(outcome)) => {
                 has_waited = true;
                 waiter.park();
                 // If the server began to stop during the attempt, this waiter was not woken.
-                let over = waiter.is_closed() || wait_for(waiter.woken(), time_over.as_mut()).await == Event::TimeOver;
-                if over || waiter.is_closed() {
+                if !waiter.is_closed() {
+                    turn = wait_for(waiter.woken(), time_over.as_mut()).await;
+                }
+                if turn.is_none() || waiter.is_closed() {
+                    drop(turn);
                     return last_attempts(waiter, attempt, outcome).await;
                 }
             }
             Err(failure @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) if has_waited => {
                 // Another attempt with the same run id is safe. Its failure does not tell how this one ended.
                 unknown |= failure == StoreError::OutcomeUnknown;
-                let paused = wait_for(sleep(RETRY_PAUSE), time_over.as_mut()).await;
-                if paused == Event::TimeOver || waiter.is_closed() {
+                let paused = async {
+                    sleep(RETRY_PAUSE).await;
+                    waiter.turn().await
+                };
+                turn = wait_for(paused, time_over.as_mut()).await;
+                if turn.is_none() || waiter.is_closed() {
                     return Err(if unknown { StoreError::OutcomeUnknown } else { failure });
                 }
             }
@@ -148,6 +158,7 @@ async fn last_attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C
     mut outcome: C,
 ) -> Result<ControlFlow<B, C>, StoreError> {
     while !waiter.is_closed() && waiter.is_due() {
+        let _turn = waiter.turn().await;
         match attempt().await? {
             Continue(latest) => outcome = latest,
             done => return Ok(done),
@@ -156,15 +167,15 @@ async fn last_attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C
     Ok(Continue(outcome))
 }
 
-/// Waits for one of both. `time_over` has precedence: a client that has gone takes no task, and a waiter that is woken
-/// again and again without success does not wait for ever. Its hint passes to the next waiter.
-async fn wait_for(woken: impl Future<Output = ()>, mut time_over: Pin<&mut impl Future<Output = ()>>) -> Event {
+/// Waits for one of both, and gives nothing if that is `time_over`. It has precedence: a client that has gone takes no task, and a
+/// waiter that is woken again and again without success does not wait for ever. Its hint passes to the next waiter.
+async fn wait_for<T>(woken: impl Future<Output = T>, mut time_over: Pin<&mut impl Future<Output = ()>>) -> Option<T> {
     let mut woken = pin!(woken);
     poll_fn(|context| {
         if time_over.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Event::TimeOver);
+            return Poll::Ready(None);
         }
-        woken.as_mut().poll(context).map(|()| Event::Woken)
+        woken.as_mut().poll(context).map(Some)
     })
     .await
 }

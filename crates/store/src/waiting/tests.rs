@@ -1,11 +1,13 @@
 //! Waiting claims and held heartbeats over stores that fail, in paused time.
 
 use std::future::pending;
+use std::ops::ControlFlow::{Break, Continue};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::*;
@@ -156,7 +158,7 @@ async fn output_wakes_those_who_read_it_and_an_end_wakes_all() {
         waiters.watch_output(run_id(1), 9).unwrap().0,
         waiters.watch_output(run_id(2), 9).unwrap().0,
     );
-    let woken = || [&heartbeat, &output, &other].map(|watcher| watcher.is_woken(Waker::noop()));
+    let woken = || [&heartbeat, &output, &other].map(Watcher::take_wake_up);
     let mut printed = Claimable::new(false);
     printed.printed(run_id(1));
     waiters.wake(&printed);
@@ -173,6 +175,80 @@ async fn output_wakes_those_who_read_it_and_an_end_wakes_all() {
     assert_eq!(woken(), [false, false, true]);
     waiters.close();
     assert_eq!(woken(), [true; 3]);
+}
+
+/// How many of a thousand attempts run at a time, and who finished in which order.
+#[derive(Default)]
+struct Attempts {
+    now: AtomicUsize,
+    most: AtomicUsize,
+    finished: Mutex<Vec<usize>>,
+}
+
+impl Attempts {
+    async fn run(&self, n: usize) {
+        self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        sleep_until(Instant::now() + Duration::from_millis(10)).await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        self.finished.lock().unwrap().push(n);
+    }
+}
+
+/// Waits with `n` for the output of run 1, for so long. The first read finds nothing; the next ones are counted.
+async fn follow(waiters: Arc<Waiters>, attempts: Arc<Attempts>, n: usize, millis: u64) -> bool {
+    let (watcher, mut is_first) = (waiters.watch_output(run_id(1), usize::MAX).unwrap(), true);
+    let read = || {
+        let (attempts, was_first) = (Arc::clone(&attempts), std::mem::take(&mut is_first));
+        async move {
+            if was_first {
+                return Ok(Continue(()));
+            }
+            attempts.run(n).await;
+            Ok(Break(()))
+        }
+    };
+    let over = sleep_until(Instant::now() + Duration::from_millis(millis));
+    let turn = waiters.output_turn().await;
+    output(watcher, turn, read, over).await.unwrap().is_break()
+}
+
+/// Wakes `readers` that wait for so long at once.
+async fn wake_together(readers: usize, millis: u64) -> (Arc<Attempts>, Vec<JoinHandle<bool>>, Arc<Waiters>) {
+    let (waiters, attempts) = (Arc::<Waiters>::default(), Arc::<Attempts>::default());
+    let follow = |n| tokio::spawn(follow(Arc::clone(&waiters), Arc::clone(&attempts), n, millis));
+    let followers = (0..readers).map(follow).collect();
+    while waiters.len() < readers {
+        tokio::task::yield_now().await;
+    }
+    waiters.output_added(run_id(1));
+    (attempts, followers, waiters)
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_that_are_woken_together_some_go_on_at_a_time_and_all_in_order() {
+    // Also those whose time is over while they are in line: that there is output was noted before.
+    for (millis, in_order) in [(60_000, true), (100, false)] {
+        let (attempts, followers, _) = wake_together(1_000, millis).await;
+        for follower in followers {
+            assert!(follower.await.unwrap());
+        }
+        assert_eq!(attempts.most.load(Ordering::SeqCst), turns::AT_A_TIME);
+        assert!(!in_order || attempts.finished.lock().unwrap().is_sorted());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_in_line_is_answered_when_the_server_stops() {
+    let (attempts, followers, waiters) = wake_together(1_000, 60_000).await;
+    while attempts.now.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    waiters.close();
+    let mut answered = 0;
+    for follower in followers {
+        answered += usize::from(follower.await.unwrap());
+    }
+    assert_eq!(answered, turns::AT_A_TIME, "who was reading");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //! run. Nothing here waits, asks a store or reads a clock.
 //!
 //! The rule that nothing is missed: a watcher is added before its heartbeat is executed or its output is read, and what happens
-//! in the meantime is kept until the watcher asks for it.
+//! in the meantime is kept until the watcher takes it.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -20,7 +20,7 @@ pub(super) struct WatchedRuns {
 
 #[derive(Default)]
 struct Watcher {
-    /// Woken since it last asked.
+    /// Woken since the last wake-up was taken.
     is_woken: bool,
     waker: Option<Waker>,
 }
@@ -47,14 +47,18 @@ impl WatchedRuns {
         self.watchers.values_mut().filter_map(Watcher::wake)
     }
 
-    /// Whether a watcher has been woken since it last asked; if not, `waker` is called when it is.
+    /// Whether a watcher has been woken since the last wake-up was taken; if not, `waker` is called when it is.
     pub(super) fn is_woken(&mut self, id: WatcherId, waker: &Waker) -> bool {
         let Some(watcher) = self.watchers.get_mut(&id) else { return true };
-        let is_woken = std::mem::take(&mut watcher.is_woken);
-        if !is_woken && !watcher.waker.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+        if !watcher.is_woken && !watcher.waker.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
             watcher.waker = Some(waker.clone());
         }
-        is_woken
+        watcher.is_woken
+    }
+
+    /// Takes the wake-up of a watcher, if there is one.
+    pub(super) fn take_wake_up(&mut self, id: WatcherId) -> bool {
+        self.watchers.get_mut(&id).is_some_and(|watcher| std::mem::take(&mut watcher.is_woken))
     }
 
     /// Each watched run, once for each of its watchers.
@@ -80,7 +84,7 @@ mod tests {
     use crate::conformance::commands::run_id;
 
     fn woken(runs: &mut WatchedRuns, ids: &[WatcherId]) -> Vec<bool> {
-        ids.iter().map(|id| runs.is_woken(*id, Waker::noop())).collect()
+        ids.iter().map(|id| runs.is_woken(*id, Waker::noop()) && runs.take_wake_up(*id)).collect()
     }
 
     #[test]
@@ -98,10 +102,11 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_comes_before_a_watcher_asks_is_kept_for_it_once() {
+    fn an_end_that_comes_before_a_watcher_asks_is_kept_until_it_is_taken() {
         let mut runs = WatchedRuns::default();
         let id = runs.add(run_id(1));
         assert_eq!(runs.wake(run_id(1)).count(), 0, "it does not wait yet");
+        assert!(runs.is_woken(id, Waker::noop()) && runs.is_woken(id, Waker::noop()));
         assert_eq!(woken(&mut runs, &[id]), [true]);
         assert_eq!(woken(&mut runs, &[id]), [false]);
     }
