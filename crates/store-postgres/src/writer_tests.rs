@@ -8,7 +8,7 @@ use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::random::Random;
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::submission::{PendingAnswer, Submission};
-use taskqueue_store::write_backlog::MAX_SINGLE;
+use taskqueue_store::write_backlog::MAX_LIGHT;
 use taskqueue_store::write_queue::WriteQueue;
 use taskqueue_store::{Store, StoreExt};
 use taskqueue_test_postgres::{Cluster, Database};
@@ -58,7 +58,7 @@ fn a_writer_that_is_never_idle_purges_deleted_queues_all_the_same() {
     assert!(serve(&mut writer, delete_queue("q", true)).is_ok());
     // All are there when it begins, and no more can come: it is never idle.
     let (requests, backlog) = WriteQueue::new();
-    let answers: Vec<_> = (0..MAX_SINGLE * BATCHES_PER_PURGE + 1)
+    let answers: Vec<_> = (0..MAX_LIGHT * BATCHES_PER_PURGE + 1)
         .map(|_| {
             let (write, answer) = submit(heartbeat("q", 1, 1));
             requests.submit(write).unwrap();

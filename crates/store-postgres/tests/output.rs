@@ -57,7 +57,8 @@ impl Servers {
                 let output = store.read_output(&queue("q"), task_id(1), offset, ALL).await?;
                 Ok(if output.text.is_empty() && !output.ended { Continue(output) } else { Break(output) })
             };
-            match waiting::output(watcher, read, std::future::pending()).await.unwrap() {
+            let turn = store.waiters().output_turn().await;
+            match waiting::output(watcher, turn, read, std::future::pending()).await.unwrap() {
                 Break(output) | Continue(output) => output,
             }
         })

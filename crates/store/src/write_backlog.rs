@@ -92,7 +92,7 @@ impl<S> WriteBacklog<S> {
     fn add(&mut self, write: QueuedWrite<S>) {
         if is_light(&write) {
             self.light.push_back(write);
-        } else if let Err(write) = self.heavy.push_back(write) {
+        } else if let Some(write) = self.heavy.push_back(write) {
             write.fail(StoreError::Busy);
         }
     }

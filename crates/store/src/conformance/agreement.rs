@@ -136,7 +136,7 @@ async fn one_by_one(store: &Fixture, command: AnyCommand) -> Result<AnyAnswer, S
     match command {
         AnyCommand::CreateTasks(CreateTasks { queue, tasks }) => {
             let mut items = Vec::new();
-            for (id, new) in tasks.to_vec() {
+            for (id, new) in tasks.iter().cloned() {
                 let created = store.write(CreateTask { queue: queue.clone(), id, new }).await;
                 items.push(item(created.map(|created| created.created))?);
             }
@@ -153,7 +153,7 @@ async fn one_by_one(store: &Fixture, command: AnyCommand) -> Result<AnyAnswer, S
         }
         AnyCommand::ReportRuns(ReportRuns { queue, reports }) => {
             let mut items = Vec::new();
-            for RunItem { id, run_id, action } in reports.to_vec() {
+            for RunItem { id, run_id, action } in reports.iter().cloned() {
                 let queue = queue.clone();
                 let done = match action {
                     RunAction::Heartbeat { progress } => {

@@ -25,11 +25,11 @@ impl<S> Default for Lines<S> {
 
 impl<S> Lines<S> {
     /// Gives the command back if there is no room for it.
-    pub(super) fn push_back(&mut self, write: QueuedWrite<S>) -> Result<(), QueuedWrite<S>> {
+    pub(super) fn push_back(&mut self, write: QueuedWrite<S>) -> Option<QueuedWrite<S>> {
         let queue = write.request.queue().cloned();
         let waiting = self.lines.get(&queue).map_or(0, VecDeque::len);
         if self.count == CAPACITY || waiting == LINE_CAPACITY {
-            return Err(write);
+            return Some(write);
         }
         let line = self.lines.entry(queue.clone()).or_default();
         if line.is_empty() {
@@ -37,7 +37,7 @@ impl<S> Lines<S> {
         }
         line.push_back(write);
         self.count += 1;
-        Ok(())
+        None
     }
 
     /// Puts a command before the others of its queue.
