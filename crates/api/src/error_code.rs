@@ -65,6 +65,8 @@ pub enum ErrorCode {
     FilterTooLarge,
     /// The update body is invalid.
     InvalidUpdate,
+    /// The bulk update would write more than one transaction may take.
+    UpdateTooLarge,
     /// JSON is nested too deeply.
     JsonTooDeep,
     /// The stored data of the task would exceed its limit.
@@ -81,7 +83,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All of them, in the order of their statuses.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::Unauthorized,
         Self::Forbidden,
         Self::NotFound,
@@ -110,6 +112,7 @@ impl ErrorCode {
         Self::InvalidFilter,
         Self::FilterTooLarge,
         Self::InvalidUpdate,
+        Self::UpdateTooLarge,
         Self::JsonTooDeep,
         Self::TaskDataTooLarge,
         Self::InternalError,
@@ -149,6 +152,7 @@ impl ErrorCode {
             Self::InvalidFilter => ("invalid_filter", 422),
             Self::FilterTooLarge => ("filter_too_large", 422),
             Self::InvalidUpdate => ("invalid_update", 422),
+            Self::UpdateTooLarge => ("update_too_large", 422),
             Self::JsonTooDeep => ("json_too_deep", 422),
             Self::TaskDataTooLarge => ("task_data_too_large", 422),
             Self::InternalError => ("internal_error", 500),

@@ -346,17 +346,15 @@ impl From<Refusal> for ApiError {
                 let errors = vec![RequestError::at("body", "route_limits", message)];
                 return Invalid { code: Code::InvalidRequest, errors }.into();
             }
-            Refusal::BulkUpdateTooLarge { tasks, dependencies, routes, most_tasks } => {
-                let message = format!(
-                    "the first {tasks} tasks that match have {dependencies} dependencies and {routes} routes to write, which is more \
-                     than one transaction may take; nothing was changed; narrow the filter to at most {most_tasks} tasks like these"
-                );
-                return Invalid {
-                    code: Code::InvalidUpdate,
-                    errors: vec![RequestError::at("body", "filter", message)],
-                }
-                .into();
-            }
+            Refusal::BulkUpdateTooLarge { tasks, dependencies, routes, most_tasks } => (
+                Code::UpdateTooLarge,
+                format!("nothing was changed: this is more than one transaction may take; narrow the filter to at most {most_tasks} tasks").into(),
+                none()
+                    .integer("tasks", tasks)
+                    .integer("dependencies", dependencies)
+                    .integer("routes", routes)
+                    .integer("max_tasks", most_tasks),
+            ),
             Refusal::TaskDataTooLarge => (
                 Code::TaskDataTooLarge,
                 "the stored data of the task would exceed 1 MiB; keep large data elsewhere".into(),

@@ -29,7 +29,7 @@ pub struct StoreFigures {
 }
 
 /// Passes the figures of queues to `take`, some queues at a time, in their order. However many queues and routes there are, one
-/// read holds some [`TOLD_AT_ONCE`] and [`ROUTES_AT_ONCE`] routes.
+/// read holds some `TOLD_AT_ONCE` and [`ROUTES_AT_ONCE`] routes.
 pub async fn read_figures(
     store: &dyn Store,
     queues: &[QueueKey],

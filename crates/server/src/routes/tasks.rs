@@ -116,7 +116,7 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ha
         (
             status = 422, body = ErrorEnvelope,
             description = "`invalid_update`, `invalid_filter`, `filter_too_large`, `invalid_task_name`, \
-                           `json_too_deep`, `invalid_request` or `task_data_too_large`",
+                           `json_too_deep`, `invalid_request`, `task_data_too_large` or `update_too_large`",
         ),
     ),
 )]
