@@ -99,7 +99,7 @@ fn distrust(message: &str) -> Option<String> {
     let advice = |problem: &str, advice: &str| format!("{problem}; {advice}");
     let untrusted = from(UNTRUSTED_CERTIFICATE).map(|problem| {
         let otherwise = if problem.contains(SHOWN_AUTHORITY) {
-            "naming it with --tls-ca does not help; otherwise give the server a certificate with CA:FALSE (openssl req -x509 \
+            "naming it with --tls-ca does not help; otherwise give the server a certificate with CA:FALSE (OpenSSL 3: openssl req -x509 \
              -addext basicConstraints=critical,CA:FALSE)"
         } else {
             "if its certificate comes from an authority of your own, name that with --tls-ca"

@@ -33,7 +33,7 @@ pub struct QueueFigures {
 pub enum RouteSelection {
     /// The first ones by name, and besides these those of a list.
     ByName { most: usize, besides: BTreeSet<Box<str>> },
-    /// Those whose name contains a text: first those that starve, and each part by name.
+    /// Those whose name contains a text: first those that starve, then others with pending tasks, and each part by name.
     StarvingFirst { most: usize, find: Box<str> },
 }
 
@@ -158,16 +158,24 @@ impl QueueFigures {
     /// Tells only the selected routes one by one. May be repeated as more routes are added, if these come in the order of names.
     pub fn keep(&mut self, selection: &RouteSelection) {
         let all = std::mem::take(&mut self.routes);
-        let starving = all.iter().filter(|(name, route)| selection.finds(name) && route.is_starving()).count();
-        // Room for the first part, and for the second.
-        let mut room = match selection {
-            RouteSelection::ByName { most, .. } => [0, *most],
-            RouteSelection::StarvingFirst { most, .. } => [starving.min(*most), most.saturating_sub(starving)],
+        // Starving ones, other ones with pending tasks, and the rest; by name there is one part.
+        let rank = |route: &RouteFigures| match selection {
+            RouteSelection::StarvingFirst { .. } if route.is_starving() => 0,
+            RouteSelection::StarvingFirst { .. } if route.pending > 0 => 1,
+            RouteSelection::StarvingFirst { .. } | RouteSelection::ByName { .. } => 2,
         };
+        let mut wanted = [0; 3];
+        all.iter().filter(|(name, _)| selection.finds(name)).for_each(|(_, route)| wanted[rank(route)] += 1);
+        let (RouteSelection::ByName { most, .. } | RouteSelection::StarvingFirst { most, .. }) = selection;
+        let mut left = *most;
+        let mut room = wanted.map(|routes: usize| {
+            let taken = routes.min(left);
+            left -= taken;
+            taken
+        });
         for (name, figures) in all {
-            let is_first = matches!(selection, RouteSelection::StarvingFirst { .. }) && figures.is_starving();
             let is_named = matches!(selection, RouteSelection::ByName { besides, .. } if besides.contains(&name));
-            let (room, found) = (&mut room[usize::from(!is_first)], selection.finds(&name));
+            let (room, found) = (&mut room[rank(&figures)], selection.finds(&name));
             if is_named {
                 self.routes.insert(name, figures);
             } else if found && *room > 0 {
@@ -401,6 +409,16 @@ mod tests {
             assert_eq!((figures.workers(), figures.oldest_pending()), ([2, 1], Some(at(3))), "{selection:?}");
             assert_eq!(figures.tasks(Status::Pending), 1);
         }
+    }
+
+    #[test]
+    fn routes_with_pending_tasks_come_before_those_with_workers_only() {
+        let mut figures = QueueFigures::default();
+        figures.add_workers("a", WorkerStatus::Idle, 1);
+        figures.add_workers("z", WorkerStatus::Idle, 1);
+        figures.add_tasks(["z"], Status::Pending, 1);
+        figures.keep(&RouteSelection::StarvingFirst { most: 1, find: "".into() });
+        assert_eq!(told(&figures), "z");
     }
 
     #[test]

@@ -202,7 +202,7 @@ impl Writer {
                 Ok(executed) => {
                     let left = batch.split_off(executed);
                     self.release(batch.into_iter());
-                    return self.postponed.put_back(left);
+                    return self.postponed.leave(left);
                 }
                 Err(BatchFailure::Unconnected(error)) => return fail_all(batch, &error),
                 Err(BatchFailure::Unknown) => return fail_all(batch, &StoreError::OutcomeUnknown),

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use taskqueue_core::time::Timestamp;
@@ -43,6 +43,8 @@ const BATCHES_PER_PURGE: usize = 10;
 /// Delayed tasks that become claimable at the beginning of a batch at most: about a millisecond. The next ones follow with the
 /// next batch, with a claim that finds nothing else, or with the upkeep of every second.
 const RELEASED_PER_BATCH: usize = 1_000;
+/// How long a bulk update leaves the writer to others at most, however long the last one took.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Commands of one batch that may be broken before the rest is refused. After each the claim index is loaded again, which takes
 /// up to a second for a million pending tasks.
 const MAX_BROKEN: u32 = 4;
@@ -76,8 +78,10 @@ pub(crate) struct Writer {
     purging: bool,
     /// Long commands, which wait until one more batch of other commands was executed.
     long_writes: VecDeque<Write>,
-    /// While others wait, the next long command does not begin before: the writer is theirs for as long as the last one took.
-    next_long_at: Instant,
+    /// While others wait, the next bulk update does not begin before: the writer is theirs for as long as the last one took.
+    next_bulk_at: Instant,
+    /// Whether others were served since the last bulk update.
+    has_served: bool,
     /// What the last transaction was too full for.
     left: Vec<Write>,
     trackers: Arc<ChangeTrackers>,
@@ -121,7 +125,8 @@ impl Writer {
             scanned_at,
             purging,
             long_writes: VecDeque::new(),
-            next_long_at: Instant::now(),
+            next_bulk_at: Instant::now(),
+            has_served: false,
             left: Vec::new(),
             trackers: Arc::default(),
             health: Arc::default(),
@@ -180,6 +185,10 @@ impl Writer {
             let is_open = next.is_some();
             let batch = self.set_long_aside(next.unwrap_or_default());
             if !batch.is_empty() || !self.long_writes.is_empty() {
+                // Not longer than others would notice, should they come meanwhile.
+                if batch.is_empty() && self.has_served && Instant::now() < self.next_bulk_at {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 return Some(batch);
             }
             if !is_open {
@@ -211,24 +220,34 @@ impl Writer {
     }
 
     /// Executes a batch; claims come last and find what the others created. A long command gets a transaction of its own, and
-    /// only one of them comes between two batches: however many there are, no other command waits for more than one. While others
-    /// wait, long commands have half of the time.
+    /// only one of them comes between two batches: however many there are, no other command waits for more than one.
     fn execute(&mut self, batch: Vec<Write>) {
-        let is_due = batch.is_empty() || Instant::now() >= self.next_long_at;
-        let long_write = if is_due { self.long_writes.pop_front() } else { None };
+        let long_write = self.next_long();
         if !self.ready() {
             return fail_all(batch.into_iter().chain(long_write).collect(), &StoreError::Unavailable);
         }
+        self.has_served |= !batch.is_empty();
         self.execute_ordinary(batch);
         match long_write {
             Some(write) if write.is_late() => write.fail(StoreError::Busy),
             Some(write) => {
-                let (batch, begun) = (self.refuse_without_room(vec![write]), Instant::now());
+                let (is_bulk_update, begun) = (write.is_bulk_update(), Instant::now());
+                let batch = self.refuse_without_room(vec![write]);
                 self.execute_together(batch);
-                self.next_long_at = Instant::now() + begun.elapsed();
+                if is_bulk_update {
+                    self.next_bulk_at = Instant::now() + begun.elapsed().min(LONGEST_PAUSE);
+                    self.has_served = false;
+                }
             }
             None => {}
         }
+    }
+
+    /// The next long command whose turn it is. While others are served, bulk updates have half of the time.
+    fn next_long(&mut self) -> Option<Write> {
+        let bulk_is_due = !self.has_served || Instant::now() >= self.next_bulk_at;
+        let next = self.long_writes.iter().position(|write| bulk_is_due || !write.is_bulk_update())?;
+        self.long_writes.remove(next)
     }
 
     fn execute_ordinary(&mut self, batch: Vec<Write>) {
@@ -259,7 +278,9 @@ impl Writer {
         }
         match self.transact(&mut batch) {
             Ok(executed) => {
-                self.left.extend(batch.split_off(executed));
+                let mut left = batch.split_off(executed);
+                left.iter_mut().for_each(Write::leave);
+                self.left.extend(left);
                 batch.into_iter().for_each(Write::release);
             }
             Err(StoreError::Unavailable | StoreError::Broken(_)) if batch.len() > 1 => {

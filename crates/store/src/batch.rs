@@ -35,8 +35,9 @@ pub enum ClaimOrder {
     Last,
 }
 
+/// What was left by a full transaction comes before all others, so that nothing is left again and again.
 pub fn sort<S>(batch: &mut [QueuedWrite<S>], claims: ClaimOrder) {
-    batch.sort_by_key(|write| write.request.is_claim() == (claims == ClaimOrder::Last));
+    batch.sort_by_key(|write| (!write.was_left, write.request.is_claim() == (claims == ClaimOrder::Last)));
 }
 
 /// Executes a batch, or as much of its beginning as the bytes of the answers and the weight of what was done allow; gives how many commands that were. A

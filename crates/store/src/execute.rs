@@ -254,6 +254,7 @@ fn delete_existing<T: Transaction>(
     after_commit: &mut AfterCommit,
 ) -> Executed<()> {
     after_commit.done.dependencies(before.scheduling.dependencies.len());
+    after_commit.done.routes(&before.routes);
     tx.delete_task(queue.key, key, before, lease::run_ids_kept_until(tx.now()))?;
     settle(tx, queue, before.id, None, after_commit)
 }

@@ -4,13 +4,17 @@
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::command::{Command, CreateTasks, ReportRuns};
 use crate::submission::{ANSWER_LIMIT, Held};
 use crate::weight::{MAX_ITEMS, of_new_task, of_run_action};
 use crate::{Store, StoreError, StoreExt};
+
+/// The pause before a busy storage is asked again for the next portion.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Some of the items that a request has, one after the other.
 #[derive(Clone, Debug)]
@@ -99,7 +103,8 @@ impl SeveralItems for ReportRuns {
 }
 
 /// Executes a command of several items in as many transactions as it needs, most of them in one. `held` is what is reserved for its
-/// memory. After the first portion every error is [`StoreError::PartlyDone`], unless the queue is gone, and what was done with it.
+/// memory. After the first portion a busy storage is asked again, and other errors are [`StoreError::PartlyDone`], unless the queue is
+/// gone, and what was done with it.
 pub async fn write_items<C: SeveralItems>(
     store: &(impl Store + ?Sized),
     command: C,
@@ -114,6 +119,8 @@ pub async fn write_items<C: SeveralItems>(
             Ok(portion) => answers.extend(portion),
             Err(error) if answers.is_empty() => return Err(error),
             Err(StoreError::Refused(refusal)) => return Err(refusal.into()),
+            // Others come first at the moment, and nothing of this portion was done.
+            Err(StoreError::Busy) if Instant::now() < deadline => sleep(PAUSE).await,
             Err(_) => return Err(StoreError::PartlyDone),
         }
         if answers.len() >= command.count() {

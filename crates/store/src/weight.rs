@@ -6,7 +6,7 @@ use taskqueue_core::definition::Routes;
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::Task;
+use taskqueue_core::task::{Status, Task};
 use taskqueue_core::update::Update;
 
 use crate::command::{NewTask, RunAction};
@@ -17,6 +17,10 @@ pub const MAX_ITEMS: usize = 1_024;
 /// Items that the dependencies and routes of a bulk update may add to its tasks: its transaction cannot be divided, and others wait
 /// for it. About 160 milliseconds on SQLite.
 const BULK_ITEMS: usize = 8 * MAX_ITEMS;
+
+/// Items of a command that looks up or forgets what a task waits for, which nobody knows before: less than it may be, so that many
+/// that wait for nothing share a transaction, and more than one.
+pub(crate) const UNKNOWN: usize = 16;
 
 /// Bytes whose storing takes about as long as an item.
 const ITEM_BYTES: usize = 4_096;
@@ -31,7 +35,7 @@ pub(crate) fn of_bytes(bytes: usize) -> usize {
 }
 
 fn of_routes(routes: &Routes) -> usize {
-    routes.iter().count() / ITEM_ROUTES
+    routes.count() / ITEM_ROUTES
 }
 
 pub(crate) fn of_new_task(NewTask { definition, .. }: &NewTask) -> usize {
@@ -45,7 +49,8 @@ pub(crate) fn of_update(update: &Update) -> usize {
     let documents = [&update.args, &update.metadata, &update.result, &update.args_patch, &update.metadata_patch];
     let bytes: usize = documents.into_iter().flatten().map(|document| document.as_str().len()).sum();
     let dependencies = update.dependencies.as_ref().map_or(0, |dependencies| dependencies.len());
-    1 + of_bytes(bytes) + update.routes.as_ref().map_or(0, of_routes) + dependencies / ITEM_DEPENDENCIES
+    let waiting = if update.changes_waiting() { UNKNOWN + dependencies / ITEM_DEPENDENCIES } else { 1 };
+    waiting + of_bytes(bytes) + update.routes.as_ref().map_or(0, of_routes)
 }
 
 pub(crate) fn of_run_action(action: &RunAction) -> usize {
@@ -115,8 +120,11 @@ impl BulkWeight {
             self.dependencies += count as u64;
             self.items += count / ITEM_DEPENDENCIES;
         }
-        if let Some(routes) = &update.routes {
-            self.routes += routes.iter().count() as u64;
+        // A pending task leaves its places in the pending order and gets others.
+        let before = Some(&task.definition.routes).filter(|_| update.priority.is_some() || update.routes.is_some());
+        let before = before.filter(|_| task.lifecycle.status == Status::Pending);
+        for routes in before.into_iter().chain(&update.routes) {
+            self.routes += routes.count() as u64;
             self.items += of_routes(routes);
         }
     }

@@ -66,3 +66,21 @@ fn what_tasks_waited_for_before_weighs_as_well_and_other_updates_weigh_nothing()
     (0..100_000).for_each(|n| light.add(&updates[n % 2], &waiting));
     assert_eq!(light.check(), Ok(()));
 }
+
+#[test]
+fn the_routes_that_pending_tasks_have_weigh_where_they_move_in_the_pending_order() {
+    let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
+    let task = stored(with_routes(&names.iter().map(String::as_str).collect::<Vec<_>>()));
+    let is_refused = |update: &Update, task: &Task| {
+        let mut weight = BulkWeight::default();
+        (0..513).for_each(|_| weight.add(update, task));
+        weight.check().is_err()
+    };
+    let to_priority = Update { priority: Some(1), ..Update::default() };
+    assert!(is_refused(&to_priority, &task));
+    let named = Update { name: Some(None), ..Update::default() };
+    assert!(!is_refused(&named, &task), "they stay where they are");
+    let mut ended = task;
+    ended.lifecycle.status = Status::Cancelled;
+    assert!(!is_refused(&to_priority, &ended), "they are nowhere");
+}

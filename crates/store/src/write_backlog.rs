@@ -68,8 +68,7 @@ impl<S> WriteBacklog<S> {
 
     /// Takes back what a transaction was too full for, before all others of its kind.
     pub fn put_back(&mut self, writes: Vec<QueuedWrite<S>>) {
-        for mut write in writes.into_iter().rev() {
-            write.request.reply().postpone();
+        for write in writes.into_iter().rev() {
             match is_light(&write) {
                 true => self.light.push_front(write),
                 false => self.heavy.push_front(write),

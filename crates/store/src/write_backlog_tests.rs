@@ -167,11 +167,36 @@ fn what_a_transaction_was_too_full_for_comes_next_and_can_be_withdrawn_meanwhile
     let mut backlog = backlog([write, several(700)]);
     let mut next = backlog.try_next().unwrap();
     assert!(next[0].request.reply().begin());
+    next.iter_mut().for_each(Write::leave);
     backlog.put_back(next);
     next = backlog.try_next().unwrap();
     assert_eq!(next.iter().map(|write| write.items).collect::<Vec<_>>(), [500]);
     drop(answer);
     assert!(!next[0].request.reply().begin(), "its caller has left");
+}
+
+#[test]
+fn queues_whose_commands_were_left_keep_their_turns() {
+    let queues = ["a", "b", "c", "d", "e", "f"];
+    let mut backlog = backlog(queues.into_iter().map(|of| queued(delete(of, 1)).0));
+    let mut ran = Vec::new();
+    for _ in 0..3 {
+        let mut next = backlog.try_next().unwrap();
+        let mut left = next.split_off(2);
+        ran.extend(next.iter().map(|write| write.request.queue().unwrap().to_string()));
+        left.iter_mut().for_each(Write::leave);
+        backlog.put_back(left);
+    }
+    assert_eq!(ran, queues);
+}
+
+#[test]
+fn claims_that_were_left_come_before_what_came_later() {
+    let (mut left, later) = (queued(claim("q", "default", 1)).0, queued(delete("q", 1)).0);
+    left.leave();
+    let mut batch = vec![later, left];
+    crate::batch::sort(&mut batch, crate::batch::ClaimOrder::Last);
+    assert!(batch[0].request.is_claim());
 }
 
 #[tokio::test]

@@ -80,12 +80,14 @@ pub struct QueuedWrite<S> {
     pub items: usize,
     /// How often it was tried and put back.
     pub retries: u32,
+    /// Whether a transaction was too full for it. Then it is among the first of the next one.
+    pub was_left: bool,
 }
 
 impl<S> QueuedWrite<S> {
     pub fn new(request: WriteRequest) -> Self {
         let items = request.items();
-        Self { request, plan: None, queued_at: Instant::now(), items, retries: 0 }
+        Self { request, plan: None, queued_at: Instant::now(), items, retries: 0, was_left: false }
     }
 
     /// A bulk update, without a plan if it is to be done in one step.
@@ -107,6 +109,12 @@ impl<S> QueuedWrite<S> {
     /// Whether the write of a plan found that it is outdated.
     pub fn is_outdated(&self) -> bool {
         self.plan.as_ref().is_some_and(|write| planned(&write.plan).outdated.is_some())
+    }
+
+    /// A transaction was too full for it, and it waits again.
+    pub fn leave(&mut self) {
+        self.was_left = true;
+        self.request.reply().postpone();
     }
 
     pub fn release(mut self) {

@@ -83,11 +83,12 @@ impl WriteRequest {
             Self::ClaimTasks(claim) => claim.command.run_ids.len(),
             Self::ActOnFound(found) => found.command.tasks(),
             Self::SaveActivity(save) => 1 + save.command.rows.len(),
+            Self::ActOnTask(_) | Self::DeleteTask(_) if self.may_weigh_more() => weight::UNKNOWN,
             _ => 1,
         }
     }
 
-    /// Whether it may turn out to be heavier than [`Self::items`] says: what the task waits for is looked up or forgotten.
+    /// Whether it may turn out to be far heavier than [`Self::items`] says: what the task waits for is looked up or forgotten.
     pub fn may_weigh_more(&self) -> bool {
         match self {
             Self::UpdateTask(update) => update.command.update.changes_waiting(),

@@ -89,12 +89,21 @@ async fn a_failure_of_the_first_portion_is_told_as_it_is_and_nothing_is_done() {
 
 #[tokio::test]
 async fn a_failure_of_a_later_portion_says_that_a_part_may_be_done_and_repeating_does_the_rest() {
-    for error in [StoreError::Busy, StoreError::Unavailable, StoreError::OutcomeUnknown] {
+    for error in [StoreError::Unavailable, StoreError::OutcomeUnknown] {
         let store = Counted::new([None, Some(error)]).await;
         assert_eq!(write_items(&store, heavy_tasks(), None).await, Err(StoreError::PartlyDone));
         let again = [vec![Ok(false); 4], vec![Ok(true); 5]].concat();
         assert_eq!(write_items(&store, heavy_tasks(), None).await, Ok(again));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_portion_that_finds_the_storage_busy_is_tried_again_until_the_time_is_over() {
+    let store = Counted::new([None, Some(StoreError::Busy), Some(StoreError::Busy)]).await;
+    assert_eq!(write_items(&store, heavy_tasks(), None).await, Ok(vec![Ok(true); 9]));
+    let always = std::iter::once(None).chain(std::iter::repeat_n(Some(StoreError::Busy), 10_000));
+    let store = Counted::new(always).await;
+    assert_eq!(write_items(&store, heavy_tasks(), None).await, Err(StoreError::PartlyDone));
 }
 
 #[tokio::test]

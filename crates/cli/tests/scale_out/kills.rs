@@ -4,6 +4,7 @@
 use std::env;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -13,6 +14,8 @@ use crate::support::*;
 
 /// A few, which cost seconds. `TASKQUEUE_TEST_KILLS=50` is the full number.
 const KILLS: usize = 6;
+/// For the first requests of a server.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What the killed server does: small commands of many clients, and long ones, which need the queue for themselves.
 fn requests() -> [Box<dyn Fn(usize) -> Request + Sync>; 5] {
     let create = |n: usize| Request::new("PUT", &of_task(n, "")).json(json!({}));
@@ -63,7 +66,9 @@ fn a_server_with_a_queue_starts_at_once_after_each_kill_and_the_other_one_goes_o
                 scope.spawn(move || load(&address, first(client).., request, done));
             }
             // Each time at another moment of what it does.
+            let until = Instant::now() + PATIENCE;
             while done.load(Ordering::Relaxed) < 40 + kill {
+                assert!(Instant::now() < until, "the server answers nothing");
                 thread::yield_now();
             }
             victim.kill();

@@ -64,7 +64,7 @@ impl BatchKeys {
             WriteRequest::ActOnFound(found) => drop(self.queues.insert(found.command.act().queue.clone())),
             WriteRequest::DeleteTask(delete) => {
                 self.add_settling(&delete.command.queue, delete.command.id);
-                self.add_changed(&delete.command.queue, delete.command.id);
+                self.add_held(&delete.command.queue, delete.command.id, false);
             }
             WriteRequest::Heartbeat(heartbeat) => {
                 let Heartbeat { queue, id, progress, .. } = &heartbeat.command;

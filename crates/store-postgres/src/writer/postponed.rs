@@ -13,6 +13,9 @@ pub(super) struct Postponed {
     writes: Vec<(Instant, Write)>,
     /// Whether the last transaction had no room for one that was due.
     passed_over: bool,
+    /// What full transactions have left. Every second transaction is theirs.
+    left: Vec<Write>,
+    left_had_turn: bool,
 }
 
 /// What a writer does next.
@@ -30,23 +33,23 @@ impl Postponed {
         self.writes.push((due, write));
     }
 
-    /// What a transaction was too full for comes before all others, and lets what was received have its turn in between.
-    pub(super) fn put_back(&mut self, writes: Vec<Write>) {
-        let now = Instant::now();
-        let left = writes.into_iter().map(|mut write| {
-            write.request.reply().postpone();
-            (now, write)
-        });
-        self.writes.splice(..0, left);
+    /// What a transaction was too full for is tried next, behind what was left before.
+    pub(super) fn leave(&mut self, mut writes: Vec<Write>) {
+        writes.iter_mut().for_each(Write::leave);
+        self.left.extend(writes);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.left.is_empty()
     }
 
     /// The next turn. `receive` waits for commands until the first of these is due; it gives none when no more can come, and
     /// nothing when the time was over first.
     pub(super) fn next_turn(&mut self, receive: impl FnOnce(Option<Instant>) -> Option<Vec<Write>>) -> Turn {
+        self.left_had_turn = !self.left.is_empty() && !self.left_had_turn;
+        if self.left_had_turn {
+            return Turn { batch: std::mem::take(&mut self.left), is_closed: false, is_idle: false };
+        }
         if self.passed_over {
             let batch = self.take_due(0);
             if !batch.is_empty() {
@@ -55,7 +58,8 @@ impl Postponed {
                 return Turn { batch, is_closed: false, is_idle: false };
             }
         }
-        let received = receive(self.writes.iter().map(|(due, _)| *due).min());
+        let due = self.writes.iter().map(|(due, _)| *due).min();
+        let received = receive(if self.left.is_empty() { due } else { Some(Instant::now()) });
         let (is_closed, is_idle) = (received.as_ref().is_some_and(Vec::is_empty), received.is_none());
         let mut batch = received.unwrap_or_default();
         batch.extend(self.take_due(batch.iter().map(|write| write.items).sum()));

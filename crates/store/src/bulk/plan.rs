@@ -34,7 +34,6 @@ pub struct Plan {
     unchanged: Vec<TaskKey>,
     /// What was decided later about some tasks counts instead.
     again: BTreeMap<TaskKey, Decided>,
-    /// What was decided again counts twice: that is a few tasks.
     weight: BulkWeight,
 }
 
@@ -79,20 +78,29 @@ impl Plan {
         keys: &[TaskKey],
         found: &[(TaskKey, Task)],
     ) -> Result<(), Refusal> {
+        let weighed: Vec<bool> = found.iter().map(|(key, _)| self.has_change(*key)).collect();
         self.again.extend(keys.iter().map(|key| (*key, Decided::Skipped)));
-        for (key, task) in found {
+        for ((key, task), was_weighed) in found.iter().zip(weighed) {
             if bulk.selects(&task.view()) {
-                self.again.insert(*key, decide(&bulk.update, task, &mut self.weight)?);
+                let decided = decide(&bulk.update, task)?;
+                if matches!(decided, Decided::Changes(_)) && !was_weighed {
+                    self.weight.add(&bulk.update, task);
+                }
+                self.again.insert(*key, decided);
             }
         }
         self.weight.check()
     }
+
+    /// Whether it was decided before that this task changes.
+    fn has_change(&self, key: TaskKey) -> bool {
+        let at_first = || self.changes.binary_search_by_key(&key, |change| change.0).is_ok();
+        self.again.get(&key).map_or_else(at_first, |decided| matches!(decided, Decided::Changes(_)))
+    }
 }
 
-fn decide(update: &Update, task: &Task, weight: &mut BulkWeight) -> Result<Decided, Refusal> {
-    let Some(effect) = update.effect(task)? else { return Ok(Decided::Unchanged) };
-    weight.add(update, task);
-    Ok(Decided::Changes(effect))
+fn decide(update: &Update, task: &Task) -> Result<Decided, Refusal> {
+    Ok(update.effect(task)?.map_or(Decided::Unchanged, Decided::Changes))
 }
 
 /// Makes a plan, task by task.
@@ -111,16 +119,19 @@ impl<'a> Planner<'a> {
 
     /// Decides about a task that matches and is not running. One refusal is enough, and too much weight is one.
     pub fn decide(&mut self, key: TaskKey, task: &Task) -> ControlFlow<()> {
-        let weight = &mut self.plan.weight;
-        match decide(self.update, task, weight).and_then(|decided| weight.check().map(|()| decided)) {
-            Ok(Decided::Changes(effect)) => self.plan.changes.push((key, effect)),
-            Ok(_) => self.plan.unchanged.push(key),
-            Err(refusal) => {
-                self.refusal = Some(refusal);
-                return ControlFlow::Break(());
+        self.refusal = match decide(self.update, task) {
+            Ok(Decided::Changes(effect)) => {
+                self.plan.changes.push((key, effect));
+                self.plan.weight.add(self.update, task);
+                self.plan.weight.check().err()
             }
-        }
-        ControlFlow::Continue(())
+            Ok(_) => {
+                self.plan.unchanged.push(key);
+                None
+            }
+            Err(refusal) => Some(refusal),
+        };
+        if self.refusal.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// The plan, or the refusal.

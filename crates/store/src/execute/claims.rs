@@ -67,6 +67,7 @@ pub(super) fn claim_first<T: Transaction>(
         return Ok(None);
     }
     tx.save_change(queue.key, key, &before, &change)?;
+    after_commit.done.routes(&before.routes);
     after_commit.record(queue.key, &before.lifecycle, &change.lifecycle);
     Ok(Some(claimed))
 }

@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use taskqueue_core::time::Timestamp;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::turns::Turn;
 use super::{OutputWatcher, RunWatcher, Waiter};
@@ -18,6 +18,8 @@ use crate::command::{Claimed, ClaimedItems, has_found_nothing};
 /// Pause before a woken waiter tries again after a failure of the storage. A claim keeps its hint, so that only one waiter
 /// per task repeats its claim.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// How long an attempt keeps its turn at most: far longer than one takes where nothing is in its way.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
 
 /// What waits between two attempts.
 pub(super) trait Wait {
@@ -108,6 +110,17 @@ pub async fn output<B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreErro
     attempts(&mut watcher.0, Some(turn), read, time_over).await
 }
 
+/// Does an attempt while it has its turn. One that takes long, because its queue is held for another command, lets the others go on.
+async fn within_turn<T>(turn: &mut Option<Turn>, attempt: impl Future<Output = T>) -> T {
+    let mut attempt = pin!(attempt);
+    let attempted = timeout(LONGEST_TURN, attempt.as_mut()).await;
+    drop(turn.take());
+    match attempted {
+        Ok(attempted) => attempted,
+        Err(_) => attempt.await,
+    }
+}
+
 /// Tries until an attempt breaks, and gives what the last one gave.
 async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
     waiter: &mut W,
@@ -118,9 +131,7 @@ async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, St
     let mut time_over = pin!(time_over);
     let (mut has_waited, mut unknown) = (false, false);
     loop {
-        let attempted = attempt().await;
-        drop(turn.take());
-        match attempted {
+        match within_turn(&mut turn, attempt()).await {
             Ok(Continue(outcome)) => {
                 has_waited = true;
                 waiter.park();
@@ -158,8 +169,8 @@ async fn last_attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C
     mut outcome: C,
 ) -> Result<ControlFlow<B, C>, StoreError> {
     while !waiter.is_closed() && waiter.is_due() {
-        let _turn = waiter.turn().await;
-        match attempt().await? {
+        let mut turn = Some(waiter.turn().await);
+        match within_turn(&mut turn, attempt()).await? {
             Continue(latest) => outcome = latest,
             done => return Ok(done),
         }

@@ -40,12 +40,12 @@ impl<S> Lines<S> {
         None
     }
 
-    /// Puts a command before the others of its queue.
+    /// Puts a command before the others of its queue, whose turn is the next one if it had no others.
     pub(super) fn push_front(&mut self, write: QueuedWrite<S>) {
         let queue = write.request.queue().cloned();
         let line = self.lines.entry(queue.clone()).or_default();
         if line.is_empty() {
-            self.turns.push_back(queue);
+            self.turns.push_front(queue);
         }
         line.push_front(write);
         self.count += 1;
