@@ -89,6 +89,8 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
         "COUNT_QUEUE_SHARE",
         "LOAD_ALL_SETTINGS",
         "LOAD_ENDED_READS",
+        // The keys that it removes.
+        "DELETE_DEPENDENCIES",
         // The first row.
         "FIND_UNSETTLED",
         "HAS_UNSETTLED",

@@ -182,8 +182,11 @@ fn a_batch_of_large_answers_is_committed_in_parts_and_every_command_is_answered(
         let done = writer.transact(&mut batch).unwrap();
         assert!((16..20).contains(&done), "{done} answers in one transaction");
         assert_eq!(committed(writer), done as i64);
-        let rest = batch.split_off(done);
-        writer.execute(rest);
+        writer.left = batch.split_off(done);
+        while !writer.left.is_empty() {
+            let left = std::mem::take(&mut writer.left);
+            writer.execute(left);
+        }
     });
     assert_eq!(committed(&writer), 40);
     // Those of the first transaction are released by its caller, which is this test.
