@@ -269,4 +269,9 @@ impl Measured {
     pub(super) fn is_held(&self) -> bool {
         self.misses.is_empty()
     }
+
+    /// Whether a rule was broken for which no busy machine is an excuse.
+    pub(super) fn is_broken_for_good(&self) -> bool {
+        self.misses.iter().any(|miss| ["C3:", "C5:", "answered 500"].iter().any(|begin| miss.starts_with(begin)))
+    }
 }

@@ -98,9 +98,17 @@ fn filter(size: Size, term: &str, end: &str) -> String {
     (0..terms).map(|n| format!("{term}{n}.x==1 or ")).collect::<String>() + end
 }
 
+/// The letters that a word of the longest fuzzy search begins with, at most.
+const FUZZY_LETTERS: usize = 110;
+
 fn fuzzy(size: Size) -> String {
-    let words: Vec<String> = (0..size.of(FUZZY_WORDS)).map(|n| format!("{}{n}", "n".repeat(110 - n))).collect();
-    words.join(" ")
+    let words = (0..size.of(FUZZY_WORDS)).map(|n| format!("{}{n}", "n".repeat(FUZZY_LETTERS - n)));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A name that has each of these words, so that the filter beside the search is evaluated, too.
+pub(super) fn found_name(item: usize) -> String {
+    format!("{}{}{item}", "n".repeat(FUZZY_LETTERS), "0123456789".repeat(2))
 }
 
 /// The largest value of a field; none if there is no entry for it.

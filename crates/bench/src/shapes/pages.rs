@@ -16,7 +16,9 @@ const DEFINITION: &str = "&name &args &metadata &priority &max_attempts &routes=
 pub(super) const NOT_PAGES: [&str; 1] = ["/ui/{*path}"];
 
 pub(super) const PAGES: &[Shape] = &[
-    shape("GET", "/ui/", "routes", ManyQueues, &["?find=route"]),
+    shape("GET", "/ui/", "routes", ManyQueues, &[]),
+    // Their names begin with it.
+    shape("GET", "/ui/", "find", ManyQueues, &["?find='s"]),
     shape("GET", "/ui/system", "routes", ManyQueues, &[]),
     shape("POST", "/ui/queues", "", Nothing, &["&name=queue"]),
     shape("GET", "/ui/queues/{queue}/delete", "routes", OwnQueue("routes", 40), &[]),

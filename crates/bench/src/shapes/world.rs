@@ -194,8 +194,12 @@ impl Client {
             let tasks: Vec<String> =
                 (0..self.size.of(ROUTED_TASKS)).map(|item| task(&Place { item, ..place.clone() })).collect();
             let body = format!(r#"{{"tasks":[{}]}}"#, tasks.join(","));
-            if self.send("POST", &format!("{own}/tasks/batch/create"), &body)?.status == 503 {
-                break;
+            let answer = self.send("POST", &format!("{own}/tasks/batch/create"), &body)?;
+            match answer.status {
+                200 if !answer.excerpt().contains("refused") => {}
+                // There is no room for more.
+                503 if number > 0 => break,
+                status => return Err(Failure::new(format!("filling {own}: answered {status}: {}", answer.excerpt()))),
             }
         }
         Ok(())
@@ -217,9 +221,9 @@ impl Client {
     }
 }
 
-/// A task with what is heavy in the place, and the route for which it is claimed.
+/// A task with what is heavy in the place, and the route for which it is claimed. The longest fuzzy search finds its name.
 fn task(place: &Place<'_>) -> String {
-    let mut task = json!({ "id": place.id('t'), "name": format!("n{}", place.item), "routes": [route()] });
+    let mut task = json!({ "id": place.id('t'), "name": fields::found_name(place.item), "routes": [route()] });
     let mut give = |field: &str| task[field] = largest(field, place).unwrap_or(Value::Null);
     match place.heavy {
         "args" => ["args", "metadata"].into_iter().for_each(give),
