@@ -40,8 +40,8 @@ pub fn sort<S>(batch: &mut [QueuedWrite<S>], claims: ClaimOrder) {
     batch.sort_by_key(|write| (!write.was_left, write.request.is_claim() == (claims == ClaimOrder::Last)));
 }
 
-/// Executes a batch, or as much of its beginning as the bytes of the answers and the weight of what was done allow; gives how many commands that were. A
-/// refusal is an answer. Every other error means that the transaction must be undone.
+/// Executes a batch, or as much of its beginning as the bytes of the answers and the weight of what was done allow; gives how many
+/// commands that were. A refusal is an answer. Every other error means that the transaction must be undone.
 pub fn execute_batch<T: BatchTransaction>(
     tx: &mut T,
     batch: &mut [QueuedWrite<T::Snapshot>],

@@ -25,7 +25,7 @@ pub struct Portion<T> {
 
 impl<T> Portion<T> {
     /// The items from this one on, as many as one transaction takes: one at least, if there is any.
-    fn from(&self, first: usize, weight: impl Fn(&T) -> usize) -> Self {
+    fn starting_at(&self, first: usize, weight: impl Fn(&T) -> usize) -> Self {
         let mut items = 0;
         let fitting = self[first..].iter().take_while(|item| {
             items += weight(item);
@@ -85,7 +85,7 @@ impl SeveralItems for CreateTasks {
     }
 
     fn portion(&self, first: usize) -> Self {
-        Self { queue: self.queue.clone(), tasks: self.tasks.from(first, |(_, new)| of_new_task(new)) }
+        Self { queue: self.queue.clone(), tasks: self.tasks.starting_at(first, |(_, new)| of_new_task(new)) }
     }
 }
 
@@ -97,7 +97,7 @@ impl SeveralItems for ReportRuns {
     }
 
     fn portion(&self, first: usize) -> Self {
-        let reports = self.reports.from(first, |report| of_run_action(&report.action));
+        let reports = self.reports.starting_at(first, |report| of_run_action(&report.action));
         Self { queue: self.queue.clone(), reports }
     }
 }

@@ -11,8 +11,8 @@ use taskqueue_core::update::Update;
 
 use crate::command::{NewTask, RunAction};
 
-/// Items of one transaction, unless single commands and one other of up to as many have more: about 20 milliseconds on
-/// SQLite.
+/// Items of one transaction, unless light commands and one other of up to as many have more: about 20 milliseconds on
+/// SQLite. A command that has more itself is large: it gets a transaction of its own.
 pub const MAX_ITEMS: usize = 1_024;
 /// Items that the dependencies and routes of a bulk update may add to its tasks: its transaction cannot be divided, and others wait
 /// for it. About 160 milliseconds on SQLite.
