@@ -90,15 +90,16 @@ impl PostgresTransaction<'_> {
         Ok(picked.min(most))
     }
 
-    /// Locks the running tasks whose lease ends by `until`. Tasks that other transactions hold are left to the next scan: a
+    /// Locks up to `most` running tasks whose lease ends by `until`. Tasks that other transactions hold are left to the next scan: a
     /// lease may end late. The outage credit is given only once, so it waits for them, but not for ever: all other work
     /// waits meanwhile, and a client of the database may hold a row for long.
-    pub(crate) fn lock_running(&mut self, until: Timestamp) -> Loaded<Vec<Row>> {
+    pub(crate) fn lock_running(&mut self, until: Timestamp, most: usize) -> Loaded<Vec<Row>> {
         let (session, until_micros, begun) = (self.session, until.as_micros(), Instant::now());
         let credits = until > self.clock.now;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
         let asked = async {
             loop {
-                let rows = session.query(&sql::LOCK_RUNNING, &[&until_micros]).await?;
+                let rows = session.query(&sql::LOCK_RUNNING, &[&until_micros, &most]).await?;
                 if !credits || begun.elapsed() > CREDIT_PATIENCE {
                     return Ok(rows);
                 }

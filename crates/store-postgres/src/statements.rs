@@ -114,7 +114,7 @@ statements! {
     LOCK_QUEUES = "lock_queues" (TEXT_ARRAY);
     LOCK_QUEUE_ALONE = "lock_queue_alone" (TEXT_ARRAY);
     LOCK_QUEUE_BY_KEY = "lock_queue_by_key" (INT8);
-    LOCK_RUNNING = "lock_running" (INT8);
+    LOCK_RUNNING = "lock_running" (INT8, INT8);
     LOCK_STATUSES = "lock_statuses" (INT8, TEXT_ARRAY);
     LOCK_TASKS = "lock_tasks" (TEXT_ARRAY, TEXT_ARRAY);
     LOCK_TURN = "lock_turn" (INT8);

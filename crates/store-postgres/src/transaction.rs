@@ -434,8 +434,8 @@ impl Transaction for PostgresTransaction<'_> {
         self.rows.expect_runs(runs);
     }
 
-    fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {
-        let rows = self.lock_running(until)?;
+    fn running_until(&mut self, until: Timestamp, most: usize) -> Loaded<Vec<(QueueKey, TaskKey)>> {
+        let rows = self.lock_running(until, most)?;
         let take = |row: &Row| {
             let (key, queue) = (rows::key(row)?, rows::queue_key(row)?);
             self.rows.add_held(key, queue, rows::head(row)?);

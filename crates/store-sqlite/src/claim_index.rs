@@ -222,11 +222,12 @@ impl ClaimIndex {
         self.running.iter().map(|(task, running)| (*task, running.head.clone())).collect()
     }
 
-    /// Tasks whose lease ends, or whose time is over, at or before `until`. Visits every running task: there are as many as busy workers.
-    pub(crate) fn running_until(&self, until: Timestamp) -> Vec<(QueueKey, TaskKey)> {
+    /// Up to `most` tasks whose lease ends, or whose time is over, at or before `until`. Visits running tasks: there are as many as
+    /// busy workers.
+    pub(crate) fn running_until(&self, until: Timestamp, most: usize) -> Vec<(QueueKey, TaskKey)> {
         let ends = |running: &Running| running.head.lifecycle.run.is_some_and(|run| lease::run_ends_at(&run) <= until);
         let ending = self.running.iter().filter(|(_, running)| ends(running));
-        let mut tasks: Vec<_> = ending.map(|(task, running)| (running.queue, *task)).collect();
+        let mut tasks: Vec<_> = ending.map(|(task, running)| (running.queue, *task)).take(most).collect();
         tasks.sort_unstable();
         tasks
     }

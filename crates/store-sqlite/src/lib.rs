@@ -381,18 +381,13 @@ impl Store for SqliteStore {
         query: TaskQuery,
         write: WriteTask,
     ) -> Result<WrittenTasks, StoreError> {
-        let read = |query: TaskQuery| {
-            let (queue, index, write) = (queue.clone(), Arc::clone(&self.published_index), Arc::clone(&write));
+        let read = || {
+            let (queue, index) = (queue.clone(), Arc::clone(&self.published_index));
+            let (query, write) = (query.clone(), Arc::clone(&write));
             move |file: &Snapshot<'_>| reads::list_tasks(file, &index, &queue, query, write)
         };
-        let readers = &self.threads.readers;
-        if query.is_plain()
-            && let Some(page) = readers.read(Lane::Page, "listing tasks", read(query.clone())).await?
-        {
-            return Ok(page);
-        }
-        let page = readers.read(Lane::Long, "listing tasks", read(query)).await?;
-        page.ok_or(StoreError::Broken("a long read has given up a page"))
+        let lane = if query.is_plain() { Lane::Page } else { Lane::Long };
+        self.threads.readers.read_or_long(lane, "listing tasks", read).await
     }
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {

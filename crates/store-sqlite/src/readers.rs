@@ -127,6 +127,24 @@ impl Readers {
         answer.map_err(|error| error.into_store_error(doing))
     }
 
+    /// Runs a read on a thread of the lane, and again as a long read if it gives up there because it has too much to do.
+    pub(crate) async fn read_or_long<T, R>(
+        &self,
+        lane: Lane,
+        doing: &'static str,
+        read: impl Fn() -> R,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Snapshot<'_>) -> Result<Option<T>, ReadError> + Send + 'static,
+    {
+        let answer = match self.read(lane, doing, read()).await? {
+            None if !matches!(lane, Lane::Long) => self.read(Lane::Long, doing, read()).await?,
+            answer => answer,
+        };
+        answer.ok_or(StoreError::Broken("a long read has given up"))
+    }
+
     async fn read_bounded<T: Send + 'static>(
         &self,
         lane: Lane,

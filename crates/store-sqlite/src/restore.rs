@@ -26,6 +26,8 @@ pub fn restore(
     let new = NewFile::begin(&place).map_err(|error| unwritable(&place, &error))?;
     let bytes = outside_reader::read(source, |reader| copy(reader, &new, None, watch))?;
     let report = watch.check(new.path())?;
+    // The copy took its time, and somebody may have put something else there.
+    check_place(source, &place, replace)?;
     put_in_place(new, &reserved, &place).map_err(|error| unwritable(&place, &error))?;
     Ok(BackedUp { bytes, report })
 }

@@ -35,6 +35,8 @@ use crate::statements as sql;
 
 /// Routes that a read of many queues looks at before it ends early: some ten milliseconds.
 const ROUTES_LOOKED_AT: u64 = 20_000;
+/// Times that a bounded read passes over the counts of a queue: 49,152 routes. With more it is a long read.
+const BOUNDED_PASSES: usize = 4;
 
 /// What these reads need besides the file.
 pub(crate) struct Stats {
@@ -60,10 +62,11 @@ impl Stats {
     ) -> Result<QueueStats, StoreError> {
         let (range, routes) = (QueueStats::needs(now), routes.clone());
         self.with_spans(readers, queue, (Unit::Minute, range), move |stats, file, key, minutes| {
-            let mut figures = [(key, queue_figures(file, key, &routes, now)?)];
+            let Some(figures) = queue_figures(file, key, &routes, now)? else { return Ok(None) };
+            let mut figures = [(key, figures)];
             stats.oldest_pending.add_to(file, &mut figures, now)?;
             let [(_, figures)] = figures;
-            Ok(QueueStats::of(now, figures, &minutes, since(file)?.min(now)))
+            Ok(Some(QueueStats::of(now, figures, &minutes, since(file)?.min(now))))
         })
         .await
     }
@@ -77,7 +80,7 @@ impl Stats {
     ) -> Result<ActivitySeries, StoreError> {
         let unit = selection.unit;
         self.with_spans(readers, queue, (unit, selection.range(now)), move |_, file, _, spans| {
-            Ok(ActivitySeries { unit, spans, since: since(file)?.min(now) })
+            Ok(Some(ActivitySeries { unit, spans, since: since(file)?.min(now) }))
         })
         .await
     }
@@ -89,27 +92,29 @@ impl Stats {
         readers: &Readers,
         queue: &QueueName,
         (unit, range): (Unit, Range),
-        read: impl FnOnce(&Self, &Snapshot<'_>, QueueKey, KnownSpans) -> Read<T> + Send + 'static,
+        read: impl Fn(&Self, &Snapshot<'_>, QueueKey, KnownSpans) -> Read<Option<T>> + Clone + Send + 'static,
     ) -> Result<T, StoreError> {
         let name = queue.clone();
         let find = move |file: &Snapshot<'_>| existing_queue(file, &name);
         let key = readers.read(Lane::Short, "finding a queue", find).await?;
-        let in_memory = self.activity.in_memory(key, unit, range);
-        let name = queue.clone();
-        let read = move |file: &Snapshot<'_>| {
-            // One of this name that was created meanwhile is another queue: at some moment there was none.
-            if existing_queue(file, &name)? != key {
-                return Err(no_queue(&name));
+        let read_all = || {
+            let (stats, name, read) = (Arc::clone(&self), queue.clone(), read.clone());
+            let in_memory = self.activity.in_memory(key, unit, range);
+            move |file: &Snapshot<'_>| {
+                // One of this name that was created meanwhile is another queue: at some moment there was none.
+                if existing_queue(file, &name)? != key {
+                    return Err(no_queue(&name));
+                }
+                let mut rows = Vec::new();
+                let (from, to) = (rows::seconds(range.0), rows::seconds_up(range.1));
+                file.each_row(sql::LIST_ACTIVITY, params![key.0, unit.seconds(), from, to], |row| {
+                    rows.push(rows::saved_span(row)?);
+                    Ok(CONTINUE)
+                })?;
+                read(&stats, file, key, stats.activity.sum(in_memory, rows))
             }
-            let mut rows = Vec::new();
-            let (from, to) = (rows::seconds(range.0), rows::seconds_up(range.1));
-            file.each_row(sql::LIST_ACTIVITY, params![key.0, unit.seconds(), from, to], |row| {
-                rows.push(rows::saved_span(row)?);
-                Ok(CONTINUE)
-            })?;
-            read(&self, file, key, self.activity.sum(in_memory, rows))
         };
-        readers.read(Lane::Page, "reading activity", read).await
+        readers.read_or_long(Lane::Page, "reading activity", read_all).await
     }
 
     pub(crate) async fn figures(
@@ -119,39 +124,59 @@ impl Stats {
         routes: &RouteSelection,
         now: Timestamp,
     ) -> Result<StoreFigures, StoreError> {
-        let (asked, routes) = (asked.to_vec(), routes.clone());
-        let read = move |file: &Snapshot<'_>| {
-            let (mut queues, mut looked_at, mut seen) = (Vec::new(), 0, 0);
-            for key in asked {
-                if seen >= ROUTES_LOOKED_AT {
-                    break;
-                }
-                looked_at += 1;
-                if file.connection.prepare_cached(sql::HAS_QUEUE)?.exists([key.0])? {
-                    let figures = queue_figures(file, key, &routes, now)?;
-                    seen += figures.route_count();
-                    queues.push((key, figures));
+        let read = || {
+            let (stats, asked, routes) = (Arc::clone(&self), asked.to_vec(), routes.clone());
+            move |file: &Snapshot<'_>| stats.figures_in(file, &asked, &routes, now)
+        };
+        readers.read_or_long(Lane::Page, "reading figures", read).await
+    }
+
+    /// Those of the first queues. Nothing if the first one has too many routes for a bounded read.
+    fn figures_in(
+        &self,
+        file: &Snapshot<'_>,
+        asked: &[QueueKey],
+        routes: &RouteSelection,
+        now: Timestamp,
+    ) -> Read<Option<StoreFigures>> {
+        let (mut queues, mut looked_at, mut seen) = (Vec::new(), 0, 0);
+        for &key in asked {
+            if seen >= ROUTES_LOOKED_AT {
+                break;
+            }
+            if file.connection.prepare_cached(sql::HAS_QUEUE)?.exists([key.0])? {
+                match queue_figures(file, key, routes, now)? {
+                    Some(figures) => {
+                        seen += figures.route_count();
+                        queues.push((key, figures));
+                    }
+                    None if looked_at == 0 => return Ok(None),
+                    None => break,
                 }
             }
-            self.oldest_pending.add_to(file, &mut queues, now)?;
-            Ok(StoreFigures { now, queues, looked_at, database_bytes: self.ownership.bytes() })
-        };
-        readers.read(Lane::Page, "reading figures", read).await
+            looked_at += 1;
+        }
+        self.oldest_pending.add_to(file, &mut queues, now)?;
+        Ok(Some(StoreFigures { now, queues, looked_at, database_bytes: self.ownership.bytes() }))
     }
 }
 
-/// All but the oldest pending tasks.
-fn queue_figures(file: &Snapshot<'_>, key: QueueKey, routes: &RouteSelection, now: Timestamp) -> Read<QueueFigures> {
+/// All but the oldest pending tasks. Nothing if the queue has more routes than a bounded read passes over again and again.
+fn queue_figures(
+    file: &Snapshot<'_>,
+    key: QueueKey,
+    routes: &RouteSelection,
+    now: Timestamp,
+) -> Read<Option<QueueFigures>> {
     let (mut figures, mut window) = (QueueFigures::default(), RouteWindow::new(ROUTES_AT_ONCE));
-    let mut is_first = true;
-    loop {
+    for passes in 1.. {
         // Archived tasks are left out.
         each_selected_tally(file, key, &TaskSelection::default(), |line| {
             let living = RouteFigures::of_tasks(line.status, line.tasks);
             if living != RouteFigures::default() {
                 routes_of(&line.routes).for_each(|route| window.add(route, &living));
             }
-            if is_first {
+            if passes == 1 {
                 figures.add_tasks([], line.status, line.tasks);
             }
         })?;
@@ -160,13 +185,16 @@ fn queue_figures(file: &Snapshot<'_>, key: QueueKey, routes: &RouteSelection, no
             window.add(route.as_str(), &RouteFigures::of_workers(status, 1));
             Ok(CONTINUE)
         })?;
-        is_first = false;
         let has_more = window.move_to(&mut figures);
         figures.keep(routes);
         if !has_more {
-            return Ok(figures);
+            break;
+        }
+        if passes == BOUNDED_PASSES && file.active.is_none() {
+            return Ok(None);
         }
     }
+    Ok(Some(figures))
 }
 
 /// From when on activity is known.

@@ -430,8 +430,8 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(self.claim_index.first_pending(queue, route.as_str()))
     }
 
-    fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {
-        Ok(self.claim_index.running_until(until))
+    fn running_until(&mut self, until: Timestamp, most: usize) -> Loaded<Vec<(QueueKey, TaskKey)>> {
+        Ok(self.claim_index.running_until(until, most))
     }
 
     fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {

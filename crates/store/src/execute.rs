@@ -35,6 +35,7 @@ use crate::command::{
     ReportWorker, SaveActivity, Scanned, UpdateTask, WithdrawWorker,
 };
 use crate::transaction::{Queue, QueueKey, TaskKey, Transaction};
+use crate::weight::MAX_ITEMS;
 use crate::write_request::WriteRequest;
 
 use dependents::{look_up, save_looked_up, settle, settle_by_notes};
@@ -360,8 +361,9 @@ fn save_activity<T: Transaction>(tx: &mut T, command: &SaveActivity) -> Executed
 /// The lease scan. The outage credit has been granted before, so that nothing expires because of an outage.
 fn scan<T: Transaction>(tx: &mut T, credited_runs: u64, after_commit: &mut AfterCommit) -> Executed<Scanned> {
     let mut scanned = Scanned { credited_runs, ..Scanned::default() };
-    for (queue, key) in tx.running_until(tx.now())? {
-        scanned.more = after_commit.done.is_full();
+    // One more than fits shows that there is a next scan.
+    for (n, (queue, key)) in tx.running_until(tx.now(), MAX_ITEMS + 1)?.into_iter().enumerate() {
+        scanned.more = n == MAX_ITEMS || after_commit.done.is_full();
         if scanned.more {
             break;
         }
@@ -388,7 +390,7 @@ pub fn credit_after_outage<T: Transaction>(tx: &mut T, credit_seconds: i64) -> R
         return Ok(0);
     }
     let mut credited = 0;
-    for (queue, key) in tx.running_until(now.plus_seconds(credit_seconds))? {
+    for (queue, key) in tx.running_until(now.plus_seconds(credit_seconds), usize::MAX)? {
         let before = tx.load_head(key)?;
         let Some(run) = before.lifecycle.run else { continue };
         let with_credit = lease::credited_run(run, now, credit_seconds);

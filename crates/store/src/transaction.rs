@@ -250,8 +250,8 @@ pub trait Transaction {
     }
     /// The tasks of these runs are loaded next, one after the other. A backend may load some at a time.
     fn expect_runs(&mut self, _runs: &[RunUse]) {}
-    /// All running tasks whose lease ends, or whose time is over, at or before `until`.
-    fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>>;
+    /// The running tasks whose lease ends, or whose time is over, at or before `until`; `most` of them where there are more.
+    fn running_until(&mut self, until: Timestamp, most: usize) -> Loaded<Vec<(QueueKey, TaskKey)>>;
     /// When the leases were last scanned.
     fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>>;
     /// Records that the leases were scanned now.

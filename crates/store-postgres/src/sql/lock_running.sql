@@ -1,4 +1,4 @@
--- Locks the running tasks whose lease or time ends by $1, except those that other transactions hold.
+-- Locks the first $2 running tasks whose lease or time ends by $1, except those that other transactions hold.
 SELECT {head_columns}
 FROM taskqueue.running
 CROSS JOIN LATERAL (
@@ -7,4 +7,5 @@ CROSS JOIN LATERAL (
     WHERE tasks.task_key = running.task_key AND least(tasks.lease_expires_at, tasks.times_out_at) <= $1
     FOR UPDATE SKIP LOCKED
 ) AS tasks
-ORDER BY running.task_key;
+ORDER BY running.task_key
+LIMIT $2;

@@ -10,6 +10,7 @@ use super::commands::*;
 use super::fixture::Fixture;
 use crate::command::Scanned;
 use crate::commands;
+use crate::weight::MAX_ITEMS;
 
 const EXPIRED: Refusal = Refusal::RunFinalized { end: RunEnd::HeartbeatExpired };
 
@@ -41,6 +42,21 @@ pub async fn a_lease_ends_at_the_scan_after_its_end(storage: &impl Storage) {
     assert_eq!(fixture.scan().await, Scanned::default(), "an expiry is charged once");
     assert_eq!(fixture.refused(heartbeat("q", 1, 1)).await, EXPIRED);
     assert_eq!(fixture.refused(complete("q", 1, 1, object("{}"))).await, EXPIRED);
+}
+
+/// A transaction is short, however many leases end at once.
+pub async fn runs_that_do_not_fit_one_scan_end_in_the_next_one(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.scan().await;
+    for first in [0, 1_000] {
+        fixture.ok(create_all(first..first + 550)).await;
+        fixture.ok(claim_all(first..first + 550)).await;
+    }
+    assert_eq!(fixture.pass(295).await, Scanned::default());
+    fixture.clock.advance_seconds(5);
+    let scans = [fixture.scan().await, fixture.scan().await, fixture.scan().await];
+    let ended = scans.map(|scanned| (scanned.expired_runs, scanned.more));
+    assert_eq!(ended, [(MAX_ITEMS as u64, true), (1_100 - MAX_ITEMS as u64, false), (0, false)]);
 }
 
 pub async fn a_heartbeat_keeps_a_run_alive(storage: &impl Storage) {

@@ -372,6 +372,7 @@ macro_rules! conformance_suite {
             }
             leases {
                 a_lease_ends_at_the_scan_after_its_end
+                runs_that_do_not_fit_one_scan_end_in_the_next_one
                 a_heartbeat_keeps_a_run_alive
                 the_last_attempt_fails_when_its_lease_ends
                 a_report_of_an_expired_run_performs_the_expiry

@@ -311,10 +311,10 @@ impl Transaction for ModelTransaction<'_> {
         Ok(pending.min_by_key(|(_, task)| place(task)).map(|(key, _)| key))
     }
 
-    fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {
+    fn running_until(&mut self, until: Timestamp, most: usize) -> Loaded<Vec<(QueueKey, TaskKey)>> {
         let ends = |task: &Task| task.lifecycle.run.is_some_and(|run| lease::run_ends_at(&run) <= until);
         let rows = self.state.tasks.iter().filter(|(_, row)| ends(&row.task));
-        Ok(rows.map(|(key, row)| (row.queue, *key)).collect())
+        Ok(rows.map(|(key, row)| (row.queue, *key)).take(most).collect())
     }
 
     fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {
