@@ -1,0 +1,133 @@
+//! A server under attack: it lives, serves others, and is small again afterwards.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::AFTERWARDS_BYTES;
+use crate::attacks::{self, Attack, Attacker};
+use crate::healthy;
+use crate::support::{Response, Server, in_parallel};
+
+pub(crate) const MIB: u64 = 1_048_576;
+/// What the server may use.
+const LIMIT_BYTES: u64 = 256 * MIB;
+/// Without what is read from the program's own file, which is large where it is not optimised, and which the system takes
+/// back when it needs the memory.
+const AFTERWARDS_MEMORY: &str = "RssAnon";
+/// How soon.
+const AFTERWARDS: Duration = Duration::from_secs(30);
+
+/// One attack at a time: each wants the whole machine.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn attack_time() -> Duration {
+    let seconds = std::env::var("ATTACK_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(crate::ATTACK_SECONDS))
+}
+
+/// Lets this process open as many files as it may: each connection is one.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+}
+
+/// A number of bytes from the status of a process, such as `VmRSS` and `VmHWM`, its highest so far.
+fn memory(server: &Server, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let line = line.unwrap_or_else(|| panic!("the server has died:\n{}", server.stderr()));
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// Fills a server while a healthy client works with it.
+fn withstands(attack: &Attack) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    raise_open_files();
+    let server = Server::within(LIMIT_BYTES, &[]);
+    attacks::prepare(&server);
+    let (stop, end) = (AtomicBool::new(false), Instant::now() + attack_time());
+    let served = thread::scope(|scope| {
+        for number in 0..attack.attackers {
+            let attacker = Attacker { number, address: &server.address, stop: &stop };
+            scope.spawn(move || (attack.run)(&attacker));
+        }
+        let served = healthy::work(&server, end);
+        stop.store(true, Ordering::SeqCst);
+        served
+    });
+    let peak = memory(&server, "VmHWM");
+    if attack.stores {
+        // What is pending is in memory for as long as it is pending.
+        server.delete("/api/v2/queues/large?cascade=true").expect(204);
+        server.create_queue("large");
+    }
+    let over = Instant::now();
+    let mut now = memory(&server, AFTERWARDS_MEMORY);
+    while now > AFTERWARDS_BYTES {
+        assert!(over.elapsed() < AFTERWARDS, "{} MiB {AFTERWARDS:?} after it; {} at most", now / MIB, peak / MIB);
+        // The allocator returns memory while it is used, not while it is idle.
+        in_parallel(4, |_| healthy::once(&server));
+        now = memory(&server, AFTERWARDS_MEMORY);
+    }
+    println!(
+        "{}: {} MiB at most, {} MiB {:.1} s after it; {served}",
+        attack.name,
+        peak / MIB,
+        now / MIB,
+        over.elapsed().as_secs_f64(),
+    );
+    assert!(peak <= LIMIT_BYTES, "{} MiB", peak / MIB);
+    assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
+}
+
+/// Also when several come at once, all are taken in the end.
+#[test]
+fn the_largest_batches_fit_into_it() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::within(LIMIT_BYTES, &[]);
+    server.create_queue("q");
+    in_parallel(3, |lane| {
+        let request = attacks::largest_batch(lane);
+        let mut connection = server.connect();
+        let answered = |response: Response| (response.status != 503).then_some(response);
+        let mut tries = (0..100).map(|_| connection.exchange(&request).unwrap_or_else(|error| panic!("{error}")));
+        let response = tries.find_map(answered).expect("there is room some time").expect(200);
+        let items = response.json()["items"].as_array().unwrap().clone();
+        assert!(items.len() == 16 && items.iter().all(|item| item["outcome"] == "created"), "{items:?}");
+    });
+    let peak = memory(&server, "VmHWM");
+    assert!(peak <= LIMIT_BYTES, "{} MiB", peak / MIB);
+}
+
+macro_rules! withstands {
+    ($($name:ident: $attack:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                withstands(&attacks::$attack);
+            }
+        )*
+    };
+}
+
+withstands! {
+    tasks_with_as_many_routes_as_allowed_do_not_fill_it: MANY_ROUTES
+    small_tasks_with_as_many_long_routes_as_allowed_do_not_fill_it: LONG_ROUTES
+    slow_readers_of_lists_do_not_fill_it_or_keep_others_from_listing: SLOW_LISTS
+    hundreds_of_unread_lists_do_not_fill_it: UNREAD_LISTS
+    unread_answers_with_large_tasks_do_not_fill_it: UNREAD_TASKS
+    unread_claims_of_large_tasks_do_not_fill_it: UNREAD_CLAIMS
+    large_bodies_that_come_slowly_do_not_fill_it: SLOW_BODIES
+    bodies_that_are_large_when_parsed_do_not_fill_it: DENSE_BODIES
+    large_batches_that_come_at_once_do_not_fill_it: LARGE_BATCHES
+    unread_batches_of_claims_do_not_fill_it: UNREAD_BATCHES
+    large_heads_that_do_not_end_do_not_fill_it: LARGE_HEADS
+    idle_connections_do_not_fill_it: IDLE_CONNECTIONS
+    unread_answers_with_output_do_not_fill_it: UNREAD_OUTPUT
+    reads_that_wait_for_output_do_not_fill_it: WAITING_READS
+    bulk_updates_of_large_tasks_do_not_fill_it: BULK_UPDATES
+}
