@@ -1,11 +1,16 @@
 //! `taskqueue-bench shapes`: the largest valid instance of every request shape there is, alone and by 32 clients, on servers that may
 //! use 256 MiB, on SQLite and on PostgreSQL. It holds the rules C1, C2, C3 and C5 of docs/reference/invariants.md, and it fails for an
 //! endpoint or a field that has no row in its list (`shapes/operations.rs`, `shapes/pages.rs`). The tests run it at a small size.
+//!
+//! It does not hold C4, at either size. That rule is about what a history costs, and the one of a run is a few thousand finished tasks:
+//! what each of them added to memory, to a start or to a claim would be far below what these figures vary by. `history` measures it with
+//! millions, and tests of the stores hold it by what they keep and which statements they run.
 
 mod attack;
 mod coverage;
 mod exchange;
 mod fields;
+mod least;
 mod operations;
 mod pages;
 mod probes;
@@ -23,6 +28,7 @@ use taskqueue_test_postgres::Cluster;
 pub use self::fields::Size;
 
 use self::attack::{Measured, Target, measure};
+use self::least::Least;
 use self::operations::OPERATIONS;
 use self::pages::PAGES;
 use self::probes::{Probed, Probes, longest, p99};
@@ -37,9 +43,10 @@ use crate::{output, table};
 
 /// How many clients send a shape at the same time.
 const CROWD: usize = 32;
-/// How often a shape is measured in the tests before it counts as missed: others may use the machine. One that slows others down
-/// does so each time.
-const TRIES: usize = 5;
+/// How often a shape is measured in the tests before it counts as missed. The idle server beside it shows what the machine costs, but
+/// not a stop that meets only one of the two; and at a small size few answers make the figure, so one stop is enough to miss.
+/// More than three would let a shape pass that slows others down most times.
+const TRIES: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
@@ -168,6 +175,9 @@ fn check_list(client: &mut Client, size: Size) -> Result<()> {
     lacking.extend(coverage::page_differences());
     let place = fields::Place { cursor: Some(String::new()), ..stored(shape::World::Large, size) };
     for shape in OPERATIONS.iter().chain(PAGES) {
+        if shape.is_read_of_stored() && shape.least == Least::Anything {
+            lacking.push(format!("{}: its row does not say what its answer holds at least", shape.name()));
+        }
         let unknown = shape.fields().into_iter().filter(|field| !field.has_entry(&place));
         lacking.extend(
             unknown.map(|field| format!("{}: no largest value of {} in shapes/fields.rs", shape.name(), field.name)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::host::Host;
@@ -37,13 +37,14 @@ struct Inner {
     looks: Looks,
     figures: SharedFigures,
     downloads: Arc<Semaphore>,
+    sweeping: Mutex<()>,
 }
 
 impl Dashboard {
     pub fn new(host: Arc<dyn Host>, mode: Mode) -> Self {
         let downloads = Arc::new(Semaphore::new(DOWNLOADS_AT_ONCE));
         let (refresh, looks, figures) = (Refresh::default(), Looks::default(), SharedFigures::default());
-        Self { inner: Arc::new(Inner { host, mode, refresh, looks, figures, downloads }) }
+        Self { inner: Arc::new(Inner { host, mode, refresh, looks, figures, downloads, sweeping: Mutex::default() }) }
     }
 
     pub(crate) fn host(&self) -> &dyn Host {
@@ -83,6 +84,11 @@ impl Dashboard {
     /// The place of one more download, if there is one.
     pub(crate) fn download(&self) -> Result<OwnedSemaphorePermit, Problem> {
         Arc::clone(&self.inner.downloads).try_acquire_owned().map_err(|_| Problem::busy())
+    }
+
+    /// Held while the tasks of a sweep are made: of all sweeps together, one takes time at a moment.
+    pub(crate) fn sweeping(&self) -> &Mutex<()> {
+        &self.inner.sweeping
     }
 
     /// Waits for the memory of one more page. Every request has this; it is freed when the answer is sent.

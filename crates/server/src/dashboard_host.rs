@@ -49,8 +49,8 @@ impl Host for DashboardHost {
     }
 
     async fn reserve(&self, bytes: usize) -> Option<Held> {
-        let reserved = self.state.budgets().answers.reserve(bytes).await.ok()?;
-        Some(Box::new(reserved))
+        let room = self.state.budgets().reserve_read(bytes).await.ok()?;
+        Some(Box::new(room))
     }
 
     fn figures(&self) -> HostFigures {

@@ -46,8 +46,8 @@ const SCARCITY_MAX: u32 = 7;
 pub struct Budgets {
     /// For answers, from before they are made until their last byte is sent.
     pub(crate) answers: Budget,
-    /// The part of it that lists and output may take while they are read: thousands may list at once, and one line may wake
-    /// thousands that follow a run. Claims and creations are not to wait behind them.
+    /// The part of it that lists, output and pages for browsers may take while they are read: thousands may list at once, and one
+    /// line may wake thousands that follow a run. Claims and creations are not to wait behind them.
     reads: Budget,
     /// For bodies, from when they prove to be large until they are answered.
     pub(crate) bodies: Budget,
@@ -128,7 +128,7 @@ impl Budgets {
     }
 
     /// For an answer to a read, of so many bytes.
-    async fn reserve_read(&self, bytes: usize) -> Result<ReadRoom, ApiError> {
+    pub(crate) async fn reserve_read(&self, bytes: usize) -> Result<ReadRoom, ApiError> {
         let both = async {
             let read = self.reads.reserve(bytes).await?;
             Ok(ReadRoom { read, answer: self.answers.reserve(bytes).await? })

@@ -142,16 +142,16 @@ async fn those_who_hold_a_part_and_want_more_do_not_wait_long_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_many_lists_and_outputs_are_read_there_is_room_for_a_task_at_once() {
-    for (pages, outputs) in [(100, 0), (0, 100), (50, 50)] {
+async fn however_many_lists_outputs_and_shown_pages_are_read_there_is_room_for_a_task_at_once() {
+    for kinds in [vec!["list"], vec!["output"], vec!["shown"], vec!["list", "output", "shown"]] {
         let (budgets, mut readers) = (Arc::new(budgets(64 * MIB)), tokio::task::JoinSet::new());
-        for reader in 0..pages + outputs {
+        for kind in kinds.iter().copied().cycle().take(100) {
             let budgets = Arc::clone(&budgets);
             readers.spawn(async move {
-                let _room = if reader < pages {
-                    budgets.reserve_page(16 * MIB).await
-                } else {
-                    budgets.reserve_output(MIB).await
+                let _room = match kind {
+                    "list" => budgets.reserve_page(16 * MIB).await,
+                    "output" => budgets.reserve_output(MIB).await,
+                    _ => budgets.reserve_read(4 * MIB).await,
                 };
                 std::future::pending::<()>().await
             });
@@ -159,10 +159,10 @@ async fn however_many_lists_and_outputs_are_read_there_is_room_for_a_task_at_onc
         while budgets.reads.free_bytes() >= TASK_BYTES {
             tokio::task::yield_now().await;
         }
-        assert!(budgets.answers.free_bytes() < 40 * MIB, "some of {pages} and {outputs} read");
+        assert!(budgets.answers.free_bytes() < 40 * MIB, "some of {kinds:?} read");
         let begun = tokio::time::Instant::now();
         assert!(budgets.reserve_task().await.is_ok());
-        assert_eq!(begun.elapsed(), Duration::ZERO, "{pages} pages and {outputs} outputs");
+        assert_eq!(begun.elapsed(), Duration::ZERO, "{kinds:?}");
     }
 }
 

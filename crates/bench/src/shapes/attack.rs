@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::exchange::{Answer, Connection};
 use super::fields::{Place, Size};
-use super::pages::PAGES;
+use super::pages::{HIDDEN, PAGES};
 use super::probes::{Probed, Probes, ROUNDS};
 use super::shape::Shape;
 use super::world::Client;
@@ -34,6 +34,13 @@ const IDLE_WITHIN: Duration = Duration::from_secs(8);
 /// How an idle server is known: so much CPU in such a time.
 const WINDOW: Duration = Duration::from_millis(400);
 const IDLE_CPU_SECONDS: f64 = 0.04;
+
+/// How a miss begins that is an error of the list of shapes: no other try would mend it.
+const OF_THE_LIST: &str = "the list:";
+
+/// What is done by a form is told on the page that it leads to. One that shows a page itself asks something, or says what is wrong;
+/// or it was a sweep, which is created in parts, and the page says this.
+const DONE_SO_FAR: &str = "So far: ";
 
 /// What one client was answered.
 #[derive(Default)]
@@ -91,7 +98,7 @@ pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: 
     let mut misses = probed.misses(&idle, target.size == Size::Full);
     misses.extend(sent.iter().flat_map(|sent| sent.wrong.iter().cloned()).take(3));
     if clients == 1 {
-        misses.extend(sent.iter().filter_map(|sent| unsuccessful(shape, sent)));
+        misses.extend(sent.iter().filter_map(|sent| unsuccessful(shape, target.size, sent)));
     }
     if peak_bytes > MEMORY_BYTES {
         misses.push(format!("C3: {} MiB instead of {}", peak_bytes >> 20, MEMORY_BYTES >> 20));
@@ -144,23 +151,32 @@ pub(super) fn still_busy(server: &Server) -> Option<String> {
 /// The request of one client. A later page needs its cursor, and a form what its page carries unseen.
 fn written(client: &mut Client, shape: &Shape, place: &Place<'_>) -> Result<Vec<u8>> {
     let mut place = place.clone();
-    if shape.fields().iter().any(|field| field.name == "?cursor") {
-        let page = client.get(&shape.target(&place))?;
-        let text = String::from_utf8_lossy(&page.body).into_owned();
-        let cursor = text.split("\"next_cursor\":\"").nth(1).and_then(|rest| rest.split('"').next());
-        place.cursor = cursor.map(str::to_owned);
+    if shape.has_cursor() {
+        place.cursor = Some(next_cursor(client, &shape.target(&place))?);
     }
     let mut hidden = Vec::new();
-    if shape.method == "POST" && shape.path.starts_with("/ui/") {
+    if shape.is_form() {
         let has_form = PAGES.iter().any(|page| page.method == "GET" && page.path == shape.path);
         let form = client.get(&if has_form { shape.target(&place) } else { "/ui/system".to_owned() })?;
-        let text = String::from_utf8_lossy(&form.body).into_owned();
-        for name in ["form_token", "seen", "updated_at", "expect"] {
+        let text = form.text().into_owned();
+        for name in HIDDEN {
             let value = text.split(&format!("name=\"{name}\" value=\"")).nth(1).and_then(|rest| rest.split('"').next());
             hidden.extend(value.map(|value| (name.to_owned(), value.to_owned())));
         }
     }
     Ok(shape.request(client.address, &place, &hidden))
+}
+
+/// Where the page behind the first one begins, in an answer of the API or in the link of a page of the dashboard.
+fn next_cursor(client: &mut Client, first: &str) -> Result<String> {
+    let page = client.get(first)?;
+    let text = page.text();
+    let cursor =
+        ["\"next_cursor\":\"", "cursor="].iter().find_map(|mark| text.split_once(mark)?.1.split(['"', '&']).next());
+    cursor.map(str::to_owned).ok_or_else(|| {
+        let told = format!("answered {} with {} bytes", page.status, page.body.len());
+        Failure::new(format!("{OF_THE_LIST} this shape asks for a cursor, but its page is the only one ({told})"))
+    })
 }
 
 /// Lets all clients send, each its request, while the probes run.
@@ -233,16 +249,19 @@ impl Sent {
 }
 
 /// Why a request that was alone is not the largest valid one, or was not done.
-fn unsuccessful(shape: &Shape, sent: &Sent) -> Option<String> {
+fn unsuccessful(shape: &Shape, size: Size, sent: &Sent) -> Option<String> {
     let Some(Ok(answer)) = &sent.first else { return None };
     // A request of the wrong form is not the largest valid one.
     let is_malformed = answer.code().starts_with("invalid_") || answer.code() == "filter_too_large";
     let is_refusal = shape.may_be_refused && matches!(answer.status, 400..500) && !is_malformed;
     let refused_at_once = is_refusal && sent.first_taken <= REFUSED_WITHIN;
-    let has_refused_items = String::from_utf8_lossy(&answer.body).contains(r#""outcome":"refused""#);
+    let has_refused_items = answer.text().contains(r#""outcome":"refused""#);
     match answer.status {
         200..400 if has_refused_items => Some(format!("alone: items were refused: {}", answer.excerpt())),
-        200..400 => None,
+        200..300 if shape.is_form() && !shape.may_be_refused && !answer.text().contains(DONE_SO_FAR) => {
+            Some(format!("{OF_THE_LIST} nothing was done, but a page of {} bytes was shown", answer.body.len()))
+        }
+        200..400 => shape.least.lacking_in(answer, size).map(|lacking| format!("{OF_THE_LIST} {lacking}")),
         _ if refused_at_once => None,
         status => {
             let taken = sent.first_taken.as_millis();
@@ -272,6 +291,8 @@ impl Measured {
 
     /// Whether a rule was broken for which no busy machine is an excuse.
     pub(super) fn is_broken_for_good(&self) -> bool {
-        self.misses.iter().any(|miss| ["C3:", "C5:", "answered 500"].iter().any(|begin| miss.starts_with(begin)))
+        self.misses
+            .iter()
+            .any(|miss| ["C3:", "C5:", "answered 500", OF_THE_LIST].iter().any(|begin| miss.starts_with(begin)))
     }
 }

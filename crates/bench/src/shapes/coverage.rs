@@ -11,13 +11,18 @@ use super::shape::Shape;
 
 /// The dashboard has no document of its routes; this is its table.
 const DASHBOARD_ROUTER: &str = include_str!("../../../dashboard/src/router.rs");
+/// The pages that list the parameters of their addresses, and where they do.
+const LISTED_PARAMETERS: [(&str, &str); 2] = [
+    ("/ui/queues/{queue}/tasks", include_str!("../../../dashboard/src/pages/tasks/view.rs")),
+    ("/ui/queues/{queue}/compare", include_str!("../../../dashboard/src/pages/compare/view.rs")),
+];
 
 /// What the document has and the list of shapes has not, and the other way round.
 pub(super) fn differences(document: &Value) -> Vec<String> {
     compare(OPERATIONS, &described(document), "/openapi.json")
 }
 
-/// The same for the routes of the dashboard. Their fields are nowhere listed.
+/// The same for the routes of the dashboard, and for the parameters of the pages that list theirs.
 pub(super) fn page_differences() -> Vec<String> {
     let routes = routes(DASHBOARD_ROUTER).into_iter().filter(|(_, path)| !NOT_PAGES.contains(&path.as_str()));
     let listed: BTreeSet<(String, String)> = operations(PAGES);
@@ -25,7 +30,26 @@ pub(super) fn page_differences() -> Vec<String> {
     let missing =
         routes.difference(&listed).map(|(method, path)| format!("{method} {path}: no row in shapes/pages.rs"));
     let gone = listed.difference(&routes).map(|(method, path)| format!("{method} {path}: no route of the dashboard"));
-    missing.chain(gone).collect()
+    missing
+        .chain(gone)
+        .chain(LISTED_PARAMETERS.iter().flat_map(|(path, text)| parameter_differences(path, text)))
+        .collect()
+}
+
+fn parameter_differences(path: &str, text: &str) -> Vec<String> {
+    let rows = PAGES.iter().filter(|shape| (shape.method, shape.path) == ("GET", path));
+    let listed: BTreeSet<String> = rows.flat_map(Shape::fields).map(|field| field.name).collect();
+    let read = listed_parameters(text).into_iter().map(|name| format!("?{name}"));
+    read.filter(|name| !listed.contains(name))
+        .map(|name| format!("GET {path}: no row has the parameter {name}"))
+        .collect()
+}
+
+/// The names in the constant that lists the parameters of a page.
+fn listed_parameters(text: &str) -> Vec<&str> {
+    let list = text.split("const PARAMETERS: ").nth(1).and_then(|rest| rest.split(';').nth(1)).unwrap_or_default();
+    // Between two names there is a comma.
+    list.split('"').skip(1).step_by(2).collect()
 }
 
 /// An operation with the names of its fields, as the list of shapes writes them.
@@ -137,14 +161,60 @@ fn routes(text: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use serde_json::json;
 
     use super::*;
+    use crate::shapes::pages::HIDDEN;
+
+    /// How the dashboard reads a parameter or a field by its name.
+    const READS: [&str; 4] = ["get", "has", "filled", "all"];
 
     #[test]
     fn every_page_of_the_dashboard_is_a_shape() {
         assert_eq!(page_differences(), Vec::<String>::new());
         assert!(routes(DASHBOARD_ROUTER).len() > 30, "the route table has another form");
+        for (path, text) in LISTED_PARAMETERS {
+            assert!(listed_parameters(text).len() > 5, "the parameters of {path} are listed in another form");
+        }
+        let lacking =
+            parameter_differences("/ui/queues/{queue}/compare", r#"const PARAMETERS: [&str; 2] = ["x", "new"];"#);
+        assert_eq!(lacking, ["GET /ui/queues/{queue}/compare: no row has the parameter ?new"]);
+    }
+
+    /// Other pages read their parameters and the fields of their forms one by one, wherever they need them. So this says only that there
+    /// is some row with each name.
+    #[test]
+    fn every_name_that_the_dashboard_reads_is_in_a_row() {
+        let mut listed: BTreeSet<String> = PAGES.iter().flat_map(Shape::fields).map(|field| field.name).collect();
+        listed.extend(HIDDEN.map(|name| format!("&{name}")));
+        let read = names_read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboard/src"));
+        assert!(read.len() > 40, "parameters are read in another way: {read:?}");
+        let has = |name: &String| listed.contains(&format!("?{name}")) || listed.contains(&format!("&{name}"));
+        let lacking: Vec<&String> = read.iter().filter(|name| !has(name)).collect();
+        assert!(lacking.is_empty(), "no row in shapes/pages.rs has {lacking:?}");
+    }
+
+    /// What stands in quotes where a parameter or a field is read.
+    fn names_read(folder: &Path) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                names.extend(names_read(&entry));
+                continue;
+            }
+            let text = fs::read_to_string(&entry).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let code: String = code.split_whitespace().collect();
+            let reads = ["query", "form"].iter().flat_map(|from| READS.map(|way| format!("{from}.{way}(\"")));
+            let reads = reads.chain(["Field::of(form,\"", "Field::of(&form,\""].map(str::to_owned));
+            for read in reads {
+                names.extend(code.split(&read).skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+            }
+        }
+        names
     }
 
     #[test]

@@ -4,10 +4,15 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use taskqueue_core::limits::{
-    CLAIM_WORKER_BYTES, DEPENDENCIES_MAX, FILTER_BYTES, FUZZY_WORDS, NAME_CHARS, OUTPUT_TEXT_BYTES, PAGE_LIMIT_MAX,
-    REPORT_METADATA_BYTES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES, TASK_NAME_CHARS, TASK_ROUTES, TELEMETRY_BYTES,
-    TIMEOUT_SECONDS_MAX,
+    BATCH_ITEMS, CLAIM_WORKER_BYTES, DEPENDENCIES_MAX, FILTER_BYTES, FUZZY_WORDS, NAME_CHARS, OUTPUT_TEXT_BYTES,
+    PAGE_LIMIT_MAX, REPORT_METADATA_BYTES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES, TASK_NAME_CHARS, TASK_ROUTES,
+    TELEMETRY_BYTES, TIMEOUT_SECONDS_MAX,
 };
+
+use taskqueue_core::sweep::COMBINATIONS_MAX;
+
+use super::shape::World;
+use super::world::{LARGE_TASKS, stored};
 
 /// How large requests are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,6 +32,9 @@ impl Size {
         }
     }
 }
+
+/// Lines that a form may have.
+const LINES: usize = 10_000;
 
 /// Stands for a text of many small values, which would take a hundred times its length as values.
 const DENSE: &str = "@dense";
@@ -91,7 +99,7 @@ fn routes(place: &Place<'_>) -> Vec<String> {
     (0..place.many("routes", TASK_ROUTES)).map(|n| if n == 0 { route() } else { long_name(&format!("r{n}")) }).collect()
 }
 
-/// A filter that asks for many paths, and every task meets it.
+/// A filter that asks for many paths, and that everything meets by its end.
 fn filter(size: Size, term: &str, end: &str) -> String {
     // A term has three digits and `.x==1 or ` behind it.
     let terms = (size.of(FILTER_BYTES) - 64) / (term.len() + 12);
@@ -106,9 +114,15 @@ fn fuzzy(size: Size) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A name that has each of these words, so that the filter beside the search is evaluated, too.
-pub(super) fn found_name(item: usize) -> String {
-    format!("{}{}{item}", "n".repeat(FUZZY_LETTERS), "0123456789".repeat(2))
+/// The letter that takes most bytes in a name.
+const WIDE_LETTER: &str = "\u{1d52b}";
+
+/// The name of all stored tasks, as long as can be. It has each of these words, so that the filter beside the search is evaluated, too;
+/// and they share it, so that a search for it finds all of them.
+pub(super) fn stored_name() -> String {
+    let words = "n".repeat(FUZZY_LETTERS) + &"0123456789".repeat(2);
+    let room = TASK_NAME_CHARS - words.len();
+    words + &WIDE_LETTER.repeat(room)
 }
 
 /// The largest value of a field; none if there is no entry for it.
@@ -116,9 +130,12 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
     Some(match field {
         // What tasks are defined by
         "id" | "task_id" => place.id('t').into(),
-        "name" => "\u{1d52b}".repeat(TASK_NAME_CHARS).into(),
-        "args" | "args_patch" if place.is_heavy("args") => json!({ "a": [DENSE] }),
-        "args" | "args_patch" => json!({ "a": 1 }),
+        "name" => WIDE_LETTER.repeat(TASK_NAME_CHARS).into(),
+        "stored_name" => stored_name().into(),
+        "args" if place.is_heavy("args") => json!({ "a": [DENSE] }),
+        "args" => json!({ "a": 1 }),
+        // Each client changes what tasks have: an update to what is there already is cheap.
+        "args_patch" => json!({ "a": [DENSE, place.client] }),
         "metadata" | "metadata_patch" => json!({ "m": "x".repeat(place.share_of_data(25)) }),
         "priority" => (i64::MAX - place.client as i64).into(),
         "max_attempts" | "max_running" | "succeeded_seconds" | "failed_seconds" | "cancelled_seconds" => {
@@ -134,7 +151,7 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         // What runs say
         "run_id" => place.id('r').into(),
         "run_ids" => {
-            let count = place.many("run_ids", taskqueue_core::limits::BATCH_ITEMS);
+            let count = place.size.of(BATCH_ITEMS);
             (0..count).map(|item| Place { item, ..place.clone() }.id('r')).collect::<Vec<_>>().into()
         }
         "route" => route().into(),
@@ -146,6 +163,8 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "offset" => 0.into(),
         // Each byte takes six in an answer.
         "text" => "\u{1}".repeat(place.size.of(OUTPUT_TEXT_BYTES)).into(),
+        // The page of a task writes an element for each letter, and the letter itself in five bytes.
+        "coloured" => "\u{1b}[31m<\u{1b}[32m<".repeat(place.size.of(OUTPUT_TEXT_BYTES) / 12).into(),
         "end" => (i64::MAX - 65_536).into(),
         // What workers say
         "status" => "busy".into(),
@@ -153,7 +172,7 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "telemetry" => place.object(place.heavy, TELEMETRY_BYTES),
         // What is asked for
         "filter" => filter(place.size, "args.k", "priority>-1").into(),
-        "worker_filter" => filter(place.size, "metadata.k", "status=='busy'").into(),
+        "worker_filter" => filter(place.size, "metadata.k", "status=='busy' or status=='idle'").into(),
         "expect" => place.matching.into(),
         "name_fuzzy" => fuzzy(place.size).into(),
         "order_by" => "name".into(),
@@ -174,14 +193,31 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "typed_dependencies" => dependencies(place).join("\n").into(),
         "typed_days" => "365d".into(),
         "lines" => {
-            let line = format!("{{\"a\":\"{}\"}}\n", "x".repeat(1_000));
-            line.repeat(place.size.of(900)).into()
+            let line = format!("{{\"args\":{{\"a\":\"{}\"}}}}\n", "x".repeat(800));
+            line.repeat(place.size.of(LINES)).into()
+        }
+        "lines_expected" => place.size.of(LINES).into(),
+        // One request creates for four seconds, so a 64th of all would take as long as all of them.
+        "sweep_values" => match place.size {
+            Size::Full => format!("1..{COMBINATIONS_MAX}").into(),
+            Size::Small => format!("1..{}", place.size.of(LINES)).into(),
+        },
+        "stored_task" => stored(World::Large, place.size).id('t').into(),
+        "stored_ids" => {
+            let first = stored(World::Large, place.size);
+            let ids = (0..place.size.of(LARGE_TASKS)).map(|n| Place { item: first.item + n, ..first.clone() }.id('t'));
+            ids.collect::<Vec<_>>().join("&id=").into()
         }
         "ids" => {
             let ids = (0..place.size.of(1_000)).map(|item| Place { item, client: 0, ..place.clone() }.id('t'));
             ids.collect::<Vec<_>>().join("&id=").into()
         }
-        "columns" => (0..24).map(|n| format!("args.k{n}")).collect::<Vec<_>>().join("&column=").into(),
+        // Two that tasks have, and many that are looked for in vain.
+        "columns" => {
+            let lacking = (0..22).map(|n| format!("args.k{n}"));
+            let columns = ["args.a".to_owned(), "metadata.m".to_owned()].into_iter().chain(lacking);
+            columns.collect::<Vec<_>>().join("&column=").into()
+        }
         _ => return None,
     })
 }

@@ -2,10 +2,18 @@
 //! `/openapi.json`: an operation, a query parameter, a header or a field of a body without a row does not pass. What the
 //! largest value of a field is stands in `fields.rs`; the pages of the dashboard are in `pages.rs`.
 
+use taskqueue_core::limits::{
+    BATCH_ITEMS, EXPLAINED_DEPENDENCIES, OUTPUT_ANSWER_BYTES, PAGE_LIMIT_MAX, ROUTE_LIMITS_MAX, STATS_ROUTES,
+    TASK_DATA_BYTES,
+};
+
+use super::least::Least::{Bytes, Number, Times};
 use super::shape::Before::{
-    Cancelled, ManyQueues, Nothing, Output, OwnQueue, OwnWorker, Pending, Running, Shared, Stored, Workers,
+    Cancelled, LimitedQueue, ManyQueues, Nothing, Output, OwnQueue, OwnWorker, Pending, Running, Shared, Stored,
+    Workers,
 };
 use super::shape::{Shape, World, shape};
+use super::world::{ROUTED_TASKS, STORED_TASKS, WORKERS as STORED_WORKERS};
 
 const DEFINITION: &str = "name args metadata priority max_attempts routes retry_delay.seconds retry_delay.factor retry_delay.max_seconds timeout_seconds";
 const WAITING: &str = "dependencies on_dependency_failure not_before";
@@ -34,6 +42,15 @@ const LARGE: usize = 20;
 const DEPENDENT: usize = 900;
 /// Small tasks.
 const MANY: usize = 5_000;
+/// What an answer has of each of the large ones, at least.
+const LARGE_BYTES: usize = TASK_DATA_BYTES / 10 * 8;
+/// Large ones that a page or a batch has room for.
+const LARGE_AT_ONCE: usize = 16;
+const PAGE: usize = PAGE_LIMIT_MAX as usize;
+/// Workers with as much metadata as can be that a page has room for.
+const WORKERS_AT_ONCE: usize = 250;
+/// Routes that metrics name.
+const METRICS_ROUTES: usize = 100;
 
 pub(super) const OPERATIONS: &[Shape] = &[
     // Discovery
@@ -41,16 +58,18 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("GET", "/livez", "", Nothing, &[]),
     shape("GET", "/readyz", "", Nothing, &[]),
     shape("GET", "/openapi.json", "", Nothing, &[]),
-    shape("GET", "/metrics", "routes", ManyQueues, &[]),
+    shape("GET", "/metrics", "routes", ManyQueues, &[]).holds(Times("oldest_pending_seconds{", &[METRICS_ROUTES])),
     shape("GET", "/api/v2/capabilities", "", Nothing, &[]),
     // Queues
-    shape("GET", "/api/v2/queues", "routes", ManyQueues, &[]),
+    shape("GET", "/api/v2/queues", "routes", ManyQueues, &[]).holds(Times("{\"name\":\"s", &[2])),
     shape("PUT", QUEUE, "", Nothing, &[]),
     shape("DELETE", QUEUE, "dependencies", OwnQueue("dependencies", DEPENDENT), &["?cascade"]),
     shape("DELETE", QUEUE, "routes", OwnQueue("routes", 200), &["?cascade"]),
-    shape("GET", STATS, "routes", ManyQueues, &[]),
-    shape("GET", STATS, "series", Stored(World::Large), &["?series ?from ?to"]),
-    shape("GET", SETTINGS, "", OwnQueue("", 1), &[]),
+    shape("GET", STATS, "routes", ManyQueues, &[])
+        .holds(Times("{\"route\":\"r", &[ROUTED_TASKS, STATS_ROUTES / ROUTED_TASKS])),
+    shape("GET", STATS, "series", Stored(World::Large), &["?series ?from ?to"])
+        .holds(Number("\"created\":", &[STORED_TASKS])),
+    shape("GET", SETTINGS, "limits", LimitedQueue, &[]).holds(Times("\":9223372036854775807", &[ROUTE_LIMITS_MAX])),
     shape(
         "PATCH",
         SETTINGS,
@@ -64,49 +83,73 @@ pub(super) const OPERATIONS: &[Shape] = &[
     // Tasks
     shape("PUT", TASK, "all", Nothing, &[DEFINITION, WAITING]),
     shape("PUT", TASK, "routes", Nothing, &[DEFINITION]),
-    shape("GET", TASK, "args", Stored(World::Large), &[]),
+    shape("GET", TASK, "args", Stored(World::Large), &[]).holds(Bytes(&[LARGE_BYTES])),
     shape("PATCH", TASK, "all", Pending, &[DEFINITION, WAITING]),
     shape("PATCH", TASK, "args", Pending, &["args_patch metadata_patch"]),
     shape("PATCH", TASK, "outcome", Cancelled, &["archived result"]),
     shape("DELETE", TASK, "dependencies", Pending, &[]),
-    shape("GET", TASKS, "args", Stored(World::Large), &["?order_by ?descending ?limit ?cursor", SELECTORS]),
-    shape("GET", TASKS, "name", Stored(World::Large), &["?name ?limit"]),
-    shape("PATCH", TASKS, "all", Shared("", LARGE), &[BULK, "changes.", DEFINITION, WAITING]),
-    shape("PATCH", TASKS, "args", Shared("args", LARGE), &[BULK, "changes.", "args_patch metadata_patch"]),
-    shape("PATCH", TASKS, "priority", Shared("args", LARGE), &[BULK, "changes.", "priority"]),
+    shape("GET", TASKS, "args", Stored(World::Large), &["?order_by ?descending ?limit", SELECTORS])
+        .holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
+    shape("GET", TASKS, "cursor", Stored(World::Large), &["?order_by ?descending ?limit ?cursor", SELECTORS])
+        .holds(Times("{\"id\":\"t_", &[PAGE])),
+    shape("GET", TASKS, "name", Stored(World::Large), &["?name=stored_name ?limit"])
+        .holds(Times("{\"id\":\"t_", &[PAGE])),
+    shape("PATCH", TASKS, "all", Shared("", LARGE), &[BULK, "changes.", DEFINITION, WAITING])
+        .holds(Number("\"updated\":", &[LARGE])),
+    shape("PATCH", TASKS, "args", Shared("args", LARGE), &[BULK, "changes.", "args_patch metadata_patch"])
+        .holds(Number("\"updated\":", &[LARGE])),
+    shape("PATCH", TASKS, "priority", Shared("args", LARGE), &[BULK, "changes.", "priority"])
+        .holds(Number("\"updated\":", &[LARGE])),
     shape("PATCH", TASKS, "routes", Shared("", MANY), &[BULK, "changes.", "routes priority"]).or_refused(),
     shape("PATCH", TASKS, "dependencies", Shared("", MANY), &[BULK, "changes.", "dependencies priority"]).or_refused(),
-    shape("PATCH", TASKS, "outcome", Cancelled, &[BULK, "changes.", "archived result"]),
-    shape("GET", COUNT, "args", Stored(World::Large), &[SELECTORS]),
-    shape("GET", COUNT, "routes", Stored(World::Routes), &["?name ?group_by ?limit"]),
-    shape("GET", COUNT, "groups", Stored(World::Routes), &["?group_by ?limit ?cursor"]),
+    shape("PATCH", TASKS, "outcome", Cancelled, &[BULK, "changes.", "archived result"])
+        .holds(Number("\"updated\":", &[1])),
+    shape("GET", COUNT, "args", Stored(World::Large), &[SELECTORS]).holds(Number("\"count\":", &[STORED_TASKS])),
+    shape("GET", COUNT, "routes", Stored(World::Routes), &["?name=stored_name ?group_by ?limit"])
+        .holds(Times("{\"key\":", &[PAGE])),
+    shape("GET", COUNT, "groups", Stored(World::Routes), &["?group_by ?limit ?cursor"])
+        .holds(Times("{\"key\":", &[PAGE])),
     shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/cancel", "dependencies", Pending, &[]),
     shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/requeue", "dependencies", Cancelled, &[]),
-    shape("GET", "/api/v2/queues/{queue}/tasks/{task_id}/explain", "dependencies", Stored(World::Dependent), &[]),
-    shape("POST", CANCEL_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]),
-    shape("POST", CANCEL_ALL, "routes", Shared("routes", 200), &[BULK]),
-    shape("POST", CANCEL_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]),
-    shape("POST", REQUEUE_ALL, "dependencies", Shared("dependencies", DEPENDENT).cancelled(), &[BULK]),
-    shape("POST", REQUEUE_ALL, "dry_run", Shared("", MANY).cancelled(), &[BULK, "dry_run expect"]),
-    shape("POST", DELETE_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]),
-    shape("POST", DELETE_ALL, "args", Shared("args", LARGE), &[BULK]),
-    shape("POST", DELETE_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]),
+    shape("GET", "/api/v2/queues/{queue}/tasks/{task_id}/explain", "dependencies", Stored(World::Dependent), &[])
+        .holds(Times("t_nobody", &[EXPLAINED_DEPENDENCIES])),
+    shape("POST", CANCEL_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK])
+        .holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("POST", CANCEL_ALL, "routes", Shared("routes", 200), &[BULK]).holds(Number("\"changed\":", &[200])),
+    shape("POST", CANCEL_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"])
+        .holds(Number("\"matched\":", &[MANY])),
+    shape("POST", REQUEUE_ALL, "dependencies", Shared("dependencies", DEPENDENT).cancelled(), &[BULK])
+        .holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("POST", REQUEUE_ALL, "dry_run", Shared("", MANY).cancelled(), &[BULK, "dry_run expect"])
+        .holds(Number("\"matched\":", &[MANY])),
+    shape("POST", DELETE_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK])
+        .holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("POST", DELETE_ALL, "args", Shared("args", LARGE), &[BULK]).holds(Number("\"changed\":", &[LARGE])),
+    shape("POST", DELETE_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"])
+        .holds(Number("\"matched\":", &[MANY])),
     // Worker observations
-    shape("GET", WORKERS, "all", Workers, &["?filter=worker_filter ?limit ?cursor"]),
-    shape("GET", "/api/v2/queues/{queue}/workers/count", "all", Workers, &["?filter=worker_filter"]),
-    shape("GET", "/api/v2/queues/{queue}/workers/count", "groups", Workers, &["?group_by=group_by_workers ?limit"]),
+    shape("GET", WORKERS, "all", Workers(0), &["?filter=worker_filter ?limit"])
+        .holds(Times("{\"id\":\"w_", &[WORKERS_AT_ONCE])),
+    shape("GET", WORKERS, "cursor", Workers(0), &["?filter=worker_filter ?limit ?cursor"])
+        .holds(Times("{\"id\":\"w_", &[WORKERS_AT_ONCE])),
+    shape("GET", "/api/v2/queues/{queue}/workers/count", "all", Workers(0), &["?filter=worker_filter"])
+        .holds(Number("\"count\":", &[STORED_WORKERS])),
+    shape("GET", "/api/v2/queues/{queue}/workers/count", "groups", Workers(0), &["?group_by=group_by_workers ?limit"])
+        .holds(Times("{\"key\":", &[2])),
     shape(
         "GET",
         "/api/v2/queues/{queue}/workers/count",
         "cursor",
-        Workers,
+        Workers(0),
         &["?group_by=group_by_workers ?limit='1 ?cursor"],
-    ),
+    )
+    .holds(Times("{\"key\":", &[1])),
     shape("PUT", WORKER, "all", Nothing, &["route status task_id metadata=observed"]),
     shape("DELETE", WORKER, "all", OwnWorker, &[]),
     shape("POST", "/api/v2/queues/{queue}/workers/{id}/telemetry", "all", OwnWorker, &["telemetry"]),
     // Worker protocol
-    shape("POST", "/api/v2/queues/{queue}/tasks/claim", "args", Pending, &["Prefer: route run_id worker"]),
+    shape("POST", "/api/v2/queues/{queue}/tasks/claim", "args", Pending, &["Prefer: route run_id worker"])
+        .holds(Bytes(&[LARGE_BYTES])),
     shape(
         "POST",
         "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat",
@@ -126,15 +169,17 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/unclaim", "", Running(1), &["run_id delay_seconds"]),
     // Output
     shape("POST", OUTPUT, "", Running(1), &["run_id offset=end text"]),
-    shape("GET", OUTPUT, "", Output, &["?offset"]),
-    shape("GET", OUTPUT, "Prefer", Output, &["Prefer: ?offset=end"]),
+    shape("GET", OUTPUT, "", Output("text"), &["?offset"]).holds(Bytes(&[OUTPUT_ANSWER_BYTES / 10 * 9])),
+    shape("GET", OUTPUT, "Prefer", Output("text"), &["Prefer: ?offset=end"]).holds(Times("\"text\":\"\"", &[1])),
     // Batches
     shape("POST", CREATE, "dependencies", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
     shape("POST", CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]),
     shape("POST", CREATE, "args", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
     shape("POST", CREATE, "", Nothing, &["tasks.[]", "id args"]),
-    shape("POST", CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"]),
-    shape("POST", CLAIM, "args", Shared("args", LARGE), &["Prefer: route run_ids"]),
+    shape("POST", CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"])
+        .holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
+    shape("POST", CLAIM, "args", Shared("args", LARGE), &["Prefer: route run_ids"])
+        .holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
     shape("POST", REPORT, "", Running(1_000), &["reports.[]", "task_id run_id action='heartbeat progress"]),
     shape("POST", REPORT, "outcome", Running(16), &["reports.[]", "task_id run_id action='complete result"]),
     shape("POST", REPORT, "progress", Running(1_000), &["reports.[]", "task_id run_id action='progress progress"]),

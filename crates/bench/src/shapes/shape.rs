@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS};
 
 use super::fields::{self, Place};
+use super::least::Least;
 use super::world;
 
 /// What all reads share, stored once.
@@ -32,16 +33,18 @@ pub(super) enum Before {
     Cancelled,
     /// So many running tasks for each client.
     Running(usize),
-    /// A running task for each client, with output.
-    Output,
+    /// A running task for each client, with as much output as is kept; of which text.
+    Output(&'static str),
     /// So many tasks for all clients together; what is heavy in them.
     Shared(&'static str, usize),
     /// The same, cancelled.
     SharedCancelled(&'static str, usize),
     /// A queue for each client, with so many tasks in all; what is heavy in them.
     OwnQueue(&'static str, usize),
-    /// As many workers as a page shows.
-    Workers,
+    /// A queue for each client, with as many limits of routes as can be.
+    LimitedQueue,
+    /// As many workers as two pages show, and not fewer than these, however small the run.
+    Workers(usize),
     /// A worker for each client.
     OwnWorker,
     /// Many queues with many routes each.
@@ -72,6 +75,8 @@ pub(super) struct Shape {
     groups: &'static [&'static str],
     /// Whether a refusal is an answer, too, if it comes at once: nothing says how many tasks one request may change.
     pub(super) may_be_refused: bool,
+    /// What the answer of one that is alone holds at least.
+    pub(super) least: Least,
 }
 
 pub(super) const fn shape(
@@ -81,7 +86,7 @@ pub(super) const fn shape(
     before: Before,
     groups: &'static [&'static str],
 ) -> Shape {
-    Shape { method, path, heavy, before, groups, may_be_refused: false }
+    Shape { method, path, heavy, before, groups, may_be_refused: false, least: Least::Anything }
 }
 
 /// Where a field stands, by how it is written in the list.
@@ -104,6 +109,25 @@ pub(super) struct Field {
 impl Shape {
     pub(super) const fn or_refused(self) -> Self {
         Self { may_be_refused: true, ..self }
+    }
+
+    pub(super) const fn holds(self, least: Least) -> Self {
+        Self { least, ..self }
+    }
+
+    /// Whether it finds what was stored before it, so that it must say how much that is.
+    pub(super) fn is_read_of_stored(&self) -> bool {
+        self.method == "GET" && self.before != Before::Nothing
+    }
+
+    /// Whether it is a form of the dashboard.
+    pub(super) fn is_form(&self) -> bool {
+        self.method == "POST" && self.path.starts_with("/ui/")
+    }
+
+    /// Whether it asks for a page behind the first one.
+    pub(super) fn has_cursor(&self) -> bool {
+        self.fields().iter().any(|field| field.key == "cursor")
     }
 
     pub(super) fn name(&self) -> String {
@@ -136,7 +160,7 @@ impl Shape {
 
     /// Whether each client has a queue of its own.
     pub(super) fn has_own_queue(&self) -> bool {
-        matches!(self.before, Before::OwnQueue(..)) || self.path == "/api/v2/queues/{queue}"
+        matches!(self.before, Before::OwnQueue(..) | Before::LimitedQueue) || self.path == "/api/v2/queues/{queue}"
     }
 
     /// The queue of a client.
@@ -225,9 +249,9 @@ impl Shape {
     pub(super) fn request(&self, address: SocketAddr, place: &Place<'_>, hidden: &[(String, String)]) -> Vec<u8> {
         let mut form = self.pairs(Part::Form, place);
         form.extend(hidden.iter().map(|(name, value)| format!("{name}={}", encoded(value))));
-        let (kind, body) = match self.path.starts_with("/ui/") {
-            true if self.method == "POST" => ("application/x-www-form-urlencoded", form.join("&")),
-            _ => ("application/json", self.body(place)),
+        let (kind, body) = match self.is_form() {
+            true => ("application/x-www-form-urlencoded", form.join("&")),
+            false => ("application/json", self.body(place)),
         };
         let headers = self.fields().into_iter().filter(|field| field.part == Part::Header);
         let mut head: String = headers.map(|field| format!("{} {}\r\n", field.name, text(&field, place))).collect();
@@ -242,7 +266,6 @@ impl Shape {
         let queue = format!("/api/v2/queues/{}", self.queue(place));
         match self.before {
             _ if self.method == "GET" => None,
-            Before::OwnQueue(..) => Some(format!("{queue}/settings")),
             _ if self.has_own_queue() => Some(format!("{queue}/settings")),
             Before::Pending | Before::Cancelled | Before::Running(_) => {
                 Some(format!("{queue}/tasks/{}", self.task(place)))

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use taskqueue_core::limits::{BATCH_ITEMS, PAGE_LIMIT_MAX, TASK_ROUTES};
+use taskqueue_core::limits::{BATCH_ITEMS, OUTPUT_TEXT_BYTES, PAGE_LIMIT_MAX, TASK_OUTPUT_BYTES, TASK_ROUTES};
 
 use super::exchange::{Answer, Connection};
 use super::fields::{self, Place, Size, largest, long_name, route};
@@ -20,10 +20,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// What a batch of prepared tasks holds at most.
 const BATCH_BYTES: usize = 1 << 20;
 /// Of what all reads share: tasks of each kind.
-const LARGE_TASKS: usize = 30;
+pub(super) const LARGE_TASKS: usize = 30;
 const SMALL_TASKS: usize = 2_000;
-const ROUTED_TASKS: usize = 40;
+pub(super) const ROUTED_TASKS: usize = 40;
 const DEPENDENT_TASKS: usize = 200;
+pub(super) const STORED_TASKS: usize = LARGE_TASKS + SMALL_TASKS + ROUTED_TASKS + DEPENDENT_TASKS;
+/// Workers of two pages, so that there is a full one behind the first.
+pub(super) const WORKERS: usize = 2 * PAGE_LIMIT_MAX as usize;
 /// Queues with as many routes as `ROUTED_TASKS` have.
 const ROUTED_QUEUES: usize = 60;
 
@@ -32,14 +35,21 @@ pub(super) fn queue(turn: usize, client: Option<usize>) -> String {
     long_name(&client.map_or(format!("s{turn}"), |client| format!("s{turn}-{client}")))
 }
 
-/// The first of the tasks of a kind that all reads share.
+/// The first of the tasks of a kind that all reads share. They have the same name, so the last ones come first where that is the order,
+/// and pages hold the large ones.
 pub(super) fn stored(part: World, size: Size) -> Place<'static> {
     let (item, heavy) = match part {
-        World::Large => (0, "args"),
+        World::Large => (300_000, "args"),
         World::Routes => (100_000, "distinct"),
         World::Dependent => (200_000, "dependencies"),
     };
     Place { size, heavy, turn: 0, client: 0, item, matching: 0, cursor: None }
+}
+
+/// Tasks whose routes fill two pages of groups, so that there is a full one behind the first.
+fn routed_tasks(size: Size) -> usize {
+    let groups = 2 * size.of(PAGE_LIMIT_MAX.into());
+    size.of(ROUTED_TASKS).max(groups / size.of(TASK_ROUTES) + 1)
 }
 
 /// Prepares and asks, one request after the other.
@@ -87,15 +97,18 @@ impl Client {
     pub(super) fn prepare_world(&mut self) -> Result<()> {
         let name = queue(0, None);
         self.succeed("PUT", &name, "")?;
-        for (part, tasks) in
-            [(World::Large, LARGE_TASKS), (World::Routes, ROUTED_TASKS), (World::Dependent, DEPENDENT_TASKS)]
-        {
-            let first = stored(part, self.size);
-            let items = first.item..first.item + self.size.of(tasks);
-            self.create(&name, &first, items)?;
-        }
         let small = Place { heavy: "", ..stored(World::Large, self.size) };
-        self.create(&name, &small, 300_000..300_000 + self.size.of(SMALL_TASKS))
+        self.create(&name, &small, 0..self.size.of(SMALL_TASKS))?;
+        // The large ones are the newest, because that is what most pages show first.
+        for (part, tasks) in [
+            (World::Routes, routed_tasks(self.size)),
+            (World::Dependent, self.size.of(DEPENDENT_TASKS)),
+            (World::Large, self.size.of(LARGE_TASKS)),
+        ] {
+            let first = stored(part, self.size);
+            self.create(&name, &first, first.item..first.item + tasks)?;
+        }
+        Ok(())
     }
 
     /// Creates the tasks of these numbers, with what is heavy in the place.
@@ -123,17 +136,23 @@ impl Client {
     pub(super) fn prepare(&mut self, shape: &Shape, clients: usize, place: &mut Place<'_>) -> Result<()> {
         let of_client = |client: usize| Place { client, ..place.clone() };
         let shared = queue(place.turn, None);
-        if !matches!(shape.before, Before::Stored(_) | Before::ManyQueues | Before::OwnQueue(..)) {
+        if !matches!(shape.before, Before::Stored(_) | Before::ManyQueues | Before::OwnQueue(..) | Before::LimitedQueue)
+        {
             self.succeed("PUT", &shared, "")?;
         }
         match shape.before {
             Before::Nothing | Before::Stored(_) => {}
             Before::Pending | Before::Cancelled => self.create_all(&shared, (0..clients).map(of_client))?,
-            Before::Running(_) | Before::Output => {
+            Before::Running(_) => {
                 for client in 0..clients {
                     let place = of_client(client);
-                    let items = if shape.before == Before::Output { 1 } else { shape.items(&place) };
-                    self.run(&shared, &place, items)?;
+                    self.run(&shared, &place, shape.items(&place))?;
+                }
+            }
+            Before::Output(text) => {
+                for client in 0..clients {
+                    self.run(&shared, &of_client(client), 1)?;
+                    self.print(&shared, &of_client(client), text)?;
                 }
             }
             Before::Shared(heavy, tasks) | Before::SharedCancelled(heavy, tasks) => {
@@ -148,8 +167,16 @@ impl Client {
                     self.create(&own, &Place { heavy, ..of_client(client) }, 0..tasks)?;
                 }
             }
-            Before::Workers => {
-                for item in 0..self.size.of(PAGE_LIMIT_MAX.into()) {
+            Before::LimitedQueue => {
+                for client in 0..clients {
+                    let own = queue(place.turn, Some(client));
+                    self.succeed("PUT", &own, "")?;
+                    let limits = json!({ "route_limits": largest("route_limits", place) });
+                    self.succeed("PATCH", &format!("{own}/settings"), &limits.to_string())?;
+                }
+            }
+            Before::Workers(least) => {
+                for item in 0..self.size.of(WORKERS).max(least) {
                     self.report(&shared, &Place { item, ..place.clone() })?;
                 }
             }
@@ -172,8 +199,17 @@ impl Client {
         let runs: Vec<String> = (0..items).map(|item| Place { item, ..place.clone() }.id('r')).collect();
         let claim = json!({ "route": route(), "run_ids": runs });
         self.succeed("POST", &format!("{queue}/tasks/batch/claim"), &claim.to_string())?;
-        let output = json!({ "run_id": runs[0], "offset": 0, "text": largest("text", place) });
-        self.succeed("POST", &format!("{queue}/tasks/{}/output", place.id('t')), &output.to_string())?;
+        Ok(())
+    }
+
+    /// As much output of a run as is kept.
+    fn print(&mut self, queue: &str, place: &Place<'_>, text: &str) -> Result<()> {
+        let text = largest(text, place).unwrap_or_default();
+        let bytes = text.as_str().map_or(0, str::len);
+        for part in 0..TASK_OUTPUT_BYTES / OUTPUT_TEXT_BYTES {
+            let output = json!({ "run_id": place.id('r'), "offset": part * bytes, "text": text });
+            self.succeed("POST", &format!("{queue}/tasks/{}/output", place.id('t')), &output.to_string())?;
+        }
         Ok(())
     }
 
@@ -223,7 +259,7 @@ impl Client {
 
 /// A task with what is heavy in the place, and the route for which it is claimed. The longest fuzzy search finds its name.
 fn task(place: &Place<'_>) -> String {
-    let mut task = json!({ "id": place.id('t'), "name": fields::found_name(place.item), "routes": [route()] });
+    let mut task = json!({ "id": place.id('t'), "name": fields::stored_name(), "routes": [route()] });
     let mut give = |field: &str| task[field] = largest(field, place).unwrap_or(Value::Null);
     match place.heavy {
         "args" => ["args", "metadata"].into_iter().for_each(give),

@@ -28,7 +28,7 @@ const ROWS_SHOWN: usize = 10;
 const KEYS_SHOWN: usize = 12;
 /// A longer sweep does not stand in the address after it was created.
 const ADDRESS_CHARS: usize = 30_000;
-/// Names that are checked for a preview. Before anything is created all of them are.
+/// Names that are checked for a preview. Before anything is created more of them are.
 const NAMES_CHECKED: usize = 10_000;
 const EXAMPLES: [(&str, &str, &str); 5] = [
     ("lr", "0.1, 0.01", "a list"),
@@ -115,7 +115,7 @@ pub(super) async fn form(dashboard: &Dashboard, visit: &Visit, queue: &QueueName
     let texts = Texts::of(&visit.query);
     let mut typed = Typed::of(&texts);
     let preview = match if texts.is_empty() { None } else { typed.plan(&texts) } {
-        Some(plan) => preview(&mut typed, &texts, &plan, queue).await,
+        Some(plan) => preview(dashboard, &mut typed, &texts, &plan, queue).await,
         None => None,
     };
     show(dashboard, visit, queue, typed, preview, None).await
@@ -128,12 +128,12 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     let Some(plan) = typed.plan(&texts) else { return show(dashboard, visit, queue, typed, None, None).await };
     if Step::of(form) != Step::Create {
         // A sweep that is too long for an address is previewed in this way.
-        let preview = preview(&mut typed, &texts, &plan, queue).await;
+        let preview = preview(dashboard, &mut typed, &texts, &plan, queue).await;
         return show(dashboard, visit, queue, typed, preview, None).await;
     }
     let progress = Progress::of(form);
     if progress.done == 0
-        && let Err(error) = check_names(&plan, usize::MAX).await
+        && let Err(error) = check_names(dashboard, &plan, usize::MAX).await
     {
         typed.fields.name.error = Some(error);
         return show(dashboard, visit, queue, typed, None, None).await;
@@ -149,7 +149,7 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
         return Ok(layout::done(visit, &next.at(&address(queue)), &tally.sentence()));
     }
     let outcome = outcome(&tally, progress, is_done, error);
-    let preview = preview(&mut typed, &texts, &plan, queue).await;
+    let preview = preview(dashboard, &mut typed, &texts, &plan, queue).await;
     show(dashboard, visit, queue, typed, preview, Some(outcome)).await
 }
 
@@ -162,8 +162,14 @@ fn outcome(tally: &Tally, progress: Progress, is_done: bool, error: Option<Strin
     }
 }
 
-async fn preview(typed: &mut Typed, texts: &Texts, plan: &Plan<'_>, queue: &QueueName) -> Option<Preview> {
-    if let Err(error) = check_names(plan, NAMES_CHECKED).await {
+async fn preview(
+    dashboard: &Dashboard,
+    typed: &mut Typed,
+    texts: &Texts,
+    plan: &Plan<'_>,
+    queue: &QueueName,
+) -> Option<Preview> {
+    if let Err(error) = check_names(dashboard, plan, NAMES_CHECKED).await {
         typed.fields.name.error = Some(error);
         return None;
     }

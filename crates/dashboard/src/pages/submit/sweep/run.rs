@@ -6,6 +6,7 @@ use std::time::Duration;
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::ids::QueueName;
 use taskqueue_store::StoreError;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::super::create::{Batch, Planned, Tally, write};
@@ -16,8 +17,14 @@ use crate::state::Dashboard;
 
 /// After this time the answer says how far it came.
 const TURN: Duration = Duration::from_secs(4);
-/// After so many tasks other requests have their turn on this thread.
-const YIELD_TASKS: usize = 200;
+/// How long a part of a sweep may take that was created before and is only counted again.
+const COUNTING: Duration = Duration::from_secs(20);
+const TOO_LARGE: &str =
+    "This sweep takes too long for a browser. Use the command for it; what was created is not created again.";
+/// How long names are checked before anything is created. Those behind are checked when it is their turn.
+const CHECKING: Duration = Duration::from_secs(2);
+/// After this time other requests have their turn on this thread.
+const SLICE: Duration = Duration::from_millis(2);
 
 /// How far a sweep came, and what became of its tasks. It travels in the form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,20 +67,47 @@ impl Progress {
 }
 
 /// Whether each of the first `most` tasks gets a name, and if not, why.
-pub(super) async fn check_names(plan: &Plan<'_>, most: usize) -> Result<(), String> {
+pub(super) async fn check_names(dashboard: &Dashboard, plan: &Plan<'_>, most: usize) -> Result<(), String> {
     if !plan.name.as_ref().is_some_and(|name| name.has_placeholders()) {
         return Ok(());
     }
+    let (began, mut slice) = (Instant::now(), Slice::begin(dashboard).await);
     for index in 0..plan.sweep.count().min(most) {
         plan.definition_at(index).map_err(|error| format!("Task {}: {error}", show::number(index as u64 + 1)))?;
-        rest(index).await;
+        slice.pause_if_due().await;
+        if began.elapsed() >= CHECKING {
+            break;
+        }
     }
     Ok(())
 }
 
-async fn rest(index: usize) {
-    if index % YIELD_TASKS == YIELD_TASKS - 1 {
-        tokio::task::yield_now().await;
+/// A short time in which the tasks of a sweep are made, while no other sweep does it. Each may be a megabyte, and this thread serves
+/// others.
+struct Slice<'d> {
+    all: &'d Mutex<()>,
+    mine: Option<MutexGuard<'d, ()>>,
+    began: Instant,
+}
+
+impl<'d> Slice<'d> {
+    async fn begin(dashboard: &'d Dashboard) -> Self {
+        let all = dashboard.sweeping();
+        Self { all, mine: Some(all.lock().await), began: Instant::now() }
+    }
+
+    async fn pause_if_due(&mut self) {
+        if self.began.elapsed() >= SLICE {
+            self.pause(tokio::task::yield_now()).await;
+        }
+    }
+
+    /// Lets others go on while something else is waited for.
+    async fn pause<T>(&mut self, meanwhile: impl Future<Output = T>) -> T {
+        self.mine = None;
+        let answer = meanwhile.await;
+        (self.mine, self.began) = (Some(self.all.lock().await), Instant::now());
+        answer
     }
 }
 
@@ -87,10 +121,10 @@ pub(super) async fn create(
     let Progress { mut done, created, existing, different, refused } = progress;
     let mut tally = Tally::so_far([created, existing, different, refused]);
     let (began, mut ids, mut batch) = (Instant::now(), DerivedIds::new(plan.batch), Batch::default());
-    let mut stopped = None;
+    let (mut stopped, mut slice) = (None, Slice::begin(dashboard).await);
     let count = plan.sweep.count();
     for index in 0..count {
-        rest(index).await;
+        slice.pause_if_due().await;
         let definition = match plan.definition_at(index) {
             Ok(definition) => definition,
             Err(error) => {
@@ -101,7 +135,11 @@ pub(super) async fn create(
         // The ids of equal tasks depend on how many came before, so those that are done are counted, too.
         let id = ids.next(&definition);
         if index < progress.done {
-            continue;
+            if began.elapsed() < COUNTING {
+                continue;
+            }
+            stopped = Some(TOO_LARGE.to_owned());
+            break;
         }
         let is_full = batch.push(Planned {
             number: index as u64 + 1,
@@ -113,7 +151,7 @@ pub(super) async fn create(
         if !is_full && index + 1 < count {
             continue;
         }
-        if let Err(error) = write(dashboard, queue, std::mem::take(&mut batch), &mut tally).await {
+        if let Err(error) = slice.pause(write(dashboard, queue, std::mem::take(&mut batch), &mut tally)).await {
             stopped = Some(explain(&error));
             break;
         }
