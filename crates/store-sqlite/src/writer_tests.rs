@@ -8,6 +8,7 @@ use taskqueue_core::delta::PendingEntry;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{BulkUpdate, Command, CreateTasks, Updated};
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::portions::SeveralItems;
 use taskqueue_store::submission::{PendingAnswer, Submission};
 use taskqueue_store::transaction::{TaskKey, Transaction};
 use taskqueue_store::waiting::Waiter;
@@ -249,6 +250,21 @@ fn queues_that_fill_the_memory_of_pending_tasks_leave_each_other_queue_its_share
         let created = serve(&mut writer, one_by_one).into_iter().filter(Result::is_ok).count();
         assert!((1..20).contains(&created), "{created} of a batch, which is counted as a whole");
     }
+}
+
+#[test]
+fn a_batch_of_several_portions_is_refused_at_the_first_one_if_all_of_them_have_no_room() {
+    let (mut writer, _folder) = writer_with(&Options { pending_bytes: 2_000_000, ..Options::default() });
+    let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
+    let wide = with_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let tasks =
+        |count: usize| (0..count).map(|n| create("q", n, wide.clone())).map(|task| (task.id, task.new)).collect();
+    let many = CreateTasks { queue: queue("q"), tasks: tasks(200) };
+    let first = many.portion(0);
+    assert!(first.tasks.len() < 200);
+    assert_eq!(serve_one(&mut writer, first.clone()), Err(StoreError::Busy));
+    let alone = CreateTasks { queue: queue("q"), tasks: tasks(first.tasks.len()) };
+    assert!(serve_one(&mut writer, alone).is_ok());
 }
 
 #[test]

@@ -35,6 +35,11 @@ impl<T> Portion<T> {
         let start = self.range.start + first;
         Self { all: Arc::clone(&self.all), range: start..start + count }
     }
+
+    /// These items and those of the portions that follow: what a request has no room for is refused before a part of it is done.
+    pub fn with_following(&self) -> &[T] {
+        &self.all[self.range.start..]
+    }
 }
 
 impl<T> Deref for Portion<T> {

@@ -93,7 +93,7 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("GET", TASKS, "cursor", Stored(World::Large), &["?order_by ?descending ?limit ?cursor", SELECTORS])
         .holds(Times("{\"id\":\"t_", &[PAGE])),
     shape("GET", TASKS, "name", Stored(World::Large), &["?name=stored_name ?limit"])
-        .holds(Times("{\"id\":\"t_", &[PAGE])),
+        .holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
     shape("PATCH", TASKS, "all", Shared("", LARGE), &[BULK, "changes.", DEFINITION, WAITING])
         .holds(Number("\"updated\":", &[LARGE])),
     shape("PATCH", TASKS, "args", Shared("args", LARGE), &[BULK, "changes.", "args_patch metadata_patch"])
@@ -173,7 +173,8 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("GET", OUTPUT, "Prefer", Output("text"), &["Prefer: ?offset=end"]).holds(Times("\"text\":\"\"", &[1])),
     // Batches
     shape("POST", CREATE, "dependencies", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
-    shape("POST", CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]),
+    // So many have hardly room in the memory of pending tasks on SQLite, beside what is stored.
+    shape("POST", CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]).or_refused(),
     shape("POST", CREATE, "args", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
     shape("POST", CREATE, "", Nothing, &["tasks.[]", "id args"]),
     shape("POST", CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"])

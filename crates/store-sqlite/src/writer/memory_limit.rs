@@ -50,7 +50,9 @@ impl Writer {
     fn growth(&self, queue: QueueKey, request: &WriteRequest) -> usize {
         let new_tasks: Vec<&NewTask> = match request {
             WriteRequest::CreateTask(create) => vec![&*create.command.new],
-            WriteRequest::CreateTasks(create) => create.command.tasks.iter().map(|(_, new)| &**new).collect(),
+            WriteRequest::CreateTasks(create) => {
+                create.command.tasks.with_following().iter().map(|(_, new)| &**new).collect()
+            }
             _ => return ENTRY_BYTES,
         };
         let delayed = new_tasks.iter().filter(|new| new.not_before.is_some()).count();
