@@ -10,7 +10,7 @@ use crate::json_args::{object_members, object_rule, pair};
 pub(crate) fn parse<'a>(base: Option<&'a str>, given: &'a [String], is_zip: bool) -> Result<Sweep<'a>, Failure> {
     let base = base.map_or(Ok(Vec::new()), |text| object_members(text, "--args"))?;
     let pairs = given.iter().map(|text| pair("--arg", text)).collect::<Result<Vec<_>, _>>()?;
-    Sweep::new(base, &pairs, is_zip).map_err(|error| explain(&error))
+    Sweep::new(base, &pairs, is_zip, COMBINATIONS_MAX).map_err(|error| explain(&error))
 }
 
 /// The error in the words of the command.
@@ -30,7 +30,7 @@ pub(crate) fn explain(error: &SweepError) -> Failure {
             let rule = "all keys need the same number of values; what all tasks have goes into --args";
             format!("--zip: {}; {rule}", lengths.join(", "))
         }
-        SweepError::Combination(error) => format!("--arg: {}", object_rule(error)),
+        SweepError::Base(error) => format!("--args: {}", object_rule(error)),
     };
     Failure::Usage(message)
 }

@@ -1,15 +1,19 @@
 //! The tasks of a sweep: every combination of the values of its keys, or zipped the first values together, then the second ones,
 //! and so on. What a value is stands in `values`. Nothing is built before it is counted: a range with ten digits too many is
-//! refused as quickly as any other mistake.
+//! refused as quickly as any other mistake. What all tasks have is written once, with gaps for the values (`gapped`).
 
 mod decimal;
+mod gapped;
 mod values;
 
 use crate::dotted_keys::{self, KeyError, Members, Overlap, insert};
 use crate::json::{JsonObject, ObjectError, Value};
+use gapped::Gapped;
 
 /// More are probably a mistake, such as a range with a digit too many. Also bounds the values of all keys together.
 pub const COMBINATIONS_MAX: usize = 1_000_000;
+/// Values of all keys together of a sweep that a server makes for a browser: some megabytes.
+pub const BROWSER_VALUES_MAX: usize = 100_000;
 
 /// One member of args and the values that it takes.
 #[derive(Debug)]
@@ -22,8 +26,8 @@ struct Axis<'a> {
 /// The args of each task. Unless it is zipped the last axis changes fastest.
 #[derive(Debug)]
 pub struct Sweep<'a> {
-    /// What all tasks have.
-    base: Members<'a>,
+    /// The args of all tasks, without the values.
+    args: Gapped,
     axes: Vec<Axis<'a>>,
     is_zip: bool,
     count: usize,
@@ -40,8 +44,8 @@ pub enum SweepError {
     TooMany,
     /// Zipped, the keys have different numbers of values: these.
     Lengths(Vec<(String, usize)>),
-    /// The values are good alone and not together.
-    Combination(ObjectError),
+    /// What all tasks have is nothing that a task may have.
+    Base(ObjectError),
 }
 
 /// What is wrong with a key and its values.
@@ -59,12 +63,17 @@ pub enum AxisError {
 }
 
 impl<'a> Sweep<'a> {
-    /// The sweep over these keys, each with the list of its values. `base` is what all tasks have.
-    pub fn new(base: Members<'a>, given: &[(&'a str, &'a str)], is_zip: bool) -> Result<Self, SweepError> {
-        let axes = axes(given)?;
-        check(&base, &axes)?;
+    /// The sweep over these keys, each with the list of its values, `most_values` of them in all. `base` is what all tasks have.
+    pub fn new(
+        base: Members<'a>,
+        given: &[(&'a str, &'a str)],
+        is_zip: bool,
+        most_values: usize,
+    ) -> Result<Self, SweepError> {
+        let axes = axes(given, most_values)?;
         let count = if is_zip { zipped(&axes)? } else { multiplied(&axes)? };
-        Ok(Self { base, axes, is_zip, count })
+        let args = args_with_gaps(base, &axes)?;
+        Ok(Self { args, axes, is_zip, count })
     }
 
     /// How many tasks there are.
@@ -78,17 +87,13 @@ impl<'a> Sweep<'a> {
     }
 
     /// The args of all tasks.
-    pub fn combinations(&self) -> impl Iterator<Item = Result<JsonObject, SweepError>> {
+    pub fn combinations(&self) -> impl Iterator<Item = JsonObject> {
         (0..self.count).map(|index| self.combination(index))
     }
 
     /// The args of the task at `index`, which is less than [`Sweep::count`].
-    pub fn combination(&self, index: usize) -> Result<JsonObject, SweepError> {
-        let mut members = self.base.clone();
-        for (axis, at) in self.places(index) {
-            put(&mut members, axis, axis.values[at].clone())?;
-        }
-        JsonObject::from_value(&Value::Object(members)).map_err(SweepError::Combination)
+    pub fn combination(&self, index: usize) -> JsonObject {
+        self.args.filled(&self.values_at(index))
     }
 
     /// The values of the keys of the task at `index`, in the order of the keys.
@@ -113,7 +118,7 @@ fn wrong(key: &str, error: AxisError) -> SweepError {
     SweepError::Axis { key: key.to_owned(), error }
 }
 
-fn axes<'a>(given: &[(&'a str, &'a str)]) -> Result<Vec<Axis<'a>>, SweepError> {
+fn axes<'a>(given: &[(&'a str, &'a str)], most_values: usize) -> Result<Vec<Axis<'a>>, SweepError> {
     let mut keys: Vec<&str> = given.iter().map(|(key, _)| *key).collect();
     keys.sort_unstable();
     if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -126,7 +131,7 @@ fn axes<'a>(given: &[(&'a str, &'a str)]) -> Result<Vec<Axis<'a>>, SweepError> {
         let key = |at: usize| given[at].0.to_owned();
         return Err(SweepError::Together { first: key(first), second: key(second), overlap });
     }
-    let (mut axes, mut left) = (Vec::new(), COMBINATIONS_MAX);
+    let (mut axes, mut left) = (Vec::new(), most_values.min(COMBINATIONS_MAX));
     for (&(key, list), path) in given.iter().zip(paths) {
         let values = values::values(list, left).map_err(|rule| wrong(key, AxisError::Values(rule)))?;
         left -= values.len();
@@ -137,19 +142,23 @@ fn axes<'a>(given: &[(&'a str, &'a str)]) -> Result<Vec<Axis<'a>>, SweepError> {
 
 /// Finds now what would otherwise stop the sweep half-way: values that no task may have, and keys that do not go together
 /// with what all tasks have.
-fn check(base: &Members<'_>, axes: &[Axis<'_>]) -> Result<(), SweepError> {
+fn args_with_gaps<'a>(mut base: Members<'a>, axes: &[Axis<'a>]) -> Result<Gapped, SweepError> {
     for axis in axes {
         // Numbers of ranges are many, and each is as good as the first.
         let is_number = |value: &&Value<'_>| matches!(value, Value::Int(_) | Value::Float(_));
         let others = axis.values.iter().filter(|value| !is_number(value));
         for value in axis.values.first().into_iter().chain(others) {
-            let mut members = base.clone();
-            put(&mut members, axis, value.clone())?;
+            // Alone: what all tasks have may be large.
+            let mut alone = Members::new();
+            put(&mut alone, axis, value.clone())?;
             let refuse = |error| wrong(axis.key, AxisError::Value(error));
-            JsonObject::from_value(&Value::Object(members)).map_err(refuse)?;
+            JsonObject::from_value(&Value::Object(alone)).map_err(refuse)?;
         }
+        put(&mut base, axis, Value::Null)?;
     }
-    Ok(())
+    let base = Value::Object(base);
+    JsonObject::from_value(&base).map_err(SweepError::Base)?;
+    Ok(Gapped::new(&base, &axes.iter().map(|axis| &*axis.path).collect::<Vec<_>>()))
 }
 
 fn put<'a>(members: &mut Members<'a>, axis: &Axis<'a>, value: Value<'a>) -> Result<(), SweepError> {
@@ -176,8 +185,8 @@ mod tests {
 
     fn combinations(base: &str, given: &[(&str, &str)], is_zip: bool) -> Result<Vec<String>, SweepError> {
         let Ok(Value::Object(base)) = parse(base.as_bytes()) else { panic!("{base}") };
-        let sweep = Sweep::new(base, given, is_zip)?;
-        sweep.combinations().map(|args| args.map(|args| args.as_str().to_owned())).collect()
+        let sweep = Sweep::new(base, given, is_zip, COMBINATIONS_MAX)?;
+        Ok(sweep.combinations().map(|args| args.as_str().to_owned()).collect())
     }
 
     #[test]
@@ -185,7 +194,7 @@ mod tests {
         let found = combinations("{}", &[("lr", "0.1,0.01"), ("seed", "1..3")], false).unwrap();
         let expected = [(0.1, 1), (0.1, 2), (0.1, 3), (0.01, 1), (0.01, 2), (0.01, 3)];
         assert_eq!(found, expected.map(|(lr, seed)| format!(r#"{{"lr":{lr},"seed":{seed}}}"#)));
-        let sweep = Sweep::new(Vec::new(), &[("lr", "0.1,0.01"), ("seed", "1..3")], false).unwrap();
+        let sweep = Sweep::new(Vec::new(), &[("lr", "0.1,0.01"), ("seed", "1..3")], false, COMBINATIONS_MAX).unwrap();
         assert_eq!(sweep.values_at(4), [&Value::Float(0.01), &Value::Int(2)]);
     }
 
@@ -195,6 +204,35 @@ mod tests {
         let found = combinations(base, &[("m.layers", "2,4"), ("seed", "1")], false).unwrap();
         let expected = [2, 4].map(|n| format!(r#"{{"a.b":1,"m":{{"act":"relu","layers":{n}}},"seed":1}}"#));
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_value_takes_the_place_of_what_all_tasks_have_and_is_written_as_everywhere() {
+        let base = r#"{"b":{"c":1,"e":[null,2.0]},"a":"x"}"#;
+        let given = [("b.c", r#""\u00e9\n",[1,{"k":null}],1e-7"#), ("z", "true"), ("a", "null,\"\"")];
+        let found = combinations(base, &given, false).unwrap();
+        let values = ["\"é\\n\"", r#"[1,{"k":null}]"#, "1e-7"];
+        let expected = values.into_iter().flat_map(|c| ["null", "\"\""].map(|a| (a, c)));
+        let expected: Vec<_> =
+            expected.map(|(a, c)| format!(r#"{{"a":{a},"b":{{"c":{c},"e":[null,2.0]}},"z":true}}"#)).collect();
+        assert_eq!(found, expected);
+        for text in found {
+            let parsed = JsonObject::from_value(&parse(text.as_bytes()).unwrap()).unwrap();
+            assert_eq!(parsed.as_str(), text, "it is canonical");
+        }
+    }
+
+    #[test]
+    fn what_no_task_may_have_is_refused_before_the_first_one() {
+        let value = combinations("{}", &[("x", "1,99999999999999999999")], false).unwrap_err();
+        assert!(matches!(value, SweepError::Axis { error: AxisError::Value(_), .. }), "{value:?}");
+        let base = combinations(r#"{"y":99999999999999999999}"#, &[("x", "1")], false).unwrap_err();
+        assert!(matches!(base, SweepError::Base(_)), "{base:?}");
+        let inside = combinations(r#"{"y":1}"#, &[("y.z", "1")], false).unwrap_err();
+        assert!(matches!(inside, SweepError::Axis { error: AxisError::NotAnObject(_), .. }), "{inside:?}");
+        let deep = format!("{}1{}", "[".repeat(63), "]".repeat(63));
+        assert!(combinations("{}", &[("x", &deep)], false).is_ok());
+        assert!(combinations("{}", &[("x.y", &deep)], false).is_err(), "deeper than a task may be");
     }
 
     #[test]

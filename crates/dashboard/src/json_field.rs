@@ -10,7 +10,7 @@ use taskqueue_core::limits::JSON_DEPTH;
 use crate::show::html::is_bidi_control;
 
 /// What would be longer when it is indented is not: the indentation of deep values is many times as long as they are.
-const INDENTED_BYTES: usize = 256 * 1024;
+const INDENTED_BYTES: usize = 64 * 1024;
 /// Characters of a key that a message shows.
 const KEY_CHARS: usize = 60;
 /// What to write instead of something that is no object.
@@ -104,13 +104,13 @@ fn visit(reader: &mut Reader<'_>, found: &mut Option<(String, usize)>) -> Result
 /// The text of an object for a field: indented, unless that is too long. It is the same JSON; what would change the order of other
 /// characters is written as an escape.
 pub(crate) fn write(object: &JsonObject) -> String {
-    let text = object.as_str();
-    let mut out = Vec::new();
-    match parse(text.as_bytes()) {
-        Ok(value) => indented(&mut out, &value, 0),
-        Err(_) => return text.to_owned(),
-    }
-    let shown = String::from_utf8(out).ok().filter(|out| out.len() <= INDENTED_BYTES);
+    let (text, mut out) = (object.as_str(), Vec::new());
+    // Parsed, a large text takes many times as much.
+    let short = Some(text).filter(|text| text.len() <= INDENTED_BYTES);
+    let shown = short.and_then(|text| parse(text.as_bytes()).ok()).and_then(|value| {
+        indented(&mut out, &value, 0);
+        String::from_utf8(out).ok().filter(|out| out.len() <= INDENTED_BYTES)
+    });
     let mut plain = String::new();
     for character in shown.as_deref().unwrap_or(text).chars() {
         // Outside of strings there are none.

@@ -100,4 +100,9 @@ impl Dashboard {
     pub(crate) async fn reserve(&self, bytes: usize) -> Result<Held, Problem> {
         self.inner.host.reserve(bytes).await.ok_or_else(Problem::busy)
     }
+
+    /// Waits for the memory that JSON of so many bytes takes when it is parsed.
+    pub(crate) async fn reserve_parsing(&self, bytes: usize) -> Result<Held, Problem> {
+        self.inner.host.reserve_parsing(bytes).await.ok_or_else(Problem::busy)
+    }
 }

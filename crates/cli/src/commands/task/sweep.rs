@@ -68,17 +68,13 @@ impl<'a> Plan<'a> {
     /// Finds a name that cannot be before the first task is created.
     fn check_names(&self) -> Result<(), Failure> {
         let Some(name) = self.name.as_ref().filter(|name| name.has_placeholders()) else { return Ok(()) };
-        self.combinations().try_for_each(|args| name.fill(&args?).map(drop).map_err(|error| no_name(&error)))
-    }
-
-    fn combinations(&self) -> impl Iterator<Item = Result<JsonObject, Failure>> {
-        self.sweep.combinations().map(|args| args.map_err(|error| sweep::explain(&error)))
+        self.sweep.combinations().try_for_each(|args| name.fill(&args).map(drop).map_err(|error| no_name(&error)))
     }
 
     fn tasks(&self) -> impl Iterator<Item = Result<PlannedTask, Failure>> {
         let mut ids = DerivedIds::new(self.given.label.as_deref());
-        self.combinations().enumerate().map(move |(index, args)| {
-            let definition = self.definition(args?)?;
+        self.sweep.combinations().enumerate().map(move |(index, args)| {
+            let definition = self.definition(args)?;
             let id = ids.next(&definition);
             let creation = Creation { definition, not_before: self.not_before };
             Ok(self.given.task(id, true, creation, Origin::Combination(index as u64 + 1)))

@@ -1,5 +1,7 @@
 //! Reads the tasks that a view compares: those that match, newest first, up to a number; or those that were chosen one by one.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt;
 use futures_util::stream;
 use taskqueue_core::ids::{QueueName, TaskId};
@@ -16,8 +18,8 @@ use crate::problem::Problem;
 
 /// Bytes of a page on its way from the store.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Chosen tasks that are read at once.
-const READS_AT_ONCE: usize = 16;
+/// Chosen tasks that are read at once. Each may have two megabytes.
+const READS_AT_ONCE: usize = 4;
 
 /// Which tasks.
 pub(super) struct Wanted<'w> {
@@ -91,15 +93,10 @@ impl Wanted<'_> {
         Ok(Extent { is_all: false, matching, gone: 0 })
     }
 
-    async fn read_chosen(
-        self,
-        store: &dyn Store,
-        queue: &QueueName,
-        into: &mut Collection,
-    ) -> Result<Extent, StoreError> {
+    async fn read_chosen(self, store: &dyn Store, queue: &QueueName, into: &mut Collection) -> Result<Extent, Problem> {
         let mut extent = Extent { is_all: true, ..Extent::default() };
         let mut tasks = stream::iter(self.ids.to_vec()).map(|id| store.get_task(queue, id)).buffered(READS_AT_ONCE);
-        let (mut bytes, columns) = (Vec::new(), columns(&self.paths));
+        let columns = Arc::new(columns(&self.paths));
         while let Some(task) = tasks.next().await {
             let task = match task {
                 Ok(task) => task,
@@ -107,21 +104,25 @@ impl Wanted<'_> {
                     extent.gone += 1;
                     continue;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             };
-            let view = task.view();
-            if !self.selection.matches(&view) {
+            if !self.selection.matches(&task.view()) {
                 continue;
             }
             if into.is_full() {
                 extent.is_all = false;
                 break;
             }
-            bytes.clear();
-            record::write(&mut bytes, &view, &columns);
-            if let Some(record) = record::next(&mut Reader::new(&bytes)) {
-                into.push(&record);
-            }
+            let (mut collection, columns) = (std::mem::take(into), Arc::clone(&columns));
+            let collect = move || {
+                let mut bytes = Vec::new();
+                record::write(&mut bytes, &task.view(), &columns);
+                if let Some(record) = record::next(&mut Reader::new(&bytes)) {
+                    collection.push(&record);
+                }
+                collection
+            };
+            *into = elsewhere(collect).await?;
         }
         Ok(extent)
     }

@@ -127,13 +127,16 @@ pub(crate) async fn submit(State(dashboard): State<Dashboard>, visit: Visit, req
     }
 }
 
-/// Waits for the memory of the form, if it is large.
-pub(crate) async fn room(dashboard: &Dashboard, headers: &HeaderMap) -> Result<Option<Held>, Problem> {
+/// Waits for the memory of the form and of what is in it, if it is large.
+pub(crate) async fn room(dashboard: &Dashboard, headers: &HeaderMap) -> Result<Option<[Held; 2]>, Problem> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
     // A body whose length nobody says may be long.
     match length.unwrap_or(FORM_BYTES).min(FORM_BYTES) {
         length if length < LARGE_FORM_BYTES => Ok(None),
-        length => dashboard.reserve(length * COPIES).await.map(Some),
+        length => {
+            let text = dashboard.reserve(length * COPIES).await?;
+            Ok(Some([text, dashboard.reserve_parsing(length).await?]))
+        }
     }
 }
 

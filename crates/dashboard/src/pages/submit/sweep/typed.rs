@@ -6,7 +6,7 @@ use taskqueue_core::dotted_keys::{KeyError, Members};
 use taskqueue_core::json::{JsonObject, ObjectError, Value, parse};
 use taskqueue_core::limits::JSON_DEPTH;
 use taskqueue_core::name_template::NameTemplate;
-use taskqueue_core::sweep::{AxisError, COMBINATIONS_MAX, Sweep, SweepError};
+use taskqueue_core::sweep::{AxisError, BROWSER_VALUES_MAX, COMBINATIONS_MAX, Sweep, SweepError};
 use taskqueue_core::time::Timestamp;
 
 use super::super::Way;
@@ -115,7 +115,7 @@ pub(super) struct Plan<'t> {
 
 impl Plan<'_> {
     pub(super) fn definition_at(&self, index: usize) -> Result<Definition, String> {
-        let args = self.sweep.combination(index).map_err(|error| together(&error))?;
+        let args = self.sweep.combination(index);
         let name = self.name.as_ref().map(|name| name.fill(&args)).transpose().map_err(|error| error.to_string())?;
         let metadata = labelled(self.definition.metadata.clone(), self.batch);
         Ok(Definition { name, args, metadata, ..self.definition.clone() })
@@ -194,7 +194,7 @@ impl Typed {
 
     fn sweep<'t>(&mut self, texts: &'t Texts, base: Members<'t>) -> Option<Sweep<'t>> {
         let given: Vec<(&str, &str)> = texts.axes.iter().map(|(key, values)| (key.as_str(), values.as_str())).collect();
-        let error = match Sweep::new(base, &given, texts.is_zip) {
+        let error = match Sweep::new(base, &given, texts.is_zip, BROWSER_VALUES_MAX) {
             Ok(sweep) => {
                 for (row, (_, count)) in self.rows.iter_mut().zip(sweep.axes()) {
                     row.count = Some(count);
@@ -252,7 +252,7 @@ fn together(error: &SweepError) -> String {
                 lengths.join(", ")
             )
         }
-        SweepError::Combination(_) => "Some of these values do not go together in one object.".to_owned(),
+        SweepError::Base(_) => "The args of all tasks are nothing that a task may have.".to_owned(),
     }
 }
 
