@@ -35,9 +35,11 @@ pub enum ClaimOrder {
     Last,
 }
 
-/// What was left by a full transaction comes before all others, so that nothing is left again and again.
+/// What was left by a full transaction comes before all others and stays in its order, so that nothing is left again and again:
+/// claims that come last would be, as long as others are left beside them.
 pub fn sort<S>(batch: &mut [QueuedWrite<S>], claims: ClaimOrder) {
-    batch.sort_by_key(|write| (!write.was_left, write.request.is_claim() == (claims == ClaimOrder::Last)));
+    let comes_later = |write: &QueuedWrite<S>| write.request.is_claim() == (claims == ClaimOrder::Last);
+    batch.sort_by_key(|write| (!write.was_left, !write.was_left && comes_later(write)));
 }
 
 /// Executes a batch, or as much of its beginning as the bytes of the answers and the weight of what was done allow; gives how many

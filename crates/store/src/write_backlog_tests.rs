@@ -192,11 +192,21 @@ fn queues_whose_commands_were_left_keep_their_turns() {
 
 #[test]
 fn claims_that_were_left_come_before_what_came_later() {
-    let (mut left, later) = (queued(claim("q", "default", 1)).0, queued(delete("q", 1)).0);
-    left.leave();
-    let mut batch = vec![later, left];
-    crate::batch::sort(&mut batch, crate::batch::ClaimOrder::Last);
-    assert!(batch[0].request.is_claim());
+    let requeued = |was_left: bool| {
+        let mut write = queued(requeue("other", 1)).0;
+        write.was_left = was_left;
+        write
+    };
+    for (others_left, expected) in [([false, false], 0), ([true, false], 1), ([true, true], 2)] {
+        let mut left = queued(claim("q", "default", 1)).0;
+        left.leave();
+        // As many others as were left before it come first, and none that is left beside it later.
+        let mut batch: Vec<Write> = others_left.iter().filter(|left| **left).map(|_| requeued(true)).collect();
+        batch.push(left);
+        batch.extend([requeued(true), requeued(false)]);
+        crate::batch::sort(&mut batch, crate::batch::ClaimOrder::Last);
+        assert!(batch[expected].request.is_claim());
+    }
 }
 
 #[tokio::test]

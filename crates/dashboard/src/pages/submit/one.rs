@@ -142,7 +142,9 @@ async fn show(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, mut conte
     };
     let has_text = content.args.filled().is_some() || content.fields.name.filled().is_some();
     let not_before = content.fields.waiting.not_before(show::now());
-    let task = definition(&mut content).zip(not_before).filter(|_| has_text);
+    // Large args are not parsed for a command that would be too long.
+    let is_short = content.args.value.len().max(content.fields.metadata.value.len()) <= 4 * COMMAND_BYTES;
+    let task = if has_text && is_short { definition(&mut content).zip(not_before) } else { None };
     let command = task.and_then(|(task, not_before)| command(queue, &task, not_before));
     let example = CommandLine::new("task submit", queue.as_str()).flag("--name", "warm-up").flag("--arg", "lr=0.1");
     let Content { id, mut args, mut fields, warning, source, is_watched } = content;
