@@ -283,10 +283,10 @@ test("a sweep that is too long for an address is previewed and created all the s
 test("a billion combinations and other impossible sweeps are refused at once", async () => {
   const began = Date.now();
   const cases = [
-    [[["a", "1..1000"], ["b", "1..1000"], ["c", "1..1000"]], /more than 1,000,000 combinations/],
+    [[["a", "1..1000"], ["b", "1..1000"], ["c", "1..1000"]], /more than 100,000 combinations/],
     [[["a", "1..1000000000"]], /more values than fit into a sweep/],
     [[["a", "0..1..1e-30"]], /more values than fit/],
-    [Array.from({ length: 64 }, (_, n) => [`k${n}`, "1,2,3"]), /more than 1,000,000 combinations/],
+    [Array.from({ length: 64 }, (_, n) => [`k${n}`, "1,2,3"]), /more than 100,000 combinations/],
     [[["a", "99999999999999999999"]], /integers of 64 bits/],
     [[["a.".repeat(100) + "b", "1"]], /at most 64 levels/],
     [[["a", "[".repeat(2000)]], /./],

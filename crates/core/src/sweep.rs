@@ -12,8 +12,8 @@ use gapped::Gapped;
 
 /// More are probably a mistake, such as a range with a digit too many. Also bounds the values of all keys together.
 pub const COMBINATIONS_MAX: usize = 1_000_000;
-/// Values of all keys together of a sweep that a server makes for a browser: some megabytes.
-pub const BROWSER_VALUES_MAX: usize = 100_000;
+/// The same for a sweep that a server makes for a browser: what it holds of one is some megabytes.
+pub const BROWSER_COMBINATIONS_MAX: usize = 100_000;
 
 /// One member of args and the values that it takes.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub enum SweepError {
     Axis { key: String, error: AxisError },
     /// Two keys that do not go together.
     Together { first: String, second: String, overlap: Overlap },
-    /// More than [`COMBINATIONS_MAX`].
+    /// More than there may be.
     TooMany,
     /// Zipped, the keys have different numbers of values: these.
     Lengths(Vec<(String, usize)>),
@@ -63,15 +63,11 @@ pub enum AxisError {
 }
 
 impl<'a> Sweep<'a> {
-    /// The sweep over these keys, each with the list of its values, `most_values` of them in all. `base` is what all tasks have.
-    pub fn new(
-        base: Members<'a>,
-        given: &[(&'a str, &'a str)],
-        is_zip: bool,
-        most_values: usize,
-    ) -> Result<Self, SweepError> {
-        let axes = axes(given, most_values)?;
-        let count = if is_zip { zipped(&axes)? } else { multiplied(&axes)? };
+    /// The sweep over these keys, each with the list of its values; `most` tasks, and values of all keys together. `base` is
+    /// what all tasks have, and something that a task may have.
+    pub fn new(base: Members<'a>, given: &[(&'a str, &'a str)], is_zip: bool, most: usize) -> Result<Self, SweepError> {
+        let axes = axes(given, most)?;
+        let count = if is_zip { zipped(&axes)? } else { multiplied(&axes, most)? };
         let args = args_with_gaps(base, &axes)?;
         Ok(Self { args, axes, is_zip, count })
     }
@@ -118,7 +114,7 @@ fn wrong(key: &str, error: AxisError) -> SweepError {
     SweepError::Axis { key: key.to_owned(), error }
 }
 
-fn axes<'a>(given: &[(&'a str, &'a str)], most_values: usize) -> Result<Vec<Axis<'a>>, SweepError> {
+fn axes<'a>(given: &[(&'a str, &'a str)], most: usize) -> Result<Vec<Axis<'a>>, SweepError> {
     let mut keys: Vec<&str> = given.iter().map(|(key, _)| *key).collect();
     keys.sort_unstable();
     if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -131,7 +127,7 @@ fn axes<'a>(given: &[(&'a str, &'a str)], most_values: usize) -> Result<Vec<Axis
         let key = |at: usize| given[at].0.to_owned();
         return Err(SweepError::Together { first: key(first), second: key(second), overlap });
     }
-    let (mut axes, mut left) = (Vec::new(), most_values.min(COMBINATIONS_MAX));
+    let (mut axes, mut left) = (Vec::new(), most);
     for (&(key, list), path) in given.iter().zip(paths) {
         let values = values::values(list, left).map_err(|rule| wrong(key, AxisError::Values(rule)))?;
         left -= values.len();
@@ -140,7 +136,7 @@ fn axes<'a>(given: &[(&'a str, &'a str)], most_values: usize) -> Result<Vec<Axis
     Ok(axes)
 }
 
-/// Finds now what would otherwise stop the sweep half-way: values that no task may have, and keys that do not go together
+/// The args of all tasks. Finds now what would otherwise stop the sweep half-way: values that no task may have, and keys that do not go together
 /// with what all tasks have.
 fn args_with_gaps<'a>(mut base: Members<'a>, axes: &[Axis<'a>]) -> Result<Gapped, SweepError> {
     for axis in axes {
@@ -165,9 +161,9 @@ fn put<'a>(members: &mut Members<'a>, axis: &Axis<'a>, value: Value<'a>) -> Resu
     insert(members, &axis.path, value).map_err(|parent| wrong(axis.key, AxisError::NotAnObject(parent)))
 }
 
-fn multiplied(axes: &[Axis<'_>]) -> Result<usize, SweepError> {
+fn multiplied(axes: &[Axis<'_>], most: usize) -> Result<usize, SweepError> {
     let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
-    count.filter(|count| *count <= COMBINATIONS_MAX).ok_or(SweepError::TooMany)
+    count.filter(|count| *count <= most).ok_or(SweepError::TooMany)
 }
 
 fn zipped(axes: &[Axis<'_>]) -> Result<usize, SweepError> {

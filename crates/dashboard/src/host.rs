@@ -27,9 +27,6 @@ pub trait Host: Send + Sync + 'static {
     /// Waits until so many bytes are free in the memory for answers, and reserves them; none if that takes too long.
     async fn reserve(&self, bytes: usize) -> Option<Held>;
 
-    /// The same for what JSON of so many bytes takes when it is parsed.
-    async fn reserve_parsing(&self, bytes: usize) -> Option<Held>;
-
     /// What this process does at this moment.
     fn figures(&self) -> HostFigures;
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use taskqueue_core::json::{
     JsonObject, ObjectError, ParseError, PathStep, Reader, Unusable, Value, parse, write_string, write_value,
 };
-use taskqueue_core::limits::JSON_DEPTH;
+use taskqueue_core::limits::{JSON_DEPTH, REQUEST_BODY_BYTES};
 
 use crate::show::html::is_bidi_control;
 
@@ -21,6 +21,7 @@ pub(crate) fn read(text: &str) -> Result<JsonObject, String> {
     if text.trim().is_empty() {
         return Ok(JsonObject::empty());
     }
+    check_length(text)?;
     let value = parse(text.as_bytes()).map_err(|error| match error {
         ParseError::Malformed { message, byte } => format!("{}: {message}.", place(text, byte)),
         ParseError::TooDeep => too_deep(),
@@ -34,6 +35,12 @@ pub(crate) fn read(text: &str) -> Result<JsonObject, String> {
         Some((key, byte)) => Err(format!("{}: {} stands here for the second time.", place(text, byte), short(&key))),
         None => Ok(object),
     }
+}
+
+/// Refuses what no request may have, before it is parsed: that takes many times as much.
+pub(crate) fn check_length(text: &str) -> Result<(), String> {
+    let most = REQUEST_BODY_BYTES / 1024;
+    if text.len() <= REQUEST_BODY_BYTES { Ok(()) } else { Err(format!("This is more than {most} KiB of JSON.")) }
 }
 
 /// `Line 3, column 7`, counted from 1, columns in characters.
@@ -179,10 +186,27 @@ mod tests {
             assert_eq!(read(text).unwrap_err(), expected, "{text}");
         }
         let deep = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
-        for levels in [64, 300, 1_000_000] {
+        for levels in [64, 300, 500_000] {
             assert_eq!(read(&deep(levels)).unwrap_err(), "Nest JSON at most 64 levels deep.", "{levels}");
         }
         assert!(read(&deep(63)).is_ok());
+    }
+
+    #[test]
+    fn what_no_request_may_have_is_not_parsed() {
+        let long = format!("{{\"a\": [{}1]}}", "[1],".repeat(REQUEST_BODY_BYTES / 4));
+        assert_eq!(read(&long).unwrap_err(), "This is more than 1024 KiB of JSON.");
+    }
+
+    #[test]
+    fn args_that_would_be_too_long_indented_stand_as_they_are() {
+        for (bytes, is_indented) in [(INDENTED_BYTES / 2, true), (INDENTED_BYTES + 1, false)] {
+            let object = JsonObject::from_canonical(&format!("{{\"a\u{202e}\":\"{}\"}}", "x".repeat(bytes)));
+            let shown = write(&object);
+            assert_eq!(shown.contains('\n'), is_indented, "{bytes}");
+            assert!(shown.contains("\\u202e"));
+            assert_eq!(read(&shown), Ok(object));
+        }
     }
 
     #[test]

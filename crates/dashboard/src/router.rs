@@ -181,10 +181,6 @@ mod tests {
             Err(SignInRefusal::Wrong)
         }
 
-        async fn reserve_parsing(&self, _: usize) -> Option<Held> {
-            Some(Box::new(()))
-        }
-
         async fn reserve(&self, _: usize) -> Option<Held> {
             (self.reserved.fetch_add(1, Ordering::Relaxed) == 0).then(|| Box::new(()) as Held)
         }

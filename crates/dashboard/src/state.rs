@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::host::Host;
@@ -20,6 +20,9 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long the storage may take to say whether it works.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a large form waits for another one.
+const LARGE_FORM_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Downloads at once. Each holds the memory of a page for as long as its client takes.
 const DOWNLOADS_AT_ONCE: usize = 4;
@@ -38,13 +41,25 @@ struct Inner {
     figures: SharedFigures,
     downloads: Arc<Semaphore>,
     sweeping: Mutex<()>,
+    large_forms: Mutex<()>,
 }
 
 impl Dashboard {
     pub fn new(host: Arc<dyn Host>, mode: Mode) -> Self {
         let downloads = Arc::new(Semaphore::new(DOWNLOADS_AT_ONCE));
         let (refresh, looks, figures) = (Refresh::default(), Looks::default(), SharedFigures::default());
-        Self { inner: Arc::new(Inner { host, mode, refresh, looks, figures, downloads, sweeping: Mutex::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                host,
+                mode,
+                refresh,
+                looks,
+                figures,
+                downloads,
+                sweeping: Mutex::default(),
+                large_forms: Mutex::default(),
+            }),
+        }
     }
 
     pub(crate) fn host(&self) -> &dyn Host {
@@ -101,8 +116,8 @@ impl Dashboard {
         self.inner.host.reserve(bytes).await.ok_or_else(Problem::busy)
     }
 
-    /// Waits for the memory that JSON of so many bytes takes when it is parsed.
-    pub(crate) async fn reserve_parsing(&self, bytes: usize) -> Result<Held, Problem> {
-        self.inner.host.reserve_parsing(bytes).await.ok_or_else(Problem::busy)
+    /// Waits until no other large form is worked on.
+    pub(crate) async fn large_form(&self) -> Result<MutexGuard<'_, ()>, Problem> {
+        timeout(LARGE_FORM_TIMEOUT, self.inner.large_forms.lock()).await.map_err(|_| Problem::busy())
     }
 }

@@ -53,11 +53,6 @@ impl Host for DashboardHost {
         Some(Box::new(room))
     }
 
-    async fn reserve_parsing(&self, bytes: usize) -> Option<Held> {
-        let room = self.state.budgets().reserve_parsing(bytes).await.ok()?;
-        Some(Box::new(room))
-    }
-
     fn figures(&self) -> HostFigures {
         let metrics = self.state.metrics();
         let (requests, failures) = metrics.requests.totals();

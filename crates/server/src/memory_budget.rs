@@ -127,8 +127,9 @@ impl Budgets {
         Ok(room)
     }
 
-    /// For an answer to a read, of so many bytes.
+    /// For an answer to a read, of so many bytes; at most three quarters of all, because who asks may have some of it already.
     pub(crate) async fn reserve_read(&self, bytes: usize) -> Result<ReadRoom, ApiError> {
+        let bytes = bytes.min(self.reads.total_bytes() / 4 * 3);
         let both = async {
             let read = self.reads.reserve(bytes).await?;
             Ok(ReadRoom { read, answer: self.answers.reserve(bytes).await? })

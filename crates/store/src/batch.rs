@@ -35,11 +35,14 @@ pub enum ClaimOrder {
     Last,
 }
 
-/// What was left by a full transaction comes before all others and stays in its order, so that nothing is left again and again:
-/// claims that come last would be, as long as others are left beside them.
+/// What was left by a full transaction comes before all others: first what is light for certain, then what may fill the next one,
+/// the oldest first, so that nothing is left again and again.
 pub fn sort<S>(batch: &mut [QueuedWrite<S>], claims: ClaimOrder) {
-    let comes_later = |write: &QueuedWrite<S>| write.request.is_claim() == (claims == ClaimOrder::Last);
-    batch.sort_by_key(|write| (!write.was_left, !write.was_left && comes_later(write)));
+    batch.sort_by_key(|write| match (write.was_left, write.request.is_claim()) {
+        (true, is_claim) if is_claim || !write.is_light() => (0, Some(write.queued_at)),
+        (true, _) => (-1, None),
+        (false, is_claim) => (1 + i8::from(is_claim == (claims == ClaimOrder::Last)), None),
+    });
 }
 
 /// Executes a batch, or as much of its beginning as the bytes of the answers and the weight of what was done allow; gives how many

@@ -36,9 +36,10 @@ impl<T> Portion<T> {
         Self { all: Arc::clone(&self.all), range: start..start + count }
     }
 
-    /// These items and those of the portions that follow: what a request has no room for is refused before a part of it is done.
-    pub fn with_following(&self) -> &[T] {
-        &self.all[self.range.start..]
+    /// These items, and at the first portion those of all others: what a request has no room for is refused before a part of it is
+    /// done.
+    pub fn to_be_done(&self) -> &[T] {
+        if self.range.start == 0 { &self.all } else { self }
     }
 }
 

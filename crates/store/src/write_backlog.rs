@@ -19,8 +19,6 @@ use lines::Lines;
 /// Light commands of one transaction at most. A longer one would let its first caller wait for no gain: so many share
 /// the sync already that its part of each command is below a microsecond.
 pub const MAX_LIGHT: usize = 256;
-/// Items of a light command at most.
-const LIGHT_ITEMS: usize = 4;
 
 /// The receivers' end of a [`crate::write_queue::WriteQueue`].
 pub struct WriteBacklog<S> {
@@ -69,7 +67,7 @@ impl<S> WriteBacklog<S> {
     /// Takes back what a transaction was too full for, before all others of its kind.
     pub fn put_back(&mut self, writes: Vec<QueuedWrite<S>>) {
         for write in writes.into_iter().rev() {
-            match is_light(&write) {
+            match write.is_light() {
                 true => self.light.push_front(write),
                 false => self.heavy.push_front(write),
             }
@@ -89,7 +87,7 @@ impl<S> WriteBacklog<S> {
     }
 
     fn add(&mut self, write: QueuedWrite<S>) {
-        if is_light(&write) {
+        if write.is_light() {
             self.light.push_back(write);
         } else if let Some(write) = self.heavy.push_back(write) {
             write.fail(StoreError::Busy);
@@ -126,11 +124,6 @@ impl<S> WriteBacklog<S> {
         self.was_full = items - light_items > MAX_LIGHT;
         next
     }
-}
-
-/// Whether it takes little of a transaction for certain.
-fn is_light<S>(write: &QueuedWrite<S>) -> bool {
-    write.items <= LIGHT_ITEMS && !write.request.may_weigh_more()
 }
 
 #[cfg(test)]

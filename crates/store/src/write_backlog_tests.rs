@@ -190,23 +190,24 @@ fn queues_whose_commands_were_left_keep_their_turns() {
     assert_eq!(ran, queues);
 }
 
+/// Also if others are left beside it, again and again: each of them may fill a transaction.
 #[test]
-fn claims_that_were_left_come_before_what_came_later() {
-    let requeued = |was_left: bool| {
-        let mut write = queued(requeue("other", 1)).0;
-        write.was_left = was_left;
-        write
-    };
-    for (others_left, expected) in [([false, false], 0), ([true, false], 1), ([true, true], 2)] {
-        let mut left = queued(claim("q", "default", 1)).0;
-        left.leave();
-        // As many others as were left before it come first, and none that is left beside it later.
-        let mut batch: Vec<Write> = others_left.iter().filter(|left| **left).map(|_| requeued(true)).collect();
-        batch.push(left);
-        batch.extend([requeued(true), requeued(false)]);
-        crate::batch::sort(&mut batch, crate::batch::ClaimOrder::Last);
-        assert!(batch[expected].request.is_claim());
-    }
+fn what_was_left_comes_before_what_came_later_the_light_first_and_then_the_oldest() {
+    let write = |write: Write, was_left: bool| Write { was_left, ..write };
+    let requeued = |was_left: bool| write(queued(requeue("other", 1)).0, was_left);
+    let (older, claims) = (requeued(true), write(queued(claim("q", "default", 1)).0, true));
+    let (newer, fresh) = (requeued(true), requeued(false));
+    let light = write(queued::<Heartbeat>(heartbeat("q", 1, 1)).0, true);
+    let mut batch = vec![fresh, claims, newer, older, light];
+    let queued_at = [4, 3, 1, 2, 0].map(|at: usize| batch[at].queued_at);
+    crate::batch::sort(&mut batch, crate::batch::ClaimOrder::Last);
+    assert!(batch.iter().map(|write| write.queued_at).eq(queued_at));
+    // So it is also when they come back to the backlog in between.
+    let mut backlog = backlog([]);
+    backlog.put_back(batch);
+    let mut next = backlog.try_next().unwrap();
+    crate::batch::sort(&mut next, crate::batch::ClaimOrder::Last);
+    assert!(next.iter().map(|write| write.queued_at).eq(queued_at));
 }
 
 #[tokio::test]
@@ -221,7 +222,7 @@ async fn more_heavy_commands_than_may_wait_are_busy_and_those_of_other_queues_an
     send(queued(other).0);
     send(queued::<Heartbeat>(heartbeat("q", 1, 1)).0);
     let next = backlog.next().await;
-    assert!(is_light(&next[0]) && next[2].request.queue() == Some(&queue("other")));
+    assert!(next[0].is_light() && next[2].request.queue() == Some(&queue("other")));
     assert_eq!(refused.wait().await, Err(StoreError::Busy));
     drop(sender);
     let mut left = CAPACITY / 4 + 2 - next.len();

@@ -15,6 +15,8 @@ use crate::write_request::WriteRequest;
 
 /// Commands that wait for a writer. At some 30,000 commands a second this is a wait of a tenth of a second.
 pub(crate) const CAPACITY: usize = 4_096;
+/// Items of a light command at most.
+const LIGHT_ITEMS: usize = 4;
 
 /// The senders' end. `S` is what a backend knows of the snapshot of a plan.
 pub struct WriteQueue<S> {
@@ -94,6 +96,11 @@ impl<S> QueuedWrite<S> {
     pub fn bulk(bulk: Arc<BulkUpdate>, plan: Option<PlannedWrite<S>>) -> (Self, PendingAnswer<Updated>) {
         let (submission, answer) = Submission::new(UpdateTasks(bulk));
         (Self { plan, ..Self::new(UpdateTasks::into_request(submission)) }, answer)
+    }
+
+    /// Whether it takes little of a transaction for certain.
+    pub(crate) fn is_light(&self) -> bool {
+        self.items <= LIGHT_ITEMS && !self.request.may_weigh_more()
     }
 
     pub fn is_bulk_update(&self) -> bool {

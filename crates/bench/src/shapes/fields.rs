@@ -9,7 +9,7 @@ use taskqueue_core::limits::{
     TELEMETRY_BYTES, TIMEOUT_SECONDS_MAX,
 };
 
-use taskqueue_core::sweep::BROWSER_VALUES_MAX;
+use taskqueue_core::sweep::BROWSER_COMBINATIONS_MAX;
 
 use super::shape::World;
 use super::world::{LARGE_TASKS, stored};
@@ -199,7 +199,7 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "lines_expected" => place.size.of(LINES).into(),
         // One request creates for four seconds, so a 64th of all would take as long as all of them.
         "sweep_values" => match place.size {
-            Size::Full => format!("1..{BROWSER_VALUES_MAX}").into(),
+            Size::Full => format!("1..{BROWSER_COMBINATIONS_MAX}").into(),
             Size::Small => format!("1..{}", place.size.of(LINES)).into(),
         },
         "stored_task" => stored(World::Large, place.size).id('t').into(),

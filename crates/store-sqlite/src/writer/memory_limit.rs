@@ -51,7 +51,7 @@ impl Writer {
         let new_tasks: Vec<&NewTask> = match request {
             WriteRequest::CreateTask(create) => vec![&*create.command.new],
             WriteRequest::CreateTasks(create) => {
-                create.command.tasks.with_following().iter().map(|(_, new)| &**new).collect()
+                create.command.tasks.to_be_done().iter().map(|(_, new)| &**new).collect()
             }
             _ => return ENTRY_BYTES,
         };

@@ -96,7 +96,7 @@ impl Wanted<'_> {
     async fn read_chosen(self, store: &dyn Store, queue: &QueueName, into: &mut Collection) -> Result<Extent, Problem> {
         let mut extent = Extent { is_all: true, ..Extent::default() };
         let mut tasks = stream::iter(self.ids.to_vec()).map(|id| store.get_task(queue, id)).buffered(READS_AT_ONCE);
-        let columns = Arc::new(columns(&self.paths));
+        let chosen = Arc::new((self.selection, columns(&self.paths)));
         while let Some(task) = tasks.next().await {
             let task = match task {
                 Ok(task) => task,
@@ -106,23 +106,26 @@ impl Wanted<'_> {
                 }
                 Err(error) => return Err(error.into()),
             };
-            if !self.selection.matches(&task.view()) {
-                continue;
-            }
-            if into.is_full() {
-                extent.is_all = false;
-                break;
-            }
-            let (mut collection, columns) = (std::mem::take(into), Arc::clone(&columns));
+            let (mut collection, chosen) = (std::mem::take(into), Arc::clone(&chosen));
             let collect = move || {
+                let (view, (selection, columns)) = (task.view(), &*chosen);
+                if !selection.matches(&view) {
+                    return (collection, true);
+                }
+                if collection.is_full() {
+                    return (collection, false);
+                }
                 let mut bytes = Vec::new();
-                record::write(&mut bytes, &task.view(), &columns);
+                record::write(&mut bytes, &view, columns);
                 if let Some(record) = record::next(&mut Reader::new(&bytes)) {
                     collection.push(&record);
                 }
-                collection
+                (collection, true)
             };
-            *into = elsewhere(collect).await?;
+            (*into, extent.is_all) = elsewhere(collect).await?;
+            if !extent.is_all {
+                break;
+            }
         }
         Ok(extent)
     }

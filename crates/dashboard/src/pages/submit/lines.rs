@@ -12,6 +12,7 @@ use super::sweep::explain;
 use super::{Frame, LINES_BYTES, Step, Way, address, cut, too_large};
 use crate::address::Query;
 use crate::field::{self, Field};
+use crate::json_field;
 use crate::layout::{self, PageResult, Shell};
 use crate::problem::Problem;
 use crate::show;
@@ -212,6 +213,7 @@ fn check(text: &str, batch: Option<&str>) -> Checked {
 }
 
 fn planned(reader: &mut LineReader, number: u64, line: &str, batch: Option<&str>) -> Result<Planned, String> {
+    json_field::check_length(line)?;
     let mut task = reader.read(line.as_bytes()).map_err(|error| error.to_string())?;
     task.definition.metadata = labelled(task.definition.metadata, batch);
     check_stored_size(task.definition.stored_bytes(), "{}".len(), 0).map_err(|_| too_large())?;

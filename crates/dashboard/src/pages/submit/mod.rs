@@ -16,6 +16,7 @@ use taskqueue_core::access::Scope;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use taskqueue_store::submission::Held;
+use tokio::sync::MutexGuard;
 
 use crate::address::Query;
 use crate::form;
@@ -31,6 +32,8 @@ const LINES_BYTES: usize = 8 * 1024 * 1024;
 const FORM_BYTES: usize = 3 * LINES_BYTES + 256 * 1024;
 /// A form from here on takes more memory than every page has.
 const LARGE_FORM_BYTES: usize = 512 * 1024;
+/// Up to this the memory of a page is enough for what is parsed of a form.
+const SMALL_FORM_BYTES: usize = 32 * 1024;
 /// How often the text of a form is in memory while it is read.
 const COPIES: usize = 3;
 /// Characters that a preview shows of a value.
@@ -120,6 +123,7 @@ pub(crate) async fn submit(State(dashboard): State<Dashboard>, visit: Visit, req
     visit.check(Scope::Submit, &queue)?;
     let _room = room(&dashboard, &visit.headers).await?;
     let form = form::read(&visit, request.into_body(), FORM_BYTES).await?;
+    let _turn = turn(&dashboard, &form).await?;
     match Way::of(&form) {
         Way::One => one::submit(&dashboard, &visit, &queue, &form).await,
         Way::Sweep => sweep::submit(&dashboard, &visit, &queue, &form).await,
@@ -127,17 +131,20 @@ pub(crate) async fn submit(State(dashboard): State<Dashboard>, visit: Visit, req
     }
 }
 
-/// Waits for the memory of the form and of what is in it, if it is large.
-pub(crate) async fn room(dashboard: &Dashboard, headers: &HeaderMap) -> Result<Option<[Held; 2]>, Problem> {
+/// Waits for the memory of the form, if it is large.
+pub(crate) async fn room(dashboard: &Dashboard, headers: &HeaderMap) -> Result<Option<Held>, Problem> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
     // A body whose length nobody says may be long.
     match length.unwrap_or(FORM_BYTES).min(FORM_BYTES) {
         length if length < LARGE_FORM_BYTES => Ok(None),
-        length => {
-            let text = dashboard.reserve(length * COPIES).await?;
-            Ok(Some([text, dashboard.reserve_parsing(length).await?]))
-        }
+        length => dashboard.reserve(length * COPIES).await.map(Some),
     }
+}
+
+/// Waits for the turn of a form that takes more than a page has when its JSON is parsed.
+pub(crate) async fn turn<'d>(dashboard: &'d Dashboard, form: &Query) -> Result<Option<MutexGuard<'d, ()>>, Problem> {
+    let bytes: usize = form.iter().map(|(_, text)| text.len()).sum();
+    if bytes > SMALL_FORM_BYTES { dashboard.large_form().await.map(Some) } else { Ok(None) }
 }
 
 /// What a form wants.

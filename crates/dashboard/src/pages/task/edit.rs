@@ -17,7 +17,7 @@ use super::edit_fields::{Fields, written};
 use super::{address, title};
 use crate::form;
 use crate::layout::{self, PageResult, Section, Shell};
-use crate::pages::submit::room;
+use crate::pages::submit::{room, turn};
 use crate::problem::Problem;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -54,10 +54,11 @@ pub(crate) async fn form(State(dashboard): State<Dashboard>, visit: Visit) -> Pa
 
 /// Saves what changed.
 pub(crate) async fn save(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    let _room = room(&dashboard, &visit.headers).await?;
-    let form = form::read(&visit, request.into_body(), FORM_BYTES).await?;
     let queue = visit.queue()?;
     visit.check(Scope::Submit, &queue)?;
+    let _room = room(&dashboard, &visit.headers).await?;
+    let form = form::read(&visit, request.into_body(), FORM_BYTES).await?;
+    let _turn = turn(&dashboard, &form).await?;
     let task = super::read(&dashboard, &visit).await?;
     let mut fields = Fields::typed(&form, &task);
     let is_current =

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use taskqueue_core::definition::Definition;
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::ids::QueueName;
 use taskqueue_store::StoreError;
@@ -18,7 +19,7 @@ use crate::state::Dashboard;
 /// After this time the answer says how far it came.
 const TURN: Duration = Duration::from_secs(4);
 /// How long a part of a sweep may take that was created before and is only counted again.
-const COUNTING: Duration = Duration::from_secs(20);
+const COUNTING: Duration = Duration::from_secs(10);
 const TOO_LARGE: &str =
     "This sweep takes too long for a browser. Use the command for it; what was created is not created again.";
 /// How long names are checked before anything is created. Those behind are checked when it is their turn.
@@ -66,20 +67,24 @@ impl Progress {
     }
 }
 
-/// Whether each of the first `most` tasks gets a name, and if not, why.
+/// Whether each of the first `most` tasks gets a name, and if not, why; of many large ones those that there is time for.
 pub(super) async fn check_names(dashboard: &Dashboard, plan: &Plan<'_>, most: usize) -> Result<(), String> {
     if !plan.name.as_ref().is_some_and(|name| name.has_placeholders()) {
         return Ok(());
     }
-    let (began, mut slice) = (Instant::now(), Slice::begin(dashboard).await);
+    let mut slice = Slice::begin(dashboard).await;
     for index in 0..plan.sweep.count().min(most) {
-        plan.definition_at(index).map_err(|error| format!("Task {}: {error}", show::number(index as u64 + 1)))?;
+        definition(plan, index)?;
         slice.pause_if_due().await;
-        if began.elapsed() >= CHECKING {
+        if slice.worked() >= CHECKING {
             break;
         }
     }
     Ok(())
+}
+
+fn definition(plan: &Plan<'_>, index: usize) -> Result<Definition, String> {
+    plan.definition_at(index).map_err(|error| format!("Task {}: {error}", show::number(index as u64 + 1)))
 }
 
 /// A short time in which the tasks of a sweep are made, while no other sweep does it. Each may be a megabyte, and this thread serves
@@ -88,12 +93,19 @@ struct Slice<'d> {
     all: &'d Mutex<()>,
     mine: Option<MutexGuard<'d, ()>>,
     began: Instant,
+    /// In the slices before this one.
+    worked: Duration,
 }
 
 impl<'d> Slice<'d> {
     async fn begin(dashboard: &'d Dashboard) -> Self {
         let all = dashboard.sweeping();
-        Self { all, mine: Some(all.lock().await), began: Instant::now() }
+        Self { all, mine: Some(all.lock().await), began: Instant::now(), worked: Duration::ZERO }
+    }
+
+    /// How long it has worked: what it waits for others does not count.
+    fn worked(&self) -> Duration {
+        self.worked + self.began.elapsed()
     }
 
     async fn pause_if_due(&mut self) {
@@ -104,6 +116,7 @@ impl<'d> Slice<'d> {
 
     /// Lets others go on while something else is waited for.
     async fn pause<T>(&mut self, meanwhile: impl Future<Output = T>) -> T {
+        self.worked = self.worked();
         self.mine = None;
         let answer = meanwhile.await;
         (self.mine, self.began) = (Some(self.all.lock().await), Instant::now());
@@ -125,7 +138,7 @@ pub(super) async fn create(
     let count = plan.sweep.count();
     for index in 0..count {
         slice.pause_if_due().await;
-        let definition = match plan.definition_at(index) {
+        let definition = match definition(plan, index) {
             Ok(definition) => definition,
             Err(error) => {
                 stopped = Some(error);
@@ -135,7 +148,7 @@ pub(super) async fn create(
         // The ids of equal tasks depend on how many came before, so those that are done are counted, too.
         let id = ids.next(&definition);
         if index < progress.done {
-            if began.elapsed() < COUNTING {
+            if slice.worked() < COUNTING {
                 continue;
             }
             stopped = Some(TOO_LARGE.to_owned());

@@ -6,7 +6,7 @@ use taskqueue_core::dotted_keys::{KeyError, Members};
 use taskqueue_core::json::{JsonObject, ObjectError, Value, parse};
 use taskqueue_core::limits::JSON_DEPTH;
 use taskqueue_core::name_template::NameTemplate;
-use taskqueue_core::sweep::{AxisError, BROWSER_VALUES_MAX, COMBINATIONS_MAX, Sweep, SweepError};
+use taskqueue_core::sweep::{AxisError, BROWSER_COMBINATIONS_MAX, Sweep, SweepError};
 use taskqueue_core::time::Timestamp;
 
 use super::super::Way;
@@ -186,7 +186,7 @@ impl Typed {
                 _ if row.key.contains('=') => {
                     Some("A key cannot contain =; put it into the args of all tasks.".to_owned())
                 }
-                _ => None,
+                _ => json_field::check_length(&row.values).err(),
             };
         }
         self.rows.iter().all(|row| row.error.is_none())
@@ -194,7 +194,7 @@ impl Typed {
 
     fn sweep<'t>(&mut self, texts: &'t Texts, base: Members<'t>) -> Option<Sweep<'t>> {
         let given: Vec<(&str, &str)> = texts.axes.iter().map(|(key, values)| (key.as_str(), values.as_str())).collect();
-        let error = match Sweep::new(base, &given, texts.is_zip, BROWSER_VALUES_MAX) {
+        let error = match Sweep::new(base, &given, texts.is_zip, BROWSER_COMBINATIONS_MAX) {
             Ok(sweep) => {
                 for (row, (_, count)) in self.rows.iter_mut().zip(sweep.axes()) {
                     row.count = Some(count);
@@ -239,9 +239,9 @@ fn together(error: &SweepError) -> String {
         SweepError::Axis { key, error } => format!("{key}: {}", axis_rule(error)),
         SweepError::Together { first, second, .. } => format!("{second} is a part of {first}; give one of them."),
         SweepError::TooMany => {
-            let most = show::number(COMBINATIONS_MAX as u64);
+            let most = show::number(BROWSER_COMBINATIONS_MAX as u64);
             format!(
-                "These are more than {most} combinations. Split the sweep, or look for a range with a digit too many."
+                "These are more than {most} combinations. Split the sweep, use the command, or look for a range with a digit too many."
             )
         }
         SweepError::Lengths(lengths) => {
@@ -315,7 +315,7 @@ mod tests {
         let axis = |key: &str| format!("key={key}&values=1..1000&");
         let form = format!("{}{}{}", axis("a"), axis("b"), axis("c"));
         let began = std::time::Instant::now();
-        assert!(errors(&form)[0].contains("more than 1,000,000 combinations"));
+        assert!(errors(&form)[0].contains("more than 100,000 combinations"));
         assert!(errors("key=a&values=1..1000000000")[0].contains("more values than fit"));
         assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
     }
