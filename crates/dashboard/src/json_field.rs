@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use taskqueue_core::json::{
     JsonObject, ObjectError, ParseError, PathStep, Reader, Unusable, Value, parse, write_string, write_value,
 };
-use taskqueue_core::limits::{JSON_DEPTH, REQUEST_BODY_BYTES};
+use taskqueue_core::limits::{JSON_DEPTH, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 
 use crate::show::html::is_bidi_control;
 
@@ -39,8 +39,15 @@ pub(crate) fn read(text: &str) -> Result<JsonObject, String> {
 
 /// Refuses what no request may have, before it is parsed: that takes many times as much.
 pub(crate) fn check_length(text: &str) -> Result<(), String> {
-    let most = REQUEST_BODY_BYTES / 1024;
-    if text.len() <= REQUEST_BODY_BYTES { Ok(()) } else { Err(format!("This is more than {most} KiB of JSON.")) }
+    if text.len() <= REQUEST_BODY_BYTES { Ok(()) } else { Err(too_large()) }
+}
+
+/// What is said of a task that is larger than any may be.
+pub(crate) fn too_large() -> String {
+    format!(
+        "The task is too large: its definition may have {} KiB. Put large data into a file and its path into args.",
+        TASK_DATA_BYTES / 1024
+    )
 }
 
 /// `Line 3, column 7`, counted from 1, columns in characters.
@@ -195,7 +202,7 @@ mod tests {
     #[test]
     fn what_no_request_may_have_is_not_parsed() {
         let long = format!("{{\"a\": [{}1]}}", "[1],".repeat(REQUEST_BODY_BYTES / 4));
-        assert_eq!(read(&long).unwrap_err(), "This is more than 1024 KiB of JSON.");
+        assert_eq!(read(&long).unwrap_err(), too_large());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::show;
 use crate::state::Dashboard;
 
-use super::too_large;
+use crate::json_field::too_large;
 
 /// Refusals that are listed; more are counted.
 const REFUSALS_SHOWN: usize = 10;

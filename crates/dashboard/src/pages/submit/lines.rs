@@ -9,7 +9,7 @@ use taskqueue_core::ids::QueueName;
 
 use super::create::{Batch, Planned, Tally, write};
 use super::sweep::explain;
-use super::{Frame, LINES_BYTES, Step, Way, address, cut, too_large};
+use super::{Frame, LINES_BYTES, Step, Way, address, cut};
 use crate::address::Query;
 use crate::field::{self, Field};
 use crate::json_field;
@@ -216,7 +216,7 @@ fn planned(reader: &mut LineReader, number: u64, line: &str, batch: Option<&str>
     json_field::check_length(line)?;
     let mut task = reader.read(line.as_bytes()).map_err(|error| error.to_string())?;
     task.definition.metadata = labelled(task.definition.metadata, batch);
-    check_stored_size(task.definition.stored_bytes(), "{}".len(), 0).map_err(|_| too_large())?;
+    check_stored_size(task.definition.stored_bytes(), "{}".len(), 0).map_err(|_| json_field::too_large())?;
     let LineTask { id, is_derived, definition, not_before } = task;
     Ok(Planned { number, id, is_derived, definition, not_before })
 }

@@ -14,7 +14,6 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::limits::TASK_DATA_BYTES;
 use taskqueue_store::submission::Held;
 use tokio::sync::MutexGuard;
 
@@ -172,11 +171,4 @@ impl Step {
 /// The beginning of a text, for a cell of a table.
 fn cut(text: &str) -> String {
     show::cut(text, CELL_CHARS).into_owned()
-}
-
-fn too_large() -> String {
-    format!(
-        "The task is too large: its definition may have {} KiB. Put large data into a file and its path into args.",
-        TASK_DATA_BYTES / 1024
-    )
 }

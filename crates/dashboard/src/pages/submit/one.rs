@@ -13,7 +13,7 @@ use taskqueue_store::{StoreError, StoreExt};
 
 use super::create::random_id;
 use super::fields::Fields;
-use super::{Frame, Step, Way, address, cut, too_large};
+use super::{Frame, Step, Way, address, cut};
 use crate::address::Query;
 use crate::field::Field;
 use crate::json_field;
@@ -112,7 +112,7 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
                 let next = Query::default().and("way", Way::One.word()).and("created", id);
                 return Ok(layout::see_other(&next.at(&address(queue))));
             }
-            Err(StoreError::Refused(Refusal::TaskDataTooLarge)) => content.args.error = Some(too_large()),
+            Err(StoreError::Refused(Refusal::TaskDataTooLarge)) => content.args.error = Some(json_field::too_large()),
             Err(StoreError::Refused(Refusal::TaskIdConflict { .. })) => {
                 content.id = random_id()?;
                 content.warning = Some(format!(

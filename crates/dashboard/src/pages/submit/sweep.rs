@@ -185,7 +185,7 @@ async fn preview(
     };
     let rows = (0..plan.sweep.count().min(ROWS_SHOWN)).map(row).collect::<Option<Vec<_>>>()?;
     if rows.iter().any(|(bytes, _)| *bytes > TASK_DATA_BYTES) {
-        typed.error = Some(super::too_large());
+        typed.error = Some(json_field::too_large());
         return None;
     }
     Some(Preview {
