@@ -136,8 +136,8 @@ fn axes<'a>(given: &[(&'a str, &'a str)], most: usize) -> Result<Vec<Axis<'a>>, 
     Ok(axes)
 }
 
-/// The args of all tasks. Finds now what would otherwise stop the sweep half-way: values that no task may have, and keys that do not go together
-/// with what all tasks have.
+/// The args of all tasks. Finds now what would otherwise stop the sweep half-way: values that no task may have, and keys that
+/// do not go together with what all tasks have.
 fn args_with_gaps<'a>(mut base: Members<'a>, axes: &[Axis<'a>]) -> Result<Gapped, SweepError> {
     for axis in axes {
         // Numbers of ranges are many, and each is as good as the first.

@@ -253,9 +253,9 @@ fn unsuccessful(shape: &Shape, size: Size, sent: &Sent) -> Option<String> {
     let Some(Ok(answer)) = &sent.first else { return None };
     // A request of the wrong form is not the largest valid one.
     let is_malformed = answer.code().starts_with("invalid_") || answer.code() == "filter_too_large";
-    let is_refused = matches!(answer.status, 400..500) && !is_malformed || answer.is_truthful_busy();
-    let is_refusal = shape.may_be_refused && is_refused;
-    let refused_at_once = is_refusal && sent.first_taken <= REFUSED_WITHIN;
+    let is_refusal = shape.may_be_refused && matches!(answer.status, 400..500) && !is_malformed;
+    let is_busy = shape.may_be_busy && answer.is_truthful_busy();
+    let refused_at_once = (is_refusal || is_busy) && sent.first_taken <= REFUSED_WITHIN;
     let has_refused_items = answer.text().contains(r#""outcome":"refused""#);
     match answer.status {
         200..400 if has_refused_items => Some(format!("alone: items were refused: {}", answer.excerpt())),

@@ -174,7 +174,7 @@ pub(super) const OPERATIONS: &[Shape] = &[
     // Batches
     shape("POST", CREATE, "dependencies", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
     // So many have hardly room in the memory of pending tasks on SQLite, beside what is stored.
-    shape("POST", CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]).or_refused(),
+    shape("POST", CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]).or_busy(),
     shape("POST", CREATE, "args", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
     shape("POST", CREATE, "", Nothing, &["tasks.[]", "id args"]),
     shape("POST", CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"])

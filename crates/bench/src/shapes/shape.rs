@@ -75,6 +75,8 @@ pub(super) struct Shape {
     groups: &'static [&'static str],
     /// Whether a refusal is an answer, too, if it comes at once: nothing says how many tasks one request may change.
     pub(super) may_be_refused: bool,
+    /// The same for `database_busy`: the memory of pending tasks may be full of what is stored.
+    pub(super) may_be_busy: bool,
     /// What the answer of one that is alone holds at least.
     pub(super) least: Least,
 }
@@ -86,7 +88,7 @@ pub(super) const fn shape(
     before: Before,
     groups: &'static [&'static str],
 ) -> Shape {
-    Shape { method, path, heavy, before, groups, may_be_refused: false, least: Least::Anything }
+    Shape { method, path, heavy, before, groups, may_be_refused: false, may_be_busy: false, least: Least::Anything }
 }
 
 /// Where a field stands, by how it is written in the list.
@@ -109,6 +111,10 @@ pub(super) struct Field {
 impl Shape {
     pub(super) const fn or_refused(self) -> Self {
         Self { may_be_refused: true, ..self }
+    }
+
+    pub(super) const fn or_busy(self) -> Self {
+        Self { may_be_busy: true, ..self }
     }
 
     pub(super) const fn holds(self, least: Least) -> Self {
