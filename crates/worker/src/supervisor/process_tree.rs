@@ -49,6 +49,8 @@ pub(super) struct ProcessTree {
     status: Option<i32>,
     /// Whether the leader ended after it was asked to.
     was_stopped: bool,
+    /// The processes that got the SIGTERM of the stop.
+    told: HashSet<i32>,
 }
 
 impl ProcessTree {
@@ -77,6 +79,7 @@ impl ProcessTree {
             requested: RunControl::Continue,
             status: None,
             was_stopped: false,
+            told: HashSet::new(),
         };
         let note = tree.wait_until_empty(channel)?;
         drop(spawned.terminal);
@@ -95,7 +98,10 @@ impl ProcessTree {
             let now = Instant::now();
             let limit = match self.stage {
                 Stage::Running => None,
-                Stage::Stopping(deadline) if now < deadline => Some(deadline - now),
+                Stage::Stopping(deadline) if now < deadline => {
+                    self.tell_orphans();
+                    Some(deadline - now)
+                }
                 Stage::Stopping(_) => {
                     self.kill();
                     continue;
@@ -139,33 +145,42 @@ impl ProcessTree {
     }
 
     fn stop(&mut self, grace: Duration) {
-        self.signal(Signal::TERM);
-        // A process that was stopped with SIGSTOP or by its terminal would not handle SIGTERM otherwise.
-        self.signal(Signal::CONT);
+        let before = proc::descendants();
+        // The group comes first: a process that leaves it before the signal is found outside, and one that leaves later has got it.
+        self.signal_group(Signal::TERM, &before);
+        self.signal_group(Signal::CONT, &before);
+        for _ in 0..SCANS {
+            let mut outside = proc::descendants();
+            outside.retain(|entry| entry.group != self.leader);
+            if !self.tell(outside.into_iter().map(|entry| entry.pid)) {
+                break;
+            }
+        }
+        self.told.extend(before.iter().map(|entry| entry.pid));
         self.stage = Stage::Stopping(Instant::now() + grace);
+    }
+
+    /// Stops the processes that have outlived their parents and were not told. A shell that starts a command blocks signals meanwhile:
+    /// if the stop comes then, the shell ends after the start, and the command has missed the signal to its group.
+    fn tell_orphans(&mut self) {
+        self.tell(proc::children());
+    }
+
+    /// Sends SIGTERM to the processes that did not get it yet. Returns whether there are any.
+    fn tell(&mut self, pids: impl IntoIterator<Item = i32>) -> bool {
+        let missed: Vec<i32> = pids.into_iter().filter(|pid| self.told.insert(*pid)).collect();
+        for pid in &missed {
+            proc::signal(*pid, Signal::TERM);
+            // A process that was stopped with SIGSTOP or by its terminal would not handle SIGTERM otherwise.
+            proc::signal(*pid, Signal::CONT);
+        }
+        !missed.is_empty()
     }
 
     fn kill(&mut self) {
         // A signal to a group misses no fork, so this ends most processes that fork faster than /proc can be read.
         self.signal_group(Signal::KILL, &[]);
         self.stage = Stage::Killing(Instant::now() + KILL_TIMEOUT, FIRST_PAUSE);
-    }
-
-    /// Sends a signal to the group, and to the processes that have left it. The group comes first: a process that leaves it before the
-    /// signal is found outside, and one that leaves later has got it.
-    fn signal(&self, signal: Signal) {
-        self.signal_group(signal, &proc::descendants());
-        let mut signalled = HashSet::new();
-        for _ in 0..SCANS {
-            let outside = proc::descendants().into_iter().filter(|entry| entry.group != self.leader);
-            let missed: Vec<i32> = outside.map(|entry| entry.pid).filter(|pid| signalled.insert(*pid)).collect();
-            if missed.is_empty() {
-                return;
-            }
-            for pid in missed {
-                proc::signal(pid, signal);
-            }
-        }
     }
 
     /// Sends a signal to the group, if its id cannot have been reused: the leader was not reaped yet, or one of the processes is in the

@@ -223,6 +223,25 @@ async fn a_stop_reaches_processes_that_are_leaving_the_group() {
     }
 }
 
+/// A shell blocks all signals while it starts a command. What it starts then has missed the signal to the group.
+#[tokio::test]
+async fn a_stop_reaches_a_process_that_is_started_while_it_comes() {
+    // Waits without starting a process until SIGTERM is pending; starting `sleep` unblocks it, which ends the shell.
+    let script = "echo $$ >$FOLDER/ready
+        while :; do
+            while read -r name value; do
+                case $name$value in ShdPnd:*4000) break 2;; esac
+            done </proc/$$/status
+        done
+        sleep 1000";
+    let trial = Trial::new(&["env", "--block-signal=TERM", "sh", "-c", script]);
+    let begun = trial.begin();
+    begun.number("ready").await;
+    begun.control.send_replace(RunControl::Stop);
+    let finished = begun.finish().await;
+    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(15), true));
+}
+
 #[tokio::test]
 async fn a_group_of_zombies_only_is_no_reason_to_wait() {
     // The parent of the zombie has left the group, forgot its run, and never reaps.
