@@ -22,6 +22,7 @@ mod output;
 mod private_file;
 mod progress;
 mod progress_view;
+mod purge_delay;
 mod run_log;
 mod scheduling_args;
 mod scheduling_view;

@@ -1,14 +1,12 @@
 //! Work that takes longer than others should wait for it, on a thread of its own.
 
-use axum::http::StatusCode;
-
 use crate::problem::Problem;
 
 /// Does it there. It goes on when nobody waits for it any more.
 pub(crate) async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "a part of a page could not be made");
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "The server made a mistake", "The log of the server says more.")
+        Problem::mistake()
     })
 }
 

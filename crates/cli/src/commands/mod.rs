@@ -28,7 +28,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Command, LogFormat, LogLevel};
 use crate::failure::Failure;
-use crate::logging;
+use crate::{logging, purge_delay};
 
 /// More threads would only wait for the writer.
 const WORKER_THREADS_MAX: usize = 8;
@@ -39,6 +39,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve(args) => {
+            purge_delay::shorten_with_little_memory();
             let (format, level) = (args.log_format, args.log_level);
             run_with_logs(format, level, serve::run(args))
         }

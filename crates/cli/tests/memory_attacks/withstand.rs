@@ -103,6 +103,23 @@ fn the_largest_batches_fit_into_it() {
     assert!(peak <= LIMIT_BYTES, "{} MiB", peak / MIB);
 }
 
+/// Free memory that stays with the process for a second is three times what an attack makes the server use (docs/memory.md).
+#[test]
+fn with_little_memory_it_is_returned_soon() {
+    let delay = |server: &Server| {
+        let environment = std::fs::read(format!("/proc/{}/environ", server.process_id())).unwrap();
+        let mut variables = environment.split(|byte| *byte == 0);
+        let value = variables.find_map(|variable| variable.strip_prefix(b"MIMALLOC_PURGE_DELAY="));
+        value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+    };
+    let small = Server::within(LIMIT_BYTES, &[]);
+    assert_eq!(delay(&small).as_deref(), Some("10"));
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", small.process_id())).unwrap();
+    assert_eq!(name, "taskqueue\n", "also for who stops it by its name");
+    assert_eq!(delay(&Server::within(LIMIT_BYTES, &[("MIMALLOC_PURGE_DELAY", "7")])).as_deref(), Some("7"));
+    assert_eq!(delay(&Server::within(1024 * MIB, &[])), None);
+}
+
 macro_rules! withstands {
     ($($name:ident: $attack:ident)*) => {
         $(

@@ -11,10 +11,10 @@ use super::create::{Batch, Planned, Tally, write};
 use super::sweep::explain;
 use super::{Frame, LINES_BYTES, Step, Way, address, cut};
 use crate::address::Query;
+use crate::elsewhere::elsewhere;
 use crate::field::{self, Field};
 use crate::json_field;
 use crate::layout::{self, PageResult, Shell};
-use crate::problem::Problem;
 use crate::show;
 use crate::show::command::CommandLine;
 use crate::state::Dashboard;
@@ -109,7 +109,12 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     drop(form);
     let label = field::name(&batch.value);
     let label = batch.keep(label).flatten().filter(|label| !label.trim().is_empty()).map(|label| label.to_string());
-    let (text, checked) = check_elsewhere(lines.value, label).await?;
+    let text = lines.value;
+    let (text, checked) = elsewhere(move || {
+        let checked = check(&text, label.as_deref());
+        (text, checked)
+    })
+    .await?;
     // A page is not made huge by a text that cannot be taken.
     lines.value = if step == Step::Watch || text.len() > LINES_BYTES { String::new() } else { text };
     let (report, tasks) = match checked {
@@ -158,18 +163,6 @@ async fn create(dashboard: &Dashboard, queue: &QueueName, tasks: Vec<Planned>) -
 }
 
 type Checked = Result<(Report, Vec<Planned>), String>;
-
-/// Checks on a thread of its own: megabytes of JSON take a while.
-async fn check_elsewhere(text: String, batch: Option<String>) -> Result<(String, Checked), Problem> {
-    let checked = tokio::task::spawn_blocking(move || {
-        let checked = check(&text, batch.as_deref());
-        (text, checked)
-    });
-    checked.await.map_err(|error| {
-        tracing::error!(%error, "lines could not be checked");
-        Problem::mistake()
-    })
-}
 
 /// The tasks of the lines, and what is wrong with the others. The error is about the text as a whole.
 fn check(text: &str, batch: Option<&str>) -> Checked {
