@@ -251,7 +251,8 @@ pub struct Waiter {
 impl Waiter {
     /// Called after a claim that found nothing. If a hint came during the claim, the waiter is woken at once.
     pub fn park(&mut self) {
-        let _ = self.waiters.registered().claims.park(self.id);
+        let (_, next) = self.waiters.registered().claims.park(self.id);
+        next.into_iter().for_each(Waker::wake);
     }
 
     /// Waits to be woken. Cancel safe.

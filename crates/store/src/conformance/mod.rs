@@ -239,6 +239,7 @@ macro_rules! conformance_suite {
                 a_queue_never_has_more_running_tasks_than_its_limit
                 a_route_never_has_more_running_tasks_than_its_limit
                 a_resume_a_free_place_and_a_raised_limit_wake_waiting_claims
+                a_task_of_several_routes_wakes_a_claim_whose_route_is_not_at_its_limit
                 ended_tasks_are_deleted_when_their_time_is_over
                 many_ended_tasks_are_deleted_some_at_a_time
                 a_task_that_retention_deletes_is_deleted_for_those_that_wait_for_it

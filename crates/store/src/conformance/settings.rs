@@ -144,6 +144,19 @@ pub async fn a_resume_a_free_place_and_a_raised_limit_wake_waiting_claims(storag
     assert_eq!(next(&fixture, 4).await, None);
 }
 
+/// The older waiter is woken first, and cannot take it.
+pub async fn a_task_of_several_routes_wakes_a_claim_whose_route_is_not_at_its_limit(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(change_settings("q", limits(&[("gpu", Some(0))]))).await;
+    let gpu = waiter(&fixture, "gpu", 1);
+    resting(&fixture, 1).await;
+    let cpu = waiter(&fixture, "cpu", 2);
+    resting(&fixture, 2).await;
+    fixture.create(1, with_routes(&["cpu", "gpu"])).await;
+    assert_eq!(got(cpu).await, task_id(1).to_string());
+    gpu.abort();
+}
+
 pub async fn ended_tasks_are_deleted_when_their_time_is_over(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     for id in 1..=5 {

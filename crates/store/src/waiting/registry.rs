@@ -2,8 +2,7 @@
 //! so that every interleaving can be tested (`registry_tests.rs`).
 //!
 //! A waiter is either *claiming* or *parked*. The rule that no wake-up is lost: a waiter parks only if no hint came since
-//! its claim began, and a hint that wakes a parked waiter is held by it until it has claimed the task, found nothing, or
-//! passed the hint on.
+//! its claim began, and a hint that wakes a parked waiter is held by it until it has claimed the task or passed the hint on.
 
 use std::collections::{BTreeSet, HashMap};
 use std::task::Waker;
@@ -21,6 +20,15 @@ pub struct Hint {
     pub routes: Routes,
     /// Nothing if only the number of tasks is known.
     pub task: Option<TaskId>,
+}
+
+impl Hint {
+    /// The same for waiters of the other routes, if there are any.
+    fn without(mut self, route: &Route) -> Option<Self> {
+        let others = self.routes.iter().filter(|other| *other != route.as_str());
+        self.routes = Routes::new(others.filter_map(Route::parse).collect())?;
+        Some(self)
+    }
 }
 
 #[derive(Default)]
@@ -66,21 +74,24 @@ impl Registry {
     }
 
     /// After a claim that found nothing. Returns whether the waiter is parked, in its old order; otherwise it must claim
-    /// again.
-    pub fn park(&mut self, id: WaiterId) -> bool {
-        let Some(entry) = self.waiters.get_mut(&id) else { return true };
+    /// again. A waiter of another route may be woken: it may take the task of the hint where the limit of this route is
+    /// reached.
+    pub fn park(&mut self, id: WaiterId) -> (bool, Option<Waker>) {
+        let Some(entry) = self.waiters.get_mut(&id) else { return (true, None) };
         let waiters = self.queues.get_mut(&entry.queue).and_then(|routes| routes.get_mut(&entry.route));
-        let (State::Claiming { hint, missed_hints }, Some(waiters)) = (&mut entry.state, waiters) else { return true };
-        // The task of the hint is no longer claimable: the claim came after the hint.
-        *hint = None;
-        if *missed_hints != waiters.missed_hints {
+        let (State::Claiming { hint, missed_hints }, Some(waiters)) = (&mut entry.state, waiters) else {
+            return (true, None);
+        };
+        let passed_on = hint.take().and_then(|hint| hint.without(&entry.route));
+        let is_parked = *missed_hints == waiters.missed_hints;
+        if is_parked {
+            entry.state = State::Parked(None);
+            waiters.claiming -= 1;
+            waiters.parked.insert(id);
+        } else {
             *missed_hints = waiters.missed_hints;
-            return false;
         }
-        entry.state = State::Parked(None);
-        waiters.claiming -= 1;
-        waiters.parked.insert(id);
-        true
+        (is_parked, passed_on.and_then(|hint| self.hint(hint)))
     }
 
     /// Whether a waiter has been woken; if not, `waker` is called when it is.

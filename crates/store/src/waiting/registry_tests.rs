@@ -26,6 +26,9 @@ fn hint(n: usize, routes: &[&str]) -> Hint {
     Hint { queue: queue("q"), routes, task: Some(task(n)) }
 }
 
+/// The routes of the world.
+const ROUTES: [&str; 3] = ["a", "b", "c"];
+
 /// Where a waiter of the world stands.
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -55,6 +58,8 @@ struct World {
     limit: Option<usize>,
     running: usize,
     paused: bool,
+    /// A route whose limit is reached.
+    full_route: Option<Route>,
     /// Tasks that cannot be claimed yet.
     delayed: BTreeMap<TaskId, Routes>,
     /// Whether all routes are to be looked at, because of a change of which no task is known.
@@ -77,15 +82,16 @@ impl World {
             limit: None,
             running: 0,
             paused: false,
+            full_route: None,
             delayed: BTreeMap::new(),
             look_is_due: false,
         }
     }
 
-    /// How many tasks claims may still take.
-    fn room(&self) -> usize {
+    /// How many tasks claims for a route may still take.
+    fn room(&self, route: &Route) -> usize {
         let room = self.limit.map_or(usize::MAX, |limit| limit.saturating_sub(self.running));
-        if self.paused { 0 } else { room }
+        if self.paused || self.full_route.as_ref() == Some(route) { 0 } else { room }
     }
 
     /// A run ends: where there is a limit, a place is free.
@@ -96,10 +102,12 @@ impl World {
 
     /// Somebody changes the settings; what widens them makes all look again.
     fn change_settings(&mut self) {
-        let before = self.room();
+        let room = |world: &Self| ROUTES.map(|name| world.room(&route(name)));
+        let before = room(self);
         self.paused = self.random.percent(30);
         self.limit = self.random.pick(&[None, Some(0), Some(1), Some(2), Some(5)]);
-        self.look_is_due |= self.room() > before;
+        self.full_route = self.random.percent(50).then(|| route(self.random.pick(&ROUTES)));
+        self.look_is_due |= room(self).iter().zip(before).any(|(now, before)| *now > before);
     }
 
     fn create_delayed(&mut self) {
@@ -125,7 +133,7 @@ impl World {
     }
 
     fn register(&mut self) {
-        let route = route(self.random.pick(&["a", "b", "c"]));
+        let route = route(self.random.pick(&ROUTES));
         let id = self.registry.register(&queue("q"), &route);
         self.waiters.insert(id, (route, Step::Claiming));
     }
@@ -152,7 +160,7 @@ impl World {
         self.look_is_due = false;
         for (queue, route, _) in self.registry.waiting_routes() {
             let tasks = self.tasks.values().filter(|routes| routes.contains(route.as_str())).count();
-            self.registry.wake_for_route(&queue, &route, tasks.min(self.room()));
+            self.registry.wake_for_route(&queue, &route, tasks.min(self.room(&route)));
         }
     }
 
@@ -164,7 +172,7 @@ impl World {
                 self.claims += 1;
                 let mine = |(_, routes): &(&TaskId, &Routes)| routes.contains(route.as_str());
                 let first = self.tasks.iter().rev().find(mine).map(|(id, _)| *id);
-                let found = first.filter(|_| self.room() > 0);
+                let found = first.filter(|_| self.room(&route) > 0);
                 if let Some(task) = found {
                     self.running += 1;
                     self.tasks.remove(&task);
@@ -175,7 +183,7 @@ impl World {
             Step::Claimed(Some(task)) => self.unregister(id, &[task]),
             Step::Claimed(None) if !self.alive => self.unregister(id, &[]),
             Step::Claimed(None) => {
-                let rests = self.registry.park(id);
+                let (rests, _) = self.registry.park(id);
                 self.set(id, if rests { Step::Parked } else { Step::Claiming });
             }
             Step::Parked => {
@@ -222,7 +230,7 @@ impl World {
     }
 
     fn assert_nobody_is_forgotten(&self, seed: u64) {
-        for (id, (route, _)) in self.waiters.iter().filter(|_| self.room() > 0) {
+        for (id, (route, _)) in self.waiters.iter().filter(|(_, (route, _))| self.room(route) > 0) {
             let mine = self.tasks.iter().find(|(_, routes)| routes.contains(route.as_str()));
             assert_eq!(mine, None, "seed {seed}: waiter {id} rests beside a task of {route}");
         }
@@ -344,7 +352,7 @@ fn one_task_wakes_one_waiter_and_not_a_herd() {
 fn parked(count: usize) -> (Registry, Vec<WaiterId>) {
     let mut registry = Registry::default();
     let ids: Vec<WaiterId> = (0..count).map(|_| registry.register(&queue("q"), &route("default"))).collect();
-    assert!(ids.iter().all(|id| registry.park(*id)));
+    assert!(ids.iter().all(|id| registry.park(*id).0));
     (registry, ids)
 }
 
@@ -358,7 +366,7 @@ fn first_come_first_served_and_who_found_nothing_keeps_its_place() {
     let (mut registry, ids) = parked(3);
     registry.hint(hint(1, &["default"]));
     assert_eq!(woken(&mut registry, &ids), [0]);
-    assert!(registry.park(ids[0]));
+    assert!(registry.park(ids[0]).0);
     registry.hint(hint(2, &["default"]));
     assert_eq!(woken(&mut registry, &ids), [0]);
     registry.hint(hint(3, &["default"]));
@@ -380,13 +388,33 @@ fn who_leaves_without_the_task_passes_the_hint_on() {
     assert!(!registry.is_woken(ids[1], Waker::noop()));
 }
 
+/// Whose route has reached its limit cannot take the task, and somebody else may.
+#[test]
+fn who_found_nothing_passes_the_hint_on_to_the_other_routes() {
+    let mut registry = Registry::default();
+    let ids = ROUTES.map(|name| registry.register(&queue("q"), &route(name)));
+    assert!(ids.iter().all(|id| registry.park(*id).0));
+    registry.hint(hint(1, &["a", "b"]));
+    assert_eq!(woken(&mut registry, &ids), [0]);
+    assert!(registry.park(ids[0]).0);
+    assert_eq!(woken(&mut registry, &ids), [1]);
+    assert!(registry.park(ids[1]).0);
+    assert_eq!(woken(&mut registry, &ids), [], "nobody is left who was not asked");
+    // Who is claiming meanwhile claims again.
+    registry.hint(hint(2, &["a", "c"]));
+    registry.hint(hint(3, &["c"]));
+    assert_eq!(woken(&mut registry, &ids), [0, 2]);
+    assert!(registry.park(ids[0]).0);
+    assert!(!registry.park(ids[2]).0);
+}
+
 #[test]
 fn a_hint_during_a_look_makes_it_look_again() {
     let mut registry = Registry::default();
     let id = registry.register(&queue("q"), &route("default"));
     registry.hint(hint(1, &["default"]));
-    assert!(!registry.park(id));
-    assert!(registry.park(id));
+    assert!(!registry.park(id).0);
+    assert!(registry.park(id).0);
     registry.hint(Hint { queue: queue("other"), ..hint(2, &["default"]) });
     registry.hint(hint(3, &["another"]));
     assert!(!registry.is_woken(id, Waker::noop()));
@@ -419,6 +447,6 @@ fn what_the_backend_sees_while_somebody_looks_makes_it_look_again() {
     for (queue, route, _) in registry.waiting_routes() {
         registry.wake_for_route(&queue, &route, 1);
     }
-    assert!(!registry.park(id));
-    assert!(registry.park(id));
+    assert!(!registry.park(id).0);
+    assert!(registry.park(id).0);
 }
