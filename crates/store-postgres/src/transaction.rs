@@ -376,7 +376,10 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(())
     }
 
-    fn find_unsettled(&mut self) -> Loaded<Option<Unsettled>> {
+    fn find_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>> {
+        if of.is_some() {
+            return Ok(None);
+        }
         if self.is_idle { Ok(None) } else { self.hold_unsettled() }
     }
 

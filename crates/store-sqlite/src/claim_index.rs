@@ -142,8 +142,9 @@ impl ClaimIndex {
         now: impl FnOnce() -> Timestamp,
     ) -> bool {
         let nothing = |queue: &QueueKey| {
-            let nothing_pending =
-                self.first_pending(*queue, route.as_str()).is_none() && !self.waiting.has_due_of(*queue, now);
+            let nothing_pending = self.first_pending(*queue, route.as_str()).is_none()
+                && !self.has_unsettled
+                && !self.waiting.has_due_of(*queue, now);
             nothing_pending || self.room(*queue, route) == Some(0)
         };
         self.queues.get(queue).is_some_and(nothing) && run_ids.iter().all(|run_id| self.is_surely_new(*run_id))

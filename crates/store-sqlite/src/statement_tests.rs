@@ -115,6 +115,7 @@ fn dependents_are_found_by_what_they_wait_for() {
         (statements::DELETE_DEPENDENCIES, "dependencies USING PRIMARY KEY (queue_key=? AND dependency<?)"),
         (statements::LIST_AWAITED, "dependencies USING PRIMARY KEY (queue_key=?)"),
         (statements::FIND_STATUS_BY_ID, "tasks USING INDEX tasks_by_id (queue_key=? AND id=?)"),
+        (statements::FIND_UNSETTLED_OF_QUEUE, "unsettled USING PRIMARY KEY (queue_key=?)"),
         (statements::LIST_UNSETTLED, "unsettled USING PRIMARY KEY (queue_key=?)"),
     ];
     for (sql, search) in cases {

@@ -152,6 +152,7 @@ statements! {
     FIND_STATUS_BY_ID = "find_status_by_id";
     FIND_TASK = "find_task";
     FIND_UNSETTLED = "find_unsettled";
+    FIND_UNSETTLED_OF_QUEUE = "find_unsettled_of_queue";
     FORGET_ACTIVITY = "forget_activity";
     GET_OUTPUT = "get_output";
     HAS_UNSETTLED = "has_unsettled";

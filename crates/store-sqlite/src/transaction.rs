@@ -385,8 +385,8 @@ impl Transaction for SqliteTransaction<'_> {
         self.note_unsettled(queue, dependency)
     }
 
-    fn find_unsettled(&mut self) -> Loaded<Option<Unsettled>> {
-        self.first_unsettled()
+    fn find_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>> {
+        self.first_unsettled(of)
     }
 
     fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {

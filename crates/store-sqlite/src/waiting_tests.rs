@@ -48,6 +48,28 @@ async fn a_task_that_goes_takes_what_is_noted_for_it_along() {
     assert_eq!(opened.claimed(1).await, Some(task_id(5)));
 }
 
+/// Whoever completes a task and then claims finds what waited for it, also what the completion has left to the upkeep.
+#[tokio::test]
+async fn a_claim_that_finds_nothing_settles_what_was_left_in_its_queue_first() {
+    let opened = Opened::new().await;
+    opened.ok(create_queue("r")).await;
+    for name in ["q", "r"] {
+        opened.ok(create(name, 0, Definition::default())).await;
+        for id in 1..=300 {
+            opened.ok(create(name, id, waits_for(&[0]))).await;
+        }
+    }
+    opened.ok(cancel("r", 0)).await;
+    assert_eq!(opened.claimed(1_000).await, Some(task_id(0)));
+    opened.ok(complete("q", 0, 1_000, object("{}"))).await;
+    assert_eq!(opened.count("unsettled"), 2);
+    for run in 1..=300 {
+        assert!(opened.claimed(1_000 + run).await.is_some(), "claim {run}");
+    }
+    assert_eq!(opened.claimed(2_000).await, None);
+    assert_eq!(opened.count("unsettled"), 1, "of the other queue");
+}
+
 #[tokio::test]
 async fn dependents_beyond_a_thousand_are_settled_by_the_upkeep_and_go_with_their_queue() {
     let opened = Opened::new().await;

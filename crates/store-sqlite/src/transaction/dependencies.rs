@@ -97,13 +97,17 @@ impl SqliteTransaction<'_> {
         self.run(sql::SAVE_UNSETTLED, values, "leaving dependents to be settled").map(drop)
     }
 
-    pub(super) fn first_unsettled(&mut self) -> Loaded<Option<Unsettled>> {
+    pub(super) fn first_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>> {
         if !self.claim_index.has_unsettled {
             return Ok(None);
         }
-        let found = self.one(sql::FIND_UNSETTLED, [], "looking for dependents to settle", rows::unsettled)?;
+        let doing = "looking for dependents to settle";
+        let found = match of {
+            Some(queue) => self.one(sql::FIND_UNSETTLED_OF_QUEUE, params![queue.0], doing, rows::unsettled)?,
+            None => self.one(sql::FIND_UNSETTLED, [], doing, rows::unsettled)?,
+        };
         let Some((queue, dependency, after)) = found else {
-            self.claim_index.has_unsettled = false;
+            self.claim_index.has_unsettled = of.is_some();
             return Ok(None);
         };
         self.left_unsettled.remove(&(queue, dependency));

@@ -9,11 +9,12 @@ use taskqueue_core::settings::RunningTasks;
 use taskqueue_core::task::{ActiveRun, Lifecycle};
 use taskqueue_core::time::Timestamp;
 
+use super::dependents::settle_left;
 use super::{Executed, existing_queue};
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
 use crate::command::{Claim, Claimed};
-use crate::transaction::{Queue, RunUse, TaskKey, Transaction};
+use crate::transaction::{Queue, QueueKey, RunUse, TaskKey, Transaction};
 
 /// What the claims of a command have in common.
 #[derive(Clone, Copy)]
@@ -53,7 +54,7 @@ pub(super) fn claim_first<T: Transaction>(
     fits: impl FnOnce(&Claimed) -> bool,
     after_commit: &mut AfterCommit,
 ) -> Executed<Option<Box<Claimed>>> {
-    let Some(key) = tx.first_pending(queue.key, route)? else { return Ok(None) };
+    let Some(key) = first_claimable(tx, queue.key, route, after_commit)? else { return Ok(None) };
     let mut task = tx.load_task(queue, key)?;
     let (before, claimant) = (task.head(), Claimant { route, run_id, worker });
     let claimed = lifecycle::claim(&before, &task.outcome, claimant, tx.now());
@@ -70,6 +71,20 @@ pub(super) fn claim_first<T: Transaction>(
     after_commit.done.routes(&before.routes);
     after_commit.record(queue.key, &before.lifecycle, &change.lifecycle);
     Ok(Some(claimed))
+}
+
+/// The first task in the order. Before there is none, dependents that a completion has left to the upkeep are settled: who completed
+/// what they waited for finds them.
+fn first_claimable<T: Transaction>(
+    tx: &mut T,
+    queue: QueueKey,
+    route: &Route,
+    after_commit: &mut AfterCommit,
+) -> Executed<Option<TaskKey>> {
+    match tx.first_pending(queue, route)? {
+        None if settle_left(tx, Some(queue), after_commit)?.0 > 0 => tx.first_pending(queue, route),
+        first => Ok(first),
+    }
 }
 
 /// A claim with a run id that was used before: the same task for the same queue and route, as long as its lease holds. What it

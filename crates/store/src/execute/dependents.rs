@@ -138,10 +138,15 @@ enum Settled {
     NotAll,
 }
 
-/// Settles dependents that were left, as many as this transaction may. Gives how many that were, and whether there may be more.
-pub(super) fn settle_left<T: Transaction>(tx: &mut T, after_commit: &mut AfterCommit) -> Executed<(u64, bool)> {
+/// Settles dependents that were left, of all queues or of one, as many as this transaction may. Gives how many that were, and
+/// whether there may be more.
+pub(super) fn settle_left<T: Transaction>(
+    tx: &mut T,
+    of: Option<QueueKey>,
+    after_commit: &mut AfterCommit,
+) -> Executed<(u64, bool)> {
     let (mut settled, mut more) = (0, false);
-    while let Some(unsettled) = tx.find_unsettled()? {
+    while let Some(unsettled) = tx.find_unsettled(of)? {
         let (queue, mut changed) = (QueueRef { key: unsettled.queue, name: None }, VecDeque::new());
         let (reached, count) = settle_some(tx, queue, unsettled, usize::MAX, after_commit, &mut changed)?;
         settled += count;

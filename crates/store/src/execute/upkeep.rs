@@ -17,7 +17,7 @@ pub(super) fn upkeep<T: Transaction>(tx: &mut T, after_commit: &mut AfterCommit)
     if released > 0 {
         after_commit.claimable.poll_all();
     }
-    let (settled, unsettled) = settle_left(tx, after_commit)?;
+    let (settled, unsettled) = settle_left(tx, None, after_commit)?;
     let Outdated { mut tasks, more } = tx.find_outdated(DELETED_AT_ONCE)?;
     // Of two that a task waits for, the older one is named as deleted, whatever the store finds first.
     tasks.sort_unstable();

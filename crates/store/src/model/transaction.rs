@@ -254,8 +254,8 @@ impl Transaction for ModelTransaction<'_> {
         Ok(())
     }
 
-    fn find_unsettled(&mut self) -> Loaded<Option<Unsettled>> {
-        Ok(self.state.find_unsettled())
+    fn find_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>> {
+        Ok(self.state.find_unsettled(of))
     }
 
     fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {

@@ -48,8 +48,9 @@ impl State {
         self.dependencies.get(&(queue, id, task)).copied()
     }
 
-    pub(super) fn find_unsettled(&self) -> Option<Unsettled> {
-        let ((queue, dependency), after) = self.unsettled.first_key_value()?;
+    pub(super) fn find_unsettled(&self, of: Option<QueueKey>) -> Option<Unsettled> {
+        let is_asked_for = |queue: &QueueKey| of.is_none_or(|of| of == *queue);
+        let ((queue, dependency), after) = self.unsettled.iter().find(|((queue, _), _)| is_asked_for(queue))?;
         let status = self.status_of(*queue, *dependency);
         Some(Unsettled { queue: *queue, dependency: *dependency, status, after: *after })
     }
