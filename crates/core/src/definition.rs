@@ -211,9 +211,12 @@ pub fn not_before_bytes(not_before: Option<Timestamp>) -> usize {
     not_before.map_or(0, |_| MEMBER)
 }
 
-/// Refuses a task whose stored data would exceed the limit: its definition, its result and its progress.
+/// Refuses a task whose stored data would exceed the limit: its definition, its result and its progress, which is a member like the
+/// others where there is one.
 pub fn check_stored_size(definition_bytes: usize, result_bytes: usize, progress_bytes: usize) -> Result<(), Refusal> {
-    let bytes = definition_bytes + result_bytes + progress_bytes;
+    const MEMBER: usize = r#","progress":"#.len();
+    let member = if progress_bytes > 0 { MEMBER } else { 0 };
+    let bytes = definition_bytes + result_bytes + member + progress_bytes;
     if bytes > TASK_DATA_BYTES { Err(Refusal::TaskDataTooLarge) } else { Ok(()) }
 }
 
@@ -319,7 +322,17 @@ mod tests {
         let room = TASK_DATA_BYTES - Definition::default().stored_bytes();
         let result = |bytes: usize| object(&format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - r#"{"a":""}"#.len())));
         assert_eq!(check_stored_size(Definition::default().stored_bytes(), result(room).as_str().len(), 0), Ok(()));
-        let refused = check_stored_size(Definition::default().stored_bytes(), room, 1);
+        let refused = check_stored_size(Definition::default().stored_bytes(), room + 1, 0);
         assert_eq!(refused, Err(Refusal::TaskDataTooLarge));
+    }
+
+    /// As labtasker 2.8 counts it.
+    #[test]
+    fn progress_counts_as_a_member_with_its_name() {
+        let task = r#"{"args":{},"max_attempts":3,"metadata":{},"name":null,"priority":0,"progress":{"step":1},"result":{},"routes":["default"]}"#;
+        let room = TASK_DATA_BYTES - task.len();
+        let checked = |result| check_stored_size(Definition::default().stored_bytes(), result, r#"{"step":1}"#.len());
+        assert_eq!(checked("{}".len() + room), Ok(()));
+        assert_eq!(checked("{}".len() + room + 1), Err(Refusal::TaskDataTooLarge));
     }
 }

@@ -5,9 +5,9 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use taskqueue_core::filter::{
-    Document, DocumentPredicate, Expression, LastErrorFields, LastErrorPredicate, LastRunFields, LastRunPredicate,
-    Literal, Membership, NullableTest, Number, ObservationDocument, ObservationFields, ObservationFilter,
-    ObservationPredicate, Order, TaskFields, TaskFilter, TaskPredicate, Test,
+    Document, DocumentPredicate, Expression, Flag, LastErrorFields, LastErrorPredicate, LastRunFields,
+    LastRunPredicate, Literal, Membership, NullableTest, Number, ObservationDocument, ObservationFields,
+    ObservationFilter, ObservationPredicate, Order, TaskFields, TaskFilter, TaskPredicate, Test,
 };
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::task::Status;
@@ -89,6 +89,17 @@ fn nullable_times() -> BoxedStrategy<NullableTest<Timestamp>> {
     test(option::of(time()).boxed(), time())
 }
 
+/// Without an order.
+fn flags() -> BoxedStrategy<Flag> {
+    prop_oneof![
+        any::<bool>().prop_map(Test::Equal),
+        any::<bool>().prop_map(Test::NotEqual),
+        vec(any::<bool>(), 0..4).prop_map(Test::OneOf),
+        vec(any::<bool>(), 0..4).prop_map(Test::NoneOf),
+    ]
+    .boxed()
+}
+
 fn membership<T: Clone + std::fmt::Debug + 'static>(
     element: impl Strategy<Value = T> + 'static,
 ) -> BoxedStrategy<Membership<T>> {
@@ -121,7 +132,7 @@ fn plain_predicate() -> impl Strategy<Value = TaskPredicate> {
         times().prop_map(TaskPredicate::UpdatedAt),
         nullable_times().prop_map(TaskPredicate::StartedAt),
         nullable_times().prop_map(TaskPredicate::FinishedAt),
-        test(any::<bool>().boxed(), any::<bool>()).prop_map(TaskPredicate::Archived),
+        flags().prop_map(TaskPredicate::Archived),
         membership(text()).prop_map(TaskPredicate::Routes),
     ]
 }

@@ -6,7 +6,7 @@ pub(crate) mod operand;
 pub(crate) mod order;
 
 use taskqueue_core::filter::{
-    Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, Order,
+    Document, DocumentPredicate, Expression, Flag, LastErrorPredicate, LastRunPredicate, Literal, Membership, Order,
     TaskPredicate, Test,
 };
 use taskqueue_core::ids::Route;
@@ -378,22 +378,19 @@ impl Writer {
 }
 
 /// A test of a flag: it holds for one of the two values, for both, or for none.
-fn archived(test: &Test<bool>, wanted: bool) -> Fragment {
+fn archived(test: &Flag, wanted: bool) -> Fragment {
     let holds = |value: &bool| match test {
-        Test::Equal(literal) => Some(literal == value),
-        Test::NotEqual(literal) => Some(literal != value),
-        Test::OneOf(list) => Some(list.contains(value)),
-        Test::NoneOf(list) => Some(!list.contains(value)),
-        Test::Order(..) => None,
+        Test::Equal(literal) => literal == value,
+        Test::NotEqual(literal) => literal != value,
+        Test::OneOf(list) => list.contains(value),
+        Test::NoneOf(list) => !list.contains(value),
+        Test::Order(_, never) => match *never {},
     };
-    match (holds(&true), holds(&false)) {
-        (Some(set), Some(unset)) => match (set == wanted, unset == wanted) {
-            (true, true) => Fragment::always(true),
-            (true, false) => Fragment::exact(ARCHIVED),
-            (false, true) => Fragment::exact(NOT_ARCHIVED),
-            (false, false) => Fragment::always(false),
-        },
-        _ => Fragment::unknown(),
+    match (holds(&true) == wanted, holds(&false) == wanted) {
+        (true, true) => Fragment::always(true),
+        (true, false) => Fragment::exact(ARCHIVED),
+        (false, true) => Fragment::exact(NOT_ARCHIVED),
+        (false, false) => Fragment::always(false),
     }
 }
 

@@ -137,7 +137,8 @@ fn what_is_no_object_is_refused_and_null_is_nothing_only_in_a_heartbeat() {
 
 /// The stored data of a task without a result and with one route of five characters, besides its args and its progress.
 const FRAME: usize =
-    r#"{"args":,"max_attempts":3,"metadata":{},"name":null,"priority":0,"result":{},"routes":["for-1"]}"#.len();
+    r#"{"args":,"max_attempts":3,"metadata":{},"name":null,"priority":0,"progress":,"result":{},"routes":["for-1"]}"#
+        .len();
 
 #[test]
 fn progress_counts_towards_the_stored_size() {

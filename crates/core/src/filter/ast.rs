@@ -1,6 +1,8 @@
 //! What a filter means once it is parsed: a closed, fully typed tree, for backends that translate it as well
 //! as for [`eval`](super::eval). Literals stand converted, the path always on the left.
 
+use std::convert::Infallible;
+
 use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
 
@@ -92,6 +94,9 @@ pub enum Test<E, O = E> {
 /// A test of a value that may be null: null can be compared and listed, but has no order.
 pub type NullableTest<T> = Test<Option<T>, T>;
 
+/// A test of a flag, which has no order.
+pub type Flag = Test<bool, Infallible>;
+
 /// The comparisons that need an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -163,7 +168,7 @@ pub enum TaskPredicate {
     /// `finished_at`
     FinishedAt(NullableTest<Timestamp>),
     /// `archived`
-    Archived(Test<bool>),
+    Archived(Flag),
     /// `routes`
     Routes(Membership<String>),
     /// `last_error.…`

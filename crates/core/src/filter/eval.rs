@@ -163,7 +163,7 @@ impl TaskPredicate {
             Self::UpdatedAt(test) => value(test, &task.updated_at()),
             Self::StartedAt(test) => nullable(test, task.started_at().as_ref()),
             Self::FinishedAt(test) => nullable(test, task.finished_at().as_ref()),
-            Self::Archived(test) => value(test, &task.archived()),
+            Self::Archived(test) => test.holds(|literal| task.archived() == *literal, |never| match *never {}),
             Self::Routes(Membership::Contains(route)) => task.routes().any(|own| own == route),
             Self::Routes(Membership::Lacks(route)) => !task.routes().any(|own| own == route),
             Self::LastError(predicate) => predicate.holds(task.last_error()),

@@ -257,7 +257,7 @@ mod tests {
             ("updated_at", "t", "t"),
             ("started_at", "t0", "t"),
             ("finished_at", "t0", "t"),
-            ("archived", "b", "b"),
+            ("archived", "b", ""),
             ("routes", "", ""),
             ("last_error.type", "stw", "stw"),
             ("last_error.message", "stw", "stw"),

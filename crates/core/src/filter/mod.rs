@@ -43,8 +43,8 @@ use crate::limits::FILTER_BYTES;
 use crate::status::{Status, Statuses};
 
 pub use ast::{
-    Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
-    Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
+    Document, DocumentPredicate, Expression, Flag, LastErrorPredicate, LastRunPredicate, Literal, Membership,
+    NullableTest, Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
 };
 pub use error::FilterError;
 pub use eval::{LastErrorFields, LastRunFields, ObservationFields, TaskFields};

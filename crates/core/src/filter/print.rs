@@ -1,5 +1,6 @@
 //! Trees to text: a filter in its plainest spelling, which parses to the same tree again.
 
+use std::convert::Infallible;
 use std::fmt::{Display, Formatter, Result};
 
 use super::ast::{
@@ -190,6 +191,12 @@ trait Print {
 impl Print for bool {
     fn print(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{self}")
+    }
+}
+
+impl Print for Infallible {
+    fn print(&self, _: &mut Formatter<'_>) -> Result {
+        match *self {}
     }
 }
 

@@ -1,6 +1,8 @@
 //! From literals to typed values (docs/reference/filter-language.md §4 and §7): each type a field can have, and the
 //! literals it takes. Nothing converts: a number is never read from a string.
 
+use std::convert::Infallible;
+
 use super::ast::{Literal, Membership, Number, Test};
 use super::error::{At, Fault};
 use super::suggest;
@@ -58,6 +60,16 @@ impl FromLiteral for bool {
             Literal::Bool(value) => Ok(value),
             _ => Err(literal.wrong_type("true or false")),
         }
+    }
+}
+
+/// What has no order cannot be compared.
+impl FromLiteral for Infallible {
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+        Err(Fault::new(
+            literal.offset,
+            "true and false have no order, expected `==`, `!=`, `in` or `not in`".to_owned(),
+        ))
     }
 }
 

@@ -144,7 +144,8 @@ pub async fn every_end_of_a_run_keeps_its_progress_and_the_next_claim_clears_it(
 
 /// A task that has room for that many bytes of progress.
 fn with_room(bytes: usize) -> Definition {
-    let args = object_of_bytes(TASK_DATA_BYTES - Definition::default().stored_bytes() - bytes);
+    let others = Definition::default().stored_bytes() + r#","progress":"#.len();
+    let args = object_of_bytes(TASK_DATA_BYTES - others - bytes);
     Definition { args, ..Definition::default() }
 }
 
