@@ -273,6 +273,8 @@ impl Shape {
         match self.before {
             _ if self.method == "GET" => None,
             _ if self.has_own_queue() => Some(format!("{queue}/settings")),
+            // The bulk update of any client changes the tasks of all.
+            Before::Cancelled if self.path.ends_with("/tasks") => None,
             Before::Pending | Before::Cancelled | Before::Running(_) => {
                 Some(format!("{queue}/tasks/{}", self.task(place)))
             }
