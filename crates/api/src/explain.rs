@@ -61,6 +61,9 @@ pub struct ReasonSchema {
     /// Of `route_at_limit` and `no_worker`: the routes of the task.
     #[schema(value_type = Option<Vec<schema::Route>>, nullable = false)]
     pub routes: Option<Vec<String>>,
+    /// Of `dependency_cycle`: the task that it waits for, the one that this waits for, and so on; the last one waits for it.
+    #[schema(value_type = Option<Vec<schema::TaskId>>, nullable = false, max_items = 100)]
+    pub tasks: Option<Vec<String>>,
     /// Of `dependencies`: those that have not succeeded, at most 100.
     #[schema(nullable = false, max_items = 100)]
     pub unmet: Option<Vec<UnmetSchema>>,
@@ -89,6 +92,7 @@ fn code() -> utoipa::openapi::schema::Object {
         "queue_paused",
         "queue_at_limit",
         "route_at_limit",
+        explain::DEPENDENCY_CYCLE,
         "dependencies",
         "not_before",
         "no_worker",
@@ -112,6 +116,11 @@ pub fn message(reason: &Reason) -> String {
         }
         Reason::RouteAtLimit { routes } => {
             format!("as many tasks are running as may be claimed for {}", listed(routes))
+        }
+        Reason::DependencyCycle { tasks } if tasks.is_empty() => "it waits for itself, so for ever".to_owned(),
+        Reason::DependencyCycle { tasks } => {
+            let ids: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
+            format!("it waits for itself, so for ever: by way of {}", ids.join(", "))
         }
         Reason::Dependencies { unmet } => match unmet.as_slice() {
             [] => "what it waits for has succeeded just now; it can be claimed in a moment".to_owned(),
@@ -157,6 +166,9 @@ pub fn write_members<B: BorrowMut<Vec<u8>>>(object: ObjectWriter<B>, reason: &Re
         Reason::RouteAtLimit { routes } | Reason::NoWorker { routes } => {
             object.field("routes", |out| routes_of(out, routes))
         }
+        Reason::DependencyCycle { tasks } => {
+            object.field("tasks", |out| write_array(out, tasks, |out, id| write_string(out, id.as_str())))
+        }
         Reason::Dependencies { unmet } => object.field("unmet", |out| {
             write_array(out, unmet, |out, (id, status)| {
                 ObjectWriter::append_to(out).text("id", id.as_str()).text("status", word(*status)).end();
@@ -182,6 +194,7 @@ fn read_reason(value: &Value<'_>) -> Result<ExplainedReason, Unreadable> {
         "queue_paused" => Some(Reason::QueuePaused),
         "queue_at_limit" => Some(Reason::QueueAtLimit { max_running: reason.count("max_running")? }),
         "route_at_limit" => Some(Reason::RouteAtLimit { routes: read_routes(&reason)? }),
+        explain::DEPENDENCY_CYCLE => Some(Reason::DependencyCycle { tasks: read_tasks(&reason)? }),
         "dependencies" => {
             let unmet = reason.list("unmet")?.iter().map(read_unmet).collect::<Result<_, _>>()?;
             Some(Reason::Dependencies { unmet })
@@ -198,6 +211,11 @@ fn read_reason(value: &Value<'_>) -> Result<ExplainedReason, Unreadable> {
 fn read_routes(reason: &ObjectReader<'_>) -> Result<Vec<Route>, Unreadable> {
     let route = |item: &Value<'_>| if let Value::Str(text) = item { Route::parse(text) } else { None };
     reason.list("routes")?.iter().map(route).collect::<Option<_>>().map_or_else(|| reason.wrong("routes"), Ok)
+}
+
+fn read_tasks(reason: &ObjectReader<'_>) -> Result<Vec<TaskId>, Unreadable> {
+    let id = |item: &Value<'_>| if let Value::Str(text) = item { TaskId::parse(text) } else { None };
+    reason.list("tasks")?.iter().map(id).collect::<Option<_>>().map_or_else(|| reason.wrong("tasks"), Ok)
 }
 
 fn read_unmet(value: &Value<'_>) -> Result<(TaskId, Option<Status>), Unreadable> {

@@ -4,6 +4,9 @@
 /// (docs/reference/http-api.md §1.4).
 pub const SERVER_VERSION: &str = "taskqueue-server-version";
 
+/// What is odd in what was accepted: codes, separated by commas (docs/reference/http-api.md §14.14).
+pub const WARNINGS: &str = "taskqueue-warnings";
+
 /// The media type of every body.
 pub const JSON: &str = "application/json";
 

@@ -104,6 +104,7 @@ impl Speaker<'_> {
                 (self.command)("queue limit"),
                 routes.first().map_or("ROUTE", Route::as_str)
             ),
+            Some(Reason::DependencyCycle { tasks }) => self.cycle(tasks),
             Some(Reason::Dependencies { unmet }) => self.dependencies(unmet),
             Some(Reason::NotBefore { until }) => format!(
                 "it is delayed until {until} ({}); {} {id} --no-delay lets it be claimed now",
@@ -126,6 +127,17 @@ impl Speaker<'_> {
                 )
             }
         }
+    }
+
+    fn cycle(&self, tasks: &[TaskId]) -> String {
+        let ids: Vec<&str> = tasks.iter().take(Known::SHOWN).map(TaskId::as_str).collect();
+        let by_way_of = match tasks.len().saturating_sub(ids.len()) {
+            _ if ids.is_empty() => String::new(),
+            0 => format!(" by way of {}", ids.join(", ")),
+            more => format!(" by way of {}, and {more} more", ids.join(", ")),
+        };
+        let update = (self.command)("task update");
+        format!("it waits for itself{by_way_of}, so for ever; {update} {} --no-after lets it wait for nothing", self.id)
     }
 
     /// Which tasks are waited for, those first that need somebody to do something.
@@ -172,12 +184,6 @@ impl Speaker<'_> {
                 command("task submit"),
                 command("task update")
             ),
-            Some((other, Some(Status::Pending))) if *other == id => {
-                format!(
-                    "; that is itself, so it waits for ever; {} {id} --no-after lets it wait for nothing",
-                    command("task update")
-                )
-            }
             Some((other, Some(Status::Pending))) => {
                 format!("; {} {other} says why that one waits", command("task explain"))
             }
@@ -264,6 +270,7 @@ mod tests {
             Reason::QueueAtLimit { max_running: 0 },
             Reason::QueueAtLimit { max_running: 8 },
             Reason::RouteAtLimit { routes: gpu() },
+            Reason::DependencyCycle { tasks: vec![id(2)] },
             Reason::Dependencies { unmet: vec![(id(3), Some(Status::Failed))] },
             Reason::NotBefore { until: TEST_TIME.plus_seconds(600) },
             Reason::NoWorker { routes: gpu() },
@@ -286,6 +293,17 @@ mod tests {
         let many = (0..100).map(|n| (id(n), Some(Status::Pending))).collect();
         let many = said(vec![Reason::Dependencies { unmet: many }]);
         assert!(many[1].contains("100 tasks or more") && many[1].contains(", and 90 more; "), "{many:?}");
+    }
+
+    #[test]
+    fn a_task_that_waits_for_itself_says_by_way_of_which_others() {
+        let line = |tasks: Vec<TaskId>| said(vec![Reason::DependencyCycle { tasks }]).swap_remove(1);
+        let update = "so for ever; taskqueue task update t_000000000001 --no-after lets it wait for nothing.";
+        assert_eq!(line(vec![]), format!("- it waits for itself, {update}"));
+        let two = format!("- it waits for itself by way of t_000000000002, t_000000000003, {update}");
+        assert_eq!(line(vec![id(2), id(3)]), two);
+        let many = line((2..40).map(id).collect());
+        assert!(many.contains(", and 28 more, so for ever"), "{many}");
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::settings::{QueueSettings, RunningTasks};
 use crate::status::Status;
 use crate::time::Timestamp;
 
+/// The code of a task that waits for itself: of a reason, and of a warning.
+pub const DEPENDENCY_CYCLE: &str = "dependency_cycle";
+
 /// What is so of a task at one moment.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -55,6 +58,10 @@ pub enum Reason {
     RouteAtLimit {
         routes: Vec<Route>,
     },
+    /// It waits for itself, by way of these tasks. Found by reading on behind the facts, never by [`explain`].
+    DependencyCycle {
+        tasks: Vec<TaskId>,
+    },
     Dependencies {
         unmet: Vec<(TaskId, Option<Status>)>,
     },
@@ -77,6 +84,7 @@ impl Reason {
             Self::QueuePaused => "queue_paused",
             Self::QueueAtLimit { .. } => "queue_at_limit",
             Self::RouteAtLimit { .. } => "route_at_limit",
+            Self::DependencyCycle { .. } => DEPENDENCY_CYCLE,
             Self::Dependencies { .. } => "dependencies",
             Self::NotBefore { .. } => "not_before",
             Self::NoWorker { .. } => "no_worker",

@@ -14,6 +14,7 @@ mod columns;
 pub mod command;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod dependency_cycle;
 mod error;
 pub mod execute;
 pub mod figures;

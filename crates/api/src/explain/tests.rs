@@ -26,6 +26,14 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             r#"{"code":"route_at_limit","message":"as many tasks are running as may be claimed for cpu, gpu","routes":["cpu","gpu"]}"#,
         ),
         (
+            Reason::DependencyCycle { tasks: vec![] },
+            r#"{"code":"dependency_cycle","message":"it waits for itself, so for ever","tasks":[]}"#,
+        ),
+        (
+            Reason::DependencyCycle { tasks: vec![id, id] },
+            r#"{"code":"dependency_cycle","message":"it waits for itself, so for ever: by way of t_abcdefghijkl, t_abcdefghijkl","tasks":["t_abcdefghijkl","t_abcdefghijkl"]}"#,
+        ),
+        (
             Reason::Dependencies { unmet },
             r#"{"code":"dependencies","message":"it waits for tasks that have not succeeded","unmet":[{"id":"t_abcdefghijkl","status":"missing"},{"id":"t_abcdefghijkl","status":"running"}]}"#,
         ),

@@ -108,6 +108,24 @@ fn a_task_that_waits_for_itself_or_in_a_circle_waits_until_it_is_updated() {
 }
 
 #[test]
+fn who_creates_or_updates_a_task_that_waits_for_itself_is_warned() {
+    let server = Server::with_queue();
+    let warnings = |response: &Response| response.header("taskqueue-warnings").map(str::to_owned);
+    let cycle = Some("dependency_cycle".to_owned());
+    assert_eq!(warnings(&server.put(&of_task(1, ""), waiting_for(&[1])).expect(201)), cycle);
+    assert_eq!(warnings(&server.put(&of_task(1, ""), waiting_for(&[1])).expect(200)), cycle);
+    assert_eq!(warnings(&server.put(&of_task(2, ""), waiting_for(&[3])).expect(201)), None);
+    assert_eq!(warnings(&server.put(&of_task(3, ""), waiting_for(&[2])).expect(201)), cycle);
+    let change = |ids: &[usize]| json!({"dependencies": ids.iter().map(|n| task_id(*n)).collect::<Vec<_>>()});
+    assert_eq!(warnings(&server.patch(&of_task(3, ""), change(&[9])).expect(200)), None);
+    assert_eq!(warnings(&server.patch(&of_task(3, ""), change(&[9, 2])).expect(200)), cycle);
+    let reasons = server.get(&of_task(3, "/explain")).expect(200).json()["reasons"].clone();
+    assert_eq!((&reasons[0]["code"], &reasons[0]["tasks"]), (&json!("dependency_cycle"), &json!([task_id(2)])));
+    assert_eq!(reasons[1]["code"], "dependencies");
+    assert_eq!(warnings(&server.put(&of_task(4, ""), json!({})).expect(201)), None);
+}
+
+#[test]
 fn order_and_repetition_of_dependencies_are_no_difference() {
     let server = Server::with_queue();
     let made = server.create(9, waiting_for(&[3, 1, 2]));

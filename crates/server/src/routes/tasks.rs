@@ -3,18 +3,25 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::response::Response;
 use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
 use taskqueue_api::counts::Updated;
 use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::explain::{ExplanationSchema, write_explanation};
+use taskqueue_api::headers::WARNINGS;
 use taskqueue_api::parameters::{QueuePath, TaskPath};
 use taskqueue_api::paths;
 use taskqueue_api::task::{BulkUpdateRequest, CreateTaskRequest, Creation, Task, UpdateTaskRequest};
+use taskqueue_core::explain::DEPENDENCY_CYCLE;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::lifecycle::TaskAction;
+use taskqueue_core::status::Status;
+use taskqueue_core::task;
 use taskqueue_core::update::Update;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{self, ActOnTask, CreateTask, CreatedTask, DeleteTask, NewTask, UpdateTask};
+use taskqueue_store::dependency_cycle::{explain, find_cycle};
 
 use super::{HandlerResult, empty_answer, task_answer};
 use crate::extract::Call;
@@ -46,7 +53,18 @@ pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Ha
     let reservation = state.budgets().reserve_task().await?;
     let create = CreateTask { queue, id, new: Box::new(NewTask::new(definition, not_before)) };
     let CreatedTask { created, task } = state.store().write_holding(create, call.into_held()).await?;
-    Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, reservation))
+    let answer = respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, reservation);
+    Ok(warned(&state, &task, answer).await)
+}
+
+/// Adds a warning to the answer if the task waits for itself. It was written, so a failure of this look is none of its own.
+async fn warned(state: &AppState, task: &task::Task, mut answer: Response) -> Response {
+    let is_waiting = task.lifecycle.status == Status::Pending && !task.definition.scheduling.dependencies.is_empty();
+    if is_waiting && let Ok(Some(_)) = find_cycle(state.store(), &task.queue, task.id).await {
+        let warning = HeaderValue::from_static(DEPENDENCY_CYCLE);
+        answer.headers_mut().insert(HeaderName::from_static(WARNINGS), warning);
+    }
+    answer
 }
 
 /// Reads a task.
@@ -78,7 +96,7 @@ pub(crate) async fn explain_task(State(state): State<AppState>, call: Call) -> H
     let (queue, id) = call.task()?;
     // A task with many routes has a long explanation, and never a longer one than a task may be.
     let reservation = state.budgets().reserve_task().await?;
-    let explanation = state.store().explain(&queue, id).await?;
+    let explanation = explain(state.store(), &queue, id).await?;
     let mut body = Vec::with_capacity(EXPLANATION_BYTES);
     write_explanation(&mut body, &explanation);
     Ok(respond::large(reservation, body))
@@ -102,7 +120,11 @@ pub(crate) async fn explain_task(State(state): State<AppState>, call: Call) -> H
 pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let update: Update = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    task_answer(&state, call, UpdateTask { queue, id, update: Box::new(update) }).await
+    let reservation = state.budgets().reserve_task().await?;
+    let update = UpdateTask { queue, id, update: Box::new(update) };
+    let task = state.store().write_holding(update, call.into_held()).await?;
+    let answer = respond::task(StatusCode::OK, &task, reservation);
+    Ok(warned(&state, &task, answer).await)
 }
 
 /// Replaces fields of every task that matches and is not running, or of none.

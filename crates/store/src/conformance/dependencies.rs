@@ -2,6 +2,7 @@
 
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
+use taskqueue_core::explain::Reason;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure};
 use taskqueue_core::task::{Status, Task};
@@ -13,6 +14,7 @@ use super::delays::next;
 use super::fixture::Fixture;
 use super::waiting::{got, resting, waiter};
 use crate::command::CreateTasks;
+use crate::dependency_cycle::{self, find_cycle};
 
 /// Claims a task and completes it. It must be the next one.
 async fn succeed(fixture: &Fixture, id: usize, run: usize) {
@@ -328,6 +330,27 @@ pub async fn tasks_of_one_request_may_wait_for_each_other(storage: &impl Storage
     for (run, id) in [1, 2, 3].into_iter().enumerate() {
         succeed(&fixture, id, run).await;
     }
+}
+
+/// Alone, in a circle, and beside one.
+pub async fn a_task_that_waits_for_itself_is_told_so(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for (id, waits) in [(1, vec![1]), (2, vec![4]), (3, vec![2]), (4, vec![9, 3]), (5, vec![4])] {
+        fixture.create(id, waits_for(&waits)).await;
+    }
+    let cases = [(1, Some(vec![])), (2, Some(vec![4, 3])), (3, Some(vec![2, 4])), (4, Some(vec![3, 2])), (5, None)];
+    for (id, expected) in cases {
+        let expected = expected.map(|ids: Vec<usize>| ids.into_iter().map(task_id).collect::<Vec<_>>());
+        let (store, queue) = (&*fixture.store, queue("q"));
+        assert_eq!(find_cycle(store, &queue, task_id(id)).await.unwrap(), expected, "{id}");
+        let reasons = dependency_cycle::explain(store, &queue, task_id(id)).await.unwrap().reasons;
+        let codes: Vec<&str> = reasons.iter().map(Reason::code).collect();
+        let first = if expected.is_some() { "dependency_cycle" } else { "dependencies" };
+        assert_eq!(codes[0], first, "{id}: {codes:?}");
+        assert!(codes.contains(&"dependencies"), "{id}: {codes:?}");
+    }
+    fixture.ok(cancel("q", 3)).await;
+    assert_eq!(find_cycle(&*fixture.store, &queue("q"), task_id(2)).await.unwrap(), None, "the circle is open");
 }
 
 pub async fn a_task_with_1000_dependencies_waits_for_the_last_one(storage: &impl Storage) {

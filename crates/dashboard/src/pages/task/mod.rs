@@ -22,6 +22,7 @@ use taskqueue_core::scheduling::RetryDelay;
 use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::dependency_cycle;
 
 use self::actions::Actions;
 use self::failure::FailureView;
@@ -144,7 +145,7 @@ async fn explain(dashboard: &Dashboard, queue: &QueueName, task: &Task) -> Resul
     if task.lifecycle.status != Status::Pending || !dashboard.has("explain") {
         return Ok(None);
     }
-    Ok(Some(dashboard.store().explain(queue, task.id).await?))
+    Ok(Some(dependency_cycle::explain(dashboard.store(), queue, task.id).await?))
 }
 
 /// The task of a visit, for the pages behind it.

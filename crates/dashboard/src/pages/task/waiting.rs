@@ -101,6 +101,15 @@ fn sentence(task: &Task, reason: &Reason, now: Timestamp) -> Option<Sentence> {
             };
             settings(Sentence::new(text))
         }
+        Reason::DependencyCycle { tasks } => {
+            let by_way_of = match tasks.as_slice() {
+                [] => String::new(),
+                [one] => format!(", by way of {one}"),
+                [first, rest @ ..] => format!(", by way of {first} and {} more", show::number(rest.len() as u64)),
+            };
+            let text = format!("It waits for itself{by_way_of}: it is not claimed until its dependencies are changed.");
+            Sentence::new(text).leading("#dependencies".to_owned(), "Show them")
+        }
         Reason::Dependencies { unmet } => {
             Sentence::new(dependencies(task, unmet)).leading("#dependencies".to_owned(), "Show them")
         }

@@ -65,6 +65,10 @@ fn every_reason_is_a_sentence_and_nobody_is_said_to_take_what_cannot_be_claimed(
             "As many tasks run on each of its routes (a, b) as the queue allows.",
         ),
         (
+            Reason::DependencyCycle { tasks: vec![] },
+            "It waits for itself: it is not claimed until its dependencies are changed.",
+        ),
+        (
             Reason::Dependencies { unmet },
             "3 tasks that it waits for have not succeeded (1 failed or cancelled, 1 missing).",
         ),

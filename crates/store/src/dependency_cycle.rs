@@ -1,0 +1,55 @@
+//! Tasks that wait for themselves, alone or in a circle: accepted, and never claimed (docs/decisions/0071). Found by reading, outside
+//! the writer, as far as a bounded number of reads goes.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::iter::successors;
+
+use taskqueue_core::explain::{Explanation, Reason};
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::status::Status;
+
+use crate::StoreError;
+use crate::related::Related;
+use crate::store::Store;
+
+/// Tasks whose dependents are read at most, and how many of each. A larger circle is not found.
+const LOOKED_AT: usize = 100;
+const DEPENDENTS: u16 = 100;
+
+/// The circle that a pending task is in: the task that it waits for, the one that this waits for, and so on; the last one waits for
+/// the task. Empty if it waits for itself alone.
+///
+/// Most tasks are created before anybody waits for them: for these it is one read that finds nothing.
+pub async fn find_cycle(store: &dyn Store, queue: &QueueName, id: TaskId) -> Result<Option<Vec<TaskId>>, StoreError> {
+    // What each of them waits for.
+    let (mut waits_for, mut next) = (HashMap::new(), VecDeque::from([id]));
+    for _ in 0..LOOKED_AT {
+        let Some(dependency) = next.pop_front() else { return Ok(None) };
+        let related = Related { id: dependency, dependencies: Vec::new(), most_dependents: DEPENDENTS };
+        let dependents = store.related_tasks(queue, related).await?.dependents;
+        for waiting in dependents.into_iter().filter(|task| task.status == Status::Pending) {
+            if waiting.id == id {
+                let circle = successors(Some(dependency), |task| waits_for.get(task).copied());
+                return Ok(Some(circle.take_while(|task| *task != id).collect()));
+            }
+            if let Entry::Vacant(unseen) = waits_for.entry(waiting.id) {
+                unseen.insert(dependency);
+                next.push_back(waiting.id);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Why a task is not claimed yet. What the store says is of one moment; whether it waits for itself is looked up behind it.
+pub async fn explain(store: &dyn Store, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
+    let mut explanation = store.explain(queue, id).await?;
+    let blocked = explanation.reasons.iter().position(|reason| matches!(reason, Reason::Dependencies { .. }));
+    if let Some(place) = blocked
+        && let Some(tasks) = find_cycle(store, queue, id).await?
+    {
+        explanation.reasons.insert(place, Reason::DependencyCycle { tasks });
+    }
+    Ok(explanation)
+}
