@@ -26,6 +26,7 @@ mod purge_delay;
 mod run_log;
 mod scheduling_args;
 mod scheduling_view;
+mod server_signals;
 mod server_tls;
 mod shell_command;
 mod similar_names;

@@ -72,14 +72,15 @@ impl NotifySocket {
     }
 }
 
-/// Tells the manager again and again that the service is alive, as long as the storage answers. If it does not, the manager hears
-/// nothing, and does what it was told to do then.
-pub(crate) async fn feed_watchdog(notify: NotifySocket, store: Arc<dyn Store>, pause: Duration) {
+/// Tells the manager again and again that the service is alive. A storage in this process belongs to it: while that does not work, the
+/// manager hears nothing, and starts the service again. A database elsewhere would not come back by that, so asking it is enough.
+pub(crate) async fn feed_watchdog(notify: NotifySocket, store: Arc<dyn Store>, is_elsewhere: bool, pause: Duration) {
     let mut ticks = interval(pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if matches!(timeout(pause, store.check()).await, Ok(Ok(_))) {
+        let works = matches!(timeout(pause, store.check()).await, Ok(Ok(_)));
+        if works || is_elsewhere {
             notify.is_alive();
         }
     }

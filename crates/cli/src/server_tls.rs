@@ -15,6 +15,7 @@ use self::pair_files::PairFiles;
 use crate::args::TlsArgs;
 use crate::failure::Failure;
 use crate::open_store::Database;
+use crate::server_signals::Reloads;
 
 /// A listener, with TLS if that is wanted.
 pub(crate) struct Encrypted {
@@ -24,7 +25,12 @@ pub(crate) struct Encrypted {
 }
 
 /// Adds what the flags say about TLS to a listener. From now on the files are watched for changes.
-pub(crate) fn encrypt(listener: Listener, args: &TlsArgs, database: &Database) -> Result<Encrypted, Failure> {
+pub(crate) fn encrypt(
+    listener: Listener,
+    args: &TlsArgs,
+    database: &Database,
+    reloads: Reloads,
+) -> Result<Encrypted, Failure> {
     let (files, is_self_signed) = match (&args.tls_cert, &args.tls_key, &args.tls_self_signed) {
         (Some(certificate), Some(key), _) => (PairFiles { certificate: certificate.clone(), key: key.clone() }, false),
         (_, _, Some(folder)) => (PairFiles::in_folder(&folder_for(folder.as_deref(), database)?), true),
@@ -42,7 +48,7 @@ pub(crate) fn encrypt(listener: Listener, args: &TlsArgs, database: &Database) -
     info!(pin = identity.pin(), certificate = %files.certificate.display(), "connections are encrypted");
     let client_command = is_self_signed.then(|| self_signed::client_command(address, identity.pin()));
     let tls = Tls::new(identity).map_err(|error| Failure::Refused(format!("TLS cannot be set up: {error}")))?;
-    tokio::spawn(watch::follow_changes(files, stamps, tls.clone()));
+    tokio::spawn(watch::follow_changes(files, stamps, tls.clone(), reloads));
     let listener = listener.with_tls(tls).map_err(|error| Failure::Refused(error.to_string()))?;
     Ok(Encrypted { listener, client_command })
 }

@@ -1,13 +1,18 @@
 //! Reads the token from a file or the environment, never from the command line. No message shows it.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use taskqueue_server::auth::Token;
+use tokio::task::spawn_blocking;
+use tracing::{info, warn};
 
 use crate::failure::Failure;
+use crate::server_signals::Reloads;
 use crate::{private_file, systemd_credential};
 
 /// The environment variable that holds the token.
@@ -27,13 +32,45 @@ pub(crate) fn load(file: Option<&Path>, variable: Option<OsString>) -> Result<Op
     }
 }
 
+/// Reads the file of a running server again at each SIGHUP, for ever. A file that cannot be used changes nothing.
+pub(crate) async fn follow(path: PathBuf, token: Token, mut reloads: Reloads) {
+    loop {
+        reloads.next().await;
+        let read_path = path.clone();
+        // An error of the thread means that the runtime is shutting down.
+        let Ok(read) = spawn_blocking(move || again_from_file(&read_path)).await else { return };
+        match read {
+            Ok(read) => {
+                let found =
+                    if token.replace(&read) { "holds another token, the only one from now on" } else { "is as before" };
+                info!(path = %path.display(), "the token file was read again, and {found}");
+            }
+            Err(failure) => {
+                let reason = failure.message().unwrap_or_default();
+                warn!(reason, "the token file cannot be used; the token that was read last stays valid");
+            }
+        }
+    }
+}
+
 fn from_file(path: &Path) -> Result<Token, Failure> {
     parse(Some(&read_file(path)?), &path.display().to_string())
 }
 
+/// What was a pipe at the start has no writer by now, and opening it must not block.
+fn again_from_file(path: &Path) -> Result<Token, Failure> {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let text = read_opened(OpenOptions::new().read(true).custom_flags(nonblocking), path)?;
+    parse(Some(&text), &path.display().to_string())
+}
+
 pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
+    read_opened(OpenOptions::new().read(true), path)
+}
+
+fn read_opened(options: &OpenOptions, path: &Path) -> Result<String, Failure> {
     let name = format!("the token file {}", path.display());
-    let file = File::open(path).map_err(|error| Failure::cannot_read(&name, error))?;
+    let file = options.open(path).map_err(|error| Failure::cannot_read(&name, error))?;
     read_open_file(file, path, &name)
 }
 

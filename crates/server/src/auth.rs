@@ -8,6 +8,7 @@ mod named_tokens;
 mod session;
 
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
@@ -21,9 +22,9 @@ use self::named_tokens::TokenId;
 pub use self::named_tokens::{NamedToken, SharedTokens, TokenSet};
 pub(crate) use self::session::{Session, Sessions};
 
-/// The digest of the token that callers must send.
+/// The digest of the token that callers must send. Clones share it.
 #[derive(Clone)]
-pub struct Token([u8; 32]);
+pub struct Token(Arc<RwLock<TokenDigest>>);
 
 impl Token {
     /// None unless `text` is non-empty visible ASCII.
@@ -33,16 +34,28 @@ impl Token {
     }
 
     fn of(credentials: &[u8]) -> Self {
-        Self(digest(credentials))
+        Self(Arc::new(RwLock::new(digest(credentials))))
+    }
+
+    /// From now on the other one is accepted instead. Whether that is another one. Requests under way go on.
+    pub fn replace(&self, other: &Self) -> bool {
+        let new = other.digest();
+        let old = std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), new);
+        old != new
+    }
+
+    fn digest(&self) -> TokenDigest {
+        *self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has_digest(&self, digest: &TokenDigest) -> bool {
-        digest.ct_eq(&self.0).into()
+        digest.ct_eq(&self.digest()).into()
     }
 
     /// Its digest, if it has this id.
     fn with_id(&self, id: &TokenId) -> Option<TokenDigest> {
-        (TokenId::of(&self.0) == *id).then_some(self.0)
+        let digest = self.digest();
+        (TokenId::of(&digest) == *id).then_some(digest)
     }
 }
 
@@ -112,6 +125,21 @@ mod tests {
         for text in ["", " ", "a b", "a\t", "a\n", "\u{7f}", "é", "\0"] {
             assert!(Token::parse(text).is_none(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn another_token_counts_from_the_next_request_on() {
+        let token = Token::parse("old").unwrap();
+        let gate = Gate::from(Some(token.clone()));
+        let answer = |sent: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {sent}")).unwrap());
+            gate.identify(&headers).map(drop)
+        };
+        assert!(!token.replace(&Token::parse("old").unwrap()), "it is the same");
+        assert_eq!((answer("old"), answer("new")), (Ok(()), Err(Mistake::Wrong)));
+        assert!(token.replace(&Token::parse("new").unwrap()));
+        assert_eq!((answer("old"), answer("new")), (Err(Mistake::Wrong), Ok(())));
     }
 
     #[test]

@@ -54,7 +54,9 @@ GET /metrics tells monitoring systems how the server and its queues are. It need
 there is one. --metrics-listen serves it, and nothing else, on another address without a token; the
 log has that address when the port is 0.
 
-The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress.
+The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress. On SIGHUP
+it reads --token-file, --tokens and the files of TLS again, and logs what it found; a file that cannot
+be used changes nothing. Certificates and --tokens are also read a moment after they change.
 
 Exit codes: 0 stopped normally, 1 failed to start, 2 wrong arguments.";
 

@@ -1,7 +1,5 @@
 //! `taskqueue serve`: opens the socket and the store, and runs the server until a signal.
 
-use std::future::Future;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,13 +7,13 @@ use taskqueue_server::auth::SharedTokens;
 use taskqueue_server::{Config, ListenAddress, ListenError, Listener, Listeners};
 use taskqueue_store::command::CreateQueue;
 use taskqueue_store::{StoreError, StoreExt};
-use tokio::select;
-use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::notify_socket::{self, NotifySocket};
+use crate::open_store::Database;
+use crate::server_signals::{Reloads, ServerSignals};
 use crate::server_tls::{self, Encrypted};
 use crate::{file_limit, logging, open_store, output, token, tokens_file};
 
@@ -30,25 +28,31 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         None => None,
     };
     let has_token = token.is_some() || tokens.as_ref().is_some_and(|tokens| tokens.count > 0);
-    let stop = stop_signal().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
+    let signals = ServerSignals::listen()
+        .map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
     let listener = bind(&args.listen, has_token, "--listen").await?;
-    let Encrypted { listener, client_command } = server_tls::encrypt(listener, &args.tls, &args.database)?;
+    let Encrypted { listener, client_command } =
+        server_tls::encrypt(listener, &args.tls, &args.database, signals.reloads())?;
+    if let (Some(path), Some(token)) = (args.token_file, &token) {
+        tokio::spawn(token::follow(path, token.clone(), signals.reloads()));
+    }
     let metrics = bind_metrics(args.metrics_listen.as_ref()).await?;
     let store = open_store::open(&args.database, args.database_schema.as_deref(), args.outage_credit).await?;
     for queue in args.queues {
         store.write(CreateQueue { queue }).await.map_err(refused)?;
     }
     let (base_url, defaults) = (listener.base_url(), Config::new(token));
-    let watchdog = notify.watchdog_interval();
-    let _watchdog =
-        watchdog.map(|pause| tokio::spawn(notify_socket::feed_watchdog(notify.clone(), Arc::clone(&store), pause)));
+    if let Some(pause) = notify.watchdog_interval() {
+        let is_elsewhere = matches!(args.database, Database::Postgres(_));
+        tokio::spawn(notify_socket::feed_watchdog(notify.clone(), Arc::clone(&store), is_elsewhere, pause));
+    }
     let ready = || {
         output::text(&base_url);
         client_command.iter().for_each(|command| output::text(command));
         notify.ready(&format!("serving at {base_url}"));
     };
     let stop = async {
-        stop.await;
+        signals.stop().await;
         notify.stopping("stopping: requests under way are finished");
     };
     let config = Config {
@@ -58,7 +62,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         log_lines_lost: Some(logging::lost_lines),
         // From 0 to 16 MiB.
         task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
-        tokens: tokens.map(OpenTokens::follow),
+        tokens: tokens.map(|tokens| tokens.follow(signals.reloads())),
         ..if listener.tls().is_some() { defaults.with_tls() } else { defaults }
     };
     let listeners = Listeners { api: listener, metrics };
@@ -81,8 +85,8 @@ impl OpenTokens {
     }
 
     /// Its tokens, which change with the file from now on.
-    fn follow(self) -> SharedTokens {
-        tokio::spawn(tokens_file::watch(self.path, self.text, self.tokens.clone()));
+    fn follow(self, reloads: Reloads) -> SharedTokens {
+        tokio::spawn(tokens_file::watch(self.path, self.text, self.tokens.clone(), reloads));
         self.tokens
     }
 }
@@ -118,17 +122,4 @@ async fn bind_metrics(address: Option<&ListenAddress>) -> Result<Option<Listener
 /// The store has logged the cause.
 fn refused(error: StoreError) -> Failure {
     Failure::Refused(format!("the database cannot be written: {error}; see the log lines above"))
-}
-
-/// Ends on SIGTERM or SIGINT. Signals that arrive before it is awaited are not lost.
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        let name = select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        };
-        info!("received {name}");
-    })
 }

@@ -2,7 +2,8 @@
 //! and the one before it stays.
 //!
 //! The files are looked at by name every two seconds. That sees what programs do that renew certificates: a file renamed
-//! over the other (certbot's links, `install`), a folder exchanged by a link (Kubernetes), a file written in place.
+//! over the other (certbot's links, `install`), a folder exchanged by a link (Kubernetes), a file written in place. At SIGHUP they are
+//! read at once, changed or not.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,12 +11,14 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use taskqueue_server::tls::{Identity, Tls};
+use tokio::select;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use super::pair_files::PairFiles;
 use super::warn_of_dates;
+use crate::server_signals::Reloads;
 
 const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -37,37 +40,43 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 /// Goes on for as long as the server runs. `settled` are the stamps of the pair that is shown, from before it was read.
-pub(super) async fn follow_changes(files: PairFiles, settled: Stamps, tls: Tls) {
+pub(super) async fn follow_changes(files: PairFiles, settled: Stamps, tls: Tls, mut reloads: Reloads) {
     let mut watch = Watch { settled, unfinished: None };
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
-        let looked_at = files.clone();
+        let is_asked = select! {
+            _ = ticks.tick() => false,
+            () = reloads.next() => true,
+        };
+        let (looked_at, before) = (files.clone(), watch.settled);
         // A file system over the network may take its time.
         let looked = spawn_blocking(move || {
-            let found = watch.look(stamps(&looked_at), || looked_at.read());
+            let found = watch.look(stamps(&looked_at), is_asked, || looked_at.read());
             (watch, found)
         });
         let Ok((next, found)) = looked.await else { return };
         watch = next;
-        let certificate = files.certificate.display();
         match found {
             None => {}
-            Some(Ok(identity)) => {
-                info!(pin = identity.pin(), %certificate, "another TLS certificate is shown from now on");
-                warn_of_dates(&identity, &files, SystemTime::now());
-                tls.replace(identity);
-            }
+            Some(Ok(identity)) => show(&tls, identity, &files, watch.settled != before),
             Some(Err(failure)) => {
                 let reason = failure.message().unwrap_or_default();
-                warn!(
-                    reason,
-                    "the TLS files have changed and cannot be used; the certificate from before is still shown"
-                );
+                warn!(reason, "the TLS files cannot be used; the certificate from before is still shown");
             }
         }
     }
+}
+
+fn show(tls: &Tls, identity: Identity, files: &PairFiles, has_changed: bool) {
+    let certificate = files.certificate.display();
+    if has_changed {
+        info!(pin = identity.pin(), %certificate, "another TLS certificate is shown from now on");
+    } else {
+        info!(pin = identity.pin(), %certificate, "the TLS certificate was read again, and is as before");
+    }
+    warn_of_dates(&identity, files, SystemTime::now());
+    tls.replace(identity);
 }
 
 struct Watch {
@@ -78,14 +87,20 @@ struct Watch {
 }
 
 impl Watch {
-    /// What a look finds: another identity, or that the files cannot be used; nothing if there is nothing to say.
-    fn look<E>(&mut self, found: Stamps, read: impl FnOnce() -> Result<Identity, E>) -> Option<Result<Identity, E>> {
-        if found == self.settled {
+    /// What a look finds: another identity, or that the files cannot be used; nothing if there is nothing to say. Who has asked is told
+    /// in any case.
+    fn look<E>(
+        &mut self,
+        found: Stamps,
+        is_asked: bool,
+        read: impl FnOnce() -> Result<Identity, E>,
+    ) -> Option<Result<Identity, E>> {
+        if found == self.settled && !is_asked {
             self.unfinished = None;
             return None;
         }
         let outcome = read();
-        if outcome.is_err() && self.unfinished != Some(found) {
+        if outcome.is_err() && self.unfinished != Some(found) && !is_asked {
             self.unfinished = Some(found);
             return None;
         }
@@ -128,9 +143,20 @@ mod tests {
             (stamps(6, 6), true, "shown"),
         ];
         for (at, (stamps, usable, expected)) in looks.into_iter().enumerate() {
-            let said = watch.look(stamps, || if usable { Ok(identity()) } else { Err(()) });
+            let said = watch.look(stamps, false, || if usable { Ok(identity()) } else { Err(()) });
             let said = said.map_or("", |said| if said.is_ok() { "shown" } else { "of no use" });
             assert_eq!(said, expected, "look {at}");
+        }
+    }
+
+    #[test]
+    fn who_asks_is_told_at_once_what_there_is() {
+        let stamps = |number| [Some([number; 7]); 2];
+        let mut watch = Watch { settled: stamps(1), unfinished: None };
+        for (number, is_usable) in [(1, true), (2, false), (2, false), (3, true), (3, true)] {
+            let said = watch.look(stamps(number), true, || if is_usable { Ok(identity()) } else { Err(()) });
+            assert_eq!(said.map(|said| said.is_ok()), Some(is_usable), "{number}");
+            assert!(watch.look(stamps(number), false, || Err(())).is_none(), "{number}: it was told");
         }
     }
 }

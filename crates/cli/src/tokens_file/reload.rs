@@ -1,27 +1,34 @@
 //! What a running server does with its tokens file: it looks at it every second, takes a new content that it sees a second time if that
-//! is valid, and keeps the tokens that it has in every other case. Each change, and each problem, is logged once.
+//! is valid, and keeps the tokens that it has in every other case. Each change, and each problem, is logged once. At SIGHUP it takes
+//! what is there at once, and logs what it finds in any case.
 
 use std::path::{Path, PathBuf};
 
 use taskqueue_server::auth::{SharedTokens, TokenDigest, digest};
+use tokio::select;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use super::{FileToken, SETTLED, read, token_set, tokens_of};
+use crate::server_signals::Reloads;
 
 /// Follows the file for ever. `text` is what the tokens were read from.
-pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens) {
+pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens, mut reloads: Reloads) {
     let mut latest = Latest::new(&text);
     drop(text);
     let mut ticks = interval(SETTLED);
     // A disk that hung for a minute needs no sixty looks afterwards.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
+        let is_asked = select! {
+            _ = ticks.tick() => false,
+            () = reloads.next() => true,
+        };
         let looked_at = path.clone();
         let looking = spawn_blocking(move || {
-            let change = latest.look(read(&looked_at).map(|(text, _)| text), |text| tokens_of(&looked_at, text));
+            let (found, parse) = (read(&looked_at).map(|(text, _)| text), |text: &str| tokens_of(&looked_at, text));
+            let change = if is_asked { latest.look_now(found, parse) } else { latest.look(found, parse) };
             (latest, change)
         });
         // An error means that the runtime is shutting down.
@@ -33,7 +40,7 @@ pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens) {
                 tokens.replace(token_set(read));
                 log_change(&path, &format!("the tokens file has changed; {count} tokens are accepted"));
             }
-            Some(Change::Back) => log_change(&path, "the tokens file can be read again, and is as before"),
+            Some(Change::Back) => log_change(&path, "the tokens file was read again, and is as before"),
             Some(Change::Problem(problem)) => {
                 warn!(problem, "the tokens file cannot be used; the tokens that were read last stay valid");
             }
@@ -50,7 +57,7 @@ fn log_change(path: &Path, sentence: &str) {
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
     Tokens(Vec<FileToken>),
-    /// The file is as it was when it was read last, after a problem.
+    /// The file is as it was when it was read last, after a problem or because somebody asked.
     Back,
     Problem(String),
 }
@@ -102,6 +109,17 @@ impl Latest {
             }
             Err(problem) => self.tell(problem, Some(digest)),
         }
+    }
+
+    /// A look that somebody asked for: nobody is still writing what is there, and what it finds is told whether it is news or not.
+    fn look_now(
+        &mut self,
+        text: Result<String, String>,
+        parse: impl FnOnce(&str) -> Result<Vec<FileToken>, String>,
+    ) -> Option<Change> {
+        self.new = text.as_ref().ok().map(|text| digest(text.as_bytes()));
+        (self.mistaken, self.problem) = (None, None);
+        Some(self.look(text, parse).unwrap_or(Change::Back))
     }
 
     fn tell(&mut self, problem: String, mistaken: Option<TokenDigest>) -> Option<Change> {
@@ -156,6 +174,22 @@ mod tests {
             let read = read.map(str::to_owned).map_err(str::to_owned);
             assert_eq!(latest.look(read, parse), change, "step {step}");
         }
+    }
+
+    #[test]
+    fn who_asks_is_told_what_there_is_and_it_counts_at_once() {
+        let parse = |text: &str| if text == "bad" { Err("bad".to_owned()) } else { Ok(Vec::new()) };
+        let mut latest = Latest::new("a");
+        let mut look =
+            |read: Result<&str, &str>| latest.look_now(read.map(str::to_owned).map_err(str::to_owned), parse).unwrap();
+        assert_eq!(look(Ok("a")), Change::Back);
+        assert_eq!(look(Ok("b")), Change::Tokens(Vec::new()));
+        for _ in 0..2 {
+            assert_eq!(look(Ok("bad")), Change::Problem("bad".to_owned()));
+            assert_eq!(look(Err("gone")), Change::Problem("gone".to_owned()));
+        }
+        assert_eq!(look(Ok("b")), Change::Back);
+        assert_eq!(latest.look(Ok("b".to_owned()), parse), None);
     }
 
     #[test]

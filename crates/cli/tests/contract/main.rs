@@ -13,6 +13,7 @@ mod all_databases;
 mod files;
 mod migrate;
 mod monitoring;
+mod reloading;
 mod restore;
 mod startup_sqlite;
 mod support;

@@ -149,7 +149,7 @@ fn the_file_is_followed_and_only_a_valid_one_is_taken() {
     server.await_log_lines("the tokens file cannot be used", 2);
     assert_eq!([status(&first), status(&second)], [200, 200]);
     tokens.write(&good);
-    server.await_log_lines("can be read again", 1);
+    server.await_log_lines("was read again, and is as before", 1);
 
     tokens.write(&good.split("\n\n").nth(1).unwrap().replace("\"read\"", "\"submit\""));
     eventually("the old token is out", || status(&first) == 401);

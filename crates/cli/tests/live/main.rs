@@ -7,6 +7,7 @@
 mod database;
 mod logs;
 mod questions;
+mod serving;
 #[path = "../contract/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the harness of the contract tests, of which this needs a part")]
 mod support;
