@@ -110,6 +110,23 @@ fn a_token_from_a_file_reaches_no_command_either() {
     }
 }
 
+/// As the unit of the package starts a worker: the token is a credential of systemd.
+#[test]
+fn no_variable_leads_a_command_to_the_credentials_of_the_worker() {
+    let server = Server::with_token(TOKEN);
+    server.create_once(1, json!({}));
+    let credentials = tempfile::tempdir().unwrap();
+    let token = credentials.path().join("token");
+    fs::write(&token, TOKEN).unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o440)).unwrap();
+    let (folder, token) = (credentials.path().to_str().unwrap(), token.to_str().unwrap());
+    let setup = Setup::new(&server).env_remove("TASKQUEUE_TOKEN").env("CREDENTIALS_DIRECTORY", folder);
+    let setup = setup.env("TASKQUEUE_TOKEN_FILE", token).flags(&format!("--token-file {token}"));
+    let worker = looked_through(&server, setup);
+    let seen = worker.read("seen");
+    assert!(!seen.contains(folder) && !seen.contains(TOKEN), "{seen}");
+}
+
 #[test]
 fn a_command_gets_the_token_where_that_is_wanted() {
     let server = Server::with_token(TOKEN);

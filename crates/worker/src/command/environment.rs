@@ -32,10 +32,16 @@ const TIMEOUT: &str = "TASKQUEUE_TIMEOUT_SECONDS";
 /// The place in a trace (W3C Trace Context). Each run has its own, whatever the worker was started with.
 const TRACE: &str = "TRACEPARENT";
 
-/// Commands do not inherit these from the worker, nor does what it starts for itself: secrets, whom the worker trusts, the time limit and the trace of
-/// what the worker was started in, and what is between the worker and its service manager.
-pub(crate) const REMOVED: [&str; 10] = [
+/// Where systemd has put the secrets of the service, the worker's token among them.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+
+/// Commands do not inherit these from the worker, nor does what it starts for itself: secrets and where they are, whom the worker trusts,
+/// the time limit and the trace of what the worker was started in, and what is between the worker and its service manager.
+/// `TASKQUEUE_TOKEN_FILE` is no variable of this program, but of scripts around it.
+pub(crate) const REMOVED: [&str; 12] = [
     TOKEN,
+    "TASKQUEUE_TOKEN_FILE",
+    CREDENTIALS,
     URL_FILE_VARIABLE,
     TLS_PIN,
     TLS_CA,
