@@ -91,11 +91,7 @@ fn unreachable(url: &str, message: &str) -> Failure {
 
 /// That the server could not prove who it is, and what to do about it; nothing for another error.
 fn distrust(message: &str) -> Option<String> {
-    // The TLS library shows the text in quotes and in the names of its types.
-    let from = |marker| {
-        let text = message.find(marker).map(|at| &message[at..])?;
-        Some(text.split_once("\")").map_or(text, |(text, _)| text))
-    };
+    let from = |marker| message.find(marker).map(|at| &message[at..]);
     let advice = |problem: &str, advice: &str| format!("{problem}; {advice}");
     let untrusted = from(UNTRUSTED_CERTIFICATE).map(|problem| {
         let otherwise = if problem.contains(SHOWN_AUTHORITY) {

@@ -2,6 +2,7 @@
 //! provider.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -193,6 +194,18 @@ fn reason(error: &Error) -> String {
     }
 }
 
+/// What this file says of a certificate that is not trusted, if that is the error: the TLS library shows it in quotes and in the names of
+/// its types. It may come as an error of reading, whose cause it then is not.
+pub(crate) fn own_words(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let of_reading = error.downcast_ref::<io::Error>().and_then(|error| error.get_ref()?.downcast_ref());
+    let Error::InvalidCertificate(CertificateError::Other(OtherError(reason))) =
+        error.downcast_ref::<Error>().or(of_reading)?
+    else {
+        return None;
+    };
+    reason.downcast_ref::<Untrusted>().map(ToString::to_string)
+}
+
 /// The reason in an error of the TLS library.
 #[derive(Debug)]
 struct Untrusted(String);
@@ -210,3 +223,23 @@ impl fmt::Display for Untrusted {
 }
 
 impl std::error::Error for Untrusted {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_certificate_is_found_in_errors_of_the_library() {
+        let error = || Untrusted::error("it is \"not\" trusted".to_owned());
+        let errors: [Box<dyn std::error::Error>; 2] =
+            [Box::new(error()), Box::new(io::Error::new(io::ErrorKind::InvalidData, error()))];
+        for error in errors {
+            assert_eq!(own_words(&*error).as_deref(), Some("it is \"not\" trusted"), "{error:?}");
+        }
+        let others: [Box<dyn std::error::Error>; 2] =
+            [Box::new(Error::from(CertificateError::Expired)), Box::new(io::Error::from(io::ErrorKind::InvalidData))];
+        for error in others {
+            assert_eq!(own_words(&*error), None, "{error:?}");
+        }
+    }
+}

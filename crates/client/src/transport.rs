@@ -123,7 +123,10 @@ fn transport(error: reqwest::Error) -> Error {
 /// The message of an error with those of its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    causes.fold(error.to_string(), |text, cause| match tls::own_words(cause) {
+        Some(words) => format!("{text}: {words}"),
+        None => format!("{text}: {cause}"),
+    })
 }
 
 #[cfg(test)]

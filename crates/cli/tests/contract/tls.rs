@@ -176,6 +176,32 @@ fn an_expired_certificate_is_warned_of_and_refused_by_clients() {
     assert!(exit.code == Some(3) && exit.stderr.contains("it has expired"), "{exit:?}");
 }
 
+/// People copy the pin from there.
+#[test]
+fn a_message_about_an_untrusted_key_has_the_pin_and_nothing_of_the_library_around_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = PairFiles::make(folder.path(), "own", |_| {});
+    let server = Server::launch(None, &files.flags());
+    let other_pin = format!("sha256:{}", "0".repeat(64));
+    let worker = ["loop", "--idle-timeout", "1ms", "--queue", "q"];
+    for (command, flags) in [
+        (&["health"][..], &[][..]),
+        (&["task", "submit", "--queue", "q"], &[]),
+        (&["health"], &["--tls-pin", &other_pin]),
+        (&worker, &["--", "true"]),
+        (&worker, &["--tls-pin", &other_pin, "--", "true"]),
+    ] {
+        let exit = client(&server, command, flags);
+        let (_, pin) = exit.stderr.split_once("sha256:").unwrap_or_else(|| panic!("{exit:?}"));
+        let (digits, behind) = pin.split_at(64);
+        assert!(digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{exit:?}");
+        assert!(behind.starts_with([';', '\n']), "{exit:?}");
+        for part in ["Other", "Untrusted", "\")"] {
+            assert!(!exit.stderr.contains(part), "{part} in {exit:?}");
+        }
+    }
+}
+
 #[test]
 fn a_self_signed_certificate_of_an_authority_is_explained_with_what_helps() {
     let folder = tempfile::tempdir().unwrap();
