@@ -50,6 +50,11 @@ impl NotifySocket {
         self.send(&format!("READY=1\nSTATUS={}", status.replace('\n', " ")));
     }
 
+    /// What the service does, for people.
+    pub(crate) fn status(&self, status: &str) {
+        self.send(&format!("STATUS={status}"));
+    }
+
     /// The service ends, and takes its time.
     pub(crate) fn stopping(&self, status: &str) {
         self.send(&format!("STOPPING=1\nSTATUS={status}"));

@@ -42,15 +42,28 @@ impl FromStr for Database {
     }
 }
 
+/// Why a store is not open.
+pub(crate) struct NotOpened {
+    pub(crate) failure: Failure,
+    /// Whether it may be opened later, although nobody changes anything.
+    pub(crate) may_pass: bool,
+}
+
+impl From<Failure> for NotOpened {
+    fn from(failure: Failure) -> Self {
+        Self { failure, may_pass: false }
+    }
+}
+
 /// `schema` is for PostgreSQL only.
 pub(crate) async fn open(
     database: &Database,
     schema: Option<&str>,
     outage_credit_seconds: i64,
-) -> Result<Arc<dyn Store>, Failure> {
+) -> Result<Arc<dyn Store>, NotOpened> {
     let MemoryPlan { pending_bytes, long_reads, is_small, .. } = MemoryPlan::of_this_process();
     match database {
-        Database::Sqlite(_) if schema.is_some() => Err(no_schemas("--database-schema")),
+        Database::Sqlite(_) if schema.is_some() => Err(no_schemas("--database-schema").into()),
         Database::Sqlite(path) => {
             let options = taskqueue_store_sqlite::Options {
                 outage_credit_seconds,
@@ -59,7 +72,7 @@ pub(crate) async fn open(
                 ..Default::default()
             };
             let store = SqliteStore::open(path, Arc::new(SystemClock::new()), &options);
-            store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()))
+            store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()).into())
         }
         Database::Postgres(address) => {
             let schema = schema_or_default(schema);
@@ -67,7 +80,10 @@ pub(crate) async fn open(
             let options =
                 taskqueue_store_postgres::Options { schema, outage_credit_seconds, concurrency, ..Default::default() };
             let store = PostgresStore::open(with_password(address), options).await;
-            store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()))
+            store.map(|store| Arc::new(store) as _).map_err(|error| {
+                let may_pass = error.may_pass();
+                NotOpened { failure: Failure::Refused(error.to_string()), may_pass }
+            })
         }
     }
 }

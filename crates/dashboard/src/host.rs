@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use taskqueue_core::settings::Retention;
 use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
 
@@ -17,6 +18,9 @@ pub trait Host: Send + Sync + 'static {
 
     /// The bytes of output that are kept of a task; with 0 there is no output.
     fn task_output_bytes(&self) -> usize;
+
+    /// How long ended tasks are kept in queues that are created here.
+    fn default_retention(&self) -> Retention;
 
     /// Whether browsers reach this server with TLS.
     fn is_tls(&self) -> bool;

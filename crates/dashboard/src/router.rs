@@ -142,6 +142,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
+    use taskqueue_core::settings::Retention;
     use taskqueue_core::time::Timestamp;
     use taskqueue_store::Store;
     use taskqueue_store::clock::ManualClock;
@@ -171,6 +172,10 @@ mod tests {
 
         fn task_output_bytes(&self) -> usize {
             0
+        }
+
+        fn default_retention(&self) -> Retention {
+            Retention::default()
         }
 
         fn is_tls(&self) -> bool {

@@ -68,6 +68,7 @@ mod tests {
     use std::time::Duration;
 
     use taskqueue_core::ids::QueueName;
+    use taskqueue_core::settings::Retention;
     use taskqueue_core::time::Timestamp;
     use taskqueue_store::StoreExt;
     use taskqueue_store::clock::ManualClock;
@@ -94,7 +95,7 @@ mod tests {
         let model = ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1))));
         let (store, figures) = (CountingStore(model, AtomicUsize::new(0)), SharedFigures::default());
         let queue = QueueName::parse("q").unwrap();
-        store.write(CreateQueue { queue: queue.clone() }).await.unwrap();
+        store.write(CreateQueue { queue: queue.clone(), retention: Retention::default() }).await.unwrap();
         let key = store.list_queue_keys().await.unwrap()[0].0;
         let asked = async |came| {
             let found = figures.of(&store, &[key], came).await.unwrap();

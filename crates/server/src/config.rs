@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use taskqueue_core::limits::TASK_OUTPUT_BYTES;
+use taskqueue_core::settings::Retention;
 use taskqueue_dashboard::Mode;
 
 use crate::auth::{SharedTokens, Token};
@@ -33,11 +34,15 @@ pub struct Config {
     pub waiting_cap: usize,
     /// The bytes of output that are kept of a task; 0 turns output off.
     pub task_output_bytes: usize,
+    /// How long ended tasks are kept in new queues.
+    pub default_retention: Retention,
     /// How much of the dashboard there is.
     pub dashboard: Mode,
     /// How much memory requests and answers may take.
     pub memory: MemoryPlan,
     pub timeouts: Timeouts,
+    /// For how long a server that is told to stop goes on as before, except that it says that it is not ready.
+    pub stop_delay: Duration,
     /// Whether every request is logged, not only slow ones and failures of the server.
     pub log_requests: bool,
     /// Tells how many log lines could not be written, for metrics.
@@ -56,9 +61,11 @@ impl Config {
             connection_cap,
             waiting_cap: waiting_cap(connection_cap),
             task_output_bytes: TASK_OUTPUT_BYTES,
+            default_retention: Retention::default(),
             dashboard: Mode::default(),
             memory,
             timeouts: Timeouts::default(),
+            stop_delay: Duration::ZERO,
             log_requests: false,
             log_lines_lost: None,
         }

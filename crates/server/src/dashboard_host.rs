@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use taskqueue_api::capabilities::{FEATURES, OUTPUT};
+use taskqueue_core::settings::Retention;
 use taskqueue_dashboard::{Host, HostFigures, SessionCookie, SignInRefusal};
 use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
@@ -37,6 +38,10 @@ impl Host for DashboardHost {
 
     fn task_output_bytes(&self) -> usize {
         self.state.task_output_bytes()
+    }
+
+    fn default_retention(&self) -> Retention {
+        self.state.default_retention()
     }
 
     fn is_tls(&self) -> bool {

@@ -5,6 +5,7 @@ mod accept;
 mod activity_flush;
 pub mod auth;
 mod batch_places;
+mod before_store;
 pub mod browser_check;
 pub mod config;
 mod connection;
@@ -36,6 +37,7 @@ pub mod tls;
 mod upkeep;
 mod waiting;
 
+pub use before_store::answer_until;
 pub use config::{Config, Timeouts};
 pub use listener::{ListenAddress, ListenError, Listener};
 pub use run::{Listeners, run};

@@ -9,7 +9,7 @@ use axum::http::{Request, Response};
 use taskqueue_api::ErrorCode;
 use taskqueue_dashboard::Mode;
 use taskqueue_store::{Store, StoreError};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::accept::Connections;
@@ -83,7 +83,11 @@ pub async fn run(
         log_lines_lost: config.log_lines_lost,
     };
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
-    let limits = Limits { waiting_cap: config.waiting_cap, task_output_bytes: config.task_output_bytes };
+    let limits = Limits {
+        waiting_cap: config.waiting_cap,
+        task_output_bytes: config.task_output_bytes,
+        default_retention: config.default_retention,
+    };
     let mut state = AppState::with_sources(Arc::clone(&store), gate, budgets, limits, sources);
     if config.dashboard != Mode::Off {
         let secret = store.installation_secret().await?;
@@ -107,14 +111,22 @@ pub async fn run(
             _ => std::future::pending().await,
         }
     };
+    let told_to_stop = async {
+        shutdown.await;
+        state.readiness().stop();
+        if !config.stop_delay.is_zero() {
+            let seconds = config.stop_delay.as_secs();
+            info!("stopping in {seconds} s: until then only /readyz says so (--stop-delay)");
+            sleep(config.stop_delay).await;
+        }
+    };
     tokio::select! {
         never = connections.accept(&listener, service) => match never {},
         never = serving_metrics => match never {},
-        () = shutdown => {}
+        () = told_to_stop => {}
     }
 
     info!("stopping: no new connections, requests under way are finished");
-    state.readiness().stop();
     drop((listener, metrics_listener));
     store.waiters().close();
     tokio::join!(connections.drain(), metrics_connections.drain());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use taskqueue_core::limits::TASK_OUTPUT_BYTES;
+use taskqueue_core::settings::Retention;
 use taskqueue_dashboard::Mode;
 use taskqueue_store::{InstallationSecret, Store};
 
@@ -37,11 +38,14 @@ pub struct Limits {
     pub waiting_cap: usize,
     /// The bytes of output that are kept of a task.
     pub task_output_bytes: usize,
+    /// How long ended tasks are kept in new queues.
+    pub default_retention: Retention,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { waiting_cap: WAITING_CAP, task_output_bytes: TASK_OUTPUT_BYTES }
+        let default_retention = Retention::default();
+        Self { waiting_cap: WAITING_CAP, task_output_bytes: TASK_OUTPUT_BYTES, default_retention }
     }
 }
 
@@ -98,6 +102,11 @@ impl AppState {
     /// The bytes of output that are kept of a task; with 0 there is no output.
     pub(crate) fn task_output_bytes(&self) -> usize {
         self.inner.limits.task_output_bytes
+    }
+
+    /// How long ended tasks are kept in new queues.
+    pub(crate) fn default_retention(&self) -> Retention {
+        self.inner.limits.default_retention
     }
 
     pub(crate) fn budgets(&self) -> &Budgets {

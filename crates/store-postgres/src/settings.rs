@@ -89,6 +89,10 @@ impl PostgresTransaction<'_> {
 
     pub(crate) fn save_settings_of(&mut self, queue: QueueKey, settings: &QueueSettings) -> Loaded<()> {
         let (session, before) = (self.session, self.settings_of(queue)?.unwrap_or_default());
+        if self.rows.new_queues.values().any(|new| *new == queue) {
+            // Its row has to be there.
+            self.send()?;
+        }
         self.wrote = true;
         self.wait("saving settings", save(session, queue, &before, settings))?;
         let kept = (*settings != QueueSettings::default()).then(|| Arc::new(settings.clone()));

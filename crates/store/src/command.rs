@@ -14,7 +14,7 @@ use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::settings::SettingsPatch;
+use taskqueue_core::settings::{Retention, SettingsPatch};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
@@ -48,6 +48,8 @@ pub trait Command: Send + Sized {
 #[derive(Clone, Debug)]
 pub struct CreateQueue {
     pub queue: QueueName,
+    /// How long ended tasks are kept if it is new. A queue that is there keeps its settings.
+    pub retention: Retention,
 }
 
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ use taskqueue_core::lifecycle::{self, Change};
 use taskqueue_core::observation::{measure, observe};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::scheduling::Dependencies;
-use taskqueue_core::settings::QueueSettings;
+use taskqueue_core::settings::{QueueSettings, Retention};
 use taskqueue_core::task::{Lifecycle, Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 
@@ -104,11 +104,15 @@ pub(crate) fn execute<T: Transaction>(
     }
 }
 
-fn create_queue<T: Transaction>(tx: &mut T, CreateQueue { queue }: &CreateQueue) -> Executed<bool> {
+fn create_queue<T: Transaction>(tx: &mut T, CreateQueue { queue, retention }: &CreateQueue) -> Executed<bool> {
     if tx.has_queue(queue)? {
         return Ok(false);
     }
     tx.insert_queue(queue)?;
+    if *retention != Retention::default() {
+        let queue = existing_queue(tx, queue)?;
+        tx.save_settings(queue, &QueueSettings { retention: *retention, ..QueueSettings::default() })?;
+    }
     Ok(true)
 }
 

@@ -1,6 +1,7 @@
 //! `taskqueue serve`
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};
@@ -11,7 +12,7 @@ use taskqueue_server::browser_check::HostName;
 use taskqueue_server::{DashboardMode, ListenAddress};
 
 use super::tls::TlsArgs;
-use super::values::queue_name;
+use super::values::{duration, nonzero_duration, queue_name};
 use crate::open_store::Database;
 
 /// One day; more is probably a mistake.
@@ -90,9 +91,18 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "TASKQUEUE_DATABASE_SCHEMA", value_name = "SCHEMA")]
     pub(crate) database_schema: Option<String>,
 
+    /// At the start, wait for PostgreSQL for so long if it does not answer; requests get 503 meanwhile, /livez 200
+    #[arg(long, env = "TASKQUEUE_DATABASE_WAIT", value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    pub(crate) database_wait: Duration,
+
     /// Create this queue unless it exists (repeatable); a new database has no queue
     #[arg(long = "queue", value_name = "NAME", value_parser = queue_name)]
     pub(crate) queues: Vec<QueueName>,
+
+    /// Delete the ended tasks of queues that are created from now on after so long, such as 30d; see taskqueue help
+    /// queue retention for those that exist [default: keep them]
+    #[arg(long, env = "TASKQUEUE_DEFAULT_RETENTION", value_name = "DURATION", value_parser = nonzero_duration)]
+    pub(crate) default_retention: Option<Duration>,
 
     /// A file with the token that clients must send [env: TASKQUEUE_TOKEN, the token itself]
     #[arg(long, value_name = "PATH")]
@@ -122,6 +132,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "TASKQUEUE_TASK_OUTPUT_BYTES", value_name = "BYTES", default_value_t = TASK_OUTPUT_BYTES as i64,
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..=TASK_OUTPUT_MAX))]
     pub(crate) task_output_bytes: i64,
+
+    /// At a stop, first answer /readyz with 503 for so long and everything else as usual, so that a balancer notices
+    #[arg(long, env = "TASKQUEUE_STOP_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    pub(crate) stop_delay: Duration,
 
     /// The format of log lines
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]

@@ -1,9 +1,12 @@
 //! `taskqueue serve`: opens the socket and the store, and runs the server until a signal.
 
-use std::path::PathBuf;
+mod database_wait;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use taskqueue_server::auth::SharedTokens;
+use taskqueue_core::settings::Retention;
+use taskqueue_server::auth::{SharedTokens, Token};
 use taskqueue_server::{Config, ListenAddress, ListenError, Listener, Listeners};
 use taskqueue_store::command::CreateQueue;
 use taskqueue_store::{StoreError, StoreExt};
@@ -15,7 +18,7 @@ use crate::notify_socket::{self, NotifySocket};
 use crate::open_store::Database;
 use crate::server_signals::{Reloads, ServerSignals};
 use crate::server_tls::{self, Encrypted};
-use crate::{file_limit, logging, open_store, output, token, tokens_file};
+use crate::{file_limit, logging, output, token, tokens_file};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
 /// behind, and clients that connect while a large database is opened wait instead of being refused.
@@ -23,7 +26,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     file_limit::raise_limit();
     let notify = NotifySocket::from_environment();
     let token = token::load(args.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
-    let tokens = match args.tokens {
+    let tokens = match &args.tokens {
         Some(path) => Some(OpenTokens::load(path).await?),
         None => None,
     };
@@ -33,19 +36,22 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let listener = bind(&args.listen, has_token, "--listen").await?;
     let Encrypted { listener, client_command } =
         server_tls::encrypt(listener, &args.tls, &args.database, signals.reloads())?;
-    if let (Some(path), Some(token)) = (args.token_file, &token) {
-        tokio::spawn(token::follow(path, token.clone(), signals.reloads()));
+    if let (Some(path), Some(token)) = (&args.token_file, &token) {
+        tokio::spawn(token::follow(path.clone(), token.clone(), signals.reloads()));
     }
-    let metrics = bind_metrics(args.metrics_listen.as_ref()).await?;
-    let store = open_store::open(&args.database, args.database_schema.as_deref(), args.outage_credit).await?;
+    let tokens = tokens.map(|tokens| tokens.follow(signals.reloads()));
+    let config = config(&args, token, tokens, &listener);
+    let listeners = Listeners { api: listener, metrics: bind_metrics(args.metrics_listen.as_ref()).await? };
+    let Some(store) = database_wait::open(&args, &listeners, &config, &signals, &notify).await? else { return Ok(()) };
     for queue in args.queues {
-        store.write(CreateQueue { queue }).await.map_err(refused)?;
+        let create = CreateQueue { queue, retention: config.default_retention };
+        store.write(create).await.map_err(refused)?;
     }
-    let (base_url, defaults) = (listener.base_url(), Config::new(token));
     if let Some(pause) = notify.watchdog_interval() {
         let is_elsewhere = matches!(args.database, Database::Postgres(_));
         tokio::spawn(notify_socket::feed_watchdog(notify.clone(), Arc::clone(&store), is_elsewhere, pause));
     }
+    let base_url = listeners.api.base_url();
     let ready = || {
         output::text(&base_url);
         client_command.iter().for_each(|command| output::text(command));
@@ -55,18 +61,27 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         signals.stop().await;
         notify.stopping("stopping: requests under way are finished");
     };
-    let config = Config {
-        allowed_hosts: args.allowed_hosts,
+    taskqueue_server::run(listeners, store, config, ready, stop).await.map_err(refused)
+}
+
+fn config(args: &ServeArgs, token: Option<Token>, tokens: Option<SharedTokens>, listener: &Listener) -> Config {
+    let (defaults, kept_seconds) = (Config::new(token), args.default_retention.map(|time| time.as_secs()));
+    Config {
+        allowed_hosts: args.allowed_hosts.clone(),
         dashboard: args.dashboard.into(),
+        default_retention: Retention {
+            succeeded_seconds: kept_seconds,
+            failed_seconds: kept_seconds,
+            cancelled_seconds: kept_seconds,
+        },
         log_requests: args.log_requests,
         log_lines_lost: Some(logging::lost_lines),
+        stop_delay: args.stop_delay,
         // From 0 to 16 MiB.
         task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
-        tokens: tokens.map(|tokens| tokens.follow(signals.reloads())),
+        tokens,
         ..if listener.tls().is_some() { defaults.with_tls() } else { defaults }
-    };
-    let listeners = Listeners { api: listener, metrics };
-    taskqueue_server::run(listeners, store, config, ready, stop).await.map_err(refused)
+    }
 }
 
 /// A tokens file that was read.
@@ -78,10 +93,10 @@ struct OpenTokens {
 }
 
 impl OpenTokens {
-    async fn load(path: PathBuf) -> Result<Self, Failure> {
-        let (tokens, text) = tokens_file::load_settled(&path).await.map_err(Failure::Refused)?;
+    async fn load(path: &Path) -> Result<Self, Failure> {
+        let (tokens, text) = tokens_file::load_settled(path).await.map_err(Failure::Refused)?;
         let count = tokens.len();
-        Ok(Self { path, text, tokens: SharedTokens::new(tokens_file::token_set(tokens)), count })
+        Ok(Self { path: path.to_owned(), text, tokens: SharedTokens::new(tokens_file::token_set(tokens)), count })
     }
 
     /// Its tokens, which change with the file from now on.

@@ -29,6 +29,24 @@ fn a_queue_has_the_default_settings_until_they_are_changed() {
 }
 
 #[test]
+fn a_server_with_a_default_retention_gives_it_to_queues_that_it_creates() {
+    let mut server = Server::with_arguments(&["--queue", "old"]);
+    server.terminate();
+    let arguments = ["--queue", "old", "--queue", "q", "--default-retention", "30d"];
+    let server = Server::launch_on(std::sync::Arc::clone(&server.database), None, &arguments);
+    server.put("/api/v2/queues/new", ()).expect(201);
+    let retention = |queue: &str| {
+        let answer = server.get(&format!("/api/v2/queues/{queue}/settings")).expect(200).json();
+        answer["retention"].clone()
+    };
+    let month = json!({"succeeded_seconds": 2_592_000, "failed_seconds": 2_592_000, "cancelled_seconds": 2_592_000});
+    assert_eq!([retention("q"), retention("new")], [month.clone(), month]);
+    assert_eq!(retention("old")["succeeded_seconds"], Value::Null, "it was there");
+    change(&server, json!({"retention": null}));
+    assert_eq!(settings(&server).text(), DEFAULT);
+}
+
+#[test]
 fn a_patch_changes_what_it_names_and_null_sets_the_default() {
     let server = Server::with_queue();
     change(&server, json!({"paused": true}));

@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::json;
 use taskqueue_test_postgres::{Cluster, eventually};
@@ -46,9 +48,11 @@ fn assert_password_hidden(arguments: &[&str], environment: &[(&str, &str)], code
 fn an_unreachable_server_is_refused_by_host_and_port() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("postgres://me:{PASSWORD}@{free}/work");
-    let message = assert_refuses(&serving(&url), &[]);
+    let arguments = [&serving(&url)[..], &["--database-wait", "0s"]].concat();
+    let message = assert_refuses(&arguments, &[]);
     assert!(message.contains(&free.to_string()), "{message}");
-    assert_password_hidden(&serving(&url), &[], 1);
+    assert_password_hidden(&arguments, &[], 1);
+    // What nobody mends by waiting is refused at once.
     let message = assert_refuses(&serving("postgres://me@nowhere.invalid/work"), &[]);
     assert!(message.contains("nowhere.invalid:5432"), "{message}");
 }
@@ -270,6 +274,81 @@ fn a_database_with_durable_commits_causes_no_warning() {
     server.get("/health").expect(200);
     assert_eq!(server.terminate().code(), Some(0));
     assert!(server.stderr().contains("answered") && !server.stderr().contains("WARN"), "{}", server.stderr());
+}
+
+/// An address that nothing listens on.
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn a_server_waits_for_a_database_that_comes_later_and_says_so() {
+    let cluster = Cluster::private();
+    let (database, address) = (Database::on(&cluster), free_address());
+    cluster.stop();
+    thread::scope(|scope| {
+        let arguments = ["--listen", &address, "--log-level", "info", "--queue", "q"];
+        let server = scope.spawn(move || Server::launch_on(Arc::new(database), None, &arguments));
+        let ask = |method: &str, path: &str| {
+            Connection::tcp(&address).and_then(|mut connection| connection.exchange(&Request::new(method, path)))
+        };
+        eventually("the server listens", || ask("GET", "/livez").is_ok());
+        assert_eq!(ask("GET", "/livez").unwrap().expect(200).json(), json!({"status": "ok"}));
+        for (method, path) in [("GET", "/readyz"), ("GET", "/health"), ("PUT", "/api/v2/queues/r"), ("GET", "/")] {
+            let answer = ask(method, path).unwrap();
+            answer.assert_error(503, "database_unavailable");
+            assert!(answer.header("Retry-After").is_some(), "{answer:?}");
+            assert_eq!(answer.header(VERSION_HEADER).is_some(), path.starts_with("/api/"), "{answer:?}");
+        }
+        cluster.start();
+        let server = server.join().unwrap();
+        server.create(1, json!({}));
+        server.get("/readyz").expect(200);
+        assert_eq!(server.count_log_lines("the database does not answer; waiting for it"), 1, "{}", server.stderr());
+        assert_eq!(server.count_log_lines("the database answers, after"), 1, "{}", server.stderr());
+    });
+}
+
+#[test]
+fn a_server_that_waits_in_vain_ends_and_one_that_is_told_to_stop_does_so() {
+    let url = format!("postgres://me@{}/work", free_address());
+    let exit = run(&[&serving(&url)[..], &["--database-wait", "1s"]].concat(), &[]);
+    assert_eq!((exit.code, exit.stdout.len()), (Some(1), 0), "{exit:?}");
+    assert!(exit.stderr.contains("waiting for it for up to 1 s"), "{exit:?}");
+    assert!(exit.stderr.lines().last().unwrap().starts_with("error: cannot reach PostgreSQL"), "{exit:?}");
+
+    // The shell waits until the server listens, and stops it.
+    let address = free_address();
+    let script = "\"$@\" & server=$!; \
+                  until bash -c \"exec 3<>/dev/tcp/$ADDRESS\" 2>/dev/null; do sleep 0.05; done; kill $server; wait $server";
+    let script = script.replace("$ADDRESS", &address.replace(':', "/"));
+    let arguments = ["serve", "--listen", &address, "--database", &url];
+    let exit = run_inside(&["bash", "-c", &script, "bash"], &arguments);
+    assert_eq!(exit.code, Some(0), "{exit:?}");
+    assert!(exit.stderr.contains("received SIGTERM"), "{exit:?}");
+}
+
+#[test]
+fn the_watchdog_does_not_end_a_server_because_postgresql_is_away() {
+    let (cluster, folder) = (Cluster::private(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let environment = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "200000")];
+    let database = Database::on(&cluster);
+    let url = database.argument();
+    let database = database.configured_by(&["--database", &url], &environment);
+    let _server = Server::launch_on(Arc::new(database), None, &[]);
+    cluster.stop();
+    // What was sent before.
+    socket.set_nonblocking(true).unwrap();
+    while socket.recv(&mut [0; 4096]).is_ok() {}
+    socket.set_nonblocking(false).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    for _ in 0..3 {
+        let mut bytes = [0; 4096];
+        let length = socket.recv(&mut bytes).expect("a sign of life");
+        assert_eq!(&bytes[..length], b"WATCHDOG=1");
+    }
 }
 
 #[test]

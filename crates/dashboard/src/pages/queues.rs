@@ -38,7 +38,8 @@ pub(crate) async fn create(State(dashboard): State<Dashboard>, visit: Visit, req
         return Err(Problem::invalid("This cannot be the name of a queue", advice));
     };
     visit.check(Scope::Admin, &queue)?;
-    let created = dashboard.store().write(CreateQueue { queue: queue.clone() }).await?;
+    let create = CreateQueue { queue: queue.clone(), retention: dashboard.host().default_retention() };
+    let created = dashboard.store().write(create).await?;
     let notice = if created { format!("Queue {queue} created.") } else { format!("Queue {queue} was already there.") };
     Ok(layout::done(&visit, &format!("/ui/queues/{queue}/tasks"), &notice))
 }

@@ -28,7 +28,8 @@ const QUEUE_BYTES: usize = 32;
 )]
 pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> HandlerResult {
     let queue = call.queue()?;
-    let created = state.store().write(CreateQueue { queue: queue.clone() }).await?;
+    let create = CreateQueue { queue: queue.clone(), retention: state.default_retention() };
+    let created = state.store().write(create).await?;
     let mut response = respond::written(|out| Queue::write(out, &queue));
     if created {
         *response.status_mut() = StatusCode::CREATED;

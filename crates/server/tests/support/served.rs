@@ -9,6 +9,7 @@ use std::time::Duration;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::settings::Retention;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
@@ -48,7 +49,7 @@ pub(crate) async fn serve(waiting_cap: usize) -> Served {
 pub(crate) async fn serve_with(config: Config) -> Served {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000)));
     let store = Arc::new(ModelStore::new(clock.clone()));
-    store.write(CreateQueue { queue: queue() }).await.unwrap();
+    store.write(CreateQueue { queue: queue(), retention: Retention::default() }).await.unwrap();
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let address = listener.base_url().strip_prefix("http://").unwrap().to_owned();
     let (stop, stopped) = oneshot::channel();

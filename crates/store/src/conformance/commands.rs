@@ -11,7 +11,7 @@ use taskqueue_core::limits::TASK_DATA_BYTES;
 use taskqueue_core::observation::{Report, WorkerStatus};
 use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, SchedulingFields};
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
-use taskqueue_core::settings::SettingsPatch;
+use taskqueue_core::settings::{Retention, SettingsPatch};
 use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::task::{Failure, Status};
 use taskqueue_core::time::Timestamp;
@@ -131,7 +131,7 @@ pub fn named(name: &str) -> Definition {
 }
 
 pub fn create_queue(name: &str) -> CreateQueue {
-    CreateQueue { queue: queue(name) }
+    CreateQueue { queue: queue(name), retention: Retention::default() }
 }
 
 pub fn delete_queue(name: &str, cascade: bool) -> DeleteQueue {

@@ -235,6 +235,7 @@ macro_rules! conformance_suite {
             }
             settings {
                 settings_are_the_default_until_they_are_changed_and_go_with_their_queue
+                a_new_queue_keeps_ended_tasks_as_it_is_told_and_one_that_is_there_as_before
                 more_limits_of_routes_than_there_may_be_are_refused
                 a_paused_queue_gives_no_task_and_lets_runs_go_on
                 a_queue_never_has_more_running_tasks_than_its_limit

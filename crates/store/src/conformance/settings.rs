@@ -6,7 +6,7 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::explain::{Explanation, Reason};
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::settings::{QueueSettings, RetentionPatch, RouteLimitsPatch, SettingsPatch};
+use taskqueue_core::settings::{QueueSettings, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch};
 use taskqueue_core::task::Status;
 
 use super::Storage;
@@ -15,6 +15,7 @@ use super::delays::next;
 use super::fixture::Fixture;
 use super::waiting::{got, resting, waiter};
 use crate::StoreError;
+use crate::command::CreateQueue;
 
 fn paused(paused: bool) -> SettingsPatch {
     SettingsPatch { paused: Some(paused), ..SettingsPatch::default() }
@@ -56,6 +57,17 @@ pub async fn settings_are_the_default_until_they_are_changed_and_go_with_their_q
     assert_eq!(fixture.store.queue_settings(&queue("q")).await, Err(StoreError::Refused(missing)));
     fixture.ok(create_queue("q")).await;
     assert_eq!(settings(&fixture).await, QueueSettings::default());
+}
+
+pub async fn a_new_queue_keeps_ended_tasks_as_it_is_told_and_one_that_is_there_as_before(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let retention = Retention { succeeded_seconds: Some(7), ..Retention::default() };
+    let create = |name: &str| CreateQueue { queue: queue(name), retention };
+    assert!(!fixture.ok(create("q")).await);
+    assert_eq!(settings(&fixture).await, QueueSettings::default(), "it was there");
+    assert!(fixture.ok(create("new")).await);
+    let expected = QueueSettings { retention, ..QueueSettings::default() };
+    assert_eq!(fixture.store.queue_settings(&queue("new")).await, Ok(expected));
 }
 
 pub async fn more_limits_of_routes_than_there_may_be_are_refused(storage: &impl Storage) {
