@@ -1,4 +1,5 @@
-//! The rule for files that hold a token or a private key: nobody but their owner may have any access to them.
+//! The rule for files that hold a token or a private key: nobody but their owner may have any access to them. A key of root's may also be
+//! read by a group that this process belongs to, as Kubernetes (`fsGroup`) and Debian (`ssl-cert`) give keys to services.
 
 use std::fmt::Display;
 use std::fs::Metadata;
@@ -11,6 +12,11 @@ use crate::failure::Failure;
 
 /// Every permission of the group and of others.
 const GROUP_AND_OTHERS: u32 = 0o077;
+
+/// Every permission of the group and of others, except that the group may read.
+const MORE_THAN_GROUP_READ: u32 = 0o037;
+
+const ROOT: u32 = 0;
 
 /// What else can be done about a token file of another user.
 const OTHER_WAY: &str = ", or pass the token in TASKQUEUE_TOKEN";
@@ -26,6 +32,9 @@ pub(crate) fn check(name: impl Display, path: &Path, metadata: &Metadata) -> Res
 /// The same for the private key of a server.
 pub(crate) fn check_key(name: impl Display, path: &Path, metadata: &Metadata) -> Result<(), Failure> {
     let Some(mode) = open_mode(metadata) else { return Ok(()) };
+    if !is_own(metadata) && is_for_group(mode, metadata.uid(), metadata.gid(), &own_groups()) {
+        return Ok(());
+    }
     let problem = format!("{name} is private, and its mode {mode:04o} gives access to others than its owner");
     Err(Failure::Refused(format!("{problem}; {}", advice(path, is_own(metadata), ""))))
 }
@@ -34,6 +43,17 @@ pub(crate) fn check_key(name: impl Display, path: &Path, metadata: &Metadata) ->
 fn open_mode(metadata: &Metadata) -> Option<u32> {
     let mode = metadata.mode() & 0o7777;
     (metadata.is_file() && mode & GROUP_AND_OTHERS != 0).then_some(mode)
+}
+
+/// Whether root has given the file to one of these groups for reading, and nobody else has access.
+fn is_for_group(mode: u32, owner: u32, group: u32, groups: &[u32]) -> bool {
+    owner == ROOT && mode & MORE_THAN_GROUP_READ == 0 && groups.contains(&group)
+}
+
+/// The groups of this process.
+fn own_groups() -> Vec<u32> {
+    let others = rustix::process::getgroups().unwrap_or_default();
+    others.into_iter().chain([rustix::process::getegid()]).map(rustix::process::Gid::as_raw).collect()
 }
 
 fn is_own(metadata: &Metadata) -> bool {
@@ -92,6 +112,24 @@ mod tests {
         }
         let device = fs::File::open("/dev/zero").unwrap();
         assert_eq!(check("it", Path::new("/dev/zero"), &device.metadata().unwrap()), Ok(()));
+    }
+
+    #[test]
+    fn a_key_of_root_may_be_read_by_a_group_of_this_process() {
+        const OURS: u32 = 65_532;
+        let cases = [
+            (0o440, ROOT, OURS, true),
+            (0o640, ROOT, OURS, true),
+            (0o640, ROOT, 100, false),
+            // Somebody else could read it, write it, or have made it.
+            (0o444, ROOT, OURS, false),
+            (0o660, ROOT, OURS, false),
+            (0o640, 1000, OURS, false),
+        ];
+        for (mode, owner, group, expected) in cases {
+            assert_eq!(is_for_group(mode, owner, group, &[7, OURS]), expected, "{mode:o} {owner} {group}");
+        }
+        assert!(own_groups().contains(&rustix::process::getegid().as_raw()));
     }
 
     #[test]

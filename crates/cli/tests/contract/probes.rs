@@ -2,7 +2,7 @@
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -41,6 +41,22 @@ fn a_server_that_stops_is_not_ready_for_whoever_is_still_connected() {
     assert_eq!(response.header("Retry-After"), Some("5"));
     drop(connection);
     assert_eq!(server.wait().0.code(), Some(0));
+}
+
+#[test]
+fn a_server_with_a_stop_delay_says_that_it_is_not_ready_and_goes_on_meanwhile() {
+    let mut server = Server::with_arguments(&["--log-level", "info", "--stop-delay", "3s", "--queue", "q"]);
+    let ask = |path: &str| server.connect().exchange(&Request::new("GET", path)).unwrap();
+    ask("/readyz").expect(200);
+    let began = Instant::now();
+    server.signal("TERM");
+    server.await_log_lines("stopping in 3 s", 1);
+    assert_eq!(ask("/readyz").assert_error(503, "server_stopping"), json!({}));
+    server.create(1, json!({}));
+    ask("/livez").expect(200);
+    assert_eq!(server.count_log_lines("stopping: no new connections"), 0, "{}", server.stderr());
+    assert_eq!(server.wait().0.code(), Some(0));
+    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 /// The next datagram.
