@@ -7,7 +7,7 @@ mod stream;
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use tokio::net::{TcpListener, TcpSocket, UnixListener, lookup_host};
@@ -122,6 +122,17 @@ impl Listener {
             Kind::Tcp(_, address) => format!("http://{address}"),
             Kind::Unix(_, file) => format!("unix:{}", file.path.display()),
         }
+    }
+
+    /// The address of the dashboard for a browser on this machine; none for a Unix socket.
+    pub fn dashboard_url(&self) -> Option<String> {
+        let mut address = self.local_address()?;
+        if address.ip().is_unspecified() {
+            let this_machine = if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+            address.set_ip(this_machine);
+        }
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        Some(format!("{scheme}://{address}/ui/"))
     }
 
     /// Whether this is a Unix socket, which no browser can connect to.

@@ -100,7 +100,8 @@ pub async fn run(
     let upkeep = tokio::spawn(upkeep::run(Arc::clone(&store)));
     let saving = tokio::spawn(activity_flush::run(Arc::clone(&store)));
 
-    info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");
+    let dashboard = listener.dashboard_url().filter(|_| config.dashboard != Mode::Off);
+    info!(address = listener.base_url(), dashboard, connection_cap = config.connection_cap, "serving");
     if let Some(listener) = &metrics_listener {
         info!(address = listener.base_url(), "serving metrics");
     }

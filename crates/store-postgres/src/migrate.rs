@@ -105,6 +105,11 @@ async fn try_migrate(client: &mut Client, schema: &Schema) -> Result<(), Stop> {
         apply(&transaction, schema, migration).await?;
     }
     transaction.commit().await?;
+    // Nobody upgrades a new schema.
+    if missing.len() == MIGRATIONS.len() {
+        tracing::info!(schema = schema.name(), "made the tables of a new database");
+        return Ok(());
+    }
     for migration in missing {
         tracing::info!(version = migration.version, name = migration.name, "applied a migration");
     }

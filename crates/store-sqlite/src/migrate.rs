@@ -44,6 +44,13 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
             _ => apply(connection, migration),
         }
         .map_err(failed)?;
+        // Nobody upgrades a new file.
+        if !applied.is_empty() {
+            tracing::info!(version = migration.version, name = migration.name, "applied a migration");
+        }
+    }
+    if applied.is_empty() {
+        tracing::info!(path = %path.display(), "made a new database");
     }
     Ok(())
 }
@@ -103,7 +110,5 @@ fn apply(connection: &mut Connection, migration: &Migration) -> rusqlite::Result
         "INSERT INTO migrations (version, name, checksum) VALUES (?1, ?2, ?3)",
         (migration.version, migration.name, migration.checksum()),
     )?;
-    transaction.commit()?;
-    tracing::info!(version = migration.version, name = migration.name, "applied a migration");
-    Ok(())
+    transaction.commit()
 }

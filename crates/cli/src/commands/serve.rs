@@ -1,6 +1,7 @@
 //! `taskqueue serve`: opens the socket and the store, and runs the server until a signal.
 
 mod database_wait;
+mod greeting;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use taskqueue_store::command::CreateQueue;
 use taskqueue_store::{StoreError, StoreExt};
 use tracing::warn;
 
+use self::greeting::Greeting;
 use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::notify_socket::{self, NotifySocket};
 use crate::open_store::Database;
 use crate::server_signals::{Reloads, ServerSignals};
 use crate::server_tls::{self, Encrypted};
-use crate::{file_limit, logging, output, token, tokens_file};
+use crate::{file_limit, logging, token, tokens_file};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
 /// behind, and clients that connect while a large database is opened wait instead of being refused.
@@ -43,6 +45,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let config = config(&args, token, tokens, &listener);
     let listeners = Listeners { api: listener, metrics: bind_metrics(args.metrics_listen.as_ref()).await? };
     let Some(store) = database_wait::open(&args, &listeners, &config, &signals, &notify).await? else { return Ok(()) };
+    let greeting =
+        Greeting::new(&listeners.api, config.dashboard, client_command, has_token, args.queues.first());
     for queue in args.queues {
         let create = CreateQueue { queue, retention: config.default_retention };
         store.write(create).await.map_err(refused)?;
@@ -51,11 +55,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         let is_elsewhere = matches!(args.database, Database::Postgres(_));
         tokio::spawn(notify_socket::feed_watchdog(notify.clone(), Arc::clone(&store), is_elsewhere, pause));
     }
-    let base_url = listeners.api.base_url();
     let ready = || {
-        output::text(&base_url);
-        client_command.iter().for_each(|command| output::text(command));
-        notify.ready(&format!("serving at {base_url}"));
+        greeting.print();
+        notify.ready(&format!("serving at {}", greeting.base_url()));
     };
     let stop = async {
         signals.stop().await;

@@ -146,7 +146,7 @@ fn a_server_logs_no_ordinary_request_unless_that_is_wanted() {
             let told: u64 = lines[3..].iter().map(whole).sum();
             assert!(u128::from(told) <= took.as_micros(), "{took:?}: {log}");
         }
-        for event in ["applied a migration", "serving", "received SIGTERM", "stopped"] {
+        for event in ["new database", "serving", "received SIGTERM", "stopped"] {
             assert!(log.contains(event), "{event}: {log}");
         }
     }

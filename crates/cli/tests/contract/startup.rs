@@ -73,6 +73,20 @@ fn exactly_one_line_is_printed_the_base_url() {
 }
 
 #[test]
+fn the_log_of_a_first_start_has_the_dashboard_and_nothing_of_migrations() {
+    let server = Server::with_arguments(&["--log-level", "info"]);
+    let line = |text: &str| server.stderr().lines().find(|line| line.contains(text)).map(str::to_owned);
+    server.await_log_lines("serving", 1);
+    let (serving, dashboard) = (line("serving").unwrap(), format!("dashboard=\"http://{}/ui/\"", server.address));
+    assert!(serving.contains(&dashboard), "{serving}");
+    assert_eq!(server.count_log_lines("migration"), 0, "{}", server.stderr());
+    assert_eq!(server.count_log_lines("new database"), 1, "{}", server.stderr());
+    let server = Server::with_arguments(&["--log-level", "info", "--dashboard", "off"]);
+    server.await_log_lines("serving", 1);
+    assert_eq!(server.count_log_lines("dashboard"), 0, "{}", server.stderr());
+}
+
+#[test]
 fn a_taken_port_is_refused() {
     let database = Database::new();
     let database = database.argument();
