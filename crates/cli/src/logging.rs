@@ -1,5 +1,6 @@
 //! Sets up logging to standard error: format, level, panics.
 
+mod journal;
 mod log_writer;
 
 use std::io::{self, IsTerminal};
@@ -9,7 +10,9 @@ use std::time::Duration;
 
 use tracing::error;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::JsonFields;
 
+use self::journal::WithLevel;
 use self::log_writer::LogWriter;
 use crate::args::{LogFormat, LogLevel};
 use crate::failure::Failure;
@@ -36,7 +39,8 @@ impl Drop for LogGuard {
 }
 
 pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<LogGuard, Failure> {
-    let log_writer = LogWriter::start(io::stderr(), format)
+    let is_journal = journal::is_stderr();
+    let log_writer = LogWriter::start(io::stderr(), format, is_journal)
         .map_err(|error| Failure::Refused(format!("cannot start the log thread: {error}")))?;
     let writer = log_writer.clone();
     // There is one log for each process.
@@ -48,6 +52,14 @@ pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<LogGuard, Fail
         .log_internal_errors(false);
     // An error means that a subscriber is already set, which is good enough.
     drop(match format {
+        LogFormat::Text if is_journal => {
+            let lines = tracing_subscriber::fmt::format().with_ansi(false).with_target(false).without_time();
+            subscriber.with_ansi(false).event_format(WithLevel(lines)).try_init()
+        }
+        LogFormat::Json if is_journal => {
+            let lines = tracing_subscriber::fmt::format().json().flatten_event(true).with_span_list(false);
+            subscriber.fmt_fields(JsonFields::new()).event_format(WithLevel(lines)).try_init()
+        }
         LogFormat::Text => {
             let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
             subscriber.with_ansi(colours).with_target(false).try_init()

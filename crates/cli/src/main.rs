@@ -36,6 +36,7 @@ mod task_ids;
 mod telemetry_view;
 mod token;
 mod tokens_file;
+mod unknown_variables;
 
 use std::process::ExitCode;
 

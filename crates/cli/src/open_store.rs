@@ -1,5 +1,6 @@
 //! Opens the store of a database. The only place that names both backends.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -21,6 +22,16 @@ const PASSWORD: &str = "PGPASSWORD";
 pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(Box<Address>),
+}
+
+/// Without password.
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => fmt::Display::fmt(&path.display(), f),
+            Self::Postgres(address) => fmt::Display::fmt(address, f),
+        }
+    }
 }
 
 impl FromStr for Database {

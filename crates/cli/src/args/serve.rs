@@ -42,11 +42,13 @@ other than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so
 a browser can use it. Behind a proxy or with another host name use --allow-host NAME.
 
 When the server is ready it prints one line, its base URL; with --tls-self-signed also a command that
-a client can try, with the --tls-pin by which it trusts this server. On a terminal it adds the address of
-the dashboard, which is also in the log, and commands to begin with. Logs go to standard error: start, stop,
-migrations, warnings, every answer 5xx, and requests that took longer than 1 second (a wait that was
-asked for does not count). --log-requests logs each request. A request may name itself in the header
-X-Request-Id. Query strings, tokens and bodies are never logged.
+a client can try, with the --tls-pin by which it trusts this server. On a terminal it adds the address
+of the dashboard, which is also in the log, and commands to begin with.
+
+Logs go to standard error: start, stop, migrations, warnings, every answer 5xx, and requests that took
+longer than 1 second (a wait that was asked for does not count). The journal of systemd gets their
+levels. --log-requests logs each request. A request may name itself in the header X-Request-Id. Query
+strings, tokens and bodies are never logged.
 
 A browser that opens the address of the server sees the dashboard. With a token it asks for that
 once, and keeps a session of 12 hours, which every server of the same database accepts.

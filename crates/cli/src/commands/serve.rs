@@ -11,7 +11,7 @@ use taskqueue_server::auth::{SharedTokens, Token};
 use taskqueue_server::{Config, ListenAddress, ListenError, Listener, Listeners};
 use taskqueue_store::command::CreateQueue;
 use taskqueue_store::{StoreError, StoreExt};
-use tracing::warn;
+use tracing::{info, warn};
 
 use self::greeting::Greeting;
 use crate::args::ServeArgs;
@@ -20,7 +20,7 @@ use crate::notify_socket::{self, NotifySocket};
 use crate::open_store::Database;
 use crate::server_signals::{Reloads, ServerSignals};
 use crate::server_tls::{self, Encrypted};
-use crate::{file_limit, logging, token, tokens_file};
+use crate::{file_limit, logging, token, tokens_file, unknown_variables};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
 /// behind, and clients that connect while a large database is opened wait instead of being refused.
@@ -33,9 +33,12 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         None => None,
     };
     let has_token = token.is_some() || tokens.as_ref().is_some_and(|tokens| tokens.count > 0);
-    let signals = ServerSignals::listen()
-        .map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
+    let signals =
+        ServerSignals::listen().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
     let listener = bind(&args.listen, has_token, "--listen").await?;
+    let address = listener.local_address().map_or_else(|| listener.base_url(), |address| address.to_string());
+    info!(version = env!("CARGO_PKG_VERSION"), database = %args.database, address, "taskqueue starts");
+    unknown_variables::warn_of_them();
     let Encrypted { listener, client_command } =
         server_tls::encrypt(listener, &args.tls, &args.database, signals.reloads())?;
     if let (Some(path), Some(token)) = (&args.token_file, &token) {
@@ -45,8 +48,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let config = config(&args, token, tokens, &listener);
     let listeners = Listeners { api: listener, metrics: bind_metrics(args.metrics_listen.as_ref()).await? };
     let Some(store) = database_wait::open(&args, &listeners, &config, &signals, &notify).await? else { return Ok(()) };
-    let greeting =
-        Greeting::new(&listeners.api, config.dashboard, client_command, has_token, args.queues.first());
+    let greeting = Greeting::new(&listeners.api, config.dashboard, client_command, has_token, args.queues.first());
     for queue in args.queues {
         let create = CreateQueue { queue, retention: config.default_retention };
         store.write(create).await.map_err(refused)?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
+use super::journal;
 use crate::args::LogFormat;
 
 /// Some thousand lines.
@@ -46,10 +47,10 @@ struct Unwritten {
 
 impl LogWriter {
     /// Starts the thread that writes lines to `sink`. It runs until the process ends.
-    pub(super) fn start(sink: impl Write + Send + 'static, format: LogFormat) -> io::Result<Self> {
+    pub(super) fn start(sink: impl Write + Send + 'static, format: LogFormat, is_journal: bool) -> io::Result<Self> {
         let queue = Arc::new(LineQueue { unwritten: Mutex::default(), wake: Condvar::new(), idle: Condvar::new() });
         let writer = Self(Arc::clone(&queue));
-        thread::Builder::new().name("tq-log".into()).spawn(move || queue.write_lines(sink, format))?;
+        thread::Builder::new().name("tq-log".into()).spawn(move || queue.write_lines(sink, format, is_journal))?;
         Ok(writer)
     }
 
@@ -95,7 +96,7 @@ impl LineQueue {
         self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_lines(&self, mut sink: impl Write, format: LogFormat) {
+    fn write_lines(&self, mut sink: impl Write, format: LogFormat, is_journal: bool) {
         let mut batch = Vec::new();
         loop {
             let mut unwritten = self.next();
@@ -106,7 +107,7 @@ impl LineQueue {
             drop(unwritten);
 
             if lost > 0 {
-                batch.extend_from_slice(lost_lines_warning(lost, format).as_bytes());
+                batch.extend_from_slice(lost_lines_warning(lost, format, is_journal).as_bytes());
             }
             let written = sink.write_all(&batch).and_then(|()| sink.flush());
 
@@ -138,14 +139,16 @@ impl LineQueue {
     }
 }
 
-fn lost_lines_warning(lost: u64, format: LogFormat) -> String {
+fn lost_lines_warning(lost: u64, format: LogFormat, is_journal: bool) -> String {
     let mut time = String::new();
     // Writing to memory does not fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    let level = if is_journal { journal::WARNING } else { "" };
     match format {
+        LogFormat::Text if is_journal => format!("{level} WARN {lost} log lines were lost\n"),
         LogFormat::Text => format!("{time}  WARN {lost} log lines were lost\n"),
         LogFormat::Json => {
-            format!(r#"{{"timestamp":"{time}","level":"WARN","message":"{lost} log lines were lost"}}"#) + "\n"
+            format!(r#"{level}{{"timestamp":"{time}","level":"WARN","message":"{lost} log lines were lost"}}"#) + "\n"
         }
     }
 }
@@ -176,7 +179,7 @@ mod tests {
 
     fn start(format: LogFormat) -> (LogWriter, Receiver<String>, Sender<io::Result<()>>) {
         let ((written, writes), (outcome, outcomes)) = (mpsc::channel(), mpsc::channel());
-        (LogWriter::start(Sink { written, outcomes }, format).unwrap(), writes, outcome)
+        (LogWriter::start(Sink { written, outcomes }, format, false).unwrap(), writes, outcome)
     }
 
     #[test]

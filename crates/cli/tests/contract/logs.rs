@@ -156,6 +156,33 @@ fn a_server_logs_no_ordinary_request_unless_that_is_wanted() {
 }
 
 #[test]
+fn the_first_line_has_version_database_and_address() {
+    let server = Server::with_arguments(&["--log-level", "info"]);
+    let log = server.stderr();
+    let first = log.lines().next().unwrap();
+    let database = server.database.argument();
+    let place = database.rsplit(['@', '?']).next().unwrap();
+    for part in ["taskqueue starts", env!("CARGO_PKG_VERSION"), place, &server.address] {
+        assert!(first.contains(part), "{part} is not in {first}");
+    }
+}
+
+#[test]
+fn the_journal_of_systemd_gets_levels_and_no_time() {
+    let script = "export JOURNAL_STREAM=$(stat -L -c %d:%i /dev/stderr) TASKQUEUE_LISTENS=1; exec \"$@\"";
+    let server = Server::started_by(&["bash", "-c", script, "bash"]);
+    let line = "<4> WARN the variable TASKQUEUE_LISTENS is no setting of taskqueue and is ignored; \
+                do you mean TASKQUEUE_LISTEN?";
+    assert_eq!(server.stderr().lines().find(|line| line.contains("LISTENS")), Some(line));
+    // Where standard error is something else, the variable is somebody else's.
+    let script = "export JOURNAL_STREAM=8:12345 TASKQUEUE_LISTENS=1; exec \"$@\"";
+    let server = Server::started_by(&["bash", "-c", script, "bash"]);
+    let log = server.stderr();
+    let line = log.lines().find(|line| line.contains("LISTENS")).unwrap();
+    assert!(line.starts_with("20") && line.contains("Z  WARN the variable"), "{line}");
+}
+
+#[test]
 fn a_line_tells_who_wanted_what_and_how_it_ended() {
     let mut server = Server::launch(Some("hush"), &["--log-level", "info", "--log-requests", "--log-format", "json"]);
     server.create_queue("q");
