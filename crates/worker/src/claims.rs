@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use taskqueue_client::{Claim, RunId};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::collector::{Collected, Collector, collector};
 use crate::context::{EndReason, WorkerContext};
@@ -105,6 +105,7 @@ impl Claims {
 impl WorkerContext {
     /// The next task, with the slot marked as busy; `None` when the worker is to claim no more.
     pub(crate) async fn next_claim(self: &Arc<Self>, slot: SlotIdentity) -> Option<ClaimedTask> {
+        self.wait_while_slowed().await;
         if self.is_stopping() || !self.reserve_task() {
             return None;
         }
@@ -121,6 +122,19 @@ impl WorkerContext {
             Err(_) => {
                 self.end(EndReason::InternalError("a claim was dropped".to_owned()));
                 None
+            }
+        }
+    }
+
+    /// Waits for the end of a pause after failures in a row: its time, a success of another slot, or a stop.
+    async fn wait_while_slowed(&self) {
+        let (mut slowed, mut stop) = (self.slowed_until.subscribe(), self.stop.subscribe());
+        while let Some(end) = slowed.borrow_and_update().filter(|end| Instant::now() < *end) {
+            tokio::select! {
+                biased;
+                _ = stop_reached(&mut stop, StopMode::Finish) => return,
+                _ = slowed.changed() => {}
+                () = sleep_until(end) => {}
             }
         }
     }

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::beats::Beat;
 use crate::claims::{ClaimQueues, Claims};
 use crate::collector::{Collected, Collector, collector};
-use crate::events::{EventSink, Reachability, RunOutcome};
-use crate::failure_guard::FailureGuard;
+use crate::events::{Event, EventSink, Reachability, RunOutcome};
+use crate::failure_guard::{FailureGuard, Verdict};
 use crate::features::Features;
 use crate::outgoing::Outgoing;
 use crate::report::RunKey;
@@ -74,6 +74,8 @@ pub(crate) struct WorkerContext {
     pub(crate) features: Features,
     pub(crate) spool: Spool,
     pub(crate) stop: watch::Sender<StopMode>,
+    /// Until when nothing is claimed because of failures in a row.
+    pub(crate) slowed_until: watch::Sender<Option<Instant>>,
     pub(crate) claims: Claims,
     pub(crate) outgoing: Collector<Outgoing>,
     pub(crate) beats: mpsc::UnboundedSender<Beat>,
@@ -101,7 +103,7 @@ impl WorkerContext {
         let (beats, due) = mpsc::unbounded_channel();
         let queues = Queues { claims: claim_queues, outgoing: collected, beats: due };
         let state = State {
-            guard: FailureGuard::new(settings.max_consecutive_failures),
+            guard: FailureGuard::new(settings.on_failures, settings.intervals.failure_pause),
             end_reason: None,
             busy: 0,
             last_run_ended: Instant::now(),
@@ -115,6 +117,7 @@ impl WorkerContext {
             features: Features::unknown(),
             spool,
             stop: watch::Sender::new(StopMode::Running),
+            slowed_until: watch::Sender::new(None),
             claims,
             outgoing,
             beats,
@@ -172,15 +175,27 @@ impl WorkerContext {
 
     /// Counts a run that has ended; its slot is idle again.
     pub(crate) fn record(&self, task_id: TaskId, outcome: &RunOutcome) {
-        let tripped = {
+        let now = Instant::now();
+        let verdict = {
             let mut state = self.state();
             state.busy -= 1;
-            state.last_run_ended = Instant::now();
+            state.last_run_ended = now;
             state.counts.add(outcome);
-            state.guard.count(task_id, outcome)
+            let verdict = state.guard.count(task_id, outcome, now);
+            // Within the lock, so that a pause does not come after the success that ended it.
+            match verdict {
+                Verdict::Recovered => drop(self.slowed_until.send_replace(None)),
+                Verdict::SlowDown { pause, .. } => drop(self.slowed_until.send_replace(Some(now + pause))),
+                Verdict::GoOn | Verdict::Stop { .. } => {}
+            }
+            verdict
         };
-        if let Some(failures) = tripped {
-            self.end(EndReason::FailureGuard { failures, task_id });
+        match verdict {
+            Verdict::GoOn | Verdict::Recovered => {}
+            Verdict::SlowDown { failures, pause } => {
+                self.events.on_event(&Event::SlowedDown { failures, pause, task_id });
+            }
+            Verdict::Stop { failures } => self.end(EndReason::FailureGuard { failures, task_id }),
         }
     }
 

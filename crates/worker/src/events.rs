@@ -68,6 +68,12 @@ pub enum Event<'a> {
         task_id: TaskId,
         bytes: u64,
     },
+    /// So many failures in a row of different tasks, of which this is the last: nothing is claimed for so long.
+    SlowedDown {
+        failures: u32,
+        pause: Duration,
+        task_id: TaskId,
+    },
     /// The whole worker was stopped for so long (SIGSTOP, a frozen machine) and sent no heartbeats.
     Paused(Duration),
     /// A remark about a run or about the worker's own files.

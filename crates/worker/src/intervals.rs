@@ -21,6 +21,8 @@ pub struct Intervals {
     pub wait: Duration,
     /// Between claims of an idle worker whose server does not wait, and between tries of any call that failed.
     pub backoff: BackoffLimits,
+    /// Between claims of a worker that slows down because of failures in a row.
+    pub failure_pause: BackoffLimits,
     /// Between two observations while nothing changes.
     pub observation: Duration,
     /// The minimum time between two observations.
@@ -51,6 +53,8 @@ impl Default for Intervals {
             // Many proxies cut a silent connection after 60 seconds.
             wait: seconds(50),
             backoff: BackoffLimits { first: seconds(1), longest: seconds(10) },
+            // Long enough to spare a sweep, short enough that its good region is found within minutes.
+            failure_pause: BackoffLimits { first: seconds(10), longest: seconds(300) },
             observation: seconds(60),
             observation_gap: seconds(1),
             output: seconds(1),
@@ -73,7 +77,7 @@ pub struct BackoffLimits {
 
 impl BackoffLimits {
     /// The pause after this many failed tries (at least 1), without jitter.
-    fn after(&self, tries: u32) -> Duration {
+    pub(crate) fn after(&self, tries: u32) -> Duration {
         let doublings = tries.saturating_sub(1).min(16);
         self.first.saturating_mul(1 << doublings).min(self.longest)
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use taskqueue_client::{QueueName, Route};
 
+use crate::failure_guard::OnFailures;
 use crate::intervals::Intervals;
 use crate::run_dir::RunDir;
 use crate::sent_output::SendOutput;
@@ -16,8 +17,8 @@ pub struct Settings {
     pub slots: Vec<usize>,
     /// The worker ends after being idle for this long; `None` means never.
     pub idle_timeout: Option<Duration>,
-    /// The worker ends after this many failures in a row of different tasks; `None` means never.
-    pub max_consecutive_failures: Option<u32>,
+    /// What failures in a row of different tasks do.
+    pub on_failures: OnFailures,
     /// The worker ends after this many tasks.
     pub max_tasks: Option<u64>,
     /// How long a run may take to end after it was asked to.
@@ -40,14 +41,14 @@ pub struct SpoolSettings {
 }
 
 impl Settings {
-    /// One slot that works until it is stopped, or until five different tasks in a row have failed.
+    /// One slot that works until it is stopped, or until five different tasks have failed and none has succeeded.
     pub fn new(queue: QueueName, route: Route) -> Self {
         Self {
             queue,
             route,
             slots: vec![0],
             idle_timeout: None,
-            max_consecutive_failures: Some(5),
+            on_failures: OnFailures::SlowDown,
             max_tasks: None,
             grace: Duration::from_secs(10),
             spool: None,

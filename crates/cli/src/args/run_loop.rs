@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, ValueEnum};
 use taskqueue_core::ids::Route;
 use taskqueue_core::limits::ROUTE_DEFAULT;
-use taskqueue_worker::SendOutput;
+use taskqueue_worker::{OnFailures, SendOutput};
 
 use super::connection::{ConnectionArgs, QueueArg};
 use super::values::{
@@ -70,9 +70,10 @@ pub(crate) struct LoopArgs {
     #[arg(long, value_name = "SECONDS|never", default_value = "never", value_parser = time_limit)]
     pub(crate) idle_timeout: Limit<Duration>,
 
-    /// End after this many different tasks have failed in a row, probably because of this machine; or never
-    #[arg(long, value_name = "N|never", default_value = "5", value_parser = number_limit)]
-    pub(crate) max_consecutive_failures: Limit<u32>,
+    /// End after this many different tasks have failed in a row, or never [default: 5 if none has succeeded, else pauses]
+    // The alias is its name of earlier versions, which meant the same.
+    #[arg(long, value_name = "N|never", value_parser = number_limit, alias = "max-consecutive-failures")]
+    pub(crate) stop_after_failures: Option<Limit<u32>>,
 
     /// End after this many tasks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -139,6 +140,15 @@ impl LoopArgs {
         match &self.slots {
             Some(SlotNumbers(numbers)) => numbers.clone(),
             None => (0..usize::from(self.jobs)).collect(),
+        }
+    }
+
+    /// What failures in a row do.
+    pub(crate) fn on_failures(&self) -> OnFailures {
+        match self.stop_after_failures {
+            None => OnFailures::SlowDown,
+            Some(Limit(Some(limit))) => OnFailures::StopAfter(limit),
+            Some(Limit(None)) => OnFailures::Ignore,
         }
     }
 }

@@ -26,7 +26,7 @@ fn a_thousand_runs_leave_no_zombie_and_no_orphan() {
     create_many(&server, 1000);
     // Every tenth leaves a daemon behind, every tenth fails.
     let script = "case $1 in *1) setsid sleep 1000 & ;; *2) exit 1 ;; esac";
-    let setup = Setup::new(&server).flags("--jobs 8 --max-consecutive-failures never");
+    let setup = Setup::new(&server).flags("--jobs 8 --stop-after-failures never");
     let mut worker = setup.sh(script, &["%{n}"]);
     until("the end of all tasks", || server.count("succeeded") + server.count("failed") == 1000);
     // The keeper, the worker, and the supervisors, which are reused: as many as runs went on at once, at most one per slot.

@@ -10,7 +10,7 @@ use crate::support::{Setup, until};
 
 /// Runs the tasks 1 to `count` with a script that gets the argument `x` of each; returns the tasks.
 fn tasks_after(server: &Server, count: usize, script: &str) -> Vec<Value> {
-    let flags = format!("--max-tasks {count} --max-consecutive-failures never");
+    let flags = format!("--max-tasks {count} --stop-after-failures never");
     Setup::new(server).flags(&flags).sh(script, &["%{x}"]).finish_well();
     (1..=count).map(|n| server.task(n)).collect()
 }
@@ -122,7 +122,7 @@ fn a_command_that_is_not_there_or_cannot_be_executed_fails_tasks_and_counts_for_
         for n in 1..=4 {
             server.create_once(n, json!({"program": program}));
         }
-        let setup = Setup::new(&server).flags("--max-consecutive-failures 3");
+        let setup = Setup::new(&server).flags("--stop-after-failures 3");
         fs::write(setup.folder().join("plain"), "no program").unwrap();
         let ended = setup.start(&["%{program}"]).finish();
         assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -158,6 +158,28 @@ fn different_tasks_that_all_fail_stop_the_worker_which_names_one() {
     assert_eq!((server.count("failed"), server.count("pending")), (4, 2));
 }
 
+/// A region of a sweep in which nothing works does not end a worker that has shown that it works.
+#[test]
+fn failures_in_a_row_slow_down_a_worker_that_had_a_success() {
+    let server = Server::start();
+    create_each(&server, &["0", "1", "1", "1", "1", "1", "1", "0"]);
+    let mut worker = Setup::new(&server).flags("--max-tasks 8").sh("exit $1", &["%{x}"]);
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("ended (--max-tasks reached): 2 succeeded, 6 failed"), "{stderr}");
+    assert_eq!(stderr.matches("so this worker claims again in").count(), 2, "{stderr}");
+    assert!(stderr.contains("warning: 5 failures in a row") && stderr.contains("task get t_000000000006"), "{stderr}");
+}
+
+#[test]
+fn with_a_number_failures_in_a_row_end_any_worker() {
+    let server = Server::start();
+    create_each(&server, &["0", "1", "1", "0"]);
+    let ended = Setup::new(&server).flags("--stop-after-failures 2").sh("exit $1", &["%{x}"]).finish();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("2 failures in a row, so this worker stopped"), "{ended:?}");
+    assert_eq!(server.count("pending"), 1);
+}
+
 #[test]
 fn numbers_that_json_does_not_have_are_a_result_and_no_failure() {
     let server = Server::start();
@@ -166,7 +188,7 @@ fn numbers_that_json_does_not_have_are_a_result_and_no_failure() {
         &[r#"{"loss": NaN, "best": [1.5, Infinity, -Infinity], "text": "NaN: NaN"}"#, r#"{"loss": NaN,}"#],
     );
     let script = r#"echo trained; printf %s "$1" > "$TASKQUEUE_RESULT_FILE""#;
-    let flags = "--max-tasks 2 --max-consecutive-failures never";
+    let flags = "--max-tasks 2 --stop-after-failures never";
     let mut worker = Setup::new(&server).flags(flags).sh(script, &["%{x}"]);
     let stderr = worker.finish_well();
     let task = server.task(1);
@@ -186,7 +208,7 @@ fn numbers_that_json_does_not_have_are_a_result_and_no_failure() {
 fn the_guard_counts_failures_in_a_row_only() {
     let server = Server::start();
     create_each(&server, &["1", "1", "0", "1", "1", "0"]);
-    let mut worker = Setup::new(&server).flags("--max-consecutive-failures 3 --max-tasks 6").sh("exit $1", &["%{x}"]);
+    let mut worker = Setup::new(&server).flags("--stop-after-failures 3 --max-tasks 6").sh("exit $1", &["%{x}"]);
     let stderr = worker.finish_well();
     assert!(stderr.contains("ended (--max-tasks reached): 2 succeeded, 4 failed"), "{stderr}");
 }
@@ -195,7 +217,7 @@ fn the_guard_counts_failures_in_a_row_only() {
 fn a_run_directory_that_cannot_be_written_gives_tasks_back_and_counts_for_the_guard() {
     let server = Server::start();
     server.create_once(1, json!({}));
-    let setup = Setup::new(&server).flags("--max-consecutive-failures 2");
+    let setup = Setup::new(&server).flags("--stop-after-failures 2");
     fs::create_dir(setup.folder().join("runs")).unwrap();
     fs::write(setup.folder().join("runs").join(task_id(1)), "in the way").unwrap();
     let ended = setup.sh("touch ran", &[]).finish();
@@ -246,7 +268,7 @@ fn what_no_other_run_could_do_better_is_not_tried_again() {
     ] {
         server.create(n, json!({"args": args, "max_attempts": 3}));
     }
-    let flags = "--max-tasks 4 --max-consecutive-failures never";
+    let flags = "--max-tasks 4 --stop-after-failures never";
     Setup::new(&server).flags(flags).start(&["%{program}", "%{x}"]).finish_well();
     let kinds = ["MissingArgument", "CommandNotFound", "CommandNotExecutable", "InvalidArgument"];
     for (n, kind) in (1..).zip(kinds) {

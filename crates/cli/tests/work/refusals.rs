@@ -59,7 +59,7 @@ fn wrong_flags_are_told_with_exit_code_2() {
         "--jobs 0",
         "--jobs 2000",
         "--max-tasks 0",
-        "--max-consecutive-failures 0",
+        "--stop-after-failures 0",
         "--idle-timeout soon",
         "--heartbeat 0.1",
         "--on-stop explode",

@@ -150,7 +150,7 @@ fn what_a_command_leaves_running_ends_with_it_and_does_not_hold_up_its_report() 
 fn revoked_runs_do_not_count_for_the_guard() {
     let server = Server::start();
     let mut worker = Setup::new(&server)
-        .flags("--max-consecutive-failures 1 --grace 1 --max-tasks 3")
+        .flags("--stop-after-failures 1 --grace 1 --max-tasks 3")
         .sh("echo $TASKQUEUE_TASK_ID > at; [ -e go ] || sleep 1000", &[]);
     for n in 1..=2 {
         server.create_once(n, json!({}));

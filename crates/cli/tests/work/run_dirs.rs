@@ -179,7 +179,7 @@ fn a_task_folder_that_was_planted_gets_no_run() {
     for plant in plant {
         let server = Server::start();
         server.create_once(1, json!({}));
-        let setup = Setup::new(&server).flags("--max-consecutive-failures 1");
+        let setup = Setup::new(&server).flags("--stop-after-failures 1");
         for folder in ["runs", "elsewhere"] {
             fs::create_dir(setup.folder().join(folder)).unwrap();
         }

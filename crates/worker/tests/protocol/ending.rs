@@ -5,28 +5,68 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use taskqueue_client::{JsonObject, TaskId};
-use taskqueue_worker::{EndReason, Handler, HandlerResult, RunControl, Settings, StopMode, TaskRun};
+use taskqueue_worker::{BackoffLimits, EndReason, Handler, HandlerResult, Intervals, OnFailures, RunControl, Settings, StopMode, TaskRun};
 use tokio::sync::mpsc;
 
 use crate::server::{Server, empty, task};
-use crate::test_worker::{TestWorker, failure, settings};
+use crate::test_worker::{TestWorker, failure, settings, until};
 
 #[tokio::test]
 async fn failures_in_a_row_of_different_tasks_end_the_worker() {
     let server = Server::start().await;
     // The first two fail again before a third task does.
     server.script("claim", [task(1), task(2), task(1), task(2), task(3)]);
-    let settings = Settings { max_consecutive_failures: Some(3), ..settings() };
+    let settings = Settings { on_failures: OnFailures::StopAfter(3), ..settings() };
     let (end, counts) = TestWorker::always(&server, settings, failure()).end().await;
     let task_id = TaskId::parse("t_000000000003").unwrap();
     assert_eq!((end, counts.failed), (EndReason::FailureGuard { failures: 3, task_id }, 5));
+}
+
+/// Tasks of which the first succeeds and the next five fail.
+async fn five_failures_after_a_success(server: &Server, settings: Settings) -> TestWorker {
+    server.script("claim", (1..=7).map(task));
+    let mut worker = TestWorker::start(server, settings);
+    worker.next_run().await.succeed();
+    for _ in 0..5 {
+        worker.next_run().await.end(failure());
+    }
+    worker
+}
+
+#[tokio::test]
+async fn failures_in_a_row_after_a_success_slow_the_worker_down_and_do_not_end_it() {
+    let server = Server::start().await;
+    let mut worker = five_failures_after_a_success(&server, settings()).await;
+    worker.next_run().await.end(failure());
+    worker.next_run().await.succeed();
+    worker.next_run().await.end(failure());
+    let last = worker.next_run().await;
+    let told: Vec<String> = worker.events.all().into_iter().filter(|event| event.starts_with("SlowedDown")).collect();
+    assert!(told[0].starts_with("SlowedDown { failures: 5, pause: 20ms"), "{told:?}");
+    assert!(told[1].starts_with("SlowedDown { failures: 6, pause: 40ms"), "{told:?}");
+    assert_eq!(told.len(), 2, "a success resets it: {told:?}");
+    worker.stop(StopMode::Finish);
+    last.succeed();
+    assert_eq!(worker.end().await.0, EndReason::Stopped);
+}
+
+#[tokio::test]
+async fn a_worker_that_pauses_after_failures_claims_nothing_and_stops_at_once() {
+    let server = Server::start().await;
+    let hour = Duration::from_secs(3600);
+    let intervals = Intervals { failure_pause: BackoffLimits { first: hour, longest: hour }, ..settings().intervals };
+    let worker = five_failures_after_a_success(&server, Settings { intervals, ..settings() }).await;
+    until(|| worker.events.all().iter().any(|event| event.starts_with("SlowedDown"))).await;
+    worker.stop(StopMode::Finish);
+    assert_eq!(worker.end().await.0, EndReason::Stopped);
+    assert_eq!(server.asked("claim").len(), 6);
 }
 
 #[tokio::test]
 async fn a_worker_that_cannot_run_anything_gives_back_and_ends() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
-    let settings = Settings { max_consecutive_failures: Some(2), ..settings() };
+    let settings = Settings { on_failures: OnFailures::StopAfter(2), ..settings() };
     let (end, counts) =
         TestWorker::always(&server, settings, HandlerResult::CannotRun("disk full".to_owned())).end().await;
     let task_id = TaskId::parse("t_000000000001").unwrap();
@@ -38,7 +78,7 @@ async fn a_worker_that_cannot_run_anything_gives_back_and_ends() {
 async fn released_runs_do_not_count_for_the_guard() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
-    let settings = Settings { max_consecutive_failures: Some(1), max_tasks: Some(3), ..settings() };
+    let settings = Settings { on_failures: OnFailures::StopAfter(1), max_tasks: Some(3), ..settings() };
     let (end, counts) = TestWorker::always(&server, settings, HandlerResult::Release).end().await;
     assert_eq!((end, counts.released), (EndReason::MaxTasks, 3));
 }

@@ -1,7 +1,7 @@
 //! The content of observations, and that nothing depends on them.
 
 use taskqueue_client::JsonObject;
-use taskqueue_worker::{HandlerResult, Settings, StopMode};
+use taskqueue_worker::{HandlerResult, OnFailures, Settings, StopMode};
 
 use crate::server::{Reply, Request, Server, disconnect, refusal, task};
 use crate::test_worker::{TestWorker, settings};
@@ -40,7 +40,7 @@ async fn observations_that_fail_touch_neither_runs_nor_guard_nor_end() {
         server.script("claim", [task(1)]);
         server.script("PUT", [reply.clone()]);
         server.script("DELETE", [reply.clone()]);
-        let settings = Settings { max_tasks: Some(3), max_consecutive_failures: Some(1), ..settings() };
+        let settings = Settings { max_tasks: Some(3), on_failures: OnFailures::StopAfter(1), ..settings() };
         let started = std::time::Instant::now();
         let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
         assert_eq!(worker.end().await.1.succeeded, 3, "{reply:?}");

@@ -1,7 +1,7 @@
 //! Reports: sent until the server accepts or refuses them, if necessary by the next worker.
 
 use taskqueue_client::{Failure, JsonObject};
-use taskqueue_worker::{EndReason, HandlerResult, Intervals, Settings, StopMode};
+use taskqueue_worker::{EndReason, HandlerResult, Intervals, OnFailures, Settings, StopMode};
 use tempfile::tempdir;
 
 use crate::server::{Reply, Server, disconnect, done, refusal, task};
@@ -48,7 +48,7 @@ async fn a_report_that_comes_too_late_is_revoked_and_no_failure_of_this_worker()
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     server.script("fail", [refusal(409, "stale_run")]);
-    let settings = Settings { max_tasks: Some(3), max_consecutive_failures: Some(1), ..settings() };
+    let settings = Settings { max_tasks: Some(3), on_failures: OnFailures::StopAfter(1), ..settings() };
     let (end, counts) = TestWorker::always(&server, settings, failure()).end().await;
     assert_eq!((end, counts.revoked, counts.failed), (EndReason::MaxTasks, 3, 0));
 }

@@ -30,6 +30,7 @@ pub(crate) fn intervals() -> Intervals {
         heartbeat_retry: millis(5),
         wait: Duration::from_secs(1),
         backoff: BackoffLimits { first: millis(1), longest: millis(10) },
+        failure_pause: BackoffLimits { first: millis(20), longest: millis(80) },
         observation: millis(50),
         observation_gap: millis(1),
         output: millis(20),

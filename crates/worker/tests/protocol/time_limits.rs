@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskqueue_worker::{EndReason, HandlerResult, Settings};
+use taskqueue_worker::{EndReason, HandlerResult, OnFailures, Settings};
 use tokio::time::Instant;
 
 use crate::server::{Server, empty, held, lease, limited_task, task, timed_out};
@@ -83,7 +83,7 @@ async fn runs_that_the_server_ended_by_their_time_are_failures_in_a_row() {
     let server = Server::start().await;
     server.script("claim", [limited_task(1, 1), limited_task(2, 1), limited_task(3, 1)]);
     server.script("fail", [timed_out()]);
-    let settings = Settings { max_consecutive_failures: Some(2), ..settings() };
+    let settings = Settings { on_failures: OnFailures::StopAfter(2), ..settings() };
     let (end, counts) = TestWorker::always(&server, settings, failure()).end().await;
     assert!(matches!(end, EndReason::FailureGuard { failures: 2, .. }), "{end:?}");
     assert_eq!(counts.failed, 2);

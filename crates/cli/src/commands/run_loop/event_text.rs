@@ -60,6 +60,11 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
                 byte_count(*bytes)
             )
         }
+        Event::SlowedDown { failures, pause, task_id } => format!(
+            "warning: {failures} failures in a row (a task that fails again counts once), so this worker claims again in {}; see \
+             one of the tasks: taskqueue task get {task_id}",
+            whole_seconds(*pause)
+        ),
         Event::Paused(time) => format!(
             "warning: this worker was stopped for {} and sent no heartbeats; tasks whose leases have ended meanwhile are revoked",
             duration(*time)
@@ -138,6 +143,11 @@ pub(super) fn duration(took: Duration) -> String {
         120..=7199 => format!("{} min {} s", whole / 60, whole % 60),
         _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
     }
+}
+
+/// Without fractions of a second.
+pub(super) fn whole_seconds(time: Duration) -> String {
+    if time.as_secs() < 120 { format!("{} s", time.as_secs()) } else { duration(time) }
 }
 
 /// In MiB or GiB, with one decimal.

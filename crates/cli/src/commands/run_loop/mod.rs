@@ -17,7 +17,7 @@ use std::time::Duration;
 use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES, TrustVariable};
 use taskqueue_worker::keeper::{self, Role, StopRequests};
 use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE, StartError, find_program};
-use taskqueue_worker::{Counts, EndReason, Intervals, RunDir, Settings, SpoolSettings, Template, Worker};
+use taskqueue_worker::{BackoffLimits, Counts, EndReason, Intervals, RunDir, Settings, SpoolSettings, Template, Worker};
 use tokio::runtime::Builder;
 
 use self::console_reporter::ConsoleReporter;
@@ -98,7 +98,7 @@ fn settings(args: &LoopArgs, context: &ClientContext, run_dir: &RunDir) -> Setti
     Settings {
         slots: args.slot_numbers(),
         idle_timeout: args.idle_timeout.0,
-        max_consecutive_failures: args.max_consecutive_failures.0,
+        on_failures: args.on_failures(),
         max_tasks: args.max_tasks,
         grace: args.grace,
         spool: Some(SpoolSettings { run_dir: run_dir.clone(), url: context.url.clone() }),
@@ -121,7 +121,7 @@ fn unusable_command(program: &OsStr, error: &StartError) -> String {
     }
 }
 
-/// No pause is longer than the one between heartbeats.
+/// No pause is longer than the one between heartbeats; those after failures begin with that.
 fn intervals(heartbeat: Duration) -> Intervals {
     let default = Intervals::default();
     Intervals {
@@ -129,6 +129,7 @@ fn intervals(heartbeat: Duration) -> Intervals {
         first_heartbeat: default.first_heartbeat.min(heartbeat),
         heartbeat_poll: default.heartbeat_poll.min(heartbeat),
         heartbeat_retry: default.heartbeat_retry.min(heartbeat),
+        failure_pause: BackoffLimits { first: default.failure_pause.first.min(heartbeat), ..default.failure_pause },
         ..default
     }
 }

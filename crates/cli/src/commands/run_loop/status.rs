@@ -1,12 +1,12 @@
 //! The text of the status line: what runs, for how long, and how many runs have ended.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use taskqueue_client::TaskId;
 use taskqueue_worker::{Event, RunOutcome};
 
-use super::event_text::duration;
+use super::event_text::whole_seconds;
 
 #[derive(Debug)]
 pub(super) struct Status {
@@ -75,11 +75,6 @@ impl Status {
             runs.iter().map(|(id, since)| format!("{id} {}", whole_seconds(since.elapsed()))).collect();
         runs.join(", ")
     }
-}
-
-/// Changes at most once per second.
-fn whole_seconds(elapsed: Duration) -> String {
-    if elapsed.as_secs() < 120 { format!("{} s", elapsed.as_secs()) } else { duration(elapsed) }
 }
 
 #[cfg(test)]
