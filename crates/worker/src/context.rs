@@ -15,6 +15,7 @@ use crate::collector::{Collected, Collector, collector};
 use crate::events::{Event, EventSink, Reachability, RunOutcome};
 use crate::failure_guard::{FailureGuard, Verdict};
 use crate::features::Features;
+use crate::handler::Misfit;
 use crate::outgoing::Outgoing;
 use crate::report::RunKey;
 use crate::sent_output::LateOutput;
@@ -50,6 +51,8 @@ pub enum EndReason {
     MaxTasks,
     /// This many failures in a row, of different tasks. The task is the last of them.
     FailureGuard { failures: u32, task_id: TaskId },
+    /// The first task, which was given back, shows that the worker is not set up for the tasks of its queue.
+    Misfit { task_id: TaskId, misfit: Misfit },
     /// The server refused a claim.
     Refused(Error),
     /// No random numbers, or a panic in the worker itself.

@@ -58,6 +58,17 @@ pub enum HandlerResult {
     /// This worker could not run the task, for a reason that is not the task's. It is given back uncharged, but the failure
     /// guard counts it.
     CannotRun(String),
+    /// This first task shows that the worker is not set up for the tasks of its queue. It is given back uncharged, and the worker ends.
+    Misfit(Misfit),
+}
+
+/// What a worker needs of the args of a task, and what it found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// The path of the value that the task does not have.
+    pub missing: String,
+    /// The paths of values that it has.
+    pub present: Vec<String>,
 }
 
 #[async_trait]

@@ -41,7 +41,7 @@ mod worker;
 pub use context::{Counts, EndReason};
 pub use events::{Event, EventSink, RunOutcome};
 pub use failure_guard::OnFailures;
-pub use handler::{Handler, HandlerResult, TaskRun};
+pub use handler::{Handler, HandlerResult, Misfit, TaskRun};
 pub use ids::NoRandomness;
 pub use intervals::{BackoffLimits, Intervals};
 pub use progress::RunProgress;

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::claims::ClaimedTask;
-use crate::context::WorkerContext;
+use crate::context::{EndReason, WorkerContext};
 use crate::events::{Event, RunOutcome};
 use crate::handler::{Handler, HandlerResult, TaskRun};
 use crate::identity::SlotIdentity;
@@ -150,6 +150,12 @@ impl Slot {
             HandlerResult::Reject(failure) => (FinalReport::Fail { failure, retry: false }, None),
             HandlerResult::Release | HandlerResult::Stopped => (FinalReport::Unclaim, None),
             HandlerResult::CannotRun(why) => (FinalReport::Unclaim, Some(why)),
+            HandlerResult::Misfit(misfit) => {
+                let why = format!("its args have no {}", misfit.missing);
+                // First, so that no slot claims more.
+                self.context.end(EndReason::Misfit { task_id: run.task_id, misfit });
+                (FinalReport::Unclaim, Some(why))
+            }
         };
         match self.context.deliver(run, report, Some(progress)).await {
             Delivery::Accepted(FinalReport::Complete(_)) => RunOutcome::Succeeded,

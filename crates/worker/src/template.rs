@@ -1,12 +1,15 @@
-//! The argv template: `%{name}` and `%{object.field}` stand for values of a task's args, `%{slot}` for the number of the
-//! slot, `%{{` for the two characters `%{`. There is no shell: an element stays one argument, whatever a value contains.
+//! The argv template: `%{name}` and `%{object.field}` stand for values of a task's args, `%{name:text}` for the text where a task
+//! has no such value, `%{slot}` for the number of the slot, `%{{` for the two characters `%{`. There is no shell: an element stays one argument, whatever a value contains.
 
 use std::ffi::{OsStr, OsString};
 
-use taskqueue_core::json::{Found, JsonObject, lookup};
+use taskqueue_core::json::{Found, JsonObject, lookup, members};
 
 /// This name stands for the slot number, not for an argument.
 const SLOT: &str = "slot";
+
+/// How many values of a task are looked at for one that may be meant.
+const VALUES_SHOWN: usize = 1000;
 
 /// A command with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +18,11 @@ pub struct Template(Vec<Vec<Piece>>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(OsString),
-    Argument(Vec<String>),
+    Argument {
+        path: Vec<String>,
+        /// For tasks without this value.
+        default: Option<String>,
+    },
     Slot,
 }
 
@@ -73,7 +80,7 @@ impl Template {
                 match piece {
                     Piece::Text(text) => filled.push(text),
                     Piece::Slot => filled.push(slot.to_string()),
-                    Piece::Argument(path) => filled.push(value(args, path)?),
+                    Piece::Argument { path, default } => filled.push(value(args, path, default.as_deref())?),
                 }
             }
             Ok(filled)
@@ -109,10 +116,32 @@ fn pieces(text: &str) -> Result<Vec<Piece>, (usize, &'static str)> {
     Ok(pieces)
 }
 
+/// The paths of the values that these args have, of objects within objects too: those that a placeholder may mean.
+pub(crate) fn paths(args: &JsonObject) -> Vec<String> {
+    let (mut found, mut objects) = (Vec::new(), vec![(String::new(), args.as_str())]);
+    while let Some((prefix, object)) = objects.pop() {
+        for (key, value) in members(object).take(VALUES_SHOWN - found.len()) {
+            let path = format!("{prefix}{}", key.to_text());
+            if let Found::Object(object) = value {
+                objects.push((format!("{path}."), object));
+            }
+            found.push(path);
+        }
+    }
+    found
+}
+
 /// Parses the text between the braces.
-fn placeholder(path: &str) -> Result<Piece, (usize, &'static str)> {
-    if path == SLOT {
+fn placeholder(text: &str) -> Result<Piece, (usize, &'static str)> {
+    let (path, default) = text.split_once(':').map_or((text, None), |(path, default)| (path, Some(default)));
+    if path == SLOT && default.is_none() {
         return Ok(Piece::Slot);
+    }
+    if path == SLOT {
+        return Err((path.len(), "a slot always has a number: write %{slot}"));
+    }
+    if let Some(at) = default.and_then(|default| default.find("%{")) {
+        return Err((path.len() + 1 + at, "a default has no placeholders in it"));
     }
     let (mut names, mut offset) = (Vec::new(), 0);
     for name in path.split('.') {
@@ -125,12 +154,14 @@ fn placeholder(path: &str) -> Result<Piece, (usize, &'static str)> {
         names.push(name.to_owned());
         offset += name.len() + 1;
     }
-    Ok(Piece::Argument(names))
+    Ok(Piece::Argument { path: names, default: default.map(str::to_owned) })
 }
 
 /// A value as text: strings as they are, everything else as compact JSON.
-fn value(args: &JsonObject, path: &[String]) -> Result<OsString, FillError> {
-    let found = lookup(args.as_str(), path).ok_or_else(|| FillError::Missing(path.join(".")))?;
+fn value(args: &JsonObject, path: &[String], default: Option<&str>) -> Result<OsString, FillError> {
+    let Some(found) = lookup(args.as_str(), path) else {
+        return default.map(OsString::from).ok_or_else(|| FillError::Missing(path.join(".")));
+    };
     let text = match found {
         Found::Null => "null".to_owned(),
         Found::Bool(value) => value.to_string(),
@@ -186,6 +217,11 @@ mod tests {
             ("%{{%{s}%{{", "%{a b%{"),
             ("100% {s} % %%", "100% {s} % %%"),
             ("%%{s}", "%a b"),
+            ("%{i:64}", "7"),
+            ("%{x:64}", "64"),
+            ("%{o.x:a b:{\"c\" %}-%{o.p.q:1}", "a b:{\"c\" %-deep"),
+            ("<%{x:}>", "<>"),
+            ("%{n:64}", "null"),
         ] {
             assert_eq!(fill(element, with).as_deref(), Ok(expected), "{element}");
         }
@@ -211,6 +247,15 @@ mod tests {
     }
 
     #[test]
+    fn the_values_of_a_task_are_known_by_their_paths() {
+        let mut found = paths(&args(r#"{"lr":1,"model":{"layers":3,"deep":{"n":1}},"list":[{"x":1}]}"#));
+        found.sort();
+        assert_eq!(found, ["list", "lr", "model", "model.deep", "model.deep.n", "model.layers"]);
+        let many: Vec<String> = (0..2000).map(|n| format!("\"k{n}\":{{\"a\":1}}")).collect();
+        assert_eq!(paths(&args(&format!("{{{}}}", many.join(",")))).len(), VALUES_SHOWN);
+    }
+
+    #[test]
     fn mistakes_are_found_with_element_and_column() {
         for (element, column) in [
             ("%{", 1),
@@ -221,6 +266,9 @@ mod tests {
             ("%{a b}", 4),
             ("ab%{a%{b}", 6),
             ("%{a..b}", 5),
+            ("%{:64}", 3),
+            ("%{slot:1}", 7),
+            ("%{a:x%{b}", 6),
         ] {
             let error = Template::parse(&["true", element]).unwrap_err();
             assert_eq!((error.element, error.column), (2, column), "{element}: {error}");

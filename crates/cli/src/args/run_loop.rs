@@ -23,8 +23,9 @@ Examples:
   taskqueue loop --idle-timeout 10m --max-tasks 100 -- sh -c 'exec ./infer \"$1\"' sh %{prompt}
 
 The command is a list of arguments, never a shell line: %{name} and %{object.field} stand for
-values of the task's args (text as it is, everything else as JSON), %{slot} for the number of
-the slot (from 0, or as --slots names them), %{{ for a literal %{.
+values of the task's args (text as it is, everything else as JSON), %{name:64} for 64 where a
+task has no such value, %{slot} for the number of the slot (from 0, or as --slots names them),
+%{{ for a literal %{.
 
 The command finds in its environment TASKQUEUE_TASK_ID, TASKQUEUE_RUN_ID, TASKQUEUE_ATTEMPT,
 TASKQUEUE_QUEUE, TASKQUEUE_ROUTE, TASKQUEUE_URL, TASKQUEUE_WORKER_ID, TASKQUEUE_SLOT, and

@@ -49,6 +49,7 @@ fn the_program_itself_can_be_filled_in() {
 fn arguments_that_cannot_be_given_fail_that_task_and_nothing_is_started() {
     let server = Server::start();
     let cases = [
+        (json!({"x": {"y": "first"}}), "", ""),
         (json!({"other": 1}), "MissingArgument", "x.y"),
         (json!({"x": 3}), "MissingArgument", "x.y"),
         (json!({"x": {"y": "a\u{0}b"}}), "InvalidArgument", "x.y"),
@@ -58,15 +59,62 @@ fn arguments_that_cannot_be_given_fail_that_task_and_nothing_is_started() {
     for (index, (args, ..)) in cases.iter().enumerate() {
         server.create_once(index + 1, args.clone());
     }
-    let mut worker = Setup::new(&server).flags("--max-tasks 5").sh("echo $1 >> started", &["%{x.y}"]);
+    let mut worker = Setup::new(&server).flags("--max-tasks 6").sh("echo $1 >> started", &["%{x.y}"]);
     worker.finish_well();
-    assert_eq!(worker.read("started"), "fine\n");
-    for (index, (_, kind, named)) in cases.iter().enumerate().take(4) {
+    assert_eq!(worker.read("started"), "first\nfine\n");
+    for (index, (_, kind, named)) in cases.iter().enumerate().take(5).skip(1) {
         let error = &server.task(index + 1)["last_error"];
         assert_eq!(error["type"], *kind, "{error}");
         assert!(error["message"].as_str().unwrap().contains(named), "{error}");
     }
-    assert_eq!(server.task(5)["status"], "succeeded");
+    assert_eq!(server.task(6)["status"], "succeeded");
+}
+
+#[test]
+fn a_misspelt_name_is_found_at_the_first_task_which_is_given_back() {
+    let server = Server::start();
+    for n in 1..=3 {
+        server.create_once(n, json!({"batch_size": 32, "model": {"layers": n}}));
+    }
+    for (jobs, name, advice) in [
+        (1, "batch_sise", "did you mean batch_size?"),
+        (2, "model.layer", "did you mean model.layers?"),
+        (1, "prompt", "%{prompt:VALUE} gives a value to tasks without it"),
+    ] {
+        let setup = Setup::new(&server).flags(&format!("--jobs {jobs}"));
+        let mut worker = setup.sh("echo > ran", &[&format!("%{{{name}}}")]);
+        let ended = worker.finish();
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(&format!("error: the command needs {name}, and")), "{ended:?}");
+        assert!(ended.stderr.contains(advice), "{ended:?}");
+        assert!(!worker.path("ran").exists());
+        for task in (1..=3).map(|n| server.task(n)) {
+            let state = (&task["status"], &task["attempt"], &task["last_error"]);
+            assert_eq!(state, (&json!("pending"), &json!(0), &json!(null)), "{task}");
+        }
+    }
+}
+
+/// One odd task must not end the workers of a queue.
+#[test]
+fn a_worker_that_has_run_a_task_fails_those_that_lack_a_value_and_goes_on() {
+    let server = Server::start();
+    for (n, args) in [(1, json!({"x": 1})), (2, json!({"y": 1})), (3, json!({"x": 3}))] {
+        server.create_once(n, args);
+    }
+    Setup::new(&server).flags("--max-tasks 3").sh("true", &["%{x}"]).finish_well();
+    let statuses = [1, 2, 3].map(|n| server.task(n)["status"].clone());
+    assert_eq!(statuses, ["succeeded", "failed", "succeeded"]);
+    assert_eq!(server.task(2)["last_error"]["type"], "MissingArgument");
+}
+
+#[test]
+fn a_default_stands_for_a_value_that_a_task_does_not_have() {
+    let server = Server::start();
+    server.create_once(1, json!({"lr": 0.5}));
+    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(SHOW, &["%{batch_size:64}", "%{lr:1}", "%{tag:}"]);
+    worker.finish_well();
+    assert_eq!(worker.read("shown"), "<64><0.5><>");
 }
 
 #[test]

@@ -11,10 +11,11 @@ mod progress_file;
 mod run_folder;
 mod time_limit;
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -31,11 +32,11 @@ use self::progress_file::ProgressFile;
 use self::run_folder::RunFolder;
 use self::time_limit::TimeLimit;
 use crate::events::{Event, EventSink};
-use crate::handler::{Handler, HandlerResult, TaskRun};
+use crate::handler::{Handler, HandlerResult, Misfit, TaskRun};
 use crate::process::{Chunk, CommandEnd, CommandRunner, CommandSpec, Output, StartError, WindowSize};
 use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::DISK_TIMEOUT;
-use crate::template::Template;
+use crate::template::{FillError, Template, paths};
 
 /// The default size limit of a log: enough for days of progress bars.
 pub const LOG_CAP_BYTES: u64 = 100 * 1024 * 1024;
@@ -76,19 +77,34 @@ pub struct CommandHandler {
     settings: CommandSettings,
     runner: CommandRunner,
     events: Arc<dyn EventSink>,
+    /// Whether the template fitted a task.
+    has_fitted: AtomicBool,
 }
 
 impl CommandHandler {
     pub fn new(settings: CommandSettings, runner: CommandRunner, events: Arc<dyn EventSink>) -> Self {
-        Self { settings, runner, events }
+        Self { settings, runner, events, has_fitted: AtomicBool::new(false) }
+    }
+
+    /// The command for a task. As long as the template has fitted none, a value that is missing is a mistake in the template;
+    /// afterwards it is one of the task.
+    fn argv(&self, run: &TaskRun) -> Result<Vec<OsString>, HandlerResult> {
+        let args = &run.claim.task.args;
+        match self.settings.template.fill(args, run.slot) {
+            Ok(argv) => {
+                self.has_fitted.store(true, Ordering::Relaxed);
+                Ok(argv)
+            }
+            Err(FillError::Missing(missing)) if !self.has_fitted.load(Ordering::Relaxed) => {
+                Err(HandlerResult::Misfit(Misfit { missing, present: paths(args) }))
+            }
+            Err(error) => Err(handler_result::of_fill_error(&error)),
+        }
     }
 
     fn spec(&self, run: &TaskRun, folder: &RunFolder) -> Result<CommandSpec, HandlerResult> {
-        let task = &run.claim.task;
-        let argv =
-            self.settings.template.fill(&task.args, run.slot).map_err(|error| handler_result::of_fill_error(&error))?;
         Ok(CommandSpec {
-            argv,
+            argv: self.argv(run)?,
             environment: environment::variables(&self.settings, run, folder),
             remove: REMOVED.map(Into::into).to_vec(),
             run_id: run.claim.run_id,

@@ -125,6 +125,7 @@ pub(super) fn ended(end: &EndReason, counts: Counts) -> String {
         EndReason::ServerUnreachable => "the server was not reached",
         EndReason::MaxTasks => "--max-tasks reached",
         EndReason::FailureGuard { .. } => "too many failures in a row",
+        EndReason::Misfit { .. } => "the command does not fit its first task",
         EndReason::Refused(_) => "refused by the server",
         EndReason::InternalError(_) => "internal error",
     };

@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use taskqueue_client::TaskId;
 use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES, TrustVariable};
 use taskqueue_worker::keeper::{self, Role, StopRequests};
 use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE, StartError, find_program};
-use taskqueue_worker::{BackoffLimits, Counts, EndReason, Intervals, RunDir, Settings, SpoolSettings, Template, Worker};
+use taskqueue_worker::{BackoffLimits, Counts, EndReason, Intervals, Misfit, RunDir, Settings, SpoolSettings, Template, Worker};
 use tokio::runtime::Builder;
 
 use self::console_reporter::ConsoleReporter;
@@ -26,7 +27,8 @@ use crate::client_context::{ClientContext, Retrying};
 use crate::config::{Source, Trust};
 use crate::explain_error::explain;
 use crate::failure::Failure;
-use crate::output::WorkerConsole;
+use crate::output::{WorkerConsole, escape};
+use crate::similar_names::similar_names;
 
 /// Two, so that a slow disk does not delay heartbeats.
 const THREADS: usize = 2;
@@ -191,6 +193,7 @@ async fn to_result(context: &ClientContext, end: EndReason, counts: Counts) -> R
             "{failures} failures in a row, so this worker stopped (a task that fails again counts once); check this machine, \
              and see one of the tasks: taskqueue task get {task_id}"
         ))),
+        EndReason::Misfit { task_id, misfit } => Err(Failure::Usage(misfit_text(task_id, &misfit))),
         EndReason::Refused(error) => Err(explain(context, error, None).await),
         EndReason::InternalError(why) => Err(Failure::Refused(why)),
         EndReason::Stopped | EndReason::Idle | EndReason::ServerUnreachable | EndReason::MaxTasks
@@ -206,4 +209,18 @@ async fn to_result(context: &ClientContext, end: EndReason, counts: Counts) -> R
         }
         EndReason::Stopped | EndReason::Idle | EndReason::MaxTasks => Ok(()),
     }
+}
+
+/// That the command needs a value that the first task does not have, with those that may be meant.
+fn misfit_text(task_id: TaskId, misfit: &Misfit) -> String {
+    let missing = &misfit.missing;
+    let present: Vec<&str> = misfit.present.iter().map(String::as_str).collect();
+    let advice = match similar_names(missing, &present).as_slice() {
+        [] => format!("see taskqueue task get {task_id}; %{{{missing}:VALUE}} gives a value to tasks without it"),
+        similar => format!("did you mean {}?", escape(&similar.join(", "))),
+    };
+    format!(
+        "the command needs {missing}, and the args of its first task, {task_id}, have none; that task was given back uncharged, and \
+         this worker stopped; {advice}"
+    )
 }
