@@ -202,6 +202,19 @@ impl WorkerContext {
         }
     }
 
+    /// How many runs have ended.
+    pub(crate) fn runs_ended(&self) -> u64 {
+        self.state().counts.sum()
+    }
+
+    /// For how long no slot has had anything to do; `None` while one has, and in a pause after failures.
+    pub(crate) fn idle_for(&self) -> Option<Duration> {
+        let slowed = *self.slowed_until.borrow();
+        let state = self.state();
+        let is_idle = state.busy == 0 && slowed.is_none_or(|end| end <= Instant::now());
+        is_idle.then(|| state.last_run_ended.elapsed())
+    }
+
     /// What is left of the idle timeout; `None` without one. It does not run while a slot is busy.
     pub(crate) fn idle_left(&self) -> Option<Duration> {
         let timeout = self.settings.idle_timeout?;
@@ -227,6 +240,11 @@ impl WorkerContext {
 }
 
 impl Counts {
+    fn sum(self) -> u64 {
+        let Self { succeeded, failed, released, revoked, undelivered } = self;
+        succeeded + failed + released + revoked + undelivered
+    }
+
     fn add(&mut self, outcome: &RunOutcome) {
         let count = match outcome {
             RunOutcome::Succeeded => &mut self.succeeded,

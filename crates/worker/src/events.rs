@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use taskqueue_client::{Claim, Error, RunId, TaskId};
 
+use crate::idle_reason::IdleReason;
+
 /// How a run ended for its task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunOutcome {
@@ -74,6 +76,8 @@ pub enum Event<'a> {
         pause: Duration,
         task_id: TaskId,
     },
+    /// There was nothing to do for a while, for this reason. Again only when there is another one.
+    Idle(&'a IdleReason),
     /// The whole worker was stopped for so long (SIGSTOP, a frozen machine) and sent no heartbeats.
     Paused(Duration),
     /// A remark about a run or about the worker's own files.

@@ -32,6 +32,10 @@ pub(crate) struct Known {
     pub(crate) output: bool,
     pub(crate) progress: bool,
     pub(crate) telemetry: bool,
+    /// Whether it tells what is pending.
+    pub(crate) stats: bool,
+    /// Whether it tells why a task is not claimed.
+    pub(crate) explain: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +117,8 @@ impl WorkerContext {
                     output: features.has(capabilities::OUTPUT),
                     progress: features.has(capabilities::PROGRESS),
                     telemetry: features.has(capabilities::TELEMETRY),
+                    stats: features.has(capabilities::STATS),
+                    explain: features.has(capabilities::EXPLAIN),
                 };
                 (known, None)
             }

@@ -39,6 +39,10 @@ pub struct Intervals {
     pub progress: Duration,
     /// Between two reports of what is measured.
     pub telemetry: Duration,
+    /// After so long without a task an idle worker asks why.
+    pub idle_reason: Duration,
+    /// How long it waits until it asks again.
+    pub idle_reason_again: Duration,
     /// How long the worker's last calls (observations, reports of an earlier worker) may delay its end.
     pub shutdown_timeout: Duration,
 }
@@ -63,6 +67,8 @@ impl Default for Intervals {
             output_at_exit: seconds(3),
             progress: seconds(1),
             telemetry: seconds(15),
+            idle_reason: seconds(10),
+            idle_reason_again: seconds(60),
             shutdown_timeout: seconds(1),
         }
     }

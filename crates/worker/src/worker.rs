@@ -50,6 +50,7 @@ impl Worker {
         services.spawn(Arc::clone(context).serve_outgoing(outgoing));
         services.spawn(Arc::clone(context).serve_beats(beats));
         services.spawn(Arc::clone(context).serve_telemetry());
+        services.spawn(Arc::clone(context).tell_why_idle());
         // Loaded before a slot can store a report of its own.
         let earlier = context.spool.load(&*context.events);
         let mut earlier = tokio::spawn(Arc::clone(context).deliver_earlier(earlier));

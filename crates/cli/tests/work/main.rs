@@ -7,6 +7,7 @@ mod daemons;
 mod disks;
 mod environment;
 mod fake_servers;
+mod idle;
 mod limits;
 mod many_runs;
 mod outages;

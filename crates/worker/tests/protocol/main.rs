@@ -7,6 +7,7 @@ mod batch_server;
 mod batching;
 mod claiming;
 mod ending;
+mod idling;
 mod leases;
 mod measuring;
 mod observing;

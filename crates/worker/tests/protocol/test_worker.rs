@@ -39,6 +39,8 @@ pub(crate) fn intervals() -> Intervals {
         output_at_exit: Duration::from_secs(1),
         progress: millis(20),
         telemetry: millis(50),
+        idle_reason: Duration::from_secs(3600),
+        idle_reason_again: millis(5),
         shutdown_timeout: Duration::from_secs(1),
     }
 }

@@ -1,8 +1,10 @@
 //! Receives the worker's events and prints them as lines and as a status line. How they get to the terminal is in `output`.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use taskqueue_client::{QueueName, Route};
 use taskqueue_worker::{Counts, EndReason, Event, EventSink, StopMode};
 
 use super::event_text;
@@ -25,6 +27,9 @@ pub(super) struct ConsoleReporter {
     notify: NotifySocket,
     /// What a service manager shows when the worker is up.
     serves: String,
+    queue: QueueName,
+    route: Route,
+    slots: Vec<usize>,
 }
 
 impl ConsoleReporter {
@@ -40,7 +45,15 @@ impl ConsoleReporter {
             stopped_at: Mutex::new(None),
             notify: NotifySocket::from_environment(),
             serves,
+            queue: context.queue.clone(),
+            route: args.route.clone(),
+            slots: args.slot_numbers(),
         }
+    }
+
+    /// The first line: who claims what from where, and where its runs are.
+    pub(super) fn begins(&self, run_dir: &Path) {
+        self.console.line(event_text::begins(&self.serves, &self.slots, run_dir), false);
     }
 
     /// Updates the status line every second, if there is one.
@@ -95,6 +108,9 @@ impl EventSink for ConsoleReporter {
         self.status().update(event);
         if matches!(event, Event::Connected) {
             self.notify.ready(&self.serves);
+        }
+        if let Event::Idle(reason) = event {
+            return self.console.line(event_text::idle(reason, &self.queue, &self.route), false);
         }
         if let Some(line) = event_text::of(event, self.colour) {
             self.console.line(line.text, line.after_output);

@@ -1,11 +1,16 @@
 //! The events of a worker as lines of text. They contain neither args nor results, which may be confidential.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use taskqueue_worker::{Counts, EndReason, Event, RunOutcome, StopMode};
+use taskqueue_client::{QueueName, Route};
+use taskqueue_worker::{Counts, EndReason, Event, IdleReason, RunOutcome, StopMode};
 
-use crate::output::{byte_count, escape};
+use crate::output::{byte_count, counted, escape};
+
+/// How many routes with tasks for others are named.
+const ROUTES_SHOWN: usize = 5;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
@@ -90,6 +95,59 @@ fn describe(outcome: &RunOutcome) -> (&'static str, AnsiColor, Option<String>) {
             ("undelivered", AnsiColor::Red, Some("its report is stored in the run directory".to_owned()))
         }
     }
+}
+
+/// The first line of a worker. `serves` says what it claims from where.
+pub(super) fn begins(serves: &str, slots: &[usize], run_dir: &Path) -> String {
+    let slots = match slots {
+        [slot] => format!("slot {slot}"),
+        _ => format!("{} slots", slots.len()),
+    };
+    let folder = std::path::absolute(run_dir).unwrap_or_else(|_| run_dir.to_owned());
+    let folder = escape(&folder.to_string_lossy()).into_owned();
+    format!("worker {}: {serves} with {slots}; runs are in {folder}", std::process::id())
+}
+
+/// Why the worker has nothing to do.
+pub(super) fn idle(reason: &IdleReason, queue: &QueueName, route: &Route) -> String {
+    let tasks = |count: u64| counted(count, "task");
+    let why = match reason {
+        IdleReason::NoTask => format!("no task waits for route {route} of queue {queue}"),
+        IdleReason::OtherRoutes(routes) => match routes.as_slice() {
+            [(other, count)] => {
+                let verb = if *count == 1 { "waits" } else { "wait" };
+                format!("{} {verb} for route {other}, this worker serves {route}", tasks(*count))
+            }
+            _ => format!("tasks wait for {}; this worker serves {route}", other_routes(routes)),
+        },
+        IdleReason::QueuePaused => {
+            format!("queue {queue} is paused; this lets it go on: taskqueue queue resume {queue}")
+        }
+        IdleReason::QueueAtLimit(limit) => {
+            format!("queue {queue} runs as many tasks as its limit allows ({limit}); see taskqueue queue settings {queue}")
+        }
+        IdleReason::RouteAtLimit => {
+            format!("route {route} runs as many tasks as its limit allows; see taskqueue queue settings {queue}")
+        }
+        IdleReason::Delayed(count, until) => {
+            format!("{} for route {route} cannot be claimed yet; one is delayed until {until}", tasks(*count))
+        }
+        IdleReason::Dependencies(count) => {
+            format!("{} for route {route} cannot be claimed yet; one waits for other tasks", tasks(*count))
+        }
+        IdleReason::Held(count) => {
+            format!("{} for route {route} cannot be claimed yet; taskqueue task explain ID says why", tasks(*count))
+        }
+    };
+    format!("idle: {why}")
+}
+
+/// Some routes with the number of their tasks, the first of many.
+fn other_routes(routes: &[(String, u64)]) -> String {
+    let shown: Vec<String> = routes.iter().take(ROUTES_SHOWN).map(|(route, count)| format!("{route} ({count})")).collect();
+    let more = routes.len().saturating_sub(ROUTES_SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("other routes: {}{more}", shown.join(", "))
 }
 
 /// The line about a stop request.
@@ -184,6 +242,26 @@ mod tests {
     fn sizes_have_one_decimal() {
         let texts = [0, 1_572_864, 1_073_741_823, 1_073_741_824, 12_884_901_888].map(size);
         assert_eq!(texts, ["0.0 MiB", "1.5 MiB", "1023.9 MiB", "1.0 GiB", "12.0 GiB"]);
+    }
+
+    #[test]
+    fn an_idle_worker_says_why() {
+        let (queue, route) = (QueueName::parse("q").unwrap(), Route::parse("default").unwrap());
+        let others = |routes: &[(&str, u64)]| {
+            IdleReason::OtherRoutes(routes.iter().map(|(route, count)| ((*route).to_owned(), *count)).collect())
+        };
+        for (reason, expected) in [
+            (IdleReason::NoTask, "idle: no task waits for route default of queue q"),
+            (others(&[("gpu", 5)]), "idle: 5 tasks wait for route gpu, this worker serves default"),
+            (others(&[("gpu", 1)]), "idle: 1 task waits for route gpu, this worker serves default"),
+            (
+                others(&[("a", 1), ("b", 2), ("c", 1), ("d", 1), ("e", 1), ("f", 1)]),
+                "idle: tasks wait for other routes: a (1), b (2), c (1), d (1), e (1) and 1 more; this worker serves default",
+            ),
+            (IdleReason::QueuePaused, "idle: queue q is paused; this lets it go on: taskqueue queue resume q"),
+        ] {
+            assert_eq!(idle(&reason, &queue, &route), expected);
+        }
     }
 
     #[test]

@@ -71,6 +71,7 @@ async fn work(
     let console = WorkerConsole::start(args.slot_numbers().len());
     let reporter = Arc::new(ConsoleReporter::new(&console, context, args));
     let run_dir = run_dir::open(args.run_dir.as_deref())?;
+    reporter.begins(run_dir.path());
     let runner = CommandRunner::new();
     let runner = runner.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
     let command = command_settings(args, template, context, &run_dir, &console);
@@ -123,7 +124,7 @@ fn unusable_command(program: &OsStr, error: &StartError) -> String {
     }
 }
 
-/// No pause is longer than the one between heartbeats; those after failures begin with that.
+/// No pause is longer than the one between heartbeats; those after failures begin with that, and an idle worker asks after five.
 fn intervals(heartbeat: Duration) -> Intervals {
     let default = Intervals::default();
     Intervals {
@@ -131,6 +132,8 @@ fn intervals(heartbeat: Duration) -> Intervals {
         first_heartbeat: default.first_heartbeat.min(heartbeat),
         heartbeat_poll: default.heartbeat_poll.min(heartbeat),
         heartbeat_retry: default.heartbeat_retry.min(heartbeat),
+        idle_reason: default.idle_reason.min(5 * heartbeat),
+        idle_reason_again: default.idle_reason_again.min(5 * heartbeat),
         failure_pause: BackoffLimits { first: default.failure_pause.first.min(heartbeat), ..default.failure_pause },
         ..default
     }

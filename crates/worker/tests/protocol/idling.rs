@@ -1,0 +1,80 @@
+//! What an idle worker asks, of whom, and how often.
+
+use std::time::Duration;
+
+use taskqueue_worker::{Intervals, Settings, StopMode};
+
+use crate::server::{Reply, Server, capabilities, empty, refusal, task};
+use crate::test_worker::{TestWorker, settings, until};
+
+/// Settings of a worker that asks soon.
+fn curious() -> Settings {
+    let intervals = Intervals { idle_reason: Duration::from_millis(20), ..settings().intervals };
+    Settings { intervals, ..settings() }
+}
+
+fn stats(routes: &str) -> Reply {
+    let counts = r#"{"created":0,"claimed":0,"succeeded":0,"failed":0,"released":0,"expired":0,"cancelled":0}"#;
+    Reply::Answer(
+        200,
+        "",
+        format!(
+            r#"{{"tasks":{{"pending":5,"running":0,"succeeded":0,"failed":0,"cancelled":0}},"routes":[{routes}],"activity":{{"last_minute":{counts},"last_5_minutes":{counts},"last_hour":{counts}}},"wait_seconds":null,"run_seconds":null,"since":"2026-01-01T00:00:00.000000Z"}}"#
+        ),
+    )
+}
+
+fn route(name: &str, pending: u32) -> String {
+    format!(
+        r#"{{"route":"{name}","pending":{pending},"running":0,"oldest_pending_seconds":null,"workers_idle":0,"workers_busy":0}}"#
+    )
+}
+
+fn told(worker: &TestWorker) -> Vec<String> {
+    worker.events.all().into_iter().filter(|event| event.starts_with("Idle")).collect()
+}
+
+#[tokio::test]
+async fn the_reason_is_told_once_until_it_changes() {
+    let server = Server::start().await;
+    server.script("capabilities", [capabilities(&["stats"])]);
+    let (five, six) = (stats(&route("gpu", 5)), stats(&route("gpu", 6)));
+    server.script("stats", [five, six, stats(&route("default", 2)), stats("")]);
+    let worker = TestWorker::start(&server, curious());
+    server.until("stats", 8).await;
+    let expected = [r#"Idle(OtherRoutes([("gpu", 5)]))"#, "Idle(Held(2))", "Idle(NoTask)"];
+    assert_eq!(told(&worker), expected);
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn a_server_or_a_token_that_does_not_tell_is_no_problem() {
+    for (features, answer) in [(vec![], stats("")), (vec!["stats"], refusal(403, "forbidden"))] {
+        let server = Server::start().await;
+        server.script("capabilities", [capabilities(&features)]);
+        server.script("stats", [answer]);
+        let mut worker = TestWorker::start(&server, curious());
+        until(|| !told(&worker).is_empty()).await;
+        assert_eq!(told(&worker), ["Idle(NoTask)"]);
+        server.script("claim", [task(1), empty()]);
+        worker.next_run().await.succeed();
+        server.until("complete", 1).await;
+        worker.stop(StopMode::Finish);
+        worker.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_has_work_asks_nothing() {
+    let server = Server::start().await;
+    server.script("capabilities", [capabilities(&["stats"])]);
+    server.script("claim", [task(1)]);
+    let mut worker = TestWorker::start(&server, curious());
+    let run = worker.next_run().await;
+    server.until("heartbeat", 10).await;
+    worker.stop(StopMode::Finish);
+    run.succeed();
+    worker.end().await;
+    assert!(server.asked("stats").is_empty());
+}
