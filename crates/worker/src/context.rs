@@ -12,11 +12,12 @@ use tokio::time::Instant;
 use crate::beats::Beat;
 use crate::claims::{ClaimQueues, Claims};
 use crate::collector::{Collected, Collector, collector};
-use crate::events::{Event, EventSink, Reachability, RunOutcome};
+use crate::events::{Event, EventSink, RunOutcome};
 use crate::failure_guard::{FailureGuard, Verdict};
 use crate::features::Features;
 use crate::handler::Misfit;
 use crate::outgoing::Outgoing;
+use crate::reachability::Reachability;
 use crate::report::RunKey;
 use crate::sent_output::LateOutput;
 use crate::settings::Settings;
@@ -114,8 +115,8 @@ impl WorkerContext {
         };
         let context = Self {
             client,
+            reachability: Reachability::new(settings.intervals.outage_settle, Arc::clone(&events)),
             settings,
-            reachability: Reachability::new(Arc::clone(&events)),
             events,
             features: Features::unknown(),
             spool,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use taskqueue_client::{Error, QueueName, RunItem};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::context::WorkerContext;
 use crate::events::Event;
@@ -22,8 +22,9 @@ impl WorkerContext {
         while !reports.is_empty() {
             let mut remaining = Vec::new();
             for (run, report) in reports {
-                let sent = report::send(&self.client, &run, &report).await;
-                remaining.extend(self.settle_earlier(run, report, sent).await);
+                let sent = Instant::now();
+                let answer = report::send(&self.client, &run, &report).await;
+                remaining.extend(self.settle_earlier(run, report, sent, answer).await);
             }
             reports = remaining;
             if !reports.is_empty() {
@@ -48,13 +49,14 @@ impl WorkerContext {
                 run_id: run.run_id,
                 action: report.clone().in_batch(),
             };
+            let sent = Instant::now();
             let answer = self.client.report_runs(&queue, &reports.iter().map(item).collect::<Vec<_>>()).await;
             if answer.request_error.as_ref().is_some_and(Error::is_no_batch) {
                 self.features.has_no_batch();
             }
             for ((run, report), outcome) in reports.into_iter().zip(answer.items) {
                 match outcome {
-                    Ok(_) => remaining.extend(self.settle_earlier(run, report, Ok(())).await),
+                    Ok(_) => remaining.extend(self.settle_earlier(run, report, sent, Ok(())).await),
                     // What the server says of the single report counts.
                     Err(_) => remaining.push((run, report)),
                 }
@@ -64,12 +66,18 @@ impl WorkerContext {
     }
 
     /// Removes a report that was accepted or refused. Returns what is to be sent again.
-    async fn settle_earlier(&self, run: RunKey, report: FinalReport, sent: Result<(), Error>) -> Option<Stored> {
-        let refused = match sent {
+    async fn settle_earlier(
+        &self,
+        run: RunKey,
+        report: FinalReport,
+        sent: Instant,
+        answer: Result<(), Error>,
+    ) -> Option<Stored> {
+        let refused = match answer {
             Ok(()) => None,
             Err(error) => match report::after_error(report, error) {
                 AfterError::Retry(report, error) => {
-                    self.reachability.call_failed(&error);
+                    self.reachability.call_failed(&error, sent);
                     return Some((run, report));
                 }
                 AfterError::ReportInstead(other) => return Some((run, other)),

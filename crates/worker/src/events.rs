@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use taskqueue_client::{Claim, Error, RunId, TaskId};
@@ -47,8 +46,10 @@ pub enum Event<'a> {
     Connected,
     /// Calls began to fail. They are repeated; no run is stopped.
     ServerUnreachable(&'a Error),
-    /// Calls succeed again.
-    ServerReachable,
+    /// Calls succeed again, after so long.
+    ServerReachable {
+        took: Duration,
+    },
     /// No heartbeat succeeded for the duration of a lease. The run continues; the server decides about it.
     LeaseInDoubt {
         slot: usize,
@@ -95,36 +96,4 @@ pub trait EventSink: Send + Sync + 'static {
 /// Ignores all events.
 impl EventSink for () {
     fn on_event(&self, _: &Event<'_>) {}
-}
-
-/// Whether calls to the server succeed. Sends one event per change, however many runs notice it.
-pub(crate) struct Reachability {
-    is_lost: AtomicBool,
-    was_reached: AtomicBool,
-    events: Arc<dyn EventSink>,
-}
-
-impl Reachability {
-    pub(crate) fn new(events: Arc<dyn EventSink>) -> Self {
-        Self { is_lost: AtomicBool::new(false), was_reached: AtomicBool::new(false), events }
-    }
-
-    pub(crate) fn is_lost(&self) -> bool {
-        self.is_lost.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn call_failed(&self, error: &Error) {
-        if !self.is_lost.swap(true, Ordering::Relaxed) {
-            self.events.on_event(&Event::ServerUnreachable(error));
-        }
-    }
-
-    pub(crate) fn call_succeeded(&self) {
-        if !self.was_reached.load(Ordering::Relaxed) && !self.was_reached.swap(true, Ordering::Relaxed) {
-            self.events.on_event(&Event::Connected);
-        }
-        if self.is_lost() && self.is_lost.swap(false, Ordering::Relaxed) {
-            self.events.on_event(&Event::ServerReachable);
-        }
-    }
 }

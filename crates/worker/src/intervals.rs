@@ -35,6 +35,8 @@ pub struct Intervals {
     pub late_output: Duration,
     /// How long sending output may delay the end of the worker.
     pub output_at_exit: Duration,
+    /// For how long calls succeed again until an outage of the server is over.
+    pub outage_settle: Duration,
     /// Between two looks at the progress of a run, and between two reports of it.
     pub progress: Duration,
     /// Between two reports of what is measured.
@@ -65,6 +67,7 @@ impl Default for Intervals {
             output_rewrite: seconds(5),
             late_output: seconds(10),
             output_at_exit: seconds(3),
+            outage_settle: seconds(5),
             progress: seconds(1),
             telemetry: seconds(15),
             idle_reason: seconds(10),

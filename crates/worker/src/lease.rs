@@ -31,7 +31,7 @@ impl WorkerContext {
             is_alone = answer.is_err();
             match answer {
                 Ok(applied) => {
-                    self.reachability.call_succeeded();
+                    self.reachability.call_succeeded(sent);
                     (renewed, is_in_doubt) = (sent, false);
                     pause = holding.after_answer(applied, sent.elapsed(), self.reports_together());
                 }
@@ -39,7 +39,7 @@ impl WorkerContext {
                 Err(error) => match holding.after_error(sent.elapsed()) {
                     AfterError::AskAtOnce => pause = Duration::ZERO,
                     AfterError::Pause => {
-                        self.reachability.call_failed(&error);
+                        self.reachability.call_failed(&error, sent);
                         pause = intervals.heartbeat_retry;
                     }
                 },

@@ -26,6 +26,7 @@ mod observer;
 mod outgoing;
 mod pauses;
 mod progress;
+mod reachability;
 mod report;
 mod run_dir;
 mod sent_output;

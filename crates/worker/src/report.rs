@@ -5,7 +5,7 @@ use taskqueue_client::{
 };
 use taskqueue_core::json::{Found, lookup};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::context::WorkerContext;
 use crate::error_class::ErrorClass;
@@ -101,13 +101,14 @@ impl WorkerContext {
         }
         let mut is_repeated = false;
         loop {
-            let sent = tokio::select! {
+            let sent = Instant::now();
+            let answer = tokio::select! {
                 biased;
-                sent = self.send_report(run, &report, is_repeated) => sent,
+                answer = self.send_report(run, &report, is_repeated) => answer,
                 () = self.shutdown_timeout(stop.clone()) => return Delivery::Abandoned,
             };
-            let Err(error) = sent else {
-                self.reachability.call_succeeded();
+            let Err(error) = answer else {
+                self.reachability.call_succeeded(sent);
                 self.spool.remove(run).await;
                 return Delivery::Accepted(report);
             };
@@ -115,7 +116,7 @@ impl WorkerContext {
             match after_error(report, error) {
                 AfterError::Retry(same, error) => {
                     report = same;
-                    self.reachability.call_failed(&error);
+                    self.reachability.call_failed(&error, sent);
                     self.spool.sync(run).await;
                     tokio::select! {
                         biased;

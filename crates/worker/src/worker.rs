@@ -91,6 +91,7 @@ impl Worker {
         if timeout(context.settings.intervals.shutdown_timeout, &mut earlier).await.is_err() {
             earlier.abort();
         }
+        context.reachability.finish();
         context.summary()
     }
 }

@@ -47,6 +47,22 @@ fn a_run_goes_on_while_the_server_is_killed_and_started_again() {
 }
 
 #[test]
+fn an_outage_is_two_lines_however_many_runs_notice_it() {
+    let mut server = Server::start();
+    (1..=4).for_each(|n| server.create_once(n, json!({})));
+    let script = "echo >> begun; while [ ! -e go ]; do sleep 0.05; done";
+    let mut worker = Setup::new(&server).flags("--jobs 5 --max-tasks 4").sh(script, &[]);
+    until("four runs", || worker.read("begun").len() == 4);
+    server.kill();
+    worker.wait_for_line("the server cannot be reached");
+    server.start_again();
+    worker.wait_for_line("the server answers again, after ");
+    worker.write("go");
+    let stderr = worker.finish_well();
+    assert_eq!(stderr.matches("the server").count(), 2, "{stderr}");
+}
+
+#[test]
 fn a_result_waits_for_a_server_that_was_killed() {
     let mut server = Server::start();
     let mut worker = running(&server, "--max-tasks 1");

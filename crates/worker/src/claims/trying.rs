@@ -66,13 +66,13 @@ impl WorkerContext {
             match claim {
                 Ok(Some(claim)) => {
                     has_claimed = true;
-                    self.reachability.call_succeeded();
+                    self.reachability.call_succeeded(claim_sent);
                     let has_waited = wait.is_some() || want.attempt.is_repeated;
                     let run_began = if has_waited { Instant::now() } else { claim_sent };
                     self.claimed(want, ClaimedTask { claim, claim_sent, run_began });
                 }
                 Ok(None) => {
-                    self.reachability.call_succeeded();
+                    self.reachability.call_succeeded(claim_sent);
                     if want.believes_none(is_together) {
                         self.renew_attempt(&mut want);
                     } else {
@@ -81,7 +81,7 @@ impl WorkerContext {
                     left.push(want);
                 }
                 Err(error) => {
-                    pause = pause.max(Some(self.claim_failed(&mut want, error)));
+                    pause = pause.max(Some(self.claim_failed(&mut want, error, claim_sent)));
                     left.push(want);
                 }
             }
@@ -109,7 +109,7 @@ impl WorkerContext {
     }
 
     /// Notes that a claim failed; returns the pause that the server asked for.
-    fn claim_failed(&self, want: &mut Want, error: Error) -> Duration {
+    fn claim_failed(&self, want: &mut Want, error: Error, sent: Instant) -> Duration {
         if ErrorClass::ends_claiming(&error) {
             self.end(EndReason::Refused(error));
             return Duration::ZERO;
@@ -119,7 +119,7 @@ impl WorkerContext {
             self.renew_attempt(want);
             return Duration::ZERO;
         }
-        self.reachability.call_failed(&error);
+        self.reachability.call_failed(&error, sent);
         // It may come back as another version.
         self.features.forget();
         let attempt = &mut want.attempt;
@@ -147,10 +147,11 @@ impl WorkerContext {
         let (run, mut stop) = (RunKey::new(&self.settings.queue, &claimed.claim), self.stop.subscribe());
         let mut is_alone = false;
         loop {
+            let sent = Instant::now();
             let heartbeat = async {
                 match self.heartbeat(&run, is_alone).await {
                     Err(error) if ErrorClass::of(&error) != ErrorClass::RunOver => {
-                        self.reachability.call_failed(&error);
+                        self.reachability.call_failed(&error, sent);
                         sleep(backoff.next()).await;
                         None
                     }

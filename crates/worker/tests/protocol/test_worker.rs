@@ -37,6 +37,7 @@ pub(crate) fn intervals() -> Intervals {
         output_rewrite: millis(100),
         late_output: Duration::from_secs(1),
         output_at_exit: Duration::from_secs(1),
+        outage_settle: Duration::ZERO,
         progress: millis(20),
         telemetry: millis(50),
         idle_reason: Duration::from_secs(3600),
@@ -121,7 +122,7 @@ impl EventSink for RecordedEvents {
             Event::ServerUnreachable(_) => "server unreachable".to_owned(),
             // Every worker that gets so far has it, once.
             Event::Connected => return,
-            Event::ServerReachable => "server reachable".to_owned(),
+            Event::ServerReachable { .. } => "server reachable".to_owned(),
             Event::EarlierReport { task_id, refused } => format!("earlier report {task_id} {}", refused.is_some()),
             other => format!("{other:?}"),
         };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use taskqueue_client::{QueueName, Route};
+use taskqueue_client::{Code, Error, ErrorCode, QueueName, Route};
 use taskqueue_worker::{Counts, EndReason, Event, IdleReason, RunOutcome, StopMode};
 
 use crate::output::{byte_count, counted, escape};
@@ -35,10 +35,10 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
             format!("{} {task_id} after {}{why}", word(verb, tone, colour), duration(*took))
         }
         Event::ServerUnreachable(error) => {
-            let error = escape(&error.to_string()).into_owned();
-            format!("warning: the server cannot be reached; running tasks continue and are reported later: {error}")
+            let (what, why) = outage(error);
+            format!("warning: {what}; running tasks continue and are reported later: {}", escape(&why))
         }
-        Event::ServerReachable => "the server answers again".to_owned(),
+        Event::ServerReachable { took } => format!("the server answers again, after {}", duration(*took)),
         Event::LeaseInDoubt { task_id, .. } => {
             format!(
                 "warning: no heartbeat of {task_id} succeeded for five minutes; it continues until the server answers"
@@ -82,6 +82,18 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
         _ => return None,
     };
     Some(Line { text, after_output })
+}
+
+/// What is out of order, and how it shows. What became of the one call that found it is of no interest here: it is repeated.
+fn outage(error: &Error) -> (&'static str, String) {
+    match error {
+        Error::OutcomeUnknown { cause, .. } => outage(cause),
+        Error::Api { code: Code::Known(code @ (ErrorCode::DatabaseBusy | ErrorCode::DatabaseUnavailable)), .. } => {
+            ("the server answers, but its database does not", code.as_str().to_owned())
+        }
+        Error::Api { .. } | Error::Protocol { .. } => ("the server does not work", error.to_string()),
+        _ => ("the server cannot be reached", error.to_string()),
+    }
 }
 
 fn describe(outcome: &RunOutcome) -> (&'static str, AnsiColor, Option<String>) {
@@ -242,6 +254,31 @@ mod tests {
     fn sizes_have_one_decimal() {
         let texts = [0, 1_572_864, 1_073_741_823, 1_073_741_824, 12_884_901_888].map(size);
         assert_eq!(texts, ["0.0 MiB", "1.5 MiB", "1023.9 MiB", "1.0 GiB", "12.0 GiB"]);
+    }
+
+    #[test]
+    fn an_outage_is_told_without_the_call_that_found_it() {
+        let api = |status, code: &str| Error::Api {
+            status,
+            code: code.into(),
+            message: "the storage does not work now and nothing was done".to_owned(),
+            details: taskqueue_client::JsonObject::empty(),
+            retry_after: None,
+        };
+        let unknown = |cause| Error::OutcomeUnknown { call: "claim a task", advice: "ask again", cause: Box::new(cause) };
+        let line = |error| of(&Event::ServerUnreachable(&error), false).unwrap().text;
+        let rest = "running tasks continue and are reported later";
+        for error in [api(503, "database_unavailable"), unknown(api(503, "database_unavailable"))] {
+            let expected = "warning: the server answers, but its database does not";
+            assert_eq!(line(error), format!("{expected}; {rest}: database_unavailable"));
+        }
+        let lost = Error::Transport { message: "connection refused".to_owned(), may_have_arrived: true };
+        let expected = format!("warning: the server cannot be reached; {rest}: connection refused");
+        assert_eq!(line(unknown(lost)), expected);
+        let broken = Error::Protocol { status: 502, message: "Bad Gateway".to_owned() };
+        assert!(line(broken).starts_with("warning: the server does not work; "));
+        let back = Event::ServerReachable { took: Duration::from_secs(130) };
+        assert_eq!(of(&back, false).unwrap().text, "the server answers again, after 2 min 10 s");
     }
 
     #[test]

@@ -132,6 +132,7 @@ fn intervals(heartbeat: Duration) -> Intervals {
         first_heartbeat: default.first_heartbeat.min(heartbeat),
         heartbeat_poll: default.heartbeat_poll.min(heartbeat),
         heartbeat_retry: default.heartbeat_retry.min(heartbeat),
+        outage_settle: default.outage_settle.min(5 * heartbeat),
         idle_reason: default.idle_reason.min(5 * heartbeat),
         idle_reason_again: default.idle_reason_again.min(5 * heartbeat),
         failure_pause: BackoffLimits { first: default.failure_pause.first.min(heartbeat), ..default.failure_pause },

@@ -45,7 +45,7 @@ impl Status {
                 }
             }
             Event::ServerUnreachable(_) => self.is_unreachable = true,
-            Event::ServerReachable => self.is_unreachable = false,
+            Event::ServerReachable { .. } => self.is_unreachable = false,
             _ => {}
         }
     }
