@@ -45,6 +45,10 @@ pub const OBSERVATION_SECONDS: i64 = 300;
 pub const REPORT_METADATA_BYTES: usize = 16_384;
 /// Largest canonical size of what a claim may say of its worker; beyond the contract, see docs/decisions/0034.
 pub const CLAIM_WORKER_BYTES: usize = 4_096;
+
+/// What a claim of several runs says of its claimant for one of them, in canonical form: a slot and its id. Together with what it
+/// says for all of them at most [`CLAIM_WORKER_BYTES`].
+pub const CLAIM_WORKER_ITEM_BYTES: usize = 256;
 /// Largest canonical size of what a worker may report as telemetry; beyond the contract.
 pub const TELEMETRY_BYTES: usize = 16_384;
 /// Most bytes of output that a run may send at once; beyond the contract, like the following.

@@ -93,7 +93,7 @@ pub(crate) async fn claim_tasks(
     preference: Option<WaitPreference>,
 ) -> Result<(ClaimedBatch, Option<u32>), StoreError> {
     let (store, budgets, answer_bytes) = (state.store(), state.budgets(), places.most_bytes());
-    let kept_bytes = claims.run_ids.len() * size_of::<RunId>() + places.memory_bytes();
+    let kept_bytes = claims.runs_bytes() + places.memory_bytes();
     let kept = match preference {
         Some(_) if kept_bytes > SMALL_BODY_BYTES => budgets.try_reserve_waiting(kept_bytes).map(Some),
         _ => Some(None),

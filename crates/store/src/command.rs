@@ -9,7 +9,7 @@ use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::filter::{TaskFields, TaskFilter};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::JsonObject;
+use taskqueue_core::json::{JsonObject, merge_patch};
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
 use taskqueue_core::refusal::Refusal;
@@ -258,6 +258,8 @@ pub struct ClaimTasks {
     pub run_ids: Vec<RunId>,
     /// What the claimant says of itself, if anything.
     pub worker: Option<JsonObject>,
+    /// What it adds for each run, as a merge patch; empty if it adds nothing.
+    pub workers: Vec<JsonObject>,
     /// The bytes of a claimed task in the answer.
     pub measure: fn(&Claimed) -> usize,
     /// The bytes that all of them may have, the first one aside. What no longer fits is not claimed; a task that one of the
@@ -266,6 +268,20 @@ pub struct ClaimTasks {
 }
 
 impl ClaimTasks {
+    /// What the claimant says of itself for the run at this place.
+    pub fn worker_of(&self, place: usize) -> Option<JsonObject> {
+        match self.workers.get(place) {
+            Some(own) => Some(merge_patch(&self.worker.clone().unwrap_or_else(JsonObject::empty), own)),
+            None => self.worker.clone(),
+        }
+    }
+
+    /// What the runs take in memory, and what is said for each of them.
+    pub fn runs_bytes(&self) -> usize {
+        let said = self.workers.iter().map(|own| size_of::<JsonObject>() + own.as_str().len());
+        self.run_ids.len() * size_of::<RunId>() + said.sum::<usize>()
+    }
+
     /// The answer if there is no task, and all runs are new.
     pub fn nothing(&self) -> ClaimedItems {
         self.run_ids.iter().map(|_| Ok(None)).collect()

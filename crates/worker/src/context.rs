@@ -1,6 +1,5 @@
 //! The state that all slots of a worker share: client, settings, spool, failure guard, end reason, number of busy slots.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use crate::events::{Event, EventSink, RunOutcome};
 use crate::failure_guard::{FailureGuard, Verdict};
 use crate::features::Features;
 use crate::handler::Misfit;
+use crate::identity::WorkerIdentity;
 use crate::outgoing::Outgoing;
 use crate::reachability::Reachability;
 use crate::report::RunKey;
@@ -139,8 +139,11 @@ impl WorkerContext {
         self.client.traced(run.trace)
     }
 
-    pub(crate) fn run_dir(&self) -> Option<&Path> {
-        self.settings.spool.as_ref().map(|spool| spool.run_dir.path())
+    /// What all slots say of the worker.
+    pub(crate) fn identity(&self) -> WorkerIdentity<'_> {
+        let Settings { name, metadata, spool, .. } = &self.settings;
+        let run_dir = spool.as_ref().map(|spool| spool.run_dir.path());
+        WorkerIdentity { name: name.as_deref(), metadata, run_dir }
     }
 
     /// Stops claiming; running tasks may finish. Only the first reason is kept.

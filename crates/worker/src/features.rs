@@ -26,6 +26,8 @@ pub(crate) struct Features {
 pub(crate) struct Known {
     /// Whether claims may say who claims.
     pub(crate) run_info: bool,
+    /// Whether several claims in one request may say which slot each is for, as far as is known.
+    pub(crate) slots_of_claims: bool,
     /// Whether several claims or reports may be sent with one request.
     pub(crate) batch: bool,
     /// Whether it keeps what runs print.
@@ -60,6 +62,12 @@ impl Features {
     pub(crate) fn has_no_run_info(&self) {
         let mut state = self.state();
         *state = State { known: Known { run_info: false, ..state.known }, ask_at: None };
+    }
+
+    /// The server has refused claims that said which slot each is for.
+    pub(crate) fn has_no_slots_of_claims(&self) {
+        let mut state = self.state();
+        *state = State { known: Known { slots_of_claims: false, ..state.known }, ask_at: None };
     }
 
     /// The server has refused a batch for being one.
@@ -113,6 +121,7 @@ impl WorkerContext {
             Ok(Ok(features)) => {
                 let known = Known {
                     run_info: features.has(capabilities::RUN_INFO),
+                    slots_of_claims: features.has(capabilities::RUN_INFO),
                     batch: features.has(capabilities::BATCH),
                     output: features.has(capabilities::OUTPUT),
                     progress: features.has(capabilities::PROGRESS),

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use taskqueue_client::{JsonObject, WorkerId};
-use taskqueue_core::json::{ObjectWriter, parse, write_array, write_integer};
-use taskqueue_core::limits::CLAIM_WORKER_BYTES;
+use taskqueue_core::json::{ObjectWriter, lookup, merge_patch, parse, write_array, write_integer};
+use taskqueue_core::limits::{CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES};
 
 /// The name of this machine; empty if it is unknown.
 static HOST: LazyLock<String> = LazyLock::new(|| {
@@ -20,46 +20,79 @@ pub(crate) struct SlotIdentity {
     pub(crate) worker_id: WorkerId,
 }
 
-impl SlotIdentity {
-    /// The metadata of its observations.
-    pub(crate) fn in_observations(&self) -> JsonObject {
-        object(self.place().text("version", env!("CARGO_PKG_VERSION")))
+/// What all slots of a worker say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkerIdentity<'a> {
+    pub(crate) name: Option<&'a str>,
+    /// What its user says of it. What the worker itself says wins.
+    pub(crate) metadata: &'a JsonObject,
+    pub(crate) run_dir: Option<&'a Path>,
+}
+
+impl WorkerIdentity<'_> {
+    /// The metadata of the observations of a slot.
+    pub(crate) fn in_observations(&self, slot: &SlotIdentity) -> JsonObject {
+        let own = self.place().integer("slot", slot.integer()).text("version", env!("CARGO_PKG_VERSION"));
+        merge_patch(self.metadata, &object(own))
     }
 
-    /// The `worker` of its claims. The run directory is left out if there is none, or if its path is too long for the server.
-    pub(crate) fn in_claims(&self, run_dir: Option<&Path>) -> JsonObject {
-        let worker = || self.place().text("id", self.worker_id.as_str());
-        let with_folder = run_dir.map(|folder| object(worker().text("folder", &folder.to_string_lossy())));
-        with_folder.filter(|worker| worker.as_str().len() <= CLAIM_WORKER_BYTES).unwrap_or_else(|| object(worker()))
+    /// The `worker` of the claims of a slot.
+    pub(crate) fn in_claims(&self, slot: &SlotIdentity) -> JsonObject {
+        self.longest_of(CLAIM_WORKER_BYTES, |own| slot.write(own))
     }
 
-    /// The same for a claim of several slots at once: it says which slots these are, because it is not yet known which of them runs
-    /// which task.
-    pub(crate) fn all_in_claims(slots: &[Self], run_dir: Option<&Path>) -> JsonObject {
+    /// The `worker` of claims of several slots at once, to which each adds what it is: [`SlotIdentity::own`].
+    pub(crate) fn in_shared_claims(&self) -> JsonObject {
+        self.longest_of(CLAIM_WORKER_BYTES - CLAIM_WORKER_ITEM_BYTES, |own| own)
+    }
+
+    /// The same for a server that does not take what each slot adds: it says which slots these are.
+    pub(crate) fn of_all(&self, slots: &[SlotIdentity]) -> JsonObject {
         let numbers = |out: &mut Vec<u8>| write_array(out, slots, |out, slot| write_integer(out, slot.integer()));
-        let folder = run_dir.map(|folder| folder.to_string_lossy());
-        let with_folder = || folder.as_ref().map(|folder| host().text("folder", folder));
+        let all = self.longest_of(CLAIM_WORKER_BYTES, |own| own.field("slots", numbers));
         // The folder leads to the run, so it is worth more than the slots.
-        let candidates = [
-            with_folder().map(|worker| worker.field("slots", numbers)),
-            with_folder(),
-            Some(host().field("slots", numbers)),
-        ];
-        let mut candidates = candidates.into_iter().flatten().map(object);
-        candidates.find(|worker| worker.as_str().len() <= CLAIM_WORKER_BYTES).unwrap_or_else(|| object(host()))
+        let alone = self.longest_of(CLAIM_WORKER_BYTES, |own| own);
+        let has_folder = |worker: &JsonObject| lookup(worker.as_str(), &["folder"]).is_some();
+        if has_folder(&alone) && !has_folder(&all) { alone } else { all }
     }
 
+    /// What is said with what `add` writes; what makes it too long for the server is left out: first what its user says, then the
+    /// folder, then all but the place.
+    fn longest_of(&self, most_bytes: usize, add: impl Fn(ObjectWriter) -> ObjectWriter) -> JsonObject {
+        let with_folder = || {
+            let folder = self.run_dir.map(|folder| folder.to_string_lossy());
+            object(add(folder.iter().fold(self.place(), |own, folder| own.text("folder", folder))))
+        };
+        let candidates = [
+            merge_patch(self.metadata, &with_folder()),
+            with_folder(),
+            merge_patch(self.metadata, &object(add(self.place()))),
+            object(add(self.place())),
+        ];
+        let fitting = candidates.into_iter().find(|worker| worker.as_str().len() <= most_bytes);
+        fitting.unwrap_or_else(|| object(self.place()))
+    }
+
+    /// Where it is.
     fn place(&self) -> ObjectWriter {
-        host().integer("slot", self.integer())
+        let place = ObjectWriter::new().text("host", &HOST).integer("pid", std::process::id());
+        self.name.iter().fold(place, |place, name| place.text("name", name))
+    }
+}
+
+impl SlotIdentity {
+    /// What it adds to the `worker` of claims of several slots.
+    pub(crate) fn own(&self) -> JsonObject {
+        object(self.write(ObjectWriter::new()))
+    }
+
+    fn write(&self, own: ObjectWriter) -> ObjectWriter {
+        own.integer("slot", self.integer()).text("id", self.worker_id.as_str())
     }
 
     fn integer(&self) -> i64 {
         i64::try_from(self.number).unwrap_or(i64::MAX)
     }
-}
-
-fn host() -> ObjectWriter {
-    ObjectWriter::new().text("host", &HOST).integer("pid", std::process::id())
 }
 
 fn object(writer: ObjectWriter) -> JsonObject {
@@ -75,30 +108,54 @@ mod tests {
         SlotIdentity { number: 3, worker_id: WorkerId::parse("w_000000000001").unwrap() }
     }
 
+    fn worker<'a>(metadata: &'a JsonObject, run_dir: Option<&'a str>) -> WorkerIdentity<'a> {
+        WorkerIdentity { name: None, metadata, run_dir: run_dir.map(Path::new) }
+    }
+
     #[test]
     fn it_says_where_the_slot_is() {
-        let pid = std::process::id();
-        let seen = slot().in_observations();
+        let (pid, empty) = (std::process::id(), JsonObject::empty());
+        let seen = worker(&empty, None).in_observations(&slot());
         assert!(seen.as_str().contains(&format!("\"pid\":{pid},\"slot\":3,\"version\":\"")), "{}", seen.as_str());
         assert!(!HOST.is_empty() && seen.as_str().contains(&format!("\"host\":\"{}\"", *HOST)), "{}", seen.as_str());
-        let claimed = slot().in_claims(Some(Path::new("/a \"b\"")));
+        let claimed = worker(&empty, Some("/a \"b\"")).in_claims(&slot());
         assert!(claimed.as_str().starts_with(r#"{"folder":"/a \"b\"","host":""#), "{}", claimed.as_str());
         assert!(claimed.as_str().contains("\"id\":\"w_000000000001\""), "{}", claimed.as_str());
     }
 
     #[test]
-    fn a_claim_of_several_slots_says_which_these_are() {
+    fn its_name_and_what_its_user_says_are_added_and_replace_nothing() {
+        let metadata = JsonObject::from_canonical(r#"{"host":"elsewhere","rack":7}"#);
+        let worker = WorkerIdentity { name: Some("left"), metadata: &metadata, run_dir: None };
+        for said in [worker.in_observations(&slot()), worker.in_claims(&slot()), worker.in_shared_claims()] {
+            assert!(said.as_str().contains("\"name\":\"left\""), "{}", said.as_str());
+            assert!(said.as_str().contains("\"rack\":7") && !said.as_str().contains("elsewhere"), "{}", said.as_str());
+        }
+    }
+
+    #[test]
+    fn claims_of_several_slots_are_together_what_each_says_alone() {
+        let metadata = JsonObject::from_canonical(r#"{"rack":7}"#);
+        let worker = worker(&metadata, Some("/runs"));
+        let merged = merge_patch(&worker.in_shared_claims(), &slot().own());
+        assert_eq!(merged, worker.in_claims(&slot()));
+        assert!(slot().own().as_str().len() <= CLAIM_WORKER_ITEM_BYTES);
+    }
+
+    #[test]
+    fn for_an_older_server_a_claim_of_several_slots_says_which_these_are() {
+        let empty = JsonObject::empty();
         let slots = [1, 4].map(|number| SlotIdentity { number, ..slot() });
-        let claimed = SlotIdentity::all_in_claims(&slots, Some(Path::new("/runs")));
+        let claimed = worker(&empty, Some("/runs")).of_all(&slots);
         assert!(claimed.as_str().starts_with(r#"{"folder":"/runs","host":""#), "{}", claimed.as_str());
         assert!(claimed.as_str().ends_with(r#","slots":[1,4]}"#), "{}", claimed.as_str());
         let long = format!("/{}", "x".repeat(CLAIM_WORKER_BYTES));
-        let claimed = SlotIdentity::all_in_claims(&slots, Some(Path::new(&long)));
+        let claimed = worker(&empty, Some(&long)).of_all(&slots);
         assert!(!claimed.as_str().contains("folder") && claimed.as_str().contains("slots"), "{}", claimed.as_str());
         let many = [SlotIdentity { number: 1000, ..slot() }; 1000];
-        let claimed = SlotIdentity::all_in_claims(&many, Some(Path::new("/runs")));
+        let claimed = worker(&empty, Some("/runs")).of_all(&many);
         assert!(claimed.as_str().contains("/runs") && !claimed.as_str().contains("slots"), "{}", claimed.as_str());
-        let claimed = SlotIdentity::all_in_claims(&many, Some(Path::new(&long)));
+        let claimed = worker(&empty, Some(&long)).of_all(&many);
         assert!(
             claimed.as_str().starts_with("{\"host\":") && !claimed.as_str().contains("slots"),
             "{}",
@@ -108,9 +165,9 @@ mod tests {
 
     #[test]
     fn a_path_that_is_too_long_is_left_out() {
-        let long = format!("/{}", "x".repeat(CLAIM_WORKER_BYTES));
-        for none in [Some(Path::new(&long)), None] {
-            let claimed = slot().in_claims(none);
+        let (long, empty) = (format!("/{}", "x".repeat(CLAIM_WORKER_BYTES)), JsonObject::empty());
+        for none in [Some(long.as_str()), None] {
+            let claimed = worker(&empty, none).in_claims(&slot());
             assert!(!claimed.as_str().contains("folder") && claimed.as_str().contains("host"), "{}", claimed.as_str());
         }
     }

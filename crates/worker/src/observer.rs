@@ -42,7 +42,7 @@ async fn send_observations(
     slot: SlotIdentity,
     mut changes: watch::Receiver<Option<TaskId>>,
 ) {
-    let (intervals, mut metadata) = (context.settings.intervals, slot.in_observations());
+    let (intervals, mut metadata) = (context.settings.intervals, context.identity().in_observations(&slot));
     let mut is_open = true;
     while is_open {
         let task_id = *changes.borrow_and_update();

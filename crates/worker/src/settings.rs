@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskqueue_client::{QueueName, Route};
+use taskqueue_client::{JsonObject, QueueName, Route};
 
 use crate::failure_guard::OnFailures;
 use crate::intervals::Intervals;
@@ -13,6 +13,11 @@ use crate::sent_output::SendOutput;
 pub struct Settings {
     pub queue: QueueName,
     pub route: Route,
+    /// Tells this worker apart from others of its machine.
+    pub name: Option<String>,
+    /// What is shown with its observations and runs, besides what the worker says itself. Members that the server has no room for are
+    /// left out.
+    pub metadata: JsonObject,
     /// The numbers of the slots. Each slot runs one task at a time.
     pub slots: Vec<usize>,
     /// The worker ends after being idle for this long; `None` means never.
@@ -46,6 +51,8 @@ impl Settings {
         Self {
             queue,
             route,
+            name: None,
+            metadata: JsonObject::empty(),
             slots: vec![0],
             idle_timeout: None,
             on_failures: OnFailures::SlowDown,

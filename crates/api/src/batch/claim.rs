@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use taskqueue_core::ids::{Route, RunId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Reader, Value, write_array, write_string};
-use taskqueue_core::limits::CLAIM_WORKER_BYTES;
+use taskqueue_core::limits::{CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES};
 use taskqueue_core::task;
 use taskqueue_core::time::Timestamp;
 use utoipa::ToSchema;
@@ -31,20 +31,25 @@ pub struct ClaimTasksRequest {
     /// What the worker says of itself, at most 4 KiB; shown with the tasks as `last_run`.
     #[schema(value_type = Option<Object>)]
     pub worker: Option<JsonObject>,
+    /// What differs for each run, in the order of `run_ids`: a merge patch of `worker` of at most 256 bytes. Nothing if nothing does.
+    #[schema(value_type = Option<Vec<Object>>, nullable = false, min_items = 1, max_items = 1000)]
+    pub workers: Vec<JsonObject>,
 }
 
 /// What is no run id, shown up to a limit, and why.
 pub type RefusedRun = Box<(String, Invalid)>;
 
 impl BatchBody for ClaimTasksRequest {
-    const FIELDS: &'static [&'static str] = &["route", "run_ids", "worker"];
+    const FIELDS: &'static [&'static str] = &["route", "run_ids", "worker", "workers"];
 
     fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
-        let (mut route, mut run_ids, mut worker) = (Field::MISSING, Field::MISSING, Field::MISSING);
+        let (mut route, mut run_ids) = (Field::MISSING, Field::MISSING);
+        let (mut worker, mut workers) = (Field::MISSING, Field::MISSING);
         let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
             let at = At::Key(&ROOT, name);
             match name {
                 "run_ids" => run_ids.set(|errors| read_run_ids(reader, &at, errors)),
+                "workers" => workers.set(|errors| read_workers(reader, &at, errors)),
                 "route" => route.set(|errors| {
                     let value = read_value(reader)?.unwrap_or(Value::Null);
                     Ok(field::route(&value, &at, errors))
@@ -63,8 +68,40 @@ impl BatchBody for ClaimTasksRequest {
         }
         let (route, run_ids) = (route.required("route", errors), run_ids.required("run_ids", errors));
         let worker = worker.optional(errors).flatten();
-        Ok(route.zip(run_ids).map(|(route, run_ids)| Self { route, run_ids, worker }))
+        let workers = workers.optional(errors);
+        if let Some(problem) = run_ids.as_ref().and_then(|run_ids| {
+            misfit(run_ids.len(), worker.as_ref(), workers.as_deref()?)
+        }) {
+            errors.add(&At::Key(&ROOT, "workers"), problem);
+        }
+        let workers = workers.unwrap_or_default();
+        Ok(route.zip(run_ids).map(|(route, run_ids)| Self { route, run_ids, worker, workers }))
     }
+}
+
+/// What each run adds to what the claimant says of itself.
+fn read_workers(
+    reader: &mut Reader<'_>,
+    at: &At<'_>,
+    errors: &mut BodyErrors,
+) -> Result<Option<Vec<JsonObject>>, BatchError> {
+    read_list(reader, at, errors, |reader, at, errors| {
+        let Some(value) = read_value(reader)? else {
+            errors.add(at, field::too_long(CLAIM_WORKER_ITEM_BYTES));
+            return Ok(None);
+        };
+        Ok(field::claim_worker_item(&value, at, errors))
+    })
+}
+
+/// What is wrong with so many runs and what is said for each.
+fn misfit(runs: usize, worker: Option<&JsonObject>, workers: &[JsonObject]) -> Option<String> {
+    let shared = worker.map_or(0, |worker| worker.as_str().len());
+    let longest = workers.iter().map(|own| own.as_str().len()).max().unwrap_or(0);
+    if workers.len() != runs {
+        return Some("give one for each run id".to_owned());
+    }
+    (shared + longest > CLAIM_WORKER_BYTES).then(|| format!("together with worker {}", field::too_long(CLAIM_WORKER_BYTES)))
 }
 
 fn read_run_ids<'a>(
@@ -102,14 +139,20 @@ fn refused(value: &Value<'_>, text: &str) -> RefusedRun {
 
 impl ClaimTasksRequest {
     /// The bytes of a claim for these runs, of which there are at most [`BATCH_ITEMS`](taskqueue_core::limits::BATCH_ITEMS).
-    pub fn encode(route: &Route, run_ids: &[RunId], worker: Option<&JsonObject>) -> Vec<u8> {
+    /// `workers` is empty, or has one for each of them.
+    pub fn encode(route: &Route, run_ids: &[RunId], worker: Option<&JsonObject>, workers: &[JsonObject]) -> Vec<u8> {
         let object = ObjectWriter::new().text("route", route.as_str());
         let object =
             object.field("run_ids", |out| write_array(out, run_ids, |out, run_id| write_string(out, run_id.as_str())));
-        match worker {
-            Some(worker) => object.json("worker", worker.as_str()).end(),
-            None => object.end(),
+        let object = match worker {
+            Some(worker) => object.json("worker", worker.as_str()),
+            None => object,
+        };
+        if workers.is_empty() {
+            return object.end();
         }
+        let write = |out: &mut Vec<u8>, own: &JsonObject| out.extend_from_slice(own.as_str().as_bytes());
+        object.field("workers", |out| write_array(out, workers, write)).end()
     }
 }
 

@@ -90,6 +90,19 @@ fn a_batch_of_another_shape_is_refused_as_a_whole() {
         (r#"{"route":"a","run_ids":["r_abcdefghijkl",1]}"#, r#"invalid_request ["body","run_ids",1]"#),
         (r#"{"route":"a","run_ids":["x","y","x"]}"#, r#"invalid_request ["body","run_ids",2]"#),
         (r#"{"route":"a","run_ids":["x"],"worker":[]}"#, r#"invalid_request ["body","worker"]"#),
+        (r#"{"route":"a","run_ids":["x","y"],"workers":[{}]}"#, r#"invalid_request ["body","workers"]"#),
+        (r#"{"route":"a","run_ids":["x"],"workers":null}"#, r#"invalid_request ["body","workers"]"#),
+        (
+            &format!(r#"{{"route":"a","run_ids":["x"],"workers":[{{"a":"{}"}}]}}"#, "x".repeat(249)),
+            r#"invalid_request ["body","workers",0] ["body","workers"]"#,
+        ),
+        (
+            &format!(
+                r#"{{"route":"a","run_ids":["x"],"worker":{{"a":"{}"}},"workers":[{{"slot":1}}]}}"#,
+                "x".repeat(4_080)
+            ),
+            r#"invalid_request ["body","workers"]"#,
+        ),
         (r#"{"route":"a","run_ids":["x"],"run_id":"x"}"#, r#"invalid_request ["body","run_id"]"#),
         (
             &format!(r#"{{"route":"a","run_ids":["x"],"worker":{{"a":"{}"}}}}"#, "x".repeat(2 * REQUEST_BODY_BYTES)),
@@ -286,9 +299,10 @@ fn a_body_that_is_written_reads_back() {
     assert_eq!(ReportRunsRequest::decode(&reports.end()).unwrap().reports, items.map(Ok));
 
     let (route, worker) = (Route::parse("gpu").unwrap(), JsonObject::from_canonical(r#"{"id":"w"}"#));
-    for worker in [None, Some(worker)] {
-        let body = ClaimTasksRequest::encode(&route, &[run_id()], worker.as_ref());
-        let meant = ClaimTasksRequest { route: route.clone(), run_ids: vec![Ok(run_id())], worker };
+    let slot = JsonObject::from_canonical(r#"{"slot":1}"#);
+    for (worker, workers) in [(None, vec![]), (Some(worker.clone()), vec![]), (Some(worker), vec![slot])] {
+        let body = ClaimTasksRequest::encode(&route, &[run_id()], worker.as_ref(), &workers);
+        let meant = ClaimTasksRequest { route: route.clone(), run_ids: vec![Ok(run_id())], worker, workers };
         assert_eq!(ClaimTasksRequest::decode(&body), Ok(meant));
     }
 }

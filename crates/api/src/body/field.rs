@@ -8,7 +8,7 @@ use taskqueue_core::definition::{Routes, check_route_count, task_name};
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
 use taskqueue_core::limits::{
-    CLAIM_WORKER_BYTES, JSON_DEPTH, OUTPUT_TEXT_BYTES, REPORT_METADATA_BYTES, TASK_ROUTES, TELEMETRY_BYTES,
+    CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES, JSON_DEPTH, OUTPUT_TEXT_BYTES, REPORT_METADATA_BYTES, TASK_ROUTES, TELEMETRY_BYTES,
 };
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::scheduling::seconds_as_duration;
@@ -83,6 +83,11 @@ pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, errors: &mut BodyE
 /// What a claim says of its worker, or null.
 pub(crate) fn claim_worker(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<JsonObject>> {
     if *value == Value::Null { Some(None) } else { small_object(value, at, errors, CLAIM_WORKER_BYTES).map(Some) }
+}
+
+/// What a claimant of several runs says of itself for one of them.
+pub(crate) fn claim_worker_item(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+    small_object(value, at, errors, CLAIM_WORKER_ITEM_BYTES)
 }
 
 /// What a worker measured.

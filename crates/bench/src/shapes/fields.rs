@@ -4,7 +4,7 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use taskqueue_core::limits::{
-    BATCH_ITEMS, CLAIM_WORKER_BYTES, DEPENDENCIES_MAX, FILTER_BYTES, FUZZY_WORDS, NAME_CHARS, OUTPUT_TEXT_BYTES,
+    BATCH_ITEMS, CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES, DEPENDENCIES_MAX, FILTER_BYTES, FUZZY_WORDS, NAME_CHARS, OUTPUT_TEXT_BYTES,
     PAGE_LIMIT_MAX, REPORT_METADATA_BYTES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES, TASK_NAME_CHARS, TASK_ROUTES,
     TELEMETRY_BYTES, TIMEOUT_SECONDS_MAX,
 };
@@ -156,6 +156,10 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         }
         "route" => route().into(),
         "worker" => place.object(place.heavy, CLAIM_WORKER_BYTES),
+        "workers" => {
+            let count = place.size.of(BATCH_ITEMS);
+            (0..count).map(|_| place.object(place.heavy, CLAIM_WORKER_ITEM_BYTES)).collect::<Vec<_>>().into()
+        }
         "result" | "progress" => place.object("outcome", TASK_DATA_BYTES * 95 / 100),
         "type" | "message" => "x".repeat(place.many("outcome", TASK_DATA_BYTES / 4)).into(),
         "traceback" => "x".repeat(place.many("outcome", TASK_DATA_BYTES * 2 / 5)).into(),

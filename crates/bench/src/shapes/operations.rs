@@ -179,6 +179,8 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("POST", CREATE, "", Nothing, &["tasks.[]", "id args"]),
     shape("POST", CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"])
         .holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
+    shape("POST", CLAIM, "workers", Shared("", MANY), &["Prefer: route run_ids workers"])
+        .holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
     shape("POST", CLAIM, "args", Shared("args", LARGE), &["Prefer: route run_ids"])
         .holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
     shape("POST", REPORT, "", Running(1_000), &["reports.[]", "task_id run_id action='heartbeat progress"]),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, ValueEnum};
 use taskqueue_core::ids::Route;
-use taskqueue_core::limits::ROUTE_DEFAULT;
+use taskqueue_core::limits::{NAME_CHARS, ROUTE_DEFAULT};
 use taskqueue_worker::{OnFailures, SendOutput};
 
 use super::connection::{ConnectionArgs, QueueArg};
@@ -57,6 +57,14 @@ pub(crate) struct LoopArgs {
     /// Claim tasks that list this route
     #[arg(short, long, value_name = "ROUTE", default_value = ROUTE_DEFAULT, value_parser = route)]
     pub(crate) route: Route,
+
+    /// A name that tells this worker apart from others of its machine: worker list and task get show it
+    #[arg(long, value_name = "NAME", value_parser = worker_name)]
+    pub(crate) name: Option<String>,
+
+    /// One member of what is shown with this worker and its runs (repeatable), such as rack=7; filters find it as metadata.rack of workers
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) metadata: Vec<String>,
 
     /// How many tasks to run at the same time, each in a slot with a number from 0
     #[arg(short, long, value_name = "N", default_value_t = 1,
@@ -152,6 +160,11 @@ impl LoopArgs {
             Some(Limit(None)) => OnFailures::Ignore,
         }
     }
+}
+
+fn worker_name(text: &str) -> Result<String, String> {
+    let is_good = !text.is_empty() && text.chars().count() <= NAME_CHARS && !text.chars().any(char::is_control);
+    is_good.then(|| text.to_owned()).ok_or_else(|| format!("write 1 to {NAME_CHARS} characters, none of them a control character"))
 }
 
 fn send_output(text: &str) -> Result<SendOutput, &'static str> {

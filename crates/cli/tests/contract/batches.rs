@@ -67,6 +67,18 @@ fn a_thousand_tasks_are_created_claimed_and_completed_with_three_requests() {
 }
 
 #[test]
+fn each_claim_of_a_batch_may_say_what_differs() {
+    let server = Server::with_queue();
+    server.batch("create", creations(0..2));
+    let mut body = claims(0..2);
+    body["worker"] = json!({"host": "gpu-3", "slot": null});
+    body["workers"] = json!([{"slot": 1}, {"slot": 2, "host": "gpu-4"}]);
+    let claimed = server.batch("claim", body);
+    let said: Vec<Value> = claimed.iter().map(|item| item["task"]["last_run"]["worker"].clone()).collect();
+    assert_eq!(said, [json!({"host": "gpu-3", "slot": 1}), json!({"host": "gpu-4", "slot": 2})]);
+}
+
+#[test]
 fn refused_items_leave_their_neighbours_alone() {
     let server = Server::with_queue();
     server.create(3, json!({"priority": 7}));

@@ -51,3 +51,31 @@ fn observations_and_tasks_tell_where_a_run_is() {
     worker.signal(Signal::TERM);
     worker.finish_well();
 }
+
+#[test]
+fn a_name_and_metadata_tell_workers_of_one_machine_apart() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let flags = "--jobs 2 --name left --metadata rack=7 --metadata cost.centre=ai";
+    let mut worker = Setup::new(&server).flags(flags).sh("true", &[]);
+    until("its observations", || server.workers().len() == 2);
+    for seen in server.workers() {
+        let metadata = &seen["metadata"];
+        assert_eq!((&metadata["name"], &metadata["rack"]), (&json!("left"), &json!(7)), "{metadata}");
+        assert!(metadata["host"].is_string() && metadata["cost"] == json!({"centre": "ai"}), "{metadata}");
+    }
+    let by = server.wait_for(1, "succeeded")["last_run"]["worker"].clone();
+    assert_eq!((&by["name"], &by["rack"]), (&json!("left"), &json!(7)), "{by}");
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+}
+
+#[test]
+fn what_the_worker_says_itself_cannot_be_given() {
+    let server = Server::start();
+    for flags in ["--metadata host=a", "--metadata slot=1", "--metadata rack"] {
+        let ended = Setup::new(&server).flags(flags).sh("true", &[]).finish();
+        assert_eq!(ended.code, Some(2), "{flags}: {ended:?}");
+        assert!(ended.stderr.contains("--metadata"), "{flags}: {ended:?}");
+    }
+}

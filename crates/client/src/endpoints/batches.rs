@@ -44,6 +44,7 @@ pub struct BatchClaimRequest {
     route: Route,
     run_ids: Vec<RunId>,
     worker: Option<JsonObject>,
+    workers: Vec<JsonObject>,
     wait_seconds: Option<u32>,
     retrying: bool,
 }
@@ -51,13 +52,20 @@ pub struct BatchClaimRequest {
 impl BatchClaimRequest {
     /// The next tasks for `route`, one for each of these runs, whose ids are all different and were never used before.
     pub fn new(route: Route, run_ids: Vec<RunId>) -> Self {
-        Self { route, run_ids, worker: None, wait_seconds: None, retrying: false }
+        Self { route, run_ids, worker: None, workers: Vec::new(), wait_seconds: None, retrying: false }
     }
 
     /// Says who claims, as [`ClaimRequest::by_worker`](crate::ClaimRequest::by_worker) does: the same for all of them.
     #[must_use]
     pub fn by_worker(self, worker: JsonObject) -> Self {
         Self { worker: Some(worker), ..self }
+    }
+
+    /// Says what differs for each of them, in their order: a merge patch of what is the same. Servers that do not know this refuse
+    /// the request with 422.
+    #[must_use]
+    pub fn by_each_worker(self, workers: Vec<JsonObject>) -> Self {
+        Self { workers, ..self }
     }
 
     /// Asks the server to wait so long until there is a task for one of them. Not for more than 1,000 runs, which need several
@@ -99,13 +107,15 @@ impl Client {
     /// Claims a task for each of the runs, as [`Client::claim`] does for one: the task with its lease; or nothing, when no task
     /// is left for the route, or when the answer would have become too large.
     pub async fn claim_tasks(&self, queue: &QueueName, request: &BatchClaimRequest) -> BatchAnswer<Option<Claim>> {
-        let BatchClaimRequest { route, run_ids, worker, wait_seconds, retrying } = request;
+        let BatchClaimRequest { route, run_ids, worker, workers, wait_seconds, retrying } = request;
         let mut answer = BatchAnswer::with_room_for(run_ids.len());
         let wait_seconds = wait_seconds.filter(|_| run_ids.len() <= BATCH_ITEMS);
+        // One for each run, or none at all.
+        let mut workers = workers.chunks(BATCH_ITEMS);
         for run_ids in run_ids.chunks(BATCH_ITEMS) {
             let path = of_queue(paths::BATCH_CLAIM, queue);
             let call = Call::change("claim tasks", Method::POST, path, AFTER_CLAIM);
-            let body = Some(ClaimTasksRequest::encode(route, run_ids, worker.as_ref()));
+            let body = Some(ClaimTasksRequest::encode(route, run_ids, worker.as_ref(), workers.next().unwrap_or(&[])));
             let call = Call { body, is_repeatable: *retrying, wait_seconds, ..call };
             let claims = self.perform(call, |answer| {
                 Ok((answer.read(&[200], |value| read_claims(value, run_ids))?, answer.wait_applied))

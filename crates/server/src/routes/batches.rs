@@ -99,11 +99,11 @@ fn scheduling_bytes(Definition { scheduling, .. }: &Definition) -> usize {
     ),
 )]
 pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
-    let SortedClaims { places, route, run_ids, worker } = call.body(&state, sort_claims, SortedClaims::bytes).await?;
+    let SortedClaims { places, route, run_ids, worker, workers } = call.body(&state, sort_claims, SortedClaims::bytes).await?;
     let queue = call.queue()?;
     // Who has a refused item does not wait: it is an item that is not `none`.
     let preference = call.into_wait_preference().filter(|_| !places.has_refused());
-    let claims = ClaimTasks { queue, route, run_ids, worker, measure, most_bytes: 0 };
+    let claims = ClaimTasks { queue, route, run_ids, worker, workers, measure, most_bytes: 0 };
     let (batch, applied) = waiting::claim_tasks(&state, claims, &places, preference).await?;
     let ClaimedBatch { items, reservation } = batch;
     let task_bytes: usize = items.iter().flatten().flatten().map(|claimed| measure(claimed)).sum();
@@ -137,29 +137,31 @@ struct SortedClaims {
     route: Route,
     run_ids: Vec<RunId>,
     worker: Option<JsonObject>,
+    workers: Vec<JsonObject>,
 }
 
 impl SortedClaims {
     /// What they take in memory.
     fn bytes(&self) -> usize {
-        let worker_bytes = self.worker.as_ref().map_or(0, |worker| worker.as_str().len());
+        let worker_bytes = self.worker.iter().chain(&self.workers).map(|worker| worker.as_str().len()).sum::<usize>();
         self.places.memory_bytes() + self.run_ids.len() * size_of::<RunId>() + worker_bytes
     }
 }
 
-fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker }: ClaimTasksRequest) -> SortedClaims {
+fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker, workers: said }: ClaimTasksRequest) -> SortedClaims {
     let mut places = Places::of(given.len());
-    let mut run_ids = Vec::with_capacity(given.len());
-    for run_id in given {
+    let (mut run_ids, mut workers) = (Vec::with_capacity(given.len()), Vec::with_capacity(said.len()));
+    for (place, run_id) in given.into_iter().enumerate() {
         match run_id {
             Ok(run_id) => {
                 places.send(run_id);
                 run_ids.push(run_id);
+                workers.extend(said.get(place).cloned());
             }
             Err(refused) => places.refuse(refused.1.into(), &[("run_id", &refused.0)]),
         }
     }
-    SortedClaims { places, route, run_ids, worker }
+    SortedClaims { places, route, run_ids, worker, workers }
 }
 
 /// Takes up to 1,000 reports of runs: heartbeats, completions, failures and unclaims. Each is done or refused as by a request

@@ -144,10 +144,10 @@ async fn one_by_one(store: &Fixture, command: AnyCommand) -> Result<AnyAnswer, S
             }
             Ok(AnyAnswer::CreatedItems(items))
         }
-        AnyCommand::ClaimTasks(ClaimTasks { queue, route, run_ids, worker, .. }) => {
+        AnyCommand::ClaimTasks(command) => {
             let mut items = Vec::new();
-            for run_id in run_ids {
-                let (queue, route, worker) = (queue.clone(), route.clone(), worker.clone());
+            for (place, run_id) in command.run_ids.iter().copied().enumerate() {
+                let (queue, route, worker) = (command.queue.clone(), command.route.clone(), command.worker_of(place));
                 let claimed = item(store.write(Claim { queue, route, run_id, worker }).await)?;
                 items.push(claimed.map_err(StoreError::from));
             }

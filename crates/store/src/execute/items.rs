@@ -89,7 +89,7 @@ pub(super) fn claim_tasks<T: Transaction>(
         });
     }
     let mut claimed_runs = HashSet::new();
-    for ((run_id, usage), answer) in command.run_ids.iter().zip(&uses).zip(&mut items) {
+    for (place, ((run_id, usage), answer)) in command.run_ids.iter().zip(&uses).zip(&mut items).enumerate() {
         if *usage != RunUse::New {
             continue;
         }
@@ -97,6 +97,8 @@ pub(super) fn claim_tasks<T: Transaction>(
             let used = tx.find_run(*run_id)?;
             *answer = repeated(tx, claims, *run_id, used, &mut bytes)?;
         } else if most > 0 {
+            let worker = command.worker_of(place);
+            let claims = Claims { worker: worker.as_ref(), ..claims };
             let claimed = claim_first(tx, claims, *run_id, |claimed| bytes.take(claimed), after_commit)?;
             claimed_runs.extend(claimed.as_ref().map(|claimed| claimed.run_id));
             // If it did not fit, the next one in the order is this one again.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskqueue_client::{BatchClaimRequest, Claim, ClaimAnswer, ClaimRequest, Error, RunId};
+use taskqueue_client::{BatchAnswer, BatchClaimRequest, Claim, ClaimAnswer, ClaimRequest, Error, RunId};
 
 use super::Want;
 use crate::context::WorkerContext;
@@ -34,20 +34,39 @@ impl WorkerContext {
             Some(seconds) => request.waiting(seconds),
             None => request,
         };
-        let signed = self.server_features().await.run_info.then(|| {
-            let slots: Vec<SlotIdentity> = wants.iter().map(|want| want.slot).collect();
-            request.clone().by_worker(SlotIdentity::all_in_claims(&slots, self.run_dir()))
-        });
-        let mut answer = self.client.claim_tasks(&self.settings.queue, signed.as_ref().unwrap_or(&request)).await;
-        if signed.is_some() && matches!(answer.request_error, Some(Error::Api { status: 422, .. })) {
-            self.features.has_no_run_info();
-            answer = self.client.claim_tasks(&self.settings.queue, &request).await;
-        }
+        let answer = self.send_signed(wants, request).await;
         let is_no_batch = answer.request_error.as_ref().is_some_and(Error::is_no_batch);
         if is_no_batch {
             self.features.has_no_batch();
         }
         ClaimAnswers { claims: answer.items, wait_applied: answer.wait_applied, is_no_batch }
+    }
+
+    /// Sends a claim of several slots that says who claims: for each of them, for all together, or not at all, whichever the server
+    /// takes.
+    async fn send_signed(&self, wants: &[Want], request: BatchClaimRequest) -> BatchAnswer<Option<Claim>> {
+        let (queue, identity) = (&self.settings.queue, self.identity());
+        // Nothing was done. Another server than the one that was asked, or an older one in its place.
+        let is_refused = |answer: &BatchAnswer<_>| matches!(answer.request_error, Some(Error::Api { status: 422, .. }));
+        let features = self.server_features().await;
+        if features.run_info && features.slots_of_claims {
+            let signed = request.clone().by_worker(identity.in_shared_claims());
+            let signed = signed.by_each_worker(wants.iter().map(|want| want.slot.own()).collect());
+            let answer = self.client.claim_tasks(queue, &signed).await;
+            if !is_refused(&answer) {
+                return answer;
+            }
+            self.features.has_no_slots_of_claims();
+        }
+        if features.run_info {
+            let slots: Vec<SlotIdentity> = wants.iter().map(|want| want.slot).collect();
+            let answer = self.client.claim_tasks(queue, &request.clone().by_worker(identity.of_all(&slots))).await;
+            if !is_refused(&answer) {
+                return answer;
+            }
+            self.features.has_no_run_info();
+        }
+        self.client.claim_tasks(queue, &request).await
     }
 
     /// Sends a claim that says who claims, if the server takes that.
@@ -60,7 +79,7 @@ impl WorkerContext {
         if !self.server_features().await.run_info {
             return self.client.claim(&self.settings.queue, &request).await;
         }
-        let signed = request.clone().by_worker(slot.in_claims(self.run_dir()));
+        let signed = request.clone().by_worker(self.identity().in_claims(slot));
         match self.client.claim(&self.settings.queue, &signed).await {
             // Nothing was done. Another server than the one that was asked, or an older one in its place.
             Err(Error::Api { status: 422, .. }) => {

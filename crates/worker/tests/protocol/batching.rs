@@ -72,6 +72,19 @@ async fn slots_that_are_free_together_claim_with_one_request() {
 }
 
 #[tokio::test]
+async fn a_server_that_takes_no_slot_for_each_claim_is_told_all_of_them() {
+    let server = Server::with_batches(2).await;
+    server.script("capabilities", [capabilities(&["batch", "run-info", "wait"])]);
+    server.script("batch/claim", [refusal(422, "invalid_request"), Reply::Honest]);
+    let mut worker = TestWorker::start(&server, for_tasks(2));
+    runs(&mut worker, 2).await.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(worker.end().await.1.succeeded, 2);
+    let claims = server.asked("batch/claim");
+    assert!(claims[0].body().contains(r#""workers":[{"#) && claims[0].body().contains(r#""slot":1"#), "{claims:?}");
+    assert!(claims[1].body().contains(r#""slots":["#) && !claims[1].body().contains("workers"), "{claims:?}");
+}
+
+#[tokio::test]
 async fn what_ended_together_is_reported_with_one_request_or_two() {
     let server = Server::with_batches(8).await;
     let mut worker = TestWorker::start(&server, for_tasks(8));

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::TaskId;
+use taskqueue_client::{JsonObject, TaskId};
+use taskqueue_core::json::Value;
 use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES, TrustVariable};
 use taskqueue_worker::keeper::{self, Role, StopRequests};
 use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE, StartError, find_program};
@@ -26,9 +27,17 @@ use crate::args::{Format, LoopArgs, OnOff, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::config::{Source, Trust};
 use crate::explain_error::explain;
+use crate::dotted_keys::set_members;
 use crate::failure::Failure;
+use crate::json_args::{checked, dotted_members};
 use crate::output::{WorkerConsole, escape};
 use crate::similar_names::similar_names;
+
+/// Members of what a worker says of itself.
+const OWN_MEMBERS: [&str; 8] = ["folder", "host", "id", "name", "pid", "slot", "slots", "version"];
+
+/// So much leaves room for the path of the run directory in what a claim may say.
+const METADATA_BYTES: usize = 1024;
 
 /// Two, so that a slow disk does not delay heartbeats.
 const THREADS: usize = 2;
@@ -52,11 +61,12 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
     if let Some(program) = template.program() {
         find_program(program).map_err(|error| Failure::Usage(unusable_command(program, &error)))?;
     }
+    let metadata = metadata(&args.metadata)?;
     let output = OutputArgs { output: Format::Table };
     let context = ClientContext::open(&args.connection, &args.queue, output, Retrying::Never)?;
     let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tq-worker").enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start threads: {error}")))?;
-    let result = runtime.block_on(work(args, template, &context, requests));
+    let result = runtime.block_on(work(args, template, metadata, &context, requests));
     // Does not wait for what is left, for example a hanging disk.
     runtime.shutdown_background();
     result
@@ -65,6 +75,7 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
 async fn work(
     args: &LoopArgs,
     template: Template,
+    metadata: JsonObject,
     context: &ClientContext,
     requests: StopRequests,
 ) -> Result<(), Failure> {
@@ -76,7 +87,7 @@ async fn work(
     let runner = runner.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
     let command = command_settings(args, template, context, &run_dir, &console);
     let handler = CommandHandler::new(command, runner, Arc::<ConsoleReporter>::clone(&reporter));
-    let settings = settings(args, context, &run_dir);
+    let settings = settings(args, metadata, context, &run_dir);
     let worker =
         Worker::new(context.client.traced(None), settings, Arc::new(handler), Arc::<ConsoleReporter>::clone(&reporter))
             .map_err(|error| run_dir::unwritable(run_dir.path(), &error))?;
@@ -97,8 +108,25 @@ async fn work(
     to_result(context, end, counts).await
 }
 
-fn settings(args: &LoopArgs, context: &ClientContext, run_dir: &RunDir) -> Settings {
+/// What `--metadata` says.
+fn metadata(given: &[String]) -> Result<JsonObject, Failure> {
+    let mut members = Vec::new();
+    set_members(&mut members, dotted_members("--metadata", given)?)?;
+    let own = members.iter().find_map(|(key, _)| OWN_MEMBERS.into_iter().find(|own| key == own));
+    if let Some(own) = own {
+        return Err(Failure::Usage(format!("--metadata {own}: the worker says that itself")));
+    }
+    let metadata = checked(&Value::Object(members), "--metadata")?;
+    if metadata.as_str().len() > METADATA_BYTES {
+        return Err(Failure::Usage(format!("--metadata: write at most {METADATA_BYTES} bytes of JSON in all")));
+    }
+    Ok(metadata)
+}
+
+fn settings(args: &LoopArgs, metadata: JsonObject, context: &ClientContext, run_dir: &RunDir) -> Settings {
     Settings {
+        name: args.name.clone(),
+        metadata,
         slots: args.slot_numbers(),
         idle_timeout: args.idle_timeout.0,
         on_failures: args.on_failures(),

@@ -134,5 +134,9 @@ fn place(metadata: &JsonObject) -> Option<String> {
         Some(Found::Int(number)) => format!(", {name} {number}"),
         _ => String::new(),
     };
-    Some(format!("{}{}{}", host.to_text(), number("slot"), number("pid")))
+    let name = match lookup(metadata.as_str(), &["name"]) {
+        Some(Found::Str(name)) => format!(" ({})", name.to_text()),
+        _ => String::new(),
+    };
+    Some(format!("{}{name}{}{}", host.to_text(), number("slot"), number("pid")))
 }
