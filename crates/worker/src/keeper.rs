@@ -1,7 +1,8 @@
 //! The keeper: a small parent process of the worker. When the worker ends in any way, the keeper kills the processes that it has
-//! left. When the keeper ends, the worker notices and does the same. So a kill -9 of either leaves nothing running. What the
+//! left, and knows which runs it has left. When the keeper ends, the worker notices and does the same. So a kill -9 of either leaves nothing running. What the
 //! worker does when it is asked to stop is not decided here.
 
+mod active_runs;
 mod stop_requests;
 
 use std::fs::{self, File};
@@ -20,7 +21,9 @@ use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIG
 
 use crate::process::proc::kill_children;
 use crate::process::supervisor_pool;
-pub use stop_requests::StopRequests;
+use self::active_runs::WatchedRuns;
+pub use self::active_runs::{ActiveRuns, LeftRun};
+pub use self::stop_requests::StopRequests;
 
 /// Set in the environment of a worker that has a keeper. The children of the worker do not inherit it.
 pub const HAS_KEEPER_VARIABLE: &str = "TASKQUEUE_KEPT";
@@ -31,9 +34,22 @@ pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// What this process is.
 #[derive(Debug)]
 pub enum Role {
-    /// The keeper, after the worker has ended. The process should exit with this code.
-    Keeper(u8),
+    /// The keeper, after the worker has ended.
+    Keeper(WorkerEnd),
     Worker(StopRequests),
+}
+
+/// How a worker ended.
+#[derive(Debug)]
+pub struct WorkerEnd {
+    /// The process that it was.
+    pub pid: u32,
+    /// The code with which the keeper should exit.
+    pub code: u8,
+    /// The signal that killed it, if one did.
+    pub signal: Option<i32>,
+    /// The runs that it has left, if it was killed. None of their processes is alive.
+    pub left: Vec<LeftRun>,
 }
 
 /// Makes this process the keeper: starts the program a second time as the worker and waits for its end. In that second process it
@@ -82,7 +98,7 @@ fn forward_signals(stream: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-fn run_keeper() -> io::Result<u8> {
+fn run_keeper() -> io::Result<WorkerEnd> {
     // Not the worker's name, so that killing by name does not kill both.
     set_name(c"tq-keeper")?;
     let (requests, worker_stream) = UnixStream::pair()?;
@@ -91,11 +107,14 @@ fn run_keeper() -> io::Result<u8> {
     for signal in [SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
+    let runs = WatchedRuns::watch(requests.try_clone()?);
     let mut worker = start_worker(worker_stream)?;
     let status = worker.wait()?;
-    kill_children(KILL_TIMEOUT);
+    // A run of which something is alive must not begin elsewhere.
+    let left = if kill_children(KILL_TIMEOUT) { runs.left() } else { Vec::new() };
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+    let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX);
+    Ok(WorkerEnd { pid: worker.id(), code, signal: status.signal(), left })
 }
 
 fn start_worker(worker_stream: UnixStream) -> io::Result<std::process::Child> {

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 #[expect(clippy::zombie_processes, reason = "what is left of them is the subject of these tests")]
 fn subject(folder: &Path) -> ExitCode {
     let requests = match start().unwrap() {
-        Role::Keeper(code) => return ExitCode::from(code),
+        Role::Keeper(end) => return ExitCode::from(end.code),
         Role::Worker(requests) => requests,
     };
     for script in ["echo $$ >child; exec sleep 1000", "setsid sh -c 'echo $$ >daemon; exec sleep 1000' & sleep 1000"] {

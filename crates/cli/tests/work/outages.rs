@@ -137,7 +137,9 @@ fn what_a_killed_worker_could_not_report_the_next_one_does() {
     let mut server = Server::start();
     let mut worker = with_report_on_disk(&mut server);
     kill_process(worker.pid(), Signal::KILL).unwrap();
-    assert_eq!(worker.finish().code, Some(137));
+    let ended = worker.finish();
+    assert_eq!(ended.code, Some(137));
+    assert!(ended.stderr.contains("t_000000000001: could not be given back, because the server did not"), "{ended:?}");
     server.start_again();
     assert_eq!(server.task(1)["status"], "running");
     let mut next = worker.successor(&server).sh("true", &[]);
@@ -146,6 +148,20 @@ fn what_a_killed_worker_could_not_report_the_next_one_does() {
     next.signal(Signal::TERM);
     let stderr = next.finish_well();
     assert!(stderr.contains("reported t_000000000001, which an earlier worker had run"), "{stderr}");
+}
+
+#[test]
+fn the_keeper_of_a_killed_worker_reports_what_had_ended() {
+    let mut server = Server::start();
+    let mut worker = with_report_on_disk(&mut server);
+    let (keeper, pid) = (worker.keeper(), worker.pid());
+    kill_process(keeper, Signal::STOP).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    server.start_again();
+    kill_process(keeper, Signal::CONT).unwrap();
+    worker.finish();
+    assert_done_once(&server.task(1));
+    assert_eq!(worker.undelivered(), 0);
 }
 
 #[test]

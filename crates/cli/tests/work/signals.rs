@@ -145,6 +145,20 @@ fn nothing_survives_a_worker_that_is_killed() {
 }
 
 #[test]
+fn the_keeper_of_a_worker_that_was_killed_gives_its_tasks_back_at_once() {
+    let server = Server::start();
+    let mut worker = running(&server, "", STUBBORN);
+    let pid = worker.pid();
+    kill_process(pid, Signal::KILL).unwrap();
+    let ended = worker.finish();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert_given_back(&server);
+    let said = format!("the worker, process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
+    assert!(ended.stderr.contains(&said), "{ended:?}");
+    assert_eq!(worker.undelivered(), 0);
+}
+
+#[test]
 fn nothing_survives_a_keeper_that_is_killed_and_the_task_is_given_back() {
     let server = Server::start();
     let script = format!("setsid sh -c 'setsid sh -c \"echo \\$\\$ > daemon; exec sleep 1000\" &'; {STUBBORN}");

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use super::active_runs::ActiveRuns;
+
 /// Within this time the signals of one event have reached both keeper and worker.
 const SAME_EVENT: Duration = Duration::from_millis(500);
 
@@ -15,6 +17,7 @@ const BURST: Duration = Duration::from_millis(50);
 pub struct StopRequests {
     streams: Streams,
     duplicates: DuplicateFilter,
+    active_runs: ActiveRuns,
 }
 
 #[derive(Debug)]
@@ -34,7 +37,15 @@ impl StopRequests {
     pub(super) fn new(keeper: UnixStream, signals: UnixStream) -> io::Result<Self> {
         keeper.set_nonblocking(true)?;
         signals.set_nonblocking(true)?;
-        Ok(Self { streams: Streams::Blocking(Some((keeper, signals))), duplicates: DuplicateFilter::default() })
+        let active_runs = ActiveRuns::new(keeper.try_clone()?);
+        let streams = Streams::Blocking(Some((keeper, signals)));
+        Ok(Self { streams, duplicates: DuplicateFilter::default(), active_runs })
+    }
+
+    /// Tells the keeper, over the same stream, which runs there are.
+    #[must_use]
+    pub fn active_runs(&self) -> ActiveRuns {
+        self.active_runs.clone()
     }
 
     /// Waits for the next request. `None` means that the keeper has ended: the worker has to call

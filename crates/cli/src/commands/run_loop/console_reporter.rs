@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use taskqueue_client::{QueueName, Route};
+use taskqueue_worker::keeper::ActiveRuns;
 use taskqueue_worker::{Counts, EndReason, Event, EventSink, StopMode};
 
 use super::event_text;
@@ -30,10 +31,17 @@ pub(super) struct ConsoleReporter {
     queue: QueueName,
     route: Route,
     slots: Vec<usize>,
+    /// For the keeper, which gives them back if this process is killed.
+    active_runs: ActiveRuns,
 }
 
 impl ConsoleReporter {
-    pub(super) fn new(console: &WorkerConsole, context: &ClientContext, args: &LoopArgs) -> Self {
+    pub(super) fn new(
+        console: &WorkerConsole,
+        context: &ClientContext,
+        args: &LoopArgs,
+        active_runs: ActiveRuns,
+    ) -> Self {
         let source = format!("{}/{}", context.queue, args.route);
         let (has_status, serves) = (WorkerConsole::has_status(), format!("claiming from {source} of {}", context.url));
         let colour = has_status && colours_allowed();
@@ -48,6 +56,7 @@ impl ConsoleReporter {
             queue: context.queue.clone(),
             route: args.route.clone(),
             slots: args.slot_numbers(),
+            active_runs,
         }
     }
 
@@ -106,6 +115,11 @@ impl ConsoleReporter {
 impl EventSink for ConsoleReporter {
     fn on_event(&self, event: &Event<'_>) {
         self.status().update(event);
+        match event {
+            Event::Started { claim, .. } => self.active_runs.began(claim.task.id, claim.run_id),
+            Event::Ended { run_id, .. } => self.active_runs.ended(*run_id),
+            _ => {}
+        }
         if matches!(event, Event::Connected) {
             self.notify.ready(&self.serves);
         }

@@ -2,6 +2,7 @@
 
 mod console_reporter;
 mod event_text;
+mod give_back;
 mod run_dir;
 mod status;
 mod stop_sequence;
@@ -46,8 +47,12 @@ pub(crate) fn run(args: &LoopArgs) -> Result<(), Failure> {
     // First, so that the keeper needs little memory.
     let role = keeper::start().map_err(|error| Failure::Refused(format!("cannot start the worker: {error}")))?;
     match role {
-        Role::Keeper(0) => Ok(()),
-        Role::Keeper(code) => Err(Failure::ChildExit(code)),
+        Role::Keeper(end) => {
+            if !end.left.is_empty() {
+                give_back::settle(args, &end);
+            }
+            if end.code == 0 { Ok(()) } else { Err(Failure::ChildExit(end.code)) }
+        }
         Role::Worker(requests) => start(args, requests),
     }
 }
@@ -80,7 +85,7 @@ async fn work(
     requests: StopRequests,
 ) -> Result<(), Failure> {
     let console = WorkerConsole::start(args.slot_numbers().len());
-    let reporter = Arc::new(ConsoleReporter::new(&console, context, args));
+    let reporter = Arc::new(ConsoleReporter::new(&console, context, args, requests.active_runs()));
     let run_dir = run_dir::open(args.run_dir.as_deref())?;
     reporter.begins(run_dir.path());
     let runner = CommandRunner::new();

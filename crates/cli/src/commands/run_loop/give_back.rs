@@ -1,0 +1,81 @@
+//! What the keeper does when the worker was killed: it gives the running tasks back, so that nobody has to wait for the end of their
+//! leases, and says what happened.
+
+use std::time::Duration;
+
+use taskqueue_client::TaskId;
+use taskqueue_worker::keeper::WorkerEnd;
+use taskqueue_worker::{LeftTasks, SpoolSettings, settle_left_runs};
+use tokio::runtime::Builder;
+
+use super::run_dir;
+use crate::args::{Format, LoopArgs, OutputArgs};
+use crate::client_context::{ClientContext, Retrying};
+use crate::failure::Failure;
+use crate::output::warning;
+
+/// How long the server is asked. A person may wait for the end of the keeper; what is not done then, the next worker does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) fn settle(args: &LoopArgs, end: &WorkerEnd) {
+    let how = match end.signal {
+        Some(signal) => format!("was killed by signal {signal}"),
+        None => format!("ended with exit code {}", end.code),
+    };
+    let what = match settled(args, end) {
+        Ok(left) => outcome(&left),
+        Err(failure) => {
+            let why = failure.message().unwrap_or_default().to_owned();
+            format!("its running tasks could not be given back, and wait for the end of their leases: {why}")
+        }
+    };
+    warning(&format!("the worker, process {}, {how}; {what}", end.pid));
+}
+
+fn settled(args: &LoopArgs, end: &WorkerEnd) -> Result<LeftTasks, Failure> {
+    let output = OutputArgs { output: Format::Table };
+    let context = ClientContext::open(&args.connection, &args.queue, output, Retrying::Never)?;
+    let run_dir = run_dir::open(args.run_dir.as_deref())?;
+    let spool = SpoolSettings { run_dir, url: context.url.clone() };
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Refused(error.to_string()))?;
+    let settling = settle_left_runs(&context.client, &context.queue, Some(&spool), end.left.clone(), PATIENCE);
+    Ok(runtime.block_on(settling))
+}
+
+fn outcome(left: &LeftTasks) -> String {
+    let LeftTasks { given_back, settled, undelivered } = left;
+    let parts = [
+        (given_back, "given back, uncharged"),
+        (settled, "had ended already"),
+        (undelivered, "could not be given back, because the server did not answer; the next worker with this run directory will"),
+    ];
+    let parts = parts.into_iter().filter(|(tasks, _)| !tasks.is_empty());
+    let parts: Vec<String> = parts.map(|(tasks, what)| format!("{}: {what}", named(tasks))).collect();
+    parts.join("; ")
+}
+
+/// The first of many.
+fn named(tasks: &[TaskId]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<&str> = tasks.iter().take(SHOWN).map(TaskId::as_str).collect();
+    match tasks.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_task_is_named_with_what_became_of_it() {
+        let task = |number: u32| TaskId::parse(&format!("t_{number:012}")).unwrap();
+        let left = LeftTasks { given_back: vec![task(1), task(2)], settled: vec![task(3)], undelivered: Vec::new() };
+        let expected = "t_000000000001, t_000000000002: given back, uncharged; t_000000000003: had ended already";
+        assert_eq!(outcome(&left), expected);
+        let many = LeftTasks { given_back: (0..10).map(task).collect(), ..LeftTasks::default() };
+        assert!(outcome(&many).ends_with("t_000000000007 and 2 more: given back, uncharged"), "{}", outcome(&many));
+    }
+}
