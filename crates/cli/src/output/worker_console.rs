@@ -1,6 +1,7 @@
 //! Standard output and standard error of a worker: the output of child processes, the worker's own lines, and a status line
 //! on a terminal. One thread writes, so that a blocked terminal blocks nothing else.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -35,14 +36,13 @@ pub(crate) struct WorkerConsole {
 }
 
 impl WorkerConsole {
-    pub(crate) fn start(slots: usize) -> Self {
+    pub(crate) fn start() -> Self {
         let (chunks, chunks_in) = mpsc::channel(CHUNKS_BUFFERED);
         let (messages, messages_in) = mpsc::channel(MESSAGES_BUFFERED);
         let has_status = Self::has_status();
         let writer = Writer {
-            has_slots: slots > 1,
             has_status,
-            stdout_is_terminal: has_status && io::stdout().is_terminal(),
+            is_one_file: is_one_file(),
             status: String::new(),
             is_drawn: false,
             at_line_start: true,
@@ -100,11 +100,9 @@ impl ConsoleHandle {
 
 /// The state of the thread that writes.
 struct Writer {
-    /// Whether several children run at a time, so that each line begins with its slot.
-    has_slots: bool,
     has_status: bool,
-    /// Whether standard output and standard error are the same terminal.
-    stdout_is_terminal: bool,
+    /// Whether standard output and standard error are the same terminal, log file or pipe.
+    is_one_file: bool,
     status: String,
     /// Whether the status line is on the screen.
     is_drawn: bool,
@@ -166,14 +164,17 @@ impl Writer {
 
     fn chunk(&mut self, chunk: &Chunk) {
         self.erase();
-        let written = match chunk.stream {
-            Stream::Stdout => write_chunk(io::stdout().lock(), chunk, self.has_slots),
-            Stream::Stderr => write_chunk(io::stderr().lock(), chunk, self.has_slots),
+        let bytes = match &chunk.label {
+            Some(label) => Cow::Owned(labelled(label, &chunk.bytes)),
+            None => Cow::Borrowed(chunk.bytes.as_slice()),
         };
-        drop(written);
-        if chunk.stream == Stream::Stderr || self.stdout_is_terminal {
-            let last = chunk.bytes.last();
-            self.at_line_start = last == Some(&b'\n') || (self.has_slots && last != Some(&b'\r'));
+        // A failure to write does not stop the work.
+        drop(match chunk.stream {
+            Stream::Stdout => write_all(io::stdout().lock(), &bytes),
+            Stream::Stderr => write_all(io::stderr().lock(), &bytes),
+        });
+        if chunk.stream == Stream::Stderr || self.is_one_file {
+            self.at_line_start = bytes.last() == Some(&b'\n');
         }
         self.draw();
     }
@@ -208,26 +209,42 @@ impl Writer {
     }
 }
 
-/// With several children each line begins with the number of its slot and gets a line end, because the next output may be
-/// that of another child.
-fn write_chunk(mut out: impl Write, chunk: &Chunk, has_slots: bool) -> io::Result<()> {
-    if has_slots {
-        for line in chunk.bytes.split_inclusive(|byte| *byte == b'\n') {
-            write!(out, "{} | ", chunk.slot)?;
-            out.write_all(line)?;
-        }
-        if !matches!(chunk.bytes.last(), Some(b'\n' | b'\r')) {
-            out.write_all(b"\n")?;
-        }
-    } else {
-        out.write_all(&chunk.bytes)?;
+/// Lines that each begin with a label and have an end, because the next output may be that of another child.
+fn labelled(label: &str, lines: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(lines.len() + 64);
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        out.extend_from_slice(label.as_bytes());
+        out.extend_from_slice(b" | ");
+        out.extend_from_slice(line);
     }
+    if lines.last() != Some(&b'\n') {
+        out.push(b'\n');
+    }
+    out
+}
+
+/// With one write as far as possible, because other processes may write to the same file.
+fn write_all(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(bytes)?;
     out.flush()
+}
+
+/// Whether standard output and standard error go to the same place.
+fn is_one_file() -> bool {
+    let place = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let (out, err) = (rustix::fs::fstat(io::stdout()), rustix::fs::fstat(io::stderr()));
+    out.ok().map(place).is_some_and(|out| err.ok().map(place) == Some(out))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_line_has_its_label_and_an_end() {
+        assert_eq!(labelled("0 t_1", b"a\nb\n"), b"0 t_1 | a\n0 t_1 | b\n");
+        assert_eq!(labelled("0 t_1", b"\nhalf"), b"0 t_1 | \n0 t_1 | half\n");
+    }
 
     #[tokio::test]
     async fn a_blocked_terminal_does_not_delay_the_end() {

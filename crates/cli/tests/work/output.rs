@@ -39,7 +39,7 @@ fn the_end_of_a_run_is_printed_after_its_output() {
 }
 
 #[test]
-fn with_several_slots_each_line_begins_with_its_slot() {
+fn with_several_slots_each_line_begins_with_its_slot_and_task() {
     let server = Server::start();
     server.create_once(1, json!({}));
     server.create_once(2, json!({}));
@@ -49,7 +49,44 @@ fn with_several_slots_each_line_begins_with_its_slot() {
     let stdout = worker.stdout();
     let mut lines: Vec<&str> = stdout.lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["0 | begin", "0 | end", "1 | begin", "1 | end"]);
+    let of_slot = |slot: usize| {
+        let label = lines.iter().find(|line| line.starts_with(&format!("{slot} t_"))).unwrap();
+        label.split(" | ").next().unwrap()
+    };
+    assert_ne!(of_slot(0)[2..], of_slot(1)[2..], "each has its own task: {stdout}");
+    let expected = [0, 1].map(|slot| ["begin", "end"].map(|text| format!("{} | {text}", of_slot(slot))));
+    assert_eq!(lines, expected.concat());
+}
+
+/// In one log file with what the worker says.
+#[test]
+fn progress_bars_of_several_slots_are_one_line_each_and_no_line_is_glued_to_another() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    server.create_once(2, json!({}));
+    let bar = r"echo >> begun; while [ $(wc -l < begun) -lt 2 ]; do sleep 0.02; done; \
+                i=0; while [ $i -lt 200 ]; do i=$((i+1)); printf '\r%d/200' $i >&2; printf '\rstep %d' $i; done";
+    let setup = Setup::new(&server).flags("--max-tasks 2 --jobs 2");
+    let log = File::options().append(true).create(true).open(setup.folder().join("stderr")).unwrap();
+    let mut worker = setup.start_to_one(log, &["sh", "-c", bar]);
+    let stderr = worker.finish_well();
+    for text in ["200/200", "step 200"] {
+        let ends = stderr.lines().filter(|line| line.ends_with(&format!(" | {text}"))).count();
+        assert_eq!((ends, stderr.matches(text).count()), (2, 2), "{stderr}");
+    }
+    assert!(!stderr.contains('\r') && !stderr.contains("100/200"), "{stderr}");
+    let own = ["worker ", "started t_", "succeeded t_", "ended (", "0 t_", "1 t_"];
+    assert!(stderr.lines().all(|line| own.iter().any(|begin| line.starts_with(begin))), "{stderr}");
+}
+
+#[test]
+fn what_the_worker_says_is_not_glued_to_what_its_command_printed_to_the_same_file() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let setup = Setup::new(&server).flags("--max-tasks 1");
+    let log = File::options().append(true).create(true).open(setup.folder().join("stderr")).unwrap();
+    let stderr = setup.start_to_one(log, &["sh", "-c", r"printf '\r50%%'"]).finish_well();
+    assert!(stderr.contains("50%\nsucceeded t_"), "{stderr}");
 }
 
 #[test]

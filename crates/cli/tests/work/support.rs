@@ -116,6 +116,12 @@ impl Setup {
         self.spawn(command)
     }
 
+    /// The same with all of its output in one file.
+    pub(crate) fn start_to_one(mut self, file: File, command: &[&str]) -> Worker {
+        self.command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        self.spawn(command)
+    }
+
     fn spawn(mut self, command: &[&str]) -> Worker {
         if !self.has_own_pace {
             self.command.args(["--heartbeat", "0.2"]);

@@ -67,7 +67,7 @@ pub struct CommandSettings {
     pub keep_runs: Option<Duration>,
     /// Receives the output.
     pub relay: mpsc::Sender<Chunk>,
-    /// Whether output is relayed in whole lines, because several commands run at once.
+    /// Whether output is relayed in whole lines that begin with slot and task, because several commands run at once.
     pub by_line: bool,
     /// The size of the commands' terminals, as it changes; `None` means pipes.
     pub terminal: Option<watch::Receiver<WindowSize>>,
@@ -110,12 +110,11 @@ impl CommandHandler {
             run_id: run.claim.run_id,
             processes: run.processes.clone(),
             output: Output {
-                slot: run.slot,
                 log: folder.log(),
                 log_cap_bytes: self.settings.log_cap_bytes,
                 relay: self.settings.relay.clone(),
                 sent: run.output.clone(),
-                by_line: self.settings.by_line,
+                label: self.settings.by_line.then(|| format!("{} {}", run.slot, run.claim.task.id).into()),
                 terminal: self.settings.terminal.clone(),
             },
         })

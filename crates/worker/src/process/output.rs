@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -34,11 +35,10 @@ pub struct Output {
     pub log_cap_bytes: u64,
     /// If the receiver is dropped, the output only goes to the log.
     pub relay: mpsc::Sender<Chunk>,
-    pub slot: usize,
     /// Takes the output for the server.
     pub sent: RunOutput,
-    /// Whether only whole lines are relayed.
-    pub by_line: bool,
+    /// What each line begins with where several commands run at once. Then only whole lines are relayed.
+    pub label: Option<Arc<str>>,
     /// The size of the command's terminal; `None` means pipes.
     pub terminal: Option<watch::Receiver<WindowSize>>,
 }
@@ -51,10 +51,11 @@ pub enum Stream {
     Stderr,
 }
 
-/// A piece of output. With `by_line` it ends with a line end, unless the line was too long or the last one.
+/// A piece of output. With a label it is whole lines, of which the last has no end if it was too long or the last one of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    pub slot: usize,
+    /// What each line begins with where several commands run at once.
+    pub label: Option<Arc<str>>,
     pub stream: Stream,
     pub bytes: Vec<u8>,
 }
@@ -111,7 +112,7 @@ pub(crate) struct OutputForwarder {
     log_note: Option<String>,
     relay: Option<mpsc::Sender<Chunk>>,
     is_relaying: bool,
-    slot: usize,
+    label: Option<Arc<str>>,
     lines: Option<[LineSplitter; 2]>,
     sent: RunOutput,
 }
@@ -127,8 +128,8 @@ impl OutputForwarder {
             log_note: None,
             relay: Some(output.relay),
             is_relaying: false,
-            slot: output.slot,
-            lines: output.by_line.then(Default::default),
+            lines: output.label.is_some().then(Default::default),
+            label: output.label,
             sent: output.sent,
         }
     }
@@ -200,7 +201,7 @@ impl OutputForwarder {
         // Queued chunks should use no more memory than their length.
         bytes.shrink_to_fit();
         self.is_relaying = true;
-        let sent = relay.send(Chunk { slot: self.slot, stream, bytes }).await;
+        let sent = relay.send(Chunk { label: self.label.clone(), stream, bytes }).await;
         self.is_relaying = false;
         if sent.is_err() {
             self.relay = None;

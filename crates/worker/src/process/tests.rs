@@ -52,9 +52,8 @@ impl Trial {
             log,
             log_cap_bytes: 1 << 20,
             relay,
-            slot: 3,
             sent: RunOutput::off(),
-            by_line: false,
+            label: None,
             terminal: None,
         };
         let run_id = fresh_run_id();

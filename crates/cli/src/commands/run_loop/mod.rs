@@ -84,7 +84,7 @@ async fn work(
     context: &ClientContext,
     requests: StopRequests,
 ) -> Result<(), Failure> {
-    let console = WorkerConsole::start(args.slot_numbers().len());
+    let console = WorkerConsole::start();
     let reporter = Arc::new(ConsoleReporter::new(&console, context, args, requests.active_runs()));
     let run_dir = run_dir::open(args.run_dir.as_deref())?;
     reporter.begins(run_dir.path());

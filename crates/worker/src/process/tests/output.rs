@@ -6,7 +6,7 @@ use super::*;
 async fn output_is_relayed_and_kept_and_its_end_reported() {
     let finished = Trial::shell("echo out; echo err >&2; exit 1").run().await;
     assert_eq!((finished.relayed(Stream::Stdout), finished.relayed(Stream::Stderr)), ("out\n".into(), "err\n".into()));
-    assert!(finished.chunks.iter().all(|chunk| chunk.slot == 3));
+    assert!(finished.chunks.iter().all(|chunk| chunk.label.is_none()));
     let mut lines: Vec<&str> = finished.log.as_ref().unwrap().lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["err", "out"]);
@@ -23,7 +23,7 @@ async fn a_child_may_close_its_output_and_go_on() {
 #[tokio::test]
 async fn lines_are_relayed_whole() {
     let mut trial = Trial::shell("printf one; sleep 0.05; echo ' two'; printf three; sleep 0.05; printf ' four'");
-    trial.spec.output.by_line = true;
+    trial.spec.output.label = Some("0".into());
     let finished = trial.run().await;
     let chunks: Vec<&[u8]> = finished.chunks.iter().map(|chunk| chunk.bytes.as_slice()).collect();
     assert_eq!(chunks, [b"one two\n".as_slice(), b"three four"]);
