@@ -55,6 +55,9 @@ pub struct ReasonSchema {
     /// Of `not_pending`: the status of the task.
     #[schema(value_type = Option<schema::TaskStatus>, nullable = false)]
     pub status: Option<String>,
+    /// Of `not_pending`, if the task is running: when its run renewed the lease last, or began.
+    #[schema(value_type = Option<schema::Timestamp>, nullable = false)]
+    pub last_heard_at: Option<String>,
     /// Of `queue_at_limit`: how many tasks of the queue may be running.
     #[schema(value_type = Option<i64>, nullable = false, minimum = 0)]
     pub max_running: Option<u64>,
@@ -109,7 +112,10 @@ fn code() -> utoipa::openapi::schema::Object {
 pub fn message(reason: &Reason) -> String {
     let listed = |routes: &[Route]| routes.iter().map(Route::as_str).collect::<Vec<_>>().join(", ");
     match reason {
-        Reason::NotPending { status } => format!("the task is {}", status.as_str()),
+        Reason::NotPending { status, last_heard_at: None } => format!("the task is {}", status.as_str()),
+        Reason::NotPending { status, last_heard_at: Some(at) } => {
+            format!("the task is {}; its run was last heard of at {at}", status.as_str())
+        }
         Reason::QueuePaused => "the queue is paused".to_owned(),
         Reason::QueueAtLimit { max_running } => {
             format!("as many tasks of the queue are running as may be: {max_running}")
@@ -161,7 +167,10 @@ pub fn write_members<B: BorrowMut<Vec<u8>>>(object: ObjectWriter<B>, reason: &Re
     };
     match reason {
         Reason::QueuePaused => object,
-        Reason::NotPending { status } => object.text("status", status.as_str()),
+        Reason::NotPending { status, last_heard_at } => {
+            let object = object.text("status", status.as_str());
+            last_heard_at.iter().fold(object, |object, at| object.time("last_heard_at", *at))
+        }
         Reason::QueueAtLimit { max_running } => object.integer("max_running", *max_running),
         Reason::RouteAtLimit { routes } | Reason::NoWorker { routes } => {
             object.field("routes", |out| routes_of(out, routes))
@@ -190,7 +199,10 @@ impl Explanation {
 fn read_reason(value: &Value<'_>) -> Result<ExplainedReason, Unreadable> {
     let reason = ObjectReader::of(value, "reason")?;
     let known = match reason.text("code")? {
-        "not_pending" => Some(Reason::NotPending { status: reason.parsed("status", Status::parse)? }),
+        "not_pending" => Some(Reason::NotPending {
+            status: reason.parsed("status", Status::parse)?,
+            last_heard_at: if reason.has("last_heard_at") { Some(reason.time("last_heard_at")?) } else { None },
+        }),
         "queue_paused" => Some(Reason::QueuePaused),
         "queue_at_limit" => Some(Reason::QueueAtLimit { max_running: reason.count("max_running")? }),
         "route_at_limit" => Some(Reason::RouteAtLimit { routes: read_routes(&reason)? }),

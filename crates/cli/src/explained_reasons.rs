@@ -14,6 +14,8 @@ pub(crate) struct Known {
     pub(crate) names: HashMap<TaskId, String>,
     /// Why the task was cancelled, if something that it waits for was the reason.
     pub(crate) cancelled_because: Option<String>,
+    /// Who runs it, if it is running and its worker said so.
+    pub(crate) runs_on: Option<String>,
 }
 
 impl Known {
@@ -38,8 +40,9 @@ pub(crate) fn sentences(
 ) -> Vec<String> {
     let Explanation { claimable, reasons } = explanation;
     let task = known.of(id);
-    if let [ExplainedReason { reason: Some(Reason::NotPending { status }), .. }] = reasons.as_slice() {
-        return vec![format!("{task} {}.", ended(id, *status, known, command))];
+    if let [ExplainedReason { reason: Some(Reason::NotPending { status, last_heard_at }), .. }] = reasons.as_slice() {
+        let heard = last_heard_at.map(|at| heard_of(known, at, now)).unwrap_or_default();
+        return vec![format!("{task} {}.{heard}", ended(id, *status, known, command))];
     }
     let first = match (claimable, reasons.is_empty()) {
         (true, true) => format!("{task} can be claimed: the next worker that asks for a task gets it."),
@@ -68,6 +71,12 @@ fn ended(id: TaskId, status: Status, known: &Known, command: &dyn Fn(&str) -> St
     }
 }
 
+/// Who runs a task, and when that was last heard of.
+fn heard_of(known: &Known, at: Timestamp, now: Timestamp) -> String {
+    let place = known.runs_on.as_ref().map(|place| format!(", on {place},")).unwrap_or_default();
+    format!(" Its worker{place} was last heard of {}.", age(at, now))
+}
+
 struct Speaker<'a> {
     id: TaskId,
     queue: &'a QueueName,
@@ -82,7 +91,7 @@ impl Speaker<'_> {
         match &explained.reason {
             // A newer server has reasons that this program does not know.
             None => explained.message.clone(),
-            Some(Reason::NotPending { status }) => format!("it {}", ended(id, *status, self.known, self.command)),
+            Some(Reason::NotPending { status, .. }) => format!("it {}", ended(id, *status, self.known, self.command)),
             Some(Reason::QueuePaused) => {
                 let resume = (self.command)("queue resume");
                 format!("queue {queue} is paused, so no task of it is claimed; {resume} {queue} ends that")
@@ -315,9 +324,20 @@ mod tests {
             (Status::Cancelled, "was cancelled; taskqueue task requeue"),
         ];
         for (status, expected) in cases {
-            let lines = said(vec![Reason::NotPending { status }]);
+            let lines = said(vec![Reason::NotPending { status, last_heard_at: None }]);
             assert!(lines.len() == 1 && lines[0].contains(expected), "{lines:?}");
         }
+    }
+
+    #[test]
+    fn a_running_task_says_who_runs_it_and_when_that_was_heard_of() {
+        let at = TEST_TIME.plus_seconds(-20);
+        assert_eq!(heard_of(&Known::default(), at, TEST_TIME), " Its worker was last heard of 20s ago.");
+        let known = Known { runs_on: Some("gpu-3, slot 2, pid 9".to_owned()), ..Known::default() };
+        let expected = " Its worker, on gpu-3, slot 2, pid 9, was last heard of 20s ago.";
+        assert_eq!(heard_of(&known, at, TEST_TIME), expected);
+        let reason = Reason::NotPending { status: Status::Running, last_heard_at: Some(at) };
+        assert!(said(vec![reason])[0].ends_with(" --follow shows what it prints. Its worker was last heard of 20s ago."));
     }
 
     #[test]

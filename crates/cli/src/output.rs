@@ -30,7 +30,7 @@ pub(crate) use self::record::Record;
 pub(crate) use self::records::{
     ActivityRecord, BackupRecord, CheckRecord, CountRecord, ExplanationRecord, GroupRecord, HealthRecord,
     NewTokenRecord, PlannedRecord, ProblemRecord, QueueRecord, ReasonRecord, RerunRecord, RouteRecord, SeriesRecord,
-    SettingRecord, SettingsRecord, StatsRecord, Summary, TokenRecord, WaitSummary, WideWorker,
+    SettingRecord, SettingsRecord, StatsRecord, Summary, TokenRecord, WaitSummary, WideWorker, worker_place,
 };
 pub(crate) use self::table::Layout;
 pub(crate) use self::terminal::{Terminal, colours_allowed, is_in_foreground};

@@ -3,7 +3,7 @@
 
 use crate::definition::Routes;
 use crate::ids::{Route, TaskId};
-use crate::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES};
+use crate::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES, LEASE_SECONDS};
 use crate::settings::{QueueSettings, RunningTasks};
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -15,6 +15,8 @@ pub const DEPENDENCY_CYCLE: &str = "dependency_cycle";
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub status: Status,
+    /// When the lease of its run is over, if it has one.
+    pub lease_expires_at: Option<Timestamp>,
     pub not_before: Option<Timestamp>,
     pub routes: Routes,
     pub now: Timestamp,
@@ -49,6 +51,8 @@ pub struct Explanation {
 pub enum Reason {
     NotPending {
         status: Status,
+        /// When its run renewed the lease last, or began; of a running task.
+        last_heard_at: Option<Timestamp>,
     },
     QueuePaused,
     QueueAtLimit {
@@ -103,7 +107,10 @@ pub fn explain(facts: Facts) -> Explanation {
     let reasons = if facts.status == Status::Pending {
         facts.reasons_of_pending()
     } else {
-        vec![Reason::NotPending { status: facts.status }]
+        let is_running = facts.status == Status::Running;
+        let lease_end = facts.lease_expires_at.filter(|_| is_running);
+        let last_heard_at = lease_end.map(|end| end.plus_seconds(-LEASE_SECONDS));
+        vec![Reason::NotPending { status: facts.status, last_heard_at }]
     };
     Explanation { claimable: !reasons.iter().any(Reason::prevents_claims), reasons }
 }
@@ -151,6 +158,7 @@ mod tests {
     fn facts() -> Facts {
         Facts {
             status: Status::Pending,
+            lease_expires_at: None,
             not_before: None,
             routes: Routes::new(vec![route("cpu"), route("gpu")]).unwrap(),
             now: NOW,
@@ -196,6 +204,15 @@ mod tests {
         assert_eq!(codes(all.clone()), (false, expected.to_vec()));
         for status in [Status::Running, Status::Succeeded, Status::Failed, Status::Cancelled] {
             assert_eq!(codes(Facts { status, ..all.clone() }), (false, vec!["not_pending"]));
+        }
+    }
+
+    #[test]
+    fn a_running_task_tells_when_its_run_was_heard_of() {
+        let lease_expires_at = Some(NOW.plus_seconds(LEASE_SECONDS - 20));
+        for (status, last_heard_at) in [(Status::Running, Some(NOW.plus_seconds(-20))), (Status::Failed, None)] {
+            let expected = [Reason::NotPending { status, last_heard_at }];
+            assert_eq!(explain(Facts { status, lease_expires_at, ..facts() }).reasons, expected);
         }
     }
 

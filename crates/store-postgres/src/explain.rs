@@ -64,6 +64,7 @@ pub(crate) async fn explain(
     let is_blocked = head.lifecycle.unmet > 0;
     Ok(explain_facts(Facts {
         status: head.lifecycle.status,
+        lease_expires_at: head.lifecycle.run.map(|run| run.lease_expires_at),
         not_before: head.lifecycle.not_before,
         routes: head.routes,
         now,

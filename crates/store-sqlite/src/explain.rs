@@ -108,6 +108,7 @@ fn try_to_explain(
     });
     let facts = Facts {
         status: head.lifecycle.status,
+        lease_expires_at: head.lifecycle.run.map(|run| run.lease_expires_at),
         not_before: head.lifecycle.not_before,
         routes: head.routes.clone(),
         now,
@@ -123,6 +124,7 @@ fn try_to_explain(
 fn of_ended(head: &TaskHead, now: Timestamp) -> Facts {
     Facts {
         status: head.lifecycle.status,
+        lease_expires_at: head.lifecycle.run.map(|run| run.lease_expires_at),
         not_before: head.lifecycle.not_before,
         routes: head.routes.clone(),
         now,

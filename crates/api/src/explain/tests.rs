@@ -13,8 +13,12 @@ fn reasons() -> Vec<(Reason, &'static str)> {
     let until = Timestamp::parse("2026-01-31T12:00:00Z").unwrap();
     vec![
         (
-            Reason::NotPending { status: Status::Running },
-            r#"{"code":"not_pending","message":"the task is running","status":"running"}"#,
+            Reason::NotPending { status: Status::Failed, last_heard_at: None },
+            r#"{"code":"not_pending","message":"the task is failed","status":"failed"}"#,
+        ),
+        (
+            Reason::NotPending { status: Status::Running, last_heard_at: Some(until) },
+            r#"{"code":"not_pending","message":"the task is running; its run was last heard of at 2026-01-31T12:00:00.000000Z","status":"running","last_heard_at":"2026-01-31T12:00:00.000000Z"}"#,
         ),
         (Reason::QueuePaused, r#"{"code":"queue_paused","message":"the queue is paused"}"#),
         (

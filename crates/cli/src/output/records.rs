@@ -25,4 +25,4 @@ pub(crate) use self::settings::SettingsRecord;
 pub(crate) use self::stats::{ActivityRecord, RouteRecord, SeriesRecord, StatsRecord};
 pub(crate) use self::summary::{Summary, WaitSummary};
 pub(crate) use self::token::{NewTokenRecord, TokenRecord};
-pub(crate) use self::worker::WideWorker;
+pub(crate) use self::worker::{WideWorker, worker_place};

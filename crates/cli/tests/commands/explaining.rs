@@ -70,6 +70,19 @@ fn programs_get_what_the_server_says() {
 }
 
 #[test]
+fn a_running_task_tells_who_runs_it_and_when_that_was_heard_of() {
+    let server = Server::start();
+    server.submit(A, &[]);
+    let worker = r#"{"host":"gpu-3","slot":2,"pid":9,"name":"left"}"#;
+    let claim = format!(r#"{{"route":"default","run_id":"r_run000000001","worker":{worker}}}"#);
+    assert_eq!(server.post("tasks/claim", &claim), 200);
+    let shown = explain(&server);
+    assert!(shown.contains("Its worker, on gpu-3 (left), slot 2, pid 9, was last heard of "), "{shown}");
+    let json = server.run_with(&["task", "explain", A, "-o", "json"]).json();
+    assert!(json["reasons"][0]["last_heard_at"].is_string(), "{json}");
+}
+
+#[test]
 fn a_task_that_is_not_pending_or_not_there_is_told_apart() {
     let server = Server::start();
     server.submit(A, &[]);

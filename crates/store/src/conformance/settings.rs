@@ -270,7 +270,8 @@ pub async fn an_explanation_says_why_a_task_is_not_claimed(storage: &impl Storag
     fixture.ok(change_settings("q", limits(&[("default", None)]))).await;
     fixture.claim(1).await;
     let running = explained(&fixture, 1).await;
-    assert_eq!(running.reasons, [Reason::NotPending { status: Status::Running }]);
+    let last_heard_at = Some(fixture.clock.now());
+    assert_eq!(running.reasons, [Reason::NotPending { status: Status::Running, last_heard_at }]);
     fixture.create(3, Definition::default()).await;
     assert_eq!(explained(&fixture, 3).await.reasons, [Reason::QueueAtLimit { max_running: 1 }]);
     let missing = fixture.store.explain(&queue("q"), task_id(99)).await;

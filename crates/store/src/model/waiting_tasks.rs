@@ -95,6 +95,7 @@ impl State {
         let statuses = dependencies.map(|dependency| (*dependency, self.status_of(key, *dependency)));
         Ok(explain(Facts {
             status: task.lifecycle.status,
+            lease_expires_at: task.lifecycle.run.map(|run| run.lease_expires_at),
             not_before: task.lifecycle.not_before,
             routes: task.definition.routes.clone(),
             now,

@@ -41,7 +41,7 @@ impl Record for Observation {
             Cell::optional(self.report.task_id.as_ref().map(|id| id.as_str())),
             Cell::new(age(self.last_seen_at, now)),
             Cell::new(age(self.expires_at, now)),
-            Cell::optional(place(&self.report.metadata)),
+            Cell::optional(worker_place(&self.report.metadata)),
         ]
     }
 
@@ -101,7 +101,7 @@ impl Record for WideWorker<'_> {
             Cell::new(worker.report.route.as_str()),
             Cell::optional(worker.report.task_id.as_ref().map(|id| id.as_str())),
             Cell::new(age(worker.last_seen_at, now)),
-            Cell::optional(place(&worker.report.metadata)),
+            Cell::optional(worker_place(&worker.report.metadata)),
             Cell::optional(seen.cpu),
             Cell::optional(seen.memory),
             Cell::optional(seen.gpus),
@@ -128,7 +128,7 @@ fn status(worker: &Observation) -> Cell {
 }
 
 /// `gpu-3, slot 0, pid 4711`: as far as the worker says. Other workers than ours say what they like.
-fn place(metadata: &JsonObject) -> Option<String> {
+pub(crate) fn worker_place(metadata: &JsonObject) -> Option<String> {
     let Some(Found::Str(host)) = lookup(metadata.as_str(), &["host"]) else { return None };
     let number = |name: &str| match lookup(metadata.as_str(), &[name]) {
         Some(Found::Int(number)) => format!(", {name} {number}"),

@@ -141,6 +141,14 @@ impl Followed {
         })
     }
 
+    /// The tasks that were running when they were asked for last.
+    pub(super) fn running(&self) -> impl Iterator<Item = TaskId> {
+        self.known.iter().filter_map(|(id, known)| match known {
+            Known::Open { is_pending: false, .. } => Some(*id),
+            _ => None,
+        })
+    }
+
     /// How far the running tasks are that say so.
     pub(super) fn progress(&self) -> Vec<&ProgressView> {
         let of = |known| match known {

@@ -4,6 +4,7 @@
 mod followed;
 mod overall;
 mod tally;
+mod unheard;
 mod unserved;
 mod watched;
 
@@ -13,6 +14,7 @@ use taskqueue_client::{Error, Status};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::tally::Tally;
+use self::unheard::Unheard;
 use self::unserved::Unserved;
 use self::watched::{Unsuccessful, Watched};
 use crate::args::WaitArgs;
@@ -40,6 +42,7 @@ pub(super) async fn run(context: &ClientContext, args: &WaitArgs) -> Result<(), 
         args,
         watched: Watched::new(args),
         unserved: Unserved::default(),
+        unheard: Unheard::default(),
         outage: Outage::default(),
         latest: None,
         progress: Progress::of_tasks("waiting", 0),
@@ -53,6 +56,7 @@ struct Wait<'s> {
     args: &'s WaitArgs,
     watched: Watched,
     unserved: Unserved,
+    unheard: Unheard,
     outage: Outage,
     /// What the server said last.
     latest: Option<Tally>,
@@ -119,6 +123,11 @@ impl Wait<'_> {
             for warning in
                 self.unserved.check(self.context, &self.watched, self.args.conditions.filter.as_deref()).await
             {
+                self.progress.suspend(|| output::warning(&warning));
+            }
+        }
+        if tally.counts.running > 0 {
+            for warning in self.unheard.check(self.context, &self.watched).await {
                 self.progress.suspend(|| output::warning(&warning));
             }
         }
