@@ -230,7 +230,7 @@ mod tests {
         });
         let explanation = Explanation { claimable, reasons: explained.collect() };
         let names = [(id(1), "report".to_owned()), (id(3), "prepare".to_owned())].into();
-        let known = Known { names, cancelled_because: None };
+        let known = Known { names, ..Known::default() };
         let queue = QueueName::parse("q").unwrap();
         sentences(id(1), &queue, &explanation, &known, command, TEST_TIME)
     }
@@ -337,7 +337,9 @@ mod tests {
         let expected = " Its worker, on gpu-3, slot 2, pid 9, was last heard of 20s ago.";
         assert_eq!(heard_of(&known, at, TEST_TIME), expected);
         let reason = Reason::NotPending { status: Status::Running, last_heard_at: Some(at) };
-        assert!(said(vec![reason])[0].ends_with(" --follow shows what it prints. Its worker was last heard of 20s ago."));
+        assert!(
+            said(vec![reason])[0].ends_with(" --follow shows what it prints. Its worker was last heard of 20s ago.")
+        );
     }
 
     #[test]

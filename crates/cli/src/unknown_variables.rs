@@ -10,7 +10,7 @@ use crate::similar_names::similar_names;
 const PREFIX: &str = "TASKQUEUE_";
 
 /// What no flag of the command line names: settings of clients, and what commands of workers are given.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 18] = [
     "TASKQUEUE_TOKEN",
     "TASKQUEUE_URL",
     "TASKQUEUE_QUEUE",
@@ -28,7 +28,6 @@ const OTHERS: [&str; 19] = [
     "TASKQUEUE_RESULT_FILE",
     "TASKQUEUE_PROGRESS_FILE",
     "TASKQUEUE_TIMEOUT_SECONDS",
-    "TASKQUEUE_TOKEN_FILE",
     "TASKQUEUE_KEPT",
 ];
 

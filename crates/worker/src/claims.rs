@@ -129,7 +129,9 @@ impl WorkerContext {
     /// Waits for the end of a pause after failures in a row: its time, a success of another slot, or a stop.
     async fn wait_while_slowed(&self) {
         let (mut slowed, mut stop) = (self.slowed_until.subscribe(), self.stop.subscribe());
-        while let Some(end) = slowed.borrow_and_update().filter(|end| Instant::now() < *end) {
+        loop {
+            let until = *slowed.borrow_and_update();
+            let Some(end) = until.filter(|end| Instant::now() < *end) else { return };
             tokio::select! {
                 biased;
                 _ = stop_reached(&mut stop, StopMode::Finish) => return,

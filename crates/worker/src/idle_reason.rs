@@ -54,7 +54,7 @@ impl IdleReason {
             Reason::QueueAtLimit { max_running } => Self::QueueAtLimit(*max_running),
             Reason::RouteAtLimit { .. } => Self::RouteAtLimit,
             Reason::NotBefore { until } => Self::Delayed(pending, *until),
-            Reason::Dependencies { .. } => Self::Dependencies(pending),
+            Reason::DependencyCycle { .. } | Reason::Dependencies { .. } => Self::Dependencies(pending),
             Reason::NotPending { .. } | Reason::NoWorker { .. } | Reason::WaitingTurn { .. } => return None,
         })
     }
@@ -76,7 +76,7 @@ fn of_routes(routes: &[RouteStats], own: &Route) -> Result<IdleReason, u64> {
 }
 
 /// The pending task of a route that can be claimed first, of these.
-fn first_of_route(tasks: &[Task], route: &Route) -> Option<&Task> {
+fn first_of_route<'t>(tasks: &'t [Task], route: &Route) -> Option<&'t Task> {
     tasks.iter().filter(|task| task.routes.contains(route.as_str())).min_by_key(|task| task.not_before)
 }
 
@@ -177,7 +177,7 @@ mod tests {
             (Reason::NotBefore { until }, Some(Delayed(2, until))),
             (Reason::Dependencies { unmet: vec![] }, Some(Dependencies(2))),
             (Reason::WaitingTurn { ahead: 1 }, None),
-            (Reason::NotPending { status: Status::Running }, None),
+            (Reason::NotPending { status: Status::Running, last_heard_at: None }, None),
         ] {
             assert_eq!(IdleReason::of_task(Some(&reason), 2), expected, "{reason:?}");
         }

@@ -19,11 +19,11 @@ use rustix::process::{getpid, set_child_subreaper};
 use rustix::thread::set_name;
 use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use crate::process::proc::kill_children;
-use crate::process::supervisor_pool;
 use self::active_runs::WatchedRuns;
 pub use self::active_runs::{ActiveRuns, LeftRun};
 pub use self::stop_requests::StopRequests;
+use crate::process::proc::kill_children;
+use crate::process::supervisor_pool;
 
 /// Set in the environment of a worker that has a keeper. The children of the worker do not inherit it.
 pub const HAS_KEEPER_VARIABLE: &str = "TASKQUEUE_KEPT";

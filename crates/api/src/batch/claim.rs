@@ -69,9 +69,9 @@ impl BatchBody for ClaimTasksRequest {
         let (route, run_ids) = (route.required("route", errors), run_ids.required("run_ids", errors));
         let worker = worker.optional(errors).flatten();
         let workers = workers.optional(errors);
-        if let Some(problem) = run_ids.as_ref().and_then(|run_ids| {
-            misfit(run_ids.len(), worker.as_ref(), workers.as_deref()?)
-        }) {
+        if let Some(problem) =
+            run_ids.as_ref().and_then(|run_ids| misfit(run_ids.len(), worker.as_ref(), workers.as_deref()?))
+        {
             errors.add(&At::Key(&ROOT, "workers"), problem);
         }
         let workers = workers.unwrap_or_default();
@@ -101,7 +101,8 @@ fn misfit(runs: usize, worker: Option<&JsonObject>, workers: &[JsonObject]) -> O
     if workers.len() != runs {
         return Some("give one for each run id".to_owned());
     }
-    (shared + longest > CLAIM_WORKER_BYTES).then(|| format!("together with worker {}", field::too_long(CLAIM_WORKER_BYTES)))
+    (shared + longest > CLAIM_WORKER_BYTES)
+        .then(|| format!("together with worker {}", field::too_long(CLAIM_WORKER_BYTES)))
 }
 
 fn read_run_ids<'a>(

@@ -8,7 +8,8 @@ use taskqueue_core::definition::{Routes, check_route_count, task_name};
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
 use taskqueue_core::limits::{
-    CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES, JSON_DEPTH, OUTPUT_TEXT_BYTES, REPORT_METADATA_BYTES, TASK_ROUTES, TELEMETRY_BYTES,
+    CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES, JSON_DEPTH, OUTPUT_TEXT_BYTES, REPORT_METADATA_BYTES, TASK_ROUTES,
+    TELEMETRY_BYTES,
 };
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::scheduling::seconds_as_duration;

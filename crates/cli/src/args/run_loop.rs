@@ -164,7 +164,9 @@ impl LoopArgs {
 
 fn worker_name(text: &str) -> Result<String, String> {
     let is_good = !text.is_empty() && text.chars().count() <= NAME_CHARS && !text.chars().any(char::is_control);
-    is_good.then(|| text.to_owned()).ok_or_else(|| format!("write 1 to {NAME_CHARS} characters, none of them a control character"))
+    is_good
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("write 1 to {NAME_CHARS} characters, none of them a control character"))
 }
 
 fn send_output(text: &str) -> Result<SendOutput, &'static str> {

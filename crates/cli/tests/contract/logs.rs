@@ -158,10 +158,11 @@ fn a_server_logs_no_ordinary_request_unless_that_is_wanted() {
 #[test]
 fn the_first_line_has_version_database_and_address() {
     let server = Server::with_arguments(&["--log-level", "info"]);
+    server.await_log_lines("serving", 1);
     let log = server.stderr();
     let first = log.lines().next().unwrap();
     let database = server.database.argument();
-    let place = database.rsplit(['@', '?']).next().unwrap();
+    let place = database.split('?').next().and_then(|url| url.rsplit('@').next()).unwrap();
     for part in ["taskqueue starts", env!("CARGO_PKG_VERSION"), place, &server.address] {
         assert!(first.contains(part), "{part} is not in {first}");
     }
@@ -173,10 +174,12 @@ fn the_journal_of_systemd_gets_levels_and_no_time() {
     let server = Server::started_by(&["bash", "-c", script, "bash"]);
     let line = "<4> WARN the variable TASKQUEUE_LISTENS is no setting of taskqueue and is ignored; \
                 do you mean TASKQUEUE_LISTEN?";
+    server.await_log_lines("LISTENS", 1);
     assert_eq!(server.stderr().lines().find(|line| line.contains("LISTENS")), Some(line));
     // Where standard error is something else, the variable is somebody else's.
     let script = "export JOURNAL_STREAM=8:12345 TASKQUEUE_LISTENS=1; exec \"$@\"";
     let server = Server::started_by(&["bash", "-c", script, "bash"]);
+    server.await_log_lines("LISTENS", 1);
     let log = server.stderr();
     let line = log.lines().find(|line| line.contains("LISTENS")).unwrap();
     assert!(line.starts_with("20") && line.contains("Z  WARN the variable"), "{line}");

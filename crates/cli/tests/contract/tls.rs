@@ -182,16 +182,23 @@ fn a_message_about_an_untrusted_key_has_the_pin_and_nothing_of_the_library_aroun
     let folder = tempfile::tempdir().unwrap();
     let files = PairFiles::make(folder.path(), "own", |_| {});
     let server = Server::launch(None, &files.flags());
-    let other_pin = format!("sha256:{}", "0".repeat(64));
-    let worker = ["loop", "--idle-timeout", "1ms", "--queue", "q"];
-    for (command, flags) in [
-        (&["health"][..], &[][..]),
-        (&["task", "submit", "--queue", "q"], &[]),
-        (&["health"], &["--tls-pin", &other_pin]),
-        (&worker, &["--", "true"]),
-        (&worker, &["--tls-pin", &other_pin, "--", "true"]),
+    let (url, other_pin) = (url(&server), format!("sha256:{}", "0".repeat(64)));
+    // A worker goes on trying, so it is ended when it has said what is wrong.
+    let script = "log=$0; \"$@\" 2> $log & worker=$!; until grep -q sha256: $log; do sleep 0.05; done; \
+                  kill $worker; wait $worker; cat $log >&2";
+    let worker = |flags: &[&str]| {
+        let log = folder.path().join("log");
+        fs::write(&log, "").unwrap();
+        let arguments = [&["loop", "--queue", "q", "--url", &url][..], flags, &["--", "true"]].concat();
+        run_inside(&["bash", "-c", script, log.to_str().unwrap()], &arguments)
+    };
+    for exit in [
+        client(&server, &["health"], &[]),
+        client(&server, &["task", "submit", "--queue", "q"], &[]),
+        client(&server, &["health"], &["--tls-pin", &other_pin]),
+        worker(&[]),
+        worker(&["--tls-pin", &other_pin]),
     ] {
-        let exit = client(&server, command, flags);
         let (_, pin) = exit.stderr.split_once("sha256:").unwrap_or_else(|| panic!("{exit:?}"));
         let (digits, behind) = pin.split_at(64);
         assert!(digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{exit:?}");

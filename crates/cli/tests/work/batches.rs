@@ -1,6 +1,6 @@
 //! Several slots and a server that takes batches: fewer requests for the same runs, and each run still for itself.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::server::{Server, task_id};
 use crate::support::{Setup, until};

@@ -13,11 +13,8 @@ fn the_first_line_says_who_claims_what_from_where() {
     let pid = worker.pid().as_raw_nonzero();
     let stderr = worker.finish_well();
     let folder = worker.path("runs").canonicalize().unwrap();
-    let first = format!(
-        "worker {pid}: claiming from q/gpu of {} with 2 slots; runs are in {}",
-        server.url(),
-        folder.display()
-    );
+    let first =
+        format!("worker {pid}: claiming from q/gpu of {} with 2 slots; runs are in {}", server.url(), folder.display());
     assert_eq!(stderr.lines().next(), Some(first.as_str()), "{stderr}");
 }
 

@@ -153,7 +153,8 @@ fn the_keeper_of_a_worker_that_was_killed_gives_its_tasks_back_at_once() {
     let ended = worker.finish();
     assert_eq!(ended.code, Some(137), "{ended:?}");
     assert_given_back(&server);
-    let said = format!("the worker, process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
+    let said =
+        format!("the worker, process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
     assert!(ended.stderr.contains(&said), "{ended:?}");
     assert_eq!(worker.undelivered(), 0);
 }

@@ -99,7 +99,8 @@ fn scheduling_bytes(Definition { scheduling, .. }: &Definition) -> usize {
     ),
 )]
 pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
-    let SortedClaims { places, route, run_ids, worker, workers } = call.body(&state, sort_claims, SortedClaims::bytes).await?;
+    let SortedClaims { places, route, run_ids, worker, workers } =
+        call.body(&state, sort_claims, SortedClaims::bytes).await?;
     let queue = call.queue()?;
     // Who has a refused item does not wait: it is an item that is not `none`.
     let preference = call.into_wait_preference().filter(|_| !places.has_refused());

@@ -24,7 +24,7 @@ use super::page_reader;
 use super::random::Random;
 use crate::activity::save_activity;
 use crate::command::{
-    Claim, ClaimTasks, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportProgress, ReportRun, ReportRuns,
+    Claim, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportProgress, ReportRun, ReportRuns,
     RunAction, RunItem, Scan, Upkeep,
 };
 use crate::model::ModelStore;

@@ -168,7 +168,15 @@ pub fn bytes_of_args(claimed: &Claimed) -> usize {
 pub fn claim_all(runs: impl IntoIterator<Item = impl std::fmt::Display>) -> ClaimTasks {
     let run_ids = runs.into_iter().map(run_id).collect();
     let (queue, route) = (queue("q"), route("default"));
-    ClaimTasks { queue, route, run_ids, worker: None, workers: Vec::new(), measure: bytes_of_args, most_bytes: usize::MAX }
+    ClaimTasks {
+        queue,
+        route,
+        run_ids,
+        worker: None,
+        workers: Vec::new(),
+        measure: bytes_of_args,
+        most_bytes: usize::MAX,
+    }
 }
 
 /// Reports several runs of `q` at once.

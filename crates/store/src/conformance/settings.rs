@@ -14,6 +14,7 @@ use super::commands::*;
 use super::delays::next;
 use super::fixture::Fixture;
 use super::waiting::{got, resting, waiter};
+use crate::clock::Clock;
 use crate::StoreError;
 use crate::command::CreateQueue;
 

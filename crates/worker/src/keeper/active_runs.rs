@@ -67,7 +67,7 @@ impl WatchedRuns {
 
     /// What is left after the end of the worker.
     pub(super) fn left(&self) -> Vec<LeftRun> {
-        drop(self.closed.recv_timeout(CLOSE_TIMEOUT));
+        let _ = self.closed.recv_timeout(CLOSE_TIMEOUT);
         let active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
         active.iter().map(|(run_id, task_id)| LeftRun { task_id: *task_id, run_id: *run_id }).collect()
     }

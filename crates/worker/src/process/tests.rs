@@ -48,14 +48,7 @@ impl Trial {
         let folder = tempfile::tempdir().unwrap();
         let (relay, relayed) = mpsc::channel(1024);
         let log = folder.path().join("task/run/output.log");
-        let output = Output {
-            log,
-            log_cap_bytes: 1 << 20,
-            relay,
-            sent: RunOutput::off(),
-            label: None,
-            terminal: None,
-        };
+        let output = Output { log, log_cap_bytes: 1 << 20, relay, sent: RunOutput::off(), label: None, terminal: None };
         let run_id = fresh_run_id();
         // Scripts find the folder of their test in this variable.
         let environment = vec![("FOLDER".into(), folder.path().into())];

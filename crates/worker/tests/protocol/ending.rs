@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use taskqueue_client::{JsonObject, TaskId};
-use taskqueue_worker::{BackoffLimits, EndReason, Handler, HandlerResult, Intervals, OnFailures, RunControl, Settings, StopMode, TaskRun};
+use taskqueue_worker::{
+    BackoffLimits, EndReason, Handler, HandlerResult, Intervals, OnFailures, RunControl, Settings, StopMode, TaskRun,
+};
 use tokio::sync::mpsc;
 
 use crate::server::{Server, empty, task};

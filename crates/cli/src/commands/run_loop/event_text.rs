@@ -136,7 +136,9 @@ pub(super) fn idle(reason: &IdleReason, queue: &QueueName, route: &Route) -> Str
             format!("queue {queue} is paused; this lets it go on: taskqueue queue resume {queue}")
         }
         IdleReason::QueueAtLimit(limit) => {
-            format!("queue {queue} runs as many tasks as its limit allows ({limit}); see taskqueue queue settings {queue}")
+            format!(
+                "queue {queue} runs as many tasks as its limit allows ({limit}); see taskqueue queue settings {queue}"
+            )
         }
         IdleReason::RouteAtLimit => {
             format!("route {route} runs as many tasks as its limit allows; see taskqueue queue settings {queue}")
@@ -156,7 +158,8 @@ pub(super) fn idle(reason: &IdleReason, queue: &QueueName, route: &Route) -> Str
 
 /// Some routes with the number of their tasks, the first of many.
 fn other_routes(routes: &[(String, u64)]) -> String {
-    let shown: Vec<String> = routes.iter().take(ROUTES_SHOWN).map(|(route, count)| format!("{route} ({count})")).collect();
+    let shown: Vec<String> =
+        routes.iter().take(ROUTES_SHOWN).map(|(route, count)| format!("{route} ({count})")).collect();
     let more = routes.len().saturating_sub(ROUTES_SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("other routes: {}{more}", shown.join(", "))
@@ -265,7 +268,8 @@ mod tests {
             details: taskqueue_client::JsonObject::empty(),
             retry_after: None,
         };
-        let unknown = |cause| Error::OutcomeUnknown { call: "claim a task", advice: "ask again", cause: Box::new(cause) };
+        let unknown =
+            |cause| Error::OutcomeUnknown { call: "claim a task", advice: "ask again", cause: Box::new(cause) };
         let line = |error| of(&Event::ServerUnreachable(&error), false).unwrap().text;
         let rest = "running tasks continue and are reported later";
         for error in [api(503, "database_unavailable"), unknown(api(503, "database_unavailable"))] {

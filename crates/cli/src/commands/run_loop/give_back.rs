@@ -48,7 +48,10 @@ fn outcome(left: &LeftTasks) -> String {
     let parts = [
         (given_back, "given back, uncharged"),
         (settled, "had ended already"),
-        (undelivered, "could not be given back, because the server did not answer; the next worker with this run directory will"),
+        (
+            undelivered,
+            "could not be given back, because the server did not answer; the next worker with this run directory will",
+        ),
     ];
     let parts = parts.into_iter().filter(|(tasks, _)| !tasks.is_empty());
     let parts: Vec<String> = parts.map(|(tasks, what)| format!("{}: {what}", named(tasks))).collect();

@@ -20,15 +20,17 @@ use taskqueue_core::json::Value;
 use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES, TrustVariable};
 use taskqueue_worker::keeper::{self, Role, StopRequests};
 use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE, StartError, find_program};
-use taskqueue_worker::{BackoffLimits, Counts, EndReason, Intervals, Misfit, RunDir, Settings, SpoolSettings, Template, Worker};
+use taskqueue_worker::{
+    BackoffLimits, Counts, EndReason, Intervals, Misfit, RunDir, Settings, SpoolSettings, Template, Worker,
+};
 use tokio::runtime::Builder;
 
 use self::console_reporter::ConsoleReporter;
 use crate::args::{Format, LoopArgs, OnOff, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::config::{Source, Trust};
-use crate::explain_error::explain;
 use crate::dotted_keys::set_members;
+use crate::explain_error::explain;
 use crate::failure::Failure;
 use crate::json_args::{checked, dotted_members};
 use crate::output::{WorkerConsole, escape};

@@ -44,7 +44,9 @@ async fn known(context: &ClientContext, id: TaskId, explanation: &Explanation) -
     let existing = unmet.flatten().filter(|(_, status)| status.is_some()).map(|(id, _)| *id);
     let mut known = Known::default();
     for other in existing.take(Known::SHOWN).chain([id]) {
-        let Ok(Task { name, last_error, last_run, .. }) = context.client.task(&context.queue, other).await else { continue };
+        let Ok(Task { name, last_error, last_run, .. }) = context.client.task(&context.queue, other).await else {
+            continue;
+        };
         known.names.extend(name.map(|name| (other, name.to_string())));
         known.runs_on = last_run.filter(|_| other == id).and_then(|run| worker_place(&run.worker));
         let failure = last_error.map(|error| error.failure).filter(|failure| &*failure.kind == DEPENDENCY_FAILED);
