@@ -1,10 +1,12 @@
 //! One line of a JSON Lines file: a creation body that may also have an `id`. Whoever reads says what a line has that does not say
 //! it itself.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::derived_ids::DerivedIds;
+use taskqueue_core::filter::suggest::nearest;
 use taskqueue_core::ids::TaskId;
 use taskqueue_core::json::{self, Value, write_value};
 use taskqueue_core::name_template::{NameError, NameTemplate};
@@ -17,6 +19,9 @@ use crate::task::{Creation, Task};
 /// Messages name at most so many members, and show them only if they are short.
 const MEMBERS_NAMED: usize = 5;
 const EXAMPLE_BYTES: usize = 200;
+
+/// A member of the object that a line is.
+type Member<'v> = (Cow<'v, str>, Value<'v>);
 
 /// Makes tasks of lines.
 #[derive(Debug)]
@@ -139,6 +144,9 @@ fn misplaced_args(line: &Value<'_>) -> Option<String> {
     if others.is_empty() {
         return None;
     }
+    if let Some(advice) = misspelt(members, &others) {
+        return Some(advice);
+    }
     let mut keys: Vec<&str> = others.iter().map(|(key, _)| &**key).take(MEMBERS_NAMED).collect();
     if others.len() > MEMBERS_NAMED {
         keys.push("...");
@@ -160,6 +168,18 @@ fn misplaced_args(line: &Value<'_>) -> Option<String> {
         "{} {is} of a task ({fields}, id); what the worker gets goes into args: {{\"args\": {{{example}}}}}",
         keys.join(", ")
     ))
+}
+
+/// What to say if every member that no task has is like a field that the line lacks.
+fn misspelt(members: &[Member<'_>], others: &[&Member<'_>]) -> Option<String> {
+    let lacking: Vec<&str> =
+        Creation::FIELDS.iter().copied().filter(|field| members.iter().all(|(key, _)| key != field)).collect();
+    let meant = others.iter().map(|(key, _)| {
+        // A short key that is only the beginning of a field is more often one of the args.
+        let near = nearest(key, &lacking).filter(|near| near.len().abs_diff(key.len()) <= 2)?;
+        Some(format!("{key} is no field of a task, did you mean {near}?"))
+    });
+    Some(meant.collect::<Option<Vec<_>>>()?.join(" "))
 }
 
 /// All errors, each with the path of its field.
@@ -263,6 +283,11 @@ mod tests {
             let error = task(line).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");
         }
+        let misspelt = task(r#"{"arg":{"lr":0.1}}"#).unwrap_err();
+        assert_eq!(misspelt, "arg is no field of a task, did you mean args?");
+        assert!(task(r#"{"time":1}"#).unwrap_err().contains(r#"{"args": {"time": 1}}"#));
+        // Who has args knows them, so this is one of them.
+        assert!(task(r#"{"arg":1,"args":{}}"#).unwrap_err().contains(r#"{"args": {"arg": 1}}"#));
         // What a list of tasks shows is no argument.
         for copied in Task::FIELDS.iter().filter(|field| !Creation::FIELDS.contains(field) && **field != "id") {
             let error = task(&format!(r#"{{"{copied}":null}}"#)).unwrap_err();

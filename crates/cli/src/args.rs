@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod connection;
 mod definition;
+mod duration_words;
 mod health;
 mod leading;
 mod live;
@@ -62,12 +63,12 @@ pub(crate) use self::scheduling::{SchedulingArgs, SchedulingChangeArgs};
 pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSelectionArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::submit::{SubmitArgs, SweepArgs};
-pub(crate) use self::task::{CountArgs, ExplainArgs, TaskArgs, TaskCommand};
+pub(crate) use self::task::{CountArgs, TaskArgs, TaskCommand};
 pub(crate) use self::tls::TlsArgs;
 pub(crate) use self::token::{CreateTokenArgs, TokenArgs, TokenCommand};
 #[cfg(test)]
 pub(crate) use self::values::OrNone;
-pub(crate) use self::values::queue_name;
+pub(crate) use self::values::{TaskRef, queue_name};
 pub(crate) use self::wait::WaitArgs;
 pub(crate) use self::worker::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
 
@@ -172,17 +173,22 @@ pub(crate) enum Command {
 
 #[derive(Debug)]
 pub(crate) enum Parsed {
-    Command(Box<Command>),
+    Command {
+        command: Box<Command>,
+        /// What else to say about how it was written.
+        hint: Option<String>,
+    },
     /// Help or the version.
     Text(String),
 }
 
 /// The first argument is the name of the program.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
-    let arguments = leading::move_leading_flags(&command_line(), arguments.into_iter().collect());
+    let (arguments, hint) = leading::add_noun(&command_line(), arguments.into_iter().collect());
+    let arguments = leading::move_leading_flags(&command_line(), arguments);
     match CommandLine::try_parse_from(&arguments) {
         Ok(CommandLine { command: Command::Help(args), .. }) => parse(args.arguments()),
-        Ok(line) => Ok(Parsed::Command(line.command.into())),
+        Ok(line) => Ok(Parsed::Command { command: line.command.into(), hint }),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Ok(Parsed::Text(error.render().to_string()))
         }
@@ -217,7 +223,7 @@ fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         "taskqueue serve" => serve::hint(error),
         _ => None,
     };
-    let hint = hint.unwrap_or_default();
+    let hint = duration_words::hint(error, arguments).or(hint).unwrap_or_default();
     format!("{}{hint}; see {command} --help", kept.join("; "))
 }
 

@@ -21,8 +21,8 @@ struct Flags {
 const ARGS: Flags = Flags { set: "--arg", unset: "--unset-arg", replace: "--args" };
 const METADATA: Flags = Flags { set: "--meta", unset: "--unset-meta", replace: "--metadata" };
 
-/// What `task update` changes; at least something. `of_batches` are the tasks that `--after-batch` names.
-pub(crate) fn update(given: &ChangeArgs, of_batches: Vec<TaskId>, now: Timestamp) -> Result<Update, Failure> {
+/// What `task update` changes; at least something. `after` are the tasks that `--after` and `--after-batch` name.
+pub(crate) fn update(given: &ChangeArgs, after: Vec<TaskId>, now: Timestamp) -> Result<Update, Failure> {
     let ChangeArgs { patch, args, args_file, metadata, no_name, result, .. } = given;
     let patches = patches(patch)?;
     let whole = ObjectArgs { args: args.clone(), arg: Vec::new(), args_file: args_file.clone() };
@@ -39,7 +39,7 @@ pub(crate) fn update(given: &ChangeArgs, of_batches: Vec<TaskId>, now: Timestamp
         result: result.as_deref().map(|text| object(text, "--result")).transpose()?,
         ..patches
     };
-    let update = scheduling_args::change(update, &given.scheduling, of_batches, now)?;
+    let update = scheduling_args::change(update, &given.scheduling, after, now)?;
     if update == Update::default() {
         return Err(Failure::Usage(
             "say what to change, for example --priority 5; see taskqueue task update --help".to_owned(),

@@ -67,7 +67,7 @@ impl ClientContext {
             token_source: config.token.as_ref().map(|token| token.source.clone()),
             token: config.token.map(|token| token.value),
             trust: config.trust,
-            printer: Printer::new(output.output),
+            printer: Printer::new(output),
         })
     }
 

@@ -62,12 +62,30 @@ fn failure(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
     match error {
         Error::Transport { message, may_have_arrived: false } => unreachable(url, message),
         Error::Transport { message, .. } => no_answer(url, message),
-        Error::OutcomeUnknown { cause, .. } if matches!(**cause, Error::Transport { .. }) => {
-            Failure::Unreachable(error.to_string())
+        Error::OutcomeUnknown { call, advice, cause } => outcome_unknown(url, call, advice, cause),
+        Error::Protocol { message, .. } => {
+            Failure::Refused(format!("{}; name the server with --url", other_server(url, message)))
         }
-        Error::Protocol { .. } => Failure::Refused(format!("{error}; is {url} a taskqueue server?")),
         Error::Api { .. } => Failure::Refused(refusal(url, command, error).unwrap_or_else(|| error.to_string())),
         _ => Failure::Refused(error.to_string()),
+    }
+}
+
+/// That something else answered, and what.
+fn other_server(url: &str, message: &str) -> String {
+    format!("what answers at {url} is no taskqueue server: {message}")
+}
+
+/// That a change may have been done or not. What is no server of this API has done nothing, and is said as for any other call.
+fn outcome_unknown(url: &str, call: &str, advice: &str, cause: &Error) -> Failure {
+    let unknown = |why: &str| format!("it is unknown whether the call to {call} was done: {why}; {advice}");
+    match cause {
+        Error::Transport { message, .. } if message.contains(NOT_HTTP) => no_answer(url, message),
+        Error::Transport { message, .. } => {
+            Failure::Unreachable(unknown(&format!("the server at {url} does not answer ({})", root_cause(message))))
+        }
+        Error::Protocol { message, .. } => Failure::Refused(unknown(&other_server(url, message))),
+        cause => Failure::Refused(unknown(&cause.to_string())),
     }
 }
 

@@ -3,9 +3,14 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use taskqueue_core::filter::Number;
 use taskqueue_core::json::{self, Value, write_value};
+
+/// Fields of a task that are computed, in seconds: how long its latest run took, and how long it waited for it.
+pub(crate) const DURATION: &str = "duration";
+pub(crate) const WAITED: &str = "waited";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldPath {
@@ -28,13 +33,30 @@ impl FieldPath {
         &self.steps
     }
 
+    /// Whether it stands for all members of an object, as `args.*` does.
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.steps.len() > 1 && self.steps.last().is_some_and(|step| step == "*")
+    }
+
+    /// Adds the members of the object that a wildcard stands for.
+    pub(crate) fn add_members(&self, record: &Value<'_>, names: &mut BTreeSet<String>) {
+        let steps = self.steps.split_last().map_or([].as_slice(), |(_, object)| object);
+        if let Some(Value::Object(members)) = found(steps, record) {
+            names.extend(members.iter().map(|(name, _)| name.to_string()));
+        }
+    }
+
+    /// The path of one of these members, whose name may have dots itself.
+    pub(crate) fn member(&self, name: &str) -> Self {
+        let mut steps = self.steps.clone();
+        steps.pop();
+        steps.push(name.to_owned());
+        Self { head: steps.join("."), steps }
+    }
+
     /// The value of the field; none if it is missing or null.
     pub(crate) fn value<'v, 'j>(&self, record: &'v Value<'j>) -> Option<&'v Value<'j>> {
-        let found = self.steps.iter().try_fold(record, |value, step| match value {
-            Value::Object(members) => members.iter().find(|(key, _)| key == step).map(|(_, member)| member),
-            _ => None,
-        });
-        found.filter(|value| **value != Value::Null)
+        found(&self.steps, record).filter(|value| **value != Value::Null)
     }
 
     /// The value as text: strings without quotes, everything else as JSON. The routes of a task are joined, because they
@@ -59,6 +81,13 @@ impl FieldPath {
     }
 }
 
+fn found<'v, 'j>(steps: &[String], record: &'v Value<'j>) -> Option<&'v Value<'j>> {
+    steps.iter().try_fold(record, |value, step| match value {
+        Value::Object(members) => members.iter().find(|(key, _)| key == step).map(|(_, member)| member),
+        _ => None,
+    })
+}
+
 /// The JSON of a record as a tree. Records write valid JSON; anything else has no fields.
 pub(crate) fn read_record(json: &str) -> Value<'_> {
     json::parse(json.as_bytes()).unwrap_or(Value::Null)
@@ -75,7 +104,8 @@ fn joined(items: &[Value<'_>]) -> String {
     texts.join(",")
 }
 
-fn json_text(value: &Value<'_>) -> String {
+/// A value as JSON.
+pub(crate) fn json_text(value: &Value<'_>) -> String {
     let mut out = Vec::new();
     write_value(&mut out, value);
     // JSON is UTF-8.
@@ -143,6 +173,20 @@ mod tests {
             assert_eq!(FieldPath::new(path).text(&record).as_deref(), expected, "{path}");
         }
         assert_eq!(FieldPath::new("id").text(&read_record("no JSON")), None);
+    }
+
+    #[test]
+    fn a_wildcard_stands_for_the_members_of_an_object() {
+        let mut names = BTreeSet::new();
+        let wildcard = FieldPath::new("args.*");
+        for record in [r#"{"args":{"lr":1,"a.b":2}}"#, r#"{"args":{"seed":1}}"#, r#"{"args":5}"#, "{}"] {
+            wildcard.add_members(&read_record(record), &mut names);
+        }
+        assert_eq!(names.iter().collect::<Vec<_>>(), ["a.b", "lr", "seed"]);
+        let dotted = wildcard.member("a.b");
+        assert_eq!(dotted.head, "args.a.b");
+        assert_eq!(dotted.text(&read_record(r#"{"args":{"a.b":2}}"#)).as_deref(), Some("2"));
+        assert!(wildcard.is_wildcard() && !dotted.is_wildcard() && !FieldPath::new("*").is_wildcard());
     }
 
     #[test]

@@ -53,7 +53,12 @@ fn main() -> ExitCode {
         return code;
     }
     let outcome = args::parse(std::env::args_os()).and_then(|parsed| match parsed {
-        Parsed::Command(command) => commands::run(*command),
+        Parsed::Command { command, hint } => {
+            if let Some(hint) = hint {
+                output::note(&hint);
+            }
+            commands::run(*command)
+        }
         Parsed::Text(text) => {
             output::text(&text);
             Ok(())

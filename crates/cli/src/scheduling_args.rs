@@ -12,12 +12,12 @@ pub(crate) fn not_before(given: &SchedulingArgs, now: Timestamp) -> Option<Times
     delayed.or(given.not_before)
 }
 
-/// `of_batches` are the tasks that `--after-batch` names.
-pub(crate) fn scheduling(given: &SchedulingArgs, of_batches: Vec<TaskId>) -> Result<Scheduling, Failure> {
+/// `after` are the tasks that `--after` and `--after-batch` name.
+pub(crate) fn scheduling(given: &SchedulingArgs, after: Vec<TaskId>) -> Result<Scheduling, Failure> {
     let fields = SchedulingFields {
         retry_delay: given.retry_delay,
         timeout_seconds: given.timeout,
-        dependencies: dependencies(given, of_batches)?,
+        dependencies: dependencies(after)?,
         on_dependency_failure: given.on_dependency_failure.unwrap_or_default(),
     };
     Ok(fields.into())
@@ -27,12 +27,12 @@ pub(crate) fn scheduling(given: &SchedulingArgs, of_batches: Vec<TaskId>) -> Res
 pub(crate) fn change(
     update: Update,
     given: &SchedulingChangeArgs,
-    of_batches: Vec<TaskId>,
+    after: Vec<TaskId>,
     now: Timestamp,
 ) -> Result<Update, Failure> {
     let SchedulingChangeArgs { new, no_delay, no_retry_delay, no_timeout, no_after } = given;
     let is_at_once = *no_delay || new.delay.is_some_and(|delay| delay.is_zero());
-    let after = dependencies(new, of_batches)?;
+    let after = dependencies(after)?;
     Ok(Update {
         not_before: if is_at_once { Some(None) } else { not_before(new, now).map(Some) },
         retry_delay: if *no_retry_delay { Some(None) } else { new.retry_delay.map(Some) },
@@ -43,9 +43,8 @@ pub(crate) fn change(
     })
 }
 
-fn dependencies(given: &SchedulingArgs, of_batches: Vec<TaskId>) -> Result<Dependencies, Failure> {
-    let ids: Vec<TaskId> = given.after.iter().copied().chain(of_batches).collect();
-    Dependencies::new(ids).ok_or_else(too_many)
+fn dependencies(after: Vec<TaskId>) -> Result<Dependencies, Failure> {
+    Dependencies::new(after).ok_or_else(too_many)
 }
 
 /// What to do instead is the same however they were named.
@@ -86,9 +85,9 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_batches_are_waited_for_like_named_ones() {
-        let given = SchedulingArgs { after: vec![id(2), id(1)], ..SchedulingArgs::default() };
-        let scheduling = scheduling(&given, vec![id(3), id(1)]).unwrap();
+    fn a_task_is_waited_for_once_however_often_it_is_named() {
+        let given = SchedulingArgs::default();
+        let scheduling = scheduling(&given, vec![id(2), id(1), id(3), id(1)]).unwrap();
         assert_eq!(scheduling.dependencies.as_slice(), [id(1), id(2), id(3)]);
         let refused = super::scheduling(&given, (0..1001).map(id).collect());
         assert!(matches!(refused, Err(Failure::Usage(message)) if message.contains("at most 1000 others; wait")));
@@ -96,7 +95,8 @@ mod tests {
 
     #[test]
     fn an_update_changes_what_is_named_and_takes_away_what_is_not_wanted() {
-        let change = |given: &SchedulingChangeArgs| change(Update::default(), given, Vec::new(), NOW).unwrap();
+        let change_after = |given: &SchedulingChangeArgs, after| change(Update::default(), given, after, NOW).unwrap();
+        let change = |given: &SchedulingChangeArgs| change_after(given, Vec::new());
         assert_eq!(change(&SchedulingChangeArgs::default()), Update::default());
         let none = SchedulingChangeArgs {
             no_delay: true,
@@ -115,7 +115,6 @@ mod tests {
         assert_eq!(change(&none), cleared);
         let new = SchedulingArgs {
             timeout: Some(60),
-            after: vec![id(1)],
             on_dependency_failure: Some(OnDependencyFailure::Cancel),
             ..delayed(10)
         };
@@ -126,7 +125,8 @@ mod tests {
             on_dependency_failure: Some(OnDependencyFailure::Cancel),
             ..Update::default()
         };
-        assert_eq!(change(&SchedulingChangeArgs { new, ..SchedulingChangeArgs::default() }), changed);
+        let given = SchedulingChangeArgs { new, ..SchedulingChangeArgs::default() };
+        assert_eq!(change_after(&given, vec![id(1)]), changed);
         let at_once = SchedulingChangeArgs { new: delayed(0), ..SchedulingChangeArgs::default() };
         assert_eq!(change(&at_once).not_before, Some(None));
     }

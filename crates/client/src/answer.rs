@@ -8,6 +8,9 @@ use taskqueue_core::json::{self, Value};
 
 use crate::error::Error;
 
+/// Characters of an answer that a message shows.
+const LINE_SHOWN: usize = 60;
+
 /// The result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created<T> {
@@ -24,6 +27,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) server_version: Option<String>,
     pub(crate) retry_after: Option<Duration>,
+    /// The program that answered, as it calls itself.
+    pub(crate) server: Option<String>,
     /// The seconds of a wait that the server agreed to.
     pub(crate) wait_applied: Option<u32>,
     pub(crate) body: Vec<u8>,
@@ -39,7 +44,7 @@ impl Answer {
         if !expected.contains(&self.status) {
             return Err(self.to_error());
         }
-        let value = json::parse(&self.body).map_err(|_| self.protocol_error("it is not JSON".to_owned()))?;
+        let value = json::parse(&self.body).map_err(|_| self.protocol_error(self.not_json()))?;
         read(&value).map_err(|Unreadable(message)| self.protocol_error(message))
     }
 
@@ -55,15 +60,37 @@ impl Answer {
     /// The error of an answer with an unexpected status.
     fn to_error(&self) -> Error {
         match self.status {
-            400.. => self.envelope().unwrap_or_else(|| {
-                let message = format!("status {} without the error envelope of this API", self.status);
-                self.protocol_error(message)
-            }),
+            400.. => self
+                .envelope()
+                .unwrap_or_else(|| self.protocol_error(format!("status {} with {}", self.status, self.body_words()))),
             300..400 => {
                 let message = "it is a redirect, which would carry the token elsewhere; check the base URL";
                 self.protocol_error(message.to_owned())
             }
             status => self.protocol_error(format!("status {status} was not expected")),
+        }
+    }
+
+    /// What answered in place of a server of this API.
+    fn not_json(&self) -> String {
+        format!("status {} with {}, which is not JSON", self.status, self.body_words())
+    }
+
+    /// The body in a few words: a web page, or its first line.
+    fn body_words(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        let first = text.trim().lines().next().unwrap_or_default();
+        let words = match first.chars().next() {
+            None => "an empty body".to_owned(),
+            Some('<') => "a web page".to_owned(),
+            Some(_) if first.chars().count() > LINE_SHOWN => {
+                format!("the text {:?}", first.chars().take(LINE_SHOWN).chain(['…']).collect::<String>())
+            }
+            Some(_) => format!("the text {first:?}"),
+        };
+        match &self.server {
+            Some(server) => format!("{words} from {server}"),
+            None => words,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER, SERVER};
 use reqwest::{redirect, retry};
 use taskqueue_api::headers;
 use taskqueue_core::trace::TraceParent;
@@ -87,6 +87,7 @@ async fn read(mut response: reqwest::Response, most_bytes: usize) -> Result<Answ
         status,
         server_version: text(response.headers(), headers::SERVER_VERSION),
         retry_after: text(response.headers(), RETRY_AFTER.as_str()).and_then(|value| seconds(&value)),
+        server: text(response.headers(), SERVER.as_str()),
         wait_applied: text(response.headers(), headers::PREFERENCE_APPLIED).and_then(|value| applied_wait(&value)),
         body: Vec::new(),
     };

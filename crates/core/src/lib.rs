@@ -6,6 +6,7 @@ pub mod access;
 pub mod activity;
 pub mod batch_label;
 pub mod bulk_action;
+pub mod csv;
 pub mod cursor;
 pub mod definition;
 pub mod delta;

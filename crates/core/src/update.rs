@@ -66,7 +66,7 @@ impl Update {
     }
 
     /// The scheduling of a task after this update.
-    fn scheduling_after(&self, before: &Scheduling) -> Scheduling {
+    pub fn scheduling_after(&self, before: &Scheduling) -> Scheduling {
         let changes = self.retry_delay.is_some() || self.timeout_seconds.is_some() || self.changes_waiting();
         if !changes {
             return before.clone();

@@ -10,7 +10,6 @@ mod assets;
 mod attention;
 mod columns;
 mod cookies;
-mod csv;
 mod elsewhere;
 mod field;
 mod filter_mark;

@@ -3,18 +3,19 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::ids::Route;
 use taskqueue_core::task::Status;
 
 use super::scheduling::SchedulingChangeArgs;
 use super::selection::TargetArgs;
-use super::values::{route, status, task_id};
+use super::values::{TaskRef, route, status, task_ref};
 
 pub(super) const UPDATE_HELP: &str = "\
 Examples:
   taskqueue task update t_lZxL89_zReNB --arg lr=0.01 --arg model.layers=4 --unset-arg resume
   taskqueue task update --filter 'args.model == \"vit\"' --route gpu-large --yes
   taskqueue task update --status failed --max-attempts 5
+  taskqueue task update --status failed --arg batch_size=16 --dry-run
   taskqueue task update t_lZxL89_zReNB --no-delay --timeout 2h
   taskqueue task update t_lZxL89_zReNB --after t_jsR8k3J-oVIW
 
@@ -109,9 +110,9 @@ the command again makes further copies. Ctrl-C ends it and prints those that wer
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {
     /// The tasks, by id
-    #[arg(value_name = "ID", value_parser = task_id, required_unless_present_any = ["status", "filter"],
+    #[arg(value_name = "ID", value_parser = task_ref, required_unless_present_any = ["status", "filter"],
           conflicts_with_all = ["status", "filter"])]
-    pub(crate) ids: Vec<TaskId>,
+    pub(crate) ids: Vec<TaskRef>,
 
     /// Change all tasks with this status: pending, succeeded, failed or cancelled
     #[arg(long, value_name = "STATUS", value_parser = status)]
@@ -128,6 +129,10 @@ pub(crate) struct UpdateArgs {
 
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
+
+    /// Show which tasks would change and how, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     #[command(flatten)]
     pub(crate) confirm: ConfirmArgs,

@@ -2,7 +2,7 @@
 
 use taskqueue_client::{OrderField, Task};
 
-use crate::field_path::FieldPath;
+use crate::field_path::{DURATION, FieldPath, WAITED};
 use crate::similar_names::similar_names;
 
 /// The members of `last_error`.
@@ -31,6 +31,9 @@ const PLAIN_FIELDS: [&str; 20] = [
     "archived",
 ];
 
+/// What a list computes of them, in seconds.
+const COMPUTED: [&str; 2] = [DURATION, WAITED];
+
 #[derive(Clone, Debug)]
 pub(crate) struct Columns(pub(crate) Vec<FieldPath>);
 
@@ -38,22 +41,37 @@ pub(super) fn columns(text: &str) -> Result<Columns, String> {
     text.split(',').map(|path| task_field(path.trim())).collect::<Result<_, _>>().map(Columns)
 }
 
+/// One key of an order.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
     pub(crate) field: FieldPath,
     pub(crate) descending: bool,
 }
 
-impl Sort {
-    /// The field of the server's own order, which does not need all tasks to be loaded.
-    pub(crate) fn order_field(&self) -> Option<OrderField> {
-        OrderField::parse(&self.field.head)
+/// The keys of an order, the first one first.
+#[derive(Clone, Debug)]
+pub(crate) struct SortKeys(pub(crate) Vec<Sort>);
+
+impl SortKeys {
+    /// The server's own order, which does not need all tasks to be loaded. It has one key.
+    pub(crate) fn of_server(&self) -> Option<(OrderField, bool)> {
+        match self.0.as_slice() {
+            [sort] => OrderField::parse(&sort.field.head).map(|field| (field, sort.descending)),
+            _ => None,
+        }
     }
 }
 
-pub(super) fn sort(text: &str) -> Result<Sort, String> {
-    let (descending, path) = text.strip_prefix('-').map_or((false, text), |path| (true, path));
-    Ok(Sort { field: task_field(path)?, descending })
+pub(super) fn sort(text: &str) -> Result<SortKeys, String> {
+    let key = |text: &str| {
+        let (descending, path) = text.strip_prefix('-').map_or((false, text), |path| (true, path));
+        let field = task_field(path)?;
+        if field.is_wildcard() {
+            return Err(format!("{path} is no field to sort by; name one of its members"));
+        }
+        Ok(Sort { field, descending })
+    };
+    text.split(',').map(|text| key(text.trim())).collect::<Result<_, _>>().map(SortKeys)
 }
 
 fn task_field(path: &str) -> Result<FieldPath, String> {
@@ -62,12 +80,13 @@ fn task_field(path: &str) -> Result<FieldPath, String> {
     if field.steps().iter().any(String::is_empty) {
         return Err("write fields as id,status,args.lr,result.loss".to_owned());
     }
-    if !Task::FIELDS.contains(&name) {
-        return Err(unknown(path, Task::FIELDS, &format!("; a member of the args is args.{path}")));
+    if !Task::FIELDS.contains(&name) && !COMPUTED.contains(&name) {
+        let known = [Task::FIELDS, &COMPUTED].concat();
+        return Err(unknown(path, &known, &format!("; a member of the args is args.{path}")));
     }
     match members.first() {
-        Some(_) if PLAIN_FIELDS.contains(&name) => Err(format!("{name} has no members")),
-        Some(member) if name == "last_error" && !ERROR_FIELDS.contains(&member.as_str()) => {
+        Some(_) if PLAIN_FIELDS.contains(&name) || COMPUTED.contains(&name) => Err(format!("{name} has no members")),
+        Some(member) if name == "last_error" && !ERROR_FIELDS.contains(&member.as_str()) && member != "*" => {
             Err(unknown(member, &ERROR_FIELDS, " in last_error"))
         }
         _ => Ok(field),
@@ -112,6 +131,8 @@ mod tests {
             ("status.x", "status has no members"),
             ("progres.step", "did you mean progress,"),
             ("progress_updated_at.x", "has no members"),
+            ("duration.x", "has no members"),
+            ("durations", "did you mean duration?"),
             ("args.", "args.lr"),
             ("", "args.lr"),
             ("id,,status", "args.lr"),
@@ -124,9 +145,20 @@ mod tests {
 
     #[test]
     fn a_minus_sorts_largest_first_and_fields_of_the_server_are_recognised() {
-        let by = |text| sort(text).map(|sort| (sort.field.head.clone(), sort.descending, sort.order_field()));
-        assert_eq!(by("-result.loss"), Ok(("result.loss".to_owned(), true, None)));
-        assert_eq!(by("priority"), Ok(("priority".to_owned(), false, Some(OrderField::Priority))));
-        assert!(by("--id").is_err());
+        let by = |text: &str| {
+            let keys = sort(text)?;
+            let order = keys.of_server().map(|(field, _)| field);
+            let keys: Vec<_> = keys.0.into_iter().map(|sort| (sort.field.head, sort.descending)).collect();
+            Ok::<_, String>((keys, order))
+        };
+        let key = |path: &str, descending| (path.to_owned(), descending);
+        assert_eq!(by("-result.loss"), Ok((vec![key("result.loss", true)], None)));
+        assert_eq!(by("priority"), Ok((vec![key("priority", false)], Some(OrderField::Priority))));
+        let several = vec![key("priority", false), key("args.lr", true), key("duration", false)];
+        assert_eq!(by("priority, -args.lr,duration"), Ok((several, None)));
+        for text in ["--id", "", "id,", "args.*"] {
+            assert!(by(text).is_err(), "{text}");
+        }
+        assert!(columns("id,args.*,last_error.*").is_ok());
     }
 }

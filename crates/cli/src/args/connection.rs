@@ -41,12 +41,26 @@ pub(crate) struct QueueArg {
     pub(crate) queue: Option<QueueName>,
 }
 
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub(crate) struct OutputArgs {
     /// The format of results on standard output; a table if none is named
     #[arg(short, long, value_enum, value_name = "FORMAT", global = true, default_value_t = Format::Table,
           hide_default_value = true, help_heading = HEADING)]
-    pub(crate) output: Format,
+    output: Format,
+
+    /// CSV with every value as it is, also what a spreadsheet would run as a formula
+    #[arg(long, global = true, help_heading = HEADING)]
+    pub(crate) raw_csv: bool,
+}
+
+impl OutputArgs {
+    /// For commands that only people call.
+    pub(crate) const TABLE: Self = Self { output: Format::Table, raw_csv: false };
+
+    /// Who asks for raw CSV asks for CSV.
+    pub(crate) fn format(self) -> Format {
+        if self.raw_csv { Format::Csv } else { self.output }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

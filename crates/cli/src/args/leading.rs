@@ -1,5 +1,6 @@
-//! Flags that stand before the command, as in `taskqueue --url URL health`, and `taskqueue help COMMAND`. Both are brought
-//! into the form that every command understands: flags behind the command, and `--help`.
+//! Flags that stand before the command, as in `taskqueue --url URL health`, commands for tasks without their noun, as in
+//! `taskqueue logs ID`, and `taskqueue help COMMAND`. All are brought into the form that every command understands: flags behind the
+//! command, `task` before what is done to a task, and `--help`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,6 +34,10 @@ pub(super) struct LeadingArgs {
     #[arg(short, long, value_enum, value_name = "FORMAT", help_heading = HEADING)]
     output: Option<Format>,
 
+    /// CSV with every value as it is, also what a spreadsheet would run as a formula
+    #[arg(long, help_heading = HEADING)]
+    raw_csv: bool,
+
     /// A file with the token [env: TASKQUEUE_TOKEN, the token itself]
     #[arg(long, value_name = "PATH", help_heading = HEADING)]
     token_file: Option<PathBuf>,
@@ -65,13 +70,33 @@ impl HelpArgs {
     }
 }
 
-/// Moves flags that stand before the command behind its name. Arguments that are not understood stay as they are, for the
-/// parser to refuse.
-pub(super) fn move_leading_flags(root: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
+/// What people leave the noun out of. None of these changes a task that is there.
+const WITHOUT_NOUN: [&str; 5] = ["logs", "submit", "list", "get", "wait"];
+
+/// Puts the noun before a command for tasks that stands alone, and tells how it is written.
+pub(super) fn add_noun(root: &Command, mut arguments: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
+    let at = command_position(root, &arguments);
+    let found = WITHOUT_NOUN.into_iter().find(|word| arguments.get(at).is_some_and(|given| given == word));
+    let hint = found.map(|word| {
+        arguments.insert(at, OsString::from("task"));
+        format!("taskqueue {word} is taken for: taskqueue task {word}")
+    });
+    (arguments, hint)
+}
+
+/// Where the command stands, behind the leading flags.
+fn command_position(root: &Command, arguments: &[OsString]) -> usize {
     let mut at = 1;
     while let Some(length) = arguments.get(at).and_then(|word| flag_length(root, word.to_str()?)) {
         at += length;
     }
+    at
+}
+
+/// Moves flags that stand before the command behind its name. Arguments that are not understood stay as they are, for the
+/// parser to refuse.
+pub(super) fn move_leading_flags(root: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let at = command_position(root, &arguments);
     let is_command = arguments.get(at).is_some_and(|word| root.find_subcommand(word).is_some());
     if is_command {
         arguments[1..=at].rotate_right(1);
@@ -109,6 +134,24 @@ mod tests {
         let words = line.split(' ').map(OsString::from).collect();
         let moved = move_leading_flags(&command_line(), words);
         moved.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_command_for_tasks_gets_its_noun_and_nothing_else_does() {
+        let cases = [
+            ("tq logs t_x -f", "tq task logs t_x -f", true),
+            ("tq --url X -q list list --all", "tq --url X -q list task list --all", true),
+            ("tq task list", "tq task list", false),
+            ("tq queue list", "tq queue list", false),
+            ("tq cancel t_x", "tq cancel t_x", false),
+            ("tq", "tq", false),
+        ];
+        for (line, expected, is_told) in cases {
+            let words = line.split(' ').map(OsString::from).collect();
+            let (words, hint) = add_noun(&command_line(), words);
+            let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
+            assert_eq!((words.join(" ").as_str(), hint.is_some()), (expected, is_told));
+        }
     }
 
     #[test]

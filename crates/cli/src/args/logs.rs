@@ -1,9 +1,8 @@
 //! `taskqueue task logs`
 
 use clap::Args;
-use taskqueue_core::ids::TaskId;
 
-use super::values::task_id;
+use super::values::{TaskRef, task_ref};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -33,8 +32,8 @@ is no such task, or the server keeps no output. 3 the server stays away for half
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// The id of the task
-    #[arg(value_name = "ID", value_parser = task_id)]
-    pub(crate) id: TaskId,
+    #[arg(value_name = "ID", value_parser = task_ref)]
+    pub(crate) id: TaskRef,
 
     /// Go on with what is printed later, until the task has ended
     #[arg(short, long)]

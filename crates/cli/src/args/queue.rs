@@ -30,7 +30,8 @@ Examples:
   taskqueue queue list
   taskqueue queue list --output quiet    # only the names, for scripts
 
-taskqueue top shows what each queue holds.";
+The table shows how many tasks each queue has by status, without archived ones; the other formats
+have the names. taskqueue queue stats shows more of one queue, taskqueue top a live view of all.";
 
 const STATS_HELP: &str = "\
 Examples:

@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use clap::Args;
-use taskqueue_core::ids::TaskId;
 use taskqueue_core::limits::RETRY_DELAY_MAX_SECONDS_DEFAULT;
 use taskqueue_core::scheduling::{self, OnDependencyFailure, RetryDelay};
 use taskqueue_core::time::Timestamp;
 
-use super::values::{batch_label, duration, task_id, time};
+use super::values::{TaskRef, batch_label, duration, task_ref, time};
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SchedulingArgs {
@@ -31,8 +30,8 @@ pub(crate) struct SchedulingArgs {
     pub(crate) timeout: Option<i64>,
 
     /// The task is claimed only when this one has succeeded (repeatable); an update replaces all of them
-    #[arg(long, value_name = "ID", value_parser = task_id)]
-    pub(crate) after: Vec<TaskId>,
+    #[arg(long, value_name = "ID", value_parser = task_ref)]
+    pub(crate) after: Vec<TaskRef>,
 
     /// The same for all tasks that were submitted with this --batch so far (repeatable)
     #[arg(long, value_name = "LABEL", value_parser = batch_label)]

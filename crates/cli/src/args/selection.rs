@@ -2,13 +2,12 @@
 
 use clap::Args;
 use taskqueue_client::{OrderField, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
-use taskqueue_core::ids::TaskId;
 use taskqueue_core::task::Status;
 
-use super::columns::{Columns, Sort, columns, sort};
+use super::columns::{Columns, Sort, SortKeys, columns, sort};
 use super::connection::Format;
 use super::live::WatchArgs;
-use super::values::{order_field, status, task_id};
+use super::values::{TaskRef, order_field, status, task_ref};
 use crate::field_path::FieldPath;
 
 /// The largest page that a server gives.
@@ -18,7 +17,8 @@ pub(super) const LIST_HELP: &str = "\
 Examples:
   taskqueue task list --status failed
   taskqueue task list --filter 'args.lr < 0.1 and \"gpu\" in routes' --sort -priority
-  taskqueue task list --columns id,status,args.lr,result.loss --sort result.loss
+  taskqueue task list --columns id,status,args.lr,result.loss --sort result.loss,-args.lr
+  taskqueue task list --columns 'id,args.*,duration' --sort -duration
   taskqueue task list --status succeeded --output csv --columns id,args.lr,result.loss > losses.csv
   taskqueue task list --status failed --output quiet    # only ids, for scripts
   taskqueue task list --status running --columns id,progress,progress.loss
@@ -32,17 +32,20 @@ Columns are the fields of a task: id, queue, status, name, priority, attempt, ma
 last_route, created_at, updated_at, started_at, finished_at, progress_updated_at, progress_attempt,
 not_before, timeout_seconds, dependencies, on_dependency_failure, archived, and args, metadata,
 result, last_error, last_run, progress and retry_delay as a whole or with a member, such as
-args.model.layers, last_run.worker.host or progress.step. A table shows progress as a percentage
-with the time that is left, where the run reports step and total, or percent.
+args.model.layers, last_run.worker.host or progress.step; 'args.*' is a column for each member that
+a task of the list has. Two more are computed, in CSV as seconds: duration, of the latest run, and
+waited, from the creation to its start, both until now where it goes on. A table shows progress as a
+percentage with the time that is left, where the run reports step and total, or percent.
 
 --sort puts numbers first, then text, then false and true, then lists and objects, and tasks
 without a value last; a minus reverses the order of numbers among themselves, of texts among
-themselves, and so on. To sort by args, metadata, result, last_error, last_run, progress or routes,
-all tasks that match are loaded.
+themselves, and so on. Several keys are separated by commas: the next one orders tasks that are equal
+by those before. To sort by several, or by args, metadata, result, last_error, last_run, progress,
+routes, duration or waited, all tasks that match are loaded.
 
-CSV has a header line and quotes as in RFC 4180. Values are printed as they are: before you open a
-file of tasks that others created in a spreadsheet, import its columns as text, because cells that
-begin with = + - @ are formulas there.";
+CSV has a header line and quotes as in RFC 4180. Values keep every character; texts that a
+spreadsheet would run as a formula, because they begin with = + - @ or a tab, get an apostrophe in
+front. --raw-csv prints them without it, for programs.";
 
 pub(super) const COUNT_HELP: &str = "\
 Examples:
@@ -127,10 +130,10 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "FIELDS", value_parser = columns)]
     columns: Option<Columns>,
 
-    /// Sort by this field, such as result.loss; -result.loss sorts largest first [default: -created_at]
-    #[arg(long, value_name = "[-]FIELD", value_parser = sort, allow_hyphen_values = true,
+    /// Sort by these fields, such as result.loss,-args.lr; a minus sorts largest first [default: -created_at]
+    #[arg(long, value_name = "[-]FIELDS", value_parser = sort, allow_hyphen_values = true,
           conflicts_with_all = ["order_by", "ascending"])]
-    sort: Option<Sort>,
+    sort: Option<SortKeys>,
 
     /// The same as --sort=-FIELD, for the fields that a server can sort by
     #[arg(long, value_name = "FIELD", value_parser = order_field, hide = true)]
@@ -153,15 +156,20 @@ impl ListArgs {
         self.columns.as_ref().map(|columns| columns.0.as_slice())
     }
 
-    /// The order, if only this program can sort by it.
-    pub(crate) fn own_sort(&self) -> Option<&Sort> {
-        self.sort.as_ref().filter(|sort| sort.order_field().is_none())
+    /// Whether the columns depend on which members the tasks have.
+    pub(crate) fn has_wildcard(&self) -> bool {
+        self.fields().is_some_and(|fields| fields.iter().any(FieldPath::is_wildcard))
+    }
+
+    /// The order, if only this program can sort by it; else it is empty.
+    pub(crate) fn own_sort(&self) -> &[Sort] {
+        self.sort.as_ref().filter(|keys| keys.of_server().is_none()).map_or(&[], |keys| keys.0.as_slice())
     }
 
     /// The request for pages that hold at most `max_items` tasks together, in the order of the server.
     pub(crate) fn query(&self, max_items: Option<u64>) -> TaskQuery {
         let query = TaskQuery::of(self.selection.selection()).limit(page_limit(max_items));
-        let sort = self.sort.as_ref().and_then(|sort| Some((sort.order_field()?, sort.descending)));
+        let sort = self.sort.as_ref().and_then(SortKeys::of_server);
         match sort.unwrap_or((self.order_by.unwrap_or(OrderField::CreatedAt), !self.ascending)) {
             (field, true) => query.descending_by(field),
             (field, false) => query.ascending_by(field),
@@ -203,9 +211,9 @@ fn page_limit(max_items: Option<u64>) -> u16 {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetArgs {
     /// The tasks, by id
-    #[arg(value_name = "ID", value_parser = task_id, required_unless_present_any = ["status", "name", "fuzzy", "filter"],
+    #[arg(value_name = "ID", value_parser = task_ref, required_unless_present_any = ["status", "name", "fuzzy", "filter"],
           conflicts_with_all = ["status", "name", "fuzzy", "filter", "include_archived"])]
-    pub(crate) ids: Vec<TaskId>,
+    pub(crate) ids: Vec<TaskRef>,
 
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,

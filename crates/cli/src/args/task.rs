@@ -1,14 +1,13 @@
 //! `taskqueue task ...`
 
 use clap::{Args, Subcommand};
-use taskqueue_core::ids::TaskId;
 
 use super::change::{self, ArchiveArgs, CancelArgs, DeleteArgs, RequeueArgs, RerunArgs, UpdateArgs};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 use super::logs::{self, LogsArgs};
 use super::selection::{self, ListArgs, SelectionArgs};
 use super::submit::{SUBMIT_EXAMPLES, SWEEP_EXAMPLES, SubmitArgs, SweepArgs};
-use super::values::{TaskDimensions, task_dimensions, task_id};
+use super::values::{TaskDimensions, TaskRef, task_dimensions, task_ref};
 use super::wait::{self, WaitArgs};
 
 const GET_EXAMPLES: &str = "\
@@ -111,15 +110,15 @@ impl TaskCommand {
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// The ids of the tasks
-    #[arg(value_name = "ID", value_parser = task_id, required = true)]
-    pub(crate) ids: Vec<TaskId>,
+    #[arg(value_name = "ID", value_parser = task_ref, required = true)]
+    pub(crate) ids: Vec<TaskRef>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// The id of the task
-    #[arg(value_name = "ID", value_parser = task_id)]
-    pub(crate) id: TaskId,
+    #[arg(value_name = "ID", value_parser = task_ref)]
+    pub(crate) id: TaskRef,
 }
 
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ fn parse_words(line: &str) -> Result<Parsed, Failure> {
 
 fn serve(line: &str) -> ServeArgs {
     match parse_words(&format!("serve {line}")) {
-        Ok(Parsed::Command(command)) => match *command {
+        Ok(Parsed::Command { command, .. }) => match *command {
             Command::Serve(args) => args,
             other => panic!("{line}: {other:?}"),
         },

@@ -23,6 +23,35 @@ pub(super) fn task_id(text: &str) -> Result<TaskId, &'static str> {
     TaskId::parse(text).ok_or("a task id is t_ and 12 of A-Z a-z 0-9 _ -")
 }
 
+/// A task as people name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TaskRef {
+    Id(TaskId),
+    /// The beginning of its id, which has to be that of no other.
+    Beginning(String),
+}
+
+impl TaskRef {
+    /// Of a whole id.
+    pub(crate) const ID_LENGTH: usize = 14;
+    /// So few characters are soon the beginning of several ids.
+    const BEGINNING_MIN: usize = 6;
+}
+
+pub(super) fn task_ref(text: &str) -> Result<TaskRef, &'static str> {
+    const FORM: &str =
+        "a task id is t_ and 12 of A-Z a-z 0-9 _ -; its first 6 characters or more are enough if no other begins so";
+    if let Some(id) = TaskId::parse(text) {
+        return Ok(TaskRef::Id(id));
+    }
+    let is_beginning = text.len() >= TaskRef::BEGINNING_MIN
+        && text.len() < TaskRef::ID_LENGTH
+        && text
+            .strip_prefix("t_")
+            .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')));
+    if is_beginning { Ok(TaskRef::Beginning(text.to_owned())) } else { Err(FORM) }
+}
+
 pub(super) fn token_name(text: &str) -> Result<String, &'static str> {
     let name = is_token_name(text).then(|| text.to_owned());
     name.ok_or("the name of a token has 1 to 64 of A-Z a-z 0-9 - _ . : / + @")
@@ -177,6 +206,19 @@ pub(super) fn interval(text: &str) -> Result<Duration, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_is_named_by_its_id_or_by_the_beginning_of_it() {
+        let id = "t_abcdefghijkl";
+        assert_eq!(id.len(), TaskRef::ID_LENGTH);
+        assert_eq!(task_ref(id), Ok(TaskRef::Id(TaskId::parse(id).unwrap())));
+        for text in ["t_abcd", "t_ab-_", "t_abcdefghijk"] {
+            assert_eq!(task_ref(text), Ok(TaskRef::Beginning(text.to_owned())), "{text}");
+        }
+        for text in ["", "t_", "t_abc", "abcdefgh", "t_abcdefghijklm", "t_abc\"", "t_abcdé", "nonsense"] {
+            assert!(task_ref(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn intervals_are_seconds_within_reason() {

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use taskqueue_core::ids::TaskId;
 
 use super::selection::ConditionArgs;
-use super::values::{duration, task_id};
+use super::values::{TaskRef, duration, task_ref};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -25,8 +24,8 @@ time is over.";
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// The tasks, by id [without ids and options: all tasks of the queue]
-    #[arg(value_name = "ID", value_parser = task_id, conflicts_with_all = ["name", "fuzzy", "filter"])]
-    pub(crate) ids: Vec<TaskId>,
+    #[arg(value_name = "ID", value_parser = task_ref, conflicts_with_all = ["name", "fuzzy", "filter"])]
+    pub(crate) ids: Vec<TaskRef>,
 
     #[command(flatten)]
     pub(crate) conditions: ConditionArgs,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use taskqueue_store_sqlite::{BackedUp, BackupOptions, BackupWatch};
 
 use super::maintenance::{Bars, backup_failure, blocking, note_older_schema, note_removed, stop_flag};
-use crate::args::{BackupArgs, Format};
+use crate::args::{BackupArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::open_store::{self, Database};
 use crate::output::{BackupRecord, Printer};
@@ -26,10 +26,10 @@ pub(crate) async fn run(args: BackupArgs) -> Result<(), Failure> {
         let mut watch = BackupWatch { stop, report: &mut report, removed: &mut note_removed };
         let done = open_store::backup(&path, &target, &options, &mut watch);
         drop(bars);
-        done.map_err(|error| backup_failure(error, "backup", output.output))
+        done.map_err(|error| backup_failure(error, "backup", output))
     })
     .await?;
-    print(&done, "backed up", to, began, output.output)
+    print(&done, "backed up", to, began, output)
 }
 
 /// Also for `restore`.
@@ -38,7 +38,7 @@ pub(super) fn print(
     verb: &'static str,
     file: PathBuf,
     began: Instant,
-    format: Format,
+    output: OutputArgs,
 ) -> Result<(), Failure> {
     note_older_schema(&done.report);
     let record = BackupRecord {
@@ -47,5 +47,5 @@ pub(super) fn print(
         report: &done.report,
         seconds: began.elapsed().as_secs_f64(),
     };
-    Printer::new(format).done(&record, &record.sentence(verb))
+    Printer::new(output).done(&record, &record.sentence(verb))
 }

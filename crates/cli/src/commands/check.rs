@@ -14,10 +14,10 @@ pub(crate) async fn run(args: CheckArgs) -> Result<(), Failure> {
     note_older_schema(&report);
     let record = CheckRecord { report: &report };
     // Programs get one value with everything, people the problems and what follows from them.
-    match output.output {
-        Format::Table if report.findings.is_sound() => Printer::new(output.output).text(&record.sentence())?,
-        Format::Table => print_problems(&report, output.output)?,
-        _ => Printer::new(output.output).one(&record)?,
+    match output.format() {
+        Format::Table if report.findings.is_sound() => Printer::new(output).text(&record.sentence())?,
+        Format::Table => print_problems(&report, output)?,
+        _ => Printer::new(output).one(&record)?,
     }
     if report.findings.is_sound() {
         return Ok(());

@@ -1,6 +1,6 @@
 //! `taskqueue completions SHELL`
 
-use crate::args::{self, CompletionsArgs, Format};
+use crate::args::{self, CompletionsArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::output::Printer;
 
@@ -9,5 +9,5 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut command = args::command_line();
     let name = command.get_name().to_owned();
     clap_complete::generate(args.shell, &mut command, name, &mut script);
-    Printer::new(Format::Table).text(&String::from_utf8_lossy(&script))
+    Printer::new(OutputArgs::TABLE).text(&String::from_utf8_lossy(&script))
 }

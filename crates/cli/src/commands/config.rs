@@ -12,5 +12,5 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), Failure> {
     print_warnings(&config);
     let settings = config.settings();
     let records: Vec<SettingRecord<'_>> = settings.iter().map(SettingRecord).collect();
-    Printer::new(args.output.output).list(&records)
+    Printer::new(args.output).list(&records)
 }

@@ -9,7 +9,7 @@ use taskqueue_store::check::{self, CheckError, Report, Step};
 use taskqueue_store_sqlite::{BackupError, BackupProgress};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::Format;
+use crate::args::{Format, OutputArgs};
 use crate::failure::Failure;
 use crate::output::{self, Printer, ProblemRecord, counted};
 use crate::progress::Progress;
@@ -81,11 +81,11 @@ pub(super) fn check_failure(error: CheckError) -> Failure {
 }
 
 /// `doing` names the command in the words of "the backup was interrupted".
-pub(super) fn backup_failure(error: BackupError, doing: &str, format: Format) -> Failure {
+pub(super) fn backup_failure(error: BackupError, doing: &str, output: OutputArgs) -> Failure {
     match error {
         BackupError::Refused(why) => Failure::Refused(why),
         BackupError::Interrupted => Failure::Interrupted(format!("the {doing} was interrupted; nothing was changed")),
-        BackupError::Unsound(report) => match print_problems(&report, format) {
+        BackupError::Unsound(report) => match print_problems(&report, output) {
             Ok(()) => {
                 let problems = counted(report.findings.count(), "problem");
                 Failure::Refused(format!("{problems}, so nothing was changed; the lines above say which"))
@@ -96,10 +96,10 @@ pub(super) fn backup_failure(error: BackupError, doing: &str, format: Format) ->
 }
 
 /// Prints each problem; for people one line each.
-pub(super) fn print_problems(report: &Report, format: Format) -> Result<(), Failure> {
-    let printer = Printer::new(format);
+pub(super) fn print_problems(report: &Report, output: OutputArgs) -> Result<(), Failure> {
+    let printer = Printer::new(output);
     let problems: Vec<ProblemRecord<'_>> = report.findings.problems.iter().map(ProblemRecord).collect();
-    match format {
+    match printer.format() {
         Format::Table => problems.iter().try_for_each(|problem| printer.text(&problem.line()))?,
         _ => printer.list(&problems)?,
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use clap_mangen::Man;
 
-use crate::args::{self, Format, ManArgs};
+use crate::args::{self, ManArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::output::Printer;
 
@@ -14,7 +14,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
     let Some(directory) = &args.directory else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page).map_err(refused)?;
-        return Printer::new(Format::Table).text(&String::from_utf8_lossy(&page));
+        return Printer::new(OutputArgs::TABLE).text(&String::from_utf8_lossy(&page));
     };
     std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(command, directory)).map_err(refused)
 }

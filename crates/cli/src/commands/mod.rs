@@ -15,6 +15,7 @@ mod queue;
 mod restore;
 mod run_loop;
 mod serve;
+mod status_counts;
 mod task;
 mod token;
 mod top;

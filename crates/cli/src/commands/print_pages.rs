@@ -52,11 +52,19 @@ where
         let Some(item) = walk.next().await? else { break };
         push(&mut listing, &item)?;
     }
-    let count = listing.count();
+    let (count, absent) = (listing.count(), listing.absent());
     listing.finish()?;
+    note_absent(&absent);
     // Programs that give a limit know that there may be more.
     let may_be_cut = context.printer.format() == Format::Table && max_items == Some(count);
     Ok(Printed { count, is_cut: may_be_cut && walk.next().await?.is_some() })
+}
+
+/// Says of columns without a value that this is not for want of room: their names may be wrong.
+pub(super) fn note_absent(fields: &[String]) {
+    if !fields.is_empty() {
+        output::note(&format!("no task that is shown has {}", fields.join(" or ")));
+    }
 }
 
 /// Says how much a table left out. `total` is the number of all items; if it takes too long or fails, none is given.

@@ -3,15 +3,22 @@
 mod settings;
 mod stats;
 
-use taskqueue_client::{ErrorCode, TaskSelection};
+use std::collections::BTreeMap;
+
+use taskqueue_client::{Client, ErrorCode, QueueName, Status, TaskSelection};
+use tokio::task::JoinSet;
 
 use super::client_runtime;
-use crate::args::{DeleteQueueArgs, QueueArg, QueueArgs, QueueCommand};
+use super::status_counts::StatusCounts;
+use crate::args::{DeleteQueueArgs, Format, QueueArg, QueueArgs, QueueCommand};
 use crate::client_context::{ClientContext, Retrying};
 use crate::confirm::confirm;
 use crate::explain_error::explain_missing_queue;
 use crate::failure::{CommandError, Failure};
-use crate::output::{self, QueueRecord};
+use crate::output::{self, CountedQueueRecord, QueueRecord};
+
+/// Enough that the answers do not wait for each other, and few enough for a server that has other work.
+const CONCURRENT_REQUESTS: usize = 8;
 
 pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &QueueArg::default(), args.output, Retrying::Interactive)?;
@@ -22,15 +29,7 @@ pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
             let sentence = format!("queue {} {word}", args.name);
             Ok(context.printer.done(&QueueRecord(created.value.name), &sentence)?)
         }
-        QueueCommand::List => {
-            let queues = context.client.queues().await?;
-            let records: Vec<QueueRecord> = queues.into_iter().map(|queue| QueueRecord(queue.name)).collect();
-            context.printer.list(&records)?;
-            if records.is_empty() {
-                output::note("there are no queues; create one with: taskqueue queue create NAME");
-            }
-            Ok(())
-        }
+        QueueCommand::List => list(context).await,
         QueueCommand::Stats(args) => explained(context, stats::show(context, args).await).await,
         QueueCommand::Settings(args) => explained(context, settings::show(context, &args.name).await).await,
         QueueCommand::Pause(args) => explained(context, settings::pause(context, &args.name, true).await).await,
@@ -39,6 +38,40 @@ pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
         QueueCommand::Retention(args) => explained(context, settings::retention(context, args).await).await,
         QueueCommand::Delete(args) => explained(context, delete(context, args).await).await,
     })
+}
+
+/// People see how many tasks each queue has; programs get the names.
+async fn list(context: &ClientContext) -> Result<(), CommandError> {
+    let names: Vec<QueueName> = context.client.queues().await?.into_iter().map(|queue| queue.name).collect();
+    let mut listing = context.printer.listing::<CountedQueueRecord>();
+    for names in names.chunks(CONCURRENT_REQUESTS) {
+        let counts = match context.printer.format() {
+            Format::Table => counts(&context.client, names).await,
+            _ => BTreeMap::new(),
+        };
+        for name in names {
+            listing
+                .push(&CountedQueueRecord { queue: QueueRecord(name.clone()), counts: counts.get(name).copied() })?;
+        }
+    }
+    listing.finish()?;
+    if names.is_empty() {
+        output::note("there are no queues; create one with: taskqueue queue create NAME");
+    }
+    Ok(())
+}
+
+/// The tasks of a few queues by status. The list is of use without them, so a failure is no error.
+async fn counts(client: &Client, queues: &[QueueName]) -> BTreeMap<QueueName, [u64; 5]> {
+    let mut calls = JoinSet::new();
+    for queue in queues.iter().cloned() {
+        let client = client.clone();
+        calls.spawn(async move {
+            let counts = StatusCounts::of(&client, &queue, TaskSelection::all()).await.ok()?;
+            Some((queue, Status::ALL.map(|status| counts.get(status))))
+        });
+    }
+    calls.join_all().await.into_iter().flatten().collect()
 }
 
 /// With names that are similar to a queue that does not exist.

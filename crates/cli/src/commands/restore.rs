@@ -23,8 +23,8 @@ pub(crate) async fn run(args: RestoreArgs) -> Result<(), Failure> {
         let mut watch = BackupWatch { stop, report: &mut report, removed: &mut note_removed };
         let done = open_store::restore(&from, &target, replace, &mut watch);
         drop(bars);
-        done.map_err(|error| backup_failure(error, "restore", output.output))
+        done.map_err(|error| backup_failure(error, "restore", output))
     })
     .await?;
-    print(&done, "restored", path, began, output.output)
+    print(&done, "restored", path, began, output)
 }

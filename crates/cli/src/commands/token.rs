@@ -10,7 +10,7 @@ use crate::output::{self, NewTokenRecord, Printer, TokenRecord, now};
 use crate::tokens_file::{self, FileToken};
 
 pub(crate) fn run(args: &TokenArgs) -> Result<(), Failure> {
-    let printer = Printer::new(args.output.output);
+    let printer = Printer::new(args.output);
     match &args.command {
         TokenCommand::Create(args) => create(args, &printer),
         TokenCommand::Check(args) => {

@@ -17,7 +17,7 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// For CSV: the same, but line ends and tabs stay, because quotes hold them.
+/// For CSV on a terminal: the same, but line ends and tabs stay, because quotes hold them.
 pub(super) fn escape_csv(text: &str) -> Cow<'_, str> {
     replaced(text, |out, character| match character {
         '\n' | '\t' => out.push(character),

@@ -5,8 +5,8 @@ use taskqueue_core::time::Timestamp;
 
 use super::age::age;
 use super::cell::{Cell, Column};
-use super::record::Record;
-use crate::field_path::{FieldPath, read_record};
+use super::record::{self, Record};
+use crate::field_path::FieldPath;
 
 /// The fields that hold a time of the server.
 const TIMES: [&str; 7] = [
@@ -30,7 +30,7 @@ pub(crate) fn columns(fields: &[FieldPath]) -> Vec<Column<'_>> {
 /// The cells of a record. As in every table, times are shown relative to `now`.
 pub(crate) fn cells<R: Record>(fields: &[FieldPath], record: &R, now: Timestamp) -> Vec<Cell> {
     let json = record.json();
-    let values = read_record(&json);
+    let values = record::values(record, &json, now);
     let cell = |field: &FieldPath| {
         if let Some(cell) = record.field_cell(field, now) {
             return cell;

@@ -7,15 +7,15 @@ use taskqueue_core::time::Timestamp;
 
 use super::age::now;
 use super::cell::{Cell, Column};
-use super::csv;
+use super::csv::CsvStyle;
 use super::escape::{escape, escape_json};
 use super::fields;
-use super::record::Record;
+use super::record::{self, Record};
 use super::table::Layout;
 use super::terminal::Terminal;
-use crate::args::Format;
+use crate::args::{Format, OutputArgs};
 use crate::failure::Failure;
-use crate::field_path::{FieldPath, read_record};
+use crate::field_path::FieldPath;
 
 /// How many rows decide the layout; later rows are printed as they come.
 const ROWS_MEASURED: usize = 1000;
@@ -24,13 +24,15 @@ const ROWS_MEASURED: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Printer {
     format: Format,
+    csv: CsvStyle,
     terminal: Terminal,
     now: Timestamp,
 }
 
 impl Printer {
-    pub(crate) fn new(format: Format) -> Self {
-        Self { format, terminal: Terminal::of_stdout(), now: now() }
+    pub(crate) fn new(output: OutputArgs) -> Self {
+        let csv = CsvStyle::of_stdout(output.raw_csv);
+        Self { format: output.format(), csv, terminal: Terminal::of_stdout(), now: now() }
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -91,6 +93,7 @@ impl Printer {
             leave_out: if fields.is_some() { &[] } else { R::LEAVE_OUT },
             fields: fields.map(Cow::Borrowed),
             fields_of_none: R::FIELDS,
+            seen: vec![false; fields.map_or(0, <[FieldPath]>::len)],
             measured: Vec::new(),
             layout: None,
             count: 0,
@@ -108,6 +111,8 @@ pub(crate) struct Listing<'p> {
     fields: Option<Cow<'p, [FieldPath]>>,
     /// The columns of CSV without records.
     fields_of_none: &'static [&'static str],
+    /// For each field that the user named, whether a record has a value for it.
+    seen: Vec<bool>,
     /// Rows that are held back until the layout is known.
     measured: Vec<Vec<Cell>>,
     layout: Option<Layout<'p>>,
@@ -125,6 +130,13 @@ impl Listing<'_> {
     /// How many records the list has so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
+    }
+
+    /// The members that the user named and no record has, if there are records.
+    pub(crate) fn absent(&self) -> Vec<String> {
+        let fields = self.fields.iter().flat_map(|fields| fields.iter()).zip(&self.seen);
+        let absent = fields.filter(|(field, seen)| !**seen && field.steps().len() > 1 && self.count > 0);
+        absent.map(|(field, _)| field.head.clone()).collect()
     }
 
     fn write<R: Record>(&mut self, record: &R) -> io::Result<()> {
@@ -146,6 +158,7 @@ impl Listing<'_> {
             Some(fields) => fields::cells(fields, record, now),
             None => record.cells(now),
         };
+        self.seen.iter_mut().zip(&cells).for_each(|(seen, cell)| *seen |= !cell.is_missing());
         if let Some(layout) = &self.layout {
             return writeln!(self.out, "{}", layout.row(&cells));
         }
@@ -162,9 +175,12 @@ impl Listing<'_> {
     fn write_csv<R: Record>(&mut self, record: &R) -> io::Result<()> {
         let fields = self.fields.get_or_insert_with(|| Cow::Owned(record.fields()));
         if self.count == 0 {
-            writeln!(self.out, "{}", csv::head(fields))?;
+            self.out.write_all(&self.printer.csv.head(fields))?;
         }
-        writeln!(self.out, "{}", csv::row(fields, &read_record(&record.json())))
+        let json = record.json();
+        let values = record::values(record, &json, self.printer.now);
+        self.seen.iter_mut().zip(fields.iter()).for_each(|(seen, field)| *seen |= field.value(&values).is_some());
+        self.out.write_all(&self.printer.csv.row(fields, &values))
     }
 
     /// Prints the head and the rows that decide the layout.
@@ -186,7 +202,7 @@ impl Listing<'_> {
             Format::Csv if self.count == 0 => {
                 let of_none = || self.fields_of_none.iter().map(|path| FieldPath::new(path)).collect();
                 let fields = self.fields.take().unwrap_or_else(|| Cow::Owned(of_none()));
-                writeln!(self.out, "{}", csv::head(&fields))
+                self.out.write_all(&self.printer.csv.head(&fields))
             }
             _ => Ok(()),
         };

@@ -1,6 +1,7 @@
 //! How each kind of result looks: one file per noun.
 
 mod backup;
+mod changed;
 mod counts;
 mod explanation;
 mod planned;
@@ -15,10 +16,11 @@ mod token;
 mod worker;
 
 pub(crate) use self::backup::{BackupRecord, CheckRecord, ProblemRecord};
+pub(crate) use self::changed::{ChangedRecord, FieldChange};
 pub(crate) use self::counts::{CountRecord, GroupRecord};
 pub(crate) use self::explanation::{ExplanationRecord, ReasonRecord};
 pub(crate) use self::planned::PlannedRecord;
-pub(crate) use self::queue::QueueRecord;
+pub(crate) use self::queue::{CountedQueueRecord, QueueRecord};
 pub(crate) use self::rerun::RerunRecord;
 pub(crate) use self::server::{HealthRecord, SettingRecord};
 pub(crate) use self::settings::SettingsRecord;

@@ -46,6 +46,7 @@ fn a_named_task_that_cannot_be_changed_is_a_failure() {
         "{message}"
     );
     assert!(message.contains("t_zzzzzzzzzzzz skipped: it does not exist (task_not_found)"), "{message}");
+    assert_eq!(message.lines().count(), 2, "each is said once: {message}");
 }
 
 #[test]
@@ -73,7 +74,8 @@ fn selected_tasks_are_changed_after_consent_and_what_is_left_out_is_counted() {
     assert!(message.contains(question), "{message}");
     assert_eq!(server.count("status == \"cancelled\""), 1, "nothing was changed");
     let ran = server.run_with(&[&cancel[..], &["--yes"]].concat());
-    assert!(ran.stderr.contains("1 succeeded: what has ended cannot be cancelled"), "{ran:?}");
+    assert!(ran.stderr.contains("1 succeeded, 1 failed: what has ended cannot be cancelled"), "{ran:?}");
+    assert_eq!(ran.stderr.matches("what has ended").count(), 1, "{ran:?}");
     assert_eq!(ran.ok(), "2 cancelled, 3 skipped\n");
     assert_eq!(server.count("status == \"cancelled\""), 3);
 

@@ -187,6 +187,9 @@ fn wrong_usage_is_exit_code_2_and_names_the_help_of_the_command() {
         ("task submit --args [1]", "JSON object"),
         ("task submit --from - --id t_aaaaaaaaaaaa", "cannot be used with"),
         ("task wait t_aaaaaaaaaaaa --timeout soon", "30s"),
+        ("task wait --timeout 5 minutes", "write the duration as one word: 5m instead of 5 minutes"),
+        ("task submit --timeout 2 hours", "write the duration as one word: 2h instead of 2 hours"),
+        ("task submit --delay 90 sec --arg x=1", "write the duration as one word: 90s instead of 90 sec"),
         ("task list --queue=-x", "A-Z"),
         ("task list --url ftp://x", "http://"),
         ("queue create a/b", "A-Z"),
@@ -211,8 +214,45 @@ fn something_that_is_no_taskqueue_server_is_recognised() {
     });
     let folder = tempfile::tempdir().unwrap();
     let message = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
-    assert!(message.contains("is") && message.contains("a taskqueue server?"), "{message}");
+    let expected = format!(
+        "error: what answers at {url} is no taskqueue server: status 200 with the text \"hello\", which is not JSON; name the \
+         server with --url\n"
+    );
+    assert_eq!(message, expected);
     other.join().unwrap();
+}
+
+#[test]
+fn another_program_at_the_url_is_named_without_a_chain_of_causes() {
+    use std::io::{Read, Write};
+    let answers = |answer: &'static [u8]| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let mut connection = connection.unwrap();
+                let _ = connection.read(&mut [0; 4096]).unwrap();
+                connection.write_all(answer).unwrap();
+            }
+        });
+        url
+    };
+    let page = answers(
+        b"HTTP/1.1 404 Not Found\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
+    );
+    let shell = answers(b"SSH-2.0-OpenSSH_9.2\r\n");
+    let folder = tempfile::tempdir().unwrap();
+    for line in ["health", "task list", "task submit", "task cancel t_aaaaaaaaaaaa", "queue create x", "task count"] {
+        let run = |url: &str| finish(binary(folder.path()).args(line.split(' ')).args(["--url", url]));
+        let message = run(&page).fails(1);
+        let expected = "is no taskqueue server: status 404 with a web page from nginx/1.25; name the server with --url";
+        assert!(message.contains(expected) && message.contains(&page), "{line}: {message}");
+        let message = run(&shell).fails(3);
+        assert!(message.contains(&format!("the server at {shell} does not speak plain HTTP; use https")), "{message}");
+        for message in [message.as_str(), &run(&page).stderr] {
+            assert!(message.lines().count() == 1 && message.matches(": ").count() <= 2, "{line}: {message}");
+        }
+    }
 }
 
 #[test]

@@ -364,3 +364,93 @@ fn a_long_table_has_the_columns_for_which_only_a_late_row_has_a_value() {
     assert!(table.lines().last().unwrap().contains("ValueError"), "{table}");
     assert!(!server.run("task list --status pending --all").ok().contains("ERROR"), "exactly the measured rows");
 }
+
+#[test]
+fn several_keys_sort_and_a_path_that_no_task_has_is_told() {
+    let server = Server::start();
+    for (n, (a, b)) in [(1, 5), (2, 1), (1, 7), (2, 9)].iter().enumerate() {
+        server.submit(&format!("t_{n:012}"), &["--args", &format!(r#"{{"a":{a},"b":{b}}}"#)]);
+    }
+    let list = |flags: &str| server.run(&format!("task list -o csv --columns args.a,args.b {flags}"));
+    let sorted = list("--sort args.a,-args.b");
+    assert_eq!((sorted.stdout.as_str(), sorted.stderr.as_str()), ("args.a,args.b\n1,7\n1,5\n2,9\n2,1\n", ""));
+    assert_eq!(list("--sort=-priority,args.b --limit 2").ok(), "args.a,args.b\n2,1\n1,5\n");
+    let note = list("--sort args.aa,args.b").stderr;
+    assert_eq!(note, "note: no task that matches has args.aa, by which they were to be sorted\n");
+    for (format, extra) in [("table", ""), ("csv", ""), ("table", " --sort args.a")] {
+        let ran = server.run(&format!("task list -o {format} --columns id,args.a,args.x,result.y,name{extra}"));
+        assert_eq!(ran.stderr, "note: no task that is shown has args.x or result.y\n", "{format}");
+    }
+    assert_eq!(server.run("task list --columns id,args.x --status failed").stderr.matches("args.x").count(), 0);
+    let watched = server.run("task list --watch --sort priority,id").fails(2);
+    assert!(watched.contains("--watch"), "{watched}");
+}
+
+#[test]
+fn a_wildcard_is_a_column_for_each_member() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"lr":0.1,"a.b":1}"#]);
+    server.submit("t_bbbbbbbbbbbb", &["--args", r#"{"seed":2}"#]);
+    let listed = server.run_with(&["task", "list", "-o", "csv", "--columns", "id,args.*,status"]).ok();
+    let expected = "id,args.a.b,args.lr,args.seed,status\nt_bbbbbbbbbbbb,,,2,pending\nt_aaaaaaaaaaaa,1,0.1,,pending\n";
+    assert_eq!(listed, expected);
+    let first = server.run_with(&["task", "list", "--limit", "1", "--columns", "id,args.*"]);
+    assert!(first.stderr.contains("1 of 2 tasks shown"), "{first:?}");
+    assert_eq!(lines(&first.stdout), ["id              args.seed", "t_bbbbbbbbbbbb  2"]);
+    let none = server.run_with(&["task", "list", "--columns", "id,result.*"]);
+    assert!(none.stderr.contains("no task that is shown has result.*"), "{none:?}");
+    assert_eq!(lines(&none.ok())[1], "t_bbbbbbbbbbbb  -");
+    server.run_with(&["task", "list", "--sort", "args.*"]).fails(2);
+}
+
+#[test]
+fn how_long_a_task_ran_and_waited_are_columns() {
+    let server = ended_tasks();
+    let listed = server.run("task list -o csv --columns id,duration,waited --sort -duration").ok();
+    let rows: Vec<Vec<&str>> = listed.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.last().unwrap()[..2], ["t_cccccccccccc", ""], "it was never run: {listed}");
+    let seconds = |text: &str| text.parse::<f64>().unwrap();
+    assert!(seconds(rows[0][1]) >= seconds(rows[1][1]) && rows.iter().all(|row| seconds(row[2]) >= 0.0), "{listed}");
+    let table = server.run("task list --columns id,duration,waited").ok();
+    assert!(table.lines().nth(1).unwrap().starts_with("t_cccccccccccc  -         "), "{table}");
+    assert!(table.lines().nth(2).unwrap().trim_end().ends_with('s'), "{table}");
+}
+
+#[test]
+fn commands_for_tasks_are_understood_without_their_noun() {
+    let server = Server::start();
+    let submitted = server.run("submit --id t_aaaaaaaaaaaa");
+    assert_eq!(submitted.stderr, "note: taskqueue submit is taken for: taskqueue task submit\n");
+    assert_eq!(submitted.ok(), "t_aaaaaaaaaaaa created\n");
+    assert_eq!(server.run("list -o quiet").ok(), "t_aaaaaaaaaaaa\n");
+    assert_eq!(server.run("-o quiet get t_aaaaaaaaaaaa").ok(), "t_aaaaaaaaaaaa\n");
+    let waited = server.run("wait --timeout 0").fails(1);
+    assert!(waited.starts_with("note: taskqueue wait is taken for: taskqueue task wait\n"), "{waited}");
+    assert!(server.run("logs t_aaaaaaaaaaaa").stderr.contains("taskqueue task logs"));
+    let refused = server.run("cancel t_aaaaaaaaaaaa").fails(2);
+    assert!(refused.contains("cancel"), "what changes tasks is not guessed: {refused}");
+}
+
+#[test]
+fn the_beginning_of_an_id_is_enough_where_it_is_that_of_one_task() {
+    let server = Server::start();
+    for id in ["t_abcdefghijkl", "t_abcdefgzzzzz", "t_abcx--------"] {
+        server.submit(id, &[]);
+    }
+    assert_eq!(server.run("task get t_abcx -o quiet").ok(), "t_abcx--------\n");
+    assert_eq!(server.run("task get t_abcdefgz t_abcx -o quiet").ok(), "t_abcdefgzzzzz\nt_abcx--------\n");
+    let several = server.run("task cancel t_abcdef").fails(1);
+    assert_eq!(several, "error: several ids begin with t_abcdef: t_abcdefghijkl, t_abcdefgzzzzz; write more of it\n");
+    let none = server.run("task cancel t_abcy").fails(1);
+    assert_eq!(none, "error: no task of queue q has an id that begins with t_abcy\n");
+    assert_eq!(server.count("status == 'cancelled'"), 0);
+    assert_eq!(server.run("task cancel t_abcx").ok(), "t_abcx-------- cancelled\n");
+    assert_eq!(server.run("task requeue t_abcx").ok(), "t_abcx-------- requeued\n");
+    server.run("task update t_abcx --after t_abcdefgh").ok();
+    let task = server.run("task get t_abcx -o json").json();
+    assert_eq!(task["dependencies"], serde_json::json!(["t_abcdefghijkl"]));
+    assert!(server.run("task explain t_abcx").ok().contains("t_abcdefghijkl"));
+    assert_eq!(server.run("task wait t_abcx --timeout 0").code, Some(1));
+    assert_eq!(server.run("task delete t_abcx t_abcdefgz").ok(), "2 deleted\n");
+    server.run("task get t_abc").fails(2);
+}

@@ -19,7 +19,7 @@ fn text_of_others_cannot_command_the_terminal() {
             || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     for line in ["task list", "task get t_aaaaaaaaaaaa"] {
-        for format in ["table", "csv", "json", "jsonl"] {
+        for format in ["table", "json", "jsonl"] {
             let shown = server.run(&format!("{line} -o {format}")).ok();
             assert!(!shown.contains(is_harmful), "{line} {format}: {shown:?}");
             if format.starts_with("json") {
@@ -31,6 +31,22 @@ fn text_of_others_cannot_command_the_terminal() {
         }
     }
     assert!(server.run("task list").ok().contains(r"evil\u{202e}name"));
+}
+
+#[test]
+fn csv_keeps_every_character_and_holds_no_formula() {
+    let server = Server::start();
+    let text = "two\r\nlines \u{1b}[31m\u{9b}\u{202e}\\r";
+    let args = serde_json::json!({ "text": text, "formula": "=1+1", "less": -5 }).to_string();
+    server.submit("t_aaaaaaaaaaaa", &["--args", &args, "--name", "@name"]);
+    let list =
+        |flags: &str| server.run(&format!("task list --columns id,name,args.formula,args.less,args.text {flags}")).ok();
+    let head = "id,name,args.formula,args.less,args.text\n";
+    assert_eq!(list("-o csv"), format!("{head}t_aaaaaaaaaaaa,'@name,'=1+1,-5,\"{text}\"\n"));
+    for raw in ["--raw-csv", "-o csv --raw-csv"] {
+        assert_eq!(list(raw), format!("{head}t_aaaaaaaaaaaa,@name,=1+1,-5,\"{text}\"\n"));
+    }
+    assert_eq!(server.run("--raw-csv task list --columns name").ok(), "name\n@name\n");
 }
 
 #[test]

@@ -7,7 +7,11 @@ fn queues_are_created_listed_and_deleted() {
     let server = Server::start();
     assert_eq!(server.run("queue create gpu").ok(), "queue gpu created\n");
     assert_eq!(server.run("queue create gpu").ok(), "queue gpu already there\n");
-    assert_eq!(lines(&server.run("queue list").ok()), ["NAME", "gpu", "q"]);
+    let listed = server.run("queue list").ok();
+    assert_eq!(
+        lines(&listed).iter().map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>(),
+        ["NAME", "gpu", "q"]
+    );
     assert_eq!(server.run("queue list -o json").ok(), "[\n{\"name\":\"gpu\"},\n{\"name\":\"q\"}\n]\n");
     assert_eq!(server.run("queue list -o jsonl").ok(), "{\"name\":\"gpu\"}\n{\"name\":\"q\"}\n");
     assert_eq!(server.run("queue list --output quiet").ok(), "gpu\nq\n");
@@ -16,6 +20,26 @@ fn queues_are_created_listed_and_deleted() {
     assert_eq!(server.run("queue list").ok(), "");
     assert_eq!(server.run("queue list -o csv").ok(), "name\n");
     assert_eq!(server.run("queue list -o json").ok(), "[]\n");
+}
+
+#[test]
+fn the_list_of_queues_shows_how_many_tasks_each_has() {
+    let server = Server::start();
+    server.run("queue create empty").ok();
+    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb", "t_cccccccccccc"] {
+        server.submit(id, &[]);
+    }
+    server.claim("default", 1);
+    server.run("task cancel t_bbbbbbbbbbbb").ok();
+    assert_eq!(
+        lines(&server.run("queue list").ok()),
+        [
+            "NAME   PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED",
+            "empty        0        0          0       0          0",
+            "q            1        1          0       0          1",
+        ]
+    );
+    assert_eq!(server.run("queue list -o csv").ok(), "name\nempty\nq\n");
 }
 
 #[test]

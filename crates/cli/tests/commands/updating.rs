@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, binary, finish};
+use crate::support::{Server, binary, finish, lines};
 
 #[test]
 fn every_field_can_be_changed() {
@@ -233,4 +233,44 @@ fn the_help_names_no_values_that_are_not_set() {
     for words in ["Examples:", "--status", "--unset-arg", "Replace all args", "is merged"] {
         assert!(help.contains(words), "{words}: {help}");
     }
+}
+
+#[test]
+fn a_dry_run_shows_what_would_change_and_changes_nothing() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"lr":0.1,"model":{"layers":2}}"#]);
+    server.submit("t_bbbbbbbbbbbb", &["--args", r#"{"lr":0.01,"model":{"layers":4}}"#, "--priority", "5"]);
+    server.submit("t_cccccccccccc", &["--route", "gpu"]);
+    server.claim("gpu", 1);
+    let before = server.run("task list -o json").ok();
+    let dry_run = |target: &[&str], format: &str| {
+        let change = ["--arg", "model.layers=4", "--unset-arg", "lr", "--priority", "5", "--dry-run", "-o", format];
+        server.run_with(&[&["task", "update"], target, &change].concat())
+    };
+    let table = dry_run(&["--filter", "priority >= 0"], "table");
+    assert_eq!(
+        table.stderr,
+        "note: 2 tasks would be updated, 1 is running: wait for the end, or cancel first with taskqueue task cancel; nothing \
+         was changed\n"
+    );
+    assert_eq!(
+        lines(&table.ok()),
+        [
+            "ID              STATUS   CHANGES",
+            "t_bbbbbbbbbbbb  pending  args.lr: 0.01 -> none",
+            "t_aaaaaaaaaaaa  pending  args.lr: 0.1 -> none, args.model.layers: 2 -> 4, priority: 0 -> 5",
+        ]
+    );
+    let named = dry_run(&["t_aaaaaaaaaaaa"], "json").json();
+    assert_eq!(
+        named[0]["changes"],
+        json!({"args.lr": {"from": 0.1, "to": null}, "args.model.layers": {"from": 2, "to": 4},
+            "priority": {"from": 0, "to": 5}})
+    );
+    assert_eq!(dry_run(&["t_aaaaaaaaaaaa", "t_cccccccccccc"], "quiet").fails(1).lines().count(), 1);
+    assert_eq!(server.run("task list -o json").ok(), before);
+    // What it shows is what is done.
+    server.run_with(&["task", "update", "t_bbbbbbbbbbbb", "--unset-arg", "lr"]).ok();
+    let same = dry_run(&["--filter", "priority == 5"], "quiet");
+    assert_eq!(same.stderr, "note: 0 tasks would be updated, 1 would stay the same; nothing was changed\n");
 }

@@ -10,6 +10,7 @@ fn an_error_envelope_keeps_code_message_and_details() {
         status,
         server_version: None,
         retry_after: None,
+        server: None,
         wait_applied: None,
         body: body.into(),
     };
@@ -25,5 +26,28 @@ fn an_error_envelope_keeps_code_message_and_details() {
     for (status, body) in [(500, "<html>"), (404, "{}"), (409, r#"{"error":"x"}"#), (302, ""), (200, "{}"), (202, "")] {
         let error = answer(status, body).no_content().unwrap_err();
         assert!(matches!(error, Error::Protocol { status: found, .. } if found == status), "{error:?}");
+    }
+}
+
+#[test]
+fn an_answer_of_another_program_is_described() {
+    let answer = |server: Option<&str>, body: &str| Answer {
+        status: 404,
+        server_version: None,
+        retry_after: None,
+        server: server.map(str::to_owned),
+        wait_applied: None,
+        body: body.into(),
+    };
+    let long = "x".repeat(100);
+    let cases = [
+        (None, "", "status 404 with an empty body".to_owned()),
+        (Some("nginx/1.25"), " \n<!DOCTYPE html>\n<p>", "status 404 with a web page from nginx/1.25".to_owned()),
+        (None, "404 page not found\n", "status 404 with the text \"404 page not found\"".to_owned()),
+        (None, &long, format!("status 404 with the text \"{}…\"", "x".repeat(60))),
+    ];
+    for (server, body, expected) in cases {
+        let Err(Error::Protocol { message, .. }) = answer(server, body).no_content() else { panic!("{body}") };
+        assert_eq!(message, expected);
     }
 }

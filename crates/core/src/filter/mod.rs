@@ -36,7 +36,7 @@ mod plan;
 mod print;
 mod records;
 mod statuses;
-mod suggest;
+pub mod suggest;
 mod types;
 
 use crate::limits::FILTER_BYTES;

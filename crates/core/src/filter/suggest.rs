@@ -1,4 +1,4 @@
-//! Near misses: what the writer of a wrong filter may have meant. Only messages depend on this.
+//! Near misses: what the writer of a wrong filter, or of a wrong field, may have meant. Only messages depend on this.
 
 use strsim::generic_levenshtein;
 
@@ -16,7 +16,7 @@ pub(super) fn keyword(word: &str) -> Option<&'static str> {
 }
 
 /// The candidate that `word` may be a misspelling or the beginning of.
-pub(super) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word = word.to_ascii_lowercase().into_bytes();
     let (distance, best) = candidates
         .iter()

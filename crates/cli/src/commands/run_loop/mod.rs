@@ -26,7 +26,7 @@ use taskqueue_worker::{
 use tokio::runtime::Builder;
 
 use self::console_reporter::ConsoleReporter;
-use crate::args::{Format, LoopArgs, OnOff, OutputArgs};
+use crate::args::{LoopArgs, OnOff, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::config::{Source, Trust};
 use crate::dotted_keys::set_members;
@@ -69,7 +69,7 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
         find_program(program).map_err(|error| Failure::Usage(unusable_command(program, &error)))?;
     }
     let metadata = metadata(&args.metadata)?;
-    let output = OutputArgs { output: Format::Table };
+    let output = OutputArgs::TABLE;
     let context = ClientContext::open(&args.connection, &args.queue, output, Retrying::Never)?;
     let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tq-worker").enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start threads: {error}")))?;

@@ -10,10 +10,11 @@ use taskqueue_core::filter::TaskFilter;
 use super::bulk_change::{Change, note_no_match};
 use super::bulk_requests;
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
+use super::named_tasks;
 use super::one_action::{self, ActionError, Performed};
-use super::status_counts::StatusCounts;
 use crate::args::{ConfirmArgs, SelectionArgs, TargetArgs};
 use crate::client_context::ClientContext;
+use crate::commands::status_counts::StatusCounts;
 use crate::explain_error;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
@@ -110,7 +111,7 @@ pub(super) async fn run(
     target: &TargetArgs,
     confirm: ConfirmArgs,
 ) -> Result<(), CommandError> {
-    match target.ids.as_slice() {
+    match named_tasks::ids(context, &target.ids).await?.as_slice() {
         [] => act_on_selection(context, action, &target.selection, confirm).await,
         [id] => act_on_one(context, action, *id).await,
         ids => act_on_ids(context, action, ids).await,
@@ -414,7 +415,8 @@ impl<'s> ActionProgress<'s> {
         let (context, summary) = (self.context, self.summary());
         let reasons: Vec<String> = self.skipped.iter().map(|(code, count)| format!("{count} {code}")).collect();
         drop(self.bar);
-        if !reasons.is_empty() {
+        // Of tasks that are named by id, each was said already.
+        if !reasons.is_empty() && !self.are_named {
             output::note(&format!("skipped: {}", reasons.join(", ")));
         }
         context.printer.done(&summary, &summary.sentence())

@@ -1,9 +1,10 @@
-//! The tasks that `--after-batch` names: those whose metadata has the label of the batch.
+//! The tasks that `--after` and `--after-batch` name; the latter are those whose metadata has the label of the batch.
 
 use taskqueue_client::{OrderField, TaskId, TaskQuery, TaskSelection};
 use taskqueue_core::batch_label;
 use taskqueue_core::limits::DEPENDENCIES_MAX;
 
+use super::named_tasks;
 use crate::args::SchedulingArgs;
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
@@ -12,9 +13,9 @@ use crate::scheduling_args::too_many;
 /// The largest page.
 const PAGE_LIMIT: u16 = 1000;
 
-/// All tasks of these batches so far, archived ones too.
+/// The named tasks, and all of these batches so far, archived ones too.
 pub(super) async fn tasks(context: &ClientContext, given: &SchedulingArgs) -> Result<Vec<TaskId>, CommandError> {
-    let mut ids = Vec::new();
+    let mut ids = named_tasks::ids(context, &given.after).await?;
     for label in &given.after_batch {
         let before = ids.len();
         let selection = TaskSelection::all().filter(batch_label::filter(label)).include_archived(true);

@@ -7,9 +7,9 @@ use super::actions::{self, Action};
 use super::bulk_change::{Change, note_no_match};
 use super::bulk_requests::as_filter;
 use super::server_features;
-use super::status_counts::StatusCounts;
 use crate::args::{ArchiveArgs, ConfirmArgs, SelectionArgs};
 use crate::client_context::ClientContext;
+use crate::commands::status_counts::StatusCounts;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 

@@ -3,9 +3,9 @@
 
 use taskqueue_client::Status;
 
-use super::status_counts::StatusCounts;
 use crate::args::ConfirmArgs;
 use crate::client_context::ClientContext;
+use crate::commands::status_counts::StatusCounts;
 use crate::confirm::confirm;
 use crate::failure::Failure;
 use crate::output;
@@ -62,22 +62,19 @@ impl Change {
         }
     }
 
-    /// `3 are running: ...; 1 is succeeded: ...`
+    /// `3 are running: ...; 1 succeeded, 2 failed: ...`. What several states have in common is said once.
     pub(super) fn reasons(self, counts: &StatusCounts) -> String {
         let left_out = Status::ALL.into_iter().filter(|status| !self.applies_to(*status) && counts.get(*status) > 0);
-        let reasons: Vec<String> = left_out
-            .map(|status| {
-                let count = counts.get(status);
-                let verb = if count == 1 { "is" } else { "are" };
-                let state = match status {
-                    Status::Failed => "failed".to_owned(),
-                    Status::Succeeded => "succeeded".to_owned(),
-                    other => format!("{verb} {}", other.as_str()),
-                };
-                format!("{count} {state}: {}", self.reason(status))
-            })
-            .collect();
-        reasons.join("; ")
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+        for status in left_out {
+            let (reason, words) = (self.reason(status), in_state(counts.get(status), status));
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, states)) => states.push(words),
+                None => reasons.push((reason, vec![words])),
+            }
+        }
+        let said = reasons.into_iter().map(|(reason, states)| format!("{}: {reason}", states.join(", ")));
+        said.collect::<Vec<_>>().join("; ")
     }
 
     /// Asks before the tasks are changed; the question counts only those to which the change applies.
@@ -112,6 +109,16 @@ impl Change {
     }
 }
 
+/// `3 are running`, `1 succeeded`.
+fn in_state(count: u64, status: Status) -> String {
+    let verb = match (status, count) {
+        (Status::Failed | Status::Succeeded, _) => "",
+        (_, 1) => "is ",
+        _ => "are ",
+    };
+    format!("{count} {verb}{}", status.as_str())
+}
+
 pub(super) fn note_no_match(context: &ClientContext) {
     output::note(&format!("no task of queue {} matches", context.queue));
 }
@@ -124,7 +131,7 @@ mod tests {
     fn every_state_is_either_changed_or_has_a_reason() {
         let one_each = StatusCounts { pending: 1, running: 1, succeeded: 1, failed: 1, cancelled: 1 };
         let cases = [
-            (Change::Cancel, "1 succeeded: what has ended", 2),
+            (Change::Cancel, "1 succeeded, 1 failed: what has ended cannot be cancelled; 1 is cancelled: ", 2),
             (Change::Requeue, "1 is running: wait for the end", 2),
             (Change::Delete, "1 is running: wait for the end", 4),
             (Change::Update, "1 is running: wait for the end", 4),
@@ -136,7 +143,7 @@ mod tests {
             let reasons = change.reasons(&one_each);
             assert!(reasons.contains(expected), "{change:?}: {reasons}");
             assert_eq!(one_each.of_those(|status| change.applies_to(status)), applicable, "{change:?}");
-            assert_eq!(reasons.split("; 1 ").count() as u64, 5 - applicable, "{change:?}: {reasons}");
+            assert_eq!(reasons.matches("1 ").count() as u64, 5 - applicable, "{change:?}: {reasons}");
         }
         let many = StatusCounts { running: 3, ..StatusCounts::default() };
         assert!(Change::Delete.reasons(&many).starts_with("3 are running: "));

@@ -5,16 +5,16 @@ use taskqueue_client::{Explanation, Reason, Task, TaskId};
 use taskqueue_core::dependency::DEPENDENCY_FAILED;
 
 use super::server_features;
-use crate::args::{ExplainArgs, Format};
+use crate::args::Format;
 use crate::client_context::ClientContext;
 use crate::explained_reasons::{Known, sentences};
 use crate::failure::CommandError;
 use crate::output::{self, ExplanationRecord, ReasonRecord, worker_place};
 use crate::shell_command::ShellCommand;
 
-pub(super) async fn run(context: &ClientContext, args: &ExplainArgs) -> Result<(), CommandError> {
+pub(super) async fn run(context: &ClientContext, id: TaskId) -> Result<(), CommandError> {
     server_features::require(context, &[server_features::EXPLAIN]).await?;
-    let explanation = context.client.explain_task(&context.queue, args.id).await?;
+    let explanation = context.client.explain_task(&context.queue, id).await?;
     match context.printer.format() {
         Format::Json | Format::Jsonl => Ok(context.printer.one(&ExplanationRecord(&explanation))?),
         Format::Csv | Format::Quiet => {
@@ -22,12 +22,12 @@ pub(super) async fn run(context: &ClientContext, args: &ExplainArgs) -> Result<(
             Ok(context.printer.list(&reasons)?)
         }
         Format::Table => {
-            let known = known(context, args.id, &explanation).await;
+            let known = known(context, id, &explanation).await;
             let command = |words: &str| {
                 let make = if words.starts_with("queue ") { ShellCommand::of_server } else { ShellCommand::new };
                 make(context, words).as_str().to_owned()
             };
-            let lines = sentences(args.id, &context.queue, &explanation, &known, &command, output::now());
+            let lines = sentences(id, &context.queue, &explanation, &known, &command, output::now());
             lines.iter().try_for_each(|line| context.printer.text(&output::escape(line)))?;
             Ok(())
         }

@@ -17,15 +17,12 @@ pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(),
     }
     let max_items = args.limit.max_items(format);
     let selection = args.selection.selection();
-    let (printed, total) = match args.own_sort() {
-        Some(sort) => {
-            let sorted = sorted::load(context, args.query(None), sort, max_items).await?;
-            (sorted.print(context, args.fields())?, Some(sorted.total))
-        }
-        None => {
-            let walk = context.client.walk_tasks(&context.queue, args.query(max_items));
-            (print_items(context, walk, max_items, args.fields()).await?, None)
-        }
+    let (printed, total) = if args.own_sort().is_empty() && !args.has_wildcard() {
+        let walk = context.client.walk_tasks(&context.queue, args.query(max_items));
+        (print_items(context, walk, max_items, args.fields()).await?, None)
+    } else {
+        let loaded = sorted::load(context, args, max_items).await?;
+        (loaded.print(context, args.fields())?, loaded.total)
     };
     if printed.is_cut {
         let count = async {

@@ -14,6 +14,7 @@ mod jsonl;
 mod list;
 mod logs;
 mod merge_updates;
+mod named_tasks;
 mod one_action;
 mod outage;
 mod planned_task;
@@ -22,10 +23,10 @@ mod rerun;
 mod server_features;
 mod show;
 mod sorted;
-mod status_counts;
 mod submit;
 mod sweep;
 mod update;
+mod update_preview;
 mod wait;
 mod watch;
 
@@ -42,8 +43,8 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     client_runtime::run(&context, args.command.filter(), async |context| match &args.command {
         TaskCommand::Submit(args) => submit::run(context, args).await,
         TaskCommand::Sweep(args) => sweep::run(context, args).await,
-        TaskCommand::Get(args) => show::get(context, &args.ids).await,
-        TaskCommand::Explain(args) => explain::run(context, args).await,
+        TaskCommand::Get(args) => show::get(context, &named_tasks::ids(context, &args.ids).await?).await,
+        TaskCommand::Explain(args) => explain::run(context, named_tasks::id(context, &args.id).await?).await,
         TaskCommand::List(args) if args.watch.watch.is_some() => watch::run(context, args).await,
         TaskCommand::List(args) => list::list(context, args).await,
         TaskCommand::Count(args) => list::count(context, args).await,

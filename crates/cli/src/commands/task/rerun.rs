@@ -9,9 +9,10 @@ use tokio::time::timeout;
 
 use super::bulk_change::{Change, note_no_match};
 use super::concurrent_calls::ConcurrentCalls;
-use super::status_counts::StatusCounts;
+use super::named_tasks;
 use crate::args::RerunArgs;
 use crate::client_context::ClientContext;
+use crate::commands::status_counts::StatusCounts;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, RerunRecord};
 use crate::progress::Progress;
@@ -24,7 +25,7 @@ const PAGE_LIMIT: u16 = 1000;
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(context: &ClientContext, args: &RerunArgs) -> Result<(), CommandError> {
-    match args.target.ids.as_slice() {
+    match named_tasks::ids(context, &args.target.ids).await?.as_slice() {
         [] => rerun_selection(context, args).await,
         ids => rerun_ids(context, ids).await,
     }

@@ -49,7 +49,7 @@ async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandEr
     Ok(context.printer.done(&created.value, &format!("{id} {word}"))?)
 }
 
-/// What the flags say, with the tasks of batches that are waited for.
+/// What the flags say, with the tasks that are waited for.
 pub(super) async fn scheduling(context: &ClientContext, args: &SchedulingArgs) -> Result<Scheduling, CommandError> {
     Ok(scheduling_args::scheduling(args, after_batch::tasks(context, args).await?)?)
 }

@@ -5,22 +5,27 @@ use taskqueue_client::{BulkUpdateRequest, TaskId, TaskSelection, Update, Updated
 use super::after_batch;
 use super::bulk_change::{Change, note_no_match};
 use super::merge_updates;
+use super::named_tasks;
 use super::server_features;
-use super::status_counts::StatusCounts;
+use super::update_preview;
 use crate::args::UpdateArgs;
 use crate::change_args;
 use crate::client_context::ClientContext;
+use crate::commands::status_counts::StatusCounts;
 use crate::explain_error::explain;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 
 pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<(), CommandError> {
-    let of_batches = after_batch::tasks(context, &args.change.scheduling.new).await?;
-    let update = change_args::update(&args.change, of_batches, output::now())?;
+    let after = after_batch::tasks(context, &args.change.scheduling.new).await?;
+    let update = change_args::update(&args.change, after, output::now())?;
     merge_updates::require(context, &update).await?;
     server_features::require(context, &server_features::of_update(&update)).await?;
-    match args.ids.as_slice() {
+    let ids = named_tasks::ids(context, &args.ids).await?;
+    match ids.as_slice() {
+        [] if args.dry_run => update_preview::of_selection(context, selection(args), &update).await,
         [] => update_selected(context, args, update).await,
+        ids if args.dry_run => update_preview::of_ids(context, ids, &update).await,
         ids => update_ids(context, ids, &update).await,
     }
 }

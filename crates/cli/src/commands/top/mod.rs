@@ -16,14 +16,14 @@ use tokio::sync::Mutex;
 use self::fetch::Readers;
 use self::view::TopView;
 use super::client_runtime;
-use crate::args::{Format, OutputArgs, QueueArg, TopArgs};
+use crate::args::{OutputArgs, QueueArg, TopArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::Failure;
 use crate::live;
 
 pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     live::require_terminal("taskqueue top", "taskqueue task count --group-by status --output json")?;
-    let output = OutputArgs { output: Format::Table };
+    let output = OutputArgs::TABLE;
     let context = ClientContext::open(&args.connection, &QueueArg::default(), output, Retrying::Never)?;
     client_runtime::run(&context, None, async |context| {
         let view = TopView::new(context.url.clone(), context.queue.clone());

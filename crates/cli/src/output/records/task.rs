@@ -1,10 +1,13 @@
 //! A task: the row, the details and the JSON of the contract.
 
+use std::time::Duration;
+
 use anstyle::AnsiColor;
 use taskqueue_client::{LastError, LastRun, Status, Task};
+use taskqueue_core::json::Value;
 use taskqueue_core::time::Timestamp;
 
-use crate::field_path::FieldPath;
+use crate::field_path::{DURATION, FieldPath, WAITED};
 use crate::output::{Cell, Column, Record, age, span};
 use crate::progress_view::ProgressView;
 use crate::run_log::RunLog;
@@ -80,10 +83,20 @@ impl Record for Task {
         self.id.to_string()
     }
 
-    /// The progress as a whole is shown as people want to know it.
+    /// The progress as a whole and times are shown as people want to know them.
     fn field_cell(&self, field: &FieldPath, now: Timestamp) -> Option<Cell> {
-        let view = ProgressView::of(self, now).filter(|_| field.steps() == ["progress"])?;
-        Some(Cell::new(view.short()))
+        match field.head.as_str() {
+            "progress" => ProgressView::of(self, now).map(|view| Cell::new(view.short())),
+            DURATION => run_time(self, now).map(|time| Cell::new(span(time.as_secs()))),
+            WAITED => Some(Cell::new(span(waiting_time(self, now).as_secs()))),
+            _ => None,
+        }
+    }
+
+    fn computed(&self, now: Timestamp) -> Vec<(&'static str, Value<'static>)> {
+        let seconds = |time: Duration| Value::Float(time.as_secs_f64());
+        let duration = run_time(self, now).map(|time| (DURATION, seconds(time)));
+        duration.into_iter().chain([(WAITED, seconds(waiting_time(self, now)))]).collect()
     }
 
     fn details(&self, now: Timestamp) -> Vec<(&'static str, Cell)> {
@@ -116,6 +129,29 @@ impl Record for Task {
         fields.extend(ProgressView::of(self, now).into_iter().flat_map(|view| progress_details(self, &view)));
         fields
     }
+}
+
+/// How long the latest run took, or takes until now. A pending task has no run.
+fn run_time(task: &Task, now: Timestamp) -> Option<Duration> {
+    let start = task.started_at?;
+    match task.status {
+        Status::Pending => None,
+        Status::Running => Some(between(start, now)),
+        Status::Succeeded | Status::Failed | Status::Cancelled => Some(between(start, task.finished_at?)),
+    }
+}
+
+/// How long the task waited from its creation to its latest run, or waits until now.
+fn waiting_time(task: &Task, now: Timestamp) -> Duration {
+    let until = match task.status {
+        Status::Pending => now,
+        _ => task.started_at.or(task.finished_at).unwrap_or(now),
+    };
+    between(task.created_at, until)
+}
+
+fn between(start: Timestamp, end: Timestamp) -> Duration {
+    Duration::from_micros(u64::try_from(end.as_micros().saturating_sub(start.as_micros())).unwrap_or(0))
 }
 
 /// The type of the last error, unless the task has succeeded since.

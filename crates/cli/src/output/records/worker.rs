@@ -9,6 +9,9 @@ use taskqueue_core::time::Timestamp;
 use crate::output::{Cell, Column, Record, age};
 use crate::telemetry_view::TelemetryView;
 
+/// Workers of one machine differ at the end of this, so it is not cut as much as others are.
+const WHERE: Column<'static> = Column { shrinks_to: Some(20), ..Column::text("WHERE") };
+
 impl Record for Observation {
     const COLUMNS: &'static [Column<'static>] = &[
         Column::text("ID"),
@@ -17,8 +20,10 @@ impl Record for Observation {
         Column::text("TASK"),
         Column::text("LAST SEEN"),
         Column::text("EXPIRES"),
-        Column::shrinking("WHERE"),
+        WHERE,
     ];
+
+    const LEAVE_OUT: &'static [&'static str] = &["EXPIRES", "LAST SEEN", "ROUTE", "TASK", "WHERE"];
 
     const FIELDS: &'static [&'static str] = &[
         "id",

@@ -1,10 +1,11 @@
 //! The table as CSV: all of its rows, with exact values.
 
+use taskqueue_core::csv::{text, write_line};
+
 use super::collection::Row;
 use super::columns::Columns;
 use super::groups::Groups;
 use super::value::Value;
-use crate::csv::{text, write_line};
 
 /// Tasks as lines.
 pub(super) fn tasks(columns: &Columns<'_>, rows: &[&Row]) -> Vec<u8> {

@@ -10,6 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use taskqueue_api::task::Task;
+use taskqueue_core::csv;
 use taskqueue_core::cursor::Position;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
@@ -20,7 +21,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::view::View;
 use crate::columns::{Column, Value};
-use crate::csv;
 use crate::layout::{self, PageResult};
 use crate::problem::Problem;
 use crate::show;

@@ -12,12 +12,13 @@ use self::follow::Follow;
 use self::tail::keep_last_lines;
 use crate::args::{Format, LogsArgs};
 use crate::client_context::ClientContext;
+use crate::commands::task::named_tasks;
 use crate::failure::{CommandError, Failure};
 use crate::output::{LogPrinter, LogStyle, byte_count};
 use crate::run_log::RunLog;
 
 pub(super) async fn run(context: &ClientContext, args: &LogsArgs) -> Result<(), CommandError> {
-    let mut logs = Logs::new(context, args)?;
+    let mut logs = Logs::new(context, args, named_tasks::id(context, &args.id).await?)?;
     if args.follow {
         return Follow::new(logs).run().await;
     }
@@ -41,11 +42,11 @@ struct Logs<'s> {
 }
 
 impl<'s> Logs<'s> {
-    fn new(context: &'s ClientContext, args: &LogsArgs) -> Result<Self, Failure> {
+    fn new(context: &'s ClientContext, args: &LogsArgs, id: TaskId) -> Result<Self, Failure> {
         let format = context.printer.format();
         let style = style(format, args).map_err(|message| Failure::Usage(message.to_owned()))?;
         let printer = LogPrinter::new(style, format != Format::Quiet);
-        Ok(Self { context, id: args.id, printer, cursor: Cursor::default(), printed: None, tail: args.tail })
+        Ok(Self { context, id, printer, cursor: Cursor::default(), printed: None, tail: args.tail })
     }
 
     /// Prints what is kept, or its last lines.

@@ -19,6 +19,7 @@ use self::unserved::Unserved;
 use self::watched::{Unsuccessful, Watched};
 use crate::args::WaitArgs;
 use crate::client_context::ClientContext;
+use crate::commands::task::named_tasks;
 use crate::commands::task::outage::{Outage, gave_up, is_temporary, outage_note};
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, WaitSummary};
@@ -37,10 +38,11 @@ const UNSUCCESSFUL_SHOWN: u16 = 5;
 const IDS_IN_COMMAND: usize = 100;
 
 pub(super) async fn run(context: &ClientContext, args: &WaitArgs) -> Result<(), CommandError> {
+    let ids = named_tasks::ids(context, &args.ids).await?;
     let mut wait = Wait {
         context,
         args,
-        watched: Watched::new(args),
+        watched: Watched::new(args, &ids),
         unserved: Unserved::default(),
         unheard: Unheard::default(),
         outage: Outage::default(),

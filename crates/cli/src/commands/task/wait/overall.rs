@@ -34,7 +34,7 @@ mod tests {
     use taskqueue_client::{JsonObject, Status, Task};
 
     use super::*;
-    use crate::commands::task::status_counts::StatusCounts;
+    use crate::commands::status_counts::StatusCounts;
     use crate::live::testing::{TEST_TIME, task};
 
     fn view(progress: &str) -> ProgressView {

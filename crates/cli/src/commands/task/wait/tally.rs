@@ -1,6 +1,6 @@
 //! What became so far of the tasks that are waited for.
 
-use crate::commands::task::status_counts::StatusCounts;
+use crate::commands::status_counts::StatusCounts;
 use crate::output::{Summary, counted};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

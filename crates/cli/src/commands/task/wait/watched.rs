@@ -11,8 +11,8 @@ use super::overall::overall;
 use super::tally::Tally;
 use crate::args::WaitArgs;
 use crate::client_context::ClientContext;
+use crate::commands::status_counts::StatusCounts;
 use crate::commands::task::outage::Outage;
-use crate::commands::task::status_counts::StatusCounts;
 use crate::failure::CommandError;
 use crate::output;
 use crate::progress_view::ProgressView;
@@ -34,9 +34,10 @@ pub(super) struct Unsuccessful {
 }
 
 impl Watched {
-    pub(super) fn new(args: &WaitArgs) -> Self {
-        if !args.ids.is_empty() {
-            return Self::Followed(Followed::ids(&args.ids));
+    /// `ids` are the tasks that are named.
+    pub(super) fn new(args: &WaitArgs, ids: &[TaskId]) -> Self {
+        if !ids.is_empty() {
+            return Self::Followed(Followed::ids(ids));
         }
         match &args.conditions.filter {
             Some(filter) if !outlasts_a_run(filter) => Self::Followed(Followed::matching(args.conditions.selection())),

@@ -25,7 +25,7 @@ pub(super) async fn run(context: &ClientContext, args: &ListArgs) -> Result<(), 
     if limit.is_none_or(|count| count > LIMIT_MAX) {
         return Err(Failure::Usage(format!("--watch shows at most {LIMIT_MAX} tasks; use a smaller --limit")).into());
     }
-    if args.own_sort().is_some() {
+    if !args.own_sort().is_empty() {
         let message = "--watch does not load all tasks, so it sorts by fields such as priority or finished_at only";
         return Err(Failure::Usage(message.to_owned()).into());
     }

@@ -11,7 +11,7 @@ use taskqueue_client::{Page, QueueName, Task, TaskId};
 use super::changes::changed;
 use crate::field_path::FieldPath;
 use crate::live::{self, DrawContext, Key, Table, View, clock};
-use crate::output::{Record, field_cells, field_columns};
+use crate::output::{Record, expanded, field_cells, field_columns};
 
 const KEYS: &[(&str, &str)] = &[("up down", "scroll (also k, j)")];
 const FEW_KEYS: &str = "q leave  ? keys  space pause";
@@ -20,6 +20,8 @@ const FEW_KEYS: &str = "q leave  ? keys  space pause";
 pub(super) struct WatchView {
     queue: QueueName,
     /// The columns that the user named.
+    named: Option<Vec<FieldPath>>,
+    /// The same, with those that the latest page has in place of wildcards.
     fields: Option<Vec<FieldPath>>,
     /// The latest page.
     page: Option<Page<Task>>,
@@ -30,8 +32,8 @@ pub(super) struct WatchView {
 }
 
 impl WatchView {
-    pub(super) fn new(queue: QueueName, fields: Option<Vec<FieldPath>>) -> Self {
-        Self { queue, fields, page: None, changed: HashSet::new(), scroll: 0 }
+    pub(super) fn new(queue: QueueName, named: Option<Vec<FieldPath>>) -> Self {
+        Self { queue, fields: named.clone(), named, page: None, changed: HashSet::new(), scroll: 0 }
     }
 
     fn tasks(&self) -> &[Task] {
@@ -91,6 +93,8 @@ impl View for WatchView {
         let changed = self.page.as_ref().map(|before| changed(&before.items, &page.items));
         self.changed = changed.unwrap_or_default();
         self.scroll = self.scroll.min(page.items.len().saturating_sub(1));
+        let tasks: Vec<&Task> = page.items.iter().collect();
+        self.fields = self.named.as_ref().map(|named| expanded(named, &tasks));
         self.page = Some(page);
     }
 

@@ -1,5 +1,5 @@
-//! How many of the selected tasks are in which state: what bulk commands ask before they start, and `task wait` again and
-//! again.
+//! How many of the selected tasks are in which state: what bulk commands ask before they start, `queue list` of each queue, and
+//! `task wait` again and again.
 
 use taskqueue_client::{Client, Error, GroupQuery, QueueName, Status, TaskDimension, TaskSelection};
 
