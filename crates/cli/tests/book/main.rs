@@ -14,6 +14,7 @@ mod page_run;
 mod pages;
 mod ports;
 mod process_group;
+mod readme;
 mod shell;
 mod spelling;
 mod worker_page;

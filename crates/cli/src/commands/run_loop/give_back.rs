@@ -9,7 +9,7 @@ use taskqueue_worker::{LeftTasks, SpoolSettings, settle_left_runs};
 use tokio::runtime::Builder;
 
 use super::run_dir;
-use crate::args::{Format, LoopArgs, OutputArgs};
+use crate::args::{LoopArgs, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::Failure;
 use crate::output::warning;
@@ -33,8 +33,7 @@ pub(super) fn settle(args: &LoopArgs, end: &WorkerEnd) {
 }
 
 fn settled(args: &LoopArgs, end: &WorkerEnd) -> Result<LeftTasks, Failure> {
-    let output = OutputArgs { output: Format::Table };
-    let context = ClientContext::open(&args.connection, &args.queue, output, Retrying::Never)?;
+    let context = ClientContext::open(&args.connection, &args.queue, OutputArgs::TABLE, Retrying::Never)?;
     let run_dir = run_dir::open(args.run_dir.as_deref())?;
     let spool = SpoolSettings { run_dir, url: context.url.clone() };
     let runtime = Builder::new_current_thread().enable_all().build();
