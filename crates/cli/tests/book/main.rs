@@ -10,6 +10,7 @@ mod contents;
 mod data;
 mod links;
 mod output;
+mod overviews;
 mod page_run;
 mod pages;
 mod ports;
