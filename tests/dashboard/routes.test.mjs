@@ -78,7 +78,7 @@ test("a queue without routes in use teaches what a route is", async () => {
   await checkLooks(`${server.url}/ui/queues/unused/routes`, "routes-empty");
   const page = await newPage();
   await page.goto(`${server.url}/ui/queues/unused/routes`);
-  assert.match(await page.locator("pre.command").innerText(), /^taskqueue loop --queue unused --route gpu -- /);
+  assert.match(await page.locator("pre.command").innerText(), /^taskqueue loop --queue unused --url http\S+ --route gpu -- /);
   await page.context().close();
 });
 

@@ -96,7 +96,7 @@ test("without a worker the page teaches the command that starts one", async () =
   await checkLooks(`${server.url}/ui/queues/idle-queue/workers`, "workers-empty");
   const page = await newPage();
   await page.goto(`${server.url}/ui/queues/idle-queue/workers`);
-  assert.equal(await page.locator("pre.command").innerText(), "taskqueue loop --queue idle-queue -- python train.py --lr %{lr}");
+  assert.match(await page.locator("pre.command").innerText(), /^taskqueue loop --queue idle-queue --url http\S+ -- python train.py --lr %\{lr\}$/);
   await page.context().close();
 });
 

@@ -5,6 +5,8 @@
 
 #[path = "pages/actions.rs"]
 mod actions;
+#[path = "pages/commands.rs"]
+mod commands;
 #[path = "pages/figures.rs"]
 mod figures;
 #[path = "pages/forgery.rs"]

@@ -8,11 +8,13 @@ mod reading;
 use askama::Template;
 use axum::extract::State;
 use taskqueue_core::access::Scope;
+use taskqueue_core::shell::shell_word;
 
 use self::alert::Alert;
 use self::card::Card;
 use self::reading::{Most, Reading};
 use crate::layout::{self, PageResult, Section, Shell};
+use crate::show::command::{CommandLine, server_url};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -47,16 +49,24 @@ struct OverviewPage {
 
 /// How to begin, as commands.
 struct Start {
-    create: &'static str,
-    submit: &'static str,
-    work: &'static str,
+    create: String,
+    submit: String,
+    work: String,
 }
 
-const START: Start = Start {
-    create: "taskqueue queue create experiments",
-    submit: "taskqueue task submit --queue experiments --name hello --arg seed=1",
-    work: "taskqueue loop --queue experiments -- echo 'the seed is %{seed}'",
-};
+impl Start {
+    const QUEUE: &str = "experiments";
+
+    fn new(url: &str) -> Self {
+        let submit = CommandLine::new("task submit", Self::QUEUE, url).flag("--name", "hello").flag("--arg", "seed=1");
+        let work = CommandLine::new("loop", Self::QUEUE, url).running("echo 'the seed is %{seed}'");
+        Self {
+            create: format!("taskqueue queue create {} --url {}", Self::QUEUE, shell_word(url)),
+            submit: submit.to_string(),
+            work: work.to_string(),
+        }
+    }
+}
 
 /// The page.
 pub(crate) async fn overview(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
@@ -73,7 +83,7 @@ pub(crate) async fn overview(State(dashboard): State<Dashboard>, visit: Visit) -
         has_find: seen > FIND_FROM || !find.is_empty(),
         may_create: visit.may_somewhere(Scope::Admin),
         has_queues: seen > 0,
-        start: START,
+        start: Start::new(&server_url(&dashboard, &visit)),
         shell,
         find,
         submit,

@@ -2,11 +2,13 @@
 
 use askama::Template;
 use axum::extract::State;
+use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::{RouteFigures, RouteSelection};
 use taskqueue_core::time::Timestamp;
 
 use crate::address::Query;
 use crate::layout::{self, PageResult, Section, Shell};
+use crate::show::command::{CommandLine, server_url};
 use crate::show::{self, Meter, Moment};
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -61,12 +63,18 @@ pub(crate) async fn routes(State(dashboard): State<Dashboard>, visit: Visit) -> 
         starving: figures.starving_count(),
         left_out: figures.left_out().found,
         rows: rows(figures.routes(), queue.as_str(), stats.now),
-        work: format!("taskqueue loop --queue {queue} --route gpu -- python train.py --lr %{{lr}}"),
+        work: work(&dashboard, &visit, &queue),
         queue: queue.as_str().to_owned(),
         find,
         shell: Shell::new(&dashboard, &visit, format!("Routes of {queue}"), Section::Routes, Some(&queue)).await?,
     };
     layout::page(&visit, &page)
+}
+
+/// How to start a worker.
+fn work(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> String {
+    let command = CommandLine::new("loop", queue.as_str(), &server_url(dashboard, visit)).flag("--route", "gpu");
+    command.running("python train.py --lr %{lr}").to_string()
 }
 
 /// Those that starve first, and each by name: a row moves only when it begins or ends to starve.

@@ -177,8 +177,8 @@ fn writes(process: &ProcessFigures) -> Vec<Fact> {
         Fact { hint: "Commands that share one commit share its cost", ..fact("Commands", commands(&writer.commands)) },
     ];
     if writer.sync_seconds.count() > 0 {
-        let hint = "Syncs of the database file, outside of commits";
-        facts.push(Fact { hint, ..fact("Syncs", with_mean(&writer.sync_seconds)) });
+        let hint = "Each commit syncs its log; these copy the log into the database file";
+        facts.push(Fact { hint, ..fact("Syncs besides", with_mean(&writer.sync_seconds)) });
     }
     facts.extend([
         Fact {

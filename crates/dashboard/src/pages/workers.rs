@@ -23,6 +23,7 @@ use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::Unreadable;
 use crate::show;
+use crate::show::command::{CommandLine, server_url};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -72,13 +73,19 @@ pub(crate) async fn workers(State(dashboard): State<Dashboard>, visit: Visit) ->
         groups: shown.groups,
         first: visit.query.has("cursor").then(|| visit.query.without("cursor").at(&path)),
         next: shown.next.map(|cursor| visit.query.with("cursor", cursor).at(&path)),
-        work: format!("taskqueue loop --queue {queue} -- python train.py --lr %{{lr}}"),
+        work: work(&dashboard, &visit, &queue),
         queue: queue.as_str().to_owned(),
         filter: text,
         error,
         shell: Shell::new(&dashboard, &visit, format!("Workers of {queue}"), Section::Workers, Some(&queue)).await?,
     };
     layout::page(&visit, &page)
+}
+
+/// How to start one.
+fn work(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> String {
+    let command = CommandLine::new("loop", queue.as_str(), &server_url(dashboard, visit));
+    command.running("python train.py --lr %{lr}").to_string()
 }
 
 #[derive(Default)]

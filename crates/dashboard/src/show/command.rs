@@ -2,16 +2,36 @@
 
 use std::fmt;
 
+use axum::http::header::HOST;
 use taskqueue_core::shell::shell_word;
+
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+/// The address by which the browser reached this server.
+pub(crate) fn server_url(dashboard: &Dashboard, visit: &Visit) -> String {
+    let host = visit.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let is_plain = |host: &&str| host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
+    let scheme = if dashboard.host().is_tls() { "https" } else { "http" };
+    format!("{scheme}://{}", host.filter(is_plain).unwrap_or("127.0.0.1:8000"))
+}
 
 /// A command line, quoted where a shell would change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandLine(String);
 
 impl CommandLine {
-    /// `words` are subcommands, such as `task list`.
-    pub(crate) fn new(words: &str, queue: &str) -> Self {
-        Self(format!("taskqueue {words}")).flag("--queue", queue)
+    /// `words` are subcommands, such as `task list`; `url` is the address of this server. Both are said, because the shell into which
+    /// somebody copies the command may be configured for another server and queue.
+    pub(crate) fn new(words: &str, queue: &str, url: &str) -> Self {
+        Self(format!("taskqueue {words}")).flag("--queue", queue).flag("--url", url)
+    }
+
+    /// The command that a worker runs for each task, behind all flags.
+    pub(crate) fn running(mut self, command: &str) -> Self {
+        self.0.push_str(" -- ");
+        self.0.push_str(command);
+        self
     }
 
     pub(crate) fn flag(mut self, flag: &str, value: &str) -> Self {
@@ -40,9 +60,11 @@ mod tests {
 
     #[test]
     fn words_are_quoted_only_where_a_shell_would_change_them() {
-        let command = CommandLine::new("task sweep", "exp").flag("--arg", "lr=0.1,1e-3").flag("--args", "{\"a\": 'x'}");
+        let command = CommandLine::new("task sweep", "exp", "http://h:1")
+            .flag("--arg", "lr=0.1,1e-3")
+            .flag("--args", "{\"a\": 'x'}");
         let command = command.flag("--name", "-x").flag("--batch", "").switch("--zip");
-        let expected = r#"taskqueue task sweep --queue exp --arg lr=0.1,1e-3 --args '{"a": '\''x'\''}' --name=-x --batch '' --zip"#;
+        let expected = r#"taskqueue task sweep --queue exp --url http://h:1 --arg lr=0.1,1e-3 --args '{"a": '\''x'\''}' --name=-x --batch '' --zip"#;
         assert_eq!(command.to_string(), expected);
     }
 }

@@ -16,7 +16,7 @@ use crate::field::{self, Field};
 use crate::json_field;
 use crate::layout::{self, PageResult, Shell};
 use crate::show;
-use crate::show::command::CommandLine;
+use crate::show::command::{CommandLine, server_url};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -232,7 +232,8 @@ async fn show(
     report: Option<Report>,
     outcome: Option<Outcome>,
 ) -> PageResult {
-    let mut command = CommandLine::new("task submit", queue.as_str()).flag("--from", "tasks.jsonl");
+    let mut command =
+        CommandLine::new("task submit", queue.as_str(), &server_url(dashboard, visit)).flag("--from", "tasks.jsonl");
     if let Some(label) = batch.filled().filter(|_| batch.error.is_none()) {
         command = command.flag("--batch", label);
     }

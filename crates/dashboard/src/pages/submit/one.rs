@@ -20,7 +20,7 @@ use crate::json_field;
 use crate::layout::{self, PageResult, Shell};
 use crate::problem::Problem;
 use crate::show;
-use crate::show::command::CommandLine;
+use crate::show::command::{CommandLine, server_url};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -104,6 +104,7 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     let id = form.get("id").and_then(TaskId::parse).map_or_else(random_id, Ok)?;
     let mut content = Content::new(id, Field::of(form, "args"), Fields::of(form));
     let definition = definition(&mut content);
+    let url = server_url(dashboard, visit);
     let not_before = content.fields.waiting.not_before(show::now());
     if let (Some(definition), Some(not_before), Step::Create) = (definition, not_before, Step::of(form)) {
         let create = CreateTask { queue: queue.clone(), id, new: Box::new(NewTask::new(definition, not_before)) };
@@ -141,12 +142,14 @@ async fn show(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, mut conte
         None => None,
     };
     let has_text = content.args.filled().is_some() || content.fields.name.filled().is_some();
+    let url = server_url(dashboard, visit);
     let not_before = content.fields.waiting.not_before(show::now());
     // Large args are not parsed for a command that would be too long.
     let is_short = content.args.value.len().max(content.fields.metadata.value.len()) <= 4 * COMMAND_BYTES;
     let task = if has_text && is_short { definition(&mut content).zip(not_before) } else { None };
-    let command = task.and_then(|(task, not_before)| command(queue, &task, not_before));
-    let example = CommandLine::new("task submit", queue.as_str()).flag("--name", "warm-up").flag("--arg", "lr=0.1");
+    let command = task.and_then(|(task, not_before)| command(queue, &url, &task, not_before));
+    let example =
+        CommandLine::new("task submit", queue.as_str(), &url).flag("--name", "warm-up").flag("--arg", "lr=0.1");
     let Content { id, mut args, mut fields, warning, source, is_watched } = content;
     if is_watched {
         args.value.clear();
@@ -168,8 +171,8 @@ fn created(queue: &QueueName, id: TaskId, definition: &Definition) -> Created {
 }
 
 /// The command that creates such a task, if there is one.
-fn command(queue: &QueueName, task: &Definition, not_before: Option<Timestamp>) -> Option<String> {
-    let mut command = CommandLine::new("task submit", queue.as_str());
+fn command(queue: &QueueName, url: &str, task: &Definition, not_before: Option<Timestamp>) -> Option<String> {
+    let mut command = CommandLine::new("task submit", queue.as_str(), url);
     if task.args != JsonObject::empty() {
         command = command.flag("--args", task.args.as_str());
     }
@@ -231,11 +234,13 @@ fn with_waiting_flags(mut command: CommandLine, scheduling: &Scheduling) -> Opti
 mod tests {
     use super::*;
 
+    const URL: &str = "http://h:1";
+
     #[test]
     fn the_command_says_what_is_not_the_default() {
         let queue = QueueName::parse("exp").expect("a name");
-        let command = |task: &Definition, at| command(&queue, task, at).expect("a command");
-        assert_eq!(command(&Definition::default(), None), "taskqueue task submit --queue exp");
+        let command = |task: &Definition, at| command(&queue, URL, task, at).expect("a command");
+        assert_eq!(command(&Definition::default(), None), "taskqueue task submit --queue exp --url http://h:1");
         let mut fields =
             Fields::of(&Query::parse("name=it%27s&routes=a,b&priority=-1&max_attempts=9&metadata=%7B%22m%22:1%7D"));
         let name = fields.plain_name().expect("a name");
@@ -244,7 +249,7 @@ mod tests {
             args: JsonObject::from_canonical(r#"{"lr":0.1}"#),
             ..fields.definition().expect("fields")
         };
-        let expected = r#"taskqueue task submit --queue exp --args '{"lr":0.1}' --name 'it'\''s' --metadata '{"m":1}' --route a --route b --priority=-1 --max-attempts 9"#;
+        let expected = r#"taskqueue task submit --queue exp --url http://h:1 --args '{"lr":0.1}' --name 'it'\''s' --metadata '{"m":1}' --route a --route b --priority=-1 --max-attempts 9"#;
         assert_eq!(command(&task, None), expected);
     }
 
@@ -252,8 +257,8 @@ mod tests {
     fn the_command_says_what_a_task_waits_for_or_there_is_none() {
         let queue = QueueName::parse("exp").expect("a name");
         let said = |form: &str, at| {
-            command(&queue, &Fields::of(&Query::parse(form)).definition().expect("fields"), at)
-                .map(|text| text.replace("taskqueue task submit --queue exp", ""))
+            command(&queue, URL, &Fields::of(&Query::parse(form)).definition().expect("fields"), at)
+                .map(|text| text.replace("taskqueue task submit --queue exp --url http://h:1", ""))
         };
         let form = "retry_seconds=10&retry_max_seconds=1+h&timeout=2+min&dependencies=t_exampletask0&on_dependency_failure=cancel";
         let expected = " --not-before 1970-01-01T00:00:00.000000Z --retry-delay 10s..3600s --timeout 120s --after t_exampletask0 --on-dependency-failure cancel";

@@ -17,7 +17,7 @@ use super::one::{COMMAND_BYTES, with_other_flags};
 use super::{Frame, Step, Way, address, cut};
 use crate::address::Query;
 use crate::layout::{self, PageResult, Shell};
-use crate::show::command::CommandLine;
+use crate::show::command::{CommandLine, server_url};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 use crate::{json_field, show};
@@ -115,7 +115,7 @@ pub(super) async fn form(dashboard: &Dashboard, visit: &Visit, queue: &QueueName
     let texts = Texts::of(&visit.query);
     let mut typed = Typed::of(&texts);
     let preview = match if texts.is_empty() { None } else { typed.plan(&texts) } {
-        Some(plan) => preview(dashboard, &mut typed, &texts, &plan, queue).await,
+        Some(plan) => preview(dashboard, visit, &mut typed, &texts, &plan, queue).await,
         None => None,
     };
     show(dashboard, visit, queue, typed, preview, None).await
@@ -128,7 +128,7 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     let Some(plan) = typed.plan(&texts) else { return show(dashboard, visit, queue, typed, None, None).await };
     if Step::of(form) != Step::Create {
         // A sweep that is too long for an address is previewed in this way.
-        let preview = preview(dashboard, &mut typed, &texts, &plan, queue).await;
+        let preview = preview(dashboard, visit, &mut typed, &texts, &plan, queue).await;
         return show(dashboard, visit, queue, typed, preview, None).await;
     }
     let progress = Progress::of(form);
@@ -149,7 +149,7 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
         return Ok(layout::done(visit, &next.at(&address(queue)), &tally.sentence()));
     }
     let outcome = outcome(&tally, progress, is_done, error);
-    let preview = preview(dashboard, &mut typed, &texts, &plan, queue).await;
+    let preview = preview(dashboard, visit, &mut typed, &texts, &plan, queue).await;
     show(dashboard, visit, queue, typed, preview, Some(outcome)).await
 }
 
@@ -164,6 +164,7 @@ fn outcome(tally: &Tally, progress: Progress, is_done: bool, error: Option<Strin
 
 async fn preview(
     dashboard: &Dashboard,
+    visit: &Visit,
     typed: &mut Typed,
     texts: &Texts,
     plan: &Plan<'_>,
@@ -196,7 +197,8 @@ async fn preview(
         rows: rows.into_iter().map(|(_, row)| row).collect(),
         has_name: plan.name.is_some(),
         hidden: texts.parameters().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        command: command(queue, texts, plan).filter(|command| command.len() <= COMMAND_BYTES),
+        command: command(queue, &server_url(dashboard, visit), texts, plan)
+            .filter(|command| command.len() <= COMMAND_BYTES),
     })
 }
 
@@ -207,8 +209,8 @@ fn value_text(value: &Value<'_>) -> String {
 }
 
 /// The command that creates the same tasks, with the same ids, if there is one.
-fn command(queue: &QueueName, texts: &Texts, plan: &Plan<'_>) -> Option<String> {
-    let mut command = CommandLine::new("task sweep", queue.as_str());
+fn command(queue: &QueueName, url: &str, texts: &Texts, plan: &Plan<'_>) -> Option<String> {
+    let mut command = CommandLine::new("task sweep", queue.as_str(), url);
     for (key, values) in &texts.axes {
         command = command.flag("--arg", &format!("{key}={values}"));
     }
@@ -243,8 +245,8 @@ async fn show(
     outcome: Option<Outcome>,
 ) -> PageResult {
     let (shell, frame) = Frame::new(dashboard, visit, queue, Way::Sweep).await?;
-    let example =
-        CommandLine::new("task sweep", queue.as_str()).flag("--arg", "lr=0.1,0.01").flag("--arg", "seed=1..50");
+    let example = CommandLine::new("task sweep", queue.as_str(), &server_url(dashboard, visit));
+    let example = example.flag("--arg", "lr=0.1,0.01").flag("--arg", "seed=1..50");
     let page = SweepPage {
         shell,
         frame,
@@ -274,8 +276,8 @@ mod tests {
         let mut typed = Typed::of(&texts);
         let plan = typed.plan(&texts).expect("a plan");
         let queue = QueueName::parse("exp").expect("a name");
-        let expected = "taskqueue task sweep --queue exp --arg lr=0.1,0.01 --arg seed=1..3 --args '{\"m\":1}' --name 'v-{seed}' --route gpu --batch b";
-        assert_eq!(command(&queue, &texts, &plan).as_deref(), Some(expected));
+        let expected = "taskqueue task sweep --queue exp --url http://h:1 --arg lr=0.1,0.01 --arg seed=1..3 --args '{\"m\":1}' --name 'v-{seed}' --route gpu --batch b";
+        assert_eq!(command(&queue, "http://h:1", &texts, &plan).as_deref(), Some(expected));
         assert_eq!(plan.sweep.count(), 6);
         let first = plan.definition_at(0).expect("a task");
         assert_eq!(first.metadata.as_str(), r#"{"batch":"b"}"#, "as by the command line");

@@ -34,6 +34,7 @@ use self::waiting::Waiting;
 use self::worker::WorkerView;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
+use crate::show::command::server_url;
 use crate::show::json::JsonView;
 use crate::show::{Moment, bytes, duration};
 use crate::state::Dashboard;
@@ -126,7 +127,7 @@ pub(crate) async fn task(State(dashboard): State<Dashboard>, visit: Visit) -> Pa
         is_archived: task.lifecycle.archived,
         facts: Facts::of(&task, now),
         events: timeline::events(&task, now),
-        waiting: Waiting::of(&task, explanation.as_ref(), &stats.figures, now),
+        waiting: Waiting::of(&task, explanation.as_ref(), &stats.figures, &server_url(&dashboard, &visit), now),
         related,
         progress: ProgressView::of(&task, now),
         failure: FailureView::of(&task, now),

@@ -8,6 +8,7 @@ use taskqueue_core::stats::{QueueFigures, pending_since};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 
+use crate::show::command::CommandLine;
 use crate::show::{self, Moment, count};
 
 /// Routes that are named.
@@ -44,10 +45,12 @@ impl Sentence {
 
 impl Waiting {
     /// Nothing if the task is not pending. Without an explanation only the workers of its routes are told of.
+    /// `url` is the address of this server, for the command that starts a worker.
     pub(super) fn of(
         task: &Task,
         explanation: Option<&Explanation>,
         figures: &QueueFigures,
+        url: &str,
         now: Timestamp,
     ) -> Option<Self> {
         if task.lifecycle.status != Status::Pending {
@@ -66,11 +69,11 @@ impl Waiting {
             sentences.push(Sentence::new(workers.sentence(has_no_worker)));
         }
         let route = task.definition.routes.iter().next().unwrap_or_default();
-        let command = format!("taskqueue loop --queue {} --route {route} -- COMMAND", task.queue);
+        let command = CommandLine::new("loop", task.queue.as_str(), url).flag("--route", route).running("COMMAND");
         Some(Self {
             since: Moment::new(pending_since(&task.lifecycle), now),
             reasons: sentences,
-            command: (is_claimable && has_no_worker).then_some(command),
+            command: (is_claimable && has_no_worker).then(|| command.to_string()),
             next_attempt: task.lifecycle.attempt.saturating_add(1),
             max_attempts: task.definition.max_attempts,
         })

@@ -30,7 +30,7 @@ fn told(reasons: Vec<Reason>) -> Waiting {
     let claimable = reasons.iter().all(|reason| matches!(reason, Reason::NoWorker { .. } | Reason::WaitingTurn { .. }));
     let mut figures = QueueFigures::default();
     figures.add_workers("a", WorkerStatus::Idle, 1);
-    Waiting::of(&task(Status::Pending), Some(&Explanation { claimable, reasons }), &figures, NOW).unwrap()
+    Waiting::of(&task(Status::Pending), Some(&Explanation { claimable, reasons }), &figures, "http://h:1", NOW).unwrap()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn the_reason_follows_from_the_workers_of_its_routes() {
     for (workers, reason, is_starving) in cases {
         let mut figures = QueueFigures::default();
         workers.iter().for_each(|(route, status, count)| figures.add_workers(route, *status, *count));
-        let waiting = Waiting::of(&task(Status::Pending), None, &figures, NOW).unwrap();
+        let waiting = Waiting::of(&task(Status::Pending), None, &figures, "http://h:1", NOW).unwrap();
         assert!(texts(&waiting)[0].starts_with(reason), "{waiting:?}");
         assert_eq!(waiting.is_starving(), is_starving);
     }
@@ -102,6 +102,6 @@ fn who_comes_first_is_counted_as_far_as_it_is_known() {
 #[test]
 fn a_task_that_does_not_wait_has_no_reason() {
     for status in [Status::Running, Status::Succeeded, Status::Failed, Status::Cancelled] {
-        assert_eq!(Waiting::of(&task(status), None, &QueueFigures::default(), NOW), None);
+        assert_eq!(Waiting::of(&task(status), None, &QueueFigures::default(), "http://h:1", NOW), None);
     }
 }

@@ -1,12 +1,11 @@
 //! The view as commands to copy: for the command line of this program, and for curl.
 
-use axum::http::header::HOST;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::TaskOrder;
 use taskqueue_core::shell::shell_word;
 
 use super::view::View;
-use crate::show::command::CommandLine;
+use crate::show::command::{CommandLine, server_url};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -28,18 +27,10 @@ impl Commands {
     ) -> Self {
         let url = server_url(dashboard, visit);
         let has_token = visit.viewer.has_session();
-        let submit = CommandLine::new("task submit", queue.as_str()).flag("--url", &url);
+        let submit = CommandLine::new("task submit", queue.as_str(), &url);
         let submit = submit.flag("--arg", "lr=0.1").flag("--arg", "seed=1").to_string();
         Self { cli: cli(&url, queue, view, columns), curl: curl(&url, has_token, queue, view), submit }
     }
-}
-
-/// The address by which the browser reached this server.
-fn server_url(dashboard: &Dashboard, visit: &Visit) -> String {
-    let host = visit.headers.get(HOST).and_then(|host| host.to_str().ok());
-    let is_plain = |host: &&str| host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
-    let scheme = if dashboard.host().is_tls() { "https" } else { "http" };
-    format!("{scheme}://{}", host.filter(is_plain).unwrap_or("127.0.0.1:8000"))
 }
 
 fn cli(url: &str, queue: &QueueName, view: &View, columns: &[String]) -> String {
@@ -54,7 +45,7 @@ fn cli(url: &str, queue: &QueueName, view: &View, columns: &[String]) -> String 
         ("--columns", Some(columns.as_str()).filter(|columns| !columns.is_empty())),
         ("--sort", Some(sort.as_str()).filter(|_| view.order != TaskOrder::default())),
     ];
-    let command = CommandLine::new("task list", queue.as_str()).flag("--url", url);
+    let command = CommandLine::new("task list", queue.as_str(), url);
     let command = if selectors.archived { command.switch("--include-archived") } else { command };
     let given = flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
     let command = given.fold(command, |command, (flag, value)| command.flag(flag, value));

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use taskqueue_core::status::Status;
+
 use super::rows::{Kind, Row, seen};
 use crate::columns::{Column, Seen};
 
@@ -14,7 +16,7 @@ const SHORT_CHARS: usize = 32;
 
 /// The columns that every row is read with, because they cannot be found among the values of its documents.
 pub(super) fn standard() -> Vec<Column> {
-    ["progress", "last_error.message", "attempt", "last_run.worker", "created_at"]
+    ["progress", "last_error.message", "attempt", "last_run.worker", "created_at", "started_at"]
         .into_iter()
         .filter_map(Column::parse)
         .collect()
@@ -38,7 +40,9 @@ pub(super) fn choose(rows: &[Row]) -> Vec<Column> {
     paths.extend((results.is_empty() && rows.iter().any(|row| row.error.is_some())).then_some("last_error.message"));
     paths.push("attempt");
     paths.extend(is_there("last_run.worker").then_some("last_run.worker"));
-    paths.push("created_at");
+    // Of what runs, people want to know since when.
+    let all_run = !rows.is_empty() && rows.iter().all(|row| row.status == Status::Running);
+    paths.push(if all_run { "started_at" } else { "created_at" });
     paths.into_iter().filter_map(Column::parse).collect()
 }
 
@@ -70,6 +74,8 @@ fn results(seen: &Seen) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
+    use taskqueue_core::task_view::TaskView;
+
     use super::super::rows::{read, writer};
     use super::*;
     use crate::columns::tests::task;
@@ -90,6 +96,19 @@ mod tests {
         let columns = chosen(&[(&first, r#"{"note":"x"}"#), (&second, r#"{"loss":0.5,"note":"y"}"#)]);
         assert_eq!(columns, ["args.lr", "progress", "result.loss", "attempt", "last_run.worker", "created_at"]);
         assert_eq!(chosen(&[(&first, "{}")])[..5], ["args.a", "args.b", "args.c", "args.d", "progress"]);
+    }
+
+    #[test]
+    fn what_runs_is_shown_with_its_start_and_anything_else_with_its_age() {
+        let last = |statuses: &[Status]| {
+            let (mut out, write) = (Vec::new(), writer(standard()));
+            for status in statuses {
+                write(&mut out, &TaskView { status: *status, ..task("{}", "{}") });
+            }
+            choose(&read(&out, standard().len())).last().map(|column| column.path().to_owned()).unwrap()
+        };
+        assert_eq!(last(&[Status::Running, Status::Running]), "started_at");
+        assert_eq!(last(&[Status::Running, Status::Pending]), "created_at");
     }
 
     #[test]

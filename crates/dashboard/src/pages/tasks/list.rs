@@ -329,6 +329,7 @@ impl Parts<'_> {
             "attempt" => ("Attempt", number),
             "last_run.worker" => ("Ran on", "of-worker"),
             "created_at" => ("Age", "num of-age"),
+            "started_at" => ("Started", "num of-age"),
             "last_error.message" => ("Error", number),
             path => (path, number),
         };
