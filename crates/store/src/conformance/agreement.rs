@@ -24,8 +24,8 @@ use super::page_reader;
 use super::random::Random;
 use crate::activity::save_activity;
 use crate::command::{
-    Claim, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportProgress, ReportRun, ReportRuns,
-    RunAction, RunItem, Scan, Upkeep,
+    Claim, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportProgress, ReportRun, ReportRuns, RunAction, RunItem,
+    Scan, Upkeep,
 };
 use crate::model::ModelStore;
 use crate::{Store, StoreError};

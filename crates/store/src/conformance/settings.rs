@@ -14,8 +14,8 @@ use super::commands::*;
 use super::delays::next;
 use super::fixture::Fixture;
 use super::waiting::{got, resting, waiter};
-use crate::clock::Clock;
 use crate::StoreError;
+use crate::clock::Clock;
 use crate::command::CreateQueue;
 
 fn paused(paused: bool) -> SettingsPatch {

@@ -104,7 +104,6 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
     let id = form.get("id").and_then(TaskId::parse).map_or_else(random_id, Ok)?;
     let mut content = Content::new(id, Field::of(form, "args"), Fields::of(form));
     let definition = definition(&mut content);
-    let url = server_url(dashboard, visit);
     let not_before = content.fields.waiting.not_before(show::now());
     if let (Some(definition), Some(not_before), Step::Create) = (definition, not_before, Step::of(form)) {
         let create = CreateTask { queue: queue.clone(), id, new: Box::new(NewTask::new(definition, not_before)) };
