@@ -195,12 +195,12 @@ fn reason(error: &Error) -> String {
 }
 
 /// What this file says of a certificate that is not trusted, if that is the error: the TLS library shows it in quotes and in the names of
-/// its types. It may come as an error of reading, whose cause it then is not.
+/// its types. It may come inside errors of reading, whose cause it then is not.
 pub(crate) fn own_words(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    let of_reading = error.downcast_ref::<io::Error>().and_then(|error| error.get_ref()?.downcast_ref());
-    let Error::InvalidCertificate(CertificateError::Other(OtherError(reason))) =
-        error.downcast_ref::<Error>().or(of_reading)?
-    else {
+    if let Some(of_reading) = error.downcast_ref::<io::Error>() {
+        return own_words(of_reading.get_ref()?);
+    }
+    let Error::InvalidCertificate(CertificateError::Other(OtherError(reason))) = error.downcast_ref::<Error>()? else {
         return None;
     };
     reason.downcast_ref::<Untrusted>().map(ToString::to_string)

@@ -121,13 +121,13 @@ fn transport(error: reqwest::Error) -> Error {
     Error::Transport { message: chain(&error.without_url()), may_have_arrived }
 }
 
-/// The message of an error with those of its causes.
+/// The message of an error with those of its causes. A certificate that is not trusted is cause enough.
 fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| match tls::own_words(cause) {
-        Some(words) => format!("{text}: {words}"),
-        None => format!("{text}: {cause}"),
-    })
+    let causes = || std::iter::successors(error.source(), |cause| cause.source());
+    match causes().find_map(tls::own_words) {
+        Some(words) => format!("{error}: {words}"),
+        None => causes().fold(error.to_string(), |text, cause| format!("{text}: {cause}")),
+    }
 }
 
 #[cfg(test)]

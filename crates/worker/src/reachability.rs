@@ -130,6 +130,8 @@ impl Reachability {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::sleep as pass;
+
     use super::*;
 
     /// Records the events as words.
@@ -169,12 +171,12 @@ mod tests {
         let (reachability, events) = watched();
         for _ in 0..10 {
             reachability.call_failed(&error(), Instant::now());
-            sleep(seconds(1)).await;
+            pass(seconds(1)).await;
         }
         assert!(reachability.is_lost());
         reachability.call_succeeded(Instant::now());
         assert!(!reachability.is_lost());
-        sleep(seconds(6)).await;
+        pass(seconds(6)).await;
         reachability.call_succeeded(Instant::now());
         assert_eq!(told(&events), ["lost", "back after 10 s"]);
     }
@@ -183,10 +185,10 @@ mod tests {
     async fn an_answer_to_a_call_from_before_the_outage_does_not_end_it() {
         let (reachability, events) = watched();
         let held = Instant::now();
-        sleep(seconds(10)).await;
+        pass(seconds(10)).await;
         reachability.call_failed(&error(), Instant::now());
         reachability.call_succeeded(held);
-        sleep(seconds(10)).await;
+        pass(seconds(10)).await;
         assert!(reachability.is_lost());
         assert_eq!(told(&events), ["lost"]);
     }
@@ -196,9 +198,9 @@ mod tests {
         let (reachability, events) = watched();
         reachability.call_failed(&error(), Instant::now());
         let slow = Instant::now();
-        sleep(seconds(10)).await;
+        pass(seconds(10)).await;
         reachability.call_succeeded(Instant::now());
-        sleep(seconds(10)).await;
+        pass(seconds(10)).await;
         reachability.call_failed(&error(), slow);
         assert!(!reachability.is_lost());
         assert_eq!(told(&events), ["lost", "back after 10 s"]);
@@ -209,11 +211,11 @@ mod tests {
         let (reachability, events) = watched();
         for _ in 0..3 {
             reachability.call_failed(&error(), Instant::now());
-            sleep(seconds(10)).await;
+            pass(seconds(10)).await;
             reachability.call_succeeded(Instant::now());
-            sleep(seconds(2)).await;
+            pass(seconds(2)).await;
         }
-        sleep(seconds(10)).await;
+        pass(seconds(10)).await;
         assert_eq!(told(&events), ["lost", "back after 34 s"]);
     }
 

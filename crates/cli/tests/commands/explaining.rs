@@ -53,7 +53,9 @@ fn a_task_that_waits_for_itself_says_so() {
     let server = Server::start();
     server.submit(A, &["--after", A]);
     let shown = explain(&server);
-    assert!(shown.contains("that is itself, so it waits for ever; taskqueue task update --queue q"), "{shown}");
+    assert!(shown.contains("it waits for itself, so for ever; taskqueue task update --queue q"), "{shown}");
+    let get = server.run_with(&["task", "get", A]);
+    assert!(get.stderr.contains("it waits for itself, so for ever"), "{get:?}");
 }
 
 #[test]

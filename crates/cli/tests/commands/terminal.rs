@@ -49,10 +49,11 @@ fn tables_are_coloured_and_cut_to_the_width() {
 #[test]
 fn csv_on_a_terminal_cannot_command_it() {
     let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--name", "\u{1b}[31mred"]);
-    let shown = |flag: &str| on_terminal(&mut server.command(&["task", "list", "--columns", "name", flag]), "").0;
-    assert_eq!(shown("--output=csv"), "name\r\n\\u{1b}[31mred\r\n");
-    assert_eq!(shown("--raw-csv"), "name\r\n\u{1b}[31mred\r\n");
+    server.submit("t_aaaaaaaaaaaa", &["--arg", "colour=\u{1b}[31mred"]);
+    let shown =
+        |flag: &str| on_terminal(&mut server.command(&["task", "list", "--columns", "args.colour", flag]), "").0;
+    assert_eq!(shown("--output=csv"), "args.colour\r\n\\u{1b}[31mred\r\n");
+    assert_eq!(shown("--raw-csv"), "args.colour\r\n\u{1b}[31mred\r\n");
 }
 
 #[test]

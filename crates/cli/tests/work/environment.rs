@@ -118,7 +118,7 @@ fn no_variable_leads_a_command_to_the_credentials_of_the_worker() {
     let credentials = tempfile::tempdir().unwrap();
     let token = credentials.path().join("token");
     fs::write(&token, TOKEN).unwrap();
-    fs::set_permissions(&token, fs::Permissions::from_mode(0o440)).unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
     let (folder, token) = (credentials.path().to_str().unwrap(), token.to_str().unwrap());
     let setup = Setup::new(&server).env_remove("TASKQUEUE_TOKEN").env("CREDENTIALS_DIRECTORY", folder);
     let setup = setup.env("TASKQUEUE_TOKEN_FILE", token).flags(&format!("--token-file {token}"));

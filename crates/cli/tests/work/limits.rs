@@ -23,8 +23,11 @@ fn slots_have_the_numbers_that_are_given() {
     let mut slots: Vec<&str> = slots.lines().collect();
     slots.sort_unstable();
     assert_eq!(slots, ["2 2", "3 3", "5 5"]);
-    for line in ["2 | in 2", "3 | in 3", "5 | in 5"] {
-        assert!(worker.stdout().lines().any(|found| found == line), "{line} in {}", worker.stdout());
+    for slot in [2, 3, 5] {
+        let (begin, end) = (format!("{slot} t_00000000000"), format!(" | in {slot}"));
+        let is_whole =
+            |line: &str| line.starts_with(&begin) && line.ends_with(&end) && line.len() == begin.len() + 1 + end.len();
+        assert!(worker.stdout().lines().any(is_whole), "{slot} in {}", worker.stdout());
     }
 }
 

@@ -332,7 +332,6 @@ pub async fn tasks_of_one_request_may_wait_for_each_other(storage: &impl Storage
     }
 }
 
-/// Alone, in a circle, and beside one.
 pub async fn a_task_that_waits_for_itself_is_told_so(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     for (id, waits) in [(1, vec![1]), (2, vec![4]), (3, vec![2]), (4, vec![9, 3]), (5, vec![4])] {
@@ -345,9 +344,8 @@ pub async fn a_task_that_waits_for_itself_is_told_so(storage: &impl Storage) {
         assert_eq!(find_cycle(store, &queue, task_id(id)).await.unwrap(), expected, "{id}");
         let reasons = dependency_cycle::explain(store, &queue, task_id(id)).await.unwrap().reasons;
         let codes: Vec<&str> = reasons.iter().map(Reason::code).collect();
-        let first = if expected.is_some() { "dependency_cycle" } else { "dependencies" };
-        assert_eq!(codes[0], first, "{id}: {codes:?}");
-        assert!(codes.contains(&"dependencies"), "{id}: {codes:?}");
+        let told = if expected.is_some() { &["dependency_cycle", "dependencies"][..] } else { &["dependencies"] };
+        assert!(codes.starts_with(told), "{id}: {codes:?}");
     }
     fixture.ok(cancel("q", 3)).await;
     assert_eq!(find_cycle(&*fixture.store, &queue("q"), task_id(2)).await.unwrap(), None, "the circle is open");
