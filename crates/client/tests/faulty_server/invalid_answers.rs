@@ -73,7 +73,7 @@ async fn successes_of_another_kind_are_refused() {
 #[tokio::test]
 async fn errors_that_are_not_in_the_envelope_are_protocol_errors() {
     let server = FaultyServer::start([answer(404, "Content-Type: text/html\r\n", "<h1>Not Found</h1>")]).await;
-    assert_protocol(server.client().task(&queue(), task_id()).await, "envelope");
+    assert_protocol(server.client().task(&queue(), task_id()).await, "status 404 with a web page");
 }
 
 #[tokio::test]
