@@ -107,7 +107,7 @@ impl Generator {
     fn command(&mut self) -> AnyCommand {
         let queue = self.queue();
         match self.random.below(100) {
-            0 => CreateQueue { queue, retention: self.retention() }.into(),
+            0 => CreateQueue { queue, retention: Retention::default() }.into(),
             1 => ChangeSettings { queue, patch: self.settings() }.into(),
             2 => Upkeep.into(),
             3 => DeleteQueue { queue, cascade: self.random.percent(60) }.into(),
@@ -227,12 +227,6 @@ impl Generator {
     fn not_before(&mut self) -> Option<Timestamp> {
         let seconds = self.random.pick(&[-1, 0, 1, 5, 60, 400]);
         self.random.percent(20).then(|| START.plus_seconds(self.passed_seconds + seconds))
-    }
-
-    /// Of a new queue; mostly the default.
-    fn retention(&mut self) -> Retention {
-        let failed_seconds = self.random.percent(30).then_some(60);
-        Retention { failed_seconds, ..Retention::default() }
     }
 
     fn settings(&mut self) -> SettingsPatch {
