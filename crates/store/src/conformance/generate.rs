@@ -414,9 +414,7 @@ impl Generator {
         let run_ids = self.several(|generator| run_id(generator.run_to_claim()));
         let most_bytes = self.random.pick(&[0, 40, 120, 1_000_000, usize::MAX]);
         let (route, worker) = (self.route(), self.worker());
-        let has_own = self.random.percent(30);
-        let workers = if has_own { run_ids.iter().map(|_| json(&mut self.random)).collect() } else { Vec::new() };
-        ClaimTasks { queue, route, run_ids, worker, workers, measure: bytes_of_args, most_bytes }
+        ClaimTasks { queue, route, run_ids, worker, workers: Vec::new(), measure: bytes_of_args, most_bytes }
     }
 
     fn failure(&mut self) -> Failure {
