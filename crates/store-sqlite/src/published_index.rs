@@ -179,10 +179,11 @@ impl PublishedIndex {
     /// Whether an upkeep certainly has nothing to do.
     pub(crate) fn has_no_upkeep(&self) -> bool {
         let Ok(index) = self.index.try_read() else { return false };
-        index.as_ref().is_some_and(|index| index.has_no_upkeep(self.clock.now()))
+        index.as_ref().is_some_and(|index| index.has_no_upkeep(self.clock.now()) && !self.had_outage(index))
     }
 
-    /// Whether leases are to be extended before anything else: then a claim that finds nothing goes to the writer too.
+    /// Whether leases are to be extended before anything else: then a claim that finds nothing and an upkeep without work go to the
+    /// writer too.
     pub(crate) fn had_outage(&self, index: &ClaimIndex) -> bool {
         let out = |last| lease::is_longer_than_outage(last, self.clock.now());
         let slept = self.sleeps_credited() != self.clock.times_found_ahead();

@@ -149,17 +149,19 @@ async fn a_claim_goes_to_the_writer_while_the_index_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn after_an_outage_a_claim_goes_to_the_writer_who_grants_the_credit() {
+async fn after_an_outage_claims_and_upkeep_go_to_the_writer_who_grants_the_credit() {
     let running = || commands![create("q", 1, with_routes(&["gpu"])), claim("q", "gpu", 1), Scan];
     let mut store = after(running(), Options::default()).await;
     store.clock.advance_seconds(15);
     assert_eq!(store.answer(empty_claim()).await, NO_TASK);
     store.clock.advance_micros(1);
     assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER);
+    assert!(!store.store.has_no_upkeep(), "reads show the credit after the next upkeep");
 
     let mut store = after(running(), Options { outage_credit_seconds: 0, ..Options::default() }).await;
     store.clock.advance_seconds(600);
     assert_eq!(store.answer(empty_claim()).await, NO_TASK, "no credit, nothing to do first");
+    assert!(store.store.has_no_upkeep());
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ impl Generator {
     fn command(&mut self) -> AnyCommand {
         let queue = self.queue();
         match self.random.below(100) {
-            0 => CreateQueue { queue, retention: Retention::default() }.into(),
+            0 => CreateQueue { queue, retention: self.retention() }.into(),
             1 => ChangeSettings { queue, patch: self.settings() }.into(),
             2 => Upkeep.into(),
             3 => DeleteQueue { queue, cascade: self.random.percent(60) }.into(),
@@ -227,6 +227,12 @@ impl Generator {
     fn not_before(&mut self) -> Option<Timestamp> {
         let seconds = self.random.pick(&[-1, 0, 1, 5, 60, 400]);
         self.random.percent(20).then(|| START.plus_seconds(self.passed_seconds + seconds))
+    }
+
+    /// Of a new queue; mostly the default.
+    fn retention(&mut self) -> Retention {
+        let failed_seconds = self.random.percent(30).then_some(60);
+        Retention { failed_seconds, ..Retention::default() }
     }
 
     fn settings(&mut self) -> SettingsPatch {
@@ -414,7 +420,9 @@ impl Generator {
         let run_ids = self.several(|generator| run_id(generator.run_to_claim()));
         let most_bytes = self.random.pick(&[0, 40, 120, 1_000_000, usize::MAX]);
         let (route, worker) = (self.route(), self.worker());
-        ClaimTasks { queue, route, run_ids, worker, workers: Vec::new(), measure: bytes_of_args, most_bytes }
+        let has_own = self.random.percent(30);
+        let workers = if has_own { run_ids.iter().map(|_| json(&mut self.random)).collect() } else { Vec::new() };
+        ClaimTasks { queue, route, run_ids, worker, workers, measure: bytes_of_args, most_bytes }
     }
 
     fn failure(&mut self) -> Failure {
