@@ -46,6 +46,9 @@ const ANALYZE: &str = "ANALYZE taskqueue.tasks, taskqueue.definitions, taskqueue
     taskqueue.running, taskqueue.unsuccessful, taskqueue.runs, taskqueue.tally, taskqueue.observations, taskqueue.queues, \
     taskqueue.outputs, taskqueue.output_pieces, taskqueue.delayed, taskqueue.dependencies";
 
+/// Whose time has come is for the servers to say, whose clock may be another one: until then every task with a time is delayed.
+const NO_TIME_HAS_COME: Timestamp = Timestamp::from_micros(i64::MIN);
+
 pub struct PostgresTransfer {
     session: Session,
     analyze: String,
@@ -53,8 +56,6 @@ pub struct PostgresTransfer {
     keys: HashMap<QueueName, QueueKey>,
     numbers: Range<i64>,
     offset_micros: i64,
-    /// By which it is decided what is claimable.
-    now: Timestamp,
     /// For run ids of queues that were deleted without recording a time.
     runs_kept_until: Timestamp,
     /// The largest number that was copied.
@@ -153,7 +154,7 @@ impl PostgresTransfer {
 
     /// Writes the changed rows, all statements in one round trip.
     async fn send(&self, rows: &TransactionRows, doing: &'static str) -> Result<(), StoreError> {
-        let changes = Changes::of(rows, SHARD, self.now);
+        let changes = Changes::of(rows, SHARD, NO_TIME_HAS_COME);
         let writes = changes.writes();
         let asked = writes.iter().map(|(sql, columns)| self.session.execute(sql, columns));
         // The first failure is the cause of all others.

@@ -59,7 +59,7 @@ impl PostgresTransfer {
         let statements: Vec<&'static Sql> = sql::WRITER.iter().chain(sql::TRANSFER).copied().collect();
         let session = connector.session(&statements).await.map_err(|error| error.to_store_error("connecting"))?;
         session.begin(BEGIN).await.map_err(|error| failed("beginning", &error))?;
-        let (offset_micros, first, now) = lock_clock(&session, schema, &hosts).await?;
+        let (offset_micros, first) = lock_clock(&session, schema, &hosts).await?;
         let mut transfer = Self {
             session,
             analyze: schema.apply(ANALYZE),
@@ -67,7 +67,6 @@ impl PostgresTransfer {
             keys: HashMap::new(),
             numbers: first..first + BLOCK,
             offset_micros,
-            now,
             runs_kept_until: run_ids_kept_until(SystemClock::new().now()),
             last_number: 0,
         };
@@ -83,8 +82,8 @@ async fn schema_exists(client: &Client, connector: &Connector) -> Result<bool, T
 }
 
 /// Locks the clock, unless a server has recently scanned the leases and is therefore running. Returns the offset of the
-/// clock, the first number of a block, and the time.
-async fn lock_clock(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i64, Timestamp), TransferError> {
+/// clock, and the first number of a block.
+async fn lock_clock(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i64), TransferError> {
     let in_use = || {
         let name = schema.name();
         TransferError::Refused(format!(
@@ -105,5 +104,5 @@ async fn lock_clock(session: &Session, schema: &Schema, hosts: &str) -> Result<(
     if last_scan_at.is_some_and(|last| !is_longer_than_outage(last, now) && !is_longer_than_outage(now, last)) {
         return Err(in_use());
     }
-    Ok((offset_micros, first, now))
+    Ok((offset_micros, first))
 }
