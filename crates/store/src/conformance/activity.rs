@@ -13,6 +13,7 @@ use taskqueue_core::time::Timestamp;
 
 use super::Storage;
 use super::any_command::AnyCommand;
+use super::bulk_actions::one_by_one;
 use super::commands::*;
 use super::fixture::{Fixture, START};
 use super::generate::{Generator, Step};
@@ -24,11 +25,11 @@ async fn series(fixture: &Fixture, in_queue: &str, selection: SeriesSelection) -
     fixture.store.activity_series(&queue(in_queue), selection).await.unwrap()
 }
 
-const MINUTES: SeriesSelection = SeriesSelection { unit: Unit::Minute, from: None, to: None };
+pub(super) const MINUTES: SeriesSelection = SeriesSelection { unit: Unit::Minute, from: None, to: None };
 const HOURS: SeriesSelection = SeriesSelection { unit: Unit::Hour, from: None, to: None };
 
 /// All that was counted of `q`. Created, claimed, succeeded, failed, released, expired, cancelled.
-async fn counted(fixture: &Fixture, selection: SeriesSelection) -> [u64; 7] {
+pub(super) async fn counted(fixture: &Fixture, selection: SeriesSelection) -> [u64; 7] {
     let mut counts = Counts::default();
     for (_, activity) in series(fixture, "q", selection).await.spans {
         counts.merge(&activity.counts);
@@ -76,9 +77,13 @@ pub async fn a_lease_that_a_late_report_ends_has_expired_once(storage: &impl Sto
     assert_eq!(counted(&fixture, HOURS).await, [1, 1, 0, 0, 0, 1, 0]);
 }
 
-/// The tasks of `q`, by id.
+/// The tasks of `q`, by id, with their places in the pending order.
 async fn tasks(fixture: &Fixture) -> BTreeMap<TaskId, Task> {
-    fixture.tasks("q").await.into_iter().map(|task| (task.id, task)).collect()
+    let mut tasks = BTreeMap::new();
+    for Task { id, .. } in fixture.tasks("q").await {
+        tasks.insert(id, fixture.store.get_task(&queue("q"), id).await.unwrap());
+    }
+    tasks
 }
 
 /// Counts what a command did, by comparing all tasks before and after. One that is created or requeued and waits for a task that has
@@ -107,6 +112,16 @@ pub async fn what_is_counted_is_what_changed(storage: &impl Storage) {
     for _ in 0..400 {
         match generator.step() {
             Step::Write(AnyCommand::DeleteQueue(_)) | Step::Reopen => {}
+            // Each task in turn: what is cancelled when its dependency is deleted, and then deleted too, was a change.
+            Step::Write(AnyCommand::ActOnTasks(act)) if act.action == BulkAction::Delete && act.queue == queue("q") => {
+                for deletion in one_by_one(&fixture, &act).await {
+                    let answer = fixture.write(deletion.clone()).await;
+                    generator.learn(&deletion, &answer);
+                    let after = tasks(&fixture).await;
+                    add_changes(&mut expected, &before, &after, fixture.now());
+                    before = after;
+                }
+            }
             Step::Write(command) => {
                 let answer = fixture.write(command.clone()).await;
                 generator.learn(&command, &answer);

@@ -201,7 +201,11 @@ pub async fn a_bulk_action_does_what_a_loop_over_the_ids_does(storage: &impl Sto
         let action = random.pick(&BulkAction::ALL);
         let act = act_on_all("q", action, &filter_text(&mut random, 2));
         let done = fixture.ok(act.clone()).await;
-        let expected = loop_over_ids(&model, &act).await;
+        let one_by_one = one_by_one(&model, &act).await;
+        let expected = one_by_one.len() as u64;
+        for command in one_by_one {
+            model.ok(command).await;
+        }
         assert_eq!(done, acted(expected, expected), "{act:?}");
         assert_eq!(fixture.tasks("q").await, model.tasks("q").await, "{act:?}");
         changed += expected;
@@ -220,20 +224,19 @@ pub async fn a_bulk_action_does_what_a_loop_over_the_ids_does(storage: &impl Sto
     }
 }
 
-/// Acts on each task that matches, in the order of creation. How many that were.
-async fn loop_over_ids(fixture: &Fixture, act: &ActOnTasks) -> u64 {
+/// A command for each task that matches, in the order of creation.
+pub(super) async fn one_by_one(fixture: &Fixture, act: &ActOnTasks) -> Vec<AnyCommand> {
     let mut tasks: Vec<Task> = fixture.tasks("q").await.into_iter().filter(|task| act.selects(&task.view())).collect();
     tasks.sort_by_key(|task| task.lifecycle.created_at);
-    for Task { id, .. } in &tasks {
-        let (queue, id) = (act.queue.clone(), *id);
-        let one: AnyCommand = match act.action {
+    let command = |Task { id, .. }: Task| {
+        let queue = act.queue.clone();
+        match act.action {
             Cancel => ActOnTask { queue, id, action: TaskAction::Cancel }.into(),
             Requeue => ActOnTask { queue, id, action: TaskAction::Requeue }.into(),
             Delete => DeleteTask { queue, id }.into(),
-        };
-        fixture.ok(one).await;
-    }
-    tasks.len() as u64
+        }
+    };
+    tasks.into_iter().map(command).collect()
 }
 
 pub async fn more_tasks_than_a_portion_are_all_done(storage: &impl Storage) {

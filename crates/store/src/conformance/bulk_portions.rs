@@ -11,6 +11,7 @@ use taskqueue_core::task::{RunEnd, Status};
 use taskqueue_core::update::Update;
 use tokio::task::JoinHandle;
 
+use super::activity::{MINUTES, counted};
 use super::any_command::{AnyCommand, Write};
 use super::bulk::Held;
 use super::commands::*;
@@ -134,6 +135,14 @@ pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_de
     let answer = gated.answer(act_on_all("q", Delete, "exists(id)"), [claim("q", "default", 3)]).await;
     assert_eq!(answer, acted(6, 5));
     assert_eq!(fixture.tasks("q").await.len(), 1);
+}
+
+pub async fn tasks_are_decided_in_order_also_if_some_have_changed(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, 2).await;
+    gated.fixture.create(2, cancelled_with(&[1])).await;
+    let answer = gated.answer(act_on_all("q", Delete, "exists(id)"), [update("q", 1, to_priority(3))]).await;
+    assert_eq!(answer, acted(3, 3));
+    assert_eq!(counted(&gated.fixture, MINUTES).await, [3, 0, 0, 0, 0, 0, 1], "the second waited for the first");
 }
 
 pub async fn what_is_created_meanwhile_is_left_alone(storage: &impl GatedStorage) {

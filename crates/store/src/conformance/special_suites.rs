@@ -37,6 +37,7 @@ macro_rules! bulk_suite {
             }
             bulk_portions {
                 what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again
+                tasks_are_decided_in_order_also_if_some_have_changed
                 what_is_created_meanwhile_is_left_alone
                 what_matches_only_later_is_not_done_beyond_the_number_that_was_counted
                 others_are_served_between_two_portions

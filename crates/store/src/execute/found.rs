@@ -70,6 +70,8 @@ impl Portion<'_> {
         self.until.get_or_insert_with(|| Instant::now() + TIME_LIMIT);
     }
 
+    /// In the order in which they were found: what deleting a task does to those that wait for it must not depend on which of them
+    /// others have changed meanwhile.
     fn decide<T: Transaction>(
         &mut self,
         tx: &mut T,
@@ -78,16 +80,31 @@ impl Portion<'_> {
     ) -> Executed<()> {
         let mut changed = Vec::new();
         for (found, now) in found {
+            if let Now::Unchanged(_) = now
+                && !after_commit.has_settled(found.key)
+            {
+                self.decide_changed(tx, &std::mem::take(&mut changed), after_commit)?;
+            }
             match now {
                 Now::Held => self.acted.left.push(found),
                 Now::Changed => changed.push(found),
-                Now::Unchanged(_) if self.is_over(after_commit) => self.acted.left.push(found),
                 // It waits for one of those before it.
                 Now::Unchanged(_) if after_commit.has_settled(found.key) => changed.push(found),
+                Now::Unchanged(_) if self.is_over(after_commit) => self.acted.left.push(found),
                 // What was found was selected.
                 Now::Unchanged(head) => self.act_on(tx, found, &head, after_commit)?,
             }
         }
+        self.decide_changed(tx, &changed, after_commit)
+    }
+
+    /// Tasks that may not be selected any more.
+    fn decide_changed<T: Transaction>(
+        &mut self,
+        tx: &mut T,
+        changed: &[FoundTask],
+        after_commit: &mut AfterCommit,
+    ) -> Executed<()> {
         for found in changed.chunks(LOADED_AT_ONCE) {
             if self.is_over(after_commit) {
                 self.acted.left.extend(found);
