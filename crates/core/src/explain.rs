@@ -109,7 +109,8 @@ pub fn explain(facts: Facts) -> Explanation {
     } else {
         let is_running = facts.status == Status::Running;
         let lease_end = facts.lease_expires_at.filter(|_| is_running);
-        let last_heard_at = lease_end.map(|end| end.plus_seconds(-LEASE_SECONDS));
+        // A lease that was lengthened after an outage says only that nothing was heard since.
+        let last_heard_at = lease_end.map(|end| end.plus_seconds(-LEASE_SECONDS).min(facts.now));
         vec![Reason::NotPending { status: facts.status, last_heard_at }]
     };
     Explanation { claimable: !reasons.iter().any(Reason::prevents_claims), reasons }
@@ -205,6 +206,13 @@ mod tests {
         for status in [Status::Running, Status::Succeeded, Status::Failed, Status::Cancelled] {
             assert_eq!(codes(Facts { status, ..all.clone() }), (false, vec!["not_pending"]));
         }
+    }
+
+    #[test]
+    fn a_lease_that_an_outage_has_lengthened_tells_no_time_in_the_future() {
+        let lease_expires_at = Some(NOW.plus_seconds(10 * LEASE_SECONDS));
+        let reasons = explain(Facts { status: Status::Running, lease_expires_at, ..facts() }).reasons;
+        assert_eq!(reasons, [Reason::NotPending { status: Status::Running, last_heard_at: Some(NOW) }]);
     }
 
     #[test]

@@ -5,16 +5,13 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::IntoResponse;
-use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use taskqueue_api::headers::SERVER_VERSION;
-use taskqueue_api::health::Probe;
+use taskqueue_api::health::{Probe, Unhealthy};
 use taskqueue_api::paths;
 
 use crate::accept::Connections;
 use crate::config::{Config, METRICS_CONNECTIONS};
 use crate::connection::Handler;
-use crate::endpoint_scopes::API_PREFIX;
 use crate::error::ApiError;
 use crate::extract::discard;
 use crate::memory_budget::Budgets;
@@ -48,20 +45,16 @@ pub async fn answer_until<T>(listeners: &Listeners, config: &Config, opened: imp
 struct BeforeStore(Arc<RequestIds>);
 
 impl Handler for BeforeStore {
-    /// Nobody is asked for a token: the answers tell nothing that not everybody may know.
+    /// Nobody is asked for a token: the answers tell nothing that not everybody may know, so not the version.
     async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let (head, body) = request.into_parts();
         discard(body);
         let (path, is_read) = (head.uri.path(), [Method::GET, Method::HEAD].contains(&head.method));
-        let mut response = if path == paths::LIVEZ && is_read {
-            respond::json(StatusCode::OK, Probe::JSON)
-        } else {
-            ApiError::not_ready().into_response()
+        let mut response = match path {
+            paths::LIVEZ if is_read => respond::json(StatusCode::OK, Probe::JSON),
+            paths::HEALTH if is_read => respond::json(StatusCode::SERVICE_UNAVAILABLE, Unhealthy::JSON),
+            _ => ApiError::not_ready().into_response(),
         };
-        if path.starts_with(API_PREFIX) {
-            let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
-            response.headers_mut().insert(HeaderName::from_static(SERVER_VERSION), version);
-        }
         response.headers_mut().extend(self.0.of(&head.headers).answer_header());
         response
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::command::{Claim, ClaimTasks, Claimed, ClaimedItems, Heartbeat, Output};
+use taskqueue_store::command::{Claim, ClaimTasks, Claimed, ClaimedItems, Heartbeat, Output, runs_bytes};
 use taskqueue_store::submission::Held;
 use taskqueue_store::{StoreError, StoreExt, waiting};
 use tokio::select;
@@ -93,7 +93,7 @@ pub(crate) async fn claim_tasks(
     preference: Option<WaitPreference>,
 ) -> Result<(ClaimedBatch, Option<u32>), StoreError> {
     let (store, budgets, answer_bytes) = (state.store(), state.budgets(), places.most_bytes());
-    let kept_bytes = claims.runs_bytes() + places.memory_bytes();
+    let kept_bytes = runs_bytes(&claims.run_ids, &claims.workers) + places.memory_bytes();
     let kept = match preference {
         Some(_) if kept_bytes > SMALL_BODY_BYTES => budgets.try_reserve_waiting(kept_bytes).map(Some),
         _ => Some(None),

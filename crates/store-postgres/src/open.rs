@@ -30,8 +30,6 @@ const NAME_BYTES: usize = 63;
 pub enum OpenError {
     #[error("cannot reach PostgreSQL at {0}: {1}; check the address, and that the server runs and lets this host in")]
     Unreachable(String, String),
-    #[error("cannot reach PostgreSQL at {0}: {1}; there is no host of that name, so correct the URL")]
-    UnknownHost(String, String),
     /// The login was refused.
     #[error("PostgreSQL at {0} refuses the login: {1}; check user and password (URL or PGPASSWORD) and pg_hba.conf")]
     Refused(String, String),
@@ -81,16 +79,9 @@ pub enum OpenError {
     Failed(String, String),
 }
 
-/// How the systems say that a name is nobody's, and not that they could not find out: glibc, musl, macOS.
-const UNKNOWN_HOST: [&str; 4] = [
-    "Name or service not known",
-    "No address associated with hostname",
-    "Name does not resolve",
-    "nodename nor servname provided",
-];
-
 impl OpenError {
-    /// Whether the same may succeed later without anybody changing anything: the database starts, stops or is busy.
+    /// Whether the same may succeed later without anybody changing anything: the database starts, stops or is busy. A host without a
+    /// name too: that of a container is known when it has started.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable(..) | Self::Full(..))
     }
@@ -150,10 +141,6 @@ impl ConnectError {
                 "error performing TLS handshake" => OpenError::Tls(at, text),
                 "authentication error" | "invalid configuration" => OpenError::Refused(at, text),
                 _ if text.contains("database does not allow writes") => OpenError::ReadOnly(at),
-                // Of several hosts another one may be the one that is away.
-                _ if !at.contains(',') && UNKNOWN_HOST.iter().any(|words| text.contains(words)) => {
-                    OpenError::UnknownHost(at, text)
-                }
                 _ => OpenError::Unreachable(at, text),
             },
         }

@@ -10,8 +10,8 @@ mod queue_settings;
 mod room;
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 use taskqueue_core::definition::Routes;
@@ -46,8 +46,8 @@ pub(crate) struct ClaimIndex {
     /// Pending tasks that cannot be claimed yet, or whose time has come since the last batch.
     pub(crate) waiting: WaitingTasks,
     pub(crate) awaited: Awaited,
-    /// Whether dependents may have been left to be settled.
-    pub(crate) has_unsettled: bool,
+    /// Queues in which dependents may have been left to be settled.
+    pub(crate) unsettled: HashSet<QueueKey>,
     /// Enough to decide heartbeats and reports without reading the file.
     running: HashMap<TaskKey, Running>,
     running_ids: HashMap<(QueueKey, TaskId), TaskKey>,
@@ -131,7 +131,7 @@ impl ClaimIndex {
 
     /// Whether an upkeep certainly has nothing to do.
     pub(crate) fn has_no_upkeep(&self, now: Timestamp) -> bool {
-        !self.has_unsettled && !self.waiting.has_due(now) && !self.has_outdated(now)
+        self.unsettled.is_empty() && !self.waiting.has_due(now) && !self.has_outdated(now)
     }
 
     /// Whether claims would certainly find nothing. `execute` says the same. Never reads the disk: when that would be needed to
@@ -143,7 +143,7 @@ impl ClaimIndex {
     ) -> bool {
         let nothing = |queue: &QueueKey| {
             let nothing_pending = self.first_pending(*queue, route.as_str()).is_none()
-                && !self.has_unsettled
+                && !self.unsettled.contains(queue)
                 && !self.waiting.has_due_of(*queue, now);
             nothing_pending || self.room(*queue, route) == Some(0)
         };

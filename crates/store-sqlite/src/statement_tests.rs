@@ -93,7 +93,7 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
         "DELETE_DEPENDENCIES",
         // The first row.
         "FIND_UNSETTLED",
-        "HAS_UNSETTLED",
+        "LIST_UNSETTLED_QUEUES",
         // For a check and a transfer.
         "LIST_NOTED_STATUSES",
     ];

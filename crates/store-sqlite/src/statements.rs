@@ -155,7 +155,6 @@ statements! {
     FIND_UNSETTLED_OF_QUEUE = "find_unsettled_of_queue";
     FORGET_ACTIVITY = "forget_activity";
     GET_OUTPUT = "get_output";
-    HAS_UNSETTLED = "has_unsettled";
     HAS_ENDED = "has_ended";
     HAS_QUEUE = "has_queue";
     GET_RELATED = "get_related";
@@ -182,6 +181,7 @@ statements! {
     LIST_RUN_PAGES = "list_run_pages";
     LIST_TALLY = "list_tally";
     LIST_UNSETTLED = "list_unsettled";
+    LIST_UNSETTLED_QUEUES = "list_unsettled_queues";
     LIST_WHOLE_TALLY = "list_whole_tally";
     LIST_WORKER_STATES = "list_worker_states";
     LOAD_ACTIVITY_SINCE = "load_activity_since";

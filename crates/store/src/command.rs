@@ -267,19 +267,21 @@ pub struct ClaimTasks {
     pub most_bytes: usize,
 }
 
+/// What runs to claim take in memory, and what is said for each of them.
+pub fn runs_bytes(run_ids: &[RunId], workers: &[JsonObject]) -> usize {
+    let said = workers.iter().map(|own| size_of::<JsonObject>() + own.as_str().len());
+    size_of_val(run_ids) + said.sum::<usize>()
+}
+
 impl ClaimTasks {
     /// What the claimant says of itself for the run at this place.
     pub fn worker_of(&self, place: usize) -> Option<JsonObject> {
-        match self.workers.get(place) {
-            Some(own) => Some(merge_patch(&self.worker.clone().unwrap_or_else(JsonObject::empty), own)),
-            None => self.worker.clone(),
+        match (&self.worker, self.workers.get(place)) {
+            (worker, None) => worker.clone(),
+            (Some(worker), Some(own)) => Some(merge_patch(worker, own)),
+            // Who says nothing is not known.
+            (None, Some(own)) => Some(merge_patch(&JsonObject::empty(), own)).filter(|own| !own.is_empty_object()),
         }
-    }
-
-    /// What the runs take in memory, and what is said for each of them.
-    pub fn runs_bytes(&self) -> usize {
-        let said = self.workers.iter().map(|own| size_of::<JsonObject>() + own.as_str().len());
-        self.run_ids.len() * size_of::<RunId>() + said.sum::<usize>()
     }
 
     /// The answer if there is no task, and all runs are new.

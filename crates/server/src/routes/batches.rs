@@ -16,7 +16,7 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::scheduling::SchedulingFields;
 use taskqueue_store::StoreError;
-use taskqueue_store::command::{self, ClaimTasks, Claimed, CreateTasks, NewTask, ReportRuns};
+use taskqueue_store::command::{self, ClaimTasks, Claimed, CreateTasks, NewTask, ReportRuns, runs_bytes};
 use taskqueue_store::portions::write_items;
 
 use super::HandlerResult;
@@ -144,8 +144,8 @@ struct SortedClaims {
 impl SortedClaims {
     /// What they take in memory.
     fn bytes(&self) -> usize {
-        let worker_bytes = self.worker.iter().chain(&self.workers).map(|worker| worker.as_str().len()).sum::<usize>();
-        self.places.memory_bytes() + self.run_ids.len() * size_of::<RunId>() + worker_bytes
+        let worker_bytes = self.worker.as_ref().map_or(0, |worker| worker.as_str().len());
+        self.places.memory_bytes() + runs_bytes(&self.run_ids, &self.workers) + worker_bytes
     }
 }
 

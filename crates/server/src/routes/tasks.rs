@@ -57,10 +57,11 @@ pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Ha
     Ok(warned(&state, &task, answer).await)
 }
 
-/// Adds a warning to the answer if the task waits for itself. It was written, so a failure of this look is none of its own.
+/// Adds a warning to the answer if the task waits for itself.
 async fn warned(state: &AppState, task: &task::Task, mut answer: Response) -> Response {
-    let is_waiting = task.lifecycle.status == Status::Pending && !task.definition.scheduling.dependencies.is_empty();
-    if is_waiting && let Ok(Some(_)) = find_cycle(state.store(), &task.queue, task.id).await {
+    let dependencies = task.definition.scheduling.dependencies.as_slice();
+    let is_waiting = task.lifecycle.status == Status::Pending && !dependencies.is_empty();
+    if is_waiting && find_cycle(state.store(), &task.queue, task.id, dependencies).await.is_some() {
         let warning = HeaderValue::from_static(DEPENDENCY_CYCLE);
         answer.headers_mut().insert(HeaderName::from_static(WARNINGS), warning);
     }
@@ -121,10 +122,11 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ha
     let update: Update = call.body(&state).await?;
     let (queue, id) = call.task()?;
     let reservation = state.budgets().reserve_task().await?;
+    let changes_dependencies = update.dependencies.is_some();
     let update = UpdateTask { queue, id, update: Box::new(update) };
     let task = state.store().write_holding(update, call.into_held()).await?;
     let answer = respond::task(StatusCode::OK, &task, reservation);
-    Ok(warned(&state, &task, answer).await)
+    Ok(if changes_dependencies { warned(&state, &task, answer).await } else { answer })
 }
 
 /// Replaces fields of every task that matches and is not running, or of none.

@@ -59,7 +59,10 @@ impl ClaimIndex {
         self.ended = EndedTasks::load(connection)?;
         self.load_tasks(connection)?;
         self.awaited.load(connection, self.queues.values().copied())?;
-        self.has_unsettled = connection.prepare_cached(sql::HAS_UNSETTLED)?.exists([])?;
+        each_row(connection, sql::LIST_UNSETTLED_QUEUES, [], |row| {
+            self.unsettled.insert(QueueKey(row.get(0)?));
+            Ok(CONTINUE)
+        })?;
         // Of tasks that were deleted since the last flush.
         let kept_until = lease::run_ids_kept_until(marks.flushed_at).as_micros();
         each_row(connection, sql::LOAD_DELETED_RUNS, [kept_until], |row| {

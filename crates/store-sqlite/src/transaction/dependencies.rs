@@ -88,7 +88,7 @@ impl SqliteTransaction<'_> {
     pub(crate) fn note_unsettled(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<()> {
         self.save_unsettled(queue, dependency, None)?;
         self.left_unsettled.insert((queue, dependency));
-        self.claim_index.has_unsettled = true;
+        self.claim_index.unsettled.insert(queue);
         Ok(())
     }
 
@@ -98,7 +98,8 @@ impl SqliteTransaction<'_> {
     }
 
     pub(super) fn first_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>> {
-        if !self.claim_index.has_unsettled {
+        let unsettled = &self.claim_index.unsettled;
+        if of.map_or(unsettled.is_empty(), |queue| !unsettled.contains(&queue)) {
             return Ok(None);
         }
         let doing = "looking for dependents to settle";
@@ -107,7 +108,7 @@ impl SqliteTransaction<'_> {
             None => self.one(sql::FIND_UNSETTLED, [], doing, rows::unsettled)?,
         };
         let Some((queue, dependency, after)) = found else {
-            self.claim_index.has_unsettled = of.is_some();
+            self.claim_index.unsettled.retain(|queue| of.is_some_and(|of| of != *queue));
             return Ok(None);
         };
         self.left_unsettled.remove(&(queue, dependency));

@@ -10,6 +10,7 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Status, Task};
 
 use super::Storage;
+use super::activity::{MINUTES, counted};
 use super::any_command::AnyCommand;
 use super::commands::*;
 use super::counts::assert_kept_counts_are_right;
@@ -211,6 +212,7 @@ pub async fn a_bulk_action_does_what_a_loop_over_the_ids_does(storage: &impl Sto
         changed += expected;
     }
     assert!(changed > 50, "only {changed} tasks were changed");
+    assert_eq!(counted(&fixture, MINUTES).await, counted(&model, MINUTES).await);
     assert_kept_counts_are_right(&*fixture.store, "q").await;
     // The pending order is the same.
     loop {

@@ -199,6 +199,7 @@ macro_rules! conformance_suite {
                 a_circle_and_a_task_that_waits_for_itself_wait
                 a_circle_whose_task_is_cancelled_is_cancelled
                 a_task_that_waits_for_itself_is_told_so
+                a_task_that_names_itself_is_told_so_however_many_wait_for_it
                 a_time_and_dependencies_must_both_be_over
                 by_default_a_failed_dependency_is_waited_for_until_it_succeeds
                 a_dependency_that_cannot_succeed_cancels_who_asked_for_it_down_the_chain

@@ -14,7 +14,7 @@ use super::{Executed, existing_queue};
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
 use crate::command::{Claim, Claimed};
-use crate::transaction::{Queue, QueueKey, RunUse, TaskKey, Transaction};
+use crate::transaction::{Queue, RunUse, TaskKey, Transaction};
 
 /// What the claims of a command have in common.
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ pub(super) fn claim_first<T: Transaction>(
     fits: impl FnOnce(&Claimed) -> bool,
     after_commit: &mut AfterCommit,
 ) -> Executed<Option<Box<Claimed>>> {
-    let Some(key) = first_claimable(tx, queue.key, route, after_commit)? else { return Ok(None) };
+    let Some(key) = first_claimable(tx, queue, route, after_commit)? else { return Ok(None) };
     let mut task = tx.load_task(queue, key)?;
     let (before, claimant) = (task.head(), Claimant { route, run_id, worker });
     let claimed = lifecycle::claim(&before, &task.outcome, claimant, tx.now());
@@ -77,12 +77,12 @@ pub(super) fn claim_first<T: Transaction>(
 /// what they waited for finds them.
 fn first_claimable<T: Transaction>(
     tx: &mut T,
-    queue: QueueKey,
+    queue: Queue<'_>,
     route: &Route,
     after_commit: &mut AfterCommit,
 ) -> Executed<Option<TaskKey>> {
-    match tx.first_pending(queue, route)? {
-        None if settle_left(tx, Some(queue), after_commit)?.0 > 0 => tx.first_pending(queue, route),
+    match tx.first_pending(queue.key, route)? {
+        None if settle_left(tx, Some(queue), after_commit)?.0 > 0 => tx.first_pending(queue.key, route),
         first => Ok(first),
     }
 }

@@ -142,12 +142,13 @@ enum Settled {
 /// whether there may be more.
 pub(super) fn settle_left<T: Transaction>(
     tx: &mut T,
-    of: Option<QueueKey>,
+    of: Option<Queue<'_>>,
     after_commit: &mut AfterCommit,
 ) -> Executed<(u64, bool)> {
     let (mut settled, mut more) = (0, false);
-    while let Some(unsettled) = tx.find_unsettled(of)? {
-        let (queue, mut changed) = (QueueRef { key: unsettled.queue, name: None }, VecDeque::new());
+    while let Some(unsettled) = tx.find_unsettled(of.map(|queue| queue.key))? {
+        let queue = QueueRef { key: unsettled.queue, name: of.map(|queue| queue.name) };
+        let mut changed = VecDeque::new();
         let (reached, count) = settle_some(tx, queue, unsettled, usize::MAX, after_commit, &mut changed)?;
         settled += count;
         for (id, status) in changed {

@@ -9,7 +9,7 @@ use taskqueue_core::ids::QueueName;
 
 use super::create::{Batch, Planned, Tally, write};
 use super::sweep::explain;
-use super::{Frame, LINES_BYTES, Step, Way, address, cut};
+use super::{Frame, LINES_BYTES, Step, Turn, Way, address, cut};
 use crate::address::Query;
 use crate::elsewhere::elsewhere;
 use crate::field::{self, Field};
@@ -102,7 +102,13 @@ pub(super) async fn form(dashboard: &Dashboard, visit: &Visit, queue: &QueueName
 }
 
 /// Checks the lines, and creates their tasks if all are right, or those that are if that is wanted.
-pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, form: Query) -> PageResult {
+pub(super) async fn submit(
+    dashboard: &Dashboard,
+    visit: &Visit,
+    queue: &QueueName,
+    form: Query,
+    turn: Turn<'_>,
+) -> PageResult {
     let step = Step::of(&form);
     let (mut lines, mut batch) = (Field::of(&form, "lines"), Field::of(&form, "batch"));
     let expected: Option<usize> = form.get("expect").and_then(|text| text.parse().ok());
@@ -115,6 +121,7 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
         (text, checked)
     })
     .await?;
+    drop(turn);
     // A page is not made huge by a text that cannot be taken.
     lines.value = if step == Step::Watch || text.len() > LINES_BYTES { String::new() } else { text };
     let (report, tasks) = match checked {

@@ -122,11 +122,12 @@ pub(crate) async fn submit(State(dashboard): State<Dashboard>, visit: Visit, req
     visit.check(Scope::Submit, &queue)?;
     let _room = room(&dashboard, &visit.headers).await?;
     let form = form::read(&visit, request.into_body(), FORM_BYTES).await?;
-    let _turn = turn(&dashboard, &form).await?;
+    let turn = turn(&dashboard, &form).await?;
     match Way::of(&form) {
-        Way::One => one::submit(&dashboard, &visit, &queue, &form).await,
+        Way::One => one::submit(&dashboard, &visit, &queue, &form, turn).await,
+        // Its values stay parsed as long as tasks are made of them.
         Way::Sweep => sweep::submit(&dashboard, &visit, &queue, &form).await,
-        Way::Lines => lines::submit(&dashboard, &visit, &queue, form).await,
+        Way::Lines => lines::submit(&dashboard, &visit, &queue, form, turn).await,
     }
 }
 
@@ -140,8 +141,11 @@ pub(crate) async fn room(dashboard: &Dashboard, headers: &HeaderMap) -> Result<O
     }
 }
 
+/// Held by a large form while its JSON is parsed.
+pub(crate) type Turn<'d> = Option<MutexGuard<'d, ()>>;
+
 /// Waits for the turn of a form that takes more than a page has when its JSON is parsed.
-pub(crate) async fn turn<'d>(dashboard: &'d Dashboard, form: &Query) -> Result<Option<MutexGuard<'d, ()>>, Problem> {
+pub(crate) async fn turn<'d>(dashboard: &'d Dashboard, form: &Query) -> Result<Turn<'d>, Problem> {
     let bytes: usize = form.iter().map(|(_, text)| text.len()).sum();
     if bytes > SMALL_FORM_BYTES { dashboard.large_form().await.map(Some) } else { Ok(None) }
 }

@@ -13,7 +13,7 @@ use taskqueue_store::{StoreError, StoreExt};
 
 use super::create::random_id;
 use super::fields::Fields;
-use super::{Frame, Step, Way, address, cut};
+use super::{Frame, Step, Turn, Way, address, cut};
 use crate::address::Query;
 use crate::field::Field;
 use crate::json_field;
@@ -100,10 +100,17 @@ async fn known(dashboard: &Dashboard, queue: &QueueName, id: &str) -> Result<Opt
 }
 
 /// Creates the task of a form, or shows the form again with what is wrong.
-pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, form: &Query) -> PageResult {
+pub(super) async fn submit(
+    dashboard: &Dashboard,
+    visit: &Visit,
+    queue: &QueueName,
+    form: &Query,
+    turn: Turn<'_>,
+) -> PageResult {
     let id = form.get("id").and_then(TaskId::parse).map_or_else(random_id, Ok)?;
     let mut content = Content::new(id, Field::of(form, "args"), Fields::of(form));
     let definition = definition(&mut content);
+    drop(turn);
     let not_before = content.fields.waiting.not_before(show::now());
     if let (Some(definition), Some(not_before), Step::Create) = (definition, not_before, Step::of(form)) {
         let create = CreateTask { queue: queue.clone(), id, new: Box::new(NewTask::new(definition, not_before)) };

@@ -58,12 +58,13 @@ pub(crate) async fn save(State(dashboard): State<Dashboard>, visit: Visit, reque
     visit.check(Scope::Submit, &queue)?;
     let _room = room(&dashboard, &visit.headers).await?;
     let form = form::read(&visit, request.into_body(), FORM_BYTES).await?;
-    let _turn = turn(&dashboard, &form).await?;
+    let turn = turn(&dashboard, &form).await?;
     let task = super::read(&dashboard, &visit).await?;
     let mut fields = Fields::typed(&form, &task);
     let is_current =
         form.get("updated_at").and_then(|text| text.parse().ok()) == Some(task.lifecycle.updated_at.as_micros());
     let update = fields.update(&task);
+    drop(turn);
     if !is_current {
         let problem = conflict(update.as_ref());
         return again(&dashboard, &visit, &queue, &task, fields, Some(problem), StatusCode::CONFLICT).await;

@@ -4,7 +4,7 @@ use taskqueue_core::batch_label::labelled;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::dotted_keys::{KeyError, Members};
 use taskqueue_core::json::{JsonObject, ObjectError, Value, parse};
-use taskqueue_core::limits::JSON_DEPTH;
+use taskqueue_core::limits::{JSON_DEPTH, REQUEST_BODY_BYTES};
 use taskqueue_core::name_template::NameTemplate;
 use taskqueue_core::sweep::{AxisError, BROWSER_COMBINATIONS_MAX, Sweep, SweepError};
 use taskqueue_core::time::Timestamp;
@@ -179,6 +179,14 @@ impl Typed {
             self.error = Some("Give at least one key with its values.".to_owned());
             return false;
         }
+        // All of them are parsed together, and that takes many times as much.
+        if self.rows.iter().map(|row| row.values.len()).sum::<usize>() > REQUEST_BODY_BYTES {
+            self.error = Some(format!(
+                "The values of all keys may have {} KiB together. Use the command for more.",
+                REQUEST_BODY_BYTES / 1024
+            ));
+            return false;
+        }
         for row in &mut self.rows {
             row.error = match (row.key.is_empty(), row.values.is_empty()) {
                 (true, false) => Some("Name the key that takes these values.".to_owned()),
@@ -186,7 +194,7 @@ impl Typed {
                 _ if row.key.contains('=') => {
                     Some("A key cannot contain =; put it into the args of all tasks.".to_owned())
                 }
-                _ => json_field::check_length(&row.values).err(),
+                _ => None,
             };
         }
         self.rows.iter().all(|row| row.error.is_none())
@@ -283,6 +291,13 @@ mod tests {
             .chain(typed.fields.name.error)
             .chain(typed.batch.error)
             .collect()
+    }
+
+    #[test]
+    fn the_values_of_all_keys_together_are_bounded_before_they_are_parsed() {
+        let half = "7".repeat(REQUEST_BODY_BYTES / 2);
+        let form = format!("key=a&values={half}&key=b&values={half}&key=c&values=1");
+        assert_eq!(errors(&form), ["The values of all keys may have 1024 KiB together. Use the command for more."]);
     }
 
     #[test]

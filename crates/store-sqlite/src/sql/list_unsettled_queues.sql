@@ -1,0 +1,2 @@
+-- Lists the queues in which dependents were left to be settled.
+SELECT DISTINCT queue_key FROM unsettled;
