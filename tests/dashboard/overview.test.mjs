@@ -65,8 +65,98 @@ test("tasks without a worker and a queue that fails are told on top, the worse f
   assert.match(await alerts.nth(1).innerText(), /experiments\s+4 of 38 runs of the last hour failed, the newest 4 with CUDA out of memory/);
   assert.equal(await alerts.count(), 2);
   assert.equal(await alerts.nth(0).getByRole("link").getAttribute("href"), "/ui/queues/embeddings/tasks?status=pending&filter=%22h100%22%20in%20routes");
-  assert.equal(await alerts.nth(1).getByRole("link").getAttribute("href"), "/ui/queues/experiments/tasks?status=failed");
+  await alerts.nth(1).getByRole("link", { name: "Show what failed" }).click();
+  await page.getByText("4 of 4 tasks").waitFor();
   await page.context().close();
+});
+
+test("what failed is opened also if it succeeded later", async () => {
+  const retried = await Server.start({ queues: ["retried"] });
+  try {
+    for (let n = 0; n < 4; n += 1) {
+      const [id, run_id] = [`t_retried0000${n}`, `r_retried0000${n}`];
+      await retried.api("PUT", `/queues/retried/tasks/${id}`, { args: { n }, max_attempts: 9 });
+      await retried.api("POST", "/queues/retried/tasks/claim", { run_id, route: "default" });
+      if (n < 3) await retried.api("POST", `/queues/retried/tasks/${id}/fail`, { run_id, error: { type: "E", message: "once" } });
+      else await retried.api("POST", `/queues/retried/tasks/${id}/complete`, { run_id, result: {} });
+      if (n < 3) {
+        const again = `r_retriedagai${n}`;
+        await retried.api("POST", "/queues/retried/tasks/claim", { run_id: again, route: "default" });
+        await retried.api("POST", `/queues/retried/tasks/${id}/complete`, { run_id: again, result: {} });
+      }
+    }
+    const page = await newPage();
+    await page.goto(`${retried.url}/ui/`);
+    await page.locator(".attention .alert", { hasText: "3 of 7 runs of the last hour failed" }).getByRole("link").click();
+    await page.getByText("3 of 3 tasks").waitFor();
+    assert.deepEqual(await page.locator("tbody .state").evaluateAll((all) => all.map((state) => state.className)), Array(3).fill("state succeeded"));
+    await page.goto(`${retried.url}/ui/`);
+    await card(page, "retried").getByRole("link", { name: "3 failed in the last hour" }).click();
+    await page.getByText("3 of 3 tasks").waitFor();
+    assertCalm(page);
+    await page.context().close();
+  } finally {
+    await retried.stop();
+  }
+});
+
+test("routes without a worker are one line that unfolds and stays so, and what cannot be claimed is no alarm", async () => {
+  const calm = await Server.start({ queues: ["calm", "paused"] });
+  try {
+    const put = (queue, name, definition) => calm.api("PUT", `/queues/${queue}/tasks/t_${name.padEnd(12, "0")}`, { args: {}, ...definition });
+    await put("calm", "delayed", { routes: ["later"], not_before: new Date(Date.now() + 3_600_000).toISOString() });
+    await put("calm", "blocked", { routes: ["after"], dependencies: ["t_delayed00000"] });
+    await put("paused", "paused", { routes: ["held"] });
+    await calm.api("PATCH", "/queues/paused/settings", { paused: true });
+    const page = await newPage();
+    await page.goto(`${calm.url}/ui/`);
+    await page.getByText("Nothing needs attention.").waitFor();
+    assert.equal(await page.locator(".queue a.error:visible").count(), 0, "no worker is missed");
+    assert.doesNotMatch(await page.locator("#overview").innerText(), /keeps up|done in|stands still/);
+    await page.goto(`${calm.url}/ui/queues/calm/routes`);
+    await page.locator("tbody tr").first().waitFor();
+    assert.equal(await page.locator("tr.starving").count(), 0);
+    await page.goto(`${calm.url}/ui/`);
+    for (let n = 0; n < 6; n += 1) await put("calm", `starves${n}`, { routes: [`route-${n}`] });
+    const line = page.locator(".attention details.alert");
+    await line.getByText("6 routes have tasks and no worker.").waitFor(LIVE);
+    assert.equal(await page.locator(".attention > .alert").count(), 1);
+    assert.equal(await line.locator("li").first().isVisible(), false);
+    await line.locator("summary").click();
+    assert.match(await line.locator("li").first().innerText(), /calm · route-0\s+1 task waits and no worker serves this route/);
+    assert.equal(await line.locator("li").count(), 6);
+    await put("calm", "starves6", { routes: ["route-6"] });
+    await line.getByText("7 routes have tasks and no worker.").waitFor(LIVE);
+    assert.equal(await line.locator("li").first().isVisible(), true, "it stays unfolded");
+    assertCalm(page);
+    await page.context().close();
+    await checkLooks(`${calm.url}/ui/`, "overview-grouped", (shown) => shown.locator(".attention summary").click());
+  } finally {
+    await calm.stop();
+  }
+});
+
+test("a card does not say that a queue keeps up or is done soon when nobody is there for what waits", async () => {
+  const left = await Server.start({ queues: ["left"] });
+  try {
+    const worker = "/queues/left/workers/w_left00000001";
+    for (let n = 0; n < 6; n += 1) await left.api("PUT", `/queues/left/tasks/t_left0000000${n}`, { args: { n } });
+    for (let n = 0; n < 4; n += 1) {
+      const run_id = `r_left0000000${n}`;
+      const { task } = await left.api("POST", "/queues/left/tasks/claim", { run_id, route: "default" });
+      await left.api("POST", `/queues/left/tasks/${task.id}/complete`, { run_id, result: {} });
+    }
+    await left.api("PUT", worker, { route: "default", status: "idle", task_id: null, metadata: {} });
+    const page = await newPage();
+    await page.goto(`${left.url}/ui/`);
+    await card(page, "left").getByText(/keeps up|done in/).waitFor();
+    await left.api("DELETE", worker);
+    await card(page, "left").getByText("no worker").waitFor(LIVE);
+    assert.doesNotMatch(await card(page, "left").innerText(), /keeps up|done in/);
+    await page.context().close();
+  } finally {
+    await left.stop();
+  }
 });
 
 test("a card follows what happens without a reload, and nothing moves", async () => {

@@ -229,7 +229,7 @@ test("the page follows a task from pending to its end without a reload", async (
   const task = await create({ name: "lives" });
   const shown = await newPage();
   await shown.goto(page(task.id));
-  await shown.getByText("No worker has reported for its route").waitFor();
+  await shown.getByText("No worker is there for its route").waitFor();
   await shown.getByText(new RegExp(`taskqueue loop --queue experiments --url http\\S+ --route ${task.route} -- COMMAND`)).waitFor();
   assert.equal(await shown.locator("#output-card").isVisible(), false);
   const run_id = await claim(task);

@@ -91,6 +91,12 @@ impl RouteFigures {
         self.pending > 0 && self.running == 0 && self.workers_idle == 0 && self.workers_busy == 0
     }
 
+    /// Whether tasks wait without a worker and none of them could be claimed: they are delayed or blocked, and no worker is missed.
+    /// Known only where the oldest pending task was looked for.
+    pub fn misses_no_worker(&self) -> bool {
+        self.is_starving() && self.oldest_pending.is_none()
+    }
+
     /// So many tasks have this status. Those that have ended count for no route.
     pub fn of_tasks(status: Status, tasks: u64) -> Self {
         match status {
@@ -185,6 +191,21 @@ impl QueueFigures {
                 self.left_out.add(&figures, found);
             }
         }
+    }
+
+    /// Leaves out the routes that miss no worker, and counts them among the starving ones no more. For those who have looked for the
+    /// oldest pending task of each route that is told.
+    pub fn leave_out_calm(&mut self) {
+        let left_out = &mut self.left_out;
+        self.routes.retain(|_, route| {
+            let is_calm = route.misses_no_worker();
+            if is_calm {
+                left_out.routes += 1;
+                left_out.found += 1;
+                left_out.sum.merge(route);
+            }
+            !is_calm
+        });
     }
 
     /// So many tasks have these routes and this status.
@@ -452,6 +473,18 @@ mod tests {
             let route = RouteFigures { pending, running, oldest_pending: None, workers_idle, workers_busy };
             assert_eq!(route.is_starving(), expected, "{case}");
         }
+    }
+
+    #[test]
+    fn a_route_whose_tasks_are_all_delayed_or_blocked_misses_no_worker() {
+        let mut figures = four_routes();
+        let calm: String =
+            figures.routes().filter(|(_, route)| route.misses_no_worker()).map(|(name, _)| name).collect();
+        assert_eq!(calm, "b", "on d a task can be claimed; a and c have workers");
+        figures.leave_out_calm();
+        assert_eq!((&*told(&figures), figures.left_out().found), ("acd", 1));
+        assert_eq!((figures.route_count(), figures.starving_count(), figures.workers()), (4, 1, [2, 1]));
+        assert_eq!((figures.left_out().sum.pending, figures.oldest_pending()), (1, Some(at(3))));
     }
 
     #[test]

@@ -17,8 +17,6 @@ const FAILED_RUNS: u64 = 3;
 const ONE_RUN_OF: u64 = 10;
 /// What so many failed tasks have in common is worth showing.
 const SEVERAL: usize = 2;
-/// A pause is worth telling of when a task has waited for so long.
-const LONG_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// Something that somebody should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,13 +30,11 @@ pub(crate) enum Concern {
     /// Tasks wait on a route without a worker.
     Starving { queue: String, route: String, pending: u64, oldest: Option<Duration> },
     /// Many runs of the last hour failed.
-    Failing { queue: String, failed: u64, ended: u64, newest: Newest },
+    Failing { queue: String, now: Timestamp, failed: u64, ended: u64, newest: Newest },
     /// Runs of the last hour ended because nobody heard of them any more.
     Lost { queue: String, expired: u64 },
     /// Tasks of those that were looked at have one attempt left, or are in it.
     LastAttempt { queue: String, tasks: usize, looked_at: usize },
-    /// Tasks wait in a queue that is paused, and have for long.
-    Paused { queue: String, pending: u64, oldest: Duration },
     /// What the settings of the storage risk, in a sentence.
     Risk(String),
 }
@@ -115,9 +111,21 @@ pub(crate) fn of_server(server: &ServerSight) -> Vec<Concern> {
     concerns
 }
 
-/// On how many routes of a queue tasks wait that no worker serves, besides those that are told one by one.
+/// Whether a route of a queue misses a worker. Those that do are told first.
+pub(crate) fn misses_worker(figures: &QueueFigures) -> bool {
+    figures.routes().any(|(_, route)| route.is_starving())
+}
+
+/// Whether somebody is there for what waits in a queue: workers report or run something, and no route misses one.
+pub(crate) fn is_served(figures: &QueueFigures) -> bool {
+    let [idle, busy] = figures.workers();
+    !misses_worker(figures) && idle + busy + figures.tasks(Status::Running) > 0
+}
+
+/// On how many routes of a queue tasks wait that no worker serves, besides those that are told one by one. Where none of those that
+/// were looked at misses a worker, the others are not known to.
 pub(crate) fn untold(sight: &QueueSight<'_>) -> u64 {
-    if sight.is_paused { 0 } else { sight.figures.left_out().starving }
+    if sight.is_paused || !misses_worker(sight.figures) { 0 } else { sight.figures.left_out().starving }
 }
 
 /// What of a queue needs attention. Of the routes that starve, as many as the figures tell one by one; [`untold`] counts the others.
@@ -132,14 +140,10 @@ pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
         });
     // Nobody need serve what is not claimed anyway.
     let mut concerns: Vec<Concern> = if sight.is_paused { Vec::new() } else { starving.collect() };
-    let oldest = sight.figures.oldest_pending().map(|since| between(since, sight.now));
-    if let Some(oldest) = oldest.filter(|oldest| sight.is_paused && *oldest >= LONG_PAUSE) {
-        concerns.push(Concern::Paused { queue: queue(), pending: sight.figures.tasks(Status::Pending), oldest });
-    }
     let Some(last_hour) = sight.last_hour else { return concerns };
     if is_failing(&last_hour) {
-        let (failed, ended) = (last_hour.of(Event::Failed), ended(&last_hour));
-        concerns.push(Concern::Failing { queue: queue(), failed, ended, newest: Newest::of(&sight.failures) });
+        let (now, failed, ended) = (sight.now, last_hour.of(Event::Failed), ended(&last_hour));
+        concerns.push(Concern::Failing { queue: queue(), now, failed, ended, newest: Newest::of(&sight.failures) });
     }
     let expired = last_hour.of(Event::Expired);
     if expired > 0 {

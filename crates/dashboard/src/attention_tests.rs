@@ -96,7 +96,11 @@ fn a_failing_queue_is_told_with_what_its_newest_failures_share() {
             route: route.map(str::to_owned),
             message: message.map(|(message, times)| (message.to_owned(), times)),
         };
-        assert_eq!(told, [Concern::Failing { queue: "q".to_owned(), failed: 9, ended: 20, newest }], "{tasks:?}");
+        assert_eq!(
+            told,
+            [Concern::Failing { queue: "q".to_owned(), now: at(100), failed: 9, ended: 20, newest }],
+            "{tasks:?}"
+        );
     }
 }
 
@@ -144,14 +148,39 @@ fn of_the_server_is_told_what_fails_what_is_full_and_what_is_risked() {
 }
 
 #[test]
-fn a_pause_is_told_when_a_task_has_waited_for_long_and_nobody_is_missed_meanwhile() {
+fn a_pause_is_no_alarm_however_long_tasks_wait() {
     let mut figures = QueueFigures::default();
     figures.add_tasks(["a"], Status::Pending, 2);
     figures.add_pending_since("a", at(0));
-    let paused = |seconds| QueueSight { is_paused: true, now: at(seconds), ..sight(&figures) };
-    assert_eq!(of_queue(&paused(3_599)), []);
-    let oldest = Duration::from_secs(3_600);
-    assert_eq!(of_queue(&paused(3_600)), [Concern::Paused { queue: "q".to_owned(), pending: 2, oldest }]);
-    let open = QueueSight { is_paused: false, ..paused(3_600) };
+    let paused = QueueSight { is_paused: true, now: at(1_000_000), ..sight(&figures) };
+    assert_eq!(of_queue(&paused), []);
+    let open = QueueSight { is_paused: false, ..paused };
     assert!(matches!(of_queue(&open).as_slice(), [Concern::Starving { .. }]));
+}
+
+#[test]
+fn routes_that_were_not_looked_at_alarm_only_beside_one_that_misses_a_worker() {
+    let mut figures = QueueFigures::default();
+    figures.add_tasks(["a", "b"], Status::Pending, 1);
+    figures.keep(&RouteSelection::NONE);
+    assert_eq!((of_queue(&sight(&figures)), untold(&sight(&figures)), misses_worker(&figures)), (vec![], 0, false));
+    figures.add_tasks(["c"], Status::Pending, 1);
+    assert_eq!((of_queue(&sight(&figures)).len(), untold(&sight(&figures)), misses_worker(&figures)), (1, 2, true));
+}
+
+#[test]
+fn what_waits_is_served_if_somebody_is_there_and_no_route_misses_a_worker() {
+    let figures = |workers: &[&str], running: &[&str]| {
+        let mut figures = QueueFigures::default();
+        figures.add_tasks(["a"], Status::Pending, 1);
+        workers.iter().for_each(|route| figures.add_workers(route, WorkerStatus::Idle, 1));
+        running.iter().for_each(|route| figures.add_tasks([*route], Status::Running, 1));
+        figures
+    };
+    let cases: [(&[&str], &[&str], bool); 5] =
+        [(&[], &[], false), (&["a"], &[], true), (&["b"], &[], false), (&[], &["a"], true), (&[], &["b"], false)];
+    for (workers, running, expected) in cases {
+        assert_eq!(is_served(&figures(workers, running)), expected, "{workers:?} {running:?}");
+    }
+    assert!(!is_served(&QueueFigures::default()), "nobody is there");
 }

@@ -17,6 +17,10 @@ const LATEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 pub(crate) struct Load {
     pub(crate) pending: u64,
     pub(crate) running: u64,
+    /// Whether somebody is there for what waits.
+    pub(crate) is_served: bool,
+    /// Whether nothing is claimed.
+    pub(crate) is_paused: bool,
     /// How long the task waits that has been pending longest.
     pub(crate) oldest_pending: Option<Duration>,
     /// Tasks that were created in the last minutes.
@@ -57,12 +61,16 @@ impl Outlook {
     /// Nothing if there is nothing to do, or if it cannot be known.
     pub(crate) fn of(load: &Load) -> Option<Self> {
         let left = load.pending.saturating_add(load.running);
-        if left == 0 {
+        if left == 0 || load.is_paused {
             return None;
         }
         let waits_long = load.oldest_pending.is_some_and(|age| age >= STANDS_STILL);
         if load.running == 0 && load.ended.times == 0 && waits_long {
             return Some(Self::StandsStill);
+        }
+        // How fast it went says nothing when those are gone who did it.
+        if !load.is_served {
+            return None;
         }
         let time = load.ended.time_for(left).or_else(|| load.ended_in_hour.time_for(left))?;
         let keeps_up = time <= KEEPS_UP && load.created > 0;
@@ -93,8 +101,9 @@ mod tests {
     #[test]
     fn what_can_be_known_is_said_and_nothing_else() {
         let minutes = |minutes: u64| Some(Duration::from_secs(60 * minutes));
-        let sweep = Load { pending: 1_290, running: 32, oldest_pending: minutes(180), ..Load::default() };
-        let stream = Load { pending: 3, running: 8, oldest_pending: minutes(0), created: 700, ..Load::default() };
+        let sweep =
+            Load { pending: 1_290, running: 32, is_served: true, oldest_pending: minutes(180), ..Load::default() };
+        let stream = Load { pending: 3, running: 8, created: 700, oldest_pending: minutes(0), ..sweep };
         let cases = [
             ("nothing is left", Load { ended: pace(100, 5), ..Load::default() }, None),
             ("a sweep", Load { ended: pace(237, 5), ..sweep }, Some("done in 28 min")),
@@ -110,6 +119,10 @@ mod tests {
             ("the end of a sweep", Load { created: 0, ended: pace(780, 5), ..stream }, Some("done in 4.2 s")),
             ("nobody works", Load { running: 0, ..sweep }, Some("stands still")),
             ("nobody works any more", Load { running: 0, ended_in_hour: pace(30, 60), ..sweep }, Some("stands still")),
+            ("a sweep whose workers are gone", Load { is_served: false, ended: pace(237, 5), ..sweep }, None),
+            ("a stream whose workers are gone", Load { is_served: false, ended: pace(780, 5), ..stream }, None),
+            ("paused", Load { is_paused: true, running: 0, ..sweep }, None),
+            ("paused while the last runs end", Load { is_paused: true, ended: pace(237, 5), ..sweep }, None),
             ("just submitted", Load { running: 0, oldest_pending: minutes(0), ..sweep }, None),
             ("for ever", Load { pending: u64::MAX, ended: pace(3, 5), ..sweep }, None),
             ("an empty window", Load { ended: pace(9, 0), ..sweep }, None),

@@ -52,6 +52,8 @@ impl SharedFigures {
         let begun = Instant::now();
         read_figures(store, &missing, &starving(ROUTES_LOOKED_AT), |read| {
             for (key, mut figures) in read.queues {
+                // What is delayed or blocked alarms nobody.
+                figures.leave_out_calm();
                 figures.keep(&starving(ROUTES_TOLD));
                 known.insert(key, Known { begun, figures: Arc::new(figures) });
             }

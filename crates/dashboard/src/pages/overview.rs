@@ -1,7 +1,9 @@
 //! All queues at one glance: what needs attention, and a card for each queue. What is read for it is in `overview/reading.rs`, what
-//! a card says in `overview/card.rs`, what an alert says in `overview/alert.rs`; what needs attention is decided in `attention.rs`.
+//! a card says in `overview/card.rs`, what an alert says in `overview/alert.rs`, how alerts become a few lines in
+//! `overview/alert_lines.rs`; what needs attention is decided in `attention.rs`.
 
 mod alert;
+mod alert_lines;
 mod card;
 mod reading;
 
@@ -10,7 +12,7 @@ use axum::extract::State;
 use taskqueue_core::access::Scope;
 use taskqueue_core::shell::shell_word;
 
-use self::alert::Alert;
+use self::alert_lines::Line;
 use self::card::Card;
 use self::reading::{Most, Reading};
 use crate::layout::{self, PageResult, Section, Shell};
@@ -38,8 +40,8 @@ struct OverviewPage {
     submit: Option<String>,
     /// Whether there is any queue that the viewer may see.
     has_queues: bool,
-    alerts: Vec<Alert>,
-    more_alerts: u64,
+    /// What needs attention.
+    lines: Vec<Line>,
     cards: Vec<Card>,
     rows: Vec<Card>,
     left_out: usize,
@@ -73,7 +75,6 @@ pub(crate) async fn overview(State(dashboard): State<Dashboard>, visit: Visit) -
     let find: String = visit.query.get("find").unwrap_or_default().trim().chars().take(FIND_CHARS).collect();
     let Reading { now, queues, left_out, alerts, seen } =
         reading::read(&dashboard, &visit, &find, Most { with_activity: CARDS, shown: CARDS + ROWS }).await?;
-    let (alerts, more_alerts) = alerts.shown();
     let mut cards: Vec<Card> = queues.iter().map(|queue| Card::of(queue, now, &visit)).collect();
     let rows = cards.split_off(cards.len().min(CARDS));
     let shell = Shell::new(&dashboard, &visit, "Overview", Section::Overview, None).await?;
@@ -87,8 +88,7 @@ pub(crate) async fn overview(State(dashboard): State<Dashboard>, visit: Visit) -
         shell,
         find,
         submit,
-        alerts,
-        more_alerts,
+        lines: alerts.lines(),
         cards,
         rows,
         left_out,

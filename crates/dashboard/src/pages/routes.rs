@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::stats::{RouteFigures, RouteSelection};
+use taskqueue_core::stats::{QueueFigures, RouteFigures, RouteSelection};
 use taskqueue_core::time::Timestamp;
 
 use crate::address::Query;
@@ -60,7 +60,7 @@ pub(crate) async fn routes(State(dashboard): State<Dashboard>, visit: Visit) -> 
     let page = RoutesPage {
         has_find: figures.route_count() > FIND_FROM || !find.is_empty(),
         has_routes: figures.route_count() > 0,
-        starving: figures.starving_count(),
+        starving: starving(figures),
         left_out: figures.left_out().found,
         rows: rows(figures.routes(), queue.as_str(), stats.now),
         work: work(&dashboard, &visit, &queue),
@@ -69,6 +69,17 @@ pub(crate) async fn routes(State(dashboard): State<Dashboard>, visit: Visit) -> 
         shell: Shell::new(&dashboard, &visit, format!("Routes of {queue}"), Section::Routes, Some(&queue)).await?,
     };
     layout::page(&visit, &page)
+}
+
+/// On how many routes a worker is missed. Of those that are not shown it is not known whether their tasks are only delayed or blocked.
+fn starving(figures: &QueueFigures) -> u64 {
+    let calm = figures.routes().filter(|(_, route)| route.misses_no_worker()).count();
+    figures.starving_count().saturating_sub(calm as u64)
+}
+
+/// Whether a worker is missed.
+fn is_starving(figures: &RouteFigures) -> bool {
+    figures.is_starving() && !figures.misses_no_worker()
 }
 
 /// How to start a worker.
@@ -80,7 +91,7 @@ fn work(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> String {
 /// Those that starve first, and each by name: a row moves only when it begins or ends to starve.
 fn rows<'r>(routes: impl Iterator<Item = (&'r str, &'r RouteFigures)>, queue: &str, now: Timestamp) -> Vec<Row> {
     let mut routes: Vec<(&str, &RouteFigures)> = routes.collect();
-    routes.sort_by_key(|(_, figures)| !figures.is_starving());
+    routes.sort_by_key(|(_, figures)| !is_starving(figures));
     routes.into_iter().map(|(route, figures)| row(route, figures, queue, now)).collect()
 }
 
@@ -93,7 +104,7 @@ fn row(route: &str, figures: &RouteFigures, queue: &str, now: Timestamp) -> Row 
     let workers = figures.workers_busy + figures.workers_idle;
     Row {
         route: route.to_owned(),
-        is_starving: figures.is_starving(),
+        is_starving: is_starving(figures),
         pending: show::number(figures.pending),
         running: show::number(figures.running),
         busy: show::number(figures.workers_busy),
@@ -115,11 +126,18 @@ mod tests {
 
     #[test]
     fn routes_that_starve_come_first_and_each_part_is_in_the_order_of_names() {
-        let figures = |pending, workers_idle| RouteFigures { pending, workers_idle, ..RouteFigures::default() };
-        let known = [("a", figures(0, 1)), ("b", figures(1, 0)), ("c", figures(9, 1)), ("d", figures(500, 0))];
+        let oldest_pending = Some(Timestamp::from_micros(0));
+        let figures =
+            |pending, workers_idle| RouteFigures { pending, workers_idle, oldest_pending, ..RouteFigures::default() };
+        let delayed = RouteFigures { oldest_pending: None, ..figures(5, 0) };
+        let known =
+            [("a", figures(0, 1)), ("b", figures(1, 0)), ("c", figures(9, 1)), ("d", figures(500, 0)), ("e", delayed)];
         let rows = rows(known.iter().map(|(route, figures)| (*route, figures)), "q", Timestamp::from_micros(0));
         let order: Vec<(&str, bool)> = rows.iter().map(|row| (row.route.as_str(), row.is_starving)).collect();
-        assert_eq!(order, [("b", true), ("d", true), ("a", false), ("c", false)]);
+        assert_eq!(order, [("b", true), ("d", true), ("a", false), ("c", false), ("e", false)]);
+        let mut all = QueueFigures::default();
+        known.iter().for_each(|(route, figures)| all.add_route(*route, figures));
+        assert_eq!(starving(&all), 2, "what is delayed or blocked misses nobody");
         assert_eq!(rows[0].pending_tasks, "/ui/queues/q/tasks?status=pending&filter=%22b%22%20in%20routes");
     }
 }

@@ -1,45 +1,12 @@
-//! What an alert says about a concern, and where it leads.
+//! What an alert says about a concern, and where it leads. How alerts become a few lines is in `alert_lines.rs`.
+
+use taskqueue_core::activity::{Span, Unit};
+use taskqueue_core::dependency::DEPENDENCY_FAILED;
+use taskqueue_core::time::Timestamp;
 
 use crate::address::Query;
 use crate::attention::{Concern, Newest};
-use crate::shared_figures::ROUTES_TOLD;
 use crate::show;
-
-/// Alerts that are shown: as many as the routes of one queue may need.
-const ALERTS: usize = ROUTES_TOLD;
-
-/// The alerts of the overview: what is worse first, and of each kind as it comes. More than are shown are counted.
-#[derive(Default)]
-pub(crate) struct Alerts {
-    errors: Vec<Alert>,
-    warnings: Vec<Alert>,
-    count: u64,
-}
-
-impl Alerts {
-    pub(crate) fn add(&mut self, concern: &Concern) {
-        let alert = Alert::of(concern);
-        let kind = if alert.is_warning { &mut self.warnings } else { &mut self.errors };
-        if kind.len() < ALERTS {
-            kind.push(alert);
-        }
-        self.count += 1;
-    }
-
-    /// So many more, which nothing is known of.
-    pub(crate) fn add_untold(&mut self, count: u64) {
-        self.count += count;
-    }
-
-    /// Those that are shown, and how many more there are.
-    pub(crate) fn shown(self) -> (Vec<Alert>, u64) {
-        let mut shown = self.errors;
-        shown.extend(self.warnings);
-        shown.truncate(ALERTS);
-        let more = self.count - shown.len() as u64;
-        (shown, more)
-    }
-}
 
 /// An alert of the overview.
 pub(crate) struct Alert {
@@ -82,21 +49,12 @@ impl Alert {
                 of_queue(format!("starving {queue} {route}"), false, format!("{queue} · {route}"), text)
                     .leading(link, "Show them")
             }
-            Concern::Paused { queue, pending, oldest } => {
-                let wait = if *pending == 1 { "waits" } else { "wait" };
-                let oldest = show::duration(*oldest);
-                let text =
-                    format!("It is paused, and {} {wait}, the oldest for {oldest}.", show::count(*pending, "task"));
-                of_queue(format!("paused {queue}"), true, queue.clone(), text)
-                    .leading(format!("/ui/queues/{queue}/settings"), "Settings")
-            }
-            Concern::Failing { queue, failed, ended, newest } => {
+            Concern::Failing { queue, now, failed, ended, newest } => {
                 let text =
                     format!("{} of {} of the last hour failed", show::number(*failed), show::count(*ended, "run"));
-                let link = Query::default().and("status", "failed").at(&tasks(queue));
                 of_queue(format!("failing {queue}"), true, queue.clone(), text)
                     .quoting(newest)
-                    .leading(link, "Show failed tasks")
+                    .leading(failures(queue, *now), "Show what failed")
             }
             Concern::Lost { queue, expired } => {
                 let text = format!(
@@ -140,6 +98,14 @@ impl Alert {
 /// What the filter language can say about it: it compares with constants only.
 const LAST_ATTEMPTS: &str = "status in [\"pending\", \"running\"] and attempt > 0";
 
+/// The tasks of which a run failed in the last hour, also those that succeeded later: a task keeps its last error.
+pub(super) fn failures(queue: &str, now: Timestamp) -> String {
+    let since = Span::of(Unit::Minute, now.plus_seconds(-Unit::Hour.seconds())).start;
+    // That one is of no run.
+    let filter = format!("last_error.occurred_at >= \"{since}\" and last_error.type != \"{DEPENDENCY_FAILED}\"");
+    Query::default().and("filter", filter).at(&tasks(queue))
+}
+
 fn tasks(queue: &str) -> String {
     format!("/ui/queues/{queue}/tasks")
 }
@@ -155,6 +121,8 @@ fn of_queue(key: String, is_warning: bool, subject: String, text: String) -> Ale
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use taskqueue_core::filter::TaskFilter;
 
     use super::*;
 
@@ -179,11 +147,6 @@ mod tests {
                 waiting,
             ),
             (
-                Concern::Paused { queue: queue(), pending: 2, oldest: Duration::from_secs(7_200) },
-                "It is paused, and 2 tasks wait, the oldest for 2 h.",
-                "/ui/queues/q/settings",
-            ),
-            (
                 Concern::Lost { queue: queue(), expired: 2 },
                 "2 runs of the last hour ended because",
                 "/ui/queues/q/workers",
@@ -197,15 +160,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worse_is_shown_first_and_the_rest_is_counted() {
-        let mut alerts = Alerts::default();
-        (0..20).for_each(|expired| alerts.add(&Concern::Lost { queue: "q".to_owned(), expired }));
-        alerts.add(&Concern::StorageFails);
-        alerts.add_untold(1_000);
-        let (shown, more) = alerts.shown();
-        let kinds: Vec<bool> = shown.iter().map(|alert| alert.is_warning).collect();
-        assert_eq!((kinds[0], kinds[1..].iter().all(|is_warning| *is_warning), kinds.len()), (false, true, ALERTS));
-        assert_eq!(more, 1_021 - ALERTS as u64);
+    fn what_failed_is_found_also_if_it_succeeded_later_and_nothing_that_had_no_run() {
+        let now = Timestamp::from_micros(7_265_000_000);
+        let filter =
+            "last_error.occurred_at >= \"1970-01-01T01:01:00.000000Z\" and last_error.type != \"DependencyFailed\"";
+        assert!(TaskFilter::parse(filter).is_ok());
+        assert_eq!(failures("q", now), Query::default().and("filter", filter).at("/ui/queues/q/tasks"));
+        let newest = Newest::default();
+        let failing = Concern::Failing { queue: "q".to_owned(), now, failed: 4, ended: 38, newest };
+        assert_eq!(Alert::of(&failing).link, failures("q", now));
     }
 
     #[test]
@@ -213,7 +176,13 @@ mod tests {
         let told = |route: Option<&str>, times: Option<usize>| {
             let message = times.map(|times| ("oom".to_owned(), times));
             let newest = Newest { looked_at: 4, route: route.map(str::to_owned), message };
-            let alert = Alert::of(&Concern::Failing { queue: "q".to_owned(), failed: 4, ended: 38, newest });
+            let alert = Alert::of(&Concern::Failing {
+                queue: "q".to_owned(),
+                now: Timestamp::from_micros(0),
+                failed: 4,
+                ended: 38,
+                newest,
+            });
             assert_eq!(alert.quote.is_some(), times.is_some());
             alert.text.replace("4 of 38 runs of the last hour failed", "F")
         };

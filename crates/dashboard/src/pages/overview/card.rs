@@ -8,6 +8,7 @@ use taskqueue_core::stats::QueueFigures;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 
+use super::alert::failures;
 use super::reading::{Lately, QueueReading};
 use crate::attention;
 use crate::outlook::{Load, Outlook, Pace};
@@ -28,6 +29,7 @@ pub(crate) struct Card {
     /// Nothing for queues without a card of their own.
     pub(crate) lately: Option<LatelyShown>,
     pub(crate) workers: String,
+    /// Whether a worker is missed, and none is there at all.
     pub(crate) has_no_worker: bool,
     pub(crate) oldest: Option<Moment>,
     pub(crate) may_submit: bool,
@@ -58,6 +60,8 @@ pub(crate) struct LatelyShown {
     pub(crate) rate: String,
     pub(crate) failed: String,
     pub(crate) has_failed: bool,
+    /// Where the tasks are whose runs failed.
+    pub(crate) failures: String,
     pub(crate) outlook: String,
     pub(crate) stands_still: bool,
 }
@@ -74,17 +78,20 @@ impl Card {
         };
         let all = Status::ALL.iter().map(|status| figures.tasks(*status)).sum();
         let [idle, busy] = figures.workers();
+        let is_paused = queue.settings.as_ref().is_some_and(|settings| settings.paused);
         Self {
             name: name.to_owned(),
             tasks: show::count(all, "task"),
             bar: Bar::new(|status| figures.tasks(status)),
             states: Status::ALL.into_iter().map(state).collect(),
-            lately: queue.lately.as_ref().map(|lately| lately_shown(figures, lately, now)),
+            lately: queue.lately.as_ref().map(|lately| lately_shown(queue, lately, is_paused, now)),
             workers: match (busy, idle) {
+                // Something runs, so somebody is there.
+                (0, 0) if figures.tasks(Status::Running) > 0 => "no worker reports".to_owned(),
                 (0, 0) => "no worker".to_owned(),
                 _ => format!("{} busy, {} idle", show::number(busy), show::number(idle)),
             },
-            has_no_worker: idle + busy == 0 && figures.tasks(Status::Pending) > 0,
+            has_no_worker: idle + busy == 0 && !is_paused && attention::misses_worker(figures),
             oldest: figures.oldest_pending().map(|since| Moment::new(since, now)),
             may_submit: visit.may(Scope::Submit, &queue.name),
             may_delete: visit.may(Scope::Admin, &queue.name),
@@ -108,11 +115,14 @@ fn limits(figures: &QueueFigures, settings: &QueueSettings) -> Vec<String> {
     of_queue.into_iter().chain(settings.route_limits.iter().take(LIMITS).map(of_route)).chain(more).collect()
 }
 
-fn lately_shown(figures: &QueueFigures, lately: &Lately, now: Timestamp) -> LatelyShown {
+fn lately_shown(queue: &QueueReading, lately: &Lately, is_paused: bool, now: Timestamp) -> LatelyShown {
+    let figures = &*queue.figures;
     let recent = Pace { times: attention::ended(&lately.last_5_minutes), within: Lately::RECENT };
     let load = Load {
         pending: figures.tasks(Status::Pending),
         running: figures.tasks(Status::Running),
+        is_served: attention::is_served(figures),
+        is_paused,
         oldest_pending: figures.oldest_pending().map(|since| between(since, now)),
         created: lately.last_5_minutes.of(Event::Created),
         ended: recent,
@@ -125,6 +135,7 @@ fn lately_shown(figures: &QueueFigures, lately: &Lately, now: Timestamp) -> Late
         rate: show::per_minute(recent.times, recent.within),
         failed: show::number(failed),
         has_failed: failed > 0,
+        failures: failures(queue.name.as_str(), now),
         outlook: outlook.map(Outlook::text).unwrap_or_default(),
         stands_still: outlook == Some(Outlook::StandsStill),
     }

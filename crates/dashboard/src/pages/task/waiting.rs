@@ -177,7 +177,8 @@ impl<'t> Workers<'t> {
         let Self { idle, busy, theirs, .. } = self;
         match (idle, busy) {
             _ if has_no_worker => {
-                format!("No worker has reported for {theirs} ({}) in the last five minutes.", self.names.join(", "))
+                // One that stopped a moment ago is gone at once, so nothing is said of how long there was none.
+                format!("No worker is there for {theirs} ({}).", self.names.join(", "))
             }
             (0, 0) => format!("A worker for {theirs} was seen lately."),
             (0, 1) => format!("The worker for {theirs} is busy."),

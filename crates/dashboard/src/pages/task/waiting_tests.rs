@@ -38,8 +38,8 @@ fn the_reason_follows_from_the_workers_of_its_routes() {
     use WorkerStatus::{Busy, Idle};
     type Workers = &'static [(&'static str, WorkerStatus, u64)];
     let cases: [(Workers, &str, bool); 5] = [
-        (&[], "No worker has reported for its routes (a, b)", true),
-        (&[("c", Idle, 9)], "No worker has reported", true),
+        (&[], "No worker is there for its routes (a, b)", true),
+        (&[("c", Idle, 9)], "No worker is there", true),
         (&[("a", Busy, 1)], "The worker for its routes is busy", false),
         (&[("a", Busy, 1), ("b", Busy, 3), ("c", Idle, 1)], "All 4 workers for its routes are busy", false),
         (&[("a", Busy, 1), ("b", Idle, 1)], "A worker for its routes is idle", false),
@@ -83,7 +83,7 @@ fn every_reason_is_a_sentence_and_nobody_is_said_to_take_what_cannot_be_claimed(
         assert!(!waiting.is_starving());
     }
     let paused = told(vec![Reason::QueuePaused, Reason::NoWorker { routes: routes() }]);
-    assert!(texts(&paused)[1].starts_with("No worker has reported") && !paused.is_starving(), "{paused:?}");
+    assert!(texts(&paused)[1].starts_with("No worker is there") && !paused.is_starving(), "{paused:?}");
     assert_eq!(paused.reasons[0].link, Some(("/ui/queues/q/settings".to_owned(), "Settings")));
 }
 
@@ -96,7 +96,7 @@ fn who_comes_first_is_counted_as_far_as_it_is_known() {
         assert_eq!(texts(&told(vec![Reason::WaitingTurn { ahead }]))[0], text);
     }
     let alone = told(vec![Reason::NoWorker { routes: routes() }]);
-    assert!(alone.is_starving() && texts(&alone)[0].starts_with("No worker has reported"), "{alone:?}");
+    assert!(alone.is_starving() && texts(&alone)[0].starts_with("No worker is there"), "{alone:?}");
 }
 
 #[test]
