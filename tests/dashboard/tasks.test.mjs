@@ -16,7 +16,7 @@ const BINARY = path.resolve(process.env.TASKQUEUE_BINARY ?? "target/debug/taskqu
 let server;
 let demo;
 before(async () => {
-  server = await Server.start({ queues: ["experiments", "empty", "many", "acts", "live", "number", "change", "hostile", "still", "keys", "none"] });
+  server = await Server.start({ queues: ["experiments", "empty", "many", "acts", "live", "number", "change", "patch", "hostile", "still", "keys", "none"] });
   demo = await fillDemo(server, { count: 60 });
 });
 after(async () => {
@@ -373,6 +373,54 @@ test("priority and routes of many are changed, a wrong value is told, and a sear
   assert.deepEqual(await statuses("change"), { pending: 2, cancelled: 3 });
   assert.ok(page.problems.every((problem) => problem.includes("422")), page.problems.join());
   await page.context().close();
+});
+
+test("args of many are changed by a patch, which is kept when it is wrong or another number matches", async () => {
+  await create("patch", 4, (n) => ({ args: { n, lr: 0.1, old: true, model: { layers: 12, name: "vit" } } }));
+  for (const javaScript of [true, false]) {
+    const page = await open(list("patch", { filter: "args.n >= 1" }), { javaScript });
+    await rows(page).first().locator("input").check();
+    await page.getByLabel("all 3 that match").check();
+    await page.getByRole("button", { name: "Args", exact: true }).click();
+    await page.getByRole("heading", { name: "Change the args of 3 tasks?" }).waitFor();
+    const field = page.getByLabel("Change of the args, a JSON object");
+    await field.fill("{\"lr\": }");
+    await page.getByRole("button", { name: "Change 3 tasks" }).click();
+    await page.getByText("Line 1, column").waitFor();
+    assert.equal(await field.inputValue(), "{\"lr\": }", "nothing that was typed is lost");
+    const patch = `{"lr": ${javaScript ? 0.5 : 0.25}, "old": null, "model": {"layers": 24}}`;
+    await field.fill(patch);
+    await server.api("PUT", "/queues/patch/tasks/t_onemorepatch", { args: { n: 9, lr: 0.1 } });
+    await page.getByRole("button", { name: "Change 3 tasks" }).click();
+    await page.getByText("Nothing was done; look again.").waitFor();
+    assert.equal(await field.inputValue(), patch);
+    await server.api("DELETE", "/queues/patch/tasks/t_onemorepatch");
+    await page.getByRole("button", { name: "Change 4 tasks" }).click();
+    await page.getByRole("heading", { name: "Change the args of 3 tasks?" }).waitFor();
+    await page.getByRole("button", { name: "Change 3 tasks" }).click();
+    await page.locator(".alert.done", { hasText: "3 tasks changed." }).waitFor();
+    const { items } = await server.api("GET", "/queues/patch/tasks?order_by=id&descending=false");
+    assert.deepEqual(items[0].args, { n: 0, lr: 0.1, old: true, model: { layers: 12, name: "vit" } });
+    assert.deepEqual(items[3].args, { n: 3, lr: javaScript ? 0.5 : 0.25, model: { layers: 24, name: "vit" } });
+    await page.context().close();
+  }
+  await checkLooks(`${list("patch")}/confirm?action=args&all=1`, "tasks-confirm-args");
+});
+
+test("wide windows are used, and the age is in sight", async () => {
+  for (const [width, least] of [[1400, 1340], [1900, 1840], [2600, 1840]]) {
+    const page = await open(list("experiments"), { viewport: { width, height: 900 } });
+    const table = await page.locator(".tasks-table").boundingBox();
+    assert.ok(table.width >= least && table.width <= 1900, `${table.width} px of ${width}`);
+    const age = await rows(page).first().locator("td").last().boundingBox();
+    assert.ok(age.x + age.width <= table.x + table.width, "the age is within the table");
+    await assertNoOverflow(page);
+    await close(page);
+  }
+  const page = await open(list("experiments"));
+  const [table, age] = [await page.locator(".tasks-table").boundingBox(), await page.getByRole("columnheader", { name: "Age" }).boundingBox()];
+  assert.ok(age.x + age.width <= table.x + table.width + 1, "also where the table scrolls");
+  await close(page);
 });
 
 test("a form from elsewhere does nothing", async () => {

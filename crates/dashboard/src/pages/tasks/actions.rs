@@ -8,6 +8,7 @@ use taskqueue_core::access::Scope;
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
@@ -17,9 +18,9 @@ use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate};
 
 use super::confirm::{Action, Again, ask, target};
 use super::view::View;
-use crate::address::Query;
 use crate::field;
 use crate::form::{self, SMALL_FORM_BYTES};
+use crate::json_field;
 use crate::layout::{self, PageResult};
 use crate::packed::{Reader, put};
 use crate::problem::Problem;
@@ -39,9 +40,10 @@ pub(crate) async fn act(State(dashboard): State<Dashboard>, visit: Visit, reques
     visit.check(Scope::Submit, &queue)?;
     let action = Action::read(visit.query.get("action"))?;
     let agreed: u64 = form.get("expect").and_then(|text| text.parse().ok()).ok_or_else(no_number)?;
-    let change = match change(action, &form) {
+    let value = form.get("value").unwrap_or_default().to_owned();
+    let change = match change(action, &value) {
         Ok(change) => change,
-        Err(wrong) => return ask(&dashboard, &visit, Again { wrong: Some(wrong), agreed: None }).await,
+        Err(wrong) => return ask(&dashboard, &visit, Again { value, wrong: Some(wrong), agreed: None }).await,
     };
     let target = target(&visit.query)?;
     let include_archived = target.includes_archived();
@@ -52,7 +54,7 @@ pub(crate) async fn act(State(dashboard): State<Dashboard>, visit: Visit, reques
     };
     match done {
         Ok(told) => Ok(layout::done(&visit, &View::read(&queue, &visit.query).address(), &told)),
-        Err(Undone::OtherNumber) => ask(&dashboard, &visit, Again { agreed: Some(agreed), wrong: None }).await,
+        Err(Undone::OtherNumber) => ask(&dashboard, &visit, Again { agreed: Some(agreed), value, wrong: None }).await,
         Err(Undone::Problem(problem)) => Err(problem),
     }
 }
@@ -68,16 +70,22 @@ enum Change {
     Update(Box<Update>),
 }
 
-fn change(action: Action, form: &Query) -> Result<Change, String> {
-    let value = form.get("value").unwrap_or_default();
+fn change(action: Action, value: &str) -> Result<Change, String> {
     let update = match action {
         Action::Bulk(action) => return Ok(Change::Bulk(action)),
         Action::Priority => Update { priority: Some(field::integer(value, i64::MIN)?), ..Update::default() },
         Action::Routes => Update { routes: Some(field::routes(value)?), ..Update::default() },
+        Action::Args => Update { args_patch: Some(patch(value)?), ..Update::default() },
         Action::Archive => Update { archived: Some(true), ..Update::default() },
         Action::Unarchive => Update { archived: Some(false), ..Update::default() },
     };
     Ok(Change::Update(Box::new(update)))
+}
+
+/// What to change of args. An empty object would change nothing, so it is a mistake.
+fn patch(value: &str) -> Result<JsonObject, String> {
+    let patch = json_field::read(value)?;
+    if patch.is_empty_object() { Err(json_field::EXAMPLE.to_owned()) } else { Ok(patch) }
 }
 
 /// Why nothing was done, or not all.
@@ -153,7 +161,7 @@ impl Work<'_> {
         let past = match self.action {
             Action::Archive => "archived",
             Action::Unarchive => "unarchived",
-            Action::Bulk(_) | Action::Priority | Action::Routes => "changed",
+            Action::Bulk(_) | Action::Priority | Action::Routes | Action::Args => "changed",
         };
         Ok(told_update(self.agreed, matched, updated, past))
     }
@@ -284,6 +292,17 @@ mod tests {
             told_update(1_000, 1_001, 1_001, "changed")
                 .starts_with("1,001 of 1,000 tasks changed. By then 1,001 matched")
         );
+    }
+
+    #[test]
+    fn new_args_are_a_patch_and_nothing_to_change_is_a_mistake() {
+        let patched =
+            Update { args_patch: Some(JsonObject::from_canonical(r#"{"lr":0.1,"old":null}"#)), ..Update::default() };
+        let change = |value: &str| change(Action::Args, value);
+        assert_eq!(change(r#" {"lr": 0.1, "old": null}"#), Ok(Change::Update(Box::new(patched))));
+        for (value, reason) in [("", "such as"), ("{}", "such as"), ("[1]", "such as"), ("{\"lr\":", "Line 1")] {
+            assert!(change(value).is_err_and(|error| error.contains(reason)), "{value}");
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(super) enum Action {
     Bulk(BulkAction),
     Priority,
     Routes,
+    Args,
     Archive,
     Unarchive,
 }
@@ -40,6 +41,7 @@ impl Action {
         let action = match word {
             Some("priority") => Some(Self::Priority),
             Some("routes") => Some(Self::Routes),
+            Some("args") => Some(Self::Args),
             Some("archive") => Some(Self::Archive),
             Some("unarchive") => Some(Self::Unarchive),
             word => BulkAction::ALL.into_iter().find(|action| Some(action.as_str()) == word).map(Self::Bulk),
@@ -51,7 +53,7 @@ impl Action {
         match self {
             Self::Bulk(action) => action.applies_to(),
             // Running tasks are not updated, and that is also what cannot be deleted.
-            Self::Priority | Self::Routes => BulkAction::Delete.applies_to(),
+            Self::Priority | Self::Routes | Self::Args => BulkAction::Delete.applies_to(),
             Self::Archive | Self::Unarchive => ENDED,
         }
     }
@@ -61,7 +63,7 @@ impl Action {
         match self {
             Self::Archive => Some(false),
             Self::Unarchive => Some(true),
-            Self::Bulk(_) | Self::Priority | Self::Routes => None,
+            Self::Bulk(_) | Self::Priority | Self::Routes | Self::Args => None,
         }
     }
 
@@ -80,6 +82,7 @@ impl Action {
             Self::Bulk(BulkAction::Delete) => "Delete",
             Self::Priority => "Change the priority of",
             Self::Routes => "Change the routes of",
+            Self::Args => "Change the args of",
             Self::Archive => "Archive",
             Self::Unarchive => "Unarchive",
         }
@@ -103,6 +106,11 @@ impl Action {
                 "Tasks with a higher priority are claimed first. Whole numbers, also below 0; usual is 0."
             }
             Self::Routes => "Only workers of these routes claim them from then on. Separate several routes by commas.",
+            Self::Args => {
+                "What is written here is merged into the args of each task: a member replaces or adds the one of its name, objects \
+                 merge, and null removes a member. All other args stay, and so do results. Nothing is changed before you press the \
+                 button."
+            }
             Self::Archive => {
                 "Lists, counts and actions leave them out from then on. Nothing of them is lost: they can be shown with the others, \
                  and a requeue brings them back."
@@ -201,7 +209,8 @@ struct ConfirmPage {
     left_out: Vec<String>,
     /// The number that was agreed to before, if it has changed since.
     agreed: Option<String>,
-    /// What was wrong with the value, if anything was.
+    /// The value that was written before, and what was wrong with it, if anything was.
+    value: String,
     wrong: Option<String>,
     number: u64,
     shown_number: String,
@@ -217,6 +226,8 @@ struct ConfirmPage {
 pub(super) struct Again {
     /// The number that was agreed to, and is another one by now.
     pub(super) agreed: Option<u64>,
+    /// The new value, which is not lost.
+    pub(super) value: String,
     pub(super) wrong: Option<String>,
 }
 
@@ -245,6 +256,7 @@ pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> P
         target: target_words(&queue, &target),
         left_out: left_out(action, &counts),
         agreed: again.agreed.map(show::number),
+        value: again.value,
         wrong: again.wrong,
         number,
         shown_number: show::count(number, "task"),
@@ -252,8 +264,12 @@ pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> P
             Action::Bulk(_) | Action::Archive | Action::Unarchive => "",
             Action::Priority => "priority",
             Action::Routes => "routes",
+            Action::Args => "args",
         },
-        button: if matches!(action, Action::Priority | Action::Routes) { "Change" } else { action.imperative() },
+        button: match action {
+            Action::Priority | Action::Routes | Action::Args => "Change",
+            Action::Bulk(_) | Action::Archive | Action::Unarchive => action.imperative(),
+        },
         is_final: action == Action::Bulk(BulkAction::Delete),
         address: visit.query.at(&visit.path),
         back: View::read(&queue, &visit.query).address(),
@@ -306,8 +322,8 @@ mod tests {
     #[test]
     fn every_state_is_either_counted_or_told_as_left_out() {
         let counts = Counts { by_status: [1; 5], done_before: 0 };
-        let actions = ["cancel", "requeue", "delete", "priority", "routes", "archive", "unarchive"];
-        for (word, applies) in actions.into_iter().zip([2, 2, 4, 4, 4, 3, 3]) {
+        let actions = ["cancel", "requeue", "delete", "priority", "routes", "args", "archive", "unarchive"];
+        for (word, applies) in actions.into_iter().zip([2, 2, 4, 4, 4, 4, 3, 3]) {
             let action = Action::read(Some(word)).expect(word);
             assert_eq!(
                 (counts.of(action.applies_to()), left_out(action, &counts).len() as u64),
