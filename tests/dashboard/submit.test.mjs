@@ -120,6 +120,7 @@ for (const javaScript of [true, false]) {
     assert.equal((await named(`${name}-1`)).length, 0, "a preview creates nothing");
     await create.click();
     await page.locator(".alert.done").filter({ hasText: "Created 12 tasks." }).waitFor();
+    assert.equal(await page.getByText("Nothing is created yet").count(), 0);
     const { items } = await server.api("GET", `/queues/experiments/tasks?limit=1000&filter=${encodeURIComponent(`args.seed == 4 and name == "${name}-4"`)}`);
     assert.deepEqual(items.map(({ args }) => args.lr).sort(), [0.001, 0.01, 0.1]);
     await page.getByRole("button", { name: "Create 12 tasks" }).click();
@@ -145,6 +146,7 @@ for (const javaScript of [true, false]) {
     assert.equal((await named(name)).length, 0);
     await some.click();
     await page.locator(".alert.done").filter({ hasText: "Created 2 tasks." }).waitFor();
+    assert.equal(await page.getByText("Nothing is created yet").count(), 0);
     assert.deepEqual((await named(name)).map(({ args }) => args.n).sort(), [1, 2]);
 
     await page.getByLabel("One task per line, as JSON").fill([line(1), line(2), line(3)].join("\n"));
@@ -167,6 +169,29 @@ test("args are checked while they are typed, and the command follows", async () 
   await page.locator("#command-text").filter({ hasText: /taskqueue task submit --queue experiments --url http\S+ --args '\{"lr":0\.5\}'/ }).waitFor();
   assert.equal(await args.getAttribute("aria-invalid"), null);
   assert.equal(await args.inputValue(), '{"lr": 0.5}');
+  assertCalm(page);
+  await page.context().close();
+});
+
+test("the command is that of the form, and an example only while the form is empty", async () => {
+  const page = await newPage();
+  await page.goto(submit);
+  const command = page.locator("#command-text");
+  await command.getByText("An example.").waitFor();
+  await page.getByLabel("Routes").fill("gpu");
+  await command.filter({ hasText: /task submit --queue experiments --url http\S+ --route gpu/ }).waitFor();
+  assert.equal(await command.getByText("An example.").count(), 0);
+  await page.getByLabel("Priority").fill("high");
+  await command.getByText("When what is wrong in the form is mended").waitFor();
+  assert.equal(await command.locator("pre").count(), 0);
+  await page.goto(`${submit}?way=lines`);
+  assert.match(await command.locator("pre").textContent(), /^taskqueue task submit --queue experiments --url http\S+ --from tasks\.jsonl$/);
+  await page.getByLabel("One task per line, as JSON").fill('{"args": {"q": "it\'s"}}\n{"args": {"q": 2}}');
+  await command.filter({ hasText: "<<'END'" }).waitFor();
+  const text = await command.locator("pre").textContent();
+  assert.match(text, /^taskqueue task submit --queue experiments --url http\S+ --from=- <<'END'\n\{"args": \{"q": "it's"\}\}\n\{"args": \{"q": 2\}\}\nEND$/);
+  await page.goto(sweepAddress([["x", "1..1000000000"]]));
+  await command.getByText("When what is wrong in the form is mended").waitFor();
   assertCalm(page);
   await page.context().close();
 });

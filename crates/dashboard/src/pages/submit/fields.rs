@@ -101,6 +101,11 @@ impl Fields {
         self.waiting.parameters(query)
     }
 
+    /// Whether nothing was filled in.
+    pub(super) fn is_empty(&self) -> bool {
+        self.name.value.is_empty() && !self.has_more() && !self.waiting.is_used()
+    }
+
     /// Whether a field that is folded at first has to be seen.
     pub(super) fn has_more(&self) -> bool {
         let fields = [&self.metadata, &self.routes, &self.priority, &self.max_attempts];
@@ -118,6 +123,10 @@ mod tests {
         assert_eq!(fields.definition(), Some(Definition::default()));
         assert_eq!(fields.plain_name(), Some(None));
         assert_eq!(Fields::from_definition(&Definition::default()), Fields::default());
+        assert!(fields.is_empty());
+        for filled in ["name=a", "routes=gpu", "timeout=5+min", "metadata=%7B%7D"] {
+            assert!(!Fields::of(&Query::parse(filled)).is_empty(), "{filled}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use taskqueue_core::ids::QueueName;
 
 use super::create::{Batch, Planned, Tally, write};
 use super::sweep::explain;
-use super::{Frame, LINES_BYTES, Step, Turn, Way, address, cut};
+use super::{COMMAND_BYTES, Command, Frame, LINES_BYTES, Step, Turn, Way, address, cut};
 use crate::address::Query;
 use crate::elsewhere::elsewhere;
 use crate::field::{self, Field};
@@ -39,7 +39,7 @@ struct LinesPage {
     outcome: Option<Outcome>,
     is_done: bool,
     tasks_address: String,
-    command: String,
+    command: Command,
     most_tasks_text: String,
     most_bytes: usize,
 }
@@ -52,6 +52,8 @@ struct Report {
     /// The first wrong ones, with the numbers of their lines.
     errors: Vec<(u64, String)>,
     rows: Vec<Row>,
+    /// The lines themselves, if a shell takes them.
+    text: Option<String>,
 }
 
 impl Report {
@@ -122,10 +124,11 @@ pub(super) async fn submit(
     })
     .await?;
     drop(turn);
+    let for_shell = (text.len() <= COMMAND_BYTES).then(|| text.clone());
     // A page is not made huge by a text that cannot be taken.
     lines.value = if step == Step::Watch || text.len() > LINES_BYTES { String::new() } else { text };
     let (report, tasks) = match checked {
-        Ok(checked) => checked,
+        Ok((report, tasks)) => (Report { text: for_shell, ..report }, tasks),
         Err(error) => {
             lines.error = Some(error);
             return show(dashboard, visit, queue, (lines, batch), None, None).await;
@@ -231,6 +234,19 @@ fn row(task: &Planned) -> Row {
     }
 }
 
+/// The command that takes lines from a file, or from where it is called.
+fn command(queue: &QueueName, url: &str, from: &str, batch: Option<&str>) -> CommandLine {
+    let command = CommandLine::new("task submit", queue.as_str(), url);
+    let command = batch.into_iter().fold(command, |command, label| command.flag("--batch", label));
+    command.flag("--from", from)
+}
+
+/// The command with the lines themselves. All of them are JSON objects, so none is the word that ends them.
+fn with_lines(queue: &QueueName, url: &str, lines: &str, batch: Option<&str>) -> String {
+    let lines = lines.replace("\r\n", "\n");
+    format!("{} <<'END'\n{}\nEND", command(queue, url, "-", batch), lines.trim_end())
+}
+
 async fn show(
     dashboard: &Dashboard,
     visit: &Visit,
@@ -239,11 +255,14 @@ async fn show(
     report: Option<Report>,
     outcome: Option<Outcome>,
 ) -> PageResult {
-    let mut command =
-        CommandLine::new("task submit", queue.as_str(), &server_url(dashboard, visit)).flag("--from", "tasks.jsonl");
-    if let Some(label) = batch.filled().filter(|_| batch.error.is_none()) {
-        command = command.flag("--batch", label);
-    }
+    let url = server_url(dashboard, visit);
+    let command = match &report {
+        _ if batch.error.is_some() => Command::Wrong,
+        Some(report) if report.wrong > 0 => Command::Wrong,
+        Some(report) => Command::of(report.text.as_deref().map(|text| with_lines(queue, &url, text, batch.filled()))),
+        None if lines.error.is_some() => Command::Wrong,
+        None => Command::Example(command(queue, &url, "tasks.jsonl", batch.filled()).to_string()),
+    };
     let (shell, frame) = Frame::new(dashboard, visit, queue, Way::Lines).await?;
     let page = LinesPage {
         shell,
@@ -254,7 +273,7 @@ async fn show(
         outcome,
         is_done: visit.query.has("created"),
         tasks_address: format!("/ui/queues/{queue}/tasks"),
-        command: command.to_string(),
+        command,
         most_tasks_text: show::number(TASKS_MAX as u64),
         most_bytes: LINES_BYTES,
     };
@@ -287,6 +306,14 @@ mod tests {
         assert_ne!(ids(None), ids(Some("again")));
         let (_, labelled) = check("{}", Some("again")).expect("tasks");
         assert_eq!(labelled[0].definition.metadata.as_str(), r#"{"batch":"again"}"#, "as by the command line");
+    }
+
+    #[test]
+    fn the_command_has_the_lines_that_are_in_the_form() {
+        let queue = QueueName::parse("exp").expect("a name");
+        let said = with_lines(&queue, "http://h:1", "{\"name\":\"it's $HOME\"}\r\n{}\r\n", Some("b"));
+        let expected = "taskqueue task submit --queue exp --url http://h:1 --batch b --from=- <<'END'\n{\"name\":\"it's $HOME\"}\n{}\nEND";
+        assert_eq!(said, expected);
     }
 
     #[test]

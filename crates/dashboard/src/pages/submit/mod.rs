@@ -35,6 +35,8 @@ const LARGE_FORM_BYTES: usize = 512 * 1024;
 const SMALL_FORM_BYTES: usize = 32 * 1024;
 /// How often the text of a form is in memory while it is read.
 const COPIES: usize = 3;
+/// Longer commands are not shown: shells do not take them.
+const COMMAND_BYTES: usize = 16 * 1024;
 /// Characters that a preview shows of a value.
 const CELL_CHARS: usize = 160;
 
@@ -172,7 +174,63 @@ impl Step {
     }
 }
 
+/// The command that does what a form would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Command {
+    /// The form is empty, so it is an example.
+    Example(String),
+    Same(String),
+    /// Something is wrong in the form.
+    Wrong,
+    /// No shell takes it, or no flags can say it.
+    Unsayable,
+}
+
+impl Command {
+    fn of(command: Option<String>) -> Self {
+        command.filter(|command| command.len() <= COMMAND_BYTES).map_or(Self::Unsayable, Self::Same)
+    }
+
+    /// What can be copied.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Example(text) | Self::Same(text) => Some(text),
+            Self::Wrong | Self::Unsayable => None,
+        }
+    }
+
+    /// What is said instead, or of it.
+    const fn note(&self) -> &'static str {
+        match self {
+            Self::Example(_) => "An example. When the form is filled in, its command stands here.",
+            Self::Same(_) => "",
+            Self::Wrong => "When what is wrong in the form is mended, its command stands here.",
+            Self::Unsayable => {
+                "This is too long for a shell, or has a retry delay that the flags cannot say. A file of lines can: task submit --from."
+            }
+        }
+    }
+}
+
 /// The beginning of a text, for a cell of a table.
 fn cut(text: &str) -> String {
     show::cut(text, CELL_CHARS).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_that_of_the_form_or_there_is_a_word_about_it() {
+        let short = Command::of(Some("taskqueue task submit".to_owned()));
+        assert_eq!((short.text(), short.note()), (Some("taskqueue task submit"), ""));
+        for none in [None, Some("x".repeat(COMMAND_BYTES + 1))] {
+            assert_eq!(Command::of(none), Command::Unsayable);
+        }
+        for command in [Command::Wrong, Command::Unsayable] {
+            assert!(command.text().is_none() && !command.note().is_empty(), "{command:?}");
+        }
+        assert!(Command::Example("x".to_owned()).note().starts_with("An example."));
+    }
 }

@@ -13,7 +13,7 @@ use taskqueue_store::{StoreError, StoreExt};
 
 use super::create::random_id;
 use super::fields::Fields;
-use super::{Frame, Step, Turn, Way, address, cut};
+use super::{COMMAND_BYTES, Command, Frame, Step, Turn, Way, address, cut};
 use crate::address::Query;
 use crate::field::Field;
 use crate::json_field;
@@ -23,9 +23,6 @@ use crate::show;
 use crate::show::command::{CommandLine, server_url};
 use crate::state::Dashboard;
 use crate::visit::Visit;
-
-/// Longer commands are not shown: shells do not take them.
-pub(super) const COMMAND_BYTES: usize = 16 * 1024;
 
 #[derive(Template)]
 #[template(path = "submit_one.html")]
@@ -42,8 +39,7 @@ struct OnePage {
     created: Option<Created>,
     /// The task that the form is filled from.
     source: Option<TaskId>,
-    command: Option<String>,
-    example: String,
+    command: Command,
 }
 
 struct Created {
@@ -147,24 +143,32 @@ async fn show(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, mut conte
         Some(text) => known(dashboard, queue, text).await?.map(|(id, definition)| created(queue, id, &definition)),
         None => None,
     };
-    let has_text = content.args.filled().is_some() || content.fields.name.filled().is_some();
+    let is_empty = content.args.filled().is_none() && content.fields.is_empty();
     let url = server_url(dashboard, visit);
     let not_before = content.fields.waiting.not_before(show::now());
     // Large args are not parsed for a command that would be too long.
     let is_short = content.args.value.len().max(content.fields.metadata.value.len()) <= 4 * COMMAND_BYTES;
-    let task = if has_text && is_short { definition(&mut content).zip(not_before) } else { None };
-    let command = task.and_then(|(task, not_before)| command(queue, &url, &task, not_before));
-    let example =
-        CommandLine::new("task submit", queue.as_str(), &url).flag("--name", "warm-up").flag("--arg", "lr=0.1");
+    let command = match (is_empty, is_short) {
+        (true, _) => Command::Example(example(queue, &url)),
+        (false, false) => Command::Unsayable,
+        (false, true) => match definition(&mut content).zip(not_before) {
+            Some((task, not_before)) => Command::of(command(queue, &url, &task, not_before)),
+            None => Command::Wrong,
+        },
+    };
     let Content { id, mut args, mut fields, warning, source, is_watched } = content;
     if is_watched {
         args.value.clear();
         fields.metadata.value.clear();
     }
     let (shell, frame) = Frame::new(dashboard, visit, queue, Way::One).await?;
-    let command = command.filter(|command| command.len() <= COMMAND_BYTES);
-    let example = example.flag("--arg", "model=resnet50").to_string();
-    layout::page(visit, &OnePage { shell, frame, id, args, fields, warning, created, source, command, example })
+    layout::page(visit, &OnePage { shell, frame, id, args, fields, warning, created, source, command })
+}
+
+/// A command to begin with.
+fn example(queue: &QueueName, url: &str) -> String {
+    let command = CommandLine::new("task submit", queue.as_str(), url).flag("--name", "warm-up");
+    command.flag("--arg", "lr=0.1").flag("--arg", "model=resnet50").to_string()
 }
 
 fn created(queue: &QueueName, id: TaskId, definition: &Definition) -> Created {

@@ -13,8 +13,8 @@ pub(super) use self::run::explain;
 use self::run::{Progress, check_names};
 use self::typed::{Plan, Texts, Typed};
 use super::create::Tally;
-use super::one::{COMMAND_BYTES, with_other_flags};
-use super::{Frame, Step, Way, address, cut};
+use super::one::with_other_flags;
+use super::{Command, Frame, Step, Way, address, cut};
 use crate::address::Query;
 use crate::layout::{self, PageResult, Shell};
 use crate::show::command::{CommandLine, server_url};
@@ -53,7 +53,7 @@ struct SweepPage {
     is_done: bool,
     tasks_address: String,
     examples: [(&'static str, &'static str, &'static str); 5],
-    example: String,
+    command: Command,
 }
 
 /// What would be created.
@@ -67,7 +67,7 @@ struct Preview {
     has_name: bool,
     /// The form that creates it: exactly what is shown.
     hidden: Vec<(String, String)>,
-    /// None if no shell takes it, or no flags can say it.
+    /// None if no flags can say it.
     command: Option<String>,
 }
 
@@ -197,8 +197,7 @@ async fn preview(
         rows: rows.into_iter().map(|(_, row)| row).collect(),
         has_name: plan.name.is_some(),
         hidden: texts.parameters().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        command: command(queue, &server_url(dashboard, visit), texts, plan)
-            .filter(|command| command.len() <= COMMAND_BYTES),
+        command: command(queue, &server_url(dashboard, visit), texts, plan),
     })
 }
 
@@ -236,6 +235,12 @@ fn example_parameters() -> Query {
     query.and("key", "seed").and("values", "1..5").and("name", "try-{lr}-{seed}")
 }
 
+/// A command to begin with.
+fn example(queue: &QueueName, url: &str) -> String {
+    let command = CommandLine::new("task sweep", queue.as_str(), url).flag("--arg", "lr=0.1,0.01");
+    command.flag("--arg", "seed=1..50").flag("--name", "vit-{seed}").to_string()
+}
+
 async fn show(
     dashboard: &Dashboard,
     visit: &Visit,
@@ -245,8 +250,11 @@ async fn show(
     outcome: Option<Outcome>,
 ) -> PageResult {
     let (shell, frame) = Frame::new(dashboard, visit, queue, Way::Sweep).await?;
-    let example = CommandLine::new("task sweep", queue.as_str(), &server_url(dashboard, visit));
-    let example = example.flag("--arg", "lr=0.1,0.01").flag("--arg", "seed=1..50");
+    let command = match &preview {
+        Some(preview) => Command::of(preview.command.clone()),
+        None if typed.is_empty() => Command::Example(example(queue, &server_url(dashboard, visit))),
+        None => Command::Wrong,
+    };
     let page = SweepPage {
         shell,
         frame,
@@ -258,7 +266,7 @@ async fn show(
         is_done: visit.query.has("created"),
         tasks_address: format!("/ui/queues/{queue}/tasks"),
         examples: EXAMPLES,
-        example: example.flag("--name", "vit-{seed}").to_string(),
+        command,
     };
     layout::page(visit, &page)
 }
