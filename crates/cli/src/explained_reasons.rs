@@ -120,8 +120,9 @@ impl Speaker<'_> {
                 age(*until, self.now),
                 (self.command)("task update")
             ),
+            // One that stopped a moment ago is gone at once, so nothing is said of how long there was none.
             Some(Reason::NoWorker { routes }) => format!(
-                "no worker for {} was seen within the last five minutes; {} --route {} -- COMMAND starts one",
+                "no worker for {} is there; {} --route {} -- COMMAND starts one",
                 listed(routes),
                 (self.command)("loop"),
                 routes.first().map_or("ROUTE", Route::as_str)

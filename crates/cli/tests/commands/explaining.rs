@@ -24,7 +24,7 @@ fn every_reason_is_a_line_the_one_that_weighs_most_first() {
     assert!(lines[2].contains("t_bbbbbbbbbbbb (prepare) is pending"), "{shown}");
     assert!(lines[2].contains("task explain --queue q t_bbbbbbbbbbbb says why that one waits"), "{shown}");
     assert!(lines[3].starts_with("- it is delayed until 2") && lines[3].contains("(in "), "{shown}");
-    assert!(lines[4].starts_with("- no worker for route default was seen"), "{shown}");
+    assert!(lines[4].starts_with("- no worker for route default is there"), "{shown}");
 }
 
 #[test]
