@@ -21,6 +21,7 @@ mod queue;
 mod restore;
 mod run_loop;
 mod scheduling;
+mod secrets;
 mod selection;
 mod serve;
 mod submit;
@@ -60,6 +61,7 @@ pub(crate) use self::queue::{
 pub(crate) use self::restore::RestoreArgs;
 pub(crate) use self::run_loop::{LoopArgs, OnOff, OnStop};
 pub(crate) use self::scheduling::{SchedulingArgs, SchedulingChangeArgs};
+pub(crate) use self::secrets::SecretArgs;
 pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSelectionArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::submit::{SubmitArgs, SweepArgs};
@@ -124,13 +126,13 @@ pub(crate) enum Command {
     /// Copy a database to another, empty one
     #[command(after_help = migrate::HELP)]
     Migrate(MigrateArgs),
-    /// Copy the database to a file while the server runs
+    /// Copy the database to a file while the server runs, or with its secrets to a folder
     #[command(after_help = backup::HELP)]
     Backup(BackupArgs),
-    /// Put a backup in the place of the database
+    /// Put a backup in the place of the database, with the secrets that it holds
     #[command(after_help = restore::HELP)]
     Restore(RestoreArgs),
-    /// Look for damage in a database
+    /// Look for damage in a database or a backup
     #[command(after_help = check::HELP)]
     Check(CheckArgs),
     /// Create, list, pause, limit and delete queues

@@ -12,6 +12,7 @@ mod explained_reasons;
 mod failure;
 mod field_path;
 mod file_limit;
+mod installation;
 mod json_args;
 mod live;
 mod logging;

@@ -28,10 +28,10 @@ pub(crate) use self::log_printer::{LogPrinter, LogStyle, byte_count};
 pub(crate) use self::printer::{Listing, Printer};
 pub(crate) use self::record::{Record, expanded, values};
 pub(crate) use self::records::{
-    ActivityRecord, BackupRecord, ChangedRecord, CheckRecord, CountRecord, CountedQueueRecord, ExplanationRecord,
-    FieldChange, GroupRecord, HealthRecord, NewTokenRecord, PlannedRecord, ProblemRecord, QueueRecord, ReasonRecord,
-    RerunRecord, RouteRecord, SeriesRecord, SettingRecord, SettingsRecord, StatsRecord, Summary, TokenRecord,
-    WaitSummary, WideWorker, worker_place,
+    ActivityRecord, BackupRecord, ChangedRecord, CheckRecord, CheckedFolder, CountRecord, CountedQueueRecord,
+    ExplanationRecord, FieldChange, FolderFile, FolderRecord, GroupRecord, HealthRecord, NewTokenRecord, PlannedRecord,
+    ProblemRecord, QueueRecord, ReasonRecord, RerunRecord, RouteRecord, SeriesRecord, SettingRecord, SettingsRecord,
+    StatsRecord, Summary, TokenRecord, WaitSummary, WideWorker, worker_place,
 };
 pub(crate) use self::table::Layout;
 pub(crate) use self::terminal::{Terminal, colours_allowed, is_in_foreground};

@@ -31,11 +31,10 @@ pub(crate) fn encrypt(
     database: &Database,
     reloads: Reloads,
 ) -> Result<Encrypted, Failure> {
-    let (files, is_self_signed) = match (&args.tls_cert, &args.tls_key, &args.tls_self_signed) {
-        (Some(certificate), Some(key), _) => (PairFiles { certificate: certificate.clone(), key: key.clone() }, false),
-        (_, _, Some(folder)) => (PairFiles::in_folder(&folder_for(folder.as_deref(), database)?), true),
-        _ => return Ok(Encrypted { listener, client_command: None }),
-    };
+    if !args.is_given() {
+        return Ok(Encrypted { listener, client_command: None });
+    }
+    let (files, is_self_signed) = (pair_of(args, database)?, args.tls_cert.is_none());
     let address = listener.local_address().ok_or_else(|| {
         Failure::Usage(format!("{}; leave out the TLS flags, or listen on HOST:PORT", ListenError::UnixWithTls))
     })?;
@@ -51,6 +50,16 @@ pub(crate) fn encrypt(
     tokio::spawn(watch::follow_changes(files, stamps, tls.clone(), reloads));
     let listener = listener.with_tls(tls).map_err(|error| Failure::Refused(error.to_string()))?;
     Ok(Encrypted { listener, client_command })
+}
+
+/// The files of certificate and key that the flags name. Without a flag they are those that a server makes for itself if it is not
+/// told where: what a backup looks for.
+pub(crate) fn pair_of(args: &TlsArgs, database: &Database) -> Result<PairFiles, Failure> {
+    if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        return Ok(PairFiles { certificate: certificate.clone(), key: key.clone() });
+    }
+    let named = args.tls_self_signed.as_ref().and_then(Option::as_deref);
+    Ok(PairFiles::in_folder(&folder_for(named, database)?))
 }
 
 /// Where the key of a server that made its own is kept: beside the database, or where the flag says.

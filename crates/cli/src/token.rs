@@ -22,14 +22,21 @@ const FILE_BYTES: u64 = 65_536;
 
 /// The server's token from `file` or from `variable`, which is the value of [`VARIABLE`].
 pub(crate) fn load(file: Option<&Path>, variable: Option<OsString>) -> Result<Option<Token>, Failure> {
-    match (file, variable) {
-        (None, None) => Ok(None),
+    Ok(load_text(file, variable)?.map(|(token, _)| token))
+}
+
+/// The same with the text of the token, for those who keep a copy of it.
+pub(crate) fn load_text(file: Option<&Path>, variable: Option<OsString>) -> Result<Option<(Token, String)>, Failure> {
+    let (text, source) = match (file, variable) {
+        (None, None) => return Ok(None),
         (Some(_), Some(_)) => {
-            Err(Failure::Usage(format!("both --token-file and {VARIABLE} give a token; use one of them")))
+            return Err(Failure::Usage(format!("both --token-file and {VARIABLE} give a token; use one of them")));
         }
-        (Some(path), None) => from_file(path).map(Some),
-        (None, Some(value)) => parse(value.to_str(), VARIABLE).map(Some),
-    }
+        (Some(path), None) => (Some(read_file(path)?), path.display().to_string()),
+        (None, Some(value)) => (value.into_string().ok(), VARIABLE.to_owned()),
+    };
+    let token = parse(text.as_deref(), &source)?;
+    Ok(text.map(|text| (token, text)))
 }
 
 /// Reads the file of a running server again at each SIGHUP, for ever. A file that cannot be used changes nothing.
@@ -51,10 +58,6 @@ pub(crate) async fn follow(path: PathBuf, token: Token, mut reloads: Reloads) {
             }
         }
     }
-}
-
-fn from_file(path: &Path) -> Result<Token, Failure> {
-    parse(Some(&read_file(path)?), &path.display().to_string())
 }
 
 /// What was a pipe at the start has no writer by now, and opening it must not block.

@@ -46,6 +46,8 @@ pub enum Rule {
     Dependencies,
     /// The settings of each queue can be read.
     Settings,
+    /// The files of a backup are there, as its manifest says.
+    Manifest,
 }
 
 impl Rule {
@@ -70,6 +72,7 @@ impl Rule {
             Self::Archive => "archive",
             Self::Dependencies => "dependencies",
             Self::Settings => "settings",
+            Self::Manifest => "manifest",
         }
     }
 }

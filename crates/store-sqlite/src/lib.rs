@@ -116,6 +116,7 @@ pub use crate::check::check;
 use crate::checkpoint::Checkpointer;
 use crate::claim_index::{ClaimIndex, Room};
 pub use crate::history::HistoryOptions;
+pub use crate::new_file::{NewFile, remove_leftovers};
 pub use crate::open::OpenError;
 use crate::ownership::Ownership;
 use crate::published_index::PublishedIndex;

@@ -15,7 +15,7 @@ const SUFFIX: &str = ".taskqueue-partial";
 const MODE: u32 = 0o600;
 
 /// Removed when dropped, unless it has taken its place.
-pub(crate) struct NewFile {
+pub struct NewFile {
     /// Where it will be.
     place: PathBuf,
     path: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct NewFile {
 
 impl NewFile {
     /// Begins a file for this place, whose folder must exist.
-    pub(crate) fn begin(place: &Path) -> io::Result<Self> {
+    pub fn begin(place: &Path) -> io::Result<Self> {
         let (folder, name) = split(place)?;
         let mut partial = name.clone();
         partial.push(SUFFIX);
@@ -58,7 +58,7 @@ impl NewFile {
         &self.place
     }
 
-    pub(crate) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         &self.file
     }
 
@@ -70,7 +70,7 @@ impl NewFile {
     }
 
     /// Syncs the file and puts it in its place. With `replace`, what is there is replaced; else nothing may be there.
-    pub(crate) fn put_in_place(mut self, replace: bool) -> io::Result<()> {
+    pub fn put_in_place(mut self, replace: bool) -> io::Result<()> {
         self.file.sync_all()?;
         if !self.is_intact() {
             return Err(io::Error::other(format!("{} was replaced", self.path.display())));
@@ -118,7 +118,7 @@ pub(crate) fn split(file: &Path) -> io::Result<(PathBuf, OsString)> {
 
 /// Removes what killed programs left in the folder of a file: files with our suffix that nobody has locked. Each is told to `removed`.
 /// What cannot be removed is left: it harms nobody.
-pub(crate) fn remove_leftovers(file: &Path, removed: &mut dyn FnMut(&Path)) {
+pub fn remove_leftovers(file: &Path, removed: &mut dyn FnMut(&Path)) {
     let Ok((folder, _)) = split(file) else { return };
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

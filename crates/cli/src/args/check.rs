@@ -1,5 +1,7 @@
 //! `taskqueue check`
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::connection::OutputArgs;
@@ -8,16 +10,24 @@ use crate::open_store::Database;
 pub(super) const HELP: &str = "\
 Examples:
   taskqueue check --database /var/lib/taskqueue/taskqueue.db
+  taskqueue check /backup/taskqueue
   taskqueue check --database postgres://taskqueue@db.example/taskqueue --output json
 
 Reads the whole database and changes nothing. Servers may run: one moment of the database is
 checked. Each problem is one line: the rule, then what it is about. With PostgreSQL, indexes are
 checked by the extension amcheck where it is installed; a standby can be checked instead.
 
-Exit codes: 0 the database is sound, 1 there are problems or it cannot be read, 2 wrong arguments.";
+Of a folder of backup --with-secrets each file is compared with the size and the SHA-256 in its
+manifest, and its database is checked.
+
+Exit codes: 0 the database or the backup is sound, 1 there are problems or it cannot be read, 2 wrong arguments.";
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
+    /// A folder of backup --with-secrets, to be checked instead of a database
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+
     /// The database: a path, sqlite:PATH or postgres://USER@HOST/DATABASE
     #[arg(
         long,

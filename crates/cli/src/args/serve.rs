@@ -1,6 +1,5 @@
 //! `taskqueue serve`
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
@@ -11,7 +10,7 @@ use taskqueue_core::limits::{OUTAGE_CREDIT_SECONDS, TASK_OUTPUT_BYTES};
 use taskqueue_server::browser_check::HostName;
 use taskqueue_server::{DashboardMode, ListenAddress};
 
-use super::tls::TlsArgs;
+use super::secrets::SecretArgs;
 use super::values::{duration, nonzero_duration, queue_name};
 use crate::open_store::Database;
 
@@ -107,16 +106,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "TASKQUEUE_DEFAULT_RETENTION", value_name = "DURATION", value_parser = nonzero_duration)]
     pub(crate) default_retention: Option<Duration>,
 
-    /// A file with the token that clients must send [env: TASKQUEUE_TOKEN, the token itself]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) token_file: Option<PathBuf>,
-
-    /// A file with more tokens, each for some scopes and queues; see taskqueue help token
-    #[arg(long, env = "TASKQUEUE_TOKENS", value_name = "FILE")]
-    pub(crate) tokens: Option<PathBuf>,
-
     #[command(flatten)]
-    pub(crate) tls: TlsArgs,
+    pub(crate) secrets: SecretArgs,
 
     /// Without a token: accept requests for this host, too, not only for loopback and localhost (repeatable)
     #[arg(long = "allow-host", env = "TASKQUEUE_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]

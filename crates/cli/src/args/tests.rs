@@ -32,7 +32,7 @@ fn without_flags_the_server_is_local_and_embedded() {
     let args = serve("");
     assert_eq!(args.listen.to_string(), "127.0.0.1:8000");
     assert!(matches!(args.database, Database::Sqlite(path) if path == Path::new("taskqueue.db")));
-    assert_eq!((args.queues.len(), args.token_file, args.outage_credit), (0, None, 90));
+    assert_eq!((args.queues.len(), args.secrets.token_file, args.outage_credit), (0, None, 90));
     assert_eq!((args.log_format, args.log_level), (LogFormat::Text, LogLevel::Info));
 }
 
@@ -45,7 +45,7 @@ fn every_flag_is_understood() {
     assert_eq!(args.listen.to_string(), "[::1]:0");
     assert!(matches!(args.database, Database::Sqlite(path) if path == Path::new("/x/y.db")));
     assert_eq!(args.queues.iter().map(QueueName::as_str).collect::<Vec<_>>(), ["a", "b.c"]);
-    assert_eq!((args.token_file, args.outage_credit), (Some("t".into()), 0));
+    assert_eq!((args.secrets.token_file, args.outage_credit), (Some("t".into()), 0));
     assert_eq!((args.log_format, args.log_level), (LogFormat::Json, LogLevel::Warn));
 }
 

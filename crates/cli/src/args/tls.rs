@@ -1,4 +1,4 @@
-//! The flags of `taskqueue serve` about TLS.
+//! The flags of `taskqueue serve` about TLS, by which `backup` and `restore` find the same files.
 
 use std::path::PathBuf;
 
@@ -22,4 +22,11 @@ pub(crate) struct TlsArgs {
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, conflicts_with = "tls_cert",
           help_heading = HEADING)]
     pub(crate) tls_self_signed: Option<Option<PathBuf>>,
+}
+
+impl TlsArgs {
+    /// Whether one of the flags, or of their variables, is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.tls_cert.is_some() || self.tls_self_signed.is_some()
+    }
 }

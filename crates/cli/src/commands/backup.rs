@@ -1,4 +1,7 @@
-//! `taskqueue backup`: a copy of an SQLite database while its server runs. The copy itself is in the backend.
+//! `taskqueue backup`: a copy of an SQLite database while its server runs. The copy itself is in the backend; with the secrets of
+//! the installation it is a folder (`with_secrets.rs`).
+
+mod with_secrets;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -15,7 +18,15 @@ const POSTGRES: &str = "backup copies SQLite files; back up PostgreSQL with pg_d
     says, and check it with taskqueue check";
 
 pub(crate) async fn run(args: BackupArgs) -> Result<(), Failure> {
-    let BackupArgs { database, to, replace, rate, output } = args;
+    if args.with_secrets {
+        return with_secrets::run(args).await;
+    }
+    let BackupArgs { database, to, with_secrets: _, replace, rate, secrets, output } = args;
+    if let Some(flag) = secrets.first_flag() {
+        return Err(Failure::Usage(format!(
+            "{flag} is for --with-secrets; a backup in a file is of the database alone"
+        )));
+    }
     let Database::Sqlite(path) = database else { return Err(Failure::Usage(POSTGRES.to_owned())) };
     let (began, stop) = (Instant::now(), stop_flag()?);
     let options = BackupOptions { bytes_per_second: u64::from(rate) << 20, replace };

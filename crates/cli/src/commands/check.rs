@@ -1,18 +1,25 @@
-//! `taskqueue check`: looks for damage in a database of either kind, and changes nothing.
+//! `taskqueue check`: looks for damage in a database of either kind, or in a backup with secrets, and changes nothing.
 
+use std::path::PathBuf;
+
+use taskqueue_core::soundness::Rule;
 use taskqueue_store::check::{CheckError, Report, Watch};
 
 use super::maintenance::{Bars, blocking, check_failure, note_older_schema, print_problems, stop_flag};
 use crate::args::{CheckArgs, Format};
 use crate::failure::Failure;
+use crate::installation::{Manifest, Part};
 use crate::open_store::{self, Database};
-use crate::output::{CheckRecord, Printer, counted};
+use crate::output::{CheckRecord, CheckedFolder, Printer, counted};
 
 pub(crate) async fn run(args: CheckArgs) -> Result<(), Failure> {
-    let CheckArgs { database, database_schema, output } = args;
-    let report = check(database, database_schema).await?;
+    let CheckArgs { folder, database, database_schema, output } = args;
+    let (report, folder) = match folder {
+        Some(folder) => check_folder(folder).await?,
+        None => (check(database, database_schema).await?, None),
+    };
     note_older_schema(&report);
-    let record = CheckRecord { report: &report };
+    let record = CheckRecord { report: &report, folder };
     // Programs get one value with everything, people the problems and what follows from them.
     match output.format() {
         Format::Table if report.findings.is_sound() => Printer::new(output).text(&record.sentence())?,
@@ -23,9 +30,36 @@ pub(crate) async fn run(args: CheckArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let problems = counted(report.findings.count(), "problem");
-    Err(Failure::Refused(format!(
-        "{problems} in the database; keep a copy of it, and restore a backup that taskqueue check finds sound"
-    )))
+    Err(Failure::Refused(match folder {
+        Some(_) => format!("{problems} in the backup; restore another one that taskqueue check finds sound"),
+        None => format!(
+            "{problems} in the database; keep a copy of it, and restore a backup that taskqueue check finds sound"
+        ),
+    }))
+}
+
+/// Compares each file of a backup with its manifest, and checks the database in it. One that is not what was written is not checked
+/// further, which would only say the same again.
+async fn check_folder(folder: PathBuf) -> Result<(Report, Option<CheckedFolder>), Failure> {
+    let stop = stop_flag()?;
+    blocking(move || {
+        let manifest = Manifest::read(&folder)?;
+        let problems = manifest.problems(&folder, &stop)?;
+        let has_database = manifest.has(Part::Database);
+        let is_whole = has_database && !problems.iter().any(|(part, _)| *part == Part::Database);
+        let mut report = Report { rules_checked: true, ..Report::default() };
+        if is_whole {
+            let mut bars = Bars::default();
+            let mut tell = |progress| bars.check(progress);
+            let database = folder.join(Part::Database.file_name());
+            let checked = open_store::check_file(&database, &mut Watch { stop, report: &mut tell });
+            report = checked.map_err(check_failure)?;
+        }
+        problems.into_iter().for_each(|(_, what)| report.findings.add(Rule::Manifest, what));
+        let files = manifest.entries.len() as u64;
+        Ok((report, Some(CheckedFolder { files, has_database })))
+    })
+    .await
 }
 
 async fn check(database: Database, schema: Option<String>) -> Result<Report, Failure> {

@@ -1,4 +1,7 @@
-//! `taskqueue restore`: puts a backup in the place of an SQLite database.
+//! `taskqueue restore`: puts a backup in the place of an SQLite database. A folder with secrets is put back as a whole
+//! (`with_secrets.rs`).
+
+mod with_secrets;
 
 use std::time::Instant;
 
@@ -14,8 +17,15 @@ const POSTGRES: &str =
     "restore puts SQLite files in their place; restore PostgreSQL with pg_restore, as docs/backup.md says";
 
 pub(crate) async fn run(args: RestoreArgs) -> Result<(), Failure> {
-    let RestoreArgs { from, database, replace, output } = args;
+    if args.from.is_dir() {
+        return with_secrets::run(args).await;
+    }
+    let RestoreArgs { from, database, replace, secrets, output } = args;
     let Database::Sqlite(path) = database else { return Err(Failure::Usage(POSTGRES.to_owned())) };
+    if let Some(flag) = secrets.first_flag() {
+        let why = "is for a folder of backup --with-secrets; --from is a file, which holds the database alone";
+        return Err(Failure::Usage(format!("{flag} {why}")));
+    }
     let (began, stop, target) = (Instant::now(), stop_flag()?, path.clone());
     let done = blocking(move || {
         let mut bars = Bars::default();

@@ -27,8 +27,8 @@ use crate::{file_limit, logging, token, tokens_file, unknown_variables};
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     file_limit::raise_limit();
     let notify = NotifySocket::from_environment();
-    let token = token::load(args.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
-    let tokens = match &args.tokens {
+    let token = token::load(args.secrets.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
+    let tokens = match &args.secrets.tokens {
         Some(path) => Some(OpenTokens::load(path).await?),
         None => None,
     };
@@ -40,8 +40,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     info!(version = env!("CARGO_PKG_VERSION"), database = %args.database, address, "taskqueue starts");
     unknown_variables::warn_of_them();
     let Encrypted { listener, client_command } =
-        server_tls::encrypt(listener, &args.tls, &args.database, signals.reloads())?;
-    if let (Some(path), Some(token)) = (&args.token_file, &token) {
+        server_tls::encrypt(listener, &args.secrets.tls, &args.database, signals.reloads())?;
+    if let (Some(path), Some(token)) = (&args.secrets.token_file, &token) {
         tokio::spawn(token::follow(path.clone(), token.clone(), signals.reloads()));
     }
     let tokens = tokens.map(|tokens| tokens.follow(signals.reloads()));

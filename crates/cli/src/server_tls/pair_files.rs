@@ -16,9 +16,15 @@ use crate::private_file;
 const FILE_BYTES: u64 = 1_048_576;
 
 #[derive(Clone, Debug)]
-pub(super) struct PairFiles {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+pub(crate) struct PairFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+/// What the two files hold, as it is.
+pub(crate) struct PairBytes {
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
 }
 
 impl PairFiles {
@@ -29,9 +35,14 @@ impl PairFiles {
 
     /// The certificate and its key, which belong together.
     pub(super) fn read(&self) -> Result<Identity, Failure> {
+        self.read_bytes().map(|(identity, _)| identity)
+    }
+
+    /// The same with what the files hold.
+    pub(crate) fn read_bytes(&self) -> Result<(Identity, PairBytes), Failure> {
         let certificate = read(&self.certificate, &self.certificate_name(), |_| Ok(()))?;
         let key = self.read_key()?;
-        Identity::from_pem(&certificate, &key).map_err(|error| {
+        let identity = Identity::from_pem(&certificate, &key).map_err(|error| {
             Failure::Refused(match &error {
                 IdentityError::Certificate(reason) => format!("{} cannot be used: {reason}", self.certificate_name()),
                 IdentityError::Key(reason) => format!("{} cannot be used: {reason}", self.key_name()),
@@ -39,7 +50,8 @@ impl PairFiles {
                     format!("{} and {} do not belong together: {error}", self.certificate_name(), self.key_name())
                 }
             })
-        })
+        })?;
+        Ok((identity, PairBytes { certificate, key }))
     }
 
     pub(super) fn read_key(&self) -> Result<Vec<u8>, Failure> {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod backup;
+mod backup_with_secrets;
 mod certificates;
 mod clock;
 mod database;

@@ -1,4 +1,4 @@
-//! What `backup`, `restore` and `check` say of a database.
+//! What `backup`, `restore` and `check` say of a database, and `check` of a folder that holds one.
 
 use taskqueue_core::json::{ObjectWriter, write_array};
 use taskqueue_core::time::Timestamp;
@@ -55,11 +55,11 @@ impl Record for BackupRecord<'_> {
 }
 
 /// `1 task`, `1,234 tasks`.
-fn tasks(count: u64) -> String {
+pub(super) fn tasks(count: u64) -> String {
     format!("{} task{}", with_commas(count), if count == 1 { "" } else { "s" })
 }
 
-fn mebibytes(bytes: u64) -> String {
+pub(super) fn mebibytes(bytes: u64) -> String {
     let tenths = bytes.saturating_mul(10) >> 20;
     format!("{}.{} MiB", with_commas(tenths / 10), tenths % 10)
 }
@@ -68,6 +68,15 @@ fn mebibytes(bytes: u64) -> String {
 #[derive(Debug)]
 pub(crate) struct CheckRecord<'a> {
     pub(crate) report: &'a Report,
+    /// If it is of a backup with secrets.
+    pub(crate) folder: Option<CheckedFolder>,
+}
+
+/// What a backup with secrets holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckedFolder {
+    pub(crate) files: u64,
+    pub(crate) has_database: bool,
 }
 
 impl CheckRecord<'_> {
@@ -76,6 +85,15 @@ impl CheckRecord<'_> {
     }
 
     pub(crate) fn sentence(&self) -> String {
+        let Some(CheckedFolder { files, has_database }) = self.folder else { return self.of_database() };
+        let files = counted(files, "file");
+        match has_database {
+            true => format!("{}; {files} as the manifest says", self.of_database()),
+            false => format!("sound: {files} as the manifest says; no database"),
+        }
+    }
+
+    fn of_database(&self) -> String {
         let Report { schema, queues, tasks, rules_checked, .. } = self.report;
         match rules_checked {
             true => format!("sound: {}, {}, schema {schema}", counted(*queues, "queue"), self::tasks(*tasks)),
@@ -97,7 +115,11 @@ impl Record for CheckRecord<'_> {
 
     fn write_json(&self, out: &mut Vec<u8>) {
         let Report { schema, rules_checked, queues, tasks, findings } = self.report;
-        ObjectWriter::append_to(out)
+        let mut object = ObjectWriter::append_to(out);
+        if let Some(CheckedFolder { files, has_database }) = self.folder {
+            object = object.integer("files", files).boolean("has_database", has_database);
+        }
+        object
             .text("status", self.word())
             .integer("schema", *schema)
             .boolean("rules_checked", *rules_checked)
@@ -172,9 +194,15 @@ mod tests {
             r#"{"status":"damaged","schema":7,"rules_checked":true,"queues":1,"tasks":1234,"problem_count":3,"#,
             r#""problems":[{"rule":"tally","what":"queue q counts 1"}]}"#
         );
-        assert_eq!(CheckRecord { report: &report() }.json(), expected);
+        assert_eq!(CheckRecord { report: &report(), folder: None }.json(), expected);
         assert_eq!(ProblemRecord(&report().findings.problems[0]).line(), "tally: queue q counts 1");
         let sound = Report { findings: Findings::default(), ..report() };
-        assert_eq!(CheckRecord { report: &sound }.sentence(), "sound: 1 queue, 1,234 tasks, schema 7");
+        let record = |folder| CheckRecord { report: &sound, folder };
+        assert_eq!(record(None).sentence(), "sound: 1 queue, 1,234 tasks, schema 7");
+        let folder = |has_database| Some(CheckedFolder { files: 3, has_database });
+        let expected = "sound: 1 queue, 1,234 tasks, schema 7; 3 files as the manifest says";
+        assert_eq!(record(folder(true)).sentence(), expected);
+        assert_eq!(record(folder(false)).sentence(), "sound: 3 files as the manifest says; no database");
+        assert!(record(folder(true)).json().starts_with(r#"{"files":3,"has_database":true,"status":"sound","#));
     }
 }
