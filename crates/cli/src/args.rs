@@ -1,5 +1,5 @@
-//! The command line: flags, their environment variables, their help. Nothing is opened or started here.
-//! One file per command in `args/`; this file lists the commands and turns a clap error into one line.
+//! The command line: flags, their environment variables, their help, and the file of `serve --config`, which says flags. Nothing else is
+//! opened or started here. One file per command in `args/`; this file lists the commands and turns a clap error into one line.
 
 mod backup;
 mod change;
@@ -24,6 +24,8 @@ mod scheduling;
 mod secrets;
 mod selection;
 mod serve;
+mod serve_file;
+mod serve_settings;
 mod submit;
 mod task;
 mod tls;
@@ -35,9 +37,11 @@ mod worker;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::leading::LeadingArgs;
+use self::serve_file::ServeFile;
+use self::serve_settings::SERVE;
 use crate::failure::Failure;
 
 pub(crate) use self::backup::BackupArgs;
@@ -66,7 +70,7 @@ pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSele
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::submit::{SubmitArgs, SweepArgs};
 pub(crate) use self::task::{CountArgs, TaskArgs, TaskCommand};
-pub(crate) use self::tls::TlsArgs;
+pub(crate) use self::tls::{OwnKey, TlsArgs};
 pub(crate) use self::token::{CreateTokenArgs, TokenArgs, TokenCommand};
 #[cfg(test)]
 pub(crate) use self::values::OrNone;
@@ -184,18 +188,36 @@ pub(crate) enum Parsed {
     Text(String),
 }
 
-/// The first argument is the name of the program.
+/// The first argument is the name of the program. The file of `serve --config` is read here, because it says flags.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
-    let (arguments, hint) = leading::add_noun(&command_line(), arguments.into_iter().collect());
+    parse_with(arguments.into_iter().collect(), serve_file::read)
+}
+
+/// `read` gives the text of the file of `serve --config`.
+fn parse_with(arguments: Vec<OsString>, read: serve_file::Read) -> Result<Parsed, Failure> {
+    let (arguments, hint) = leading::add_noun(&command_line(), arguments);
     let arguments = leading::move_leading_flags(&command_line(), arguments);
-    match CommandLine::try_parse_from(&arguments) {
-        Ok(CommandLine { command: Command::Help(args), .. }) => parse(args.arguments()),
+    let (arguments, file) = serve_file::add_flags(arguments, read)?;
+    match parse_line(&arguments, file.as_ref()) {
+        Ok(CommandLine { command: Command::Help(args), .. }) => parse_with(args.arguments(), read),
         Ok(line) => Ok(Parsed::Command { command: line.command.into(), hint }),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Ok(Parsed::Text(error.render().to_string()))
         }
-        Err(error) => Err(Failure::Usage(one_line(&without_password(error), &arguments))),
+        Err(error) => {
+            let place = file.as_ref().and_then(|file| file.place(&error)).unwrap_or_default();
+            Err(Failure::Usage(format!("{place}{}", one_line(&without_password(error), &arguments))))
+        }
     }
+}
+
+fn parse_line(arguments: &[OsString], file: Option<&ServeFile>) -> Result<CommandLine, clap::Error> {
+    let matches = command_line().try_get_matches_from(arguments)?;
+    let mut line = CommandLine::from_arg_matches(&matches)?;
+    if let (Command::Serve(args), Some(matches)) = (&mut line.command, matches.subcommand_matches(SERVE)) {
+        args.settings = serve_settings::settings(args, matches, file);
+    }
+    Ok(line)
 }
 
 /// Removes the value of a database flag from the error, because it may hold a password.

@@ -27,6 +27,7 @@ mod purge_delay;
 mod run_log;
 mod scheduling_args;
 mod scheduling_view;
+mod server_file;
 mod server_signals;
 mod server_tls;
 mod shell_command;
@@ -37,6 +38,7 @@ mod task_ids;
 mod telemetry_view;
 mod token;
 mod tokens_file;
+mod toml_lines;
 mod unknown_variables;
 
 use std::process::ExitCode;

@@ -4,15 +4,15 @@ mod pair_files;
 mod self_signed;
 mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use taskqueue_server::tls::{Identity, Tls, Validity};
-use taskqueue_server::{ListenError, Listener};
+use taskqueue_server::{ListenAddress, ListenError, Listener};
 use tracing::{info, warn};
 
 use self::pair_files::PairFiles;
-use crate::args::TlsArgs;
+use crate::args::{OwnKey, TlsArgs};
 use crate::failure::Failure;
 use crate::open_store::Database;
 use crate::server_signals::Reloads;
@@ -31,13 +31,10 @@ pub(crate) fn encrypt(
     database: &Database,
     reloads: Reloads,
 ) -> Result<Encrypted, Failure> {
-    if !args.is_given() {
+    let Some((files, is_self_signed)) = chosen_files(args, database)? else {
         return Ok(Encrypted { listener, client_command: None });
-    }
-    let (files, is_self_signed) = (pair_of(args, database)?, args.tls_cert.is_none());
-    let address = listener.local_address().ok_or_else(|| {
-        Failure::Usage(format!("{}; leave out the TLS flags, or listen on HOST:PORT", ListenError::UnixWithTls))
-    })?;
+    };
+    let address = listener.local_address().ok_or_else(unix_with_tls)?;
     if is_self_signed {
         self_signed::make_unless_there(&files, address, SystemTime::now())?;
     }
@@ -55,23 +52,55 @@ pub(crate) fn encrypt(
 /// The files of certificate and key that the flags name. Without a flag they are those that a server makes for itself if it is not
 /// told where: what a backup looks for.
 pub(crate) fn pair_of(args: &TlsArgs, database: &Database) -> Result<PairFiles, Failure> {
-    if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
-        return Ok(PairFiles { certificate: certificate.clone(), key: key.clone() });
+    if let Some((files, _)) = chosen_files(args, database)? {
+        return Ok(files);
     }
-    let named = args.tls_self_signed.as_ref().and_then(Option::as_deref);
-    Ok(PairFiles::in_folder(&folder_for(named, database)?))
+    let folder = folder_for(&OwnKey::BesideDatabase, database)?.unwrap_or_default();
+    Ok(PairFiles::in_folder(&folder))
+}
+
+/// Looks whether a server could encrypt connections. Nothing is made or changed.
+pub(crate) fn check(listen: &ListenAddress, args: &TlsArgs, database: &Database) -> Result<(), Failure> {
+    let Some((files, is_self_signed)) = chosen_files(args, database)? else { return Ok(()) };
+    if matches!(listen, ListenAddress::Unix(_)) {
+        return Err(unix_with_tls());
+    }
+    // What a server makes for itself need not be there yet.
+    if is_self_signed && !(files.key.exists() && files.certificate.exists()) {
+        return Ok(());
+    }
+    warn_of_dates(&files.read()?, &files, SystemTime::now());
+    Ok(())
+}
+
+/// The files of the certificate and its key, if TLS is wanted, and whether the server makes them itself.
+fn chosen_files(args: &TlsArgs, database: &Database) -> Result<Option<(PairFiles, bool)>, Failure> {
+    let (certificate, key) = match (&args.tls_cert, &args.tls_key, &args.tls_self_signed) {
+        (Some(certificate), Some(key), _) => (certificate, key),
+        (_, _, Some(own)) => {
+            let folder = folder_for(own, database)?;
+            return Ok(folder.map(|folder| (PairFiles::in_folder(&folder), true)));
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some((PairFiles { certificate: certificate.clone(), key: key.clone() }, false)))
+}
+
+fn unix_with_tls() -> Failure {
+    Failure::Usage(format!("{}; leave out the TLS flags, or listen on HOST:PORT", ListenError::UnixWithTls))
 }
 
 /// Where the key of a server that made its own is kept: beside the database, or where the flag says.
-fn folder_for(named: Option<&Path>, database: &Database) -> Result<PathBuf, Failure> {
-    match (named, database) {
-        (Some(folder), _) => Ok(folder.to_owned()),
-        (None, Database::Sqlite(path)) => {
+fn folder_for(own: &OwnKey, database: &Database) -> Result<Option<PathBuf>, Failure> {
+    match (own, database) {
+        (OwnKey::No, _) => Ok(None),
+        (OwnKey::In(folder), _) => Ok(Some(folder.clone())),
+        (OwnKey::BesideDatabase, Database::Sqlite(path)) => {
             let mut folder = path.clone().into_os_string();
             folder.push(".tls");
-            Ok(folder.into())
+            Ok(Some(folder.into()))
         }
-        (None, Database::Postgres(_)) => Err(Failure::Usage(
+        (OwnKey::BesideDatabase, Database::Postgres(_)) => Err(Failure::Usage(
             "with PostgreSQL there is no file beside which the key could be kept; name a folder on this machine: \
              --tls-self-signed=DIR"
                 .to_owned(),
@@ -98,11 +127,12 @@ mod tests {
     fn an_own_key_is_kept_beside_the_database_and_postgresql_needs_a_folder() {
         let sqlite: Database = "data/q.db".parse().unwrap();
         let postgres: Database = "postgres://user@host/database".parse().unwrap();
-        let named = Some(Path::new("/etc/keys"));
-        assert_eq!(folder_for(None, &sqlite), Ok("data/q.db.tls".into()));
-        assert_eq!(folder_for(named, &sqlite), Ok("/etc/keys".into()));
-        assert_eq!(folder_for(named, &postgres), Ok("/etc/keys".into()));
-        let refused = folder_for(None, &postgres).unwrap_err();
+        let (beside, named) = (OwnKey::BesideDatabase, OwnKey::In("/etc/keys".into()));
+        assert_eq!(folder_for(&beside, &sqlite), Ok(Some("data/q.db.tls".into())));
+        assert_eq!(folder_for(&named, &sqlite), Ok(Some("/etc/keys".into())));
+        assert_eq!(folder_for(&named, &postgres), Ok(Some("/etc/keys".into())));
+        assert_eq!(folder_for(&OwnKey::No, &postgres), Ok(None));
+        let refused = folder_for(&beside, &postgres).unwrap_err();
         assert!(refused.message().unwrap().contains("--tls-self-signed=DIR"), "{refused:?}");
     }
 }

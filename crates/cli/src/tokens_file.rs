@@ -1,32 +1,24 @@
-//! The file of `serve --tokens`: tokens with a name, their digests, and what they open. Here is how it is opened, which file is
-//! refused, and which one may not be whole yet; its content is in `parse.rs`, what a running server does when it changes in `reload.rs`.
+//! The file of `serve --tokens`: tokens with a name, their digests, and what they open. Here is which file may not be whole yet; which one
+//! is refused is in `server_file.rs`, its content in `parse.rs`, what a running server does when it changes in `reload.rs`.
 
 mod append;
 mod parse;
 mod reload;
 
 use std::fmt;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::OFlags;
 use taskqueue_core::access::Grant;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::auth::{NamedToken, TokenDigest, TokenSet};
 
 pub(crate) use self::append::append;
 pub(crate) use self::reload::watch;
+use crate::server_file;
 
-/// Ten thousand tokens with one pattern each take about as much.
-const FILE_BYTES: u64 = 1024 * 1024;
-
-/// Others than the owner may not write to the file: who can write to it can let himself in.
-const WRITE_FOR_OTHERS: u32 = 0o022;
-
-const ROOT: u32 = 0;
+/// Before its path, in messages.
+const NAME: &str = "the tokens file";
 
 /// A content is taken when the file has had it for so long. Before that somebody may be writing it line by line, and a token whose line
 /// `queues` is not written yet would open all of them.
@@ -68,7 +60,7 @@ impl fmt::Display for FileToken {
 ///
 /// What is wrong with the file, for people, with its name.
 pub(crate) fn load(path: &Path) -> Result<Vec<FileToken>, String> {
-    tokens_of(path, &read(path)?.0)
+    tokens_of(path, &server_file::read(NAME, path)?.0)
 }
 
 /// The tokens of the file and the text that they were read from, when nobody is changing it.
@@ -79,7 +71,7 @@ pub(crate) fn load(path: &Path) -> Result<Vec<FileToken>, String> {
 pub(crate) async fn load_settled(path: &Path) -> Result<(Vec<FileToken>, String), String> {
     let mut before = None;
     for _ in 0..LOOKS_AT_START {
-        let (text, modified) = read(path)?;
+        let (text, modified) = server_file::read(NAME, path)?;
         if is_settled(before.as_deref(), &text, modified, SystemTime::now()) {
             return Ok((tokens_of(path, &text)?, text));
         }
@@ -114,85 +106,9 @@ pub(crate) fn token_set(tokens: Vec<FileToken>) -> TokenSet {
     named.collect()
 }
 
-/// The text of the file, if nobody else can have written it, and when it was changed.
-fn read(path: &Path) -> Result<(String, SystemTime), String> {
-    let name = format!("the tokens file {}", path.display());
-    let cannot_read = |error: std::io::Error| format!("cannot read {name}: {error}");
-    let (file, metadata) = open(path).map_err(cannot_read)?;
-    check(&metadata).map_err(|problem| format!("{name} {problem}"))?;
-    let mut text = String::new();
-    (&file).take(FILE_BYTES + 1).read_to_string(&mut text).map_err(cannot_read)?;
-    if text.len() as u64 > FILE_BYTES {
-        return Err(format!("{name} has more than {FILE_BYTES} bytes"));
-    }
-    // Looked up after the text was read: it may have been changed meanwhile.
-    let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(cannot_read)?;
-    Ok((text, modified))
-}
-
-/// The file and the metadata of that open file, which nobody can exchange in between.
-fn open(path: &Path) -> std::io::Result<(File, Metadata)> {
-    // Opening a pipe without a writer must not block.
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
-    let metadata = file.metadata()?;
-    Ok((file, metadata))
-}
-
-/// Behind a link the target counts. Everybody may read it: it holds digests of random tokens, which open nothing.
-fn check(metadata: &Metadata) -> Result<(), String> {
-    let (mode, owner, me) = (metadata.mode() & 0o7777, metadata.uid(), rustix::process::geteuid().as_raw());
-    if !metadata.is_file() {
-        return Err("is not a regular file".to_owned());
-    }
-    if mode & WRITE_FOR_OTHERS != 0 {
-        return Err(format!("can be changed by others than its owner (mode {mode:04o}); run: chmod go-w on it"));
-    }
-    if owner != me && owner != ROOT {
-        return Err(format!("belongs to another user ({owner}), who could let anybody in; chown it to root or {me}"));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
     use super::*;
-
-    #[test]
-    fn a_file_that_others_can_change_is_refused_and_one_that_they_can_read_is_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("tokens.toml"), folder.path().join("link"));
-        fs::write(&file, "").unwrap();
-        symlink(&file, &link).unwrap();
-        for (mode, accepted) in [(0o600, true), (0o644, true), (0o444, true), (0o620, false), (0o602, false)] {
-            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            for path in [&file, &link] {
-                let loaded = load(path);
-                assert_eq!(loaded.is_ok(), accepted, "{mode:o}: {loaded:?}");
-                assert!(loaded.err().is_none_or(|problem| problem.contains("chmod go-w")), "{mode:o}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_no_file_of_a_sensible_size_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokens.toml");
-        assert!(load(&path).unwrap_err().starts_with("cannot read the tokens file"));
-        assert!(load(folder.path()).unwrap_err().contains("is not a regular file"));
-        assert!(load(Path::new("/dev/zero")).unwrap_err().contains("is not a regular file"));
-        let write = |text: String| {
-            fs::write(&path, text).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        };
-        write("#".repeat(1024 * 1024 - 1) + "\n");
-        assert_eq!(load(&path), Ok(Vec::new()));
-        write("#".repeat(1024 * 1024) + "\n");
-        assert!(load(&path).unwrap_err().contains("more than 1048576 bytes"));
-    }
 
     #[test]
     fn a_file_whose_last_line_has_no_end_is_refused() {

@@ -87,16 +87,25 @@ impl Listener {
                 let (listener, file) = socket_file::bind(path).await?;
                 Ok(Self { kind: Kind::Unix(listener, file), tls: None })
             }
-            ListenAddress::Tcp { host, port } => {
+            ListenAddress::Tcp { .. } => {
                 let failed = |error: io::Error| ListenError::from_io(&address.to_string(), &error);
-                let found: Vec<SocketAddr> = lookup_host((host.as_str(), *port)).await.map_err(failed)?.collect();
-                if !has_token && let Some(open) = found.iter().find(|found| !found.ip().to_canonical().is_loopback()) {
-                    return Err(ListenError::NeedsToken(open.to_string()));
-                }
+                let found = Self::check(address, has_token).await?;
                 let listener = bind_first(&found).map_err(failed)?;
                 let local = listener.local_addr().map_err(failed)?;
                 Ok(Self { kind: Kind::Tcp(listener, local), tls: None })
             }
+        }
+    }
+
+    /// The addresses and ports that `address` means over TCP, if a server may listen there. Nothing is bound.
+    pub async fn check(address: &ListenAddress, has_token: bool) -> Result<Vec<SocketAddr>, ListenError> {
+        let ListenAddress::Tcp { host, port } = address else { return Ok(Vec::new()) };
+        let failed = |error: io::Error| ListenError::from_io(&address.to_string(), &error);
+        let found: Vec<SocketAddr> = lookup_host((host.as_str(), *port)).await.map_err(failed)?.collect();
+        let open = found.iter().find(|found| !found.ip().to_canonical().is_loopback()).map(ToString::to_string);
+        match open.filter(|_| !has_token) {
+            Some(open) => Err(ListenError::NeedsToken(open)),
+            None => Ok(found),
         }
     }
 

@@ -126,6 +126,11 @@ impl Address {
         Ok(Self { config, hosts, connect_timeout, default_connect_timeout: CONNECT_TIMEOUT, encryption })
     }
 
+    /// Whether the URL has a password.
+    pub fn has_password(&self) -> bool {
+        self.config.get_password().is_some()
+    }
+
     /// Uses a password if the URL has none.
     #[must_use]
     pub fn with_password(mut self, password: Option<String>) -> Self {

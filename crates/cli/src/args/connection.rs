@@ -57,6 +57,11 @@ impl OutputArgs {
     /// For commands that only people call.
     pub(crate) const TABLE: Self = Self { output: Format::Table, raw_csv: false };
 
+    /// For a command that has a flag of its own for the format.
+    pub(crate) fn of(format: Option<Format>) -> Self {
+        Self { output: format.unwrap_or(Format::Table), ..Self::TABLE }
+    }
+
     /// Who asks for raw CSV asks for CSV.
     pub(crate) fn format(self) -> Format {
         if self.raw_csv { Format::Csv } else { self.output }

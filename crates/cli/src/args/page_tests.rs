@@ -73,7 +73,8 @@ fn shell_lines(page: &str) -> Vec<String> {
 fn check(place: &str, line: &str) -> usize {
     let calls = calls(line);
     for call in &calls {
-        let parsed = parse(call.iter().map(OsString::from));
+        // Files that a page names are not there.
+        let parsed = parse_with(call.iter().map(OsString::from).collect(), |_| Ok(String::new()));
         assert!(parsed.is_ok(), "{place}: {line}\n{parsed:?}");
     }
     calls.len()

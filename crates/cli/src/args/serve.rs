@@ -10,8 +10,10 @@ use taskqueue_core::limits::{OUTAGE_CREDIT_SECONDS, TASK_OUTPUT_BYTES};
 use taskqueue_server::browser_check::HostName;
 use taskqueue_server::{DashboardMode, ListenAddress};
 
+use super::connection::Format;
 use super::secrets::SecretArgs;
 use super::values::{duration, nonzero_duration, queue_name};
+use crate::config::Setting;
 use crate::open_store::Database;
 
 /// One day; more is probably a mistake.
@@ -30,6 +32,12 @@ Examples:
   taskqueue serve --listen 0.0.0.0:8000 --token-file token --tls-cert cert.pem --tls-key key.pem
   taskqueue serve --listen unix:/run/taskqueue.sock --log-format json
   taskqueue serve --database postgres://taskqueue@db.example/taskqueue?sslmode=verify-full
+  taskqueue serve --config /etc/taskqueue/server.toml --check
+
+Every setting has a flag, a variable and a key in the file of --config, which is TOML: the name of the
+flag, such as listen = '0.0.0.0:8000', queue = ['a', 'b'] or log-requests = true. A flag counts before
+its variable, that before the file. In variables, commas separate queues and hosts. The file holds no
+secrets. It is read at the start only; --check says whether it is right, and what would count.
 
 The token comes from --token-file or the environment variable TASKQUEUE_TOKEN, never from the
 command line, which every user of the machine can read. For the same reason give the password
@@ -59,7 +67,8 @@ log has that address when the port is 0.
 
 The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress. On SIGHUP
 it reads --token-file, --tokens and the files of TLS again, and logs what it found; a file that cannot
-be used changes nothing. Certificates and --tokens are also read a moment after they change.
+be used changes nothing. Certificates and --tokens are also read a moment after they change. The file
+of --config is not read again.
 
 Exit codes: 0 stopped normally, 1 failed to start, 2 wrong arguments.";
 
@@ -98,7 +107,9 @@ pub(crate) struct ServeArgs {
     pub(crate) database_wait: Duration,
 
     /// Create this queue unless it exists (repeatable); a new database has no queue
-    #[arg(long = "queue", value_name = "NAME", value_parser = queue_name)]
+    // Not TASKQUEUE_QUEUE: that is the queue of client commands, which a shell may have for all of them.
+    #[arg(long = "queue", env = "TASKQUEUE_QUEUES", value_name = "NAME", value_delimiter = ',',
+          value_parser = queue_name)]
     pub(crate) queues: Vec<QueueName>,
 
     /// Delete the ended tasks of queues that are created from now on after so long, such as 30d; see taskqueue help
@@ -118,8 +129,8 @@ pub(crate) struct ServeArgs {
     pub(crate) dashboard: Dashboard,
 
     /// After an outage every running lease lasts at least this many seconds from now; 0 turns that off
-    #[arg(long, value_name = "SECONDS", default_value_t = OUTAGE_CREDIT_SECONDS, allow_negative_numbers = true,
-          value_parser = clap::value_parser!(i64).range(0..=OUTAGE_CREDIT_MAX))]
+    #[arg(long, env = "TASKQUEUE_OUTAGE_CREDIT", value_name = "SECONDS", default_value_t = OUTAGE_CREDIT_SECONDS,
+          allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..=OUTAGE_CREDIT_MAX))]
     pub(crate) outage_credit: i64,
 
     /// Keep the last bytes of what the latest run of each task printed, at most 16777216; 0 keeps nothing
@@ -132,16 +143,32 @@ pub(crate) struct ServeArgs {
     pub(crate) stop_delay: Duration,
 
     /// The format of log lines
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    #[arg(long, env = "TASKQUEUE_LOG_FORMAT", value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
 
     /// Log this level and everything more severe
-    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
+    #[arg(long, env = "TASKQUEUE_LOG_LEVEL", value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
     pub(crate) log_level: LogLevel,
 
     /// Log each request: queue, status, error code, duration, client address, request id
     #[arg(long, env = "TASKQUEUE_LOG_REQUESTS", value_parser = BoolishValueParser::new())]
     pub(crate) log_requests: bool,
+
+    /// Take settings from this file, whose keys are the names of flags; flags and variables count before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Start nothing: check all settings and the files that they name, and print what would count and where from
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// With --check: the format of what is printed; a table if none is named
+    #[arg(short, long, value_enum, value_name = "FORMAT", requires = "check")]
+    pub(crate) output: Option<Format>,
+
+    /// What counts, and where it comes from.
+    #[arg(skip)]
+    pub(crate) settings: Vec<Setting>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

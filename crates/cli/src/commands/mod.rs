@@ -39,6 +39,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Serve(args) if args.check => run_with_logs(LogFormat::Text, LogLevel::Warn, serve::check(args)),
         Command::Serve(args) => {
             purge_delay::shorten_with_little_memory();
             let (format, level) = (args.log_format, args.log_level);

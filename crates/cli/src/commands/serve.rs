@@ -1,5 +1,6 @@
 //! `taskqueue serve`: opens the socket and the store, and runs the server until a signal.
 
+mod check;
 mod database_wait;
 mod greeting;
 
@@ -13,6 +14,7 @@ use taskqueue_store::command::CreateQueue;
 use taskqueue_store::{StoreError, StoreExt};
 use tracing::{info, warn};
 
+pub(crate) use self::check::check;
 use self::greeting::Greeting;
 use crate::args::ServeArgs;
 use crate::failure::Failure;
@@ -37,7 +39,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         ServerSignals::listen().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
     let listener = bind(&args.listen, has_token, "--listen").await?;
     let address = listener.local_address().map_or_else(|| listener.base_url(), |address| address.to_string());
-    info!(version = env!("CARGO_PKG_VERSION"), database = %args.database, address, "taskqueue starts");
+    let file = args.config.as_ref().map(|path| path.display().to_string());
+    info!(version = env!("CARGO_PKG_VERSION"), database = %args.database, address, config = file, "taskqueue starts");
     unknown_variables::warn_of_them();
     let Encrypted { listener, client_command } =
         server_tls::encrypt(listener, &args.secrets.tls, &args.database, signals.reloads())?;
@@ -111,18 +114,20 @@ impl OpenTokens {
 }
 
 async fn bind(address: &ListenAddress, has_token: bool, flag: &str) -> Result<Listener, Failure> {
-    Listener::bind(address, has_token).await.map_err(|error| {
-        let advice = match error {
-            ListenError::NeedsToken(_) => {
-                "set TASKQUEUE_TOKEN, --token-file, or --tokens with a token in it, or listen on 127.0.0.1".to_owned()
-            }
-            ListenError::InUse(_) => format!("stop it or choose another {flag}"),
-            ListenError::NotASocket(_) | ListenError::UnixWithTls | ListenError::Failed(..) => {
-                format!("choose another {flag}")
-            }
-        };
-        Failure::Refused(format!("{error}; {advice}"))
-    })
+    Listener::bind(address, has_token).await.map_err(|error| cannot_listen(&error, flag))
+}
+
+fn cannot_listen(error: &ListenError, flag: &str) -> Failure {
+    let advice = match error {
+        ListenError::NeedsToken(_) => {
+            "set TASKQUEUE_TOKEN, --token-file, or --tokens with a token in it, or listen on 127.0.0.1".to_owned()
+        }
+        ListenError::InUse(_) => format!("stop it or choose another {flag}"),
+        ListenError::NotASocket(_) | ListenError::UnixWithTls | ListenError::Failed(..) => {
+            format!("choose another {flag}")
+        }
+    };
+    Failure::Refused(format!("{error}; {advice}"))
 }
 
 /// Metrics need no token there, wherever that is: they tell counts and the names of queues and routes, and nothing of tasks.

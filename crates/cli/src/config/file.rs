@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::file_trust::distrust_reason;
 use super::secret::{Secret, TokenLocation};
 use crate::failure::Failure;
-use crate::private_file;
+use crate::{private_file, toml_lines};
 
 pub(super) const PROJECT_FILE: &str = "taskqueue.toml";
 /// Relative to the user's configuration folder.
@@ -140,18 +140,11 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failure {
 }
 
 fn parse(text: &str) -> Result<Content, String> {
-    let content: Content = toml::from_str(text).map_err(|error| describe(text, &error))?;
+    let content: Content = toml::from_str(text).map_err(|error| toml_lines::describe(text, &error))?;
     match (&content.token, &content.token_file) {
         (Some(_), Some(_)) => Err("give token or token_file, not both".to_owned()),
         _ => Ok(content),
     }
-}
-
-/// The line and the message. The library's own text would quote the line, which may hold the token.
-fn describe(text: &str, error: &toml::de::Error) -> String {
-    let line =
-        error.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.matches('\n').count() + 1);
-    format!("line {line}: {}", error.message())
 }
 
 /// The keys that a file may have, as the refusal of another one lists them.

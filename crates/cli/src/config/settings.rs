@@ -1,5 +1,5 @@
 //! The rows of `taskqueue config show`: each value, its source, and for each token whether it is sent. The tokens
-//! themselves are never shown.
+//! themselves are never shown. Those of `taskqueue serve --check` look the same and are made in `args/serve_settings.rs`.
 
 use taskqueue_client::Config;
 
@@ -8,7 +8,7 @@ use super::{ClientConfig, Secret};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) source: String,
 }
@@ -54,6 +54,6 @@ impl ClientConfig {
     }
 }
 
-fn setting(name: &'static str, value: &str, source: &str) -> Setting {
-    Setting { name, value: value.to_owned(), source: source.to_owned() }
+fn setting(name: &str, value: &str, source: &str) -> Setting {
+    Setting { name: name.to_owned(), value: value.to_owned(), source: source.to_owned() }
 }

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use super::{FileToken, check, parse, read};
+use super::{FileToken, NAME, parse};
+use crate::server_file::{check, read};
 
 /// For a new file: everybody may read digests, which open nothing. The server may be another user.
 const MODE: u32 = 0o644;
@@ -24,7 +25,7 @@ pub(crate) fn append(path: &Path, token: &FileToken) -> Result<(), String> {
     let file = own(path).map_err(cannot_write)?;
     let metadata = file.metadata().map_err(cannot_write)?;
     check(&metadata).map_err(|problem| format!("the tokens file {} {problem}", path.display()))?;
-    let (old, _) = read(path)?;
+    let (old, _) = read(NAME, path)?;
     let gap = if old.is_empty() || old.ends_with("\n\n") {
         ""
     } else if old.ends_with('\n') {

@@ -11,6 +11,7 @@ use taskqueue_server::auth::{TokenDigest, digest};
 use toml::{Spanned, Value};
 
 use super::FileToken;
+use crate::toml_lines::line;
 
 /// Most tokens of a file. Each of ten thousand workers can have its own.
 const TOKENS: usize = 10_000;
@@ -152,10 +153,6 @@ fn read_time(value: &Value) -> Option<Timestamp> {
 
 fn mistake(text: &str, start: usize, message: impl Into<String>) -> Mistake {
     Mistake { line: line(text, start), message: message.into() }
-}
-
-fn line(text: &str, start: usize) -> usize {
-    text.get(..start).unwrap_or(text).matches('\n').count() + 1
 }
 
 /// A wrong word in quotes, on one line, not too long.

@@ -10,7 +10,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
-use super::{FileToken, SETTLED, read, token_set, tokens_of};
+use super::{FileToken, NAME, SETTLED, token_set, tokens_of};
+use crate::server_file::read;
 use crate::server_signals::Reloads;
 
 /// Follows the file for ever. `text` is what the tokens were read from.
@@ -27,7 +28,8 @@ pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens, mut
         };
         let looked_at = path.clone();
         let looking = spawn_blocking(move || {
-            let (found, parse) = (read(&looked_at).map(|(text, _)| text), |text: &str| tokens_of(&looked_at, text));
+            let (found, parse) =
+                (read(NAME, &looked_at).map(|(text, _)| text), |text: &str| tokens_of(&looked_at, text));
             let change = if is_asked { latest.look_now(found, parse) } else { latest.look(found, parse) };
             (latest, change)
         });

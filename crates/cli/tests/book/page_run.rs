@@ -141,7 +141,7 @@ impl Step {
         let first = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let is_view = ["--follow", "--watch"].iter().any(|flag| self.command.contains(flag));
         match first {
-            ("taskqueue", "serve") => true,
+            ("taskqueue", "serve") => !self.command.contains("--check"),
             _ if self.is_script => false,
             ("taskqueue", "loop") => self.is_last,
             _ => (self.is_last && is_view) || self.shown.iter().any(|line| line == "^C"),

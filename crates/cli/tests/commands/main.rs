@@ -22,6 +22,7 @@ mod queues;
 mod recorder;
 mod reporting_progress;
 mod scheduling;
+mod server_settings;
 mod submitting;
 mod submitting_batches;
 mod support;

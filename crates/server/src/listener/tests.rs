@@ -57,6 +57,17 @@ async fn a_taken_port_is_refused() {
 }
 
 #[tokio::test]
+async fn an_address_is_checked_without_being_bound() {
+    let taken = bind("127.0.0.1:0", false).await.unwrap();
+    let local = taken.local_address().unwrap();
+    let check = async |address: &str, has_token| Listener::check(&address.parse().unwrap(), has_token).await;
+    assert_eq!(check(&local.to_string(), false).await, Ok(vec![local]));
+    assert!(matches!(check("0.0.0.0:0", false).await, Err(ListenError::NeedsToken(_))));
+    assert_eq!(check("0.0.0.0:0", true).await.map(|found| found.len()), Ok(1));
+    assert_eq!(check("unix:/no/such/folder/s", false).await, Ok(Vec::new()));
+}
+
+#[tokio::test]
 async fn an_address_for_other_machines_needs_a_token() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"] {
         let error = bind(address, false).await.unwrap_err();

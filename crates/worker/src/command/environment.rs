@@ -37,7 +37,7 @@ const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
 /// Commands do not inherit these from the worker, nor does what it starts for itself: secrets and where they are, whom the worker trusts,
 /// the time limit and the trace of what the worker was started in, and what is between the worker and its service manager.
-/// `TASKQUEUE_TOKEN_FILE` is no variable of this program, but of scripts around it.
+/// `TASKQUEUE_TOKEN_FILE` is a variable of the server, and of scripts around workers.
 pub(crate) const REMOVED: [&str; 12] = [
     TOKEN,
     "TASKQUEUE_TOKEN_FILE",

@@ -58,7 +58,7 @@ impl Record for SettingRecord<'_> {
     const FIELDS: &'static [&'static str] = &["name", "value", "source"];
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::new(self.0.name), Cell::new(&self.0.value), Cell::new(&self.0.source)]
+        vec![Cell::new(&self.0.name), Cell::new(&self.0.value), Cell::new(&self.0.source)]
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
