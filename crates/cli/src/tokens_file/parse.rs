@@ -63,8 +63,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<FileToken>, Mistake> {
     for entry in content.token {
         let (name_at, digest_at) = (entry.name.span().start, entry.sha256.span().start);
         let token = read_entry(text, entry)?;
-        if let Some(first) = names.insert(token.name.clone(), name_at) {
-            let message = format!("the name {} is already in line {}", token.name, line(text, first));
+        // A token that is being exchanged has two entries, of which the old one ends first (docs/decisions/0075).
+        if let Some(first) = names.insert((token.name.clone(), token.expires_at), name_at) {
+            let message = format!(
+                "the name {} is already in line {}; two tokens of one name need different ends (expires_at)",
+                token.name,
+                line(text, first)
+            );
             return Err(mistake(text, name_at, message));
         }
         if let Some(first) = digests.insert(token.digest, digest_at) {
@@ -245,6 +250,33 @@ mod tests {
             assert!(mistake.line == line && mistake.message.contains(expected), "{text}\n{mistake}");
             assert!(!mistake.message.contains('\n'), "{mistake}");
         }
+    }
+
+    #[test]
+    fn tokens_of_one_name_need_different_ends() {
+        let end = |time: &str| format!("scopes = [\"read\"]\nexpires_at = {time}");
+        let (never, first, later) =
+            ("scopes = [\"read\"]".to_owned(), end("2027-01-31T00:00:00Z"), end("2027-02-07T00:00:00Z"));
+        // The same moment, written in another zone.
+        let same = end("\"2027-01-31T01:00:00+01:00\"");
+        let cases = [
+            (&never, &never, false),
+            (&first, &never, true),
+            (&never, &first, true),
+            (&first, &later, true),
+            (&first, &first, false),
+            (&first, &same, false),
+        ];
+        for (one, other, accepted) in cases {
+            let parsed = parse(&(entry("a", A, one) + &entry("a", B, other)));
+            assert_eq!(parsed.is_ok(), accepted, "{one} {other}: {parsed:?}");
+            match parsed {
+                Ok(tokens) => assert!(tokens.len() == 2 && tokens[0].expires_at != tokens[1].expires_at),
+                Err(mistake) => assert!(mistake.message.contains("need different ends"), "{mistake}"),
+            }
+        }
+        let same_token = entry("a", A, &first) + &entry("a", A, &later);
+        assert!(parse(&same_token).unwrap_err().message.contains("the same token is already"));
     }
 
     #[test]

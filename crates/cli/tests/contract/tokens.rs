@@ -180,6 +180,21 @@ fn an_expired_token_is_answered_like_a_wrong_one_and_the_log_tells() {
 }
 
 #[test]
+fn a_token_is_exchanged_while_both_of_its_name_count() {
+    let tokens = Tokens::new();
+    let ended = tokens.create("gpu", "--scope read --expires-at 2099-01-01T00:00:00Z");
+    tokens.write(&tokens.text().replace("2099-01-01", "2020-01-01"));
+    let old = tokens.create("gpu", "--scope read --expires-in 7d");
+    let new = tokens.create("gpu", "--scope read");
+    let path = tokens.argument();
+    let again = assert_refuses(&["token", "create", "gpu", "--scope", "read", "--append", &path], &[]);
+    assert!(again.contains("need different ends (expires_at)"), "{again}");
+    let server = tokens.serve(&[]);
+    let statuses = [&ended, &old, &new].map(|token| with(&server, token, "GET", "/api/v2/queues", ()).status);
+    assert_eq!(statuses, [401, 200, 200]);
+}
+
+#[test]
 fn a_file_that_cannot_be_used_refuses_the_start() {
     let (tokens, database) = (Tokens::new(), Database::new());
     let (path, database) = (tokens.argument(), database.argument());
@@ -314,9 +329,9 @@ fn tokens_are_made_and_checked_without_a_server() {
     assert!(checked.stdout[1].contains("read,submit") && checked.stdout[2].contains("never"), "{checked:?}");
     assert!(checked.stdout[3].contains("in 90d") || checked.stdout[3].contains("in 89d"), "{checked:?}");
 
-    let again = run(&["token", "create", "soon", "--scope", "read", "--append", &path], &[]);
+    let again = run(&["token", "create", "forever", "--scope", "read", "--append", &path], &[]);
     assert_eq!((again.code, again.stdout.len()), (Some(1), 0), "{again:?}");
-    assert!(again.stderr.contains("the name soon is already in line"), "{again:?}");
+    assert!(again.stderr.contains("the name forever is already in line"), "{again:?}");
     tokens.write("[[token]]\nname = 7\n");
     let broken = run(&["token", "check", &path], &[]);
     assert_eq!((broken.code, broken.stdout.len()), (Some(1), 0), "{broken:?}");
