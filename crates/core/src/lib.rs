@@ -26,6 +26,7 @@ pub mod limits;
 pub mod name_template;
 pub mod observation;
 pub mod output;
+pub mod pending_parts;
 pub mod progress;
 pub mod refusal;
 pub mod scheduling;

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::activity::{Activity, Counts, Span, Unit};
 use crate::durations::{Durations, Percentiles};
+use crate::ids::Route;
+use crate::pending_parts::{CountedParts, PendingParts, PendingState};
+use crate::settings::{QueueSettings, RunningTasks};
 use crate::status::{Status, WorkerStatus};
 use crate::task::Lifecycle;
 use crate::time::Timestamp;
@@ -26,6 +29,8 @@ pub struct QueueFigures {
     /// Those with a pending or running task or a current worker that are told one by one. A task counts for each of its routes.
     routes: BTreeMap<Box<str>, RouteFigures>,
     left_out: LeftOutRoutes,
+    settings: QueueSettings,
+    pending: Option<PendingParts>,
 }
 
 /// Which routes of a queue are told one by one. There may be any number of them, so every reader says how many it takes.
@@ -161,6 +166,24 @@ impl QueueFigures {
         self.routes.values().chain([&self.left_out.sum]).filter_map(|figures| figures.oldest_pending).min()
     }
 
+    /// The settings of the queue.
+    pub fn settings(&self) -> &QueueSettings {
+        &self.settings
+    }
+
+    /// How many pending tasks wait for what, in the order of [`PendingState::ALL`]. Nothing if it is not known.
+    pub fn pending_by_state(&self) -> Option<[u64; PendingState::ALL.len()]> {
+        self.pending.map(|parts| parts.by_state(self.settings.paused))
+    }
+
+    /// Since when the oldest task of a route waits for a claim and nothing else; nothing if the settings let no claim for it find
+    /// anything, whatever is running.
+    pub fn oldest_claimable(&self, route: &str) -> Option<Timestamp> {
+        let is_open = |route: Route| self.settings.room(&route, RunningTasks::default()) != Some(0);
+        let oldest = self.routes.get(route).and_then(|figures| figures.oldest_pending);
+        oldest.filter(|_| Route::parse(route).is_none_or(is_open))
+    }
+
     /// Tells only the selected routes one by one. May be repeated as more routes are added, if these come in the order of names.
     pub fn keep(&mut self, selection: &RouteSelection) {
         let all = std::mem::take(&mut self.routes);
@@ -206,6 +229,15 @@ impl QueueFigures {
             }
             !is_calm
         });
+    }
+
+    pub fn set_settings(&mut self, settings: QueueSettings) {
+        self.settings = settings;
+    }
+
+    /// What the pending tasks wait for. All of them must have been added.
+    pub fn set_pending(&mut self, counted: CountedParts) {
+        self.pending = counted.of_pending(self.tasks(Status::Pending));
     }
 
     /// So many tasks have these routes and this status.
@@ -388,6 +420,46 @@ mod tests {
             [("a", route(2, 0, None, 0, 0)), ("b", route(2, 1, Some(at(5)), 0, 1)), ("e", route(0, 0, None, 3, 0))];
         assert_eq!(routes, expected);
         assert_eq!(figures.oldest_pending(), Some(at(5)));
+    }
+
+    /// A queue with a task on `a` and on `b` that could be claimed, of five pending ones.
+    fn waiting(settings: QueueSettings) -> QueueFigures {
+        let mut figures = QueueFigures::default();
+        figures.add_tasks(["a"], Status::Pending, 4);
+        figures.add_tasks(["b"], Status::Pending, 1);
+        figures.add_tasks(["c"], Status::Running, 9);
+        figures.add_pending_since("a", at(5));
+        figures.add_pending_since("b", at(7));
+        figures.set_settings(settings);
+        figures.set_pending(CountedParts { claimable: None, delayed: Some(2), blocked: Some(1) });
+        figures
+    }
+
+    #[test]
+    fn what_settings_keep_from_being_claimed_is_pending_and_not_claimable() {
+        let limits = |limits: &[(&str, u64)]| {
+            limits.iter().map(|(route, limit)| (Route::parse(route).unwrap(), *limit)).collect::<BTreeMap<_, _>>()
+        };
+        let open = QueueSettings::default();
+        let limited = QueueSettings { max_running: Some(1), route_limits: limits(&[("a", 1)]), ..open.clone() };
+        let closed = QueueSettings { max_running: Some(0), ..open.clone() };
+        let closed_route = QueueSettings { route_limits: limits(&[("a", 0)]), ..open.clone() };
+        let paused = QueueSettings { paused: true, ..open.clone() };
+        let (all, none) = ([Some(at(5)), Some(at(7))], [None; 2]);
+        let cases = [
+            (open, [2, 2, 1, 0], all),
+            (limited, [2, 2, 1, 0], all),
+            (closed, [2, 2, 1, 0], none),
+            (closed_route, [2, 2, 1, 0], [None, Some(at(7))]),
+            (paused, [0, 2, 1, 2], none),
+        ];
+        for (settings, by_state, oldest) in cases {
+            let figures = waiting(settings.clone());
+            assert_eq!(figures.pending_by_state(), Some(by_state), "{settings:?}");
+            assert_eq!(["a", "b"].map(|route| figures.oldest_claimable(route)), oldest, "{settings:?}");
+            assert_eq!(figures.oldest_pending(), Some(at(5)), "it is pending all the same");
+        }
+        assert_eq!(QueueFigures::default().pending_by_state(), None, "nobody has counted");
     }
 
     /// Four routes; `b` and `d` starve.

@@ -236,6 +236,7 @@ statements! {
     LIST_KEYS_BY_STATUS = "list_keys_by_status" (INT8, TEXT_ARRAY);
     LIST_OBSERVATIONS = "list_observations" (INT8, INT8, TEXT, INT8);
     LIST_OLDEST_PENDING = "list_oldest_pending" (INT8_ARRAY, TEXT_ARRAY, INT8);
+    LIST_PENDING_PARTS = "list_pending_parts" (INT8_ARRAY, INT8, INT8, INT8);
     LIST_QUEUES = "list_queues" ();
     LIST_QUEUE_KEYS = "list_queue_keys" ();
     LIST_RELATED = "list_related" (INT8, TEXT, INT8);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
 
 use futures_util::TryStreamExt;
-use futures_util::future::{try_join, try_join3, try_join5};
+use futures_util::future::{try_join3, try_join4};
 use taskqueue_core::activity::{Activity, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
@@ -22,13 +22,18 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::readers::{BEGIN, END, in_snapshot};
 use crate::reads::{Read, no_queue};
-use crate::rows::{self, OldestRow, RouteSums, SavedSpan};
+use crate::rows::{self, CountBounds, OldestRow, RouteSums, SavedSpan};
 use crate::session::{Param, Session, Sql};
 use crate::statements as sql;
 
 /// Steps from one priority of a route to the next in one search for the tasks that have been pending longest, of all routes
 /// together: some ten milliseconds.
 const PRIORITY_STEPS: i64 = 10_000;
+
+/// How many pending tasks of each queue are looked at to say what they wait for: a millisecond for a large queue. Dependencies are
+/// looked at only if a queue has more tasks in the pending order than that, and those of ended tasks are among them
+/// (docs/decisions/0073).
+const COUNTED: CountBounds = CountBounds { entries: 1_000, dependencies: 10_000 };
 
 /// What is going on in a queue. `clock` is a time instead of the database's, for tests.
 pub(crate) async fn queue_stats(
@@ -41,15 +46,15 @@ pub(crate) async fn queue_stats(
     let (key, begun_at) = begin(session, queue, clock).await?;
     let spans = Spans::in_memory(log, key, Unit::Minute, QueueStats::needs(begun_at));
     let keys = [key.0];
-    let (_, counts, of_routes, minutes, since) = try_join5(
+    let ((), (counts, of_routes, parts), minutes, since) = try_join4(
         renew(session),
-        query(session, &sql::LIST_FIGURES, &[&&keys[..]]),
-        route_figures(session, &keys, routes, Some(begun_at)),
+        read_figures(session, &keys, routes, Some(begun_at)),
         spans.load(session),
         query(session, &sql::LOAD_ACTIVITY_SINCE, &[]),
     )
     .await?;
     let mut queues = with_counts(of_routes, &keys, &counts)?;
+    add_parts(&mut queues, &parts)?;
     add_oldest(session, &mut queues).await?;
     // It may have been deleted meanwhile.
     let (_, figures) = queues.pop().ok_or_else(|| no_queue(queue))?;
@@ -81,10 +86,9 @@ pub(crate) async fn figures(
 ) -> Read<StoreFigures> {
     let keys: Vec<i64> = queues.iter().map(|key| key.0).collect();
     let since = in_snapshot(session, session.query(&sql::LOAD_ACTIVITY_SINCE, &[])).await?;
-    let params: [&(dyn ToSql + Sync); 1] = [&keys];
-    let counts = query(session, &sql::LIST_FIGURES, &params);
-    let (counts, of_routes) = try_join(counts, route_figures(session, &keys, routes, clock)).await?;
+    let (counts, of_routes, parts) = read_figures(session, &keys, routes, clock).await?;
     let mut figures = with_counts(of_routes, &keys, &counts)?;
+    add_parts(&mut figures, &parts)?;
     add_oldest(session, &mut figures).await?;
     let now = Known::of(&since, clock)?.now;
     Ok(StoreFigures { now, queues: figures, looked_at: queues.len(), database_bytes: None })
@@ -120,6 +124,24 @@ impl Known {
         // The clock of the database may have been set back.
         Ok(Self { now, since: rows::known_since(row)?.min(now) })
     }
+}
+
+/// The tasks of queues by status, their routes, and what their pending tasks wait for.
+async fn read_figures(
+    session: &Session,
+    keys: &[i64],
+    routes: &RouteSelection,
+    time: Option<Timestamp>,
+) -> Read<(Vec<Row>, HashMap<QueueKey, QueueFigures>, Vec<Row>)> {
+    let micros = time.map(Timestamp::as_micros);
+    let of_status: [&(dyn ToSql + Sync); 1] = [&keys];
+    let of_parts: [&(dyn ToSql + Sync); 4] = [&keys, &micros, &COUNTED.entries, &COUNTED.dependencies];
+    try_join3(
+        query(session, &sql::LIST_FIGURES, &of_status),
+        route_figures(session, keys, routes, time),
+        query(session, &sql::LIST_PENDING_PARTS, &of_parts),
+    )
+    .await
 }
 
 /// The routes of queues, with what was selected of each.
@@ -196,6 +218,22 @@ fn with_counts(
         }
     }
     Ok(keys.iter().filter_map(|key| queues.remove_entry(&QueueKey(*key))).collect())
+}
+
+/// Adds the settings of queues, and what their pending tasks wait for.
+fn add_parts(queues: &mut [(QueueKey, QueueFigures)], parts: &[Row]) -> Read<()> {
+    let mut known = HashMap::new();
+    for row in parts {
+        let (key, settings, counted) = rows::pending_parts(row, &COUNTED)?;
+        known.insert(key, (settings, counted));
+    }
+    for (key, figures) in queues {
+        if let Some((settings, counted)) = known.remove(key) {
+            figures.set_settings(settings);
+            figures.set_pending(counted);
+        }
+    }
+    Ok(())
 }
 
 /// Adds since when the oldest tasks of the routes with pending tasks are pending.

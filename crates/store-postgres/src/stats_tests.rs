@@ -100,6 +100,60 @@ async fn a_queue_of_very_many_priorities_costs_a_bounded_number_of_steps() {
     assert_eq!(since, [("a".to_owned(), Some(100_001 - (PRIORITY_STEPS + 2))), ("b".to_owned(), None)]);
 }
 
+/// How many pending tasks are claimable, delayed, blocked and paused.
+async fn by_state(session: &Session) -> Option<[u64; 4]> {
+    let figures = figures(session, &[QueueKey(QUEUE_KEY)], &ALL_ROUTES, Some(Timestamp::from_micros(1))).await.unwrap();
+    session.execute_text(END).await.unwrap();
+    figures.queues[0].1.pending_by_state()
+}
+
+/// Each kind is counted up to a bound. What is beyond it is the rest, and two that are beyond it are not known.
+#[tokio::test]
+async fn what_pending_tasks_wait_for_is_found_by_indexes_up_to_a_bound() {
+    let (database, session) = filled().await;
+    assert_eq!(by_state(&session).await, Some([100_000, 0, 0, 0]));
+    database.admin(&format!(
+        "INSERT INTO taskqueue.delayed SELECT {QUEUE_KEY}, n, n FROM generate_series(200001, 250000) AS n;
+        INSERT INTO taskqueue.dependencies
+        SELECT {QUEUE_KEY}, n, 0, 't_' || n FROM generate_series(300001, 350000) AS n;
+        ANALYZE"
+    ));
+    let (keys, micros) = (vec![QUEUE_KEY], 1_i64);
+    for _ in 0..2 {
+        let params: [Param<'_>; 4] = [
+            (&keys, Type::INT8_ARRAY),
+            (&micros, Type::INT8),
+            (&COUNTED.entries, Type::INT8),
+            (&COUNTED.dependencies, Type::INT8),
+        ];
+        let plan = plan(&session, &sql::LIST_PENDING_PARTS.text, &params).await;
+        for index in ["ready_in_order", "delayed_pkey", "dependencies_pkey", "tasks_pkey"] {
+            assert!(plan.contains(index), "{index}: {plan}");
+        }
+        for table in ["ready", "delayed", "dependencies", "tasks"] {
+            assert!(!plan.contains(&format!("Seq Scan on {table}")), "{table}: {plan}");
+        }
+        assert!(!plan.contains("Bitmap"), "{plan}");
+        database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
+    }
+    assert_eq!(by_state(&session).await, None, "too many in the order, too many delayed");
+    database.admin("DELETE FROM taskqueue.delayed WHERE not_before > 200005");
+    assert_eq!(by_state(&session).await, None, "too many in the order, too many dependencies");
+    database.admin(&format!(
+        "DELETE FROM taskqueue.dependencies;
+        UPDATE taskqueue.tasks SET unmet = 1 WHERE task_key IN (5, 6);
+        INSERT INTO taskqueue.dependencies
+        VALUES ({QUEUE_KEY}, 5, 0, 't_x'), ({QUEUE_KEY}, 6, 0, 't_x'), ({QUEUE_KEY}, 6, 1, 't_y'), ({QUEUE_KEY}, 7, 1, 't_y')"
+    ));
+    assert_eq!(by_state(&session).await, Some([99_993, 5, 2, 0]));
+    database.admin("DELETE FROM taskqueue.ready WHERE pending_seq > 10");
+    assert_eq!(
+        by_state(&session).await,
+        Some([10, 5, 99_985, 0]),
+        "what is not in the order and not delayed is blocked"
+    );
+}
+
 #[tokio::test]
 async fn activity_that_cannot_be_read_is_reported_as_damage() {
     let (_database, session) = filled().await;

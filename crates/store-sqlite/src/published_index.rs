@@ -13,7 +13,7 @@ use taskqueue_core::status::Statuses;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::Sought;
-use taskqueue_store::transaction::TaskKey;
+use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::claim_index::{ClaimIndex, OldestTasks, QueueRoute};
 
@@ -168,6 +168,14 @@ impl PublishedIndex {
         oldest
     }
 
+    /// How many tasks of each of these queues are delayed, and how many are blocked, as of a moment during this call. Nothing if
+    /// the writer is busy for too long. Waits; not for async threads.
+    pub(crate) fn waiting(&self, queues: Vec<QueueKey>, now: Timestamp) -> Option<Vec<(usize, usize)>> {
+        self.look(Instant::now() + LOOK_TIMEOUT, move |index| {
+            queues.iter().map(|key| index.waiting.counts_of(*key, now)).collect::<Vec<_>>()
+        })
+    }
+
     /// Whether claims certainly find nothing.
     pub(crate) fn finds_nothing<'a>(&self, sought: impl Into<Sought<'a>>) -> bool {
         // An async thread must not wait, so an index that is being moved counts as withdrawn.
@@ -205,7 +213,6 @@ impl PublishedIndex {
 mod tests {
     use taskqueue_store::clock::ManualClock;
     use taskqueue_store::conformance::commands::{claim, queue};
-    use taskqueue_store::transaction::QueueKey;
 
     use super::*;
 

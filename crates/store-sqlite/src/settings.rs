@@ -4,7 +4,7 @@
 use rusqlite::{OptionalExtension, params};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_store::transaction::{Loaded, Queue};
+use taskqueue_store::transaction::{Loaded, Queue, QueueKey};
 
 use crate::reads::{Read, existing_queue};
 use crate::rows;
@@ -14,7 +14,11 @@ use crate::transaction::SqliteTransaction;
 
 /// The settings of a queue.
 pub(crate) fn queue_settings(file: &Snapshot<'_>, queue: &QueueName) -> Read<QueueSettings> {
-    let key = existing_queue(file, queue)?;
+    settings_of(file, existing_queue(file, queue)?)
+}
+
+/// The same by its key.
+pub(crate) fn settings_of(file: &Snapshot<'_>, key: QueueKey) -> Read<QueueSettings> {
     let mut statement = file.connection.prepare_cached(sql::LOAD_SETTINGS)?;
     Ok(statement.query_row([key.0], rows::settings).optional()?.unwrap_or_default())
 }

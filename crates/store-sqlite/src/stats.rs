@@ -11,11 +11,13 @@ use rusqlite::params;
 use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::routes_of;
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::pending_parts::CountedParts;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::stats::{
     ActivitySeries, KnownSpans, QueueFigures, QueueStats, RouteFigures, RouteSelection, SeriesSelection,
 };
+use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::activity::ActivityLog;
@@ -30,6 +32,7 @@ use crate::published_index::PublishedIndex;
 use crate::readers::{Lane, ReadError, Readers};
 use crate::reads::{Read, each_selected_tally, existing_queue, refused};
 use crate::rows;
+use crate::settings::settings_of;
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
@@ -41,6 +44,7 @@ const BOUNDED_PASSES: usize = 4;
 /// What these reads need besides the file.
 pub(crate) struct Stats {
     activity: Arc<ActivityLog>,
+    index: Arc<PublishedIndex>,
     oldest_pending: OldestPending,
     ownership: Arc<Ownership>,
 }
@@ -50,7 +54,7 @@ type Range = (Timestamp, Timestamp);
 
 impl Stats {
     pub(crate) fn new(activity: Arc<ActivityLog>, index: Arc<PublishedIndex>, ownership: Arc<Ownership>) -> Arc<Self> {
-        Arc::new(Self { activity, oldest_pending: OldestPending::new(index), ownership })
+        Arc::new(Self { activity, oldest_pending: OldestPending::new(Arc::clone(&index)), index, ownership })
     }
 
     pub(crate) async fn queue_stats(
@@ -65,6 +69,7 @@ impl Stats {
             let Some(figures) = queue_figures(file, key, &routes, now)? else { return Ok(None) };
             let mut figures = [(key, figures)];
             stats.oldest_pending.add_to(file, &mut figures, now)?;
+            stats.add_waiting(file, &mut figures, now)?;
             let [(_, figures)] = figures;
             Ok(Some(QueueStats::of(now, figures, &minutes, since(file)?.min(now))))
         })
@@ -157,7 +162,29 @@ impl Stats {
             looked_at += 1;
         }
         self.oldest_pending.add_to(file, &mut queues, now)?;
+        self.add_waiting(file, &mut queues, now)?;
         Ok(Some(StoreFigures { now, queues, looked_at, database_bytes: self.ownership.bytes() }))
+    }
+
+    /// Adds the settings of queues, and what their pending tasks wait for: the writer knows that. It is asked after the snapshot
+    /// was taken; if it is busy for too long, what they wait for is not known.
+    fn add_waiting(&self, file: &Snapshot<'_>, queues: &mut [(QueueKey, QueueFigures)], now: Timestamp) -> Read<()> {
+        for (key, figures) in &mut *queues {
+            figures.set_settings(settings_of(file, *key)?);
+        }
+        let keys: Vec<QueueKey> = queues.iter().map(|(key, _)| *key).collect();
+        let has_pending = queues.iter().any(|(_, figures)| figures.tasks(Status::Pending) > 0);
+        let counts = if has_pending {
+            file.release_slot();
+            self.index.waiting(keys, now)
+        } else {
+            Some(vec![(0, 0); keys.len()])
+        };
+        for ((_, figures), (delayed, blocked)) in queues.iter_mut().zip(counts.into_iter().flatten()) {
+            let (delayed, blocked) = (Some(delayed as u64), Some(blocked as u64));
+            figures.set_pending(CountedParts { claimable: None, delayed, blocked });
+        }
+        Ok(())
     }
 }
 

@@ -17,6 +17,10 @@ const BLOCKED_BYTES: usize = 24;
 /// Memory of different routes, which the delayed tasks of a queue share, without their text.
 const ROUTES_BYTES: usize = 96;
 
+/// Delayed tasks of a queue whose time has come that are counted apart. They are moved to the pending order within a second, and
+/// the writer waits for whoever counts them.
+const MOST_DUE: usize = 1_000;
+
 /// When a task can be claimed, and which.
 type DueTask = (Timestamp, TaskKey);
 
@@ -149,6 +153,12 @@ impl WaitingTasks {
         due.map(|((_, task), delayed)| (*task, delayed))
     }
 
+    /// How many tasks of a queue are delayed, and how many are blocked.
+    pub(crate) fn counts_of(&self, queue: QueueKey, now: Timestamp) -> (usize, usize) {
+        let Some(OfQueue { delayed, blocked, .. }) = self.queues.get(&queue) else { return (0, 0) };
+        (delayed.len() - self.due_of(queue, now).take(MOST_DUE).count(), blocked.len())
+    }
+
     /// Adds the keys of the tasks of a queue to `keys`. Returns false if there would be more than `most` in it.
     pub(crate) fn add_keys(&self, queue: QueueKey, keys: &mut Vec<TaskKey>, most: usize) -> bool {
         let Some(OfQueue { delayed, blocked, .. }) = self.queues.get(&queue) else { return true };
@@ -249,6 +259,7 @@ mod tests {
         assert!(!tasks.has_due(at(9)) && tasks.has_due(at(10)));
         assert!(!tasks.has_due_of(OTHER, || at(19)) && tasks.has_due_of(OTHER, || at(20)));
         assert_eq!(tasks.due_of(QUEUE, at(10)).map(|(task, _)| task.0).collect::<Vec<_>>(), [3, 4]);
+        assert_eq!([9, 10, 29, 30].map(|time| tasks.counts_of(QUEUE, at(time)).0), [3, 1, 1, 0]);
         assert!(tasks.take_due_of(OTHER, at(19)).is_none());
         let mut taken = Vec::new();
         while let Some((queue, task, delayed)) = tasks.take_due(at(30)) {
@@ -277,6 +288,7 @@ mod tests {
         for tasks in [&mut tasks, &mut loaded] {
             let mut keys = Vec::new();
             assert!(!tasks.add_keys(QUEUE, &mut keys, 4) && keys.is_empty());
+            assert_eq!((tasks.counts_of(QUEUE, at(9)), tasks.counts_of(OTHER, at(9))), ((3, 2), (0, 0)));
             assert!(tasks.add_keys(QUEUE, &mut keys, 5) && tasks.add_keys(OTHER, &mut keys, 0));
             assert_eq!(keys, [1, 2, 3, 4, 5].map(TaskKey));
             assert!(tasks.remove_delayed(QUEUE, (at(10), TaskKey(1))));

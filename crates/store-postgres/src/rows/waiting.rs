@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::pending_parts::CountedParts;
 use taskqueue_core::settings::{QueueSettings, RunningTasks};
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
@@ -15,6 +16,29 @@ use super::{Damaged, Read, count, found_queue, get, parsed, parsed_or_null, time
 /// The settings of a queue; nothing if they are the default.
 pub(crate) fn settings(row: &Row) -> Read<Option<Arc<QueueSettings>>> {
     Ok(parsed_or_null(row, "settings", QueueSettings::from_json)?.map(Arc::new))
+}
+
+/// How many entries of the pending order and how many delayed tasks of a queue are counted, and how many of its dependencies.
+pub(crate) struct CountBounds {
+    pub(crate) entries: i64,
+    pub(crate) dependencies: i64,
+}
+
+/// The settings of a queue, and where its pending tasks are, as far as they were counted.
+pub(crate) fn pending_parts(row: &Row, bounds: &CountBounds) -> Read<(QueueKey, QueueSettings, CountedParts)> {
+    let below = |bound: i64, column: &str| get::<i64>(row, column).map(|found| found < bound);
+    let order_is_counted = below(bounds.entries, "ordered_entries")?;
+    let due_are_counted = below(bounds.entries, "due_tasks")?;
+    let later_are_counted = below(bounds.entries, "later_tasks")?;
+    // They are not looked at where the order is short.
+    let dependencies_are_counted = !order_is_counted && below(bounds.dependencies, "noted_dependencies")?;
+    let claimable = count(row, "ordered_tasks")? + count(row, "due_tasks")?;
+    let counted = CountedParts {
+        claimable: (order_is_counted && due_are_counted).then_some(claimable),
+        delayed: Some(count(row, "later_tasks")?).filter(|_| later_are_counted),
+        blocked: Some(count(row, "blocked_tasks")?).filter(|_| dependencies_are_counted),
+    };
+    Ok((found_queue(row)?, settings(row)?.map(Arc::unwrap_or_clone).unwrap_or_default(), counted))
 }
 
 /// A route, and how many running tasks were claimed for it.

@@ -331,6 +331,8 @@ macro_rules! conformance_suite {
                 a_queue_that_is_created_again_has_no_activity
                 the_oldest_pending_task_is_another_one_after_any_change
                 a_task_with_as_many_routes_as_it_may_have_counts_for_each
+                pending_tasks_are_counted_by_what_they_wait_for
+                figures_have_the_settings_of_their_queue
                 an_observation_that_has_expired_is_no_worker
             }
             activity {

@@ -4,6 +4,7 @@ use taskqueue_core::activity::{Counts, Event, Unit};
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::limits::{OBSERVATION_SECONDS, TASK_ROUTES};
 use taskqueue_core::refusal::Refusal;
+use taskqueue_core::settings::{RouteLimitsPatch, SettingsPatch};
 use taskqueue_core::stats::{QueueStats, RouteFigures, RouteSelection, SeriesSelection};
 use taskqueue_core::status::{Status, WorkerStatus};
 use taskqueue_core::time::Timestamp;
@@ -299,6 +300,60 @@ pub async fn a_task_with_as_many_routes_as_it_may_have_counts_for_each(storage: 
     for (route, of_route) in figures.routes() {
         let pending = if route == "route-7" { 2 } else { 1 };
         assert_eq!((of_route.pending, of_route.oldest_pending), (pending, Some(START)), "{route}");
+    }
+}
+
+fn paused(paused: bool) -> SettingsPatch {
+    SettingsPatch { paused: Some(paused), ..SettingsPatch::default() }
+}
+
+/// How many pending tasks are claimable, delayed, blocked and paused.
+async fn by_state(fixture: &Fixture) -> [u64; 4] {
+    stats(fixture).await.figures.pending_by_state().unwrap()
+}
+
+pub async fn pending_tasks_are_counted_by_what_they_wait_for(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    assert_eq!(by_state(&fixture).await, [0; 4]);
+    let later = START.plus_seconds(60);
+    fixture.create(1, with_routes(&["a", "b"])).await;
+    fixture.create(2, waits_for(&[1])).await;
+    fixture.create(3, waits_for(&[1, 9])).await;
+    fixture.ok(create_later(4, with_routes(&["a"]), later)).await;
+    fixture.ok(create_later(5, waits_for(&[1]), later)).await;
+    assert_eq!(by_state(&fixture).await, [1, 1, 3, 0], "what waits for a task and a time waits for the task first");
+    fixture.claimed(claim("q", "a", 1)).await.unwrap();
+    assert_eq!(by_state(&fixture).await, [0, 1, 3, 0], "a running task is not pending");
+    fixture.ok(complete("q", 1, 1, object("{}"))).await;
+    assert_eq!(by_state(&fixture).await, [1, 2, 1, 0]);
+    fixture.ok(change_settings("q", paused(true))).await;
+    assert_eq!(by_state(&fixture).await, [0, 2, 1, 1], "nothing but the pause keeps it from being claimed");
+    fixture.ok(change_settings("q", paused(false))).await;
+    fixture.clock.advance_seconds(60);
+    assert_eq!(by_state(&fixture).await, [3, 0, 1, 0], "a claim would find them now");
+    fixture.upkeep().await;
+    assert_eq!(by_state(&fixture).await, [3, 0, 1, 0], "and it does after the upkeep");
+    fixture.ok(cancel("q", 3)).await;
+    assert_eq!(by_state(&fixture).await, [3, 0, 0, 0]);
+    fixture.ok(requeue("q", 3)).await;
+    assert_eq!(by_state(&fixture).await, [3, 0, 1, 0]);
+}
+
+pub async fn figures_have_the_settings_of_their_queue(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_routes(&["a"])).await;
+    let limits = RouteLimitsPatch::Merge([(route("a"), Some(2))].into());
+    let patch = SettingsPatch { max_running: Some(Some(7)), route_limits: limits, ..paused(true) };
+    for patch in [SettingsPatch::default(), patch, paused(false)] {
+        fixture.ok(change_settings("q", patch)).await;
+        let settings = fixture.store.queue_settings(&queue("q")).await.unwrap();
+        let QueueStats { figures, .. } = stats(&fixture).await;
+        assert_eq!(*figures.settings(), settings);
+        let claimable = if settings.paused { None } else { Some(START) };
+        assert_eq!((figures.oldest_pending(), figures.oldest_claimable("a")), (Some(START), claimable));
+        let keys = fixture.store.list_queue_keys().await.unwrap();
+        let asked = fixture.store.figures(&[keys[0].0], &ALL_ROUTES).await.unwrap();
+        assert_eq!(asked.queues, [(keys[0].0, figures)]);
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use taskqueue_core::activity::Unit;
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::pending_parts::CountedParts;
 use taskqueue_core::stats::{
     ActivitySeries, KnownSpans, QueueFigures, QueueStats, RouteSelection, SeriesSelection, pending_since,
 };
-use taskqueue_core::task::Lifecycle;
+use taskqueue_core::task::{Lifecycle, Status};
 use taskqueue_core::time::Timestamp;
 
 use super::state::State;
@@ -49,13 +50,16 @@ pub(super) fn figures(state: &State, queues: &[QueueKey], routes: &RouteSelectio
 fn queue_figures(state: &State, key: QueueKey, routes: &RouteSelection, now: Timestamp) -> QueueFigures {
     let mut figures = QueueFigures::default();
     let mut oldest: BTreeMap<String, &Lifecycle> = BTreeMap::new();
+    let (mut claimable, mut blocked) = (0, 0);
     for (_, task) in state.tasks_of(key) {
         let routes = &task.definition.routes;
         if task.lifecycle.archived {
             continue;
         }
         figures.add_tasks(routes.iter(), task.lifecycle.status, 1);
+        blocked += u64::from(task.lifecycle.status == Status::Pending && task.lifecycle.unmet > 0);
         if State::waits_for_a_claim(&task.lifecycle, now) {
+            claimable += 1;
             for route in routes.iter() {
                 let first = oldest.entry(route.to_owned()).or_insert(&task.lifecycle);
                 if task.lifecycle.pending_seq < first.pending_seq {
@@ -67,6 +71,8 @@ fn queue_figures(state: &State, key: QueueKey, routes: &RouteSelection, now: Tim
     for worker in state.observations_of(key, None, now) {
         figures.add_workers(worker.report.route.as_str(), worker.report.status, 1);
     }
+    figures.set_settings(state.settings(key));
+    figures.set_pending(CountedParts { claimable: Some(claimable), delayed: None, blocked: Some(blocked) });
     figures.keep(routes);
     let told: Vec<String> = figures.routes().map(|(route, _)| route.to_owned()).collect();
     for route in told {
