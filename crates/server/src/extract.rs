@@ -104,6 +104,10 @@ impl Call {
         self.token.as_ref().is_none_or(|token| token.grant.sees(queue.as_str()))
     }
 
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
     pub(crate) fn query(&self) -> Query<'_> {
         Query::new(self.uri.query())
     }

@@ -1,7 +1,8 @@
-//! What `GET /metrics` shows: all metrics are in `list.rs`. A scrape is computed at most once a second, whoever asks, and never by two
-//! at once. The handler is in `routes/metrics.rs`.
+//! What `GET /metrics` shows: all metrics are in `list.rs`. A scrape is computed at most once a second for each format, whoever
+//! asks, and never by two at once. The handler is in `routes/metrics.rs`.
 
 mod event_counts;
+mod format;
 mod labels;
 pub mod list;
 pub(crate) mod process;
@@ -17,14 +18,15 @@ use tokio::sync;
 use tokio::time::Instant;
 
 use self::event_counts::EventCounts;
+pub(crate) use self::format::Format;
 use self::labels::RouteNames;
 pub(crate) use self::requests::{Answered, RequestCounts, Template};
 use self::snapshot::{Asked, Snapshot};
-pub use self::text::CONTENT_TYPE;
 use self::text::Text;
 use crate::accept::ConnectionGauge;
 use crate::error::ApiError;
 use crate::state::AppState;
+use crate::tls::Tls;
 
 /// How long a scrape is given to all who ask.
 const FRESH: Duration = Duration::from_secs(1);
@@ -35,8 +37,8 @@ pub(crate) struct Metrics {
     pub(crate) requests: RequestCounts,
     sources: Sources,
     known: Mutex<Known>,
-    /// Held while a scrape is computed.
-    last: sync::Mutex<Option<Scrape>>,
+    /// At most one of each format. Held while one is computed.
+    last: sync::Mutex<Vec<Scrape>>,
 }
 
 /// What belongs to the process and not to the state of the server.
@@ -46,6 +48,8 @@ pub(crate) struct Sources {
     pub(crate) waiting_limit: usize,
     pub(crate) memory_limit_bytes: Option<u64>,
     pub(crate) log_lines_lost: Option<fn() -> u64>,
+    /// Whose certificate clients of the API are shown.
+    pub(crate) tls: Option<Tls>,
 }
 
 #[derive(Default)]
@@ -55,6 +59,7 @@ struct Known {
 }
 
 struct Scrape {
+    format: Format,
     at: Instant,
     text: Bytes,
 }
@@ -76,20 +81,20 @@ impl Metrics {
 
 /// The text of all metrics, not older than a second. What it takes of the memory for answers is freed when the last client has got
 /// it and it is not given to others any more.
-pub(crate) async fn scrape(state: &AppState) -> Result<Bytes, ApiError> {
+pub(crate) async fn scrape(state: &AppState, format: Format) -> Result<Bytes, ApiError> {
     let mut last = state.metrics().last.lock().await;
-    if let Some(scrape) = last.as_ref().filter(|scrape| scrape.at.elapsed() < FRESH) {
+    last.retain(|scrape| scrape.at.elapsed() < FRESH);
+    if let Some(scrape) = last.iter().find(|scrape| scrape.format == format) {
         return Ok(scrape.text.clone());
     }
-    *last = None;
     let asked = Asked::of(state.store(), state.readiness(), state.metrics()).await;
     let own = state.clone();
-    let measure = move || Text::of(Snapshot::take(asked, own.metrics(), own.store(), own.budgets()));
+    let measure = move || Text::of(Snapshot::take(asked, own.metrics(), own.store(), own.budgets()), format);
     // It panics only where there is a bug, which is logged.
     let text = tokio::task::spawn_blocking(measure).await.map_err(|_| ApiError::internal(""))?;
     let reservation = state.budgets().answers.reserve(text.bytes()).await?;
     let text = tokio::task::spawn_blocking(move || text.write()).await.map_err(|_| ApiError::internal(""))?;
     let text = reservation.attach_to(text);
-    *last = Some(Scrape { at: Instant::now(), text: text.clone() });
+    last.push(Scrape { format, at: Instant::now(), text: text.clone() });
     Ok(text)
 }

@@ -81,6 +81,7 @@ pub async fn run(
         waiting_limit: config.waiting_cap,
         memory_limit_bytes: memory_plan::limit_of_this_process(),
         log_lines_lost: config.log_lines_lost,
+        tls: listener.tls().cloned(),
     };
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
     let limits = Limits {

@@ -7,6 +7,7 @@ mod stream;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use rustls::crypto::ring;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
@@ -40,7 +41,7 @@ impl Tls {
     /// Sessions are not resumed: clients of this server keep their connections, and each new one costs the server a
     /// signature, but no memory between connections and no ticket that outlives its certificate.
     pub fn new(identity: Identity) -> Result<Self, IdentityError> {
-        let shown = Arc::new(Shown(RwLock::new(identity.certified_key())));
+        let shown = Arc::new(Shown(RwLock::new(identity)));
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_protocol_versions(&[&TLS13, &TLS12]);
         let builder = builder.map_err(|error| IdentityError::Key(error.to_string()))?;
@@ -53,7 +54,12 @@ impl Tls {
 
     /// Shows another identity from the next handshake on. Open connections go on.
     pub fn replace(&self, identity: Identity) {
-        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = identity.certified_key();
+        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = identity;
+    }
+
+    /// For how long the certificate that is shown is valid; below 0 if it has expired.
+    pub(crate) fn expires_in_seconds(&self, now: SystemTime) -> f64 {
+        self.shown.0.read().unwrap_or_else(PoisonError::into_inner).expires_in_seconds(now)
     }
 
     pub(crate) fn accept<IO>(&self, stream: IO) -> tokio_rustls::Accept<IO>
@@ -74,10 +80,10 @@ impl fmt::Debug for Tls {
 /// The identity that is shown to the next client, whatever name it asks for: one server has one name for its clients, and a
 /// client that meant another sees that from the certificate.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+struct Shown(RwLock<Identity>);
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).certified_key())
     }
 }

@@ -64,7 +64,11 @@ fn metrics_tell_what_happened_and_how_the_queues_are() {
 fn an_address_of_their_own_gives_metrics_and_nothing_else_without_a_token() {
     let (mut server, address) = with_own_address("127.0.0.1:0");
     let scrape = get(&address, &Request::new("GET", "/metrics"));
-    assert_eq!(scrape.header("Content-Type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    assert_eq!(scrape.header("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(!scrape.text().contains("# EOF"), "{scrape:?}");
+    let open_metrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let scrape = get(&address, &Request::new("GET", "/metrics").header("Accept", open_metrics));
+    assert_eq!(scrape.header("Content-Type"), Some(open_metrics));
     assert!(scrape.text().ends_with("# EOF\n"), "{scrape:?}");
     assert_eq!(get(&address, &Request::new("HEAD", "/metrics")).status, 200);
     get(&address, &Request::new("POST", "/metrics")).assert_error(405, "method_not_allowed");

@@ -179,7 +179,7 @@ fn prometheus_understands_every_metric_rule_and_panel() {
     };
     eventually("every rule is evaluated", || {
         let rules = evaluated();
-        rules.len() >= 16 && rules.iter().all(|rule| rule["health"] == "ok")
+        rules.len() >= 18 && rules.iter().all(|rule| rule["health"] == "ok")
     });
     for rule in evaluated() {
         let expression = rule["query"].as_str().unwrap();
@@ -199,6 +199,9 @@ fn the_alert_rules_are_valid_and_fire_when_they_should() {
         fs::read_to_string(deployed("taskqueue.rules.test.yml")).unwrap(),
         fs::read_to_string(deployed("../..").join("docs/monitoring.md")).unwrap(),
     );
+    let fired = tests.matches("ALERTS{alertname=").count() - tests.matches("- expr: ALERTS{alertname=").count();
+    let of_instances = tests.lines().filter(|line| line.contains("exp_samples: [{") && line.contains("instance=\""));
+    assert_eq!(of_instances.count(), fired, "every alert says of which server it is");
     for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
         for outcome in ["fires", "is silent"] {
             assert!(tests.contains(&format!("name: {alert} {outcome}\n")), "{alert} {outcome}");
@@ -212,9 +215,12 @@ fn names_and_help_of_the_metrics_are_as_prometheus_wants_them() {
     let mut workload = Workload::start();
     workload.go_on();
     let mut connection = Connection::tcp(&workload.metrics).unwrap();
-    let text = connection.exchange(&Request::new("GET", "/metrics")).unwrap().expect(200).text();
-    // promtool reads the older format, in which the whole name of a counter is declared.
-    let declared: Vec<String> = text
+    let mut given = |request: Request| connection.exchange(&request).unwrap().expect(200).text();
+    let plain = given(Request::new("GET", "/metrics"));
+    promtool(&["check", "metrics"], None, &plain);
+    // promtool reads this format only, in which the whole name of a counter is declared.
+    let open = given(Request::new("GET", "/metrics").header("Accept", "application/openmetrics-text"));
+    let declared: Vec<String> = open
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
         .map(|name| format!("{name} "))
@@ -224,7 +230,7 @@ fn names_and_help_of_the_metrics_are_as_prometheus_wants_them() {
         let counter = declared.iter().find(|name| described.starts_with(name.as_str()));
         counter.map_or(line.to_owned(), |name| line.replacen(name.trim_end(), &format!("{}_total", name.trim_end()), 1))
     };
-    let older: String = text.lines().map(|line| older(line) + "\n").collect();
+    let older: String = open.lines().map(|line| older(line) + "\n").collect();
     promtool(&["check", "metrics"], None, &older);
 }
 

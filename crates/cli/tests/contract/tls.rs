@@ -262,6 +262,26 @@ fn an_exchanged_certificate_is_shown_without_a_failed_request_and_a_bad_one_is_n
 }
 
 #[test]
+fn metrics_say_when_the_certificate_that_is_shown_expires() {
+    let folder = tempfile::tempdir().unwrap();
+    let until = |year| move |params: &mut rcgen::CertificateParams| params.not_after = rcgen::date_time_ymd(year, 1, 1);
+    let files = PairFiles::make(folder.path(), "pair", until(2020));
+    let server = Server::launch(None, &files.flags());
+    let expires = || {
+        let text = server.send(&Request::new("GET", "/metrics")).expect(200).text();
+        let value = text.lines().find_map(|line| line.strip_prefix("taskqueue_tls_certificate_expires_seconds "));
+        value.map(|value| value.parse::<f64>().unwrap())
+    };
+    assert!(expires().unwrap() < 0.0, "it has expired");
+    let next = PairFiles::make(folder.path(), "next", until(4000));
+    fs::rename(&next.certificate, &files.certificate).unwrap();
+    fs::rename(&next.key, &files.key).unwrap();
+    server.signal("HUP");
+    const CENTURY_SECONDS: f64 = 100.0 * 365.25 * 86_400.0;
+    eventually("the other certificate is told", || expires().unwrap() > CENTURY_SECONDS);
+}
+
+#[test]
 fn a_server_does_not_start_with_a_pair_that_it_cannot_use() {
     let (folder, database) = (tempfile::tempdir().unwrap(), Database::new());
     let database = database.argument();

@@ -1,12 +1,16 @@
 //! Which queues and routes have series of their own. There may be any number of them, and every series costs memory in each
 //! monitoring system, so the rest is shown as `other`. Who has a name keeps it: series that come and go are useless.
 
+use std::array;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::ids::{QueueName, Route};
+use taskqueue_core::pending_parts::PendingState;
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{QueueFigures, RouteFigures, RouteSelection};
 use taskqueue_core::status::Status;
+use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::QueueKey;
 
 /// Queues that have series of their own, and routes.
@@ -64,8 +68,62 @@ impl RouteNames {
 /// The figures of a store by label.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct LabelledFigures {
-    pub(crate) queues: BTreeMap<Arc<str>, [u64; Status::ALL.len()]>,
-    pub(crate) routes: BTreeMap<(Arc<str>, Arc<str>), RouteFigures>,
+    pub(crate) queues: BTreeMap<Arc<str>, LabelledQueue>,
+    pub(crate) routes: BTreeMap<(Arc<str>, Arc<str>), LabelledRoute>,
+}
+
+/// How many pending tasks wait for what.
+type ByState = [u64; PendingState::ALL.len()];
+
+/// A queue, or the rest of them.
+#[derive(Debug, PartialEq)]
+pub(crate) struct LabelledQueue {
+    pub(crate) tasks: [u64; Status::ALL.len()],
+    /// Not known if it is not of one of them.
+    pub(crate) pending: Option<ByState>,
+    /// Nothing for the rest: settings cannot be added up.
+    pub(crate) limits: Option<ShownLimits>,
+}
+
+/// What the settings of a queue say about claims.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ShownLimits {
+    pub(crate) is_paused: bool,
+    pub(crate) max_running: Option<u64>,
+}
+
+impl Default for LabelledQueue {
+    fn default() -> Self {
+        Self { tasks: Default::default(), pending: Some(Default::default()), limits: None }
+    }
+}
+
+impl LabelledQueue {
+    fn add(&mut self, figures: &QueueFigures) {
+        for (count, status) in self.tasks.iter_mut().zip(Status::ALL) {
+            *count += figures.tasks(status);
+        }
+        let sum = |(known, more): (ByState, ByState)| array::from_fn(|place| known[place] + more[place]);
+        self.pending = self.pending.zip(figures.pending_by_state()).map(sum);
+    }
+}
+
+/// A route of a queue, or the rest of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct LabelledRoute {
+    pub(crate) figures: RouteFigures,
+    /// Since when a task waits for a claim and nothing else.
+    pub(crate) oldest_claimable: Option<Timestamp>,
+    pub(crate) running_limit: Option<u64>,
+}
+
+impl LabelledRoute {
+    fn merge(&mut self, more: &Self) {
+        self.figures.merge(&more.figures);
+        self.oldest_claimable = [self.oldest_claimable, more.oldest_claimable].into_iter().flatten().min();
+        // There is more than one only of the rest, where none is shown.
+        self.running_limit = self.running_limit.or(more.running_limit);
+    }
 }
 
 /// The same while the figures of queues come one by one: nothing of a queue is held but what it adds to the labels.
@@ -95,17 +153,24 @@ impl Labelling {
     /// Adds a queue. They come in the order of their creation.
     pub(crate) fn add(&mut self, key: QueueKey, figures: &QueueFigures) {
         let label = self.queue_labels.get(&key).unwrap_or(&self.other);
-        let tasks = self.labelled.queues.entry(Arc::clone(label)).or_default();
-        for (count, status) in tasks.iter_mut().zip(Status::ALL) {
-            *count += figures.tasks(status);
-        }
-        for (route, of_route) in figures.routes() {
-            let route = self.names.see(route).unwrap_or_else(|| Arc::clone(&self.other));
-            self.labelled.routes.entry((Arc::clone(label), route)).or_default().merge(of_route);
+        let has_name = **label != *OTHER;
+        let QueueSettings { paused, max_running, route_limits, .. } = figures.settings();
+        let queue = self.labelled.queues.entry(Arc::clone(label)).or_default();
+        queue.add(figures);
+        queue.limits = has_name.then_some(ShownLimits { is_paused: *paused, max_running: *max_running });
+        for (name, of_route) in figures.routes() {
+            let limit = Route::parse(name).and_then(|route| route_limits.get(&route).copied());
+            let shown = LabelledRoute {
+                figures: *of_route,
+                oldest_claimable: figures.oldest_claimable(name),
+                running_limit: limit.filter(|_| has_name),
+            };
+            let route = self.names.see(name).unwrap_or_else(|| Arc::clone(&self.other));
+            self.labelled.routes.entry((Arc::clone(label), route)).or_default().merge(&shown);
         }
         if figures.left_out().routes > 0 {
             let rest = (Arc::clone(label), Arc::clone(&self.other));
-            self.labelled.routes.entry(rest).or_default().merge(&figures.left_out().sum);
+            self.labelled.routes.entry(rest).or_default().figures.merge(&figures.left_out().sum);
         }
     }
 
@@ -117,13 +182,15 @@ impl Labelling {
             let route = if self.names.last_seen.contains_key(&route) { route } else { Arc::clone(&self.other) };
             labelled.routes.entry((queue, route)).or_default().merge(&figures);
         }
+        let rest = labelled.routes.iter_mut().filter(|((_, route), _)| **route == *OTHER);
+        rest.for_each(|(_, figures)| figures.running_limit = None);
         (labelled, self.names)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_core::time::Timestamp;
+    use taskqueue_core::pending_parts::CountedParts;
 
     use super::*;
 
@@ -156,9 +223,9 @@ mod tests {
         let queues: Vec<_> = (0..150).map(|key| (key, format!("q{key}"), vec![("r", 2)])).collect();
         let (labelled, _) = labelled(&queues, RouteNames::default());
         assert_eq!(labelled.queues.len(), NAMED_MAX + 1);
-        assert_eq!(labelled.queues["q99"][Status::Pending as usize], 2);
-        assert_eq!(labelled.queues[OTHER][Status::Pending as usize], 100);
-        let other = labelled.routes[&(OTHER.into(), "r".into())];
+        assert_eq!(labelled.queues["q99"].tasks[Status::Pending as usize], 2);
+        assert_eq!(labelled.queues[OTHER].tasks[Status::Pending as usize], 100);
+        let other = labelled.routes[&(OTHER.into(), "r".into())].figures;
         assert_eq!((other.pending, other.oldest_pending), (100, Some(at(100))));
     }
 
@@ -169,7 +236,7 @@ mod tests {
         queues.push((200, "last".to_owned(), vec![("r", 5)]));
         let (labelled, _) = labelled(&queues, RouteNames::default());
         assert_eq!(labelled.queues.len(), NAMED_MAX);
-        assert_eq!(labelled.queues[OTHER][Status::Pending as usize], 6);
+        assert_eq!(labelled.queues[OTHER].tasks[Status::Pending as usize], 6);
     }
 
     #[test]
@@ -180,7 +247,7 @@ mod tests {
             let in_use: Vec<_> = routes[in_use].iter().map(|route| (route.as_str(), 1)).collect();
             let (labelled, updated) = labelled(&[(1, "q".to_owned(), in_use.clone())], names.clone());
             names = updated;
-            let pending: u64 = labelled.routes.values().map(|route| route.pending).sum();
+            let pending: u64 = labelled.routes.values().map(|route| route.figures.pending).sum();
             assert_eq!(pending, in_use.len() as u64, "each route is in one series");
             let shown = labelled.routes.keys().filter(|(_, route)| &**route != OTHER);
             let shown: Vec<usize> = shown.map(|(_, route)| route[1..].parse().unwrap()).collect();
@@ -200,11 +267,61 @@ mod tests {
         let queues: Vec<_> = (0..30).map(|key| (key, format!("q{key}"), routes.clone())).collect();
         let (first, names) = labelled(&queues, RouteNames::default());
         assert_eq!(first.routes.len(), 30 * (NAMED_MAX + 1));
-        assert_eq!(first.routes[&("q7".into(), OTHER.into())].pending, 400);
+        assert_eq!(first.routes[&("q7".into(), OTHER.into())].figures.pending, 400);
         let (again, _) = labelled(&queues, names);
         let pending = |figures: &LabelledFigures| -> Vec<_> {
-            figures.routes.iter().map(|(labels, route)| (labels.clone(), route.pending)).collect()
+            figures.routes.iter().map(|(labels, route)| (labels.clone(), route.figures.pending)).collect()
         };
         assert_eq!(pending(&again), pending(&first));
+    }
+    /// A queue with two claimable tasks on the route `r` and one delayed, paused or not, with limits.
+    fn limited(is_paused: bool) -> QueueFigures {
+        let mut figures = QueueFigures::default();
+        figures.add_tasks(["r"], Status::Pending, 3);
+        figures.add_pending_since("r", at(5));
+        let route_limits = [(Route::parse("r").unwrap(), 4), (Route::parse("unused").unwrap(), 9)].into();
+        let max_running = Some(7);
+        figures.set_settings(QueueSettings {
+            paused: is_paused,
+            max_running,
+            route_limits,
+            ..QueueSettings::default()
+        });
+        figures.set_pending(CountedParts { claimable: Some(2), delayed: Some(1), blocked: Some(0) });
+        figures
+    }
+
+    #[test]
+    fn what_is_paused_is_not_claimable_and_only_named_queues_show_their_limits() {
+        let named = |key: i64| (QueueKey(key), QueueName::parse(&format!("q{key}")).unwrap());
+        let queues: Vec<_> = (0..102).map(named).collect();
+        let mut labelling = Labelling::new(&queues, RouteNames::default());
+        for (key, is_paused) in [(0, false), (1, true), (100, true), (101, false)] {
+            labelling.add(QueueKey(key), &limited(is_paused));
+        }
+        let (labelled, _) = labelling.finish();
+        let limits = |is_paused| Some(ShownLimits { is_paused, max_running: Some(7) });
+        let route = |queue: &str| labelled.routes[&(queue.into(), "r".into())];
+        let cases = [
+            ("q0", [2, 1, 0, 0], limits(false), Some(at(5)), Some(4)),
+            ("q1", [0, 1, 0, 2], limits(true), None, Some(4)),
+            (OTHER, [2, 2, 0, 2], None, Some(at(5)), None),
+        ];
+        for (queue, pending, limits, oldest, limit) in cases {
+            let LabelledQueue { pending: shown, limits: shown_limits, .. } = &labelled.queues[queue];
+            assert_eq!((*shown, *shown_limits), (Some(pending), limits), "{queue}");
+            assert_eq!((route(queue).oldest_claimable, route(queue).running_limit), (oldest, limit), "{queue}");
+            assert_eq!(route(queue).figures.oldest_pending, Some(at(5)), "{queue}");
+        }
+        assert_eq!(labelled.routes.len(), 3, "a route that nobody uses has no series");
+    }
+
+    #[test]
+    fn what_is_not_known_of_one_queue_is_not_known_of_the_rest() {
+        let mut labelling = Labelling::new(&[], RouteNames::default());
+        labelling.add(QueueKey(1), &limited(false));
+        labelling.add(QueueKey(2), &QueueFigures::default());
+        labelling.add(QueueKey(3), &limited(false));
+        assert_eq!(labelling.finish().0.queues[OTHER].pending, None);
     }
 }

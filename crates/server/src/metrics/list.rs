@@ -28,6 +28,8 @@ metrics! {
     READY = Gauge "taskqueue_ready" [] "1 if the database works and the server is not stopping, otherwise 0.";
     FIGURES_UP = Gauge "taskqueue_figures_up" []
         "1 if the database gave the figures of its queues in time. Otherwise 0, and tasks, routes, workers and the size of the database are missing.";
+    TLS_EXPIRES = Gauge "taskqueue_tls_certificate_expires_seconds" []
+        "Seconds until the certificate that is shown to clients expires, below 0 once it has; missing without TLS.";
 
     // Requests
     HTTP_REQUESTS = Counter "taskqueue_http_requests_total" ["method", "path", "status"]
@@ -46,10 +48,19 @@ metrics! {
 
     // Queues, of the whole database
     TASKS = Gauge "taskqueue_tasks" ["queue", "status"] "Tasks.";
+    PENDING = Gauge "taskqueue_pending_tasks" ["queue", "state"]
+        "Pending tasks by what they wait for: claimable for a claim, delayed for their time, blocked for a dependency, paused only for the end of the pause of their queue. Missing if that is too much to count.";
+    QUEUE_PAUSED = Gauge "taskqueue_queue_paused" ["queue"] "1 if the queue is paused, otherwise 0.";
+    QUEUE_LIMIT = Gauge "taskqueue_queue_running_limit" ["queue"]
+        "How many tasks of the queue may be running; missing without a limit.";
+    ROUTE_LIMIT = Gauge "taskqueue_route_running_limit" ["queue", "route"]
+        "How many tasks that were claimed for the route may be running; missing without a limit, and while nobody uses the route.";
     ROUTE_TASKS = Gauge "taskqueue_route_tasks" ["queue", "route", "status"]
         "Pending and running tasks by route. A task counts for each of its routes.";
     OLDEST_PENDING = Gauge "taskqueue_oldest_pending_seconds" ["queue", "route"]
         "How long the task has been pending that has been for longest; missing if no task is pending. For `other` it is that of the first 100 routes of each queue by name. Tasks that cannot be claimed yet (`not_before`, dependencies) do not count.";
+    OLDEST_CLAIMABLE = Gauge "taskqueue_oldest_claimable_seconds" ["queue", "route"]
+        "How long the task has been pending that has been for longest of those that a claim could take now; missing if there is none. Neither tasks that cannot be claimed yet count, nor those that the settings of their queue keep from it: it is paused, or the limit of queue or route is 0.";
     WORKERS = Gauge "taskqueue_workers" ["queue", "route", "status"] "Workers that reported themselves lately.";
 
     // What happened, counted by this process

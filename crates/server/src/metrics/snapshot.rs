@@ -2,7 +2,7 @@
 //! must tell what it can when the database is what is broken.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::RouteSelection;
@@ -30,6 +30,7 @@ const QUEUES_AT_ONCE: usize = 32;
 /// The values of all metrics at one moment.
 pub(crate) struct Snapshot {
     pub(crate) is_ready: bool,
+    pub(crate) tls_expires_seconds: Option<f64>,
     pub(crate) endpoints: Vec<EndpointValues>,
     pub(crate) errors: Vec<(&'static str, u64)>,
     pub(crate) connections: Option<ConnectionCounts>,
@@ -109,6 +110,7 @@ impl Snapshot {
         let (figures, events) = metrics.labelled(figures, store);
         Self {
             is_ready,
+            tls_expires_seconds: metrics.sources.tls.as_ref().map(|tls| tls.expires_in_seconds(SystemTime::now())),
             endpoints: metrics.requests.endpoints(),
             errors: metrics.requests.errors(),
             connections: metrics.sources.connections.as_ref().map(|connections| connections.counts()),

@@ -1,4 +1,5 @@
-//! Writes a snapshot in the OpenMetrics text format, which Prometheus reads.
+//! Writes a snapshot in one of the two text formats that Prometheus reads (`format.rs` says in which). They differ in the names
+//! under which counters are declared, and in the mark of the end.
 
 use std::{array, fmt};
 
@@ -8,30 +9,31 @@ use prometheus_client::encoding::{
 };
 use prometheus_client::registry::Registry;
 use taskqueue_core::activity::Event;
+use taskqueue_core::pending_parts::PendingState;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::histogram::HistogramValues;
 
+use super::format::Format;
+use super::labels::LabelledRoute;
 use super::list::{self, Metric};
 use super::snapshot::Snapshot;
-
-/// The media type of what `write` gives.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The whole text of a snapshot, which is measured before it is written: with many names it has megabytes.
 pub(crate) struct Text {
     /// Holds this one snapshot, and nothing is global.
     registry: Registry,
+    format: Format,
     bytes: usize,
 }
 
 impl Text {
-    pub(crate) fn of(snapshot: Snapshot) -> Self {
+    pub(crate) fn of(snapshot: Snapshot, format: Format) -> Self {
         let (mut registry, mut length) = (Registry::default(), Length(0));
-        registry.register_collector(Box::new(snapshot));
+        registry.register_collector(Box::new(Written { snapshot, format }));
         // Neither this nor writing to memory fails.
-        let _ = text::encode(&mut length, &registry);
-        Self { registry, bytes: length.0 }
+        let _ = encode(&mut length, &registry, format);
+        Self { registry, format, bytes: length.0 }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -40,8 +42,15 @@ impl Text {
 
     pub(crate) fn write(self) -> Vec<u8> {
         let mut out = String::with_capacity(self.bytes);
-        let _ = text::encode(&mut out, &self.registry);
+        let _ = encode(&mut out, &self.registry, self.format);
         out.into_bytes()
+    }
+}
+
+fn encode(out: &mut impl fmt::Write, registry: &Registry, format: Format) -> fmt::Result {
+    match format {
+        Format::OpenMetrics => text::encode(out, registry),
+        Format::Plain => text::encode_registry(out, registry),
     }
 }
 
@@ -55,26 +64,41 @@ impl fmt::Write for Length {
     }
 }
 
-impl Collector for Snapshot {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let out = &mut encoder;
-        self.write_server(out)?;
-        self.write_requests(out)?;
-        self.write_queues(out)?;
-        self.write_events(out)?;
-        self.write_storage(out)?;
-        self.write_process(out)
+/// A snapshot and how it is written.
+#[derive(Debug)]
+struct Written {
+    snapshot: Snapshot,
+    format: Format,
+}
+
+impl Collector for Written {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let snapshot = &self.snapshot;
+        let out = &mut Out { encoder, format: self.format };
+        snapshot.write_server(out)?;
+        snapshot.write_requests(out)?;
+        snapshot.write_queues(out)?;
+        snapshot.write_events(out)?;
+        snapshot.write_storage(out)?;
+        snapshot.write_process(out)
     }
 }
 
+/// Where metrics are written to.
+struct Out<'a> {
+    encoder: DescriptorEncoder<'a>,
+    format: Format,
+}
+
 impl Snapshot {
-    fn write_server(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn write_server(&self, out: &mut Out<'_>) -> fmt::Result {
         Series::begin(out, &list::BUILD_INFO)?.gauge([env!("CARGO_PKG_VERSION")], 1_u64)?;
         Series::begin(out, &list::READY)?.gauge([], u64::from(self.is_ready))?;
-        Series::begin(out, &list::FIGURES_UP)?.gauge([], u64::from(self.figures.is_some()))
+        Series::begin(out, &list::FIGURES_UP)?.gauge([], u64::from(self.figures.is_some()))?;
+        Series::begin(out, &list::TLS_EXPIRES)?.gauge_if_known(self.tls_expires_seconds)
     }
 
-    fn write_requests(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn write_requests(&self, out: &mut Out<'_>) -> fmt::Result {
         let mut requests = Series::begin(out, &list::HTTP_REQUESTS)?;
         for endpoint in &self.endpoints {
             for (status, count) in &endpoint.statuses {
@@ -101,35 +125,63 @@ impl Snapshot {
         Series::begin(out, &list::WAITING_LIMIT)?.gauge([], self.waiting_limit as u64)
     }
 
-    fn write_queues(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn write_queues(&self, out: &mut Out<'_>) -> fmt::Result {
         let queues = || self.figures.iter().flat_map(|figures| &figures.labelled.queues);
-        let routes = || self.figures.iter().flat_map(|figures| &figures.labelled.routes);
         let mut tasks = Series::begin(out, &list::TASKS)?;
-        for (queue, counts) in queues() {
-            for (status, count) in Status::ALL.into_iter().zip(counts) {
-                tasks.gauge([queue, status.as_str()], *count)?;
+        for (queue, shown) in queues() {
+            for (status, count) in Status::ALL.into_iter().zip(shown.tasks) {
+                tasks.gauge([queue, status.as_str()], count)?;
             }
         }
-        let mut tasks = Series::begin(out, &list::ROUTE_TASKS)?;
-        for ((queue, route), figures) in routes() {
-            tasks.gauge([queue, route, "pending"], figures.pending)?;
-            tasks.gauge([queue, route, "running"], figures.running)?;
+        let mut pending = Series::begin(out, &list::PENDING)?;
+        for (queue, shown) in queues() {
+            for (state, count) in PendingState::ALL.into_iter().zip(shown.pending.into_iter().flatten()) {
+                pending.gauge([queue, state.as_str()], count)?;
+            }
         }
-        let mut oldest = Series::begin(out, &list::OLDEST_PENDING)?;
-        for ((queue, route), figures) in routes() {
-            if let (Some(since), Some(now)) = (figures.oldest_pending, self.figures.as_ref().map(|known| known.now)) {
-                oldest.gauge([queue, route], seconds_between(since, now))?;
+        let limits = || queues().filter_map(|(queue, shown)| Some((queue, shown.limits?)));
+        let mut paused = Series::begin(out, &list::QUEUE_PAUSED)?;
+        limits().try_for_each(|(queue, limits)| paused.gauge([queue], u64::from(limits.is_paused)))?;
+        let mut limit = Series::begin(out, &list::QUEUE_LIMIT)?;
+        for (queue, limits) in limits() {
+            limits.max_running.map_or(Ok(()), |most| limit.gauge([queue], most))?;
+        }
+        self.write_routes(out)
+    }
+
+    fn write_routes(&self, out: &mut Out<'_>) -> fmt::Result {
+        let routes = || self.figures.iter().flat_map(|figures| &figures.labelled.routes);
+        let mut limit = Series::begin(out, &list::ROUTE_LIMIT)?;
+        for ((queue, route), shown) in routes() {
+            shown.running_limit.map_or(Ok(()), |most| limit.gauge([queue, route], most))?;
+        }
+        let mut tasks = Series::begin(out, &list::ROUTE_TASKS)?;
+        for ((queue, route), shown) in routes() {
+            tasks.gauge([queue, route, "pending"], shown.figures.pending)?;
+            tasks.gauge([queue, route, "running"], shown.figures.running)?;
+        }
+        let now = self.figures.as_ref().map(|known| known.now);
+        let ages: [(_, fn(&LabelledRoute) -> Option<Timestamp>); 2] = [
+            (&list::OLDEST_PENDING, |shown| shown.figures.oldest_pending),
+            (&list::OLDEST_CLAIMABLE, |shown| shown.oldest_claimable),
+        ];
+        for (metric, oldest) in ages {
+            let mut series = Series::begin(out, metric)?;
+            for ((queue, route), shown) in routes() {
+                if let (Some(since), Some(now)) = (oldest(shown), now) {
+                    series.gauge([queue, route], seconds_between(since, now))?;
+                }
             }
         }
         let mut workers = Series::begin(out, &list::WORKERS)?;
-        for ((queue, route), figures) in routes() {
-            workers.gauge([queue, route, "idle"], figures.workers_idle)?;
-            workers.gauge([queue, route, "busy"], figures.workers_busy)?;
+        for ((queue, route), shown) in routes() {
+            workers.gauge([queue, route, "idle"], shown.figures.workers_idle)?;
+            workers.gauge([queue, route, "busy"], shown.figures.workers_busy)?;
         }
         Ok(())
     }
 
-    fn write_events(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn write_events(&self, out: &mut Out<'_>) -> fmt::Result {
         let mut events = Series::begin(out, &list::TASK_EVENTS)?;
         for (queue, counts) in &self.events {
             for (event, count) in Event::ALL.into_iter().zip(counts.events) {
@@ -142,7 +194,7 @@ impl Snapshot {
         self.events.iter().try_for_each(|(queue, counts)| runs.histogram([queue], &counts.run_seconds()))
     }
 
-    fn write_storage(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn write_storage(&self, out: &mut Out<'_>) -> fmt::Result {
         let storage = &self.storage;
         Series::begin(out, &list::WRITER_COMMANDS)?.histogram([], &storage.writer.commands)?;
         Series::begin(out, &list::WRITER_COMMIT)?.histogram([], &storage.writer.commit_seconds)?;
@@ -157,7 +209,7 @@ impl Snapshot {
         Series::begin(out, &list::DATABASE_BYTES)?.gauge_if_known(database_bytes)
     }
 
-    fn write_process(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn write_process(&self, out: &mut Out<'_>) -> fmt::Result {
         let mut budgets = Series::begin(out, &list::BUDGET)?;
         self.budgets.iter().try_for_each(|budget| budgets.gauge([budget.part], budget.total_bytes as u64))?;
         let mut used = Series::begin(out, &list::BUDGET_USED)?;
@@ -182,19 +234,33 @@ fn seconds_between(since: Timestamp, now: Timestamp) -> f64 {
 /// The series of one metric.
 struct Series<'a> {
     encoder: MetricEncoder<'a>,
+    format: Format,
     labels: &'static [&'static str],
 }
 
 impl<'a> Series<'a> {
-    /// Writes the head of a metric. The encoder itself appends `_total` to the names of counters.
-    fn begin(out: &'a mut DescriptorEncoder<'_>, metric: &'a Metric) -> Result<Self, fmt::Error> {
-        let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
-        let encoder = out.encode_descriptor(name, metric.help, None, metric.kind)?;
-        Ok(Self { encoder, labels: metric.labels })
+    /// Writes the head of a metric. OpenMetrics declares a counter without `_total`, and the encoder appends it to each series; the
+    /// plain text declares it with its whole name.
+    fn begin(out: &'a mut Out<'_>, metric: &'a Metric) -> Result<Self, fmt::Error> {
+        let name = match out.format {
+            Format::OpenMetrics => metric.name.strip_suffix("_total").unwrap_or(metric.name),
+            Format::Plain => metric.name,
+        };
+        let encoder = out.encoder.encode_descriptor(name, metric.help, None, metric.kind)?;
+        Ok(Self { encoder, format: out.format, labels: metric.labels })
     }
 
-    fn counter<const N: usize>(&mut self, values: [&str; N], count: impl EncodeCounterValue) -> fmt::Result {
-        self.one(values, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&count, None))
+    fn counter<const N: usize>(
+        &mut self,
+        values: [&str; N],
+        count: impl EncodeCounterValue + EncodeGaugeValue,
+    ) -> fmt::Result {
+        let format = self.format;
+        self.one(values, |encoder| match format {
+            Format::OpenMetrics => encoder.encode_counter::<NoLabelSet, _, f64>(&count, None),
+            // A value under the name that was declared.
+            Format::Plain => encoder.encode_gauge(&count),
+        })
     }
 
     fn gauge<const N: usize>(&mut self, values: [&str; N], value: impl EncodeGaugeValue) -> fmt::Result {

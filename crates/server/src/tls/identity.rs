@@ -104,8 +104,14 @@ impl Identity {
         self.not_after.duration_since(now).unwrap_or_default()
     }
 
-    pub(super) fn certified_key(self) -> Arc<CertifiedKey> {
-        self.key
+    /// The same as a number, which goes on below 0.
+    pub(super) fn expires_in_seconds(&self, now: SystemTime) -> f64 {
+        let ago = || now.duration_since(self.not_after).unwrap_or_default().as_secs_f64();
+        self.not_after.duration_since(now).map_or_else(|_| -ago(), |left| left.as_secs_f64())
+    }
+
+    pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.key)
     }
 }
 
@@ -195,5 +201,7 @@ mod tests {
         for (number, expected) in cases {
             assert_eq!(identity.validity(day(number)), expected, "day {number}");
         }
+        let days = [18_262, 18_627, 18_628, 18_630].map(|number| identity.expires_in_seconds(day(number)) / 86_400.0);
+        assert_eq!(days, [366.0, 1.0, 0.0, -2.0]);
     }
 }

@@ -12,7 +12,8 @@ use tokio::time::{Duration, Instant, advance};
 
 use super::*;
 
-const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The samples of a scrape: `name{labels}` and the value.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,10 +62,21 @@ impl Scrape {
     }
 }
 
+/// The type of what is given to a client that takes this, and the text.
+async fn accepting(http: &HttpService, accept: Option<&'static str>) -> (String, String) {
+    let mut request = Request::get("/metrics").header("host", "localhost").body(Body::empty()).unwrap();
+    let accept = accept.map(HeaderValue::from_static);
+    accept.map(|accept| request.headers_mut().insert("accept", accept));
+    let answered = send(http, request).await;
+    assert_eq!((answered.status, answered.header("vary")), (200, Some("accept")));
+    let given = answered.header("content-type").unwrap().to_owned();
+    (given, String::from_utf8(answered.body).unwrap())
+}
+
 async fn scrape(http: &HttpService) -> Scrape {
-    let answered = call(http, "GET", "/metrics", "").await;
-    assert_eq!((answered.status, answered.header("content-type")), (200, Some(TYPE)));
-    Scrape::read(&String::from_utf8(answered.body).unwrap())
+    let (given, text) = accepting(http, Some("application/openmetrics-text")).await;
+    assert_eq!(given, OPEN_METRICS);
+    Scrape::read(&text)
 }
 
 /// The text is given to all for a second.
@@ -84,7 +96,7 @@ async fn metrics_answer_get_and_head_without_the_version() {
     let get = call(&http, "GET", "/metrics", "").await;
     let head = call(&http, "HEAD", "/metrics", "").await;
     assert_eq!((get.status, head.status, head.body.len()), (200, 200, 0));
-    assert_eq!(head.header("content-type"), Some(TYPE));
+    assert_eq!(head.header("content-type"), Some(PLAIN));
     assert_eq!(get.header(VERSION), None);
     for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
         let refused = call(&http, method, "/metrics", "").await;
@@ -93,6 +105,63 @@ async fn metrics_answer_get_and_head_without_the_version() {
     for path in ["/metrics/", "/metrics/x", "/api/metrics"] {
         assert_eq!(call(&http, "GET", path, "").await.status, 404, "{path}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_format_follows_accept_and_both_have_the_same_series() {
+    let http = server();
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    create(&http, "q", 1, "r").await;
+    scrape(&http).await;
+    let open = next_scrape(&http).await;
+    for accept in [None, Some("text/plain"), Some("*/*"), Some("text/plain;q=1,application/openmetrics-text;q=0.5")] {
+        let (given, text) = accepting(&http, accept).await;
+        assert_eq!(given, PLAIN, "{accept:?}");
+        assert!(!text.contains("# EOF") && !text.contains("# UNIT"), "{accept:?}");
+        let plain = Scrape::read(&(text + "# EOF\n"));
+        assert!(plain.samples.keys().eq(open.samples.keys()), "{accept:?}");
+        let listed: BTreeMap<String, String> =
+            list::ALL.iter().map(|metric| (metric.name.to_owned(), metric.kind.as_str().to_owned())).collect();
+        assert_eq!(plain.types, listed, "counters are declared with their whole name");
+    }
+    let prometheus = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    assert_eq!(accepting(&http, Some(prometheus)).await.0, OPEN_METRICS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pending_tasks_are_shown_by_what_they_wait_for_and_limits_beside_them() {
+    let http = server();
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    create(&http, "q", 1, "r").await;
+    for (number, waits) in [(2, r#""not_before":"2100-01-01T00:00:00Z""#), (3, r#""dependencies":["t_000000000001"]"#)]
+    {
+        let path = format!("/api/v2/queues/q/tasks/t_{number:012}");
+        expect(&http, StatusCode::CREATED, "PUT", &path, &format!(r#"{{"routes":["other-r"],{waits}}}"#)).await;
+    }
+    let open = scrape(&http).await;
+    let settings = r#"{"paused":true,"max_running":5,"route_limits":{"r":2}}"#;
+    expect(&http, StatusCode::OK, "PATCH", "/api/v2/queues/q/settings", settings).await;
+    let paused = next_scrape(&http).await;
+    let cases = [
+        (r#"taskqueue_pending_tasks{queue="q",state="claimable"}"#, Some(1.0), Some(0.0)),
+        (r#"taskqueue_pending_tasks{queue="q",state="delayed"}"#, Some(1.0), Some(1.0)),
+        (r#"taskqueue_pending_tasks{queue="q",state="blocked"}"#, Some(1.0), Some(1.0)),
+        (r#"taskqueue_pending_tasks{queue="q",state="paused"}"#, Some(0.0), Some(1.0)),
+        (r#"taskqueue_queue_paused{queue="q"}"#, Some(0.0), Some(1.0)),
+        (r#"taskqueue_queue_running_limit{queue="q"}"#, None, Some(5.0)),
+        (r#"taskqueue_route_running_limit{queue="q",route="r"}"#, None, Some(2.0)),
+        (r#"taskqueue_route_running_limit{queue="q",route="other-r"}"#, None, None),
+        (r#"taskqueue_oldest_claimable_seconds{queue="q",route="other-r"}"#, None, None),
+    ];
+    for (series, before, after) in cases {
+        assert_eq!((open.get(series), paused.get(series)), (before, after), "{series}");
+    }
+    let oldest = |scrape: &Scrape, name: &str| scrape.get(&format!(r#"{name}{{queue="q",route="r"}}"#)).is_some();
+    for (scrape, is_claimable) in [(&open, true), (&paused, false)] {
+        assert!(oldest(scrape, "taskqueue_oldest_pending_seconds"));
+        assert_eq!(oldest(scrape, "taskqueue_oldest_claimable_seconds"), is_claimable);
+    }
+    assert_eq!(open.get("taskqueue_tls_certificate_expires_seconds"), None, "there is no TLS");
 }
 
 #[tokio::test]

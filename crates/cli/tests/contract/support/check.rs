@@ -8,7 +8,7 @@ use super::Response;
 pub(crate) const VERSION_HEADER: &str = "Taskqueue-Server-Version";
 
 /// The one answer that is no JSON.
-const METRICS: (&str, &str) = ("/metrics", "application/openmetrics-text; version=1.0.0; charset=utf-8");
+const METRICS: (&str, &str) = ("/metrics", "text/plain; version=0.0.4; charset=utf-8");
 
 /// Rules for every answer: no failure of ours, the version header exactly under `/api/`, JSON, the error envelope.
 #[track_caller]
