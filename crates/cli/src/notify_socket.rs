@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_store::Store;
+use taskqueue_store::{Store, StoreError};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::warn;
 
@@ -77,18 +77,23 @@ impl NotifySocket {
     }
 }
 
-/// Tells the manager again and again that the service is alive. A storage in this process belongs to it: while that does not work, the
-/// manager hears nothing, and starts the service again. A database elsewhere would not come back by that, so asking it is enough.
+/// Tells the manager again and again that the service is alive. A storage in this process belongs to it: while that hangs, the manager
+/// hears nothing, and starts the service again. A database elsewhere would not come back by that, so asking it is enough.
 pub(crate) async fn feed_watchdog(notify: NotifySocket, store: Arc<dyn Store>, is_elsewhere: bool, pause: Duration) {
     let mut ticks = interval(pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let works = matches!(timeout(pause, store.check()).await, Ok(Ok(_)));
-        if works || is_elsewhere {
+        let answer = timeout(pause, store.check()).await.ok();
+        if answer.is_some_and(|answer| is_sign_of_life(&answer)) || is_elsewhere {
             notify.is_alive();
         }
     }
+}
+
+/// What answers is alive. Lost files and failed syncs need a person: ending the process would lose what only it still holds.
+fn is_sign_of_life<T>(answer: &Result<T, StoreError>) -> bool {
+    !matches!(answer, Err(StoreError::Busy))
 }
 
 /// `/path` of a socket, or `@name` of one that is in no file system.
@@ -130,6 +135,13 @@ mod tests {
         for text in ["run/x", "vsock:1:2", &format!("/{}", "x".repeat(200)), &format!("@{}", "x".repeat(200))] {
             assert!(address(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn only_a_storage_that_hangs_is_silent() {
+        assert!(is_sign_of_life(&Ok(())));
+        assert!(is_sign_of_life::<()>(&Err(StoreError::Unavailable)), "it answers that its files are lost");
+        assert!(!is_sign_of_life::<()>(&Err(StoreError::Busy)));
     }
 
     #[test]

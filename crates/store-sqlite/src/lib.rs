@@ -476,9 +476,12 @@ impl Store for SqliteStore {
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {
-        let out_of_order = self.failed.load(Ordering::Relaxed) || self.writer_health.is_stuck(Instant::now());
-        if out_of_order || self.ownership.copying_failed() || !self.ownership.is_intact() {
+        let has_failed = self.failed.load(Ordering::Relaxed) || self.ownership.copying_failed();
+        if has_failed || !self.ownership.is_intact() {
             return Err(StoreError::Unavailable);
+        }
+        if self.writer_health.is_stuck(Instant::now()) {
+            return Err(StoreError::Busy);
         }
         self.threads.readers.read(Lane::Short, "checking the database", reads::check).await.map(|()| Vec::new())
     }

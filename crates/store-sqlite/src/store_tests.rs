@@ -177,3 +177,14 @@ async fn a_store_whose_writer_is_gone_answers_no_claim() {
     drop(requests);
     assert_eq!(store.write(empty_claim()).await, Err(StoreError::Unavailable));
 }
+
+#[tokio::test]
+async fn a_check_tells_a_writer_that_hangs_from_a_storage_that_failed() {
+    let Writerless { store, .. } = &after(vec![], Options::default()).await;
+    assert_eq!(store.check().await, Ok(vec![]));
+    let a_minute_ago = Instant::now().checked_sub(std::time::Duration::from_secs(60)).unwrap();
+    let _transaction = store.writer_health.begin(a_minute_ago, false);
+    assert_eq!(store.check().await, Err(StoreError::Busy));
+    store.failed.store(true, Ordering::Relaxed);
+    assert_eq!(store.check().await, Err(StoreError::Unavailable), "that needs a person first");
+}

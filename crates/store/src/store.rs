@@ -145,6 +145,10 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Whether the storage works, by really asking it; and what its settings risk, each in one sentence.
+    ///
+    /// # Errors
+    ///
+    /// `Busy` if it did not answer in time or hangs; anything else if it answers that it does not work.
     async fn check(&self) -> Result<Vec<String>, StoreError>;
 
     /// Takes no more writes, finishes those under way and lets go of the storage.

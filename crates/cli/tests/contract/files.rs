@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::json;
 use taskqueue_test_postgres::eventually;
@@ -179,6 +181,28 @@ fn a_database_that_was_deleted_can_be_copied_from_the_running_server() {
     fs::rename(&copy, &file).unwrap();
     server.start_again();
     assert_eq!(server.ids(BY_ID), (1..8).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_watchdog_does_not_end_a_server_that_holds_a_deleted_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let environment = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "200000")];
+    let server = Server::with_environment(&["--queue", "q"], &environment);
+    server.create(1, json!({}));
+    fs::remove_file(server.database.file()).unwrap();
+    assert_stopped(&server, 2);
+    // What was sent before.
+    socket.set_nonblocking(true).unwrap();
+    while socket.recv(&mut [0; 4096]).is_ok() {}
+    socket.set_nonblocking(false).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    for _ in 0..3 {
+        let mut bytes = [0; 4096];
+        let length = socket.recv(&mut bytes).expect("a sign of life");
+        assert_eq!(&bytes[..length], b"WATCHDOG=1");
+    }
 }
 
 fn mode(path: &Path) -> u32 {
