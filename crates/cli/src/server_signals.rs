@@ -1,10 +1,11 @@
-//! What signals tell a server: SIGTERM and SIGINT that it stops, SIGHUP that it reads its files again. Each file is followed by a task
-//! of its own, which hears of SIGHUP by its `Reloads`.
+//! What signals tell a server: SIGTERM and SIGINT that it stops, SIGHUP that it reads its files again, or that its terminal was closed.
+//! Each file is followed by a task of its own, which hears of SIGHUP by its `Reloads`.
 
 use std::fs::File;
 use std::io;
 use std::time::Duration;
 
+use taskqueue_worker::keeper::is_ignored;
 use tokio::select;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -17,38 +18,53 @@ const TERMINAL: &str = "/dev/tty";
 /// The end of a terminal is told a moment before the terminal is taken away.
 const TAKEN_AWAY: Duration = Duration::from_millis(100);
 
+/// Between two looks whether the terminal is there. It is told of its end within milliseconds, if at all.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Signals that arrive before anybody asks are not lost.
 pub(crate) struct ServerSignals {
-    stop: watch::Receiver<bool>,
+    /// How often the server was told to stop.
+    stops: watch::Receiver<u32>,
     reloads: Reloads,
 }
 
 impl ServerSignals {
     /// From now on no signal ends the process by itself.
     pub(crate) fn listen() -> io::Result<Self> {
-        let (stop_sender, stop) = watch::channel(false);
+        let (stop_sender, stops) = watch::channel(0_u32);
         let (reload_sender, reloads) = watch::channel(());
+        // First: to listen for a signal ends that it is ignored.
+        let terminal = Terminal::new(has_terminal() && !is_ignored(SignalKind::hangup().as_raw_value()));
         let mut signals = Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
-            had_terminal: has_terminal(),
+            terminal,
         };
         tokio::spawn(async move {
-            while let Told::Reload = signals.next().await {
-                reload_sender.send_replace(());
+            loop {
+                match signals.next().await {
+                    Told::Stop => stop_sender.send_modify(|stops| *stops = stops.saturating_add(1)),
+                    Told::Reload => reload_sender.send_replace(()),
+                }
             }
-            stop_sender.send_replace(true);
-            // Whoever waits for another reload waits until the process ends.
-            reload_sender.closed().await;
         });
-        Ok(Self { stop, reloads: Reloads(reloads) })
+        Ok(Self { stops, reloads: Reloads(reloads) })
     }
 
     /// Done when the server is to stop.
     pub(crate) fn stop(&self) -> impl Future<Output = ()> + use<> {
-        let mut stop = self.stop.clone();
-        async move { drop(stop.wait_for(|is_told| *is_told).await) }
+        self.told_to_stop(1)
+    }
+
+    /// Done when it was told so a second time: whoever did that does not want to wait.
+    pub(crate) fn stop_at_once(&self) -> impl Future<Output = ()> + use<> {
+        self.told_to_stop(2)
+    }
+
+    fn told_to_stop(&self, times: u32) -> impl Future<Output = ()> + use<> {
+        let mut stops = self.stops.clone();
+        async move { drop(stops.wait_for(|stops| *stops >= times).await) }
     }
 
     /// For somebody who follows a file.
@@ -78,20 +94,24 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
-    had_terminal: bool,
+    terminal: Terminal,
 }
 
 impl Signals {
     async fn next(&mut self) -> Told {
-        let name = select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.hangup.recv() => "SIGHUP",
+        let name = loop {
+            select! {
+                _ = self.terminate.recv() => break "SIGTERM",
+                _ = self.interrupt.recv() => break "SIGINT",
+                _ = self.hangup.recv() => break "SIGHUP",
+                () = sleep(LOOK), if self.terminal.may_be_closed() => self.look_at_terminal(),
+            }
         };
         match name {
             // Somebody has closed the window in which the server was started, and would not find it again.
-            "SIGHUP" if self.had_terminal && is_terminal_gone().await => {
+            "SIGHUP" if self.terminal.may_be_closed() && is_terminal_gone().await => {
                 info!("received SIGHUP: the terminal is gone");
+                self.terminal = Terminal::new(false);
                 Told::Stop
             }
             "SIGHUP" => {
@@ -104,6 +124,36 @@ impl Signals {
             }
         }
     }
+
+    fn look_at_terminal(&mut self) {
+        self.terminal.look(has_terminal());
+        if !self.terminal.may_be_closed() {
+            info!("the terminal is gone, and nobody told this server to stop: it goes on");
+        }
+    }
+}
+
+/// The terminal that the server was started in, as it was at the last two looks. SIGHUP tells of its end only if that is recent: a
+/// server that has outlived its terminal (`disown`) was left running on purpose, and SIGHUP then comes from somebody.
+struct Terminal {
+    is_there: bool,
+    was_there: bool,
+}
+
+impl Terminal {
+    /// `is_there` also says whether its end is to stop the server: not with `nohup`, which ignores SIGHUP.
+    fn new(is_there: bool) -> Self {
+        Self { is_there, was_there: is_there }
+    }
+
+    fn look(&mut self, is_there: bool) {
+        self.was_there = std::mem::replace(&mut self.is_there, is_there);
+    }
+
+    /// Two looks, because the first that finds it gone may come before its SIGHUP.
+    fn may_be_closed(&self) -> bool {
+        self.is_there || self.was_there
+    }
 }
 
 async fn is_terminal_gone() -> bool {
@@ -113,4 +163,20 @@ async fn is_terminal_gone() -> bool {
 
 fn has_terminal() -> bool {
     File::open(TERMINAL).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_terminal_that_was_there_a_moment_ago_may_be_closed() {
+        assert!(!Terminal::new(false).may_be_closed(), "no terminal, or nohup");
+        let mut terminal = Terminal::new(true);
+        let looks = [true, false, false].map(|is_there| {
+            terminal.look(is_there);
+            terminal.may_be_closed()
+        });
+        assert_eq!(looks, [true, true, false]);
+    }
 }

@@ -58,7 +58,8 @@ impl From<Listener> for Listeners {
     }
 }
 
-/// Serves `store` at `listeners` until `shutdown` is done, and returns when the store is closed.
+/// Serves `store` at `listeners` until `shutdown` is done, and returns when the store is closed. With a delay of the stop, it lasts
+/// until `at_once` is done at the latest.
 ///
 /// `ready` is called once, when requests are about to be answered. Leases are scanned before that, so that no answer shows
 /// a run that ended long ago; if the scan fails, or the database does not tell the secret of sessions, the server does not start.
@@ -68,6 +69,7 @@ pub async fn run(
     config: Config,
     ready: impl FnOnce(),
     shutdown: impl Future<Output = ()>,
+    at_once: impl Future<Output = ()>,
 ) -> Result<(), StoreError> {
     let Listeners { api: listener, metrics: metrics_listener } = listeners.into();
     lease_scan::scan_once(&*store).await?;
@@ -118,8 +120,11 @@ pub async fn run(
         state.readiness().stop();
         if !config.stop_delay.is_zero() {
             let seconds = config.stop_delay.as_secs();
-            info!("stopping in {seconds} s: until then only /readyz says so (--stop-delay)");
-            sleep(config.stop_delay).await;
+            info!("stopping in {seconds} s: until then only /readyz says so (--stop-delay); a second signal ends that");
+            tokio::select! {
+                () = sleep(config.stop_delay) => {}
+                () = at_once => {}
+            }
         }
     };
     tokio::select! {

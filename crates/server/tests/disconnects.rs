@@ -101,7 +101,7 @@ async fn serve(listen: &str) -> Served {
     let listener = Listener::bind(&listen.parse().unwrap(), false).await.unwrap();
     let address = listener.base_url().trim_start_matches("http://").trim_start_matches("unix:").to_owned();
     let served: Arc<dyn Store> = store.clone();
-    tokio::spawn(run(listener, served, Config::new(None), || {}, std::future::pending()));
+    tokio::spawn(run(listener, served, Config::new(None), || {}, std::future::pending(), std::future::pending()));
     Served { address, store, events }
 }
 

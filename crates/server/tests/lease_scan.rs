@@ -67,7 +67,7 @@ async fn a_scan_that_panics_begins_anew_and_ends_with_the_server() {
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let recovered = tokio::time::timeout(Duration::from_secs(15), store.recovered.notified());
     let shutdown = async { recovered.await.expect("a third scan before the pause counts as an outage") };
-    run(listener, store.clone(), Config::new(None), || {}, shutdown).await.unwrap();
+    run(listener, store.clone(), Config::new(None), || {}, shutdown, std::future::pending()).await.unwrap();
 
     let scans = store.count.load(Ordering::SeqCst);
     for _ in 0..10 {

@@ -99,7 +99,9 @@ async fn pauses(store: &SlowStore, time: Duration) -> Vec<Duration> {
     let (stop, stopped) = oneshot::channel::<()>();
     let served: Arc<dyn Store> = Arc::new(store.clone());
     let running = tokio::spawn(async move {
-        run(listener, served, Config::new(None), || {}, async { drop(stopped.await) }).await.unwrap();
+        run(listener, served, Config::new(None), || {}, async { drop(stopped.await) }, std::future::pending())
+            .await
+            .unwrap();
     });
     sleep_until(Instant::now() + time).await;
     stop.send(()).unwrap();

@@ -65,10 +65,12 @@ GET /metrics tells monitoring systems how the server and its queues are. It need
 there is one. --metrics-listen serves it, and nothing else, on another address without a token; the
 log has that address when the port is 0.
 
-The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress. On SIGHUP
-it reads --token-file, --tokens and the files of TLS again, and logs what it found; a file that cannot
-be used changes nothing. Certificates and --tokens are also read a moment after they change. The file
-of --config is not read again.
+The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress; a second
+one ends the time of --stop-delay. On SIGHUP it reads --token-file, --tokens and the files of TLS
+again, and logs what it found; a file that cannot be used changes nothing. Certificates and --tokens
+are also read a moment after they change. The file of --config is not read again. When the terminal
+that it was started in is closed, the server stops, unless it was started with nohup or has outlived
+that terminal (disown).
 
 Exit codes: 0 stopped normally, 1 failed to start, 2 wrong arguments.";
 
@@ -138,7 +140,7 @@ pub(crate) struct ServeArgs {
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..=TASK_OUTPUT_MAX))]
     pub(crate) task_output_bytes: i64,
 
-    /// At a stop, first answer /readyz with 503 for so long and everything else as usual, so that a balancer notices
+    /// At a stop, first answer /readyz with 503 for so long and everything else as usual, so that a balancer notices; a second signal ends that
     #[arg(long, env = "TASKQUEUE_STOP_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration)]
     pub(crate) stop_delay: Duration,
 

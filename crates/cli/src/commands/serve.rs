@@ -68,7 +68,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         signals.stop().await;
         notify.stopping("stopping: requests under way are finished");
     };
-    taskqueue_server::run(listeners, store, config, ready, stop).await.map_err(refused)
+    taskqueue_server::run(listeners, store, config, ready, stop, signals.stop_at_once()).await.map_err(refused)
 }
 
 fn config(args: &ServeArgs, token: Option<Token>, tokens: Option<SharedTokens>, listener: &Listener) -> Config {

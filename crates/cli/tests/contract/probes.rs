@@ -59,6 +59,17 @@ fn a_server_with_a_stop_delay_says_that_it_is_not_ready_and_goes_on_meanwhile() 
     assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
+#[test]
+fn a_second_signal_ends_the_delay_of_a_stop() {
+    for signal in ["TERM", "INT"] {
+        let mut server = Server::with_arguments(&["--log-level", "info", "--stop-delay", "1h"]);
+        server.signal("TERM");
+        server.await_log_lines("stopping in 3600 s", 1);
+        server.signal(signal);
+        assert_eq!(server.wait().0.code(), Some(0), "{signal}");
+    }
+}
+
 /// The next datagram.
 #[track_caller]
 fn heard(socket: &UnixDatagram) -> String {

@@ -56,7 +56,7 @@ pub(crate) async fn serve_with(config: Config) -> Served {
     let served: Arc<dyn Store> = store.clone();
     let running = tokio::spawn(async move {
         let shutdown = async { drop(stopped.await) };
-        run(listener, served, config, || {}, shutdown).await.unwrap();
+        run(listener, served, config, || {}, shutdown, std::future::pending()).await.unwrap();
     });
     Served { address, clock, store, stop, running }
 }
