@@ -1,10 +1,10 @@
 //! Why an idle worker has nothing to do, as the server knows it. Asked some seconds after the last run has ended and then once a
-//! minute, never on the way of a claim. A server or a token that does not tell is no problem: then there is just no task.
+//! minute, never on the way of a claim. A server or a token that does not tell is no problem: then nobody knows.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Error, Reason, Route, RouteStats, Status, Task, TaskQuery, TaskSelection, Timestamp};
+use taskqueue_client::{Error, Reason, Route, RouteStats, Status, TaskQuery, TaskSelection, Timestamp};
 use tokio::time::{sleep, timeout};
 
 use crate::context::WorkerContext;
@@ -19,8 +19,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Why there is nothing to claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdleReason {
-    /// No task is pending for the route, as far as is known.
+    /// No task is pending for the route.
     NoTask,
+    /// The server does not tell, or not to this token: one with the scope `work` may not read.
+    Untold,
     /// Tasks are pending for these routes, so many for each, and none for that of the worker.
     OtherRoutes(Vec<(String, u64)>),
     QueuePaused,
@@ -37,6 +39,11 @@ pub enum IdleReason {
 }
 
 impl IdleReason {
+    /// Whether it only says that there was no more work, which is no news after work.
+    fn is_no_more(&self) -> bool {
+        matches!(self, Self::NoTask | Self::Untold)
+    }
+
     /// Whether it is worth another line: numbers and times alone are not.
     fn is_news_after(&self, told: Option<&Self>) -> bool {
         let names = |routes: &[(String, u64)]| routes.iter().map(|(route, _)| route.clone()).collect::<Vec<_>>();
@@ -75,11 +82,6 @@ fn of_routes(routes: &[RouteStats], own: &Route) -> Result<IdleReason, u64> {
     Ok(if waiting.is_empty() { IdleReason::NoTask } else { IdleReason::OtherRoutes(waiting) })
 }
 
-/// The pending task of a route that can be claimed first, of these.
-fn first_of_route<'t>(tasks: &'t [Task], route: &Route) -> Option<&'t Task> {
-    tasks.iter().filter(|task| task.routes.contains(route.as_str())).min_by_key(|task| task.not_before)
-}
-
 impl WorkerContext {
     /// Tells why the worker is idle, after each idle time, and again when the reason has changed. Never returns.
     pub(crate) async fn tell_why_idle(self: Arc<Self>) {
@@ -91,8 +93,8 @@ impl WorkerContext {
                 Some(_) => {
                     let ended = self.runs_ended();
                     // After work everything may be told again, except that there was no more of it.
-                    if std::mem::replace(&mut runs_ended, ended) != ended && told != Some(IdleReason::NoTask) {
-                        told = None;
+                    if std::mem::replace(&mut runs_ended, ended) != ended {
+                        told = told.filter(IdleReason::is_no_more);
                     }
                     let reason = timeout(ANSWER_TIMEOUT, self.idle_reason()).await.ok().flatten();
                     // It may have found work meanwhile.
@@ -114,14 +116,14 @@ impl WorkerContext {
         }
         let features = self.server_features().await;
         if !features.stats {
-            return Some(IdleReason::NoTask);
+            return Some(IdleReason::Untold);
         }
         let pending = match self.client.queue_stats(&self.settings.queue).await {
             Ok(stats) => match of_routes(&stats.routes, &self.settings.route) {
                 Ok(reason) => return Some(reason),
                 Err(pending) => pending,
             },
-            Err(error) => return refused(&error).then_some(IdleReason::NoTask),
+            Err(error) => return is_untold(&error).then_some(IdleReason::Untold),
         };
         if !features.explain {
             return Some(IdleReason::Held(pending));
@@ -131,9 +133,11 @@ impl WorkerContext {
 
     /// Why a task of the route is not claimed that is pending.
     async fn why_held(&self, pending: u64) -> Option<IdleReason> {
-        let query = TaskQuery::of(TaskSelection::all().status(Status::Pending)).limit(TASKS_SEEN);
-        let page = self.client.tasks(&self.settings.queue, &query).await.ok()?;
-        let Some(task) = first_of_route(&page.items, &self.settings.route) else {
+        // The name of a route has no character that a text of the filter language would have to escape.
+        let of_route = format!("\"{}\" in routes", self.settings.route);
+        let selection = TaskSelection::all().status(Status::Pending).filter(of_route);
+        let page = self.client.tasks(&self.settings.queue, &TaskQuery::of(selection).limit(TASKS_SEEN)).await.ok()?;
+        let Some(task) = page.items.iter().min_by_key(|task| task.not_before) else {
             return Some(IdleReason::Held(pending));
         };
         let explanation = self.client.explain_task(&self.settings.queue, task.id).await.ok()?;
@@ -142,14 +146,16 @@ impl WorkerContext {
     }
 }
 
-/// Whether the server does not tell this worker, and never will.
-fn refused(error: &Error) -> bool {
-    matches!(error, Error::Api { status: 400..=499, .. })
+/// Whether the server does not tell this worker. After other errors it may the next time.
+fn is_untold(error: &Error) -> bool {
+    matches!(error, Error::Api { status: 401 | 403 | 404, .. })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::IdleReason::{Delayed, Dependencies, NoTask, OtherRoutes, QueueAtLimit, QueuePaused, RouteAtLimit};
+    use super::IdleReason::{
+        Delayed, Dependencies, NoTask, OtherRoutes, QueueAtLimit, QueuePaused, RouteAtLimit, Untold,
+    };
     use super::*;
 
     fn figures(route: &str, pending: u64) -> RouteStats {
@@ -190,7 +196,8 @@ mod tests {
         let other = OtherRoutes(vec![("cpu".to_owned(), 1)]);
         assert!(NoTask.is_news_after(None) && !NoTask.is_news_after(Some(&NoTask)));
         assert!(!routes(5).is_news_after(Some(&routes(6))) && other.is_news_after(Some(&routes(1))));
-        assert!(QueuePaused.is_news_after(Some(&NoTask)));
+        assert!(QueuePaused.is_news_after(Some(&NoTask)) && NoTask.is_news_after(Some(&Untold)));
+        assert!(NoTask.is_no_more() && Untold.is_no_more() && !QueuePaused.is_no_more());
         let delayed = |micros| Delayed(1, Timestamp::from_micros(micros));
         assert!(!delayed(1).is_news_after(Some(&delayed(2))));
     }

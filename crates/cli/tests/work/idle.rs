@@ -31,6 +31,8 @@ fn an_idle_worker_says_why_and_again_only_when_the_reason_changes() {
 
     settings(json!({"paused": true}));
     server.create_once(6, json!({}));
+    // Newer ones of another route, more than the worker looks at.
+    (11..=17).for_each(|n| server.create(n, json!({"routes": ["gpu"]})));
     told("queue q is paused; this lets it go on: taskqueue queue resume q");
     settings(json!({"paused": false, "max_running": 0}));
     told("queue q runs as many tasks as its limit allows (0)");
@@ -44,7 +46,7 @@ fn an_idle_worker_says_why_and_again_only_when_the_reason_changes() {
     server.cancel(7);
     server.create(8, json!({"dependencies": [task_id(1)]}));
     told("1 task for route default cannot be claimed yet; one waits for other tasks");
-    (1..=5).chain([8]).for_each(|n| server.cancel(n));
+    (1..=5).chain([8]).chain(11..=17).for_each(|n| server.cancel(n));
     told("no task waits for route default of queue q");
 
     worker.signal(Signal::TERM);

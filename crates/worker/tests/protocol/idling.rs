@@ -49,20 +49,52 @@ async fn the_reason_is_told_once_until_it_changes() {
 }
 
 #[tokio::test]
-async fn a_server_or_a_token_that_does_not_tell_is_no_problem() {
-    for (features, answer) in [(vec![], stats("")), (vec!["stats"], refusal(403, "forbidden"))] {
+async fn a_worker_that_is_not_told_why_it_is_idle_says_that_and_goes_on() {
+    for (features, answer) in [
+        (vec![], stats("")),
+        (vec!["stats"], refusal(401, "unauthorized")),
+        (vec!["stats"], refusal(403, "forbidden")),
+        (vec!["stats"], refusal(404, "not_found")),
+    ] {
         let server = Server::start().await;
         server.script("capabilities", [capabilities(&features)]);
         server.script("stats", [answer]);
         let mut worker = TestWorker::start(&server, curious());
         until(|| !told(&worker).is_empty()).await;
-        assert_eq!(told(&worker), ["Idle(NoTask)"]);
+        assert_eq!(told(&worker), ["Idle(Untold)"]);
         server.script("claim", [task(1), empty()]);
         worker.next_run().await.succeed();
         server.until("complete", 1).await;
         worker.stop(StopMode::Finish);
         worker.end().await;
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_says_to_ask_later_says_nothing_about_tasks() {
+    let server = Server::start().await;
+    server.script("capabilities", [capabilities(&["stats"])]);
+    server.script("stats", [refusal(408, "timeout"), refusal(429, "slow_down"), refusal(503, "busy"), stats("")]);
+    let worker = TestWorker::start(&server, curious());
+    until(|| !told(&worker).is_empty()).await;
+    assert_eq!(told(&worker), ["Idle(NoTask)"]);
+    assert!(server.asked("stats").len() >= 4);
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn only_tasks_of_the_own_route_are_looked_at() {
+    let server = Server::start().await;
+    server.script("capabilities", [capabilities(&["explain", "stats"])]);
+    server.script("stats", [stats(&route("default", 2))]);
+    let path = "tasks?status=pending&filter=%22default%22+in+routes&limit=5";
+    server.script(path, [Reply::Answer(200, "", r#"{"items":[],"next_cursor":null}"#.to_owned())]);
+    let worker = TestWorker::start(&server, curious());
+    until(|| !told(&worker).is_empty()).await;
+    assert_eq!(told(&worker), ["Idle(Held(2))"]);
+    worker.stop(StopMode::Finish);
+    worker.end().await;
 }
 
 #[tokio::test]

@@ -125,6 +125,9 @@ pub(super) fn idle(reason: &IdleReason, queue: &QueueName, route: &Route) -> Str
     let tasks = |count: u64| counted(count, "task");
     let why = match reason {
         IdleReason::NoTask => format!("no task waits for route {route} of queue {queue}"),
+        IdleReason::Untold => {
+            format!("got no task for route {route} of queue {queue}; this token (or server) does not tell why")
+        }
         IdleReason::OtherRoutes(routes) => match routes.as_slice() {
             [(other, count)] => {
                 let verb = if *count == 1 { "waits" } else { "wait" };
@@ -293,6 +296,10 @@ mod tests {
         };
         for (reason, expected) in [
             (IdleReason::NoTask, "idle: no task waits for route default of queue q"),
+            (
+                IdleReason::Untold,
+                "idle: got no task for route default of queue q; this token (or server) does not tell why",
+            ),
             (others(&[("gpu", 5)]), "idle: 5 tasks wait for route gpu, this worker serves default"),
             (others(&[("gpu", 1)]), "idle: 1 task waits for route gpu, this worker serves default"),
             (
