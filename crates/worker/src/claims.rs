@@ -105,8 +105,12 @@ impl Claims {
 impl WorkerContext {
     /// The next task, with the slot marked as busy; `None` when the worker is to claim no more.
     pub(crate) async fn next_claim(self: &Arc<Self>, slot: SlotIdentity) -> Option<ClaimedTask> {
-        self.wait_while_slowed().await;
         if self.is_stopping() || !self.reserve_task() {
+            return None;
+        }
+        self.wait_while_slowed().await;
+        // The reservation stays, because a worker that stops reserves nothing more.
+        if self.is_stopping() {
             return None;
         }
         let (attempt, (answer, claimed)) = (self.new_attempt()?, oneshot::channel());
@@ -139,6 +143,12 @@ impl WorkerContext {
                 () = sleep_until(end) => {}
             }
         }
+    }
+
+    /// Done as soon as there is a pause after failures in a row.
+    async fn slowed_down(&self) {
+        let mut slowed = self.slowed_until.subscribe();
+        drop(slowed.wait_for(|until| until.is_some_and(|end| Instant::now() < end)).await);
     }
 
     /// Serves the slots until it is dropped.

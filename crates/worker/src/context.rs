@@ -211,22 +211,20 @@ impl WorkerContext {
         self.state().counts.sum()
     }
 
-    /// For how long no slot has had anything to do; `None` while one has, and in a pause after failures.
+    /// For how long no slot has had anything to do; `None` while one has, and in a pause after failures, which does not count.
     pub(crate) fn idle_for(&self) -> Option<Duration> {
         let slowed = *self.slowed_until.borrow();
         let state = self.state();
-        let is_idle = state.busy == 0 && slowed.is_none_or(|end| end <= Instant::now());
-        is_idle.then(|| state.last_run_ended.elapsed())
+        let since = slowed.unwrap_or(state.last_run_ended).max(state.last_run_ended);
+        if state.busy > 0 { None } else { Instant::now().checked_duration_since(since) }
     }
 
-    /// What is left of the idle timeout; `None` without one. It does not run while a slot is busy.
+    /// What is left of the idle timeout; `None` without one. It does not run while the worker is not idle.
     pub(crate) fn idle_left(&self) -> Option<Duration> {
         let timeout = self.settings.idle_timeout?;
-        let state = self.state();
-        Some(if state.busy > 0 {
-            timeout.max(MIN_WAIT_WHILE_BUSY)
-        } else {
-            timeout.saturating_sub(state.last_run_ended.elapsed())
+        Some(match self.idle_for() {
+            None => timeout.max(MIN_WAIT_WHILE_BUSY),
+            Some(idle) => timeout.saturating_sub(idle),
         })
     }
 

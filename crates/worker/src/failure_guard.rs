@@ -2,6 +2,7 @@
 //! driver, a full disk) and would use up the attempts of all tasks: it ends. One that has had a success may be in a bad region of a
 //! sweep, so it only slows down. A task that fails at every attempt is not the worker's fault.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use taskqueue_client::TaskId;
@@ -13,12 +14,15 @@ use crate::intervals::BackoffLimits;
 /// From this many failures in a row on, the worker slows down, or ends if it never had a success.
 const SLOW_AFTER: u32 = 5;
 
+/// How many tasks that have failed are remembered at least. One that fails again after that many others counts again.
+const REMEMBERED: u32 = 1000;
+
 /// What failures in a row of different tasks do to the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailures {
     /// Five end a worker that has had no success yet, and slow down any other.
     SlowDown,
-    /// So many end it in any case. Five slow it down before, as above.
+    /// So many end it in any case. Five slow it down before if it has had a success.
     StopAfter(u32),
     /// Nothing.
     Ignore,
@@ -52,8 +56,8 @@ pub(crate) enum Verdict {
 pub(crate) struct FailureGuard {
     on_failures: OnFailures,
     pauses: BackoffLimits,
-    /// The different tasks that have failed since the last success: no more than decide whether a limit is reached.
-    failed: Vec<TaskId>,
+    /// The different tasks that have failed since the last success, the first of many.
+    failed: HashSet<TaskId>,
     /// Failures since the last success. A task that fails again counts once. That this worker could not run a task is no fault of the
     /// task and not charged, so the same task counts each time.
     in_a_row: u32,
@@ -69,7 +73,7 @@ impl FailureGuard {
         Self {
             on_failures,
             pauses,
-            failed: Vec::new(),
+            failed: HashSet::new(),
             in_a_row: 0,
             has_succeeded: false,
             paused: 0,
@@ -82,7 +86,7 @@ impl FailureGuard {
         match outcome {
             _ if self.on_failures == OnFailures::Ignore => return Verdict::GoOn,
             RunOutcome::Succeeded => return self.succeeded(),
-            RunOutcome::Failed { .. } if self.failed.contains(&task_id) => {}
+            RunOutcome::Failed { .. } if self.failed.contains(&task_id) => return Verdict::GoOn,
             RunOutcome::Failed { .. } => self.failed_first(task_id),
             RunOutcome::CannotRun(_) => self.in_a_row = self.in_a_row.saturating_add(1),
             // Says nothing about this worker.
@@ -93,7 +97,8 @@ impl FailureGuard {
             return Verdict::Stop { failures };
         }
         // Runs that end within a pause began before it.
-        if failures < SLOW_AFTER || self.paused_until.is_some_and(|end| now < end) {
+        let is_paused = self.paused_until.is_some_and(|end| now < end);
+        if !self.has_succeeded || failures < SLOW_AFTER || is_paused {
             return Verdict::GoOn;
         }
         self.paused = self.paused.saturating_add(1);
@@ -111,12 +116,12 @@ impl FailureGuard {
 
     fn failed_first(&mut self, task_id: TaskId) {
         self.in_a_row = self.in_a_row.saturating_add(1);
-        let decisive = match self.on_failures {
-            OnFailures::StopAfter(limit) => limit.max(SLOW_AFTER),
-            OnFailures::SlowDown | OnFailures::Ignore => SLOW_AFTER,
+        let most = match self.on_failures {
+            OnFailures::StopAfter(limit) => limit.max(REMEMBERED),
+            OnFailures::SlowDown | OnFailures::Ignore => REMEMBERED,
         };
-        if u32::try_from(self.failed.len()).is_ok_and(|remembered| remembered < decisive) {
-            self.failed.push(task_id);
+        if u32::try_from(self.failed.len()).is_ok_and(|remembered| remembered < most) {
+            self.failed.insert(task_id);
         }
     }
 }
@@ -221,6 +226,29 @@ mod tests {
         assert_eq!(pauses(SlowDown, 11), [10_u64, 20, 40, 80, 160, 300, 300]);
         assert_eq!(pauses(StopAfter(8), 11), [10_u64, 20, 40], "until it ends");
         assert!(pauses(Ignore, 11).is_empty());
+    }
+
+    #[test]
+    fn a_worker_that_never_had_a_success_does_not_pause() {
+        let mut guard = guard(StopAfter(8));
+        let verdicts: Vec<Verdict> =
+            (1..=8).map(|number| guard.count(task(number), &failed(), Instant::now())).collect();
+        assert_eq!(verdicts[..7], [Verdict::GoOn; 7]);
+        assert_eq!(verdicts[7], Verdict::Stop { failures: 8 });
+    }
+
+    #[test]
+    fn a_task_that_fails_again_neither_counts_nor_makes_the_pause_longer() {
+        let (mut guard, mut now) = (guard(SlowDown), Instant::now());
+        guard.count(task(0), &Succeeded, now);
+        for number in 1..=7 {
+            if let Verdict::SlowDown { pause, .. } = guard.count(task(number), &failed(), now) {
+                now += pause;
+            }
+        }
+        (1..=7).for_each(|number| assert_eq!(guard.count(task(number), &failed(), now), Verdict::GoOn, "{number}"));
+        let pause = Duration::from_secs(80);
+        assert_eq!(guard.count(task(8), &failed(), now), Verdict::SlowDown { failures: 8, pause });
     }
 
     #[test]

@@ -94,9 +94,10 @@ impl Slot {
             },
         };
         drop(output_end);
-        self.context.record(run.task_id, &outcome);
         let (task_id, run_id, took) = (run.task_id, run.run_id, started.elapsed());
+        // First, so that what follows from this end is told after it.
         events.on_event(&Event::Ended { slot, task_id, run_id, outcome: &outcome, took });
+        self.context.record(task_id, &outcome);
         outcome
     }
 

@@ -79,8 +79,9 @@ pub(crate) struct LoopArgs {
     #[arg(long, value_name = "SECONDS|never", default_value = "never", value_parser = time_limit)]
     pub(crate) idle_timeout: Limit<Duration>,
 
-    /// End after this many different tasks have failed in a row, or never [default: 5 if none has succeeded, else pauses]
-    // The alias is its name of earlier versions, which meant the same.
+    /// End after this many different tasks have failed in a row [default: 5 if none has succeeded]; unless never, a worker that had a
+    /// success pauses after each from the fifth on
+    // The alias is its name of earlier versions, which meant the same but for the pauses.
     #[arg(long, value_name = "N|never", value_parser = number_limit, alias = "max-consecutive-failures")]
     pub(crate) stop_after_failures: Option<Limit<u32>>,
 

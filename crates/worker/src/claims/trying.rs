@@ -8,7 +8,7 @@ use taskqueue_client::{Claim, Error};
 use tokio::time::{Instant, sleep};
 
 use super::sending::ClaimAnswers;
-use super::{ClaimedTask, Want};
+use super::{ClaimAttempt, ClaimedTask, Want};
 use crate::context::{EndReason, WorkerContext};
 use crate::error_class::ErrorClass;
 use crate::intervals::Backoff;
@@ -26,7 +26,7 @@ pub(super) struct Tried {
 /// When those that are left may claim again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The server has waited, or some have got tasks.
+    /// The server has waited, some have got tasks, or a pause after failures has begun.
     AtOnce,
     /// The server takes no batches: claim one by one.
     OneByOne,
@@ -51,11 +51,17 @@ impl WorkerContext {
         let answers = tokio::select! {
             biased;
             _ = stop_reached(&mut stop, StopMode::Finish) => None,
+            // What waits for a task would get one in the middle of the pause.
+            () = self.slowed_down(), if wait.is_some() => None,
             answers = self.send_claims(&wants, wait) => Some(answers),
         };
         let Some(ClaimAnswers { claims, wait_applied, is_no_batch }) = answers else {
-            wants.iter_mut().for_each(|want| (want.attempt.in_doubt, want.attempt.may_own_task) = (true, true));
-            return Tried { left: wants, next: Next::Never };
+            for ClaimAttempt { is_repeated, in_doubt, may_own_task, .. } in
+                wants.iter_mut().map(|want| &mut want.attempt)
+            {
+                (*is_repeated, *in_doubt, *may_own_task) = (true, true, true);
+            }
+            return Tried { left: wants, next: if self.is_stopping() { Next::Never } else { Next::AtOnce } };
         };
         if is_no_batch {
             return Tried { left: wants, next: Next::OneByOne };

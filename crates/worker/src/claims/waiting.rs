@@ -54,6 +54,7 @@ impl WorkerContext {
                 let Some(want) = idle.recv().await else { return };
                 wants.push(want);
             }
+            self.wait_while_slowed().await;
             wants.extend(std::iter::from_fn(|| idle.try_recv().ok()));
             let Some(wait) = self.next_wait() else {
                 tokio::spawn(Arc::clone(&self).release(std::mem::take(&mut wants)));
@@ -78,7 +79,8 @@ impl WorkerContext {
         rest
     }
 
-    /// Repeats claims in doubt until it is known what became of them: at once, unless the server asked for a pause.
+    /// Repeats claims in doubt until it is known what became of them: at once, unless the server asked for a pause. One after
+    /// failures does not hold them, because this worker may own their tasks.
     async fn settle(self: Arc<Self>, mut wants: Vec<Want>, pause: Duration) {
         let mut backoff = Backoff::new(self.settings.intervals.backoff);
         if pause > Duration::ZERO {

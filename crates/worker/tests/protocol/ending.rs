@@ -10,7 +10,7 @@ use taskqueue_worker::{
 };
 use tokio::sync::mpsc;
 
-use crate::server::{Server, empty, task};
+use crate::server::{Reply, Server, empty, task};
 use crate::test_worker::{TestWorker, failure, settings, until};
 
 #[tokio::test]
@@ -62,6 +62,70 @@ async fn a_worker_that_pauses_after_failures_claims_nothing_and_stops_at_once() 
     worker.stop(StopMode::Finish);
     assert_eq!(worker.end().await.0, EndReason::Stopped);
     assert_eq!(server.asked("claim").len(), 6);
+}
+
+#[tokio::test]
+async fn a_pause_after_failures_holds_idle_slots_too() {
+    let server = Server::start().await;
+    let hour = Duration::from_secs(3600);
+    // One slot works, and the claim of the other waits for an hour, or until the pause.
+    let replies = [task(1), empty(), Reply::Silence].into_iter().chain((2..=8).map(task));
+    server.script("claim", replies);
+    let settings =
+        Settings { slots: vec![0, 1], intervals: Intervals { wait: hour, ..settings().intervals }, ..settings() };
+    let mut worker = TestWorker::patient(&server, settings, hour);
+    let first = worker.next_run().await;
+    server.until("claim", 3).await;
+    first.succeed();
+    for _ in 0..5 {
+        worker.next_run().await.end(failure());
+    }
+    let (one, two) = (worker.next_run().await, worker.next_run().await);
+    let claims: Vec<String> = server.asked("claim").iter().map(|claim| claim.member("run_id")).collect();
+    assert!(claims[8..].contains(&claims[2]), "what waited was claimed again after the pause: {claims:?}");
+    assert_eq!(claims.len(), 10, "and nothing else: {claims:?}");
+    worker.stop(StopMode::Finish);
+    one.succeed();
+    two.succeed();
+    assert_eq!(worker.end().await.0, EndReason::Stopped);
+}
+
+#[tokio::test]
+async fn a_worker_that_has_run_its_number_of_tasks_does_not_wait_for_the_end_of_a_pause() {
+    let server = Server::start().await;
+    let hour = Duration::from_secs(3600);
+    let intervals = Intervals { failure_pause: BackoffLimits { first: hour, longest: hour }, ..settings().intervals };
+    let settings = Settings { intervals, max_tasks: Some(6), ..settings() };
+    let worker = five_failures_after_a_success(&server, settings).await;
+    assert_eq!(worker.end().await.0, EndReason::MaxTasks);
+}
+
+#[tokio::test]
+async fn a_pause_after_failures_is_no_idle_time() {
+    let server = Server::start().await;
+    let (pause, idle_timeout) = (Duration::from_millis(400), Duration::from_millis(300));
+    let intervals = Intervals { failure_pause: BackoffLimits { first: pause, longest: pause }, ..settings().intervals };
+    let settings = Settings { intervals, idle_timeout: Some(idle_timeout), ..settings() };
+    server.script("claim", (1..=6).map(task).chain([empty()]));
+    let (began, mut worker) = (Instant::now(), TestWorker::start(&server, settings));
+    worker.next_run().await.succeed();
+    for _ in 0..5 {
+        worker.next_run().await.end(failure());
+    }
+    assert_eq!(worker.end().await.0, EndReason::Idle);
+    assert!(began.elapsed() >= pause + idle_timeout, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn that_a_worker_slows_down_is_told_after_the_end_of_the_run() {
+    let server = Server::start().await;
+    let worker = five_failures_after_a_success(&server, settings()).await;
+    until(|| worker.events.all().iter().any(|event| event.starts_with("SlowedDown"))).await;
+    let events = worker.events.all();
+    let slowed = events.iter().position(|event| event.starts_with("SlowedDown")).unwrap();
+    assert!(events[slowed - 1].starts_with("ended t_000000000006"), "{events:?}");
+    worker.stop(StopMode::Kill);
+    worker.end().await;
 }
 
 #[tokio::test]
