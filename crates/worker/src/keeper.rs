@@ -48,8 +48,10 @@ pub struct WorkerEnd {
     pub code: u8,
     /// The signal that killed it, if one did.
     pub signal: Option<i32>,
-    /// The runs that it has left, if it was killed. None of their processes is alive.
+    /// The runs that it has not ended, however it ended itself.
     pub left: Vec<LeftRun>,
+    /// Whether a process of theirs may be alive, because it could not be killed. Then none of them may begin elsewhere.
+    pub has_survivors: bool,
 }
 
 /// Makes this process the keeper: starts the program a second time as the worker and waits for its end. In that second process it
@@ -110,11 +112,10 @@ fn run_keeper() -> io::Result<WorkerEnd> {
     let runs = WatchedRuns::watch(requests.try_clone()?);
     let mut worker = start_worker(worker_stream)?;
     let status = worker.wait()?;
-    // A run of which something is alive must not begin elsewhere.
-    let left = if kill_children(KILL_TIMEOUT) { runs.left() } else { Vec::new() };
+    let has_survivors = !kill_children(KILL_TIMEOUT);
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX);
-    Ok(WorkerEnd { pid: worker.id(), code, signal: status.signal(), left })
+    Ok(WorkerEnd { pid: worker.id(), code, signal: status.signal(), left: runs.left(), has_survivors })
 }
 
 fn start_worker(worker_stream: UnixStream) -> io::Result<std::process::Child> {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use taskqueue_client::{Client, QueueName, RunId, TaskId};
+use taskqueue_client::{Client, Error, QueueName, RunId, TaskId};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::intervals::{Backoff, BackoffLimits};
@@ -22,8 +22,10 @@ pub struct LeftTasks {
     pub given_back: Vec<TaskId>,
     /// The run had ended, and the server knows that now, or had ended it itself.
     pub settled: Vec<TaskId>,
-    /// The server did not answer.
+    /// Neither: the server did not answer, or not what settles the run, such as that the token is wrong.
     pub undelivered: Vec<TaskId>,
+    /// The last answer to the last of these, if there was one.
+    pub last_error: Option<Error>,
 }
 
 /// Settles these runs with the server, which is asked again and again for so long. Their processes must be gone.
@@ -50,8 +52,11 @@ pub async fn settle_left_runs(
         };
         let is_given_back = report == FinalReport::Unclaim;
         let tasks = match deliver(client, &run, report, deadline).await {
-            None => &mut left.undelivered,
-            Some(is_accepted) => {
+            Err(error) => {
+                left.last_error = error.or_else(|| left.last_error.take());
+                &mut left.undelivered
+            }
+            Ok(is_accepted) => {
                 spool.remove(&run).await;
                 if is_accepted && is_given_back { &mut left.given_back } else { &mut left.settled }
             }
@@ -61,22 +66,29 @@ pub async fn settle_left_runs(
     left
 }
 
-/// Whether the server accepted or refused the report; nothing if it did not answer.
-async fn deliver(client: &Client, run: &RunKey, mut report: FinalReport, deadline: Instant) -> Option<bool> {
-    let mut backoff = Backoff::new(BACKOFF);
+/// Whether the server accepted or refused the report; the last error, if there was one, when the time is over.
+async fn deliver(
+    client: &Client,
+    run: &RunKey,
+    mut report: FinalReport,
+    deadline: Instant,
+) -> Result<bool, Option<Error>> {
+    let (mut backoff, mut last_error) = (Backoff::new(BACKOFF), None);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let error = match timeout(left, send(client, run, &report)).await.ok()? {
-            Ok(()) => return Some(true),
-            Err(error) => error,
+        let error = match timeout(left, send(client, run, &report)).await {
+            Err(_) => return Err(last_error),
+            Ok(Ok(())) => return Ok(true),
+            Ok(Err(error)) => error,
         };
         report = match after_error(report, error) {
-            AfterError::Retry(report, _) => {
+            AfterError::Retry(report, error) => {
+                last_error = Some(error);
                 sleep(backoff.next().min(left)).await;
                 report
             }
             AfterError::ReportInstead(other) => other,
-            AfterError::GiveUp(_) => return Some(false),
+            AfterError::GiveUp(_) => return Ok(false),
         };
     }
 }

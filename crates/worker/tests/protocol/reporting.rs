@@ -1,7 +1,10 @@
 //! Reports: sent until the server accepts or refuses them, if necessary by the next worker.
 
-use taskqueue_client::{Failure, JsonObject};
-use taskqueue_worker::{EndReason, HandlerResult, Intervals, OnFailures, Settings, StopMode};
+use std::time::Duration;
+
+use taskqueue_client::{Client, Config, Error, Failure, JsonObject, QueueName, Retries, RunId, TaskId};
+use taskqueue_worker::keeper::LeftRun;
+use taskqueue_worker::{EndReason, HandlerResult, Intervals, OnFailures, Settings, StopMode, settle_left_runs};
 use tempfile::tempdir;
 
 use crate::server::{Reply, Server, disconnect, done, refusal, task};
@@ -228,4 +231,17 @@ async fn a_task_that_no_run_can_do_is_not_tried_again() {
     let worker = TestWorker::always(&server, settings, HandlerResult::Reject(failure()));
     assert_eq!(worker.end().await.1.failed, 1);
     assert!(!server.asked("fail")[1].text.contains("retry"));
+}
+
+#[tokio::test]
+async fn why_a_left_run_could_not_be_given_back_is_what_the_server_said() {
+    let server = Server::start().await;
+    server.script("unclaim", [refusal(403, "forbidden")]);
+    let config = Config::new(&format!("http://{}", server.address)).unwrap();
+    let client = Client::new(config.retries(Retries::NONE)).unwrap();
+    let (queue, task_id) = (QueueName::parse("q").unwrap(), TaskId::parse("t_000000000001").unwrap());
+    let runs = vec![LeftRun { task_id, run_id: RunId::parse("r_000000000001").unwrap() }];
+    let left = settle_left_runs(&client, &queue, None, runs, Duration::from_secs(1)).await;
+    assert_eq!(left.undelivered, [task_id]);
+    assert!(matches!(left.last_error, Some(Error::Api { status: 403, .. })), "{left:?}");
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use taskqueue_client::TaskId;
-use taskqueue_worker::keeper::WorkerEnd;
+use taskqueue_client::{Error, TaskId};
+use taskqueue_worker::keeper::{LeftRun, WorkerEnd};
 use taskqueue_worker::{LeftTasks, SpoolSettings, settle_left_runs};
 use tokio::runtime::Builder;
 
@@ -12,7 +12,7 @@ use super::run_dir;
 use crate::args::{LoopArgs, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::Failure;
-use crate::output::warning;
+use crate::output::{escape, warning};
 
 /// How long the server is asked. A person may wait for the end of the keeper; what is not done then, the next worker does.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,11 +22,15 @@ pub(super) fn settle(args: &LoopArgs, end: &WorkerEnd) {
         Some(signal) => format!("was killed by signal {signal}"),
         None => format!("ended with exit code {}", end.code),
     };
-    let what = match settled(args, end) {
-        Ok(left) => outcome(&left),
-        Err(failure) => {
-            let why = failure.message().unwrap_or_default().to_owned();
-            format!("its running tasks could not be given back, and wait for the end of their leases: {why}")
+    let what = if end.has_survivors {
+        survivors(&end.left)
+    } else {
+        match settled(args, end) {
+            Ok(left) => outcome(&left),
+            Err(failure) => {
+                let why = failure.message().unwrap_or_default().to_owned();
+                format!("its running tasks could not be given back, and wait for the end of their leases: {why}")
+            }
         }
     };
     warning(&format!("the worker, process {}, {how}; {what}", end.pid));
@@ -42,15 +46,32 @@ fn settled(args: &LoopArgs, end: &WorkerEnd) -> Result<LeftTasks, Failure> {
     Ok(runtime.block_on(settling))
 }
 
+/// A run of which something is alive must not begin elsewhere, so nothing is given back.
+fn survivors(left: &[LeftRun]) -> String {
+    const WHAT: &str = "a process that it had started could not be killed";
+    let tasks: Vec<TaskId> = left.iter().map(|run| run.task_id).collect();
+    match tasks.as_slice() {
+        [] => WHAT.to_owned(),
+        tasks => format!("{WHAT}, so its running tasks wait for the end of their leases: {}", named(tasks)),
+    }
+}
+
+/// What the server said, if it said anything.
+fn answer(error: &Error) -> Option<String> {
+    match error {
+        Error::Transport { .. } => None,
+        Error::OutcomeUnknown { cause, .. } => answer(cause),
+        _ => Some(format!(": {}", escape(&error.to_string()))),
+    }
+}
+
 fn outcome(left: &LeftTasks) -> String {
-    let LeftTasks { given_back, settled, undelivered } = left;
+    let LeftTasks { given_back, settled, undelivered, last_error } = left;
+    let why = last_error.as_ref().and_then(answer).unwrap_or_else(|| ", because the server did not answer".to_owned());
     let parts = [
-        (given_back, "given back, uncharged"),
-        (settled, "had ended already"),
-        (
-            undelivered,
-            "could not be given back, because the server did not answer; the next worker with this run directory will",
-        ),
+        (given_back, "given back, uncharged".to_owned()),
+        (settled, "had ended already".to_owned()),
+        (undelivered, format!("could not be given back{why}; the next worker with this run directory will")),
     ];
     let parts = parts.into_iter().filter(|(tasks, _)| !tasks.is_empty());
     let parts: Vec<String> = parts.map(|(tasks, what)| format!("{}: {what}", named(tasks))).collect();
@@ -69,14 +90,36 @@ fn named(tasks: &[TaskId]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use taskqueue_client::RunId;
+
     use super::*;
+
+    #[test]
+    fn that_a_process_could_not_be_killed_is_said_with_the_tasks_that_wait_for_it() {
+        let task_id = TaskId::parse("t_000000000001").unwrap();
+        let left = [LeftRun { task_id, run_id: RunId::parse("r_000000000001").unwrap() }];
+        assert_eq!(survivors(&[]), "a process that it had started could not be killed");
+        assert!(survivors(&left).ends_with("wait for the end of their leases: t_000000000001"), "{}", survivors(&left));
+    }
 
     #[test]
     fn each_task_is_named_with_what_became_of_it() {
         let task = |number: u32| TaskId::parse(&format!("t_{number:012}")).unwrap();
-        let left = LeftTasks { given_back: vec![task(1), task(2)], settled: vec![task(3)], undelivered: Vec::new() };
+        let left = LeftTasks { given_back: vec![task(1), task(2)], settled: vec![task(3)], ..LeftTasks::default() };
         let expected = "t_000000000001, t_000000000002: given back, uncharged; t_000000000003: had ended already";
         assert_eq!(outcome(&left), expected);
+        let refused = Error::Transport { message: "connection refused".to_owned(), may_have_arrived: false };
+        let broken = Error::Protocol { status: 502, message: "Bad Gateway".to_owned() };
+        for (last_error, why) in [
+            (None, ", because the server did not answer"),
+            (Some(refused), ", because the server did not answer"),
+            (Some(broken), ": the answer is not valid: Bad Gateway"),
+        ] {
+            let undelivered = LeftTasks { undelivered: vec![task(4)], last_error, ..LeftTasks::default() };
+            let expected =
+                format!("t_000000000004: could not be given back{why}; the next worker with this run directory will");
+            assert_eq!(outcome(&undelivered), expected);
+        }
         let many = LeftTasks { given_back: (0..10).map(task).collect(), ..LeftTasks::default() };
         assert!(outcome(&many).ends_with("t_000000000007 and 2 more: given back, uncharged"), "{}", outcome(&many));
     }

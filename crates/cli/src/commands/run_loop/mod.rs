@@ -50,7 +50,7 @@ pub(crate) fn run(args: &LoopArgs) -> Result<(), Failure> {
     let role = keeper::start().map_err(|error| Failure::Refused(format!("cannot start the worker: {error}")))?;
     match role {
         Role::Keeper(end) => {
-            if !end.left.is_empty() {
+            if end.has_survivors || !end.left.is_empty() {
                 give_back::settle(args, &end);
             }
             if end.code == 0 { Ok(()) } else { Err(Failure::ChildExit(end.code)) }
