@@ -43,7 +43,8 @@ Processes that the command leaves running are stopped. The first Ctrl-C or SIGTE
 and lets tasks finish, the second gives them back, the third kills.
 
 Exit codes: 0 stopped, idle or done, 1 too many failures in a row or refused by the server,
-2 wrong arguments, 3 ended with undelivered reports, or idle because the server did not answer.";
+2 wrong arguments or a command that does not fit its first task, 3 ended with undelivered reports, or
+idle because the server did not answer.";
 
 /// What to add to the error about a word that is no flag: it is the command, and `--` before it is missing.
 pub(super) fn hint(error: &clap::Error) -> Option<String> {

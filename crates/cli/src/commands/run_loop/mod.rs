@@ -232,7 +232,9 @@ async fn to_result(context: &ClientContext, end: EndReason, counts: Counts) -> R
             "{failures} failures in a row, so this worker stopped (a task that fails again counts once); check this machine, \
              and see one of the tasks: taskqueue task get {task_id}"
         ))),
-        EndReason::Misfit { task_id, misfit } => Err(Failure::Usage(misfit_text(task_id, &misfit))),
+        EndReason::Misfit { task_id, misfit } => {
+            Err(Failure::Usage(misfit_text(task_id, &misfit, counts.undelivered == 0)))
+        }
         EndReason::Refused(error) => Err(explain(context, error, None).await),
         EndReason::InternalError(why) => Err(Failure::Refused(why)),
         EndReason::Stopped | EndReason::Idle | EndReason::ServerUnreachable | EndReason::MaxTasks
@@ -251,15 +253,38 @@ async fn to_result(context: &ClientContext, end: EndReason, counts: Counts) -> R
 }
 
 /// That the command needs a value that the first task does not have, with those that may be meant.
-fn misfit_text(task_id: TaskId, misfit: &Misfit) -> String {
+fn misfit_text(task_id: TaskId, misfit: &Misfit, is_given_back: bool) -> String {
     let missing = &misfit.missing;
     let present: Vec<&str> = misfit.present.iter().map(String::as_str).collect();
     let advice = match similar_names(missing, &present).as_slice() {
         [] => format!("see taskqueue task get {task_id}; %{{{missing}:VALUE}} gives a value to tasks without it"),
         similar => format!("did you mean {}?", escape(&similar.join(", "))),
     };
+    let given_back = if is_given_back {
+        "that task was given back uncharged"
+    } else {
+        "the next worker with this run directory will give that task back"
+    };
     format!(
-        "the command needs {missing}, and the args of its first task, {task_id}, have none; that task was given back uncharged, and \
-         this worker stopped; {advice}"
+        "the command needs {missing}, and the args of its first task, {task_id}, have none; {given_back}, and this worker stopped; \
+         {advice}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_does_not_fit_is_called_given_back_only_if_the_server_knows() {
+        let task_id = TaskId::parse("t_000000000001").unwrap();
+        let misfit = Misfit { missing: "lr".to_owned(), present: Vec::new() };
+        let text = |is_given_back| misfit_text(task_id, &misfit, is_given_back);
+        assert!(
+            text(true).contains("; that task was given back uncharged, and this worker stopped; "),
+            "{}",
+            text(true)
+        );
+        assert!(!text(false).contains("was given back") && text(false).contains("will give that task back"));
+    }
 }
