@@ -43,8 +43,8 @@ Processes that the command leaves running are stopped. The first Ctrl-C or SIGTE
 and lets tasks finish, the second gives them back, the third kills.
 
 Exit codes: 0 stopped, idle or done, 1 too many failures in a row or refused by the server,
-2 wrong arguments or a command that does not fit its first task, 3 ended with undelivered reports, or
-idle because the server did not answer.";
+2 wrong arguments or a command that does not fit its first task, 3 ended with undelivered reports,
+or idle because the server did not answer.";
 
 /// What to add to the error about a word that is no flag: it is the command, and `--` before it is missing.
 pub(super) fn hint(error: &clap::Error) -> Option<String> {
@@ -80,8 +80,8 @@ pub(crate) struct LoopArgs {
     #[arg(long, value_name = "SECONDS|never", default_value = "never", value_parser = time_limit)]
     pub(crate) idle_timeout: Limit<Duration>,
 
-    /// End after this many different tasks have failed in a row [default: 5 if none has succeeded]; unless never, a worker that had a
-    /// success pauses after each from the fifth on
+    /// End after this many different tasks have failed in a row [default: 5 if none has succeeded]; unless it is never, a worker that
+    /// had a success pauses after each from the fifth on
     // The alias is its name of earlier versions, which meant the same but for the pauses.
     #[arg(long, value_name = "N|never", value_parser = number_limit, alias = "max-consecutive-failures")]
     pub(crate) stop_after_failures: Option<Limit<u32>>,

@@ -140,7 +140,8 @@ pub(crate) struct ServeArgs {
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..=TASK_OUTPUT_MAX))]
     pub(crate) task_output_bytes: i64,
 
-    /// At a stop, first answer /readyz with 503 for so long and everything else as usual, so that a balancer notices; a second signal ends that
+    /// At a stop, first answer /readyz with 503 for so long and everything else as usual, so that a balancer notices; a second
+    /// signal ends that
     #[arg(long, env = "TASKQUEUE_STOP_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration)]
     pub(crate) stop_delay: Duration,
 
