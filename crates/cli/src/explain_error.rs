@@ -63,20 +63,37 @@ fn failure(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
         Error::Transport { message, may_have_arrived: false } => unreachable(url, message),
         Error::Transport { message, .. } => no_answer(url, message),
         Error::OutcomeUnknown { call, advice, cause } => outcome_unknown(url, call, advice, cause),
-        Error::Protocol { message, .. } => {
-            Failure::Refused(format!("{}; name the server with --url", other_server(url, message)))
+        Error::Protocol { message, from_taskqueue, .. } => {
+            let is_other = !from_taskqueue && !error.is_proxy_without_server();
+            let advice = if is_other { "; name the server with --url" } else { "" };
+            by_reach(error, format!("{}{advice}", invalid_answer(url, error, message, *from_taskqueue)))
         }
         Error::Api { .. } => Failure::Refused(refusal(url, command, error).unwrap_or_else(|| error.to_string())),
         _ => Failure::Refused(error.to_string()),
     }
 }
 
-/// That something else answered, and what.
-fn other_server(url: &str, message: &str) -> String {
-    format!("what answers at {url} is no taskqueue server: {message}")
+/// Who gave an answer that is not valid, and what it is.
+fn invalid_answer(url: &str, error: &Error, message: &str, from_taskqueue: bool) -> String {
+    match from_taskqueue {
+        true => format!("the answer of {url} is not valid: {message}"),
+        false if error.is_proxy_without_server() => proxy_without_server(url, message),
+        false => format!("what answers at {url} is no taskqueue server: {message}"),
+    }
 }
 
-/// That a change may have been done or not. What is no server of this API has done nothing, and is said as for any other call.
+/// `message` says what the proxy answered.
+pub(crate) fn proxy_without_server(url: &str, message: &str) -> String {
+    format!("a proxy at {url} does not reach the server ({message})")
+}
+
+/// A server that only its proxy answers for was not reached.
+fn by_reach(error: &Error, text: String) -> Failure {
+    if error.is_proxy_without_server() { Failure::Unreachable(text) } else { Failure::Refused(text) }
+}
+
+/// That a change may have been done or not. Only what does not speak HTTP has surely done nothing, and is said as for any other
+/// call.
 fn outcome_unknown(url: &str, call: &str, advice: &str, cause: &Error) -> Failure {
     let unknown = |why: &str| format!("it is unknown whether the call to {call} was done: {why}; {advice}");
     match cause {
@@ -84,7 +101,9 @@ fn outcome_unknown(url: &str, call: &str, advice: &str, cause: &Error) -> Failur
         Error::Transport { message, .. } => {
             Failure::Unreachable(unknown(&format!("the server at {url} does not answer ({})", root_cause(message))))
         }
-        Error::Protocol { message, .. } => Failure::Refused(unknown(&other_server(url, message))),
+        Error::Protocol { message, from_taskqueue, .. } => {
+            by_reach(cause, unknown(&invalid_answer(url, cause, message, *from_taskqueue)))
+        }
         cause => Failure::Refused(unknown(&cause.to_string())),
     }
 }
@@ -330,6 +349,28 @@ mod tests {
         let expected = "routes.1: use a; b (invalid_task)".to_owned();
         let command = |_: &str| -> ShellCommand { panic!("no command helps") };
         assert_eq!(failure("http://x", command, &error), Failure::Refused(expected));
+    }
+
+    #[test]
+    fn who_gave_an_invalid_answer_is_told_apart() {
+        let answer = |status, from_taskqueue| Error::Protocol { status, message: "why".to_owned(), from_taskqueue };
+        let unknown = |cause| Error::OutcomeUnknown { call: "cancel the task", advice: "look", cause: Box::new(cause) };
+        let command = |_: &str| -> ShellCommand { panic!("no command helps") };
+        let said = |error| failure("http://x", command, &error);
+        let proxy = "a proxy at http://x does not reach the server (why)";
+        for status in [502, 503, 504] {
+            assert_eq!(said(answer(status, false)), Failure::Unreachable(proxy.to_owned()), "{status}");
+        }
+        let other = "what answers at http://x is no taskqueue server: why";
+        for status in [200, 404, 500] {
+            let expected = format!("{other}; name the server with --url");
+            assert_eq!(said(answer(status, false)), Failure::Refused(expected), "{status}");
+            let expected = "the answer of http://x is not valid: why".to_owned();
+            assert_eq!(said(answer(status, true)), Failure::Refused(expected), "{status}");
+        }
+        let told = |story: &str| format!("it is unknown whether the call to cancel the task was done: {story}; look");
+        assert_eq!(said(unknown(answer(504, false))), Failure::Unreachable(told(proxy)));
+        assert_eq!(said(unknown(answer(200, false))), Failure::Refused(told(other)));
     }
 
     #[test]

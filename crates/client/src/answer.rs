@@ -54,7 +54,7 @@ impl Answer {
     }
 
     pub(crate) fn protocol_error(&self, message: String) -> Error {
-        Error::Protocol { status: self.status, message }
+        Error::Protocol { status: self.status, message, from_taskqueue: self.server_version.is_some() }
     }
 
     /// The error of an answer with an unexpected status.

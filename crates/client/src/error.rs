@@ -33,13 +33,15 @@ pub enum Error {
         /// Whether the server may have received the request.
         may_have_arrived: bool,
     },
-    /// The answer is invalid: this is no server of this API, or a broken one.
+    /// The answer is invalid: this is no server of this API, a proxy that does not reach it, or a broken one.
     #[error("the answer is not valid: {message}")]
     Protocol {
         /// The HTTP status.
         status: u16,
         /// What is wrong with the answer.
         message: String,
+        /// Whether the answer has the version that a server of this API sends with each. Without it, another program has answered.
+        from_taskqueue: bool,
     },
     /// The call was sent and its answer was lost, so it may have been done or not. It was not repeated.
     #[error("it is unknown whether the call to {call} was done: {cause}; {advice}")]
@@ -95,6 +97,16 @@ impl Error {
         (400..500).contains(&status) && !matches!(status, 401 | 403 | 408 | 429) && !is_about_queue
     }
 
+    /// Whether a proxy has answered in place of the server, because it does not reach it. For an unknown outcome, whether its cause
+    /// is that.
+    pub fn is_proxy_without_server(&self) -> bool {
+        match self {
+            Self::Protocol { status: 502..=504, from_taskqueue: false, .. } => true,
+            Self::OutcomeUnknown { cause, .. } => cause.is_proxy_without_server(),
+            _ => false,
+        }
+    }
+
     /// Whether the same call may succeed a little later.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
@@ -136,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_taken_apart_when_only_its_form_is_refused() {
-        let page = |status| Error::Protocol { status, message: String::new() };
+        let page = |status| Error::Protocol { status, message: String::new(), from_taskqueue: false };
         for error in
             [api(404, "not_found"), api(405, "method_not_allowed"), api(422, "invalid_request"), page(404), page(413)]
         {
@@ -148,6 +160,20 @@ mod tests {
             [api(401, "unauthorized"), api(403, "forbidden"), api(404, "queue_not_found"), api(429, "slow_down")];
         for error in [api(503, "database_busy"), page(200), page(502), lost, unknown].into_iter().chain(others) {
             assert!(!error.is_no_batch(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_known_by_its_status_and_by_the_missing_version_of_a_server() {
+        let answer = |status, from_taskqueue| Error::Protocol { status, message: String::new(), from_taskqueue };
+        for status in [502, 503, 504] {
+            assert!(answer(status, false).is_proxy_without_server(), "{status}");
+            assert!(!answer(status, true).is_proxy_without_server(), "{status}");
+            let unknown = Error::OutcomeUnknown { call: "", advice: "", cause: Box::new(answer(status, false)) };
+            assert!(unknown.is_proxy_without_server(), "{status}");
+        }
+        for error in [answer(200, false), answer(404, false), answer(500, false), api(503, "database_busy")] {
+            assert!(!error.is_proxy_without_server(), "{error:?}");
         }
     }
 }

@@ -82,9 +82,8 @@ impl Transport {
 }
 
 async fn read(mut response: reqwest::Response, most_bytes: usize) -> Result<Answer, Error> {
-    let status = response.status().as_u16();
     let mut answer = Answer {
-        status,
+        status: response.status().as_u16(),
         server_version: text(response.headers(), headers::SERVER_VERSION),
         retry_after: text(response.headers(), RETRY_AFTER.as_str()).and_then(|value| seconds(&value)),
         server: text(response.headers(), SERVER.as_str()),
@@ -94,7 +93,7 @@ async fn read(mut response: reqwest::Response, most_bytes: usize) -> Result<Answ
     while let Some(chunk) = response.chunk().await.map_err(transport)? {
         if answer.body.len() + chunk.len() > most_bytes {
             let message = format!("it exceeds {most_bytes} bytes");
-            return Err(Error::Protocol { status, message });
+            return Err(answer.protocol_error(message));
         }
         answer.body.extend_from_slice(&chunk);
     }

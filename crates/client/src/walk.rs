@@ -63,7 +63,7 @@ impl<Q: PageQuery> Walk<Q> {
         if next.is_some() && next == query.start() {
             // Without this check the walk would never end.
             let message = "the cursor of the next page is that of this one".to_owned();
-            return Err(Error::Protocol { status: 200, message });
+            return Err(Error::Protocol { status: 200, message, from_taskqueue: true });
         }
         self.next = next.map(|cursor| query.clone().starting_at(cursor.to_owned()));
         Ok(Some(page))

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn garbage_and_silence_decide_nothing() {
         let silence = Error::Transport { message: String::new(), may_have_arrived: true };
-        let garbage = Error::Protocol { status: 404, message: String::new() };
+        let garbage = Error::Protocol { status: 404, message: String::new(), from_taskqueue: false };
         let unknown = Error::OutcomeUnknown { call: "", advice: "", cause: Box::new(api(503, "database_busy")) };
         for error in [silence, garbage, unknown] {
             assert_eq!(ErrorClass::of(&error), ErrorClass::Retryable, "{error:?}");

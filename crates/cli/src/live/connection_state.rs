@@ -20,6 +20,9 @@ impl FetchError {
     pub(crate) fn of(error: &Error) -> Self {
         match error {
             Error::Transport { message, .. } => Self { headline: "NO ANSWER", message: root_cause(message).to_owned() },
+            Error::Protocol { message, .. } if error.is_proxy_without_server() => {
+                Self { headline: "NO ANSWER", message: format!("a proxy does not reach the server ({message})") }
+            }
             refusal => Self { headline: "REFUSED", message: refusal.to_string() },
         }
     }
@@ -62,7 +65,10 @@ mod tests {
     fn a_fetch_error_says_whether_there_was_an_answer() {
         let lost = Error::Transport { message: "sending: connect: refused".to_owned(), may_have_arrived: false };
         assert_eq!(FetchError::of(&lost), FetchError { headline: "NO ANSWER", message: "refused".to_owned() });
-        let nonsense = Error::Protocol { status: 200, message: "empty".to_owned() };
+        let nonsense = Error::Protocol { status: 200, message: "empty".to_owned(), from_taskqueue: true };
         assert_eq!(FetchError::of(&nonsense).headline, "REFUSED");
+        let proxy = Error::Protocol { status: 502, message: "status 502".to_owned(), from_taskqueue: false };
+        let message = "a proxy does not reach the server (status 502)".to_owned();
+        assert_eq!(FetchError::of(&proxy), FetchError { headline: "NO ANSWER", message });
     }
 }

@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn only_what_will_not_get_better_is_a_refusal() {
-        let protocol = |status| Error::Protocol { status, message: String::new() };
+        let protocol = |status| Error::Protocol { status, message: String::new(), from_taskqueue: false };
         let lost = Error::Transport { message: String::new(), may_have_arrived: false };
         assert!(is_refusal(&protocol(200)) && is_refusal(&protocol(404)));
         assert!(!is_refusal(&protocol(503)) && !is_refusal(&lost));

@@ -222,21 +222,46 @@ fn something_that_is_no_taskqueue_server_is_recognised() {
     other.join().unwrap();
 }
 
+/// The URL of something that answers each request with these bytes.
+fn answers(answer: &'static [u8]) -> String {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            connection.write_all(answer).unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+fn a_proxy_that_does_not_reach_the_server_is_no_other_program() {
+    let proxy = answers(
+        b"HTTP/1.1 502 Bad Gateway\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let expected = format!("a proxy at {proxy} does not reach the server (status 502 with a web page from nginx/1.25)");
+    for line in ["health", "task list", "task submit", "task cancel t_aaaaaaaaaaaa", "queue create x", "task count"] {
+        let message = finish(binary(folder.path()).args(line.split(' ')).args(["--url", &proxy])).fails(3);
+        assert!(message.contains(&expected), "{line}: {message}");
+    }
+}
+
+#[test]
+fn an_invalid_answer_of_a_server_is_not_that_of_another_program() {
+    let server = answers(
+        b"HTTP/1.1 200 OK\r\nTaskqueue-Server-Version: 99.0.0\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &server])).fails(1);
+    assert!(message.contains(&format!("error: the answer of {server} is not valid: ")), "{message}");
+}
+
 #[test]
 fn another_program_at_the_url_is_named_without_a_chain_of_causes() {
-    use std::io::{Read, Write};
-    let answers = |answer: &'static [u8]| {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        std::thread::spawn(move || {
-            for connection in listener.incoming() {
-                let mut connection = connection.unwrap();
-                let _ = connection.read(&mut [0; 4096]).unwrap();
-                connection.write_all(answer).unwrap();
-            }
-        });
-        url
-    };
     let page = answers(
         b"HTTP/1.1 404 Not Found\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
     );

@@ -65,6 +65,19 @@ async fn an_endless_body_is_given_up() {
 }
 
 #[tokio::test]
+async fn an_invalid_answer_says_whether_a_server_of_this_api_gave_it() {
+    let version = "Taskqueue-Server-Version: 1.0.0\r\n";
+    for (headers, expected) in [("", false), (version, true)] {
+        for body in [b"{}".to_vec(), vec![b' '; 33 * 1_048_576]] {
+            let server = FaultyServer::start([answer(200, headers, body)]).await;
+            let error = server.client().task(&queue(), task_id()).await.unwrap_err();
+            let Error::Protocol { from_taskqueue, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(*from_taskqueue, expected, "{error:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn successes_of_another_kind_are_refused() {
     let server = FaultyServer::start([answer(204, "", "")]).await;
     assert_protocol(server.client().task(&queue(), task_id()).await, "status 204");

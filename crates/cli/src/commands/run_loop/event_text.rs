@@ -91,6 +91,9 @@ fn outage(error: &Error) -> (&'static str, String) {
         Error::Api { code: Code::Known(code @ (ErrorCode::DatabaseBusy | ErrorCode::DatabaseUnavailable)), .. } => {
             ("the server answers, but its database does not", code.as_str().to_owned())
         }
+        Error::Protocol { message, .. } if error.is_proxy_without_server() => {
+            ("a proxy does not reach the server", message.clone())
+        }
         Error::Api { .. } | Error::Protocol { .. } => ("the server does not work", error.to_string()),
         _ => ("the server cannot be reached", error.to_string()),
     }
@@ -282,8 +285,11 @@ mod tests {
         let lost = Error::Transport { message: "connection refused".to_owned(), may_have_arrived: true };
         let expected = format!("warning: the server cannot be reached; {rest}: connection refused");
         assert_eq!(line(unknown(lost)), expected);
-        let broken = Error::Protocol { status: 502, message: "Bad Gateway".to_owned() };
-        assert!(line(broken).starts_with("warning: the server does not work; "));
+        let answer = |status| Error::Protocol { status, message: "why".to_owned(), from_taskqueue: false };
+        let expected = format!("warning: a proxy does not reach the server; {rest}: why");
+        assert_eq!(line(answer(502)), expected);
+        assert_eq!(line(unknown(answer(502))), expected);
+        assert!(line(answer(500)).starts_with("warning: the server does not work; "));
         let back = Event::ServerReachable { took: Duration::from_secs(130) };
         assert_eq!(of(&back, false).unwrap().text, "the server answers again, after 2 min 10 s");
     }

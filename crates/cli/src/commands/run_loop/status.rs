@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(status.text(), "default: idle for 0 s | 2 succeeded, 1 given back or revoked");
         status.running.insert(0, (task_id, Instant::now()));
         assert_eq!(status.text(), "default: running t_000000000001 0 s | 2 succeeded, 1 given back or revoked");
-        let error = taskqueue_client::Error::Protocol { status: 502, message: String::new() };
+        let error = taskqueue_client::Error::Protocol { status: 502, message: String::new(), from_taskqueue: false };
         status.update(&Event::ServerUnreachable(&error));
         assert!(status.text().ends_with("the server does not answer"), "{}", status.text());
     }

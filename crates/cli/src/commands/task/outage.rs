@@ -5,8 +5,7 @@ use std::time::Duration;
 use taskqueue_client::Error;
 use tokio::time::Instant;
 
-use crate::explain_error::root_cause;
-use crate::failure::{CommandError, Failure};
+use crate::explain_error::{proxy_without_server, root_cause};
 
 /// Enough for a server to restart.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -78,19 +77,14 @@ impl Outage {
 /// What is said when the server stops answering.
 pub(super) fn outage_note(url: &str, error: &Error) -> String {
     let text = error.to_string();
-    let state = if matches!(error, Error::Api { .. }) { "cannot answer now" } else { "does not answer" };
-    format!("the server at {url} {state} ({}); waiting for it", root_cause(&text))
-}
-
-/// The error with which a command ends whose patience is over.
-pub(super) fn gave_up(url: &str, error: Error) -> CommandError {
-    match error {
-        // A proxy answers in place of the server.
-        Error::Protocol { status, .. } => {
-            Failure::Unreachable(format!("the server at {url} does not answer (status {status})")).into()
+    let state = match error {
+        Error::Protocol { message, .. } if error.is_proxy_without_server() => {
+            return format!("{}; waiting for it", proxy_without_server(url, message));
         }
-        error => error.into(),
-    }
+        Error::Api { .. } => "cannot answer now",
+        _ => "does not answer",
+    };
+    format!("the server at {url} {state} ({}); waiting for it", root_cause(&text))
 }
 
 /// Whether the same request may succeed later.
@@ -168,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_overloaded_or_broken_server_may_recover_and_a_refusal_stays() {
-        let answer = |status| Error::Protocol { status, message: String::new() };
+        let answer = |status| Error::Protocol { status, message: String::new(), from_taskqueue: false };
         assert!(is_temporary(&lost()));
         for status in [408, 429, 500, 502, 503, 504, 599] {
             assert!(is_temporary(&answer(status)), "{status}");
@@ -176,5 +170,14 @@ mod tests {
         for status in [200, 400, 401, 404, 422] {
             assert!(!is_temporary(&answer(status)), "{status}");
         }
+    }
+
+    #[test]
+    fn the_note_of_an_outage_says_who_answers() {
+        let page = |status| Error::Protocol { status, message: "status".to_owned(), from_taskqueue: false };
+        let note = |error| outage_note("http://x", &error);
+        assert_eq!(note(page(502)), "a proxy at http://x does not reach the server (status); waiting for it");
+        assert_eq!(note(page(500)), "the server at http://x does not answer (status); waiting for it");
+        assert_eq!(note(lost()), "the server at http://x does not answer (gone); waiting for it");
     }
 }

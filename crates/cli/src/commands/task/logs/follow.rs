@@ -7,7 +7,7 @@ use taskqueue_client::{Error, Status, Task, Timestamp};
 use tokio::time::{Instant, sleep};
 
 use super::{Logs, Step, is_without_output};
-use crate::commands::task::outage::{Outage, gave_up, is_temporary, outage_note};
+use crate::commands::task::outage::{Outage, is_temporary, outage_note};
 use crate::failure::CommandError;
 
 /// Shorter than the time after which many proxies close a silent connection.
@@ -188,7 +188,7 @@ impl<'s> Follow<'s> {
     /// Gives the pause before the next try, or the error if the server stays away.
     fn after_failure(&mut self, error: Error) -> Result<Duration, CommandError> {
         let url = &self.logs.context.url;
-        let Some(pause) = self.outage.failed(&error, Instant::now()) else { return Err(gave_up(url, error)) };
+        let Some(pause) = self.outage.failed(&error, Instant::now()) else { return Err(error.into()) };
         if self.outage.is_new() {
             self.logs.printer.note(&outage_note(url, &error))?;
         }

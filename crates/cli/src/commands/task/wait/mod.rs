@@ -20,7 +20,7 @@ use self::watched::{Unsuccessful, Watched};
 use crate::args::WaitArgs;
 use crate::client_context::ClientContext;
 use crate::commands::task::named_tasks;
-use crate::commands::task::outage::{Outage, gave_up, is_temporary, outage_note};
+use crate::commands::task::outage::{Outage, is_temporary, outage_note};
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, WaitSummary};
 use crate::progress::Progress;
@@ -139,7 +139,7 @@ impl Wait<'_> {
     /// Gives the pause before the next try, or the error if the server stays away.
     fn after_failure(&mut self, error: Error) -> Result<Duration, CommandError> {
         let Some(pause) = self.outage.failed(&error, Instant::now()) else {
-            return Err(gave_up(&self.context.url, error));
+            return Err(error.into());
         };
         if self.outage.is_new() {
             let words = outage_note(&self.context.url, &error);
