@@ -66,12 +66,13 @@ impl BatchBody for ClaimTasksRequest {
         if !is_object {
             return Ok(None);
         }
+        // What is wrong is left out of what was read, so that it cannot be counted.
+        let is_whole = !run_ids.is_wrong() && !workers.is_wrong();
         let (route, run_ids) = (route.required("route", errors), run_ids.required("run_ids", errors));
         let worker = worker.optional(errors).flatten();
         let workers = workers.optional(errors);
-        if let Some(problem) =
-            run_ids.as_ref().and_then(|run_ids| misfit(run_ids.len(), worker.as_ref(), workers.as_deref()?))
-        {
+        let both = run_ids.as_ref().zip(workers.as_ref()).filter(|_| is_whole);
+        if let Some(problem) = both.and_then(|(run_ids, workers)| misfit(run_ids.len(), worker.as_ref(), workers)) {
             errors.add(&At::Key(&ROOT, "workers"), problem);
         }
         let workers = workers.unwrap_or_default();

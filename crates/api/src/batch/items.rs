@@ -109,6 +109,11 @@ impl<T> Field<T> {
         Ok(())
     }
 
+    /// Whether something in the field was wrong, and left out of what was read.
+    pub(super) fn is_wrong(&self) -> bool {
+        self.0.as_ref().is_some_and(|(_, errors)| !errors.is_empty())
+    }
+
     pub(super) fn optional(self, errors: &mut BodyErrors) -> Option<T> {
         let (read, own) = self.0?;
         errors.append(own);

@@ -126,6 +126,11 @@ impl BodyErrors {
         Self { errors: Vec::new(), code, any: false }
     }
 
+    /// Whether nothing was wrong.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.any
+    }
+
     /// Adds an error of no special code.
     pub(crate) fn add(&mut self, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
         self.any = true;
