@@ -141,11 +141,12 @@ fn run_time(task: &Task, now: Timestamp) -> Option<Duration> {
     }
 }
 
-/// How long the task waited from its creation to its latest run, or waits until now.
+/// How long the task waited from its creation to its latest run or, without one, to its end; or waits until now.
 fn waiting_time(task: &Task, now: Timestamp) -> Duration {
     let until = match task.status {
         Status::Pending => now,
-        _ => task.started_at.or(task.finished_at).unwrap_or(now),
+        // What was cancelled before any run has no end of one.
+        _ => task.started_at.or(task.finished_at).unwrap_or(task.updated_at),
     };
     between(task.created_at, until)
 }
@@ -200,4 +201,19 @@ fn error_details(error: &LastError, occurred_at: &str) -> Vec<(&'static str, Cel
     let traceback = error.failure.traceback.iter().flat_map(|text| text.lines());
     fields.extend(traceback.map(|line| ("", Cell::new(line).dimmed())));
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::testing::{TEST_TIME, task};
+
+    #[test]
+    fn a_task_that_was_cancelled_without_a_run_waits_no_longer() {
+        let waited = |task: &Task, later: i64| waiting_time(task, TEST_TIME.plus_seconds(later)).as_secs();
+        let pending = task(1);
+        assert_eq!((waited(&pending, 0), waited(&pending, 100)), (60, 160));
+        let cancelled = Task { status: Status::Cancelled, updated_at: TEST_TIME.plus_seconds(-20), ..task(1) };
+        assert_eq!((waited(&cancelled, 0), waited(&cancelled, 100)), (40, 40));
+    }
 }
