@@ -59,6 +59,19 @@ fn a_task_that_waits_for_itself_says_so() {
 }
 
 #[test]
+fn each_of_several_tasks_that_waits_for_itself_says_so() {
+    let server = Server::start();
+    server.submit(A, &["--after", A]);
+    server.submit(B, &["--after", B]);
+    server.submit("t_cccccccccccc", &[]);
+    let get = server.run_with(&["task", "get", A, B, "t_cccccccccccc"]);
+    for id in [A, B] {
+        assert!(get.stderr.contains(&format!("{id}: it waits for itself, so for ever")), "{get:?}");
+    }
+    assert_eq!(get.stderr.matches("it waits for itself").count(), 2, "{get:?}");
+}
+
+#[test]
 fn programs_get_what_the_server_says() {
     let server = Server::start();
     server.submit(A, &["--after", B]);

@@ -37,5 +37,8 @@ pub(super) async fn get(context: &ClientContext, ids: &[TaskId]) -> Result<(), C
         }
     }
     context.printer.several(&found)?;
+    for task in &found {
+        note_cycle(context, task).await;
+    }
     if missing == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
 }
