@@ -4,78 +4,125 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use taskqueue_client::{Error, Reason, Status, Task, TaskId, TaskQuery, TaskSelection, Timestamp};
+use taskqueue_client::{OrderField, Reason, Status, Task, TaskId, TaskQuery, Timestamp, Walk};
 use taskqueue_core::limits::LEASE_SECONDS;
 use tokio::time::{Instant, timeout};
 
 use super::watched::Watched;
 use crate::client_context::ClientContext;
-use crate::output::{self, worker_place};
+use crate::output::worker_place;
 
 /// The warnings are optional: the wait goes on without them.
 const CHECK_TIME: Duration = Duration::from_secs(10);
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
-/// So many running tasks are looked at.
+/// So many running tasks are looked at each time; the next time goes on behind them.
 const TASKS_SEEN: u16 = 20;
 /// A worker that lives is heard of every 50 seconds.
 const SILENCE_SECONDS: i64 = 60;
 
-/// Which tasks were warned of.
-#[derive(Debug, Default)]
+/// Which tasks were warned of, and where the next check goes on.
+#[derive(Default)]
 pub(super) struct Unheard {
     warned: BTreeSet<TaskId>,
     checked: Option<Instant>,
+    clock: ServerClock,
+    /// The rest of the running tasks, where the server selects them.
+    walk: Option<Walk<TaskQuery>>,
+    /// The task that was looked at last, where tasks are followed by their ids.
+    latest: Option<TaskId>,
+}
+
+/// When the run of a task was last heard of.
+#[derive(Clone, Debug)]
+struct Heard {
+    id: TaskId,
+    place: Option<String>,
+    at: Timestamp,
 }
 
 impl Unheard {
     /// The warnings that are due now, each task once; none if the server does not tell.
     pub(super) async fn check(&mut self, context: &ClientContext, watched: &Watched) -> Vec<String> {
-        // Nothing can be silent for a minute that was not seen before.
-        let checked = *self.checked.get_or_insert_with(Instant::now);
-        if checked.elapsed() < CHECK_INTERVAL {
+        if self.checked.is_some_and(|checked| checked.elapsed() < CHECK_INTERVAL) {
             return Vec::new();
         }
-        let warnings = timeout(CHECK_TIME, self.silent_tasks(context, watched)).await;
-        self.checked = Some(Instant::now());
-        warnings.ok().and_then(Result::ok).unwrap_or_default()
+        let mut heard = Vec::new();
+        // What was found counts, also when the time is over before all was.
+        let _ = timeout(CHECK_TIME, self.look(context, watched, &mut heard)).await;
+        let now = Instant::now();
+        self.checked = Some(now);
+        self.warnings(&heard, now)
     }
 
-    async fn silent_tasks(&mut self, context: &ClientContext, watched: &Watched) -> Result<Vec<String>, Error> {
-        let (now, mut warnings) = (output::now(), Vec::new());
-        for task in running_tasks(context, watched).await? {
-            if self.warned.contains(&task.id) {
-                continue;
-            }
-            let explanation = context.client.explain_task(&context.queue, task.id).await?;
-            let Some(Reason::NotPending { last_heard_at: Some(heard), .. }) =
-                explanation.reasons.first().and_then(|reason| reason.reason.as_ref())
-            else {
-                continue;
-            };
-            let place = task.last_run.as_ref().and_then(|run| worker_place(&run.worker));
-            if let Some(warning) = warning(task.id, place.as_deref(), *heard, now) {
-                self.warned.insert(task.id);
-                warnings.push(warning);
+    async fn look(&mut self, context: &ClientContext, watched: &Watched, heard: &mut Vec<Heard>) {
+        for _ in 0..TASKS_SEEN {
+            let Some(task) = self.next_task(context, watched).await else { return };
+            self.clock.note(task.updated_at, Instant::now());
+            let Ok(explanation) = context.client.explain_task(&context.queue, task.id).await else { continue };
+            let reason = explanation.reasons.first().and_then(|reason| reason.reason.as_ref());
+            if let Some(Reason::NotPending { last_heard_at: Some(at), .. }) = reason {
+                let place = task.last_run.as_ref().and_then(|run| worker_place(&run.worker));
+                heard.push(Heard { id: task.id, place, at: *at });
             }
         }
-        Ok(warnings)
+    }
+
+    /// The next running task that was not warned of; nothing at the end of a round over all of them. The next round begins with those
+    /// that run longest.
+    async fn next_task(&mut self, context: &ClientContext, watched: &Watched) -> Option<Task> {
+        match watched {
+            Watched::Counted(selection) => {
+                let walk = self.walk.get_or_insert_with(|| {
+                    let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(TASKS_SEEN);
+                    context.client.walk_tasks(&context.queue, query.ascending_by(OrderField::StartedAt))
+                });
+                while let Ok(Some(task)) = walk.next().await {
+                    if !self.warned.contains(&task.id) {
+                        return Some(task);
+                    }
+                }
+                self.walk = None;
+                None
+            }
+            Watched::Followed(followed) => loop {
+                self.latest = next_id(followed.running(), self.latest, &self.warned);
+                if let Ok(task) = context.client.task(&context.queue, self.latest?).await {
+                    return Some(task);
+                }
+            },
+        }
+    }
+
+    /// What is to be said, which counts as said then.
+    fn warnings(&mut self, heard: &[Heard], now: Instant) -> Vec<String> {
+        heard.iter().for_each(|run| self.clock.note(run.at, now));
+        let Some(time) = self.clock.at(now) else { return Vec::new() };
+        let due = heard.iter().filter_map(|run| Some((run.id, warning(run.id, run.place.as_deref(), run.at, time)?)));
+        due.filter(|(id, _)| self.warned.insert(*id)).map(|(_, text)| text).collect()
     }
 }
 
-/// Some of the running tasks that are waited for.
-async fn running_tasks(context: &ClientContext, watched: &Watched) -> Result<Vec<Task>, Error> {
-    let running = |selection: TaskSelection| TaskQuery::of(selection.status(Status::Running)).limit(TASKS_SEEN);
-    match watched {
-        Watched::Counted(selection) => {
-            Ok(context.client.tasks(&context.queue, &running(selection.clone())).await?.items)
+/// The first of these ids, which are sorted, behind the latest one and not warned of.
+fn next_id(mut ids: impl Iterator<Item = TaskId>, latest: Option<TaskId>, warned: &BTreeSet<TaskId>) -> Option<TaskId> {
+    ids.find(|id| latest.is_none_or(|latest| *id > latest) && !warned.contains(id))
+}
+
+/// What time it is at least for the server: the latest moment that it has named, and what has passed since. The clock of this
+/// machine may be another.
+#[derive(Debug, Default)]
+struct ServerClock(Option<(Timestamp, Instant)>);
+
+impl ServerClock {
+    fn note(&mut self, named: Timestamp, now: Instant) {
+        if self.at(now).is_none_or(|known| known < named) {
+            self.0 = Some((named, now));
         }
-        Watched::Followed(followed) => {
-            let mut tasks = Vec::new();
-            for id in followed.running().take(TASKS_SEEN.into()) {
-                tasks.push(context.client.task(&context.queue, id).await?);
-            }
-            Ok(tasks)
-        }
+    }
+
+    fn at(&self, now: Instant) -> Option<Timestamp> {
+        let (named, since) = self.0?;
+        let passed = i64::try_from(now.saturating_duration_since(since).as_micros()).unwrap_or(i64::MAX);
+        Some(Timestamp::from_micros(named.as_micros().saturating_add(passed)))
     }
 }
 
@@ -87,10 +134,10 @@ fn warning(id: TaskId, place: Option<&str>, heard: Timestamp, now: Timestamp) ->
     }
     let worker = place.map_or_else(|| "its worker".to_owned(), |place| format!("its worker, on {place},"));
     let rest = match LEASE_SECONDS - silent {
-        left @ 1.. => format!("if it is gone, the task is taken from it in {left}s"),
+        left @ 1.. => format!("if it is gone, the task is taken from it within {left}s"),
         _ => "its lease is over".to_owned(),
     };
-    Some(format!("{id} is running, but {worker} was not heard of for {silent}s; {rest}"))
+    Some(format!("{id} is running, but {worker} was not heard of for at least {silent}s; {rest}"))
 }
 
 #[cfg(test)]
@@ -105,10 +152,50 @@ mod tests {
         assert_eq!(
             said(Some("gpu-3, slot 0, pid 9"), 75).as_deref(),
             Some(
-                "t_000000000001 is running, but its worker, on gpu-3, slot 0, pid 9, was not heard of for 75s; if it is gone, the \
-                 task is taken from it in 225s"
+                "t_000000000001 is running, but its worker, on gpu-3, slot 0, pid 9, was not heard of for at least 75s; if it is \
+                 gone, the task is taken from it within 225s"
             )
         );
-        assert!(said(None, 310).unwrap().ends_with("its worker was not heard of for 310s; its lease is over"));
+        assert!(said(None, 310).unwrap().ends_with("its worker was not heard of for at least 310s; its lease is over"));
+    }
+
+    fn id(number: u8) -> TaskId {
+        TaskId::parse(&format!("t_{number:012}")).unwrap()
+    }
+
+    #[test]
+    fn the_time_of_the_server_is_what_it_named_and_what_has_passed_since() {
+        let (start, time) = (Instant::now(), Timestamp::from_micros(1_000_000_000));
+        let mut clock = ServerClock::default();
+        assert_eq!(clock.at(start), None);
+        clock.note(time, start);
+        let later = start + Duration::from_secs(40);
+        assert_eq!(clock.at(later), Some(time.plus_seconds(40)));
+        clock.note(time.plus_seconds(30), later);
+        assert_eq!(clock.at(later), Some(time.plus_seconds(40)), "what was long ago says nothing new");
+        clock.note(time.plus_seconds(50), later);
+        assert_eq!(clock.at(later), Some(time.plus_seconds(50)));
+    }
+
+    #[test]
+    fn silence_is_measured_by_the_time_of_the_server_and_said_once() {
+        // The server lives long before the clock of this machine.
+        let (start, time) = (Instant::now(), Timestamp::from_micros(1_000_000_000));
+        let heard = |number, at| Heard { id: id(number), place: None, at };
+        let mut unheard = Unheard::default();
+        let first = unheard.warnings(&[heard(1, time), heard(2, time.plus_seconds(61))], start);
+        assert!(first.len() == 1 && first[0].starts_with("t_000000000001 is running"), "{first:?}");
+        assert_eq!(unheard.warnings(&[heard(1, time)], start), Vec::<String>::new());
+        let later = start + Duration::from_secs(61);
+        let second = unheard.warnings(&[heard(1, time), heard(2, time.plus_seconds(61))], later);
+        assert!(second.len() == 1 && second[0].starts_with("t_000000000002 is running"), "{second:?}");
+    }
+
+    #[test]
+    fn what_was_not_looked_at_yet_comes_next_and_what_was_warned_of_never_again() {
+        let (ids, warned) = ([1, 2, 3, 4].map(id), BTreeSet::from([id(2)]));
+        let next = |latest| next_id(ids.into_iter(), latest, &warned);
+        assert_eq!([next(None), next(Some(id(1))), next(Some(id(3)))], [Some(id(1)), Some(id(3)), Some(id(4))]);
+        assert_eq!(next(Some(id(4))), None, "the round is over");
     }
 }
