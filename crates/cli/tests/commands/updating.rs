@@ -264,7 +264,7 @@ fn a_dry_run_shows_what_would_change_and_changes_nothing() {
     let named = dry_run(&["t_aaaaaaaaaaaa"], "json").json();
     assert_eq!(
         named[0]["changes"],
-        json!({"args.lr": {"from": 0.1, "to": null}, "args.model.layers": {"from": 2, "to": 4},
+        json!({"args.lr": {"from": 0.1}, "args.model.layers": {"from": 2, "to": 4},
             "priority": {"from": 0, "to": 5}})
     );
     assert_eq!(dry_run(&["t_aaaaaaaaaaaa", "t_cccccccccccc"], "quiet").fails(1).lines().count(), 1);
