@@ -17,7 +17,7 @@ use taskqueue_core::ids::QueueName;
 
 #[cfg(test)]
 pub(crate) use self::file::keys as file_keys;
-pub(crate) use self::layers::Layers;
+pub(crate) use self::layers::{DEFAULT_QUEUE, Layers, VARIABLES};
 pub(crate) use self::secret::Secret;
 pub(crate) use self::settings::Setting;
 pub(crate) use self::source::{Source, Sourced};
@@ -30,7 +30,7 @@ use crate::args::{ConnectionArgs, QueueArg};
 use crate::failure::Failure;
 
 /// The address on which `taskqueue serve` listens by default.
-const DEFAULT_URL: &str = "http://127.0.0.1:8000";
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8000";
 const TOKEN_FILE_FLAG: &str = "--token-file";
 
 #[derive(Debug)]

@@ -2,41 +2,36 @@
 
 use std::ffi::OsString;
 
+use taskqueue_worker::command::PROGRESS_FILE_VARIABLE;
+use taskqueue_worker::keeper::HAS_KEEPER_VARIABLE;
+use taskqueue_worker::process::RUN_ID_VARIABLE;
 use tracing::warn;
 
 use crate::args;
+use crate::config::VARIABLES;
 use crate::similar_names::similar_names;
 
 const PREFIX: &str = "TASKQUEUE_";
 
-/// What no flag of the command line names: settings of clients, and what commands of workers are given.
-const OTHERS: [&str; 18] = [
-    "TASKQUEUE_TOKEN",
-    "TASKQUEUE_URL",
-    "TASKQUEUE_QUEUE",
-    "TASKQUEUE_TLS_PIN",
-    "TASKQUEUE_TLS_CA",
-    "TASKQUEUE_URL_FILE",
+/// What commands of workers are given besides the settings of clients.
+const OF_COMMANDS: [&str; 12] = [
+    RUN_ID_VARIABLE,
+    PROGRESS_FILE_VARIABLE,
+    HAS_KEEPER_VARIABLE,
     "TASKQUEUE_ROUTE",
     "TASKQUEUE_TASK_ID",
-    "TASKQUEUE_RUN_ID",
     "TASKQUEUE_ATTEMPT",
     "TASKQUEUE_WORKER_ID",
     "TASKQUEUE_SLOT",
     "TASKQUEUE_RUN_DIR",
     "TASKQUEUE_ARGS_FILE",
     "TASKQUEUE_RESULT_FILE",
-    "TASKQUEUE_PROGRESS_FILE",
     "TASKQUEUE_TIMEOUT_SECONDS",
-    "TASKQUEUE_KEPT",
 ];
 
 /// Names them in the log, one line for each.
 pub(crate) fn warn_of_them() {
-    let command_line = args::command_line();
-    let mut known = OTHERS.map(str::to_owned).to_vec();
-    add_variables(&command_line, &mut known);
-    for (name, similar) in unknown(std::env::vars_os().map(|(name, _)| name), &known) {
+    for (name, similar) in unknown(std::env::vars_os().map(|(name, _)| name), &known()) {
         match similar {
             Some(similar) => {
                 warn!("the variable {name} is no setting of taskqueue and is ignored; do you mean {similar}?")
@@ -44,6 +39,13 @@ pub(crate) fn warn_of_them() {
             None => warn!("the variable {name} is no setting of taskqueue and is ignored"),
         }
     }
+}
+
+/// All that have a meaning: those of flags, of clients and of commands.
+fn known() -> Vec<String> {
+    let mut known: Vec<String> = VARIABLES.into_iter().chain(OF_COMMANDS).map(str::to_owned).collect();
+    add_variables(&args::command_line(), &mut known);
+    known
 }
 
 /// The variables of all flags.
@@ -70,11 +72,15 @@ mod tests {
 
     #[test]
     fn a_variable_that_no_flag_and_no_command_knows_is_found_with_the_one_that_may_be_meant() {
-        let mut known = OTHERS.map(str::to_owned).to_vec();
-        add_variables(&args::command_line(), &mut known);
         let names = ["TASKQUEUE_LISTEN", "TASKQUEUE_TOKEN", "TASKQUEUE_LISTENS", "PATH", "TASKQUEUE_XYZ", "TASKQUEUE"];
-        let found = unknown(names.into_iter().map(Into::into), &known);
+        let found = unknown(names.into_iter().map(Into::into), &known());
         let expected = [("TASKQUEUE_LISTENS", Some("TASKQUEUE_LISTEN")), ("TASKQUEUE_XYZ", None)];
         assert_eq!(found, expected.map(|(name, meant)| (name.to_owned(), meant.map(str::to_owned))));
+    }
+
+    #[test]
+    fn settings_of_clients_and_what_commands_are_given_are_known() {
+        assert!(unknown(VARIABLES.into_iter().chain(OF_COMMANDS).map(Into::into), &known()).is_empty());
+        assert!(VARIABLES.iter().chain(&OF_COMMANDS).all(|name| name.starts_with(PREFIX)));
     }
 }

@@ -68,6 +68,10 @@ const ID_CHARS: usize = 12;
 /// The random or derived bytes that they stand for.
 pub const ID_BYTES: usize = 9;
 
+fn is_id_char(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
@@ -78,6 +82,9 @@ macro_rules! identifier {
             /// What every identifier of this kind begins with.
             pub const PREFIX: &'static str = $prefix;
 
+            /// How many characters each has.
+            pub const LENGTH: usize = 2 + ID_CHARS;
+
             /// The identifier in `text`, or nothing when it breaks the rule.
             pub fn parse(text: &str) -> Option<Self> {
                 Self::parse_bytes(text.as_bytes())
@@ -86,12 +93,16 @@ macro_rules! identifier {
             /// The same of bytes that nobody has checked to be text.
             pub fn parse_bytes(text: &[u8]) -> Option<Self> {
                 let suffix = text.strip_prefix($prefix.as_bytes())?;
-                let valid = suffix.len() == ID_CHARS
-                    && suffix.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-                if !valid {
+                if suffix.len() != ID_CHARS || !suffix.iter().all(is_id_char) {
                     return None;
                 }
                 text.try_into().ok().map(Self)
+            }
+
+            /// Whether `text` is the prefix and fewer of the characters behind it than an identifier has.
+            pub fn is_beginning(text: &str) -> bool {
+                let suffix = text.as_bytes().strip_prefix($prefix.as_bytes());
+                suffix.is_some_and(|suffix| suffix.len() < ID_CHARS && suffix.iter().all(is_id_char))
             }
 
             /// The identifier that these bytes make: base64 writes 9 of them as exactly 12 characters.
@@ -172,6 +183,17 @@ mod tests {
         for (text, valid) in cases {
             assert_eq!(QueueName::parse(text).is_some(), valid, "{text:?}");
             assert_eq!(Route::parse(text).is_some(), valid, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_an_identifier_is_its_prefix_and_fewer_of_its_characters() {
+        assert_eq!("t_abcdefghijkl".len(), TaskId::LENGTH);
+        for text in ["t_", "t_a", "t_ab-_", "t_abcdefghijk"] {
+            assert!(TaskId::is_beginning(text), "{text}");
+        }
+        for text in ["", "t", "r_ab", "t_abcdefghijkl", "t_abcdefghijklm", "t_a\"", "t_é", "t_a b"] {
+            assert!(!TaskId::is_beginning(text), "{text}");
         }
     }
 

@@ -32,8 +32,6 @@ pub(crate) enum TaskRef {
 }
 
 impl TaskRef {
-    /// Of a whole id.
-    pub(crate) const ID_LENGTH: usize = 14;
     /// So few characters are soon the beginning of several ids.
     const BEGINNING_MIN: usize = 6;
 }
@@ -44,11 +42,7 @@ pub(super) fn task_ref(text: &str) -> Result<TaskRef, &'static str> {
     if let Some(id) = TaskId::parse(text) {
         return Ok(TaskRef::Id(id));
     }
-    let is_beginning = text.len() >= TaskRef::BEGINNING_MIN
-        && text.len() < TaskRef::ID_LENGTH
-        && text
-            .strip_prefix("t_")
-            .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')));
+    let is_beginning = text.len() >= TaskRef::BEGINNING_MIN && TaskId::is_beginning(text);
     if is_beginning { Ok(TaskRef::Beginning(text.to_owned())) } else { Err(FORM) }
 }
 
@@ -210,7 +204,6 @@ mod tests {
     #[test]
     fn a_task_is_named_by_its_id_or_by_the_beginning_of_it() {
         let id = "t_abcdefghijkl";
-        assert_eq!(id.len(), TaskRef::ID_LENGTH);
         assert_eq!(task_ref(id), Ok(TaskRef::Id(TaskId::parse(id).unwrap())));
         for text in ["t_abcd", "t_ab-_", "t_abcdefghijk"] {
             assert_eq!(task_ref(text), Ok(TaskRef::Beginning(text.to_owned())), "{text}");

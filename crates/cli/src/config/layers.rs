@@ -19,7 +19,10 @@ const URL: &str = "TASKQUEUE_URL";
 const QUEUE: &str = "TASKQUEUE_QUEUE";
 pub(super) const TLS_PIN: &str = "TASKQUEUE_TLS_PIN";
 pub(super) const TLS_CA: &str = "TASKQUEUE_TLS_CA";
-const DEFAULT_QUEUE: &str = "default";
+pub(crate) const DEFAULT_QUEUE: &str = "default";
+
+/// The variables of the environment that are settings of clients.
+pub(crate) const VARIABLES: [&str; 6] = [URL, QUEUE, TLS_PIN, TLS_CA, URL_FILE_VARIABLE, token::VARIABLE];
 
 #[derive(Debug, Default)]
 pub(crate) struct Layers {

@@ -5,11 +5,8 @@ use std::io::{self, IsTerminal};
 use taskqueue_core::ids::QueueName;
 use taskqueue_server::{DashboardMode, Listener};
 
+use crate::config::{DEFAULT_QUEUE, DEFAULT_URL};
 use crate::output;
-
-/// Where clients look without being told.
-const DEFAULT_URL: &str = "http://127.0.0.1:8000";
-const DEFAULT_QUEUE: &str = "default";
 
 pub(super) struct Greeting {
     base_url: String,

@@ -46,7 +46,7 @@ pub(super) async fn id(context: &ClientContext, name: &TaskRef) -> Result<TaskId
 
 /// Ids have one length, so those with a beginning are an interval. It has no character that needs an escape.
 fn filter(beginning: &str) -> String {
-    let rest = TaskRef::ID_LENGTH.saturating_sub(beginning.len());
+    let rest = TaskId::LENGTH.saturating_sub(beginning.len());
     let last: String = beginning.chars().chain(std::iter::repeat_n(LAST, rest)).collect();
     format!("id >= \"{beginning}\" and id <= \"{last}\"")
 }
