@@ -1,5 +1,5 @@
-//! Log lines for the journal of systemd: a number before each line tells its level, and the time is left out, because the journal has
-//! its own.
+//! Log lines for the journal of systemd: a number before each line tells its level. Lines of text have no time, because the journal
+//! has its own; those of JSON keep it, because programs read it there.
 
 use std::fmt;
 use std::io;

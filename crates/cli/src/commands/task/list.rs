@@ -2,7 +2,7 @@
 
 use taskqueue_client::{GroupQuery, TaskDimension, TaskSelection};
 
-use super::sorted;
+use super::loaded_tasks;
 use crate::args::{CountArgs, Format, ListArgs, SelectionArgs};
 use crate::client_context::ClientContext;
 use crate::commands::print_pages::{note_cut, print_groups, print_items};
@@ -21,7 +21,7 @@ pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(),
         let walk = context.client.walk_tasks(&context.queue, args.query(max_items));
         (print_items(context, walk, max_items, args.fields()).await?, None)
     } else {
-        let loaded = sorted::load(context, args, max_items).await?;
+        let loaded = loaded_tasks::load(context, args, max_items).await?;
         (loaded.print(context, args.fields())?, loaded.total)
     };
     if printed.is_cut {

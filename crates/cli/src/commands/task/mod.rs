@@ -1,8 +1,8 @@
 //! `taskqueue task ...`
 
 mod actions;
-mod after_batch;
 mod archive;
+mod awaited_tasks;
 mod bulk_change;
 mod bulk_requests;
 mod concurrent_calls;
@@ -12,6 +12,7 @@ mod dry_run;
 mod explain;
 mod jsonl;
 mod list;
+mod loaded_tasks;
 mod logs;
 mod merge_updates;
 mod named_tasks;
@@ -22,7 +23,6 @@ mod refusals;
 mod rerun;
 mod server_features;
 mod show;
-mod sorted;
 mod submit;
 mod sweep;
 mod update;

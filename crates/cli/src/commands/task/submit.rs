@@ -5,7 +5,7 @@ use std::path::Path;
 use taskqueue_api::task_line::LineReader;
 use taskqueue_client::{Creation, Scheduling};
 
-use super::after_batch;
+use super::awaited_tasks;
 use super::create_many;
 use super::dry_run::DryRun;
 use super::jsonl;
@@ -51,7 +51,7 @@ async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandEr
 
 /// What the flags say, with the tasks that are waited for.
 pub(super) async fn scheduling(context: &ClientContext, args: &SchedulingArgs) -> Result<Scheduling, CommandError> {
-    Ok(scheduling_args::scheduling(args, after_batch::tasks(context, args).await?)?)
+    Ok(scheduling_args::scheduling(args, awaited_tasks::find(context, args).await?)?)
 }
 
 async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> Result<(), CommandError> {

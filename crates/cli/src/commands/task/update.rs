@@ -2,7 +2,7 @@
 
 use taskqueue_client::{BulkUpdateRequest, TaskId, TaskSelection, Update, Updated};
 
-use super::after_batch;
+use super::awaited_tasks;
 use super::bulk_change::{Change, note_no_match};
 use super::merge_updates;
 use super::named_tasks;
@@ -17,7 +17,7 @@ use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 
 pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<(), CommandError> {
-    let after = after_batch::tasks(context, &args.change.scheduling.new).await?;
+    let after = awaited_tasks::find(context, &args.change.scheduling.new).await?;
     let update = change_args::update(&args.change, after, output::now())?;
     merge_updates::require(context, &update).await?;
     server_features::require(context, &server_features::of_update(&update)).await?;

@@ -14,7 +14,7 @@ use crate::scheduling_args::too_many;
 const PAGE_LIMIT: u16 = 1000;
 
 /// The named tasks, and all of these batches so far, archived ones too.
-pub(super) async fn tasks(context: &ClientContext, given: &SchedulingArgs) -> Result<Vec<TaskId>, CommandError> {
+pub(super) async fn find(context: &ClientContext, given: &SchedulingArgs) -> Result<Vec<TaskId>, CommandError> {
     let mut ids = named_tasks::ids(context, &given.after).await?;
     for label in &given.after_batch {
         let before = ids.len();
