@@ -213,7 +213,11 @@ fn parse_with(arguments: Vec<OsString>, read: serve_file::Read) -> Result<Parsed
 
 fn parse_line(arguments: &[OsString], file: Option<&ServeFile>) -> Result<CommandLine, clap::Error> {
     let matches = command_line().try_get_matches_from(arguments)?;
-    let mut line = CommandLine::from_arg_matches(&matches)?;
+    let commands = std::iter::successors(Some(&matches), |matches| matches.subcommand().map(|(_, inner)| inner));
+    if let Some(problem) = commands.last().and_then(OutputArgs::contradiction) {
+        return Err(command_line().error(ErrorKind::ArgumentConflict, problem));
+    }
+    let mut line = CommandLine::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))?;
     if let (Command::Serve(args), Some(matches)) = (&mut line.command, matches.subcommand_matches(SERVE)) {
         args.settings = serve_settings::settings(args, matches, file);
     }

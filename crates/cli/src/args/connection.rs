@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 use taskqueue_core::ids::QueueName;
 
 use super::values::queue_name;
@@ -60,6 +60,16 @@ impl OutputArgs {
     /// For a command that has a flag of its own for the format.
     pub(crate) fn of(format: Option<Format>) -> Self {
         Self { output: format.unwrap_or(Format::Table), ..Self::TABLE }
+    }
+
+    /// What is wrong if the flags of a command ask for raw CSV and for another format.
+    pub(super) fn contradiction(matches: &ArgMatches) -> Option<String> {
+        // Commands without these flags, and with an output of another kind, have no contradiction.
+        let is_raw = matches.try_get_one::<bool>("raw_csv").ok().flatten().copied()?;
+        let format = matches.try_get_one::<Format>("output").ok().flatten().copied()?;
+        let is_other = is_raw && !matches!(format, Format::Table | Format::Csv);
+        let name = format.to_possible_value().filter(|_| is_other)?;
+        Some(format!("the argument '--raw-csv' cannot be used with '--output {}'", name.get_name()))
     }
 
     /// Who asks for raw CSV asks for CSV.

@@ -50,6 +50,17 @@ fn csv_keeps_every_character_and_holds_no_formula() {
 }
 
 #[test]
+fn raw_csv_is_no_other_format() {
+    let server = Server::start();
+    for line in ["task list --raw-csv -o json", "-o jsonl task list --raw-csv", "queue list -o quiet --raw-csv"] {
+        let message = server.run(line).fails(2);
+        assert!(message.contains("'--raw-csv' cannot be used with '--output "), "{line}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+    server.run("queue list -o table --raw-csv").ok();
+}
+
+#[test]
 fn numbers_come_back_as_they_are() {
     let server = Server::start();
     let args = r#"{"big":9007199254740993,"exp":1e300,"float":1.0,"zero":-0.0}"#;
