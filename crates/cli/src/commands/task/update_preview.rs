@@ -1,5 +1,5 @@
-//! `task update --dry-run`: which tasks would be changed, and how, by the rule of the server. Nothing is sent that changes anything; the
-//! server decides again when the update is made.
+//! `task update --dry-run`: which tasks would be changed, and how, by the rule of the server. Nothing is sent that changes anything;
+//! the server decides again when the update is made.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

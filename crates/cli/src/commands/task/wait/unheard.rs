@@ -67,8 +67,8 @@ impl Unheard {
         }
     }
 
-    /// The next running task that was not warned of; nothing at the end of a round over all of them. The next round begins with those
-    /// that run longest.
+    /// The next running task that was not warned of; nothing at the end of a round over all of them. The next round begins with
+    /// those that run longest, where the server selects them.
     async fn next_task(&mut self, context: &ClientContext, watched: &Watched) -> Option<Task> {
         match watched {
             Watched::Counted(selection) => {
