@@ -1,5 +1,6 @@
 //! `taskqueue serve`
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;

@@ -15,7 +15,6 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::histogram::HistogramValues;
 
 use super::format::Format;
-use super::labels::LabelledRoute;
 use super::list::{self, Metric};
 use super::snapshot::Snapshot;
 
@@ -161,17 +160,14 @@ impl Snapshot {
             tasks.gauge([queue, route, "running"], shown.figures.running)?;
         }
         let now = self.figures.as_ref().map(|known| known.now);
-        let ages: [(_, fn(&LabelledRoute) -> Option<Timestamp>); 2] = [
-            (&list::OLDEST_PENDING, |shown| shown.figures.oldest_pending),
-            (&list::OLDEST_CLAIMABLE, |shown| shown.oldest_claimable),
-        ];
-        for (metric, oldest) in ages {
-            let mut series = Series::begin(out, metric)?;
-            for ((queue, route), shown) in routes() {
-                if let (Some(since), Some(now)) = (oldest(shown), now) {
-                    series.gauge([queue, route], seconds_between(since, now))?;
-                }
-            }
+        let age = |since: Option<Timestamp>| Some(seconds_between(since?, now?));
+        let mut pending = Series::begin(out, &list::OLDEST_PENDING)?;
+        for ((queue, route), shown) in routes() {
+            age(shown.figures.oldest_pending).map_or(Ok(()), |age| pending.gauge([queue, route], age))?;
+        }
+        let mut claimable = Series::begin(out, &list::OLDEST_CLAIMABLE)?;
+        for ((queue, route), shown) in routes() {
+            age(shown.oldest_claimable).map_or(Ok(()), |age| claimable.gauge([queue, route], age))?;
         }
         let mut workers = Series::begin(out, &list::WORKERS)?;
         for ((queue, route), shown) in routes() {

@@ -341,7 +341,7 @@ pub async fn a_task_that_waits_for_itself_is_told_so(storage: &impl Storage) {
     for (id, expected) in cases {
         let expected = expected.map(|ids: Vec<usize>| ids.into_iter().map(task_id).collect::<Vec<_>>());
         let (store, queue) = (&*fixture.store, queue("q"));
-        let named = fixture.get(id).await.definition.scheduling.dependencies;
+        let named = fixture.get(id).await.definition.scheduling.dependencies.clone();
         assert_eq!(find_cycle(store, &queue, task_id(id), named.as_slice()).await, expected, "{id}");
         let reasons = dependency_cycle::explain(store, &queue, task_id(id)).await.unwrap().reasons;
         let codes: Vec<&str> = reasons.iter().map(Reason::code).collect();

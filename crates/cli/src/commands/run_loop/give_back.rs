@@ -109,7 +109,7 @@ mod tests {
         let expected = "t_000000000001, t_000000000002: given back, uncharged; t_000000000003: had ended already";
         assert_eq!(outcome(&left), expected);
         let refused = Error::Transport { message: "connection refused".to_owned(), may_have_arrived: false };
-        let broken = Error::Protocol { status: 502, message: "Bad Gateway".to_owned() };
+        let broken = Error::Protocol { status: 502, message: "Bad Gateway".to_owned(), from_taskqueue: false };
         for (last_error, why) in [
             (None, ", because the server did not answer"),
             (Some(refused), ", because the server did not answer"),
