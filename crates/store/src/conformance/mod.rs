@@ -26,6 +26,7 @@ pub mod counts;
 pub mod creation;
 pub mod delays;
 pub mod dependencies;
+pub mod dependency_cycles;
 pub mod durability;
 pub mod filters;
 pub mod fixture;
@@ -198,8 +199,6 @@ macro_rules! conformance_suite {
                 a_chain_and_a_diamond_run_in_their_order
                 a_circle_and_a_task_that_waits_for_itself_wait
                 a_circle_whose_task_is_cancelled_is_cancelled
-                a_task_that_waits_for_itself_is_told_so
-                a_task_that_names_itself_is_told_so_however_many_wait_for_it
                 a_time_and_dependencies_must_both_be_over
                 by_default_a_failed_dependency_is_waited_for_until_it_succeeds
                 a_dependency_that_cannot_succeed_cancels_who_asked_for_it_down_the_chain
@@ -221,6 +220,10 @@ macro_rules! conformance_suite {
                 a_bulk_action_sees_what_it_has_done_to_tasks_that_wait
                 a_bulk_update_that_cancels_a_task_cancels_those_that_wait_for_it
                 a_bulk_update_with_more_dependencies_than_a_transaction_takes_is_refused_and_changes_nothing
+            }
+            dependency_cycles {
+                a_task_that_waits_for_itself_is_told_so
+                a_task_that_names_itself_is_told_so_however_many_wait_for_it
             }
             related {
                 a_task_shows_what_it_waits_for_and_what_waits_for_it

@@ -1,0 +1,39 @@
+//! Tasks that wait for themselves: who is told so.
+
+use taskqueue_core::explain::Reason;
+
+use super::Storage;
+use super::commands::*;
+use super::fixture::Fixture;
+use crate::dependency_cycle::{self, find_cycle};
+
+pub async fn a_task_that_waits_for_itself_is_told_so(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for (id, waits) in [(1, vec![1]), (2, vec![4]), (3, vec![2]), (4, vec![9, 3]), (5, vec![4])] {
+        fixture.create(id, waits_for(&waits)).await;
+    }
+    let cases = [(1, Some(vec![])), (2, Some(vec![4, 3])), (3, Some(vec![2, 4])), (4, Some(vec![3, 2])), (5, None)];
+    for (id, expected) in cases {
+        let expected = expected.map(|ids: Vec<usize>| ids.into_iter().map(task_id).collect::<Vec<_>>());
+        let (store, queue) = (&*fixture.store, queue("q"));
+        let named = fixture.get(id).await.definition.scheduling.dependencies.clone();
+        assert_eq!(find_cycle(store, &queue, task_id(id), named.as_slice()).await, expected, "{id}");
+        let reasons = dependency_cycle::explain(store, &queue, task_id(id)).await.unwrap().reasons;
+        let codes: Vec<&str> = reasons.iter().map(Reason::code).collect();
+        let told = if expected.is_some() { &["dependency_cycle", "dependencies"][..] } else { &["dependencies"] };
+        assert!(codes.starts_with(told), "{id}: {codes:?}");
+    }
+    fixture.ok(cancel("q", 3)).await;
+    assert_eq!(find_cycle(&*fixture.store, &queue("q"), task_id(2), &[task_id(4)]).await, None, "the circle is open");
+}
+
+/// Only the oldest of them are looked at.
+pub async fn a_task_that_names_itself_is_told_so_however_many_wait_for_it(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for id in 2..=102 {
+        fixture.create(id, waits_for(&[1])).await;
+    }
+    fixture.create(1, waits_for(&[1])).await;
+    let reasons = dependency_cycle::explain(&*fixture.store, &queue("q"), task_id(1)).await.unwrap().reasons;
+    assert_eq!(reasons[0], Reason::DependencyCycle { tasks: vec![] });
+}
