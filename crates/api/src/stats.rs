@@ -140,7 +140,7 @@ pub struct RouteStats {
 
 impl RouteStats {
     fn of(route: &str, figures: &RouteFigures, now: Timestamp) -> Self {
-        let RouteFigures { pending, running, oldest_pending, workers_idle, workers_busy } = *figures;
+        let RouteFigures { pending, running, oldest_pending, workers_idle, workers_busy, .. } = *figures;
         let age = |since: Timestamp| seconds((now.as_micros() - since.as_micros()).max(0) as f64 / 1e6);
         let oldest_pending_seconds = oldest_pending.map(age);
         Self { route: route.to_owned(), pending, running, oldest_pending_seconds, workers_idle, workers_busy }

@@ -62,6 +62,10 @@ impl Part {
             Self::Database | Self::Key | Self::Token => 0o600,
         }
     }
+
+    fn is_for_everybody(self) -> bool {
+        self.mode() & 0o004 != 0
+    }
 }
 
 /// Reads the secrets that the flags of `serve` name, with the checks of `serve`. Without a TLS flag the key that a server has made

@@ -86,6 +86,8 @@ pub struct RouteFigures {
     pub running: u64,
     /// Since when the task waits that has been pending longest, of those that can be claimed.
     pub oldest_pending: Option<Timestamp>,
+    /// Whether that is missing because the storage was too busy to say it.
+    pub oldest_is_unknown: bool,
     pub workers_idle: u64,
     pub workers_busy: u64,
 }
@@ -99,7 +101,7 @@ impl RouteFigures {
     /// Whether tasks wait without a worker and none of them could be claimed: they are delayed or blocked, and no worker is missed.
     /// Known only where the oldest pending task was looked for.
     pub fn misses_no_worker(&self) -> bool {
-        self.is_starving() && self.oldest_pending.is_none()
+        self.is_starving() && self.oldest_pending.is_none() && !self.oldest_is_unknown
     }
 
     /// So many tasks have this status. Those that have ended count for no route.
@@ -126,6 +128,7 @@ impl RouteFigures {
         self.workers_idle += more.workers_idle;
         self.workers_busy += more.workers_busy;
         self.oldest_pending = [self.oldest_pending, more.oldest_pending].into_iter().flatten().min();
+        self.oldest_is_unknown |= more.oldest_is_unknown;
     }
 }
 
@@ -258,6 +261,11 @@ impl QueueFigures {
     pub fn add_pending_since(&mut self, route: &str, since: Timestamp) {
         let oldest = &mut self.route(route).oldest_pending;
         *oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
+    }
+
+    /// It could not be found out since when tasks of a route are pending.
+    pub fn oldest_is_unknown(&mut self, route: &str) {
+        self.route(route).oldest_is_unknown = true;
     }
 
     /// Adds a route with all that is known of it.
@@ -414,6 +422,7 @@ mod tests {
             oldest_pending,
             workers_idle,
             workers_busy,
+            ..RouteFigures::default()
         };
         let routes: Vec<_> = figures.routes().map(|(route, figures)| (route, *figures)).collect();
         let expected =
@@ -542,7 +551,7 @@ mod tests {
             ("idle without work", (0, 0, 1, 0), false),
         ];
         for (case, (pending, running, workers_idle, workers_busy), expected) in cases {
-            let route = RouteFigures { pending, running, oldest_pending: None, workers_idle, workers_busy };
+            let route = RouteFigures { pending, running, workers_idle, workers_busy, ..RouteFigures::default() };
             assert_eq!(route.is_starving(), expected, "{case}");
         }
     }
@@ -553,6 +562,10 @@ mod tests {
         let calm: String =
             figures.routes().filter(|(_, route)| route.misses_no_worker()).map(|(name, _)| name).collect();
         assert_eq!(calm, "b", "on d a task can be claimed; a and c have workers");
+        let mut busy = four_routes();
+        busy.oldest_is_unknown("b");
+        busy.leave_out_calm();
+        assert_eq!(told(&busy), "abcd", "the storage was too busy to say whether one can be claimed");
         figures.leave_out_calm();
         assert_eq!((&*told(&figures), figures.left_out().found), ("acd", 1));
         assert_eq!((figures.route_count(), figures.starving_count(), figures.workers()), (4, 1, [2, 1]));

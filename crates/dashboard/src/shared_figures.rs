@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{QueueFigures, RouteSelection};
 use taskqueue_store::figures::read_figures;
 use taskqueue_store::transaction::QueueKey;
@@ -55,6 +56,9 @@ impl SharedFigures {
                 // What is delayed or blocked alarms nobody.
                 figures.leave_out_calm();
                 figures.keep(&starving(ROUTES_TOLD));
+                // Limits may be as many as routes, and nobody asks for them here.
+                let paused = figures.settings().paused;
+                figures.set_settings(QueueSettings { paused, ..QueueSettings::default() });
                 known.insert(key, Known { begun, figures: Arc::new(figures) });
             }
         })

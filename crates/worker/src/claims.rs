@@ -145,6 +145,11 @@ impl WorkerContext {
         }
     }
 
+    /// Whether there is a pause after failures in a row.
+    fn is_slowed(&self) -> bool {
+        self.slowed_until.borrow().is_some_and(|end| Instant::now() < end)
+    }
+
     /// Done as soon as there is a pause after failures in a row.
     async fn slowed_down(&self) {
         let mut slowed = self.slowed_until.subscribe();

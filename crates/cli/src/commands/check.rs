@@ -13,7 +13,12 @@ use crate::open_store::{self, Database};
 use crate::output::{CheckRecord, CheckedFolder, Printer, counted};
 
 pub(crate) async fn run(args: CheckArgs) -> Result<(), Failure> {
-    let CheckArgs { folder, database, database_schema, output } = args;
+    let CheckArgs { given, folder, database, database_schema, output } = args;
+    if let (Some(_), Some(flag)) = (&folder, given.0) {
+        return Err(Failure::Usage(format!(
+            "{flag} names a database, and DIR a backup, which has its own; name one of them"
+        )));
+    }
     let (report, folder) = match folder {
         Some(folder) => check_folder(folder).await?,
         None => (check(database, database_schema).await?, None),

@@ -1,9 +1,9 @@
 //! The folder of a backup with secrets, while it is written: under another name beside its place, for its owner only. It gets its
 //! name when it is whole, as a file does (`new_file.rs` of the SQLite backend). What a killed command left is removed by the next.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -11,6 +11,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::manifest::FILE_NAME;
 use super::{Manifest, Part};
 use crate::failure::Failure;
+use crate::output::warning;
 
 /// Behind the name of the folder that is being written.
 const SUFFIX: &str = ".taskqueue-partial";
@@ -42,7 +43,7 @@ impl NewFolder {
         remove_leftover(&path, removed).map_err(cannot_write)?;
         DirBuilder::new().mode(0o700).create(&path).map_err(cannot_write)?;
         let lock = File::open(&path).map_err(cannot_write)?;
-        lock.try_lock().map_err(|_| cannot_write(io::Error::other(IN_USE)))?;
+        take_lock(&lock, &path).map_err(cannot_write)?;
         Ok(Self { place, path, lock, placed: false })
     }
 
@@ -68,27 +69,39 @@ impl NewFolder {
 
     /// Syncs the folder and gives it its name.
     pub(crate) fn put_in_place(mut self, replace: bool) -> Result<(), Failure> {
-        let placed = (|| {
-            self.lock.sync_all()?;
-            match renameat_with(CWD, &self.path, CWD, &self.place, RenameFlags::NOREPLACE) {
-                Err(rustix::io::Errno::EXIST) if replace => {
-                    // In one step, so that there is always a backup of this name.
-                    renameat_with(CWD, &self.path, CWD, &self.place, RenameFlags::EXCHANGE)?;
-                    self.placed = true;
-                    fs::remove_dir_all(&self.path)?;
+        let place = self.place.clone();
+        let unwritable = |error: io::Error| cannot_write(&place, &error);
+        self.lock.sync_all().map_err(unwritable)?;
+        if !leads_to(&self.path, &self.lock) {
+            return Err(unwritable(io::Error::other(format!("{} was replaced", self.path.display()))));
+        }
+        match renameat_with(CWD, &self.path, CWD, &place, RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::EXIST) if replace => {
+                // The copy took its time, and somebody may have put something else there.
+                check_place(&place, true)?;
+                // In one step, so that there is always a backup of this name.
+                renameat_with(CWD, &self.path, CWD, &place, RenameFlags::EXCHANGE)
+                    .map_err(|error| unwritable(error.into()))?;
+                self.placed = true;
+                // The new backup is there all the same.
+                if let Err(error) = fs::remove_dir_all(&self.path) {
+                    let old = self.path.display();
+                    warning(&format!(
+                        "cannot remove the old backup, now {old}, which holds secrets: {error}; remove it"
+                    ));
                 }
-                renamed => renamed?,
             }
-            self.placed = true;
-            File::open(self.place.parent().unwrap_or(Path::new("/")))?.sync_all()
-        })();
-        placed.map_err(|error: io::Error| cannot_write(&self.place, &error))
+            renamed => renamed.map_err(|error| unwritable(error.into()))?,
+        }
+        self.placed = true;
+        let parent = File::open(place.parent().unwrap_or(Path::new("/")));
+        parent.and_then(|parent| parent.sync_all()).map_err(unwritable)
     }
 }
 
 impl Drop for NewFolder {
     fn drop(&mut self) {
-        if !self.placed {
+        if !self.placed && leads_to(&self.path, &self.lock) {
             // Nothing else can be done; the next one removes it.
             drop(fs::remove_dir_all(&self.path));
         }
@@ -129,12 +142,29 @@ fn remove_leftover(path: &Path, removed: &mut dyn FnMut(&Path)) -> io::Result<()
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         return Ok(());
     }
-    if File::open(path)?.try_lock().is_err() {
-        return Err(io::Error::other(IN_USE));
-    }
+    // Held until it is removed.
+    let leftover = File::open(path)?;
+    take_lock(&leftover, path)?;
     fs::remove_dir_all(path)?;
+    drop(leftover);
     removed(path);
     Ok(())
+}
+
+/// Locks the folder that was opened at this path.
+fn take_lock(folder: &File, path: &Path) -> io::Result<()> {
+    match folder.try_lock() {
+        Ok(()) if leads_to(path, folder) => Ok(()),
+        // Somebody took it for a leftover in between.
+        Ok(()) | Err(TryLockError::WouldBlock) => Err(io::Error::other(IN_USE)),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Whether the path still leads to the folder that was opened there.
+fn leads_to(path: &Path, folder: &File) -> bool {
+    let Ok(opened) = folder.metadata() else { return false };
+    fs::symlink_metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (opened.dev(), opened.ino()))
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
@@ -186,5 +216,23 @@ mod tests {
         drop(NewFolder::begin(&place, false, &mut |path| told.push(path.to_owned())).unwrap());
         assert_eq!(told.len(), 1);
         assert!(!partial.exists() && !place.exists());
+    }
+
+    #[test]
+    fn what_somebody_changed_during_the_copy_is_found_before_it_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, partial) = (folder.path().join("backup"), folder.path().join("backup.taskqueue-partial"));
+        make(&place, b"first", false).unwrap();
+        let new = NewFolder::begin(&place, true, &mut |_| {}).unwrap();
+        fs::write(place.join("letter"), "Dear reader").unwrap();
+        assert!(new.put_in_place(true).unwrap_err().message().unwrap().contains("letter"));
+        assert!(place.join("letter").exists() && !partial.exists());
+
+        let new = NewFolder::begin(&folder.path().join("other"), false, &mut |_| {}).unwrap();
+        let partial = new.path().to_owned();
+        fs::rename(&partial, folder.path().join("moved")).unwrap();
+        fs::create_dir(&partial).unwrap();
+        assert!(new.put_in_place(false).unwrap_err().message().unwrap().contains("was replaced"));
+        assert!(partial.exists(), "it is another's");
     }
 }

@@ -1,11 +1,12 @@
 //! Puts secrets back into their places: each appears whole, none is overwritten, and all are taken away again unless the restore is
 //! finished. One that is there already with the same content stays: a restore that was killed is simply run again.
 
-use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use taskqueue_store_sqlite::{NewFile, remove_leftovers};
 
 use super::Part;
@@ -19,6 +20,21 @@ pub(crate) struct Secret {
     pub(crate) path: String,
 }
 
+impl Secret {
+    /// Whether a file with this content holds it. A token is the same with any line end, or without one.
+    fn is(&self, content: &[u8]) -> bool {
+        match self.part {
+            Part::Token => without_line_end(content) == without_line_end(&self.bytes),
+            _ => content == self.bytes,
+        }
+    }
+}
+
+/// As a server reads its token.
+fn without_line_end(text: &[u8]) -> &[u8] {
+    text.strip_suffix(b"\n").map_or(text, |line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
 /// What was put into its place. It is removed when this is dropped, unless it was kept.
 #[derive(Default)]
 pub(crate) struct PutBack {
@@ -29,13 +45,13 @@ pub(crate) struct PutBack {
 impl PutBack {
     /// Refuses a place that is taken by something else, and says whether the same is there already.
     pub(crate) fn is_there(secret: &Secret, place: &Path) -> Result<bool, Failure> {
-        let Ok(found) = fs::symlink_metadata(place) else { return Ok(false) };
-        let is_same = |found: &Metadata| {
-            found.is_file()
-                && found.len() == secret.bytes.len() as u64
-                && fs::read(place).is_ok_and(|content| content == secret.bytes)
-        };
-        if is_same(&found) {
+        if fs::symlink_metadata(place).is_err() {
+            return Ok(false);
+        }
+        // Behind a link the target counts. Another line end takes a byte.
+        let most = secret.bytes.len() as u64 + 1;
+        let may_be_same = fs::metadata(place).is_ok_and(|found| found.is_file() && found.len() <= most);
+        if may_be_same && fs::read(place).is_ok_and(|content| secret.is(&content)) {
             return Ok(true);
         }
         Err(Failure::Refused(format!(
@@ -57,7 +73,7 @@ impl PutBack {
         self.folders.push(folder.to_owned());
         let owner = owner_of(folder.parent()).map_err(|error| cannot_write(folder, &error))?;
         let Some((user, group)) = owner else { return Ok(()) };
-        chown(folder, Some(user), Some(group)).map_err(|error| cannot_write(folder, &error))
+        give_folder(folder, user, group).map_err(|error| cannot_write(folder, &error))
     }
 
     /// Puts one secret into a place at which nothing is.
@@ -83,11 +99,23 @@ impl Drop for PutBack {
     }
 }
 
+/// Not by its name, behind which the owner of the folder above may have put a link meanwhile.
+fn give_folder(folder: &Path, user: u32, group: u32) -> io::Result<()> {
+    let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed();
+    // A slash at the end would follow a link after all.
+    let folder = folder.components().as_path();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(folder)?;
+    fchown(opened, Some(user), Some(group))
+}
+
 fn write(secret: &Secret, place: &Path) -> io::Result<()> {
     let new = NewFile::begin(place)?;
     let mut file = new.file();
     file.write_all(&secret.bytes)?;
-    if let Some((user, group)) = owner_of(place.parent())? {
+    // What everybody may read stays root's: a server takes no tokens file of another user than root or itself.
+    if !secret.part.is_for_everybody()
+        && let Some((user, group)) = owner_of(place.parent())?
+    {
         fchown(file, Some(user), Some(group))?;
     }
     file.set_permissions(Permissions::from_mode(secret.part.mode()))?;
@@ -149,11 +177,40 @@ mod tests {
             let found = PutBack::is_there(&secret(Part::Token), &place);
             assert_eq!(found.is_ok_and(|is_there| is_there), expected, "{content:?}");
         }
+        // A token that somebody wrote by hand, or behind a link.
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&place, &link).unwrap();
+        for (content, part, expected) in [
+            ("hush", Part::Token, true),
+            ("hush\r\n", Part::Token, true),
+            ("hush\n\n", Part::Token, false),
+            ("hush", Part::Key, false),
+            ("hush\n", Part::Key, true),
+        ] {
+            fs::write(&place, content).unwrap();
+            for path in [&place, &link] {
+                let found = PutBack::is_there(&secret(part), path);
+                assert_eq!(found.is_ok_and(|is_there| is_there), expected, "{content:?} {part:?}");
+            }
+        }
+        fs::write(&place, "").unwrap();
         let mut put = PutBack::default();
         let refused = put.put(&secret(Part::Token), &place, &mut |_| {}).unwrap_err();
         assert!(refused.message().is_some_and(|message| !message.contains("hush")), "{refused:?}");
         drop(put);
         assert_eq!(fs::read_to_string(&place).unwrap(), "", "what was there stays");
+    }
+
+    #[test]
+    fn a_folder_is_not_given_away_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        fs::create_dir(&target).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        give_folder(&target, user, group).unwrap();
+        assert!(give_folder(&link, user, group).is_err());
+        assert!(give_folder(&link.join(""), user, group).is_err());
     }
 
     #[test]

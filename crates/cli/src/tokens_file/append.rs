@@ -44,7 +44,17 @@ pub(crate) fn append(path: &Path, token: &FileToken) -> Result<(), String> {
 /// Opens the file, or creates it empty, and waits until no other command changes it.
 fn own(path: &Path) -> io::Result<File> {
     for _ in 0..TRIES {
-        let file = OpenOptions::new().read(true).append(true).create(true).mode(MODE).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).mode(MODE);
+        let file = match options.create_new(true).open(path) {
+            // Whatever the umask of the command is: that is meant for the token, which it prints.
+            Ok(made) => made.set_permissions(Permissions::from_mode(MODE)).map(|()| made)?,
+            // Also a link to nothing.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                options.create_new(false).create(true).open(path)?
+            }
+            Err(error) => return Err(error),
+        };
         file.lock()?;
         let (ours, current) = (file.metadata()?, fs::metadata(path)?);
         if (ours.dev(), ours.ino()) == (current.dev(), current.ino()) {

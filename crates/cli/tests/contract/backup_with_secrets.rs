@@ -381,6 +381,32 @@ fn of_an_installation_with_postgresql_the_secrets_alone_are_copied() {
 }
 
 #[test]
+fn a_backup_is_checked_without_a_database_besides() {
+    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (database, to) = (server.database.argument(), folder.path().join("backup"));
+    let exit = run(&["backup", "--with-secrets", "--database", &database, "--to", text(&to)], &[]);
+    assert_eq!(exit.code, Some(0), "{exit:?}");
+    let cases = [["--database", "taskqueue.db"], ["--database", database.as_str()], ["--database-schema", "s"]];
+    for flags in cases {
+        let exit = run(&[&["check", text(&to)], &flags[..]].concat(), &[]);
+        assert_eq!(exit.code, Some(2), "{exit:?}");
+        assert!(exit.stderr.contains(flags[0]), "{exit:?}");
+    }
+    let variables = [("TASKQUEUE_DATABASE", "elsewhere.db"), ("TASKQUEUE_DATABASE_SCHEMA", "s")];
+    let exit = run(&["check", text(&to)], &variables);
+    assert_eq!(exit.code, Some(0), "what is set for the server does not matter: {exit:?}");
+}
+
+#[test]
+fn a_tokens_file_is_made_for_everybody_whatever_the_umask() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.toml");
+    let umask = ["sh", "-c", "umask 077; exec \"$@\"", "sh"];
+    let exit = run_inside(&umask, &["token", "create", "a", "--scope", "read", "--append", text(&tokens)]);
+    assert_eq!((exit.code, mode(&tokens)), (Some(0), 0o644), "{exit:?}");
+}
+
+#[test]
 fn a_backup_in_a_file_is_of_the_database_alone() {
     let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.argument(), folder.path().join("copy.db"));

@@ -60,7 +60,7 @@ metrics! {
     OLDEST_PENDING = Gauge "taskqueue_oldest_pending_seconds" ["queue", "route"]
         "How long the task has been pending that has been for longest; missing if no task is pending. For `other` it is that of the first 100 routes of each queue by name. Tasks that cannot be claimed yet (`not_before`, dependencies) do not count.";
     OLDEST_CLAIMABLE = Gauge "taskqueue_oldest_claimable_seconds" ["queue", "route"]
-        "How long the task has been pending that has been for longest of those that a claim could take now; missing if there is none. Neither tasks that cannot be claimed yet count, nor those that the settings of their queue keep from it: it is paused, or the limit of queue or route is 0.";
+        "How long the task has been pending that has been for longest of those that a claim could take now; missing if there is none, or for a moment while a long write keeps SQLite busy. Neither tasks that cannot be claimed yet count, nor those that the settings of their queue keep from it: it is paused, or the limit of queue or route is 0.";
     WORKERS = Gauge "taskqueue_workers" ["queue", "route", "status"] "Workers that reported themselves lately.";
 
     // What happened, counted by this process

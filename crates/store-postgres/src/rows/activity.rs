@@ -48,7 +48,7 @@ pub(crate) fn route_figures(sums: RouteSums) -> Read<Option<RouteFigures>> {
     let [pending, running, idle, busy] = sums.map(|sum| u64::try_from(sum).map_err(|_| Damaged::at("tasks")));
     let (workers_idle, workers_busy) = (idle?, busy?);
     let figures =
-        RouteFigures { pending: pending?, running: running?, oldest_pending: None, workers_idle, workers_busy };
+        RouteFigures { pending: pending?, running: running?, workers_idle, workers_busy, ..RouteFigures::default() };
     Ok(Some(figures).filter(|figures| *figures != RouteFigures::default()))
 }
 

@@ -30,8 +30,9 @@ pub(crate) fn pending_parts(row: &Row, bounds: &CountBounds) -> Read<(QueueKey, 
     let order_is_counted = below(bounds.entries, "ordered_entries")?;
     let due_are_counted = below(bounds.entries, "due_tasks")?;
     let later_are_counted = below(bounds.entries, "later_tasks")?;
-    // They are not looked at where the order is short.
-    let dependencies_are_counted = !order_is_counted && below(bounds.dependencies, "noted_dependencies")?;
+    // They are not looked at where all others were counted.
+    let others_are_counted = order_is_counted && due_are_counted && later_are_counted;
+    let dependencies_are_counted = !others_are_counted && below(bounds.dependencies, "noted_dependencies")?;
     let claimable = count(row, "ordered_tasks")? + count(row, "due_tasks")?;
     let counted = CountedParts {
         claimable: (order_is_counted && due_are_counted).then_some(claimable),

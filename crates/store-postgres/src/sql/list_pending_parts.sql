@@ -1,7 +1,7 @@
 -- For the queues $1: their settings, and how many of their pending tasks are where. Counts end at a bound, so that they cost the
 -- same at a million tasks: $3 entries of the pending order, as many delayed tasks whose time has come and whose time is to come,
--- and $4 dependencies, which are looked at only where the first bound was reached (otherwise blocked tasks are the rest). Each
--- ORDER BY is that of an index, which is used whatever the planner knows. Without $2 the time is that of the service (table `clock`).
+-- and $4 dependencies, which are looked at only where such a bound was reached (otherwise blocked tasks are the rest). Each
+-- ORDER BY is that of an index, which is used as soon as the table has statistics. Without $2 the time is that of the service (table `clock`).
 SELECT
     queues.queue_key,
     queues.settings,
@@ -10,7 +10,7 @@ SELECT
     due.tasks AS due_tasks,
     later.tasks AS later_tasks,
     noted.dependencies AS noted_dependencies,
-    noted.tasks AS blocked_tasks
+    blocked.tasks AS blocked_tasks
 FROM taskqueue.queues
 CROSS JOIN (
     SELECT coalesce($2, (
@@ -34,8 +34,10 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT 1
         FROM taskqueue.delayed
-        WHERE delayed.queue_key = queues.queue_key AND delayed.not_before <= moment.micros
-        ORDER BY delayed.not_before
+        -- A range and an order, which only the primary key can serve, as in move_due.
+        WHERE delayed.queue_key >= queues.queue_key
+            AND (delayed.queue_key, delayed.not_before) <= (queues.queue_key, moment.micros)
+        ORDER BY delayed.queue_key, delayed.not_before
         LIMIT $3
     ) AS entries
 ) AS due
@@ -44,25 +46,38 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT 1
         FROM taskqueue.delayed
-        WHERE delayed.queue_key = queues.queue_key AND delayed.not_before > moment.micros
-        ORDER BY delayed.not_before
+        WHERE delayed.queue_key <= queues.queue_key
+            AND (delayed.queue_key, delayed.not_before) > (queues.queue_key, moment.micros)
+        ORDER BY delayed.queue_key, delayed.not_before
         LIMIT $3
     ) AS entries
 ) AS later
 CROSS JOIN LATERAL (
-    SELECT count(*) AS dependencies, count(DISTINCT blocked.task_key) AS tasks
+    SELECT count(*) AS dependencies
     FROM (
-        SELECT dependencies.task_key
+        SELECT 1
         FROM taskqueue.dependencies
-        WHERE dependencies.queue_key = queues.queue_key AND ordered.entries >= $3
+        WHERE dependencies.queue_key = queues.queue_key
+            AND (ordered.entries >= $3 OR due.tasks >= $3 OR later.tasks >= $3)
         ORDER BY dependencies.dependency
         LIMIT $4
     ) AS entries
-    LEFT JOIN LATERAL (
+) AS noted
+CROSS JOIN LATERAL (
+    SELECT count(DISTINCT waiting.task_key) AS tasks
+    FROM (
+        SELECT dependencies.task_key
+        FROM taskqueue.dependencies
+        -- If there are too many, what is found would not be used.
+        WHERE dependencies.queue_key = queues.queue_key AND noted.dependencies > 0 AND noted.dependencies < $4
+        ORDER BY dependencies.dependency
+        LIMIT $4
+    ) AS entries
+    CROSS JOIN LATERAL (
         SELECT tasks.task_key
         FROM taskqueue.tasks
         WHERE tasks.task_key = entries.task_key AND tasks.status = 'pending' AND tasks.unmet IS NOT NULL
         LIMIT 1
-    ) AS blocked ON true
-) AS noted
+    ) AS waiting
+) AS blocked
 WHERE queues.queue_key = ANY($1);

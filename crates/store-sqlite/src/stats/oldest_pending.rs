@@ -58,9 +58,11 @@ impl OldestPending {
         }
         file.release_slot();
         let found = self.index.oldest_pending(asked.clone());
-        let updates = found.updates;
+        let (updates, answered) = (found.updates, found.of_routes.len());
         let mut oldest = oldest_by_route(&asked, found);
         for (key, figures) in queues {
+            let unanswered = asked[answered..].iter().filter(|(asked, _)| asked == key);
+            unanswered.for_each(|(_, route)| figures.oldest_is_unknown(route));
             for (route, placed) in oldest.remove(key).into_iter().flatten() {
                 file.yield_if_due()?;
                 figures.add_pending_since(route, self.since(file, placed, updates)?.unwrap_or(now));

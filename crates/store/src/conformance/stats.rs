@@ -94,7 +94,7 @@ pub async fn figures_are_of_tasks_and_workers_by_route(storage: &impl Storage) {
     assert_eq!(now, fixture.now());
     let route = |pending, running, oldest: Option<i64>, workers_idle, workers_busy| {
         let oldest_pending = oldest.map(|seconds| START.plus_seconds(seconds));
-        RouteFigures { pending, running, oldest_pending, workers_idle, workers_busy }
+        RouteFigures { pending, running, oldest_pending, workers_idle, workers_busy, ..RouteFigures::default() }
     };
     let expected = [
         ("a", route(1, 0, Some(0), 0, 0)),

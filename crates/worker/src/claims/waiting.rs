@@ -54,8 +54,14 @@ impl WorkerContext {
                 let Some(want) = idle.recv().await else { return };
                 wants.push(want);
             }
-            self.wait_while_slowed().await;
+            if self.is_slowed() {
+                wants = self.without_owners(wants);
+                self.wait_while_slowed().await;
+            }
             wants.extend(std::iter::from_fn(|| idle.try_recv().ok()));
+            if wants.is_empty() {
+                continue;
+            }
             let Some(wait) = self.next_wait() else {
                 tokio::spawn(Arc::clone(&self).release(std::mem::take(&mut wants)));
                 continue;
@@ -75,6 +81,15 @@ impl WorkerContext {
         let (lost, rest): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(is_lost);
         for want in lost {
             tokio::spawn(Arc::clone(self).settle(vec![want], pause));
+        }
+        rest
+    }
+
+    /// Leaves those to themselves that may own a task: its lease would end during a pause after failures.
+    fn without_owners(self: &Arc<Self>, wants: Vec<Want>) -> Vec<Want> {
+        let (owners, rest): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(|want| want.attempt.may_own_task);
+        if !owners.is_empty() {
+            tokio::spawn(Arc::clone(self).settle(owners, Duration::ZERO));
         }
         rest
     }

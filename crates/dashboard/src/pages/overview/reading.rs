@@ -31,8 +31,6 @@ use crate::visit::Visit;
 const READS_AT_ONCE: usize = 4;
 /// Queues whose newest tasks are looked at.
 const LOOKED_INTO: usize = 5;
-/// Queues without a card whose settings are read, because a route of theirs misses a worker.
-const SETTINGS_READ: usize = 50;
 /// Tasks that are looked at in such a queue: failed ones, and those that have not ended.
 const FAILED_TASKS: u16 = 20;
 const NEWEST_TASKS: u16 = 30;
@@ -118,7 +116,7 @@ pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most:
     let mut activities = activities.collect::<Vec<Option<Lately>>>().await.into_iter();
     let mut reading = Reading { now, queues: Vec::new(), left_out: 0, alerts: Alerts::default(), seen };
     of_server(dashboard, visit).await.iter().for_each(|concern| reading.alerts.add(concern));
-    let mut done = Done::default();
+    let mut looks = 0;
     for part in found.chunks(QUEUES_AT_ONCE) {
         let keys: Vec<QueueKey> = part.iter().map(|(key, _)| *key).collect();
         let figures = dashboard.figures().of(store, &keys, visit.began).await?;
@@ -127,7 +125,7 @@ pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most:
             // One that was deleted meanwhile has none.
             let Some(figures) = figures else { continue };
             let queue = QueueReading { name: name.clone(), figures, lately, settings };
-            add_alerts(dashboard, &queue, now, &mut done, &mut reading.alerts).await;
+            add_alerts(dashboard, &queue, now, &mut looks, &mut reading.alerts).await;
             if reading.queues.len() < most.shown {
                 reading.queues.push(queue);
             } else {
@@ -172,33 +170,20 @@ async fn of_server(dashboard: &Dashboard, visit: &Visit) -> Vec<Concern> {
     })
 }
 
-/// What was read of single queues so far.
-#[derive(Default)]
-struct Done {
-    looks: usize,
-    settings: usize,
-}
-
-/// Whether nothing is claimed of a queue. Where its settings were not read with its card, they are if that matters.
-async fn is_paused(dashboard: &Dashboard, queue: &QueueReading, done: &mut Done) -> bool {
-    if let Some(settings) = &queue.settings {
-        return settings.paused;
-    }
-    if !attention::misses_worker(&queue.figures) || done.settings == SETTINGS_READ || !dashboard.has("queue-settings") {
-        return false;
-    }
-    done.settings += 1;
-    dashboard.store().queue_settings(&queue.name).await.is_ok_and(|settings| settings.paused)
-}
-
 /// Adds what of a queue needs attention. Into the first ones that fail it is looked.
-async fn add_alerts(dashboard: &Dashboard, queue: &QueueReading, now: Timestamp, done: &mut Done, alerts: &mut Alerts) {
-    let is_paused = is_paused(dashboard, queue, done).await;
+async fn add_alerts(
+    dashboard: &Dashboard,
+    queue: &QueueReading,
+    now: Timestamp,
+    looks: &mut usize,
+    alerts: &mut Alerts,
+) {
     let QueueReading { name, figures, lately, .. } = queue;
+    let is_paused = figures.settings().paused;
     let last_hour = lately.as_ref().map(|lately| lately.last_hour);
     let mut seen = Look::default();
-    if lately.as_ref().is_some_and(Lately::has_failures) && done.looks < LOOKED_INTO {
-        done.looks += 1;
+    if lately.as_ref().is_some_and(Lately::has_failures) && *looks < LOOKED_INTO {
+        *looks += 1;
         let is_failing = last_hour.as_ref().is_some_and(attention::is_failing);
         seen = dashboard.looks().look(name.as_str(), look(dashboard.store(), name, is_failing)).await;
     }
