@@ -88,7 +88,12 @@ pub(crate) fn read_open_file(file: File, path: &Path, name: &str) -> Result<Stri
     if text.len() as u64 > FILE_BYTES {
         return Err(Failure::Refused(format!("{name} has more than {FILE_BYTES} bytes, so it holds no token")));
     }
-    Ok(text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line)).to_owned())
+    text.truncate(without_line_end(text.as_bytes()).len());
+    Ok(text)
+}
+
+pub(crate) fn without_line_end(text: &[u8]) -> &[u8] {
+    text.strip_suffix(b"\n").map_or(text, |line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
 fn parse(text: Option<&str>, source: &str) -> Result<Token, Failure> {

@@ -8,8 +8,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Behind the name of the file that is being written.
-const SUFFIX: &str = ".taskqueue-partial";
+/// Behind the name of what is being written.
+pub const SUFFIX: &str = ".taskqueue-partial";
 
 /// Only the owner may read the copy, which holds what the database holds.
 const MODE: u32 = 0o600;
@@ -41,12 +41,8 @@ impl NewFile {
             _ => error,
         })?;
         let new = Self { place: folder.join(name), path, file, placed: false };
-        match new.file.try_lock() {
-            Ok(()) if new.is_intact() => Ok(new),
-            // Somebody took it for a leftover in between.
-            Ok(()) | Err(TryLockError::WouldBlock) => Err(io::Error::other("another program writes it; try again")),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        take_lock(&new.file, &new.path)?;
+        Ok(new)
     }
 
     /// Where it is until it takes its place.
@@ -64,9 +60,7 @@ impl NewFile {
 
     /// Whether its path still leads to it.
     pub(crate) fn is_intact(&self) -> bool {
-        let Ok(opened) = self.file.metadata() else { return false };
-        let found = std::fs::symlink_metadata(&self.path);
-        found.is_ok_and(|found| (found.dev(), found.ino()) == (opened.dev(), opened.ino()))
+        leads_to(&self.path, &self.file)
     }
 
     /// Syncs the file and puts it in its place. With `replace`, what is there is replaced; else nothing may be there.
@@ -101,8 +95,25 @@ impl Drop for NewFile {
     }
 }
 
+/// Locks the file or folder that was opened at this path, so that others see that it is being written.
+pub fn take_lock(opened: &File, path: &Path) -> io::Result<()> {
+    match opened.try_lock() {
+        Ok(()) if leads_to(path, opened) => Ok(()),
+        // Somebody took it for a leftover in between.
+        Ok(()) | Err(TryLockError::WouldBlock) => Err(io::Error::other("another program writes it; try again")),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Whether the path still leads to what was opened there.
+pub fn leads_to(path: &Path, opened: &File) -> bool {
+    let Ok(opened) = opened.metadata() else { return false };
+    let found = std::fs::symlink_metadata(path);
+    found.is_ok_and(|found| (found.dev(), found.ino()) == (opened.dev(), opened.ino()))
+}
+
 /// Makes durable what was renamed or removed in the folder of a file.
-pub(crate) fn sync_folder(file: &Path) -> io::Result<()> {
+pub fn sync_folder(file: &Path) -> io::Result<()> {
     File::open(split(file)?.0)?.sync_all()
 }
 

@@ -1,22 +1,18 @@
 //! The folder of a backup with secrets, while it is written: under another name beside its place, for its owner only. It gets its
 //! name when it is whole, as a file does (`new_file.rs` of the SQLite backend). What a killed command left is removed by the next.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use taskqueue_store_sqlite::new_file::{SUFFIX, leads_to, sync_folder, take_lock};
 
 use super::manifest::FILE_NAME;
 use super::{Manifest, Part};
 use crate::failure::Failure;
 use crate::output::warning;
-
-/// Behind the name of the folder that is being written.
-const SUFFIX: &str = ".taskqueue-partial";
-
-const IN_USE: &str = "another program writes it; try again";
 
 /// Removed when dropped, unless it has taken its place.
 pub(crate) struct NewFolder {
@@ -94,8 +90,7 @@ impl NewFolder {
             renamed => renamed.map_err(|error| unwritable(error.into()))?,
         }
         self.placed = true;
-        let parent = File::open(place.parent().unwrap_or(Path::new("/")));
-        parent.and_then(|parent| parent.sync_all()).map_err(unwritable)
+        sync_folder(&place).map_err(unwritable)
     }
 }
 
@@ -149,22 +144,6 @@ fn remove_leftover(path: &Path, removed: &mut dyn FnMut(&Path)) -> io::Result<()
     drop(leftover);
     removed(path);
     Ok(())
-}
-
-/// Locks the folder that was opened at this path.
-fn take_lock(folder: &File, path: &Path) -> io::Result<()> {
-    match folder.try_lock() {
-        Ok(()) if leads_to(path, folder) => Ok(()),
-        // Somebody took it for a leftover in between.
-        Ok(()) | Err(TryLockError::WouldBlock) => Err(io::Error::other(IN_USE)),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
-/// Whether the path still leads to the folder that was opened there.
-fn leads_to(path: &Path, folder: &File) -> bool {
-    let Ok(opened) = folder.metadata() else { return false };
-    fs::symlink_metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (opened.dev(), opened.ino()))
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {

@@ -7,10 +7,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use taskqueue_store_sqlite::{NewFile, remove_leftovers};
+use taskqueue_store_sqlite::new_file::{NewFile, remove_leftovers};
 
 use super::Part;
 use crate::failure::Failure;
+use crate::token;
 
 /// A secret in memory. It has no `Debug`, which would show it.
 pub(crate) struct Secret {
@@ -24,15 +25,10 @@ impl Secret {
     /// Whether a file with this content holds it. A token is the same with any line end, or without one.
     fn is(&self, content: &[u8]) -> bool {
         match self.part {
-            Part::Token => without_line_end(content) == without_line_end(&self.bytes),
+            Part::Token => token::without_line_end(content) == token::without_line_end(&self.bytes),
             _ => content == self.bytes,
         }
     }
-}
-
-/// As a server reads its token.
-fn without_line_end(text: &[u8]) -> &[u8] {
-    text.strip_suffix(b"\n").map_or(text, |line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
 /// What was put into its place. It is removed when this is dropped, unless it was kept.

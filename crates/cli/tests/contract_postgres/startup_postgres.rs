@@ -6,7 +6,6 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::json;
 use taskqueue_test_postgres::{Cluster, eventually};
@@ -341,16 +340,7 @@ fn the_watchdog_does_not_end_a_server_because_postgresql_is_away() {
     let database = database.configured_by(&["--database", &url], &environment);
     let _server = Server::launch_on(Arc::new(database), None, &[]);
     cluster.stop();
-    // What was sent before.
-    socket.set_nonblocking(true).unwrap();
-    while socket.recv(&mut [0; 4096]).is_ok() {}
-    socket.set_nonblocking(false).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    for _ in 0..3 {
-        let mut bytes = [0; 4096];
-        let length = socket.recv(&mut bytes).expect("a sign of life");
-        assert_eq!(&bytes[..length], b"WATCHDOG=1");
-    }
+    assert_watchdog_hears(&socket);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -423,4 +424,19 @@ fn serve(
     command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     command
+}
+
+/// A server that reports to this socket as to systemd says three times from now on that it is alive.
+#[allow(dead_code, reason = "for tests of systemd")]
+pub(crate) fn assert_watchdog_hears(socket: &UnixDatagram) {
+    // What was sent before.
+    socket.set_nonblocking(true).unwrap();
+    while socket.recv(&mut [0; 4096]).is_ok() {}
+    socket.set_nonblocking(false).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    for _ in 0..3 {
+        let mut bytes = [0; 4096];
+        let length = socket.recv(&mut bytes).expect("a sign of life");
+        assert_eq!(&bytes[..length], b"WATCHDOG=1");
+    }
 }
