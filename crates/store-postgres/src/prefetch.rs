@@ -11,7 +11,7 @@ use futures_util::future::{FutureExt, LocalBoxFuture, join, join_all, join4};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::transaction::{QueueKey, RunUse};
+use taskqueue_store::transaction::{QueueKey, RELEASED_AT_ONCE, RunUse};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
@@ -61,7 +61,7 @@ pub(crate) struct Begun {
     /// The first of a block of numbers.
     pub(crate) numbers: i64,
     pub(crate) rows: TransactionRows,
-    /// Delayed tasks that were moved to the pending order.
+    /// Delayed tasks that were moved to the pending order: by a claim, or already committed by an upkeep.
     pub(crate) moved: usize,
     /// Whether beginning has changed anything that must be committed whatever the command does.
     pub(crate) wrote: bool,
@@ -151,7 +151,7 @@ pub(crate) async fn begin(
     let mut answers = join_all(queries).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().skip(1);
     let mut next = || answers.next().unwrap_or_default();
     // In the order of the statements.
-    let (queues, held, mut moved, picks, statuses) = (next(), next(), next(), next(), next());
+    let (queues, held, moved, picks, statuses) = (next(), next(), next(), next(), next());
     let (waiting, noted, clock) = (next(), next(), next());
     let (whole, identified, sized, printed, runs) = (next(), next(), next(), next(), next());
     let observations = next();
@@ -170,15 +170,17 @@ pub(crate) async fn begin(
         runs,
         observations,
     };
-    let (has_dependencies, next_due) = match waits(&clock, time) {
+    let found = waits(&clock, time).and_then(|waits| Ok((waits, moved_tasks(&moved)?)));
+    let ((has_dependencies, next_due), (mut moved, some_held)) = match found {
         Ok(found) => found,
         Err(error) => return Ok(Err(error)),
     };
-    // What was not expected, for the first one that finds it.
-    let (is_due, settles) = (claims && next_due == Due::Now && !expected.delayed, settles && has_dependencies);
-    let lists = settles && !expected.dependencies;
+    // What was not expected, for the first one that finds it; and what another server moves at this moment.
+    let is_due = some_held || claims && next_due == Due::Now && !expected.delayed;
+    let lists = settles && has_dependencies && !expected.dependencies;
     if is_due || lists {
         let again = vec![
+            query_if(session, is_due, &sql::AWAIT_RELEASE, vec![]),
             move_due(is_due),
             pick(is_due),
             named(&sql::LOCK_NAMED_DEPENDENTS, lists),
@@ -186,9 +188,13 @@ pub(crate) async fn begin(
         ];
         let mut answers = join_all(again).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter();
         let mut next = || answers.next().unwrap_or_default();
-        let (moved_now, picks, waiting, noted) = (next(), next(), next(), next());
+        let (_, moved_now, picks, waiting, noted) = (next(), next(), next(), next(), next());
         if is_due {
-            (moved, rows.picks) = (moved_now, picks);
+            rows.picks = picks;
+        }
+        match moved_tasks(&moved_now) {
+            Ok((more, _)) => moved += more,
+            Err(error) => return Ok(Err(error)),
         }
         if lists {
             (rows.waiting, rows.noted) = (waiting, noted);
@@ -197,11 +203,14 @@ pub(crate) async fn begin(
     rows.has_dependencies = Some(has_dependencies);
     let expected = Expected { dependencies: has_dependencies, delayed: next_due != Due::Never };
     // What was moved is committed also if no command changes anything: otherwise a claim for another route would never get further.
-    let moved = moved.first().map_or(Ok(0), |row| rows::count(row, "tasks"));
-    Ok(moved.map_err(StoreError::from).and_then(|moved| {
-        let begun = rows.into_begun(&clock, keys)?;
-        Ok(Begun { expected: Some(expected), wrote: moved > 0, moved: usize::try_from(moved).unwrap_or(0), ..begun })
-    }))
+    let moved = usize::try_from(moved).unwrap_or(0);
+    let begun = rows.into_begun(&clock, keys);
+    Ok(begun.map(|begun| Begun { expected: Some(expected), wrote: moved > 0, moved, ..begun }))
+}
+
+/// How many delayed tasks were moved, and whether some were left that others hold.
+fn moved_tasks(moved: &[Row]) -> Result<(u64, bool), StoreError> {
+    moved.first().map_or(Ok((0, false)), |row| Ok(rows::moved_tasks(row)?))
 }
 
 /// When the next delayed task becomes claimable.
@@ -286,22 +295,38 @@ pub(crate) async fn begin_upkeep(
     session: &Session,
     now: Option<Timestamp>,
 ) -> Result<Result<Begun, StoreError>, Error> {
-    let now = now.map(Timestamp::as_micros);
-    let (begun, peeked) = join(begin_for_long(session), session.query(&sql::PEEK_UPKEEP, &[&now])).await;
+    let micros = now.map(Timestamp::as_micros);
+    let (begun, peeked) = join(begin_for_long(session), session.query(&sql::PEEK_UPKEEP, &[&micros])).await;
     begun?;
     let mut clock = peeked?;
-    let is_due = match clock.first().map(rows::upkeep_is_due) {
-        Some(Ok(is_due)) => is_due,
-        Some(Err(damaged)) => return Ok(Err(damaged.into())),
-        None => false,
-    };
-    let held = if is_due { session.query(&sql::LOCK_CLOCK_IF_FREE, &[]).await? } else { Vec::new() };
+    let Some(row) = clock.first() else { return Ok(Err(NO_CLOCK)) };
+    let (has_delayed, has_more, read) =
+        match rows::due_upkeep(row).and_then(|due| Ok((due.0, due.1, rows::clock(row)?))) {
+            Ok(found) => found,
+            Err(damaged) => return Ok(Err(damaged.into())),
+        };
+    let mut moved = 0;
+    if has_delayed {
+        moved = release_delayed(session, now.unwrap_or(Clock::new(read).now)).await?;
+        begin_for_long(session).await?;
+    }
+    let held = if has_more { session.query(&sql::LOCK_CLOCK_IF_FREE, &[]).await? } else { Vec::new() };
     let is_idle = held.is_empty();
     if !is_idle {
         clock = held;
     }
     let begun = PrefetchedRows::default().into_begun(&clock, &BatchKeys::default());
-    Ok(begun.map(|begun| Begun { is_idle, ..begun }))
+    Ok(begun.map(|begun| Begun { is_idle, moved, ..begun }))
+}
+
+/// Moves delayed tasks whose time has come to the pending order, and commits. The rest of an upkeep takes longer, and claims would pass
+/// over the tasks that it holds: they wait for this transaction instead.
+async fn release_delayed(session: &Session, now: Timestamp) -> Result<usize, Error> {
+    let (micros, limit) = (now.as_micros(), i64::try_from(RELEASED_AT_ONCE).unwrap_or(i64::MAX));
+    session.query(&sql::BEGIN_RELEASE, &[]).await?;
+    let released = session.first(&sql::RELEASE_DELAYED, &[&micros, &limit]).await?;
+    session.execute_text("COMMIT").await?;
+    Ok(released.map_or(Ok(0), |row| row.try_get::<_, i64>("tasks"))?.try_into().unwrap_or(0))
 }
 
 async fn begin_for_long(session: &Session) -> Result<(), Error> {

@@ -49,8 +49,8 @@ pub(crate) use self::packed_output::{
 };
 pub(crate) use self::row_fields::RowFields;
 pub(crate) use self::waiting::{
-    CountBounds, EndedRow, dependency_status, due_task, ended, explained_queue, kept_micros, pending_parts,
-    reading_after, route_facts, running_of_route, running_tasks, settings, upkeep_is_due,
+    CountBounds, EndedRow, dependency_status, due_task, due_upkeep, ended, explained_queue, kept_micros, moved_tasks,
+    pending_parts, reading_after, route_facts, running_of_route, running_tasks, settings,
 };
 
 columns! {

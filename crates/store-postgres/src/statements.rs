@@ -26,7 +26,9 @@ statements! {
     WRITER:
     ADD_TALLY = "add_tally" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT2_ARRAY);
     APPEND_OUTPUT = "append_output" (INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY);
+    AWAIT_RELEASE = "await_release" ();
     BEGIN_ENDED_READING = "begin_ended_reading" (INT8);
+    BEGIN_RELEASE = "begin_release" ();
     BRING_TIME_BACK = "bring_time_back" (INT8, INT8, INT8, INT8, INT8);
     CHECK_QUEUES = "check_queues" (INT8_ARRAY);
     CHECK_TRANSACTION = "check_transaction" (TEXT, TEXT);

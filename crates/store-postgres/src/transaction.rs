@@ -71,6 +71,8 @@ pub(crate) struct PostgresTransaction<'a> {
     pub(crate) settles: bool,
     /// Where the next search for outdated tasks begins.
     pub(crate) next_search: &'a NextSearch,
+    /// Delayed tasks that became claimable when this transaction was begun.
+    pub(crate) released: usize,
     /// Whether this is an upkeep that has nothing to do.
     pub(crate) is_idle: bool,
 }
@@ -387,8 +389,9 @@ impl Transaction for PostgresTransaction<'_> {
         self.note_settled(unsettled, after)
     }
 
-    fn release_delayed(&mut self, most: usize) -> Loaded<usize> {
-        if self.is_idle { Ok(0) } else { self.move_delayed(most) }
+    /// They were released before this transaction, in one of their own.
+    fn release_delayed(&mut self) -> Loaded<usize> {
+        Ok(std::mem::take(&mut self.released))
     }
 
     fn load_settings(&mut self, queue: QueueKey) -> Loaded<Option<Arc<QueueSettings>>> {

@@ -374,6 +374,7 @@ impl Writer {
             wrote: begun.wrote,
             settles: self.settles,
             next_search: &self.shared.next_search,
+            released: begun.moved,
             is_idle: begun.is_idle,
         }
     }

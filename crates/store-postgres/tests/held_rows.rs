@@ -12,7 +12,7 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
 use taskqueue_store::activity::save_activity;
 use taskqueue_store::command::{CreatedTask, Scan, Scanned};
-use taskqueue_store::conformance::any_command::Write;
+use taskqueue_store::conformance::any_command::{Write, upkeep};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::{Store, StoreError, commands};
@@ -47,6 +47,13 @@ impl Stranger {
     }
 }
 
+/// Waits until a transaction waits for [`RELEASE_LOCK`].
+fn somebody_waits(storage: &Fresh) {
+    let waits = "SELECT pid FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+        WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted";
+    eventually("somebody waits", || !storage.database.rows(waits).is_empty());
+}
+
 fn start<W: Write>(fixture: &Fixture, command: W) -> JoinHandle<Result<W::Answer, StoreError>> {
     let store = Arc::clone(&fixture.store);
     tokio::spawn(async move { command.write_to(&*store).await })
@@ -68,6 +75,53 @@ async fn a_claim_waits_for_a_task_that_another_transaction_holds() {
     stranger.lets_go().await;
     let answer = timeout(MOMENT, claiming).await.expect("at once").unwrap();
     assert!(matches!(answer, Ok(Some(_))), "{answer:?}");
+    end(storage, fixture).await;
+}
+
+/// What upkeep and claims agree on (begin_release.sql).
+const RELEASE_LOCK: i64 = 7_405_302_117;
+
+/// A task whose time has come, and one of lower priority. Nobody has moved the first one to the pending order yet.
+async fn with_a_due_task(storage: &Fresh) -> Fixture {
+    let fixture = Fixture::with_queue(storage).await;
+    let urgent = Definition { priority: 9, ..Definition::default() };
+    fixture.ok(create_later("urgent", urgent, fixture.now().plus_seconds(10))).await;
+    fixture.create("other", Definition::default()).await;
+    fixture.clock.advance_micros(10_000_000);
+    fixture
+}
+
+/// The claim of a server does not take a task of lower priority because the upkeep of another one holds the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_waits_for_a_server_that_moves_tasks_whose_time_has_come() {
+    let storage = fresh();
+    let fixture = with_a_due_task(&storage).await;
+    let id = task_id("urgent");
+    let hold = format!(
+        "SELECT pg_advisory_xact_lock({RELEASE_LOCK}); SELECT 1 FROM taskqueue.tasks WHERE id = '{id}' FOR UPDATE"
+    );
+    let upkeep = Stranger::says(&storage, &hold).await;
+    let claiming = start(&fixture, claim("q", "default", 1));
+    somebody_waits(&storage);
+    upkeep.lets_go().await;
+    let claimed = timeout(MOMENT, claiming).await.expect("at once").unwrap().unwrap().unwrap();
+    assert_eq!(claimed.task.id, id);
+    end(storage, fixture).await;
+}
+
+/// The other half: an upkeep says that it moves tasks, and holds none of them when it does the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upkeep_moves_tasks_whose_time_has_come_while_claims_wait_for_it() {
+    let storage = fresh();
+    let fixture = with_a_due_task(&storage).await;
+    let claim_of_another =
+        Stranger::says(&storage, &format!("SELECT pg_advisory_xact_lock_shared({RELEASE_LOCK})")).await;
+    let store = Arc::clone(&fixture.store);
+    let upkeep = tokio::spawn(async move { upkeep(&*store).await });
+    somebody_waits(&storage);
+    claim_of_another.lets_go().await;
+    timeout(MOMENT, upkeep).await.expect("at once").unwrap().unwrap();
+    assert_eq!(fixture.claimed(claim("q", "default", 1)).await.unwrap().task.id, task_id("urgent"));
     end(storage, fixture).await;
 }
 

@@ -32,7 +32,8 @@ use taskqueue_store::bulk::Limit;
 use taskqueue_store::bulk_action::{ChangeRecord, FoundTask, Now};
 use taskqueue_store::command::BulkUpdate;
 use taskqueue_store::transaction::{
-    Dependents, Loaded, Outdated, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction, Unsettled,
+    Dependents, Loaded, Outdated, Queue, QueueKey, QueueTally, RELEASED_AT_ONCE, RunUse, TaskKey, Transaction,
+    Unsettled,
 };
 
 use crate::bulk::{self, ChangedTasks};
@@ -394,8 +395,8 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     /// Those that were released at the beginning of the batch count.
-    fn release_delayed(&mut self, most: usize) -> Loaded<usize> {
-        self.release_due(most.saturating_sub(self.released));
+    fn release_delayed(&mut self) -> Loaded<usize> {
+        self.release_due(RELEASED_AT_ONCE.saturating_sub(self.released));
         Ok(std::mem::take(&mut self.released))
     }
 

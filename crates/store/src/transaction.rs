@@ -22,6 +22,9 @@ use crate::bulk::Limit;
 use crate::bulk_action::{ChangeRecord, FoundTask, Now};
 use crate::command::BulkUpdate;
 
+/// Delayed tasks that one upkeep makes claimable at most: some ten milliseconds.
+pub const RELEASED_AT_ONCE: usize = 10_000;
+
 /// The storage's own number of a queue. A queue that is deleted and created again gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey(pub i64);
@@ -225,8 +228,8 @@ pub trait Transaction {
     /// Notes how far that one was settled; nothing if all of it is. Leaves alone what was left unsettled again since it was found.
     fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()>;
 
-    /// Moves delayed tasks whose time has come to the pending order, at most `most`, and gives how many they were.
-    fn release_delayed(&mut self, most: usize) -> Loaded<usize>;
+    /// Moves delayed tasks whose time has come to the pending order, at most [`RELEASED_AT_ONCE`], and gives how many they were.
+    fn release_delayed(&mut self) -> Loaded<usize>;
 
     /// The settings of a queue; nothing if they are the default.
     fn load_settings(&mut self, queue: QueueKey) -> Loaded<Option<Arc<QueueSettings>>>;

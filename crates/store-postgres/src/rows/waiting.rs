@@ -47,9 +47,14 @@ pub(crate) fn running_of_route(row: &Row) -> Read<(Option<Route>, u64)> {
     Ok((parsed_or_null(row, "route", Route::parse)?, count(row, "tasks")?))
 }
 
-/// Whether anything may be due that nobody asks for.
-pub(crate) fn upkeep_is_due(row: &Row) -> Read<bool> {
-    get(row, "is_due")
+/// Whether delayed tasks are due, and whether anything else may be that nobody asks for.
+pub(crate) fn due_upkeep(row: &Row) -> Read<(bool, bool)> {
+    Ok((get(row, "has_delayed")?, get(row, "has_more")?))
+}
+
+/// How many delayed tasks a claim has moved to the pending order, and whether it left some that others hold.
+pub(crate) fn moved_tasks(row: &Row) -> Read<(u64, bool)> {
+    Ok((count(row, "tasks")?, get(row, "some_held")?))
 }
 
 /// Behind which task the tasks of a queue are read on.

@@ -1,18 +1,14 @@
--- Moves delayed tasks of the queues $1 whose time has come to the pending order, except those that other transactions hold. At most
--- 1000 of each queue: the rest is moved by the next claims. Without $2 the time is that of the service (table `clock`). A task may
--- have been changed after it was found and before it was held, so it is looked at again; a row that is not true of its task any
--- more, as older servers may leave it, is removed.
+-- Moves delayed tasks of the queues $1 whose time has come to the pending order, except those that other transactions hold, and says
+-- whether there were such. At most 1000 of each queue: the rest is moved by the next claims. Without $2 the time is that of the
+-- service (table `clock`). A task may have been changed after it was found and before it was held, so it is looked at again; a row
+-- that is not true of its task any more, as older servers may leave it, is removed.
 WITH
-    due AS MATERIALIZED (
+    found AS MATERIALIZED (
         SELECT found.*
         FROM taskqueue.queues
         CROSS JOIN LATERAL (
-            SELECT
-                delayed.queue_key, delayed.not_before, delayed.task_key, tasks.priority, tasks.pending_seq, tasks.routes,
-                tasks.status = 'pending' AND tasks.unmet IS NULL
-                AND tasks.not_before IS NOT DISTINCT FROM delayed.not_before AS is_true
+            SELECT delayed.queue_key, delayed.not_before, delayed.task_key
             FROM taskqueue.delayed
-            JOIN taskqueue.tasks ON tasks.task_key = delayed.task_key
             -- A range and an order, which only the primary key can serve. By the index of all queues it would read what is due in
             -- others.
             WHERE delayed.queue_key >= queues.queue_key
@@ -24,9 +20,17 @@ WITH
                 )))
             ORDER BY delayed.queue_key, delayed.not_before
             LIMIT 1000
-            FOR UPDATE OF tasks SKIP LOCKED
         ) AS found
         WHERE queues.name = ANY($1)
+    ),
+    due AS MATERIALIZED (
+        SELECT
+            found.*, tasks.priority, tasks.pending_seq, tasks.routes,
+            tasks.status = 'pending' AND tasks.unmet IS NULL
+            AND tasks.not_before IS NOT DISTINCT FROM found.not_before AS is_true
+        FROM found
+        JOIN taskqueue.tasks ON tasks.task_key = found.task_key
+        FOR UPDATE OF tasks SKIP LOCKED
     ),
     moved AS (
         DELETE FROM taskqueue.delayed USING due
@@ -40,4 +44,4 @@ WITH
         FROM moved
         WHERE is_true
     )
-SELECT count(*) AS tasks FROM moved;
+SELECT count(*) AS tasks, (SELECT count(*) FROM found) > (SELECT count(*) FROM due) AS some_held FROM moved;

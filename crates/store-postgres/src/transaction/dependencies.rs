@@ -308,16 +308,4 @@ impl PostgresTransaction<'_> {
         let asked = async { session.execute(&sql::SAVE_SETTLED, &[&key, &after.0]).await };
         self.wait("noting what was settled", asked).map(drop)
     }
-
-    pub(super) fn move_delayed(&mut self, most: usize) -> Loaded<usize> {
-        let (session, now) = (self.session, self.clock.now.as_micros());
-        let limit = i64::try_from(most).unwrap_or(i64::MAX);
-        let asked = async { session.first(&sql::RELEASE_DELAYED, &[&now, &limit]).await };
-        let row = self.wait("moving delayed tasks", asked)?;
-        let moved = row.map_or(Ok(0), |row| rows::count(&row, "tasks"))?;
-        let moved = usize::try_from(moved).unwrap_or(usize::MAX);
-        self.wrote |= moved > 0;
-        self.dead.add(moved);
-        Ok(moved)
-    }
 }

@@ -5,15 +5,13 @@ use super::dependents::settle_left;
 use super::{Executed, QueueRef, delete_existing};
 use crate::after_commit::AfterCommit;
 use crate::command::Upkept;
-use crate::transaction::{Outdated, Transaction};
+use crate::transaction::{Outdated, RELEASED_AT_ONCE, Transaction};
 
-/// Tasks that become claimable at most: some ten milliseconds.
-const RELEASED_AT_ONCE: usize = 10_000;
 /// Tasks that are deleted at most: some milliseconds, so that claims hardly notice.
 const DELETED_AT_ONCE: usize = 250;
 
 pub(super) fn upkeep<T: Transaction>(tx: &mut T, after_commit: &mut AfterCommit) -> Executed<Upkept> {
-    let released = tx.release_delayed(RELEASED_AT_ONCE)?;
+    let released = tx.release_delayed()?;
     if released > 0 {
         after_commit.claimable.poll_all();
     }

@@ -272,7 +272,7 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     /// Claims look at the time themselves, so this only counts.
-    fn release_delayed(&mut self, _: usize) -> Loaded<usize> {
+    fn release_delayed(&mut self) -> Loaded<usize> {
         let due = self.state.released_until..self.now;
         let is_due = |at: Timestamp| at > due.start && at <= due.end;
         let pending = self.state.tasks.values().filter(|row| row.task.lifecycle.status == Status::Pending);
