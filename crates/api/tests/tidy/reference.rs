@@ -19,6 +19,17 @@ fn source(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
 }
 
+/// The OpenAPI document, from the snapshot that the tests of the server compare with it.
+fn schema() -> serde_json::Value {
+    let is_schema = |file: &&PathBuf| file.to_string_lossy().ends_with("__openapi.snap");
+    let files = files();
+    let snapshots: Vec<&PathBuf> = files.iter().filter(is_schema).collect();
+    let [file] = snapshots[..] else { panic!("one snapshot of the OpenAPI document: {snapshots:?}") };
+    let snapshot = fs::read_to_string(root().join(file)).unwrap();
+    let (_, document) = snapshot.split_once("\n{").unwrap();
+    serde_json::from_str(&format!("{{{document}")).unwrap()
+}
+
 /// The texts between single backquotes.
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
@@ -121,9 +132,7 @@ fn every_limit_has_its_row_with_its_value() {
 
 #[test]
 fn every_endpoint_has_its_section_and_every_section_its_endpoint() {
-    let snapshot = source("crates/server/tests/snapshots/openapi__openapi.snap");
-    let (_, document) = snapshot.split_once("\n{").unwrap();
-    let document: serde_json::Value = serde_json::from_str(&format!("{{{document}")).unwrap();
+    let document = schema();
     let mut routed = BTreeSet::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
         let methods = operations.as_object().unwrap().keys().filter(|key| *key != "parameters");
@@ -140,9 +149,7 @@ fn every_endpoint_has_its_section_and_every_section_its_endpoint() {
 
 #[test]
 fn the_table_of_scopes_is_that_of_the_schema() {
-    let snapshot = source("crates/server/tests/snapshots/openapi__openapi.snap");
-    let (_, document) = snapshot.split_once("\n{").unwrap();
-    let document: serde_json::Value = serde_json::from_str(&format!("{{{document}")).unwrap();
+    let document = schema();
     let mut needed = BTreeSet::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
