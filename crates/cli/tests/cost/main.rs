@@ -8,9 +8,9 @@
 
 #[path = "attacks.rs"]
 mod attacks;
-#[path = "../contract/database.rs"]
+#[path = "../integration/sqlite/database.rs"]
 #[allow(dead_code, reason = "that of the contract; not all of it is needed here")]
 mod database;
-#[path = "../contract/support/mod.rs"]
+#[path = "../integration/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the harness of the contract; not all of it is needed here")]
 mod support;

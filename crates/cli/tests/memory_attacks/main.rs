@@ -4,12 +4,12 @@
 #![allow(clippy::print_stdout, reason = "figures for those who ask for them with --nocapture")]
 
 mod attacks;
-#[path = "../contract/database.rs"]
+#[path = "../integration/sqlite/database.rs"]
 #[allow(dead_code, reason = "shared with the tests of the contract, which use all of it")]
 mod database;
 mod healthy;
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the contract, which use all of it")]
-#[path = "../contract/support/mod.rs"]
+#[path = "../integration/support/mod.rs"]
 mod support;
 mod withstand;
 

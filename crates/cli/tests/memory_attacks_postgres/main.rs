@@ -4,13 +4,13 @@
 
 #[path = "../memory_attacks/attacks.rs"]
 mod attacks;
-#[path = "../contract_postgres/database.rs"]
+#[path = "../integration/postgres/database.rs"]
 #[allow(dead_code, reason = "shared with the tests of the contract, which use all of it")]
 mod database;
 #[path = "../memory_attacks/healthy.rs"]
 mod healthy;
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the contract, which use all of it")]
-#[path = "../contract/support/mod.rs"]
+#[path = "../integration/support/mod.rs"]
 mod support;
 #[path = "../memory_attacks/withstand.rs"]
 mod withstand;

@@ -1,5 +1,5 @@
 //! The client against a server that sends wrong answers, stalls, redirects and closes connections. What the client and the real server do together
-//! is tested in `crates/cli/tests/client`.
+//! is tested in `crates/cli/tests/integration/client`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod batches;

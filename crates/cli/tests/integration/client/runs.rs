@@ -1,0 +1,105 @@
+//! The worker protocol.
+
+use taskqueue_client::{ClaimRequest, Definition, ErrorCode, Failure, JsonObject, LastRun, Status};
+
+use super::support::Server;
+use super::{client, object, queue, route, run_id, task_id};
+
+#[tokio::test]
+async fn a_claim_can_be_repeated_renewed_and_completed() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    let request = ClaimRequest::new(route("default"), run_id(1)).retrying();
+    assert_eq!(client.claim(&q, &request).await.unwrap().claim, None);
+
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    let claim = client.claim(&q, &request.clone().waiting(1)).await.unwrap().claim.unwrap();
+    assert_eq!((claim.task.id, claim.task.status, claim.task.attempt), (task_id(1), Status::Running, 1));
+    assert_eq!(claim.run_id, run_id(1));
+    assert_eq!(Some(claim.lease_expires_at), claim.task.started_at.map(|start| start.plus_seconds(300)));
+    assert_eq!(client.claim(&q, &request).await.unwrap().claim, Some(claim.clone()), "the same claim again");
+
+    let lease = client.heartbeat(&q, task_id(1), run_id(1)).await.unwrap();
+    assert!(lease >= claim.lease_expires_at);
+    let result = object(r#"{"loss":0.5,"steps":9007199254740993}"#);
+    for _ in 0..2 {
+        client.complete(&q, task_id(1), run_id(1), &result).await.unwrap();
+    }
+    let task = client.task(&q, task_id(1)).await.unwrap();
+    assert_eq!((task.status, task.result), (Status::Succeeded, result));
+    let late = client.unclaim(&q, task_id(1), run_id(1)).await.unwrap_err();
+    assert_eq!(late.code(), Some(ErrorCode::RunFinalized));
+    let stale = client.heartbeat(&q, task_id(1), run_id(2)).await.unwrap_err();
+    assert_eq!(stale.code(), Some(ErrorCode::StaleRun));
+}
+
+#[tokio::test]
+async fn a_held_heartbeat_gives_its_lease_in_time_and_hears_of_a_cancel() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    let claim = client.claim(&q, &ClaimRequest::new(route("default"), run_id(1))).await.unwrap().claim.unwrap();
+    let answer = client.heartbeat_waiting(&q, task_id(1), run_id(1), 1).await.unwrap();
+    assert_eq!(answer.wait_applied, Some(1));
+    assert!(answer.lease_expires_at >= claim.lease_expires_at);
+    let cancel = async {
+        tokio::task::yield_now().await;
+        client.cancel_task(&q, task_id(1)).await.unwrap();
+    };
+    let (held, ()) = tokio::join!(client.heartbeat_waiting(&q, task_id(1), run_id(1), 60), cancel);
+    assert_eq!(held.unwrap_err().code(), Some(ErrorCode::RunFinalized));
+}
+
+#[tokio::test]
+async fn a_claim_may_say_who_claims_and_the_task_shows_it() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    let worker = object(r#"{"host":"gpu-3","slot":0}"#);
+    let request = ClaimRequest::new(route("default"), run_id(1)).by_worker(worker.clone()).waiting(1);
+    let claim = client.claim(&q, &request).await.unwrap().claim.unwrap();
+    let shown = LastRun { attempt: 1, worker, run_id: None };
+    assert_eq!(claim.task.last_run, Some(shown.clone()));
+    client.unclaim(&q, task_id(1), run_id(1)).await.unwrap();
+    let ended = LastRun { run_id: Some(run_id(1)), ..shown };
+    assert_eq!(client.task(&q, task_id(1)).await.unwrap().last_run, Some(ended));
+    let large = ClaimRequest::new(route("default"), run_id(2))
+        .by_worker(object(&format!("{{\"a\":\"{}\"}}", "x".repeat(4096))));
+    assert_eq!(client.claim(&q, &large).await.unwrap_err().code(), Some(ErrorCode::InvalidRequest));
+    let silent = ClaimRequest::new(route("default"), run_id(2));
+    assert_eq!(client.claim(&q, &silent).await.unwrap().claim.unwrap().task.last_run, None);
+}
+
+#[tokio::test]
+async fn a_failure_is_charged_and_shown_and_an_unclaim_is_not() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    for run in [1, 2] {
+        client.claim(&q, &ClaimRequest::new(route("default"), run_id(run))).await.unwrap().claim.unwrap();
+        if run == 1 {
+            client.unclaim(&q, task_id(1), run_id(1)).await.unwrap();
+        }
+    }
+    let failure = Failure { kind: "ValueError".into(), message: "é\n".into(), traceback: Some("line".into()) };
+    client.fail(&q, task_id(1), run_id(2), &failure, true).await.unwrap();
+    let task = client.task(&q, task_id(1)).await.unwrap();
+    let error = task.last_error.unwrap();
+    assert_eq!((task.status, task.attempt, task.last_route), (Status::Pending, 1, Some(route("default"))));
+    assert_eq!((error.failure, error.attempt, error.run_id), (failure, 1, Some(run_id(2))));
+    assert_eq!((Some(error.occurred_at), task.result), (task.finished_at, JsonObject::empty()));
+}
+
+#[tokio::test]
+async fn a_failure_without_retry_is_final() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    client.claim(&q, &ClaimRequest::new(route("default"), run_id(1))).await.unwrap().claim.unwrap();
+    let failure = Failure { kind: "CommandNotFound".into(), message: "no".into(), traceback: None };
+    for _ in 0..2 {
+        client.fail(&q, task_id(1), run_id(1), &failure, false).await.unwrap();
+    }
+    let task = client.task(&q, task_id(1)).await.unwrap();
+    assert_eq!((task.status, task.attempt, task.max_attempts), (Status::Failed, 1, 3));
+}

@@ -1,0 +1,82 @@
+//! `task archive` and `task unarchive`, and what leaves archived tasks out.
+
+use serde_json::json;
+
+use super::support::Server;
+
+/// Three tasks that succeeded, `a` to `c`, and `d`, which is pending.
+fn three_ended() -> Server {
+    let server = Server::start();
+    for (run, letter) in ["a", "b", "c"].into_iter().enumerate() {
+        let (id, run) = (format!("t_{}", letter.repeat(12)), u32::try_from(run).unwrap());
+        server.submit(&id, &["--name", letter]);
+        server.claim("default", run);
+        server.complete(&id, run);
+    }
+    server.submit("t_dddddddddddd", &["--name", "d"]);
+    server
+}
+
+#[test]
+fn an_archived_task_is_left_out_of_lists_and_counts_and_can_be_looked_at() {
+    let server = three_ended();
+    assert_eq!(server.run("task archive t_aaaaaaaaaaaa").ok(), "t_aaaaaaaaaaaa archived\n");
+    assert_eq!(server.run("task count -o quiet").ok(), "3\n");
+    assert_eq!(server.run("task count -o quiet --include-archived").ok(), "4\n");
+    let listed = server.run("task list --include-archived").ok();
+    assert!(listed.lines().any(|line| line.contains("t_aaaaaaaaaaaa") && line.contains("archived")), "{listed}");
+    assert!(!server.run("task list").ok().contains("t_aaaaaaaaaaaa"));
+    let shown = server.run("task get t_aaaaaaaaaaaa").ok();
+    assert!(shown.lines().any(|line| line.split_whitespace().eq(["archived", "yes"])), "{shown}");
+    assert_eq!(server.run("task unarchive t_aaaaaaaaaaaa").ok(), "t_aaaaaaaaaaaa unarchived\n");
+    assert_eq!(server.run("task count -o quiet").ok(), "4\n");
+}
+
+#[test]
+fn selected_tasks_are_archived_together_after_consent() {
+    let server = three_ended();
+    let archive = ["task", "archive", "--filter", "priority == 0"];
+    let message = server.run_with(&archive).fails(2);
+    assert!(message.contains("Archive 3 tasks of queue q (1 pending left out): add --yes"), "{message}");
+    let ran = server.run_with(&[&archive[..], &["--yes", "-o", "json"]].concat());
+    assert!(ran.stderr.contains("left out: 1 is pending: only what has ended can be archived"), "{ran:?}");
+    assert_eq!(ran.json(), json!({"archived": 3, "skipped": 1, "refused": 0}));
+    let nothing = server.run("task list --status succeeded");
+    assert!(nothing.stderr.contains("no task matches; queue q has 4 tasks"), "{nothing:?}");
+    let again = server.run_with(&[&archive[..], &["--yes"]].concat());
+    assert!(again.fails(1).contains("nothing was changed: 1 is pending"));
+    assert_eq!(server.run("task unarchive --name b --yes").ok(), "1 unarchived\n");
+    assert_eq!(server.run("task unarchive --fuzzy c --yes").ok(), "1 unarchived\n");
+    assert_eq!(server.run("task count -o quiet").ok(), "3\n");
+}
+
+#[test]
+fn what_has_not_ended_is_not_archived_and_a_requeue_takes_a_task_out() {
+    let server = three_ended();
+    let message = server.run("task archive t_dddddddddddd").fails(1);
+    assert!(message.contains("update_conflict"), "{message}");
+    server.run("task cancel t_dddddddddddd").ok();
+    server.run("task archive t_dddddddddddd t_aaaaaaaaaaaa").ok();
+    server.run("task requeue t_dddddddddddd").ok();
+    assert_eq!(server.count("status == \"pending\""), 1);
+}
+
+#[test]
+fn commands_for_many_reach_archived_tasks_only_if_asked_to() {
+    let server = three_ended();
+    server.run("task archive --status succeeded --yes").ok();
+    assert_eq!(server.run("task delete --status succeeded --yes").ok(), "0 deleted\n");
+    let updated = server.run("task update --status succeeded --include-archived --priority 7 --yes").ok();
+    assert_eq!(updated, "3 updated\n");
+    assert_eq!(server.run("task delete --status succeeded --include-archived --yes").ok(), "3 deleted\n");
+    assert_eq!(server.run("task count -o quiet --include-archived").ok(), "1\n");
+}
+
+#[test]
+fn a_list_without_tasks_says_that_all_are_archived() {
+    let server = three_ended();
+    server.run("task delete t_dddddddddddd").ok();
+    server.run("task archive --status succeeded --yes").ok();
+    let ran = server.run("task list");
+    assert!(ran.stderr.contains("3 tasks of queue q, all of them archived: --include-archived shows them"), "{ran:?}");
+}

@@ -1,0 +1,299 @@
+//! Error messages and exit codes: 1 refused, 2 wrong usage, 3 not reached.
+
+use std::net::TcpListener;
+
+use super::support::{Server, binary, finish};
+
+#[test]
+fn an_unknown_queue_is_compared_with_those_that_exist() {
+    let server = Server::start();
+    for queue in ["nightly", "nightly-2", "other"] {
+        server.run(&format!("queue create {queue}")).ok();
+    }
+    let message = server.run("task list -q nigthly").fails(1);
+    let expected = "error: there is no queue nigthly (queue_not_found); did you mean nightly, nightly-2? Or create it with: \
+                    taskqueue queue create nigthly\n";
+    assert_eq!(message, expected);
+    let message = server.run("task list -q zzz").fails(1);
+    assert_eq!(message, "error: there is no queue zzz (queue_not_found); create it with: taskqueue queue create zzz\n");
+    // Nobody creates a queue to delete it.
+    for line in ["queue delete zzz", "queue delete zzz --cascade --yes"] {
+        let message = server.run(line).fails(1);
+        assert_eq!(message, "error: there is no queue zzz (queue_not_found); taskqueue queue list shows all\n");
+    }
+    let message = server.run("queue delete nigthly").fails(1);
+    assert_eq!(message, "error: there is no queue nigthly (queue_not_found); did you mean nightly, nightly-2?\n");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_exit_code_3_and_how_to_start_one() {
+    let folder = tempfile::tempdir().unwrap();
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    for command in
+        [&["task", "list"][..], &["health"], &["queue", "create", "x"], &["task", "cancel", "t_aaaaaaaaaaaa"]]
+    {
+        let message = finish(binary(folder.path()).args(command).args(["--url", &url])).fails(3);
+        assert!(
+            message.contains(&url) && message.contains("taskqueue serve") && message.lines().count() == 1,
+            "{message}"
+        );
+    }
+    let message = finish(binary(folder.path()).args(["health", "--url", "unix:nowhere.sock"])).fails(3);
+    assert!(message.contains("unix:nowhere.sock"), "{message}");
+}
+
+#[test]
+fn a_wrong_filter_is_shown_with_a_mark_under_the_place() {
+    let server = Server::start();
+    let message = server.run_with(&["task", "list", "--filter", "priority > 1 and stats == 'x'"]).fails(1);
+    let lines: Vec<&str> = message.lines().collect();
+    assert_eq!(lines.len(), 3, "{message}");
+    assert!(lines[0].contains("invalid_filter") && lines[0].contains("status"), "{message}");
+    assert_eq!(lines[1..], ["  priority > 1 and stats == 'x'", "                   ^"]);
+    let message = server.run_with(&["worker", "count", "--filter", "route = 'x'"]).fails(1);
+    assert!(message.lines().nth(2).is_some_and(|line| line.ends_with('^')), "{message}");
+    let message = server.run_with(&["task", "cancel", "--yes", "--filter", "("]).fails(1);
+    assert!(message.contains("invalid_filter"), "{message}");
+}
+
+#[test]
+fn refusals_are_one_line_with_the_code_and_what_to_do() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let cases = [
+        ("task get t_zzzzzzzzzzzz", "task_not_found"),
+        ("task submit --id t_aaaaaaaaaaaa --priority 1", "task_id_conflict"),
+        ("task cancel t_zzzzzzzzzzzz", "task_not_found"),
+    ];
+    for (line, code) in cases {
+        let message = server.run(line).fails(1);
+        assert!(message.starts_with("error: ") && message.contains(code) && message.contains(';'), "{line}: {message}");
+        assert_eq!(message.lines().count(), 1, "{line}: {message}");
+    }
+}
+
+#[test]
+fn a_refusal_names_the_task_what_it_is_and_the_way_out_once() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    server.claim("default", 1);
+    let running = "error: t_aaaaaaaaaaaa is running (task_running); wait for it, or cancel it first: \
+                   taskqueue task cancel --queue q t_aaaaaaaaaaaa\n";
+    assert_eq!(server.run("task update t_aaaaaaaaaaaa --priority 1").fails(1), running);
+    let busy = server.run("task requeue t_aaaaaaaaaaaa").fails(1);
+    assert!(busy.contains("t_aaaaaaaaaaaa is running, so it cannot be requeued; cancel it first"), "{busy}");
+    server.complete("t_aaaaaaaaaaaa", 1);
+    let ended = server.run("task cancel t_aaaaaaaaaaaa").fails(1);
+    assert!(ended.contains("t_aaaaaaaaaaaa is succeeded, so it cannot be cancelled: it has already ended"), "{ended}");
+    let done = server.run("task requeue t_aaaaaaaaaaaa").fails(1);
+    let expected = "error: t_aaaaaaaaaaaa is succeeded, so it cannot be requeued (task_state_conflict); to run it again under \
+                    a new id: taskqueue task rerun --queue q t_aaaaaaaaaaaa\n";
+    assert_eq!(done, expected);
+    let taken = server.run("task submit --id t_aaaaaaaaaaaa --priority 1").fails(1);
+    let expected = "error: there is a task t_aaaaaaaaaaaa already, with another definition (task_id_conflict); choose \
+                    another --id, or see: taskqueue task get --queue q t_aaaaaaaaaaaa\n";
+    assert_eq!(taken, expected);
+}
+
+#[test]
+fn a_token_that_is_missing_and_one_that_is_wrong_are_told_apart() {
+    let server = Server::with_token("right");
+    let run = |token: Option<&str>| {
+        let mut command = binary(server.folder.path());
+        command.args(["queue", "list", "--url", &server.url]).envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
+        finish(&mut command).fails(1)
+    };
+    let (missing, wrong) = (run(None), run(Some("wrong")));
+    assert!(missing.contains("needs a token (unauthorized)") && missing.contains("--token-file"), "{missing}");
+    assert!(
+        wrong.contains("does not accept the token of environment TASKQUEUE_TOKEN") && wrong.contains("config show"),
+        "{wrong}"
+    );
+    assert!(!missing.contains("Bearer") && !wrong.contains("Bearer"), "{missing}{wrong}");
+}
+
+#[test]
+fn addresses_are_taken_as_people_write_them_or_explained() {
+    let server = Server::start();
+    let address = server.url.strip_prefix("http://").unwrap();
+    let port = address.rsplit(':').next().unwrap();
+    let health = |url: &str| finish(binary(server.folder.path()).arg("health").env("TASKQUEUE_URL", url));
+    for url in [address, &format!("localhost:{port}"), &format!("{}/api/v2", server.url), &format!("{address}/api/v2/")]
+    {
+        assert!(health(url).ok().contains("ok"), "{url}");
+    }
+    let tls = health(&format!("https://{address}")).fails(3);
+    assert!(tls.contains("does not speak TLS; use http://127.0.0.1"), "{tls}");
+    let encrypted = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", encrypted.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        // As often as the request is repeated.
+        for connection in encrypted.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            // How TLS says that this is not its protocol.
+            connection.write_all(b"\x15\x03\x01\x00\x02\x02\x46").unwrap();
+        }
+    });
+    let plain = health(&url).fails(3);
+    assert!(plain.contains("does not speak plain HTTP; use https://127.0.0.1"), "{plain}");
+    let other = health("queue.example:8000").fails(2);
+    assert!(other.contains("http://queue.example:8000") && other.contains("https://queue.example:8000"), "{other}");
+    let path = finish(binary(server.folder.path()).args(["queue", "list", "--url", &format!("{}/wrong", server.url)]));
+    let path = path.fails(1);
+    assert!(path.contains("wrong path") && !path.contains("GET") && path.lines().count() == 1, "{path}");
+}
+
+#[test]
+fn a_busy_server_is_explained_without_the_words_of_its_api() {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let busy = std::thread::spawn(move || {
+        for connection in listener.incoming().take(3) {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            let body = r#"{"error":{"code":"database_busy","message":"wait for Retry-After","details":{}}}"#;
+            let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 0";
+            let length = body.len();
+            write!(connection, "{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
+    let expected = "error: the server is busy and nothing was done (database_busy); try again in a few seconds\n";
+    assert_eq!(message, expected);
+    busy.join().unwrap();
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2_and_names_the_help_of_the_command() {
+    let server = Server::start();
+    let cases = [
+        ("task", "subcommand"),
+        ("task lst", "taskqueue task --help"),
+        ("task list --status done", "pending"),
+        ("task list --order-by size", "created_at"),
+        ("task list --limit 0", "taskqueue task list --help"),
+        ("task list --limit 5 --all", "--all"),
+        ("task get nonsense", "t_ and 12"),
+        ("task cancel", "required"),
+        ("task cancel t_aaaaaaaaaaaa --filter x", "cannot be used with"),
+        ("task update t_aaaaaaaaaaaa", "what to change"),
+        ("task submit --arg novalue", "KEY=VALUE"),
+        ("task submit --args [1]", "JSON object"),
+        ("task submit --from - --id t_aaaaaaaaaaaa", "cannot be used with"),
+        ("task wait t_aaaaaaaaaaaa --timeout soon", "30s"),
+        ("task wait --timeout 5 minutes", "write the duration as one word: 5m instead of 5 minutes"),
+        ("task submit --timeout 2 hours", "write the duration as one word: 2h instead of 2 hours"),
+        ("task submit --delay 90 sec --arg x=1", "write the duration as one word: 90s instead of 90 sec"),
+        ("task list --queue=-x", "A-Z"),
+        ("task list --url ftp://x", "http://"),
+        ("queue create a/b", "A-Z"),
+        ("worker count --group-by host", "route"),
+        ("completions klingon", "bash"),
+    ];
+    for (line, expected) in cases {
+        let message = server.run(line).fails(2);
+        assert!(message.contains(expected) && message.lines().count() == 1, "{line}: {message}");
+    }
+}
+
+#[test]
+fn something_that_is_no_taskqueue_server_is_recognised() {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let other = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let _ = connection.read(&mut [0; 4096]).unwrap();
+        connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello").unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
+    let expected = format!(
+        "error: what answers at {url} is no taskqueue server: status 200 with the text \"hello\", which is not JSON; name the \
+         server with --url\n"
+    );
+    assert_eq!(message, expected);
+    other.join().unwrap();
+}
+
+/// The URL of something that answers each request with these bytes.
+fn answers(answer: &'static [u8]) -> String {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            connection.write_all(answer).unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+fn a_proxy_that_does_not_reach_the_server_is_no_other_program() {
+    let proxy = answers(
+        b"HTTP/1.1 502 Bad Gateway\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let expected = format!("a proxy at {proxy} does not reach the server (status 502 with a web page from nginx/1.25)");
+    for line in ["health", "task list", "task submit", "task cancel t_aaaaaaaaaaaa", "queue create x", "task count"] {
+        let message = finish(binary(folder.path()).args(line.split(' ')).args(["--url", &proxy])).fails(3);
+        assert!(message.contains(&expected), "{line}: {message}");
+    }
+}
+
+#[test]
+fn an_invalid_answer_of_a_server_is_not_that_of_another_program() {
+    let server = answers(
+        b"HTTP/1.1 200 OK\r\nTaskqueue-Server-Version: 99.0.0\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &server])).fails(1);
+    assert!(message.contains(&format!("error: the answer of {server} is not valid: ")), "{message}");
+}
+
+#[test]
+fn another_program_at_the_url_is_named_without_a_chain_of_causes() {
+    let page = answers(
+        b"HTTP/1.1 404 Not Found\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
+    );
+    let shell = answers(b"SSH-2.0-OpenSSH_9.2\r\n");
+    let folder = tempfile::tempdir().unwrap();
+    for line in ["health", "task list", "task submit", "task cancel t_aaaaaaaaaaaa", "queue create x", "task count"] {
+        let run = |url: &str| finish(binary(folder.path()).args(line.split(' ')).args(["--url", url]));
+        let message = run(&page).fails(1);
+        let expected = "is no taskqueue server: status 404 with a web page from nginx/1.25; name the server with --url";
+        assert!(message.contains(expected) && message.contains(&page), "{line}: {message}");
+        let message = run(&shell).fails(3);
+        assert!(message.contains(&format!("the server at {shell} does not speak plain HTTP; use https")), "{message}");
+        for message in [message.as_str(), &run(&page).stderr] {
+            assert!(message.lines().count() == 1 && message.matches(": ").count() <= 2, "{line}: {message}");
+        }
+    }
+}
+
+#[test]
+fn an_older_server_is_warned_of_once_on_standard_error() {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let old = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let _ = connection.read(&mut [0; 4096]).unwrap();
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTaskqueue-Server-Version: 0.0.1";
+        write!(connection, "{head}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]").unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let ran = finish(binary(folder.path()).args(["queue", "list", "-o", "json", "--url", &url]));
+    assert_eq!(ran.stderr.matches("warning: the server has version 0.0.1").count(), 1, "{ran:?}");
+    assert_eq!(ran.ok(), "[]\n");
+    old.join().unwrap();
+}

@@ -1,0 +1,115 @@
+//! `task explain`: why a task is not claimed, for people and for programs.
+
+use serde_json::json;
+
+use super::support::Server;
+
+const A: &str = "t_aaaaaaaaaaaa";
+const B: &str = "t_bbbbbbbbbbbb";
+
+fn explain(server: &Server) -> String {
+    server.run_with(&["task", "explain", A]).ok()
+}
+
+#[test]
+fn every_reason_is_a_line_the_one_that_weighs_most_first() {
+    let server = Server::start();
+    server.submit(B, &["--name", "prepare", "--route", "gpu"]);
+    server.submit(A, &["--name", "report", "--after", B, "--delay", "10m"]);
+    server.run("queue pause q").ok();
+    let shown = explain(&server);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "t_aaaaaaaaaaaa (report) cannot be claimed now:");
+    assert!(lines[1].starts_with("- queue q is paused") && lines[1].contains("taskqueue queue resume q"), "{shown}");
+    assert!(lines[2].contains("t_bbbbbbbbbbbb (prepare) is pending"), "{shown}");
+    assert!(lines[2].contains("task explain --queue q t_bbbbbbbbbbbb says why that one waits"), "{shown}");
+    assert!(lines[3].starts_with("- it is delayed until 2") && lines[3].contains("(in "), "{shown}");
+    assert!(lines[4].starts_with("- no worker for route default is there"), "{shown}");
+}
+
+#[test]
+fn a_task_that_was_cancelled_with_what_it_waits_for_says_so_and_a_requeue_of_it_alone_is_no_success() {
+    let server = Server::start();
+    server.submit(B, &[]);
+    server.submit(A, &["--after", B, "--on-dependency-failure", "cancel"]);
+    server.run_with(&["task", "cancel", B]).ok();
+    let because = "the task t_bbbbbbbbbbbb that this one waits for was cancelled";
+    let shown = explain(&server);
+    assert!(shown.starts_with(&format!("{A} was cancelled because {because}; once that is pending")), "{shown}");
+    let refused = server.run_with(&["task", "requeue", A]).fails(1);
+    assert!(refused.contains(&format!("{A} was requeued, and cancelled again: {because}")), "{refused}");
+    server.submit("t_cccccccccccc", &[]);
+    let ran = server.run_with(&["task", "requeue", A, "t_cccccccccccc"]);
+    assert_eq!(ran.stdout, "1 requeued, 1 refused\n");
+    assert!(ran.fails(1).contains(because));
+    let nothing = server.run(&format!("task requeue --filter id=='{A}' --yes")).fails(1);
+    assert!(nothing.contains("nothing was changed") && nothing.contains("would be cancelled again"), "{nothing}");
+    // In whatever order they are requeued.
+    assert_eq!(server.run_with(&["task", "requeue", A, B]).ok(), "2 requeued\n");
+}
+
+#[test]
+fn a_task_that_waits_for_itself_says_so() {
+    let server = Server::start();
+    server.submit(A, &["--after", A]);
+    let shown = explain(&server);
+    assert!(shown.contains("it waits for itself, so for ever; taskqueue task update --queue q"), "{shown}");
+    let get = server.run_with(&["task", "get", A]);
+    assert!(get.stderr.contains("it waits for itself, so for ever"), "{get:?}");
+}
+
+#[test]
+fn each_of_several_tasks_that_waits_for_itself_says_so() {
+    let server = Server::start();
+    server.submit(A, &["--after", A]);
+    server.submit(B, &["--after", B]);
+    server.submit("t_cccccccccccc", &[]);
+    let get = server.run_with(&["task", "get", A, B, "t_cccccccccccc"]);
+    for id in [A, B] {
+        assert!(get.stderr.contains(&format!("{id}: it waits for itself, so for ever")), "{get:?}");
+    }
+    assert_eq!(get.stderr.matches("it waits for itself").count(), 2, "{get:?}");
+}
+
+#[test]
+fn programs_get_what_the_server_says() {
+    let server = Server::start();
+    server.submit(A, &["--after", B]);
+    let json = server.run_with(&["task", "explain", A, "-o", "json"]).json();
+    assert_eq!(json["claimable"], false);
+    assert_eq!(json["reasons"][0]["code"], "dependencies");
+    assert_eq!(json["reasons"][0]["unmet"], json!([{"id": B, "status": "missing"}]));
+    assert_eq!(server.run_with(&["task", "explain", A, "-o", "quiet"]).ok(), "dependencies\nno_worker\n");
+    let csv = server.run_with(&["task", "explain", A, "-o", "csv"]).ok();
+    assert!(csv.starts_with("code,message\ndependencies,"), "{csv}");
+}
+
+#[test]
+fn a_running_task_tells_who_runs_it_and_when_that_was_heard_of() {
+    let server = Server::start();
+    server.submit(A, &[]);
+    let worker = r#"{"host":"gpu-3","slot":2,"pid":9,"name":"left"}"#;
+    let claim = format!(r#"{{"route":"default","run_id":"r_run000000001","worker":{worker}}}"#);
+    assert_eq!(server.post("tasks/claim", &claim), 200);
+    let shown = explain(&server);
+    assert!(shown.contains("Its worker, on gpu-3 (left), slot 2, pid 9, was last heard of "), "{shown}");
+    let json = server.run_with(&["task", "explain", A, "-o", "json"]).json();
+    assert!(json["reasons"][0]["last_heard_at"].is_string(), "{json}");
+}
+
+#[test]
+fn a_task_that_is_not_pending_or_not_there_is_told_apart() {
+    let server = Server::start();
+    server.submit(A, &[]);
+    server.claim("default", 1);
+    assert!(explain(&server).starts_with("t_aaaaaaaaaaaa is running; taskqueue task logs"));
+    server.complete(A, 1);
+    let shown = explain(&server);
+    assert_eq!(
+        shown,
+        "t_aaaaaaaaaaaa has succeeded; taskqueue task rerun --queue q t_aaaaaaaaaaaa submits it again as a new task.\n"
+    );
+    let missing = server.run_with(&["task", "explain", B]).fails(1);
+    assert!(missing.contains("task_not_found"), "{missing}");
+    server.run("task explain").fails(2);
+}

@@ -1,0 +1,205 @@
+//! Answers that get lost or come late: what was done is not done a second time, and nothing is missed.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::support::{Ran, Server};
+
+/// Longer than the slowest machine needs for a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+const BROKEN: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+
+/// As the contract's own server answers to what it does not know.
+const MISSING: &str = "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 58\r\n\r\n\
+                       {\"error\":{\"code\":\"not_found\",\"message\":\"no\",\"details\":{}}}";
+
+/// As a proxy with a limit for bodies answers.
+const TOO_LARGE: &str = "HTTP/1.1 413 Request Entity Too Large\r\nContent-Type: text/html\r\nContent-Length: 13\r\n\r\n\
+                         <html></html>";
+
+/// What becomes of an answer.
+#[derive(Clone, Copy)]
+pub(crate) enum Fate {
+    Passed,
+    Lost,
+    /// Replaced by an internal error.
+    Broken,
+    /// The server does not see the request and seems not to know it.
+    Missing,
+    /// The server does not see the request, which is too large for the proxy.
+    TooLarge,
+    /// Held back until the test releases it.
+    Held,
+}
+
+/// A proxy before a server that handles one request after the other. Its thread ends with the test process.
+pub(crate) struct Proxy {
+    pub(crate) url: String,
+    held: Receiver<()>,
+    released: Sender<()>,
+}
+
+impl Proxy {
+    /// `fate` gets each request, head and body.
+    pub(crate) fn start(server: &Server, mut fate: impl FnMut(&str) -> Fate + Send + 'static) -> Self {
+        let target = server.url.strip_prefix("http://").unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let ((hold, held), (released, release)) = (mpsc::channel(), mpsc::channel());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                let Some(request) = message(&stream) else { continue };
+                let fate = fate(&String::from_utf8_lossy(&request));
+                let mut answer = match fate {
+                    Fate::Missing => MISSING.into(),
+                    Fate::TooLarge => TOO_LARGE.into(),
+                    _ => {
+                        let mut server = TcpStream::connect(&target).unwrap();
+                        server.write_all(&request).unwrap();
+                        message(&server).unwrap()
+                    }
+                };
+                match fate {
+                    Fate::Passed | Fate::Missing | Fate::TooLarge => {}
+                    Fate::Lost => continue,
+                    Fate::Broken => answer = BROKEN.into(),
+                    Fate::Held => {
+                        hold.send(()).unwrap();
+                        let Ok(()) = release.recv() else { return };
+                    }
+                }
+                // One request per connection, so that each is seen.
+                let answer = String::from_utf8(answer).unwrap().replacen("\r\n", "\r\nConnection: close\r\n", 1);
+                (&stream).write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        Self { url, held, released }
+    }
+
+    /// Starts a command that goes through the proxy.
+    fn spawn(&self, server: &Server, arguments: &[&str]) -> Child {
+        let mut command = server.command(&[arguments, &["--url", &self.url]].concat());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Waits until an answer is held back.
+    #[track_caller]
+    fn wait_until_held(&self) {
+        self.held.recv_timeout(REQUEST_TIMEOUT).unwrap();
+    }
+}
+
+/// A head and a body of the length that it names.
+fn message(stream: &TcpStream) -> Option<Vec<u8>> {
+    let (mut head, mut reader) = (String::new(), BufReader::new(stream));
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let length =
+        head.to_ascii_lowercase().lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body).ok()?;
+    Some([head.into_bytes(), body].concat())
+}
+
+#[test]
+fn a_rerun_whose_answer_is_lost_makes_one_copy() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--arg", "x=1"]);
+    server.run("task cancel t_aaaaaaaaaaaa").ok();
+    let mut has_lost = false;
+    let proxy = Proxy::start(&server, move |request| {
+        let is_lost = request.starts_with("PUT ") && !std::mem::replace(&mut has_lost, request.starts_with("PUT "));
+        if is_lost { Fate::Lost } else { Fate::Passed }
+    });
+    let new_id = server.run_with(&["task", "rerun", "t_aaaaaaaaaaaa", "--url", &proxy.url, "-o", "quiet"]).ok();
+    assert_eq!(server.run("task list --status pending -o quiet").ok(), new_id);
+    assert_eq!(server.run("task count -o quiet").ok(), "2\n");
+}
+
+#[test]
+fn ctrl_c_during_a_rerun_prints_the_copies_that_exist() {
+    let server = Server::start();
+    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"] {
+        server.submit(id, &[]);
+    }
+    server.run("task cancel t_aaaaaaaaaaaa t_bbbbbbbbbbbb").ok();
+    let mut creations = 0;
+    let proxy = Proxy::start(&server, move |request| {
+        creations += usize::from(request.starts_with("PUT "));
+        if creations == 2 { Fate::Held } else { Fate::Passed }
+    });
+    let rerun = proxy.spawn(&server, &["task", "rerun", "--status", "cancelled", "--yes", "-o", "quiet"]);
+    proxy.wait_until_held();
+    kill_process(Pid::from_child(&rerun), Signal::INT).unwrap();
+    let ran = Ran::of(rerun);
+    let copies = server.run("task list --status pending -o quiet").ok();
+    let (shown, unsure): (Vec<&str>, Vec<&str>) = copies.lines().partition(|id| ran.stdout.contains(id));
+    assert_eq!((shown.len(), unsure.len()), (1, 1), "{ran:?}");
+    assert_eq!(ran.stdout, format!("{}\n", shown[0]));
+    let message = ran.fails(130);
+    assert!(message.contains(&format!("--queue q {} tells", unsure[0])), "{message}");
+    assert!(message.contains("error: interrupted: 1 task submitted again so far"), "{message}");
+}
+
+#[test]
+fn a_task_that_becomes_pending_again_during_a_cancellation_is_cancelled() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--route", "a"]);
+    server.submit("t_bbbbbbbbbbbb", &["--route", "b"]);
+    server.claim("b", 1);
+    let mut is_first = true;
+    let proxy = Proxy::start(&server, move |request| {
+        // A server without bulk actions: the tasks are listed and cancelled one by one.
+        if request.contains("/capabilities") {
+            return Fate::Missing;
+        }
+        let is_list = request.contains("/tasks?") && request.contains("order_by");
+        if is_list && std::mem::take(&mut is_first) { Fate::Held } else { Fate::Passed }
+    });
+    let cancel = proxy.spawn(&server, &["task", "cancel", "--filter", "max_attempts == 3", "--yes"]);
+    proxy.wait_until_held();
+    // It has attempts left.
+    server.fail("t_bbbbbbbbbbbb", 1);
+    proxy.released.send(()).unwrap();
+    assert_eq!(Ran::of(cancel).ok(), "2 cancelled\n");
+    assert_eq!(server.count("status == \"cancelled\""), 2);
+}
+
+#[test]
+fn an_update_that_loses_its_server_says_how_many_tasks_were_changed() {
+    let server = Server::start();
+    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"] {
+        server.submit(id, &[]);
+    }
+    let proxy = Proxy::start(&server, |request| {
+        let is_second = request.starts_with("PATCH ") && request.contains("t_bbbbbbbbbbbb");
+        if is_second { Fate::Held } else { Fate::Passed }
+    });
+    let update = proxy.spawn(&server, &["task", "update", "t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb", "--priority", "1"]);
+    proxy.wait_until_held();
+    // The proxy ends with the connection.
+    drop(proxy);
+    let message = Ran::of(update).fails(3);
+    assert!(message.contains("1 updated so far"), "{message}");
+}
+
+#[test]
+fn a_wait_goes_on_without_the_warning_of_routes() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let proxy = Proxy::start(&server, |request| if request.contains("/workers") { Fate::Broken } else { Fate::Passed });
+    for arguments in [&["task", "wait", "--timeout", "0"][..], &["task", "wait", "t_aaaaaaaaaaaa", "--timeout", "0"]] {
+        let message = Ran::of(proxy.spawn(&server, arguments)).fails(1);
+        assert!(message.contains("error: timed out: 1 task has not ended"), "{message}");
+    }
+}

@@ -1,0 +1,66 @@
+//! `taskqueue queue ...`
+
+use super::support::{Server, lines};
+
+#[test]
+fn queues_are_created_listed_and_deleted() {
+    let server = Server::start();
+    assert_eq!(server.run("queue create gpu").ok(), "queue gpu created\n");
+    assert_eq!(server.run("queue create gpu").ok(), "queue gpu already there\n");
+    let listed = server.run("queue list").ok();
+    assert_eq!(
+        lines(&listed).iter().map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>(),
+        ["NAME", "gpu", "q"]
+    );
+    assert_eq!(server.run("queue list -o json").ok(), "[\n{\"name\":\"gpu\"},\n{\"name\":\"q\"}\n]\n");
+    assert_eq!(server.run("queue list -o jsonl").ok(), "{\"name\":\"gpu\"}\n{\"name\":\"q\"}\n");
+    assert_eq!(server.run("queue list --output quiet").ok(), "gpu\nq\n");
+    assert_eq!(server.run("queue delete gpu").ok(), "queue gpu deleted\n");
+    assert_eq!(server.run("queue delete q -o quiet").ok(), "q\n");
+    assert_eq!(server.run("queue list").ok(), "");
+    assert_eq!(server.run("queue list -o csv").ok(), "name\n");
+    assert_eq!(server.run("queue list -o json").ok(), "[]\n");
+}
+
+#[test]
+fn the_list_of_queues_shows_how_many_tasks_each_has() {
+    let server = Server::start();
+    server.run("queue create empty").ok();
+    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb", "t_cccccccccccc"] {
+        server.submit(id, &[]);
+    }
+    server.claim("default", 1);
+    server.run("task cancel t_bbbbbbbbbbbb").ok();
+    assert_eq!(
+        lines(&server.run("queue list").ok()),
+        [
+            "NAME   PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED",
+            "empty        0        0          0       0          0",
+            "q            1        1          0       0          1",
+        ]
+    );
+    assert_eq!(server.run("queue list -o csv").ok(), "name\nempty\nq\n");
+}
+
+#[test]
+fn a_queue_with_tasks_is_deleted_only_with_cascade_and_consent() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let refused = server.run("queue delete q").fails(1);
+    assert_eq!(refused, "error: queue q has 1 task (queue_not_empty); --cascade deletes them, too\n");
+    let unasked = server.run("queue delete q --cascade").fails(2);
+    assert!(unasked.contains("queue q with 1 task") && unasked.contains("--yes"), "{unasked}");
+    assert_eq!(server.run("queue delete q --cascade --yes").ok(), "queue q deleted\n");
+    server.run("queue create empty").ok();
+    assert_eq!(server.run("queue delete empty --cascade").ok(), "queue empty deleted\n");
+}
+
+#[test]
+fn running_tasks_keep_their_queue_and_the_message_says_how_to_end_them() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    server.claim("default", 1);
+    let refused = server.run("queue delete q --cascade --yes").fails(1);
+    let advice = "cancel them first: taskqueue task cancel --queue q --status running";
+    assert_eq!(refused, format!("error: queue q has 1 running task (queue_has_running_tasks); {advice}\n"));
+}

@@ -1,0 +1,208 @@
+//! `--delay`, `--retry-delay`, `--timeout`, `--after` and their like: what reaches the server, and what is refused.
+
+use serde_json::{Value, json};
+
+use super::lost_answers::{Fate, Proxy};
+use super::support::Server;
+
+const A: &str = "t_aaaaaaaaaaaa";
+const B: &str = "t_bbbbbbbbbbbb";
+
+fn task(server: &Server, id: &str) -> Value {
+    server.run_with(&["task", "get", id, "-o", "json"]).json()
+}
+
+#[test]
+fn a_task_gets_all_that_was_typed_and_shows_it() {
+    let server = Server::start();
+    let flags = "--not-before 2999-01-01T00:00:00Z --retry-delay 10s..1h --timeout 2h --on-dependency-failure cancel";
+    let flags: Vec<&str> = flags.split(' ').collect();
+    server.submit(A, &[&flags[..], &["--after", B, "--after", "t_cccccccccccc", "--after", B]].concat());
+    let created = task(&server, A);
+    assert_eq!(created["not_before"], "2999-01-01T00:00:00.000000Z");
+    assert_eq!(created["retry_delay"], json!({"factor": 2, "max_seconds": 3600, "seconds": 10}));
+    assert_eq!((&created["timeout_seconds"], &created["on_dependency_failure"]), (&json!(7200), &json!("cancel")));
+    assert_eq!(created["dependencies"], json!([B, "t_cccccccccccc"]));
+    let shown = server.run_with(&["task", "get", A]).ok();
+    for expected in [
+        "not_before             2999-01-01T00:00:00.000000Z (in ",
+        "retry_delay            10s, 2 times as long each time, at most 1h",
+        "timeout_seconds        7200 (2h)",
+        "dependencies           t_bbbbbbbbbbbb, t_cccccccccccc",
+        "on_dependency_failure  cancel",
+    ] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    let listed = server.run("task list").ok();
+    assert!(
+        listed.contains("NOTE") && listed.contains("delayed, in ") && listed.contains("; after 2 tasks"),
+        "{listed}"
+    );
+}
+
+#[test]
+fn a_task_that_uses_nothing_of_it_is_shown_as_ever() {
+    let server = Server::start();
+    server.submit(A, &["--delay", "0"]);
+    let created = task(&server, A);
+    for field in ["not_before", "retry_delay", "timeout_seconds", "dependencies", "on_dependency_failure", "archived"] {
+        assert!(created.get(field).is_none(), "{field}: {created}");
+    }
+    assert!(!server.run("task list").ok().contains("NOTE"));
+}
+
+#[test]
+fn a_delayed_task_is_not_claimed_and_an_update_lets_it_go() {
+    let server = Server::start();
+    server.submit(A, &["--delay", "10m"]);
+    let claim = r#"{"route":"default","run_id":"r_run000000001"}"#;
+    assert_eq!(server.post("tasks/claim", claim), 204);
+    server.run_with(&["task", "update", A, "--no-delay", "--timeout", "5m", "--retry-delay", "1m"]).ok();
+    let updated = task(&server, A);
+    assert!(updated.get("not_before").is_none(), "{updated}");
+    assert_eq!((&updated["timeout_seconds"], &updated["retry_delay"]["seconds"]), (&json!(300), &json!(60)));
+    assert_eq!(server.post("tasks/claim", claim), 200);
+}
+
+#[test]
+fn an_update_replaces_what_a_task_waits_for_and_takes_it_away() {
+    let server = Server::start();
+    server.submit(A, &["--after", B, "--timeout", "1m", "--retry-delay", "1s"]);
+    server.run_with(&["task", "update", A, "--after", "t_cccccccccccc", "--on-dependency-failure", "cancel"]).ok();
+    assert_eq!(task(&server, A)["dependencies"], json!(["t_cccccccccccc"]));
+    server.run_with(&["task", "update", A, "--no-after", "--no-timeout", "--no-retry-delay"]).ok();
+    let updated = task(&server, A);
+    for field in ["dependencies", "timeout_seconds", "retry_delay"] {
+        assert!(updated.get(field).is_none(), "{field}: {updated}");
+    }
+    server.claim("default", 1);
+}
+
+#[test]
+fn wrong_values_are_refused_with_what_to_type() {
+    let server = Server::start();
+    let cases = [
+        ("--delay soon", "30s, 5m, 2h or 7d"),
+        ("--delay 5m --not-before 2999-01-01T00:00:00Z", "--not-before"),
+        ("--not-before tomorrow", "2027-01-31T00:00:00Z"),
+        ("--retry-delay 1h..10s", "write the shorter one first, as 10s..1h"),
+        ("--retry-delay fast", "10s..1h"),
+        ("--timeout 0", "from 1s to 365d"),
+        ("--after task-1", "a task id is t_ and 12"),
+        ("--on-dependency-failure ignore", "use wait or cancel"),
+    ];
+    for (flags, expected) in cases {
+        for command in ["task submit", "task sweep --arg x=1..2", "task update t_aaaaaaaaaaaa"] {
+            let message = server.run(&format!("{command} {flags}")).fails(2);
+            assert!(message.contains(expected), "{command} {flags}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_waited_for_by_its_label() {
+    let server = Server::start();
+    server.run("task sweep --arg x=1..3 --batch prep --metadata {\"k\":1}").ok();
+    assert_eq!(server.count(r#"metadata.batch == "prep" and metadata.k == 1"#), 3);
+    server.submit(A, &["--after-batch", "prep", "--after", B]);
+    assert_eq!(task(&server, A)["dependencies"].as_array().unwrap().len(), 4);
+    let none = server.run("task submit --after-batch perp").fails(1);
+    assert!(none.contains("no task of queue q was submitted with --batch perp"), "{none}");
+    // The same sweep again, also as a version created it that kept no label.
+    assert_eq!(
+        server.run("task sweep --arg x=1..3 --batch prep --metadata {\"k\":1}").ok(),
+        "0 created, 3 already there\n"
+    );
+    server.run("task update --status pending --unset-meta batch --yes").ok();
+    assert_eq!(
+        server.run("task sweep --arg x=1..3 --batch prep --metadata {\"k\":1}").ok(),
+        "0 created, 3 already there\n"
+    );
+}
+
+#[test]
+fn a_batch_that_is_too_large_to_wait_for_says_what_to_do() {
+    let server = Server::start();
+    server.run("task sweep --arg x=1..1001 --batch many").ok();
+    let message = server.run("task submit --after-batch many").fails(2);
+    assert!(message.contains("at most 1000 others") && message.contains("taskqueue task wait"), "{message}");
+}
+
+#[test]
+fn lines_carry_the_fields_of_the_api_and_flags_count_for_the_others() {
+    let server = Server::start();
+    let lines = "{\"id\":\"t_aaaaaaaaaaaa\",\"timeout_seconds\":7,\"dependencies\":[\"t_cccccccccccc\"],\
+                 \"retry_delay\":{\"seconds\":1}}\n{\"id\":\"t_bbbbbbbbbbbb\",\"not_before\":null}\n";
+    let flags = "task submit --from - --timeout 1h --delay 1h --after t_dddddddddddd";
+    let planned = server.run_reading(&format!("{flags} --dry-run -o jsonl"), lines).ok();
+    let planned: Vec<Value> = planned.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&planned[0]["timeout_seconds"], &planned[1]["timeout_seconds"]), (&json!(7), &json!(3600)));
+    assert!(planned[0]["not_before"].is_string() && planned[1].get("not_before").is_none(), "{planned:?}");
+    let table = server.run_reading(&format!("{flags} --dry-run"), lines).ok();
+    assert!(table.contains("WAITS") && table.contains("timeout_seconds 7s; dependencies t_cccccccccccc"), "{table}");
+    assert_eq!(server.run_reading(flags, lines).ok(), "2 created\n");
+    let (a, b) = (task(&server, A), task(&server, B));
+    assert_eq!((&a["dependencies"], &b["dependencies"]), (&json!(["t_cccccccccccc"]), &json!(["t_dddddddddddd"])));
+    assert_eq!(a["retry_delay"]["seconds"], 1);
+    let wrong = server.run_reading("task submit --from -", "{\"timeout_seconds\":0}\n{\"dependencies\":null}\n");
+    assert!(wrong.stderr.contains("line 1: timeout_seconds: use an integer from 1 to 31536000"), "{wrong:?}");
+    assert!(wrong.stderr.contains("line 2: dependencies: "), "{wrong:?}");
+}
+
+#[test]
+fn the_same_sweep_with_a_delay_can_be_run_again_and_another_time_is_a_difference() {
+    let server = Server::start();
+    let delayed = "task sweep --arg x=1..2 --delay 1h";
+    assert_eq!(server.run(delayed).ok(), "2 created\n");
+    assert_eq!(server.run(delayed).ok(), "0 created, 2 already there\n");
+    let message = server.run("task sweep --arg x=1..2 --not-before 2999-01-01T00:00:00Z --timeout 1m").fails(1);
+    assert!(message.contains("2 are already there with another definition (not_before, timeout_seconds)"), "{message}");
+}
+
+/// A server that knows nothing of it, as far as it says so itself.
+fn old_server(server: &Server) -> Proxy {
+    Proxy::start(server, |request| if request.contains("/capabilities ") { Fate::Missing } else { Fate::Passed })
+}
+
+#[test]
+fn a_server_that_is_too_old_is_named_and_nothing_is_sent() {
+    let server = Server::start();
+    let proxy = old_server(&server);
+    let run = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        super::support::finish(server.command(&words).env("TASKQUEUE_URL", &proxy.url))
+    };
+    server.submit(A, &[]);
+    let cases = [
+        ("task submit --delay 1h", "too old to delay tasks (not_before, retry_delay): it has no delay"),
+        ("task sweep --arg x=1..2 --timeout 1h", "limit the time of runs (timeout_seconds): it has no timeout"),
+        ("task submit --after t_aaaaaaaaaaaa", "let tasks wait for others (dependencies): it has no dependencies"),
+        ("task update t_aaaaaaaaaaaa --timeout 1h", "it has no timeout"),
+        ("task explain t_aaaaaaaaaaaa", "explain why a task waits: it has no explain"),
+        ("task archive t_aaaaaaaaaaaa", "archive tasks: it has no archive"),
+        ("queue pause q", "settings of queues: it has no queue-settings"),
+    ];
+    for (line, expected) in cases {
+        let message = run(line).fails(1);
+        assert!(message.contains(expected) && message.contains("update the server"), "{line}: {message}");
+    }
+    assert_eq!(server.run("task count -o quiet").ok(), "1\n");
+    let mut from = server.command(&["task", "submit", "--from", "-"]);
+    let ran = super::support::finish_with(from.env("TASKQUEUE_URL", &proxy.url), "{\"timeout_seconds\":5}\n{}\n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), "1 created, 1 refused\n"));
+    assert!(ran.stderr.contains("line 1: the server at") && ran.stderr.contains("it has no timeout"), "{ran:?}");
+}
+
+#[test]
+fn a_copy_has_the_limits_of_the_original_and_waits_for_nothing() {
+    let server = Server::start();
+    server.submit(B, &[]);
+    server.claim("default", 1);
+    server.complete(B, 1);
+    server.submit(A, &["--after", B, "--timeout", "1h", "--retry-delay", "5s", "--not-before", "2000-01-01T00:00:00Z"]);
+    server.run_with(&["task", "cancel", A]).ok();
+    let copies = server.run_with(&["task", "rerun", A, "-o", "json"]).json();
+    let copy = task(&server, copies[0]["new_id"].as_str().unwrap());
+    assert_eq!((&copy["timeout_seconds"], &copy["retry_delay"]["seconds"]), (&json!(3600), &json!(5)));
+    assert!(copy.get("dependencies").is_none() && copy.get("not_before").is_none(), "{copy}");
+}

@@ -1,0 +1,256 @@
+//! `task submit`: one task, many from a file, the same file again, and again after an interruption.
+
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::holding_server::HoldingServer;
+use super::support::{Ran, Server, binary, finish};
+
+/// Calls that a command has under way at once, for one task each or for many.
+const CALLS_MAX: usize = 64;
+const BATCHES_MAX: usize = 4;
+const BATCH: usize = 500;
+
+/// Lines of the interrupted file: enough that the first submission is certainly under way when it is ended.
+const INTERRUPTED_LINES: u64 = 100_000;
+
+#[test]
+fn one_task_is_made_of_flags() {
+    let server = Server::start();
+    let flags = [
+        "task",
+        "submit",
+        "-o",
+        "json",
+        "--id",
+        "t_aaaaaaaaaaaa",
+        "--name",
+        "n",
+        "--args",
+        r#"{"a": 1, "b": 1}"#,
+        "--arg",
+        "b=x",
+        "--arg",
+        "c=[1, 2.0]",
+        "--metadata",
+        r#"{"k": null}"#,
+        "--priority",
+        "-3",
+        "--max-attempts",
+        "7",
+        "--route",
+        "gpu",
+        "--route",
+        "cpu",
+    ];
+    let task = server.run_with(&flags).json();
+    let expected = json!({"a": 1, "b": "x", "c": [1, 2.0]});
+    assert_eq!((&task["args"], &task["metadata"], &task["name"]), (&expected, &json!({"k": null}), &json!("n")));
+    assert_eq!((&task["priority"], &task["max_attempts"]), (&json!(-3), &json!(7)));
+    assert_eq!(task["routes"], json!(["cpu", "gpu"]));
+    assert_eq!(server.run("task submit --id t_bbbbbbbbbbbb").ok(), "t_bbbbbbbbbbbb created\n");
+    assert_eq!(server.run("task submit --id t_bbbbbbbbbbbb").ok(), "t_bbbbbbbbbbbb already there\n");
+}
+
+#[test]
+fn without_an_id_each_submission_is_a_new_task() {
+    let server = Server::start();
+    let id = || server.run("task submit --arg x=1 -o quiet").ok();
+    let (first, second) = (id(), id());
+    assert!(first.starts_with("t_") && first.len() == 15 && first != second, "{first} {second}");
+    assert_eq!(server.count("args.x == 1"), 2);
+}
+
+#[test]
+fn dotted_keys_nest() {
+    let server = Server::start();
+    let submit = ["task", "submit", "-o", "json", "--args", r#"{"model": {"act": "relu"}, "a.b": 1}"#];
+    let task = server.run_with(&[&submit[..], &["--arg", "model.layers=2", "--arg", "data.path=../x"]].concat()).json();
+    let expected = json!({"model": {"act": "relu", "layers": 2}, "a.b": 1, "data": {"path": "../x"}});
+    assert_eq!(task["args"], expected);
+    for (flags, expected) in [
+        ("--arg a=1 --arg a.b=2", "--arg a and --arg a.b: a.b is a part of a"),
+        ("--arg a..b=1", "--arg a..b: a name is missing"),
+        ("--args {\"a\":1} --arg a.b=2", "--arg a.b: a is given too"),
+    ] {
+        let message = server.run(&format!("task submit {flags}")).fails(2);
+        assert!(message.contains(expected), "{message}");
+    }
+    assert_eq!(server.run("task count -o quiet").ok(), "1\n");
+}
+
+#[test]
+fn args_come_from_files_and_standard_input_too() {
+    let server = Server::start();
+    server.write("args.json", "{\"x\": 1,\n \"y\": 2}\n");
+    let task = server.run("task submit --args-file args.json --arg y=3 -o json").json();
+    assert_eq!(task["args"], json!({"x": 1, "y": 3}));
+    let read = server.run_reading("task submit --args-file - -o jsonl", "{\"z\": 1}").json();
+    assert_eq!(read["args"], json!({"z": 1}));
+    assert!(server.run("task submit --args-file missing").fails(1).contains("missing"));
+    assert!(server.run_reading("task submit --args-file -", "[]").fails(2).contains("--args-file"));
+}
+
+#[test]
+fn a_file_is_submitted_once_however_often_it_is_submitted() {
+    let server = Server::start();
+    let text = "{\"id\":\"t_aaaaaaaaaaaa\",\"name\":\"named\"}\n\n{\"args\":{\"x\":1}}\n {\"args\": {\"x\": 1}} \n\
+                {\"args\":{\"x\":1},\"priority\":0}\n{\"args\":{\"x\":2}}";
+    server.write("tasks.jsonl", text);
+    assert_eq!(server.run("task submit --from tasks.jsonl").ok(), "5 created\n");
+    assert_eq!(server.count("args.x == 1"), 3, "equal lines are different tasks");
+    assert_eq!(server.run("task submit --from tasks.jsonl").ok(), "0 created, 5 already there\n");
+    let again = server.run_reading("task submit --from - -o json", text).json();
+    assert_eq!(again, json!({"created": 0, "already_there": 5, "different": 0, "refused": 0}));
+    // One line more of the same content is one task more.
+    let more = format!("{text}\n{{\"args\":{{\"x\":1}}}}\n");
+    assert_eq!(server.run_reading("task submit --from - -o quiet", &more).ok(), "1\n");
+    assert_eq!(server.run("task count -o quiet").ok(), "6\n");
+}
+
+#[test]
+fn wrong_lines_are_reported_and_the_others_submitted() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let text = "{\"args\":{\"x\":1}}\n{\"prio\":1}\nnonsense\n{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":9}\n\
+                {\"args\":{\"n\":99999999999999999999}}\n{\"args\":{\"x\":2}}\n";
+    let ran = server.run_reading("task submit --from -", text);
+    assert_eq!(ran.stdout, "2 created, 4 refused\n");
+    let message = ran.fails(1);
+    for expected in ["line 2: prio is no field", "line 3: ", "line 4: ", "task_id_conflict", "line 5: args.n"] {
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
+    assert_eq!(server.run("task count -o quiet").ok(), "3\n");
+}
+
+#[test]
+fn a_missing_queue_stops_at_once() {
+    let server = Server::start();
+    let lines = "{\"args\":{}}\n".repeat(1000);
+    let message = server.run_reading("task submit --from - -q qq", &lines).fails(1);
+    assert!(message.contains("queue_not_found") && message.lines().count() == 1, "{message}");
+    assert!(server.run("task submit --from missing.jsonl").fails(1).contains("missing.jsonl"));
+}
+
+#[test]
+fn an_interrupted_submission_is_finished_by_the_next() {
+    let server = Server::start();
+    let text: String = (0..INTERRUPTED_LINES).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
+    server.write("many.jsonl", &text);
+    let submit = ["task", "submit", "--from", "many.jsonl", "-o", "json"];
+    let mut child = server.command(&submit).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while server.count("priority == 0") < INTERRUPTED_LINES / 10 {
+        assert!(child.try_wait().unwrap().is_none(), "the submission ended before it was interrupted");
+    }
+    let message = interrupted(child).fails(130);
+    let there = server.count("priority == 0");
+    assert!(there < INTERRUPTED_LINES, "{there}");
+    let said: u64 = message.strip_prefix("error: interrupted: ").unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(said <= there && there <= said + (BATCHES_MAX * BATCH) as u64, "{there}: {message}");
+    let summary = finish(&mut server.command(&submit)).json();
+    let counts = ["created", "already_there", "refused"].map(|name| summary[name].as_u64().unwrap());
+    assert_eq!((counts[0] + counts[1], counts[2]), (INTERRUPTED_LINES, 0));
+    assert!(counts[1] >= there, "{summary}");
+    assert_eq!(server.run("task count -o quiet").ok(), format!("{INTERRUPTED_LINES}\n"));
+}
+
+#[test]
+fn flags_count_for_lines_that_do_not_say_it_themselves() {
+    let server = Server::start();
+    let text =
+        "{\"args\":{\"seed\":1}}\n{\"args\":{\"seed\":2},\"name\":\"own\",\"priority\":-1,\"routes\":[\"cpu\"]}\n";
+    server.write("tasks.jsonl", text);
+    let submit = "task submit --from tasks.jsonl --route gpu --name vit-{seed} --priority 5 --max-attempts 1";
+    assert_eq!(server.run(submit).ok(), "2 created\n");
+    assert_eq!(server.count("name == \"vit-1\" and priority == 5 and \"gpu\" in routes and max_attempts == 1"), 1);
+    assert_eq!(server.count("name == \"own\" and priority == -1 and \"cpu\" in routes and max_attempts == 1"), 1);
+    assert_eq!(server.run(submit).ok(), "0 created, 2 already there\n");
+    let message = server.run("task submit --from tasks.jsonl --arg x=1").fails(2);
+    assert!(message.contains("--arg"), "{message}");
+}
+
+#[test]
+fn the_same_lines_with_another_priority_are_not_created_twice() {
+    let server = Server::start();
+    server.write("tasks.jsonl", &"{\"args\":{\"x\":1}}\n".repeat(3));
+    assert_eq!(server.run("task submit --from tasks.jsonl").ok(), "3 created\n");
+    let ran = server.run("task submit --from tasks.jsonl --priority 5 -o json");
+    assert_eq!(ran.stdout, "{\"created\":0,\"already_there\":0,\"different\":3,\"refused\":0}\n");
+    let message = ran.fails(1);
+    assert!(message.contains("3 are already there with another definition (priority)"), "{message}");
+    assert!(message.contains("task update") && message.contains("--batch LABEL"), "{message}");
+    assert_eq!(server.run("task submit --from tasks.jsonl --priority 5 --batch b").ok(), "3 created\n");
+    assert_eq!(
+        server.run("task submit --from tasks.jsonl --priority 5 --batch b").ok(),
+        "0 created, 3 already there\n"
+    );
+    assert_eq!(server.run("task count -o quiet").ok(), "6\n");
+}
+
+#[test]
+fn args_at_the_top_level_of_a_line_are_told_where_to_go() {
+    let server = Server::start();
+    let ran = server.run_reading("task submit --from -", "{\"lr\": 0.1}\n");
+    assert_eq!(ran.stdout, "0 created, 1 refused\n");
+    let message = ran.fails(1);
+    assert!(
+        message.contains("line 1: lr is no field of a task") && message.contains(r#"{"args": {"lr": 0.1}}"#),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_dry_run_checks_the_lines_and_creates_none() {
+    let server = Server::start();
+    let text: String = (0..30).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
+    let ran = server.run_reading("task submit --from - --dry-run --name n-{n}", &text);
+    assert!(ran.stderr.contains("30 tasks, none of them created; these are the first 10"), "{ran:?}");
+    let shown = ran.ok();
+    assert!(shown.lines().count() == 11 && shown.contains("n-9") && !shown.contains("n-10"), "{shown}");
+    let planned = server.run_reading("task submit --from - --dry-run -o jsonl --name n-{n}", &text).ok();
+    assert_eq!(planned.lines().count(), 30);
+    let refused = server.run_reading("task submit --from - --dry-run", &format!("{text}{{\"lr\":1}}\n")).fails(1);
+    assert!(refused.contains("line 31: lr is no field") && refused.contains("30 tasks"), "{refused}");
+    assert_eq!(server.run("task count -o quiet").ok(), "0\n");
+    // What a dry run prints are the tasks that the command creates.
+    assert_eq!(server.run_reading("task submit --from -", &planned).ok(), "30 created\n");
+    let again = server.run_reading("task submit --from - --name n-{n}", &text).ok();
+    assert_eq!(again, "0 created, 30 already there\n");
+    let one = server.run("task submit --dry-run --id t_aaaaaaaaaaaa --arg x.y=1 -o jsonl");
+    assert!(one.stderr.contains("1 task, it is not created") && one.stdout.contains(r#""x":{"y":1}"#), "{one:?}");
+    assert!(server.run("task submit --batch b --arg x=1").fails(2).contains("--batch is for --from"));
+    assert_eq!(server.run("task count -o quiet").ok(), "30\n");
+}
+
+/// Sends what Ctrl-C sends, and waits for the end.
+fn interrupted(child: Child) -> Ran {
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    Ran::of(child)
+}
+
+#[test]
+fn ctrl_c_tells_how_many_were_created_and_that_the_same_command_continues() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String = (0..5000).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
+    std::fs::write(folder.path().join("tasks.jsonl"), lines).unwrap();
+    let by_batches = (HoldingServer::with_batches as fn(usize) -> HoldingServer, 2, BATCHES_MAX, 2 * BATCH);
+    let one_by_one = (HoldingServer::start as fn(usize) -> HoldingServer, 10, CALLS_MAX, 10);
+    for (start, answers, under_way, created) in [by_batches, one_by_one] {
+        for flags in ["task submit --from tasks.jsonl", "task sweep --arg n=1..5000"] {
+            let server = start(answers);
+            let mut command = binary(folder.path());
+            command.env("TASKQUEUE_URL", &server.url).env("TASKQUEUE_QUEUE", "q").args(flags.split(' '));
+            let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            // A further request is sent only when an answer has been counted.
+            server.wait_for_requests(answers + under_way);
+            let ran = interrupted(child);
+            assert_eq!(ran.stdout, "");
+            let message = ran.fails(130);
+            let so_far = format!("{created} created so far ({under_way} requests not answered yet)");
+            let expected = format!("error: interrupted: {so_far}; run the same command again to go on\n");
+            assert_eq!(message, expected, "{flags}");
+        }
+    }
+}

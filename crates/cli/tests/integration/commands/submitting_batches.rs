@@ -1,0 +1,231 @@
+//! `task submit --from` and `task sweep` by batches: the same answers as one by one, whatever happens in between.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::lost_answers::{Fate, Proxy};
+use super::support::{Ran, Server, finish};
+
+const LINES: usize = 2_500;
+/// Tasks of a usual batch.
+const BATCH: usize = 500;
+
+fn is_batch(request: &str) -> bool {
+    request.contains("/tasks/batch/create ")
+}
+
+fn lines(count: usize) -> String {
+    (0..count).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect()
+}
+
+/// Lines of which some are wrong: some here, some at the server, at the edges and in the middle of batches.
+fn lines_with_wrong_ones() -> String {
+    let line = |n: usize| match n {
+        1 | 700 => "nonsense".to_owned(),
+        500 | 501 => format!("{{\"lr\":{n}}}"),
+        1200 | 2500 => format!("{{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":{n}}}"),
+        1300 => "{\"args\":{\"n\":99999999999999999999}}".to_owned(),
+        n => format!("{{\"args\":{{\"n\":{n}}}}}"),
+    };
+    (1..=LINES).map(|n| line(n) + "\n").collect()
+}
+
+#[test]
+fn a_server_without_batches_gets_single_requests_and_says_the_same() {
+    let mut said = Vec::new();
+    for knows_batches in [true, false] {
+        let server = Server::start();
+        server.submit("t_aaaaaaaaaaaa", &[]);
+        server.write("tasks.jsonl", &lines_with_wrong_ones());
+        let proxy = Proxy::start(&server, move |request| {
+            assert!(knows_batches || !is_batch(request), "{request}");
+            let asks = request.contains("/api/v2/capabilities");
+            if asks && !knows_batches { Fate::Missing } else { Fate::Passed }
+        });
+        let ran = server.run_with(&["task", "submit", "--from", "tasks.jsonl", "--url", &proxy.url]);
+        assert_eq!(ran.stdout, format!("{} created, 7 refused\n", LINES - 7));
+        assert_eq!(server.count("args.n > 0"), LINES as u64 - 7);
+        said.push(ran.fails(1).replace(&proxy.url, "URL"));
+    }
+    assert_eq!(said[0], said[1]);
+    let places: Vec<&str> = said[0].lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
+    assert_eq!(places, [1, 500, 501, 700, 1200, 1300, 2500].map(|n| format!("line {n}")));
+    assert!(
+        said[0].contains("line 1200: there is a task t_aaaaaaaaaaaa already, with another definition"),
+        "{}",
+        said[0]
+    );
+}
+
+#[test]
+fn refusals_are_told_by_line_although_answers_come_in_another_order() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let text: String = (1..=LINES).map(|n| format!("{{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":{n}}}\n")).collect();
+    let message = server.run_reading("task submit --from -", &text).fails(1);
+    let told: Vec<&str> = message.lines().collect();
+    assert_eq!(told.len(), 21, "{message}");
+    for (n, line) in (1..=20).zip(&told) {
+        assert!(line.starts_with(&format!("warning: line {n}: ")), "{line}");
+    }
+    assert_eq!(told[20], format!("warning: {} more were refused", LINES - 20));
+}
+
+#[test]
+fn a_server_that_fails_between_two_batches_has_what_was_told_and_the_next_try_goes_on() {
+    let server = Server::start();
+    server.write("tasks.jsonl", &lines(LINES));
+    let mut batches = 0;
+    let proxy = Proxy::start(&server, move |request| {
+        batches += usize::from(is_batch(request));
+        // From the third on nothing reaches the server.
+        if batches > 2 { Fate::Missing } else { Fate::Passed }
+    });
+    let submit = ["task", "submit", "--from", "tasks.jsonl", "--url"];
+    let ran = server.run_with(&[&submit[..], &[&proxy.url]].concat());
+    assert_eq!(ran.stdout, "");
+    let message = ran.fails(1);
+    assert_eq!(server.count("args.n >= 0"), 2 * BATCH as u64);
+    let note = format!("note: {} created so far; run the same command again to go on\n", 2 * BATCH);
+    assert!(message.starts_with(&note) && message.lines().count() == 2, "{message}");
+    let again = server.run_with(&[&submit[..], &[&server.url]].concat()).ok();
+    assert_eq!(again, format!("{} created, {} already there\n", LINES - 2 * BATCH, 2 * BATCH));
+}
+
+#[test]
+fn a_batch_whose_answer_is_lost_is_repeated_and_creates_nothing_twice() {
+    let server = Server::start();
+    server.write("tasks.jsonl", &lines(LINES));
+    let mut batches = 0;
+    let proxy = Proxy::start(&server, move |request| {
+        batches += usize::from(is_batch(request));
+        if batches == 2 && is_batch(request) { Fate::Lost } else { Fate::Passed }
+    });
+    let ran = server.run_with(&["task", "submit", "--from", "tasks.jsonl", "--url", &proxy.url]).ok();
+    assert_eq!(ran, format!("{} created, {BATCH} already there\n", LINES - BATCH));
+    assert_eq!(server.run("task count -o quiet").ok(), format!("{LINES}\n"));
+}
+
+#[test]
+fn a_sweep_by_batches_can_be_repeated_and_says_what_is_different() {
+    let server = Server::start();
+    let sweep = "task sweep --arg a=1..50 --arg b=1..25";
+    assert_eq!(server.run(sweep).ok(), "1250 created\n");
+    assert_eq!(server.run(sweep).ok(), "0 created, 1250 already there\n");
+    let ran = server.run(&format!("{sweep} --priority 3 -o json"));
+    assert_eq!(ran.stdout, "{\"created\":0,\"already_there\":0,\"different\":1250,\"refused\":0}\n");
+    assert!(ran.fails(1).contains("1250 are already there with another definition (priority)"));
+    assert_eq!(server.count("priority == 0"), 1250);
+}
+
+#[test]
+fn large_lines_are_divided_among_requests() {
+    let server = Server::start();
+    let args = |n: usize, bytes: usize| format!("{{\"args\":{{\"n\":{n},\"text\":\"{}\"}}}}\n", "x".repeat(bytes));
+    let mut text: String = (1..=20).map(|n| args(n, 1_048_576 - 1000)).collect();
+    text.push_str(&args(21, 1_048_576));
+    text.push_str(&args(22, 10));
+    server.write("large.jsonl", &text);
+    let ran = server.run("task submit --from large.jsonl -o json");
+    assert_eq!(ran.stdout, "{\"created\":21,\"already_there\":0,\"different\":0,\"refused\":1}\n");
+    let message = ran.fails(1);
+    assert!(message.starts_with("warning: line 21: ") && message.lines().count() == 1, "{message}");
+    assert!(message.contains("a task has at most 1 MiB of data"), "{message}");
+}
+
+/// What proxies usually take at most.
+const PROXY_BODY_BYTES: usize = 1_048_576;
+
+/// Lines of about 2 KB.
+fn long_lines(count: usize) -> String {
+    let text = "x".repeat(2_000);
+    (0..count).map(|n| format!("{{\"args\":{{\"n\":{n},\"text\":\"{text}\"}}}}\n")).collect()
+}
+
+/// A proxy that notes the sizes of the batches.
+fn measuring_proxy(server: &Server) -> (Proxy, Arc<Mutex<Vec<usize>>>) {
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&sizes);
+    let proxy = Proxy::start(server, move |request| {
+        if is_batch(request) {
+            noted.lock().unwrap().push(request.len());
+        }
+        Fate::Passed
+    });
+    (proxy, sizes)
+}
+
+#[test]
+fn a_file_of_long_lines_is_sent_in_full_batches_that_pass_usual_proxies() {
+    let server = Server::start();
+    let path = server.write("long.jsonl", &long_lines(3_000));
+    for (from, said) in [("long.jsonl", "3000 created\n"), ("-", "0 created, 3000 already there\n")] {
+        let (proxy, sizes) = measuring_proxy(&server);
+        let mut command = server.command(&["task", "submit", "--from", from, "--url", &proxy.url]);
+        command.stdin(std::fs::File::open(&path).unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        assert_eq!(Ran::of(command.spawn().unwrap()).ok(), said);
+        let sizes = std::mem::take(&mut *sizes.lock().unwrap());
+        assert!(sizes.iter().all(|size| *size <= PROXY_BODY_BYTES), "{sizes:?}");
+        assert!(sizes.len() <= 8, "{sizes:?}");
+    }
+}
+
+#[test]
+fn batches_that_are_refused_as_a_whole_are_sent_one_by_one() {
+    for refusal in [Fate::TooLarge, Fate::Missing] {
+        let server = Server::start();
+        server.submit("t_aaaaaaaaaaaa", &[]);
+        let conflict = "{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":1}\n";
+        server.write("tasks.jsonl", &format!("{}{conflict}{}", lines(BATCH), lines(100)));
+        let proxy = Proxy::start(&server, move |request| if is_batch(request) { refusal } else { Fate::Passed });
+        let ran = server.run_with(&["task", "submit", "--from", "tasks.jsonl", "--url", &proxy.url]);
+        assert_eq!(ran.stdout, format!("{} created, 1 refused\n", BATCH + 100));
+        let message = ran.fails(1);
+        let expected = format!("warning: line {}: there is a task t_aaaaaaaaaaaa already", BATCH + 1);
+        assert!(message.starts_with(&expected) && message.lines().count() == 1, "{message}");
+        assert_eq!(server.count("args.n >= 0"), BATCH as u64 + 100);
+    }
+}
+
+#[test]
+fn what_the_last_batch_created_is_told_although_one_of_its_tasks_ends_the_command() {
+    let server = Server::start();
+    assert_eq!(server.run_reading("task submit --from -", &lines(1)).ok(), "1 created\n");
+    server.write("tasks.jsonl", &lines(10));
+    // The first task is there with another priority, and cannot be read to compare it.
+    let proxy = Proxy::start(&server, |request| {
+        if request.starts_with("GET /api/v2/queues/q/tasks/t_") { Fate::Missing } else { Fate::Passed }
+    });
+    let submit = ["task", "submit", "--from", "tasks.jsonl", "--priority", "5", "--url", &proxy.url];
+    let message = server.run_with(&submit).fails(1);
+    assert!(message.starts_with("note: 9 created so far; run the same command again to go on\n"), "{message}");
+    assert_eq!(server.count("priority == 5"), 9);
+}
+
+#[test]
+fn lines_that_come_slowly_are_not_held_back() {
+    let server = Server::start();
+    let mut command = server.command(&["task", "submit", "--from", "-", "-o", "json"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for n in 1..=3 {
+        writeln!(input, "{{\"args\":{{\"n\":{n}}}}}").unwrap();
+        while server.count("args.n > 0") < n {
+            assert!(child.try_wait().unwrap().is_none(), "the command ended early");
+        }
+    }
+    drop(input);
+    let summary = Ran::of(child).json();
+    assert_eq!(summary, json!({"created": 3, "already_there": 0, "different": 0, "refused": 0}));
+}
+
+#[test]
+fn a_key_that_is_given_twice_is_refused() {
+    let server = Server::start();
+    let message = finish(&mut server.command(&["task", "submit", "--arg", "a=1", "--arg", "a=2"])).fails(2);
+    assert!(message.contains("--arg a is given twice") && message.contains("--arg 'a=[1, 2]'"), "{message}");
+    assert_eq!(server.run("task count -o quiet").ok(), "0\n");
+}

@@ -1,0 +1,140 @@
+//! `task sweep`.
+
+use serde_json::{Value, json};
+
+use super::support::Server;
+
+/// The planned tasks of a dry run.
+#[track_caller]
+fn planned(server: &Server, flags: &[&str]) -> Vec<Value> {
+    let shown = server.run_with(&[&["task", "sweep", "--dry-run", "-o", "jsonl"], flags].concat()).ok();
+    shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_sweep_creates_each_combination_once() {
+    let server = Server::start();
+    let sweep = "task sweep --arg lr=0.1,0.01 --arg seed=1..5 --route gpu --name s";
+    assert_eq!(server.run(sweep).ok(), "10 created\n");
+    assert_eq!(server.count("args.lr == 0.01 and args.seed == 5 and \"gpu\" in routes and name == \"s\""), 1);
+    assert_eq!(server.run(sweep).ok(), "0 created, 10 already there\n");
+    assert_eq!(server.run(&format!("{sweep} --arg model=a,b")).ok(), "20 created\n");
+    assert_eq!(server.run("task count -o quiet").ok(), "30\n");
+}
+
+#[test]
+fn dotted_keys_nest_as_filters_reach_them() {
+    let server = Server::start();
+    let sweep =
+        ["task", "sweep", "--arg", "model.layers=2,4", "--arg", "seed=1..2", "--args", r#"{"model":{"act":"relu"}}"#];
+    assert_eq!(server.run_with(&sweep).ok(), "4 created\n");
+    assert_eq!(server.count("args.model.layers == 4 and args.model.act == \"relu\" and args.seed == 1"), 1);
+    let message = server.run("task sweep --arg a=1 --arg a.b=2").fails(2);
+    assert!(message.contains("--arg a and --arg a.b"), "{message}");
+}
+
+#[test]
+fn ranges_have_decimals_without_noise() {
+    let server = Server::start();
+    let values = |values: &str| -> Vec<Value> {
+        planned(&server, &["--arg", values]).iter().map(|task| task["args"]["lr"].clone()).collect()
+    };
+    assert_eq!(json!(values("lr=0.1..0.5..0.1")), json!([0.1, 0.2, 0.3, 0.4, 0.5]));
+    assert_eq!(json!(values("lr=log:1e-5..1e-1..5")), json!([1e-5, 1e-4, 1e-3, 1e-2, 1e-1]));
+    assert_eq!(json!(values("lr=../data,1.2.3")), json!(["../data", "1.2.3"]));
+    let shown = server.run("task sweep --arg lr=0.1..0.5..0.1 --dry-run -o jsonl").ok();
+    assert!(shown.contains(r#"{"lr":0.3}"#) && !shown.contains("0.30"), "{shown}");
+}
+
+#[test]
+fn what_looks_like_a_range_and_is_none_creates_nothing() {
+    let server = Server::start();
+    let cases = [
+        ("seed=1..", "1.. is no range"),
+        ("seed=5..1", "5..1..-1"),
+        ("seed=1..5..0", "must not be 0"),
+        ("lr=0.1..0.5", "0.1..0.5..0.1"),
+        ("lr=log:1e-5..1e-1", "log:FIRST..LAST..COUNT"),
+        ("seed=1..999999999999", "at most 1000000"),
+        ("seed=1,2,99999999999999999999", "64 bits"),
+    ];
+    for (values, expected) in cases {
+        let message = server.run_with(&["task", "sweep", "--arg", values]).fails(2);
+        assert!(message.contains(expected) && message.contains("--arg"), "{values}: {message}");
+    }
+    assert_eq!(server.run("task count -o quiet").ok(), "0\n");
+}
+
+#[test]
+fn names_are_filled_in_from_the_args() {
+    let server = Server::start();
+    let sweep =
+        ["task", "sweep", "--arg", "m.layers=2,4", "--arg", "seed=1..2", "--name", "vit-{m.layers}-{seed}-{{x}}"];
+    assert_eq!(server.run_with(&sweep).ok(), "4 created\n");
+    assert_eq!(server.count("name == \"vit-4-1-{x}\" and args.m.layers == 4 and args.seed == 1"), 1);
+    for (name, expected) in [("vit-{seeds}", "the args have no seeds"), ("vit-{seed", "{{ and }} for braces")] {
+        let message = server.run_with(&["task", "sweep", "--arg", "seed=1..2", "--name", name]).fails(2);
+        assert!(message.contains(expected), "{message}");
+    }
+    // The third name is too long. No task is created before that is found.
+    let long = format!("x=a,b,{}", "c".repeat(300));
+    let message = server.run_with(&["task", "sweep", "--arg", &long, "--name", "{x}"]).fails(2);
+    assert!(message.contains("256 characters"), "{message}");
+    assert_eq!(server.run("task count -o quiet").ok(), "4\n");
+}
+
+#[test]
+fn zip_pairs_the_values_and_refuses_lists_of_unequal_length() {
+    let server = Server::start();
+    assert_eq!(server.run("task sweep --zip --arg lr=0.1,0.01 --arg seed=1..2").ok(), "2 created\n");
+    assert_eq!(server.count("args.lr == 0.1 and args.seed == 1"), 1);
+    assert_eq!(server.count("args.lr == 0.01 and args.seed == 2"), 1);
+    let message = server.run("task sweep --zip --arg lr=0.1,0.01 --arg seed=1..3").fails(2);
+    assert!(message.contains("lr has 2, seed has 3"), "{message}");
+    assert_eq!(server.run("task count -o quiet").ok(), "2\n");
+}
+
+#[test]
+fn a_dry_run_shows_the_tasks_and_creates_none() {
+    let server = Server::start();
+    let sweep = "task sweep --arg seed=1..2 --dry-run";
+    let ran = server.run(sweep);
+    assert!(ran.stderr.contains("2 tasks, none of them created"), "{ran:?}");
+    let shown = ran.ok();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("ID") && lines[1].ends_with("{\"seed\":1}") && lines.len() == 3, "{shown}");
+    assert_eq!(server.run("task count -o quiet").ok(), "0\n");
+    let planned = server.run(&format!("{sweep} -o jsonl")).ok();
+    assert_eq!(server.run_reading("task submit --from - -o json", &planned).json()["created"], json!(2));
+    assert_eq!(server.run("task sweep --arg seed=1..2").ok(), "0 created, 2 already there\n");
+}
+
+#[test]
+fn a_dry_run_of_many_shows_the_first_and_the_number() {
+    let server = Server::start();
+    let ran = server.run("task sweep --arg seed=1..400 --dry-run");
+    assert!(ran.stderr.contains("400 tasks, none of them created; these are the first 10"), "{ran:?}");
+    assert_eq!(ran.ok().lines().count(), 11);
+    assert_eq!(planned(&server, &["--arg", "seed=1..400"]).len(), 400);
+}
+
+#[test]
+fn the_same_sweep_with_another_priority_creates_nothing_twice() {
+    let server = Server::start();
+    let sweep = "task sweep --arg lr=0.1,0.01 --arg seed=1..20";
+    assert_eq!(server.run(sweep).ok(), "40 created\n");
+    let ran = server.run(&format!("{sweep},21 --priority 5 --route gpu"));
+    assert_eq!(ran.stdout, "2 created, 40 different\n");
+    let message = ran.fails(1);
+    let expected = "40 are already there with another definition (priority, routes); `taskqueue task update ...` changes \
+                    them, --batch LABEL makes new ones";
+    assert!(message.contains(expected), "{message}");
+    assert_eq!(server.run("task count -o quiet").ok(), "42\n");
+    // After the update that the message names they are as the sweep wants them.
+    server.run("task update --filter priority==0 --priority 5 --route gpu --yes").ok();
+    let again = server.run(&format!("{sweep},21 --priority 5 --route gpu")).ok();
+    assert_eq!(again, "0 created, 42 already there\n");
+    assert_eq!(server.run(&format!("{sweep} --batch second")).ok(), "40 created\n");
+    assert_eq!(server.run(&format!("{sweep} --batch second -o json")).json()["already_there"], json!(40));
+    assert_eq!(server.run("task count -o quiet").ok(), "82\n");
+}

@@ -1,0 +1,276 @@
+//! `task update`, by id and by filter: new values, and single members of args and metadata.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::support::{Server, binary, finish, lines};
+
+#[test]
+fn every_field_can_be_changed() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--name", "old", "--args", r#"{"a":1,"b":2}"#]);
+    let update = [
+        "task",
+        "update",
+        "t_aaaaaaaaaaaa",
+        "-o",
+        "json",
+        "--name",
+        "new",
+        "--args",
+        r#"{"b":3}"#,
+        "--metadata",
+        r#"{"m":1}"#,
+        "--priority",
+        "4",
+        "--max-attempts",
+        "9",
+        "--route",
+        "gpu",
+        "--result",
+        r#"{"r":1}"#,
+    ];
+    let task = server.run_with(&update).json();
+    assert_eq!((&task["name"], &task["args"], &task["metadata"]), (&json!("new"), &json!({"b": 3}), &json!({"m": 1})));
+    assert_eq!((&task["priority"], &task["max_attempts"]), (&json!(4), &json!(9)));
+    assert_eq!((&task["routes"], &task["result"]), (&json!(["gpu"]), &json!({"r": 1})));
+    assert_eq!(server.run("task update t_aaaaaaaaaaaa --no-name").ok(), "t_aaaaaaaaaaaa updated\n");
+    assert_eq!(server.count("name == None"), 1);
+}
+
+#[test]
+fn matching_tasks_are_changed_together_after_consent() {
+    let server = Server::start();
+    for (id, priority) in [("t_aaaaaaaaaaaa", "1"), ("t_bbbbbbbbbbbb", "2"), ("t_cccccccccccc", "3")] {
+        server.submit(id, &["--priority", priority]);
+    }
+    server.claim("default", 1);
+    let update = ["task", "update", "--filter", "priority > 0", "--priority", "2"];
+    let message = server.run_with(&update).fails(2);
+    assert!(message.contains("Update 2 tasks of queue q (1 running left out): add --yes"), "{message}");
+    let ran = server.run_with(&[&update[..], &["--yes"]].concat());
+    assert!(ran.stderr.contains("left out: 1 is running: wait for the end"), "{ran:?}");
+    assert_eq!(ran.ok(), "1 updated, 1 unchanged, 1 running left out\n");
+    let again = server.run_with(&[&update[..], &["--yes", "-o", "json"]].concat());
+    let summary: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(summary, json!({"updated": 0, "unchanged": 2, "running_left_out": 1}));
+    let message = again.fails(1);
+    assert!(message.contains("nothing was changed: 2 have these values already; 1 is running: "), "{message}");
+}
+
+#[test]
+fn tasks_are_also_selected_by_status_and_a_failure_says_why_nothing_was_changed() {
+    let server = Server::start();
+    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb", "t_cccccccccccc"] {
+        server.submit(id, &[]);
+    }
+    server.run("task cancel t_aaaaaaaaaaaa t_bbbbbbbbbbbb").ok();
+    assert_eq!(server.run("task update --status cancelled --priority 1 --yes").ok(), "2 updated\n");
+    let update =
+        ["task", "update", "--status", "cancelled", "--filter", "id < 't_b' or id > 't_c'", "--priority", "2", "-y"];
+    assert_eq!(server.run_with(&update).ok(), "1 updated\n");
+    assert_eq!((server.count("priority == 1"), server.count("priority == 2")), (1, 1));
+    server.claim("default", 1);
+    let message = server.run("task update --status running --priority 3").fails(1);
+    assert!(message.contains("nothing was changed: 1 is running: wait for the end"), "{message}");
+    let ran = server.run("task update --status failed --priority 3");
+    assert!(ran.stderr.contains("note: no task of queue q matches"), "{ran:?}");
+    assert_eq!(ran.ok(), "0 updated\n");
+    let message = server.run("task update t_aaaaaaaaaaaa --status failed --priority 3").fails(2);
+    assert!(message.contains("cannot be used with"), "{message}");
+}
+
+#[test]
+fn a_refusal_for_one_of_many_named_tasks_is_reported_and_a_failure() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    server.submit("t_bbbbbbbbbbbb", &["--priority", "9"]);
+    server.claim("default", 1);
+    let ran = server.run("task update t_aaaaaaaaaaaa t_bbbbbbbbbbbb --priority 5");
+    assert_eq!(ran.stdout, "1 updated, 1 refused\n");
+    let message = ran.fails(1);
+    assert!(message.contains("t_bbbbbbbbbbbb") && message.contains("task_running"), "{message}");
+}
+
+/// The args of a task, or another field.
+fn field(server: &Server, id: &str, field: &str) -> Value {
+    server.run(&format!("task get {id} -o json")).json()[field].clone()
+}
+
+#[test]
+fn a_member_is_set_or_removed_and_all_others_are_kept() {
+    let server = Server::start();
+    let args = r#"{"lr": 0.1, "seed": 1, "resume": true, "model": {"layers": 2, "act": "relu", "old": 1}}"#;
+    server.submit("t_aaaaaaaaaaaa", &["--args", args, "--metadata", r#"{"owner": "ada", "tags": {"a": 1}}"#]);
+    let update =
+        "task update t_aaaaaaaaaaaa --arg lr=0.5 --arg model.layers=4 --unset-arg resume --unset-arg model.old";
+    server.run(&format!("{update} --arg new.deep=[1,null]")).ok();
+    let expected = json!({"lr": 0.5, "seed": 1, "model": {"layers": 4, "act": "relu"}, "new": {"deep": [1, null]}});
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), expected);
+    // An object is merged.
+    server.run_with(&["task", "update", "t_aaaaaaaaaaaa", "--arg", r#"model={"width": 64}"#]).ok();
+    let model = json!({"layers": 4, "act": "relu", "width": 64});
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args")["model"], model);
+    server.run("task update t_aaaaaaaaaaaa --meta tags.b=2 --unset-meta owner").ok();
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "metadata"), json!({"tags": {"a": 1, "b": 2}}));
+    // The whole is replaced only by the flags that say so.
+    server.run("task update t_aaaaaaaaaaaa --args {\"x\":null} --metadata {}").ok();
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), json!({"x": null}));
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "metadata"), json!({}));
+}
+
+#[test]
+fn every_selected_task_keeps_its_own_members() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"seed": 1, "model": {"act": "relu"}}"#]);
+    server.submit("t_bbbbbbbbbbbb", &["--args", r#"{"seed": 2}"#]);
+    let update = "task update --filter args.seed>0 --arg model.layers=4 --meta fixed=true --yes";
+    assert_eq!(server.run(update).ok(), "2 updated\n");
+    let both = [
+        ("t_aaaaaaaaaaaa", json!({"seed": 1, "model": {"act": "relu", "layers": 4}})),
+        ("t_bbbbbbbbbbbb", json!({"seed": 2, "model": {"layers": 4}})),
+    ];
+    for (id, args) in both {
+        assert_eq!(
+            (field(&server, id, "args"), field(&server, id, "metadata")),
+            (args, json!({"fixed": true})),
+            "{id}"
+        );
+    }
+    let ran = server.run("task update t_aaaaaaaaaaaa t_bbbbbbbbbbbb --unset-arg model");
+    assert_eq!(ran.ok(), "2 updated\n");
+    assert_eq!(server.count("missing(args.model)"), 2);
+}
+
+#[test]
+fn what_cannot_be_merged_is_refused_and_nothing_is_changed() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"k": 1}"#]);
+    let cases = [
+        ("--arg k=null", "--unset-arg k removes the member, and --args JSON"),
+        ("--arg k={\"a\":{\"b\":null}}", "--unset-arg k removes the member, and --args JSON"),
+        ("--meta k=null", "--unset-meta k removes the member, and --metadata JSON"),
+        ("--arg a=1 --arg a.b=2", "--arg a and --arg a.b"),
+        ("--arg a=1 --unset-arg a", "--arg a and --unset-arg a"),
+        ("--args {} --arg a=1", "--args replaces everything"),
+        ("--args {} --unset-arg a", "--args replaces everything"),
+        ("--metadata {} --meta a=1", "--metadata replaces everything"),
+        ("--arg a..b=1", "a name is missing"),
+    ];
+    for (flags, expected) in cases {
+        let message = server.run(&format!("task update t_aaaaaaaaaaaa {flags}")).fails(2);
+        assert!(message.contains(expected), "{flags}: {message}");
+    }
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), json!({"k": 1}));
+}
+
+#[test]
+fn a_server_that_cannot_merge_is_not_worked_around() {
+    let old = OldServer::start();
+    let folder = tempfile::tempdir().unwrap();
+    for line in [
+        "task update t_aaaaaaaaaaaa --arg a=1",
+        "task update --filter priority==0 --unset-meta a --yes",
+        "task requeue t_aaaaaaaaaaaa --arg a=1",
+    ] {
+        let ran = finish(binary(folder.path()).args(line.split(' ')).args(["--url", &old.url]));
+        let message = ran.fails(1);
+        assert!(message.contains("too old") && message.contains("task update --args JSON"), "{line}: {message}");
+        assert_eq!(old.take_requests(), ["GET /api/v2/capabilities HTTP/1.1"], "{line}");
+    }
+}
+
+/// A server that knows nothing: every answer is 404.
+struct OldServer {
+    url: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl OldServer {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                answer(&stream.unwrap(), &kept);
+            }
+        });
+        Self { url, requests }
+    }
+
+    fn take_requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
+    }
+}
+
+fn answer(mut stream: &TcpStream, requests: &Mutex<Vec<String>>) {
+    let (mut head, mut reader) = (String::new(), BufReader::new(stream));
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    requests.lock().unwrap().extend(head.lines().next().map(str::to_owned));
+    let body = r#"{"error":{"code":"not_found","message":"no such path","details":{}}}"#;
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
+    drop(stream.write_all(answer.as_bytes()));
+}
+
+#[test]
+fn the_help_names_no_values_that_are_not_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = finish(binary(folder.path()).args(["task", "update", "--help"])).ok();
+    assert!(!help.contains("[default") && !help.contains("new tasks"), "{help}");
+    for words in ["Examples:", "--status", "--unset-arg", "Replace all args", "is merged"] {
+        assert!(help.contains(words), "{words}: {help}");
+    }
+}
+
+#[test]
+fn a_dry_run_shows_what_would_change_and_changes_nothing() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"lr":0.1,"model":{"layers":2}}"#]);
+    server.submit("t_bbbbbbbbbbbb", &["--args", r#"{"lr":0.01,"model":{"layers":4}}"#, "--priority", "5"]);
+    server.submit("t_cccccccccccc", &["--route", "gpu"]);
+    server.claim("gpu", 1);
+    let before = server.run("task list -o json").ok();
+    let dry_run = |target: &[&str], format: &str| {
+        let change = ["--arg", "model.layers=4", "--unset-arg", "lr", "--priority", "5", "--dry-run", "-o", format];
+        server.run_with(&[&["task", "update"], target, &change].concat())
+    };
+    let table = dry_run(&["--filter", "priority >= 0"], "table");
+    assert_eq!(
+        table.stderr,
+        "note: 2 tasks would be updated, 1 is running: wait for the end, or cancel first with taskqueue task cancel; nothing \
+         was changed\n"
+    );
+    assert_eq!(
+        lines(&table.ok()),
+        [
+            "ID              STATUS   CHANGES",
+            "t_bbbbbbbbbbbb  pending  args.lr: 0.01 -> none",
+            "t_aaaaaaaaaaaa  pending  args.lr: 0.1 -> none, args.model.layers: 2 -> 4, priority: 0 -> 5",
+        ]
+    );
+    let named = dry_run(&["t_aaaaaaaaaaaa"], "json").json();
+    assert_eq!(
+        named[0]["changes"],
+        json!({"args.lr": {"from": 0.1}, "args.model.layers": {"from": 2, "to": 4},
+            "priority": {"from": 0, "to": 5}})
+    );
+    assert_eq!(dry_run(&["t_aaaaaaaaaaaa", "t_cccccccccccc"], "quiet").fails(1).lines().count(), 1);
+    assert_eq!(server.run("task list -o json").ok(), before);
+    // What it shows is what is done.
+    server.run_with(&["task", "update", "t_bbbbbbbbbbbb", "--unset-arg", "lr"]).ok();
+    let same = dry_run(&["--filter", "priority == 5"], "quiet");
+    assert_eq!(same.stderr, "note: 0 tasks would be updated, 1 would stay the same; nothing was changed\n");
+}

@@ -1,0 +1,227 @@
+//! `task wait`: success, failure, nothing to wait for, running out of time, and servers that go away.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use serde_json::json;
+
+use super::support::{Server, binary, finish};
+
+/// A wait that runs beside the test.
+struct Waiting {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Waiting {
+    fn start(server: &Server, arguments: &[&str]) -> Self {
+        let mut command = server.command(&[&["task", "wait"], arguments].concat());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { child, stderr }
+    }
+
+    /// Waits for a line on standard error that has this text.
+    fn says(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "it ended without saying {text}");
+        }
+    }
+
+    /// The exit code and standard output.
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.stderr);
+        let output = self.child.stdout.take().map(std::io::read_to_string).unwrap().unwrap();
+        (self.child.wait().unwrap().code(), output)
+    }
+}
+
+#[test]
+fn waiting_ends_well_when_all_tasks_have_succeeded() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    server.submit("t_bbbbbbbbbbbb", &[]);
+    let waiting = Waiting::start(&server, &["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"]);
+    server.claim("default", 1);
+    server.complete("t_aaaaaaaaaaaa", 1);
+    server.claim("default", 2);
+    server.complete("t_bbbbbbbbbbbb", 2);
+    assert_eq!(waiting.end(), (Some(0), "2 succeeded\n".to_owned()));
+}
+
+#[test]
+fn without_ids_and_options_it_waits_for_the_whole_queue_and_for_what_comes_later() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let mut waiting = Waiting::start(&server, &[]);
+    waiting.says("no live worker");
+    server.submit("t_bbbbbbbbbbbb", &[]);
+    server.claim("default", 1);
+    server.complete("t_aaaaaaaaaaaa", 1);
+    server.claim("default", 2);
+    server.complete("t_bbbbbbbbbbbb", 2);
+    assert_eq!(waiting.end(), (Some(0), "2 succeeded\n".to_owned()));
+}
+
+#[test]
+fn a_task_that_leaves_the_filter_by_running_is_still_waited_for() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
+    let mut waiting = Waiting::start(&server, &["--filter", "status == 'pending'"]);
+    waiting.says("no live worker");
+    server.claim("default", 1);
+    server.fail("t_aaaaaaaaaaaa", 1);
+    assert_eq!(waiting.end(), (Some(1), "0 succeeded, 1 failed\n".to_owned()));
+}
+
+#[test]
+fn any_other_end_is_a_failure_and_is_reported() {
+    let server = Server::start();
+    for (id, route) in [("t_aaaaaaaaaaaa", "a"), ("t_bbbbbbbbbbbb", "b"), ("t_cccccccccccc", "c")] {
+        server.submit(id, &["--route", route, "--max-attempts", "1"]);
+    }
+    server.claim("a", 1);
+    server.complete("t_aaaaaaaaaaaa", 1);
+    server.claim("b", 2);
+    server.fail("t_bbbbbbbbbbbb", 2);
+    server.run("task cancel t_cccccccccccc").ok();
+    let ran = server.run("task wait --filter max_attempts==1");
+    assert_eq!(ran.stdout, "1 succeeded, 1 failed, 1 cancelled\n");
+    let message = ran.fails(1);
+    assert!(message.contains("t_bbbbbbbbbbbb failed: ValueError: bad seed"), "{message}");
+    assert!(message.contains("t_cccccccccccc was cancelled"), "{message}");
+    assert!(message.contains("error: 1 task failed, 1 task was cancelled; list them with:"), "{message}");
+    let message = server.run("task wait t_zzzzzzzzzzzz t_aaaaaaaaaaaa").fails(1);
+    assert!(message.contains("t_zzzzzzzzzzzz does not exist"), "{message}");
+    assert!(message.contains("error: 1 task does not exist"), "{message}");
+    assert_eq!(server.run("task wait t_aaaaaaaaaaaa --timeout 0").ok(), "1 succeeded\n");
+    let message = server.run("task wait --status pending").fails(2);
+    assert!(message.contains("--status"), "{message}");
+}
+
+#[test]
+fn the_command_that_lists_what_went_wrong_can_be_copied_into_a_shell() {
+    let server = Server::start();
+    for (id, name) in [("t_aaaaaaaaaaaa", "it's  a"), ("t_bbbbbbbbbbbb", "it's  a"), ("t_cccccccccccc", "other")] {
+        server.submit(id, &["--name", name, "--arg", "x=a  b"]);
+    }
+    server.run("task cancel t_aaaaaaaaaaaa t_cccccccccccc").ok();
+    server.claim("default", 1);
+    server.complete("t_bbbbbbbbbbbb", 1);
+    let cases: [&[&str]; 4] = [
+        &["--filter", "name == \"it's  a\""],
+        &["--filter", "status != \"pending\" and args.x == 'a  b' and id < 't_c'"],
+        &["--name", "it's  a"],
+        &["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"],
+    ];
+    for arguments in cases {
+        let message = server.run_with(&[&["task", "wait"], arguments].concat()).fails(1);
+        let command = message.lines().find(|line| line.starts_with("  taskqueue ")).unwrap();
+        assert!(command.contains(" --queue q "), "{command}");
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_taskqueue")).parent().unwrap();
+        let mut shell = Command::new("/bin/sh");
+        shell.env_clear().env("PATH", program).env("TASKQUEUE_URL", &server.url).current_dir(server.folder.path());
+        let listed = finish(shell.args(["-c", &format!("{command} --output quiet")])).ok();
+        assert_eq!(listed, "t_aaaaaaaaaaaa\n", "{command}");
+    }
+}
+
+#[test]
+fn nothing_to_wait_for_is_a_failure_unless_it_is_allowed() {
+    let server = Server::start();
+    let message = server.run("task wait --name nobody").fails(1);
+    assert_eq!(message, "error: nothing matches; --allow-empty accepts that\n");
+    assert_eq!(server.run("task wait --allow-empty").ok(), "0 succeeded\n");
+    let message = server.run("task wait t_zzzzzzzzzzzz --allow-empty").fails(1);
+    assert!(message.contains("t_zzzzzzzzzzzz does not exist"), "{message}");
+}
+
+#[test]
+fn a_task_that_is_requeued_while_others_run_is_waited_for_again() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
+    server.submit("t_bbbbbbbbbbbb", &["--route", "b"]);
+    server.claim("default", 1);
+    server.fail("t_aaaaaaaaaaaa", 1);
+    let mut waiting = Waiting::start(&server, &["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"]);
+    waiting.says("no live worker serves the route b");
+    server.run("task requeue t_aaaaaaaaaaaa").ok();
+    server.claim("b", 2);
+    server.complete("t_bbbbbbbbbbbb", 2);
+    server.claim("default", 3);
+    server.complete("t_aaaaaaaaaaaa", 3);
+    assert_eq!(waiting.end(), (Some(0), "2 succeeded\n".to_owned()));
+}
+
+#[test]
+fn the_time_can_be_over() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    for line in ["task wait t_aaaaaaaaaaaa --timeout 0 -o json", "task wait --timeout 5s -o json"] {
+        let ran = server.run(line);
+        let summary: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let expected =
+            json!({"succeeded": 0, "failed": 0, "cancelled": 0, "missing": 0, "unfinished": 1, "timed_out": true});
+        assert_eq!(summary, expected);
+        assert!(ran.fails(1).contains("error: timed out: 1 task has not ended"));
+    }
+}
+
+#[test]
+fn the_time_is_also_over_when_the_server_is_away_or_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let wait =
+        |url: &str| finish(binary(folder.path()).args(["task", "wait", "--timeout", "1s", "--url", url])).fails(3);
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let message = wait(&format!("http://127.0.0.1:{port}"));
+    assert!(message.contains("timed out") && message.contains("was not reached"), "{message}");
+    // Connections are accepted by the system and never answered.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let message = wait(&format!("http://{}", silent.local_addr().unwrap()));
+    assert!(message.contains("timed out") && message.contains("was not reached"), "{message}");
+}
+
+#[test]
+fn a_server_that_goes_away_during_the_wait_is_exit_code_3() {
+    let mut server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let mut waiting = Waiting::start(&server, &["--timeout", "30s"]);
+    waiting.says("no live worker");
+    server.stop();
+    waiting.says("does not answer");
+    waiting.says("timed out: the server at");
+    assert_eq!(waiting.end(), (Some(3), "0 succeeded, 1 unfinished\n".to_owned()));
+}
+
+#[test]
+fn routes_without_a_live_worker_are_warned_of_once() {
+    let server = Server::start();
+    for (id, routes) in
+        [("t_aaaaaaaaaaaa", &["--route", "gpu"][..]), ("t_bbbbbbbbbbbb", &["--route", "gpu", "--route", "cpu"])]
+    {
+        server.submit(id, routes);
+    }
+    let report = |route: &str| format!(r#"{{"route":"{route}","status":"idle","task_id":null}}"#);
+    let warnings = |line: &str| {
+        let message = server.run(line).fails(1);
+        let lines = message.lines().filter(|line| line.contains("no live worker"));
+        lines.map(|line| line.split(';').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let gpu = |tasks: &str| format!("warning: no live worker serves the route gpu, which {tasks} for");
+    let by_id = "task wait t_aaaaaaaaaaaa t_bbbbbbbbbbbb --timeout 0";
+    for line in ["task wait --timeout 0", by_id] {
+        let both =
+            ["warning: no live worker serves the route cpu, which 1 task waits for".to_owned(), gpu("2 tasks wait")];
+        assert_eq!(warnings(line), both, "{line}");
+    }
+    assert_eq!(server.post("workers/w_aaaaaaaaaaaa", &report("cpu")), 204);
+    for line in ["task wait --timeout 0", "task wait --filter priority==0 --timeout 0", by_id] {
+        assert_eq!(warnings(line), [gpu("1 task waits")], "{line}");
+    }
+    assert_eq!(server.post("workers/w_bbbbbbbbbbbb", &report("gpu")), 204);
+    assert!(warnings("task wait --timeout 0").is_empty());
+}

@@ -1,0 +1,234 @@
+//! Batches (docs/reference/http-api.md §14.7) with the real server: a thousand at once, repetitions, kills, waits.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::support::*;
+
+const WAITS_FOR_SEVERAL: &str = "a batch of claims found nothing and waits";
+
+fn path(verb: &str) -> String {
+    in_queue(&format!("/tasks/batch/{verb}"))
+}
+
+fn creations(numbers: impl Iterator<Item = usize>) -> Value {
+    json!({"tasks": numbers.map(|n| json!({"id": task_id(n), "args": {"n": n}})).collect::<Vec<_>>()})
+}
+
+fn claims(numbers: impl Iterator<Item = usize>) -> Value {
+    json!({"route": "default", "run_ids": numbers.map(run_id).collect::<Vec<_>>()})
+}
+
+fn reports(claimed: &[Value], action: &str) -> Value {
+    let report = |item: &Value| {
+        let mut report = json!({"task_id": item["task"]["id"], "run_id": item["run_id"], "action": action});
+        if action == "complete" {
+            report["result"] = json!({"of": item["run_id"]});
+        }
+        report
+    };
+    json!({"reports": claimed.iter().map(report).collect::<Vec<_>>()})
+}
+
+#[track_caller]
+fn assert_all(items: &[Value], outcome: &str, count: usize) {
+    let others: Vec<&Value> = items.iter().filter(|item| item["outcome"] != outcome).collect();
+    assert!(others.is_empty() && items.len() == count, "{} items, {others:?}", items.len());
+}
+
+#[test]
+fn a_thousand_tasks_are_created_claimed_and_completed_with_three_requests() {
+    let server = Server::with_queue();
+    assert_all(&server.batch("create", creations(0..1000)), "created", 1000);
+    assert_all(&server.batch("create", creations(0..1000)), "existing", 1000);
+    let claimed = server.batch("claim", claims(0..1000));
+    assert_all(&claimed, "claimed", 1000);
+    for (n, item) in claimed.iter().enumerate() {
+        assert_task(&item["task"]);
+        // First in, first out, by the order of the batch.
+        assert_eq!((&item["task"]["id"], &item["run_id"]), (&json!(task_id(n)), &json!(run_id(n))));
+    }
+    assert_eq!(server.batch("claim", claims(0..1000)), claimed, "a repetition gives the same");
+    let renewed = server.batch("report", reports(&claimed, "heartbeat"));
+    assert_all(&renewed, "done", 1000);
+    assert!(renewed.iter().all(|item| item["lease_expires_at"].is_string()));
+    for _ in 0..2 {
+        assert_all(&server.batch("report", reports(&claimed, "complete")), "done", 1000);
+    }
+    let ended = server.batch("report", reports(&claimed, "unclaim"));
+    assert_all(&ended, "refused", 1000);
+    assert_eq!(ended[7]["error"], server.act(7, "unclaim", 7).expect(409).json()["error"]);
+    assert_eq!(server.task(999)["result"], json!({"of": run_id(999)}));
+    let counts = server.get(&in_queue("/tasks/count?group_by=status")).expect(200).json();
+    assert_eq!(counts["items"], json!([{"key": {"status": "succeeded"}, "count": 1000}]));
+}
+
+#[test]
+fn each_claim_of_a_batch_may_say_what_differs() {
+    let server = Server::with_queue();
+    server.batch("create", creations(0..2));
+    let mut body = claims(0..2);
+    body["worker"] = json!({"host": "gpu-3", "slot": null});
+    body["workers"] = json!([{"slot": 1}, {"slot": 2, "host": "gpu-4"}]);
+    let claimed = server.batch("claim", body);
+    let said: Vec<Value> = claimed.iter().map(|item| item["task"]["last_run"]["worker"].clone()).collect();
+    assert_eq!(said, [json!({"host": "gpu-3", "slot": 1}), json!({"host": "gpu-4", "slot": 2})]);
+}
+
+#[test]
+fn refused_items_leave_their_neighbours_alone() {
+    let server = Server::with_queue();
+    server.create(3, json!({"priority": 7}));
+    let body = json!({"tasks": [
+        {"id": task_id(1)}, {"id": "t_x"}, {"id": task_id(2), "args": []}, {"id": task_id(3)}, {"id": task_id(1), "priority": 1},
+        {"id": task_id(4), "name": "\u{1}"}, {"id": task_id(5)},
+    ]});
+    let created = server.batch("create", body);
+    let codes: Vec<&Value> = created.iter().map(|item| &item["error"]["code"]).collect();
+    let expected = [
+        Value::Null,
+        json!("invalid_task_id"),
+        json!("invalid_task"),
+        json!("task_id_conflict"),
+        json!("task_id_conflict"),
+        json!("invalid_task_name"),
+        Value::Null,
+    ];
+    assert_eq!(codes, expected.iter().collect::<Vec<_>>());
+    assert_eq!(server.ids(BY_ID), [1, 3, 5]);
+}
+
+#[test]
+fn every_item_of_an_answer_survives_a_kill() {
+    let mut server = Server::with_queue();
+    let address = server.address.clone();
+    let (sender, acknowledged) = mpsc::channel();
+    let clients: Vec<_> = (0..4)
+        .map(|lane| {
+            let (sender, address) = (sender.clone(), address.clone());
+            thread::spawn(move || {
+                let Ok(mut connection) = Connection::tcp(&address) else { return };
+                for round in 0.. {
+                    let numbers = (0..50).map(|n| lane * 1_000_000 + round * 50 + n);
+                    let request = Request::new("POST", &path("create")).json(creations(numbers.clone()));
+                    match connection.exchange(&request) {
+                        Ok(response) if response.status == 200 => {
+                            assert_all(response.json()["items"].as_array().unwrap(), "created", 50);
+                            sender.send(numbers.collect::<Vec<usize>>()).unwrap();
+                        }
+                        _ => return,
+                    }
+                }
+            })
+        })
+        .collect();
+    drop(sender);
+    let mut batches: Vec<Vec<usize>> = acknowledged.iter().take(20).collect();
+    server.kill();
+    batches.extend(acknowledged.iter());
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    server.start_again();
+    for numbers in batches {
+        assert_all(&server.batch("create", creations(numbers.into_iter())), "existing", 50);
+    }
+
+    let claimed = server.batch("claim", claims(0..100));
+    assert_all(&claimed, "claimed", 100);
+    server.kill();
+    server.start_again();
+    assert_eq!(server.batch("claim", claims(0..100)), claimed);
+    assert_all(&server.batch("report", reports(&claimed, "complete")), "done", 100);
+    server.kill();
+    server.start_again();
+    assert_all(&server.batch("report", reports(&claimed, "complete")), "done", 100);
+    let counts = server.get(&in_queue("/tasks/count?status=succeeded")).expect(200).json();
+    assert_eq!(counts["count"], 100);
+}
+
+fn server_with_debug_log() -> Server {
+    let server = Server::with_arguments(&["--log-level", "debug"]);
+    server.create_queue("q");
+    server
+}
+
+/// Sends a batch of claims that waits, and returns when it does.
+fn begin_waiting(server: &Server, numbers: std::ops::Range<usize>) -> Connection {
+    let before = server.count_log_lines(WAITS_FOR_SEVERAL);
+    let mut connection = server.connect();
+    let request = Request::new("POST", &path("claim")).header("Prefer", "wait=25").json(claims(numbers));
+    connection.write(&request.to_bytes()).unwrap();
+    server.await_log_lines(WAITS_FOR_SEVERAL, before + 1);
+    connection
+}
+
+#[test]
+fn a_batch_of_claims_waits_until_one_of_them_gets_a_task() {
+    let server = server_with_debug_log();
+    let mut waiter = begin_waiting(&server, 0..1000);
+    let begun = Instant::now();
+    server.create(1, json!({}));
+    let response = waiter.read_response(true).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!((response.status, response.header("Preference-Applied")), (200, Some("wait=25")));
+    let items = response.json()["items"].as_array().unwrap().clone();
+    assert_eq!((&items[0]["outcome"], &items[0]["task"]["id"]), (&json!("claimed"), &json!(task_id(1))));
+    assert_all(&items[1..], "none", 999);
+    // What is there is given at once, to as many as there is for.
+    server.batch("create", creations(10..13));
+    let request = Request::new("POST", &path("claim")).header("Prefer", "wait=25").json(claims(2000..2005));
+    let items = server.send(&request).expect(200).json()["items"].as_array().unwrap().clone();
+    assert_all(&items[..3], "claimed", 3);
+    assert_all(&items[3..], "none", 2);
+}
+
+#[test]
+fn the_wait_of_a_batch_ends_in_time_with_nothing_and_errors_do_not_wait() {
+    let server = Server::with_queue();
+    let waiting = |body: Value| Request::new("POST", &path("claim")).header("Prefer", "wait=1").json(body);
+    let begun = Instant::now();
+    let response = server.send(&waiting(claims(0..3))).expect(200);
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert_eq!(response.header("Preference-Applied"), Some("wait=1"));
+    assert_all(response.json()["items"].as_array().unwrap(), "none", 3);
+    let mut refused = Request::new("POST", &path("claim")).header("Prefer", "wait=60").json(json!({
+        "route": "default", "run_ids": ["x", run_id(1)],
+    }));
+    let items = server.send(&refused).expect(200).json();
+    assert_eq!((&items["items"][0]["outcome"], &items["items"][1]["outcome"]), (&json!("refused"), &json!("none")));
+    refused.target = "/api/v2/queues/none/tasks/batch/claim".into();
+    server.send(&refused).assert_error(404, "queue_not_found");
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_waiting_batch_whose_client_disconnected_claims_nothing() {
+    let server = server_with_debug_log();
+    drop(begin_waiting(&server, 0..500));
+    server.await_log_lines("the client of a waiting batch of claims has disconnected", 1);
+    server.batch("create", creations(0..20));
+    // A claim that would still be under way is before these at the writer.
+    (100..120).for_each(|n| drop(server.create(n, json!({"routes": ["nobody"]}))));
+    let counts = server.get(&in_queue("/tasks/count?status=running")).expect(200).json();
+    assert_eq!(counts["count"], 0);
+}
+
+#[test]
+fn the_largest_batch_is_taken_and_one_byte_more_is_not() {
+    const LARGEST: usize = 16 * MIB;
+    let server = Server::with_queue();
+    let text = "x".repeat(800_000);
+    let tasks: Vec<String> = (0..20).map(|n| format!(r#"{{"id":"{}","args":{{"a":"{text}"}}}}"#, task_id(n))).collect();
+    let body = format!(r#"{{"tasks":[{}]}}"#, tasks.join(","));
+    let body = format!("{}{body}", " ".repeat(LARGEST - body.len()));
+    let request = |body: String| Request::new("POST", &path("create")).json(body);
+    let created = server.send(&request(body.clone()).chunked()).expect(200).json();
+    assert_all(created["items"].as_array().unwrap(), "created", 20);
+    assert_all(server.send(&request(body.clone())).expect(200).json()["items"].as_array().unwrap(), "existing", 20);
+    for request in [request(format!(" {body}")), request(format!(" {body}")).chunked()] {
+        let refused = server.connect().exchange(&request).unwrap();
+        assert_eq!((refused.status, refused.json()["error"]["details"].clone()), (413, json!({"max_bytes": LARGEST})));
+    }
+}

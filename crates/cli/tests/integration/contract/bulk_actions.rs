@@ -1,0 +1,142 @@
+//! Actions on all tasks that a filter selects (docs/reference/http-api.md §14.8): what they change and answer, their checks, and
+//! that others are served meanwhile.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::support::*;
+
+const ACTIONS: [&str; 3] = ["cancel", "requeue", "delete"];
+
+fn act(server: &Server, action: &str, body: Value) -> Response {
+    server.post(&in_queue(&format!("/tasks/bulk/{action}")), body)
+}
+
+#[track_caller]
+fn assert_counts(response: Response, matched: usize, changed: usize) {
+    assert_eq!(response.expect(200).json(), json!({"matched": matched, "changed": changed}));
+}
+
+fn one_of_each_state() -> Server {
+    let server = Server::with_queue();
+    for (n, state) in STATES.into_iter().enumerate() {
+        server.create_in_state(n, state);
+    }
+    server
+}
+
+fn states(server: &Server) -> Vec<Value> {
+    (0..STATES.len()).map(|n| server.task(n)["status"].clone()).collect()
+}
+
+#[test]
+fn each_action_changes_the_tasks_of_its_states() {
+    let changes = [
+        ("cancel", vec!["pending", "running"], "cancelled"),
+        ("requeue", vec!["failed", "cancelled"], "pending"),
+        ("delete", vec!["pending", "succeeded", "failed", "cancelled"], ""),
+    ];
+    for (action, of_states, becomes) in changes {
+        let server = one_of_each_state();
+        let before: Vec<Value> = (0..STATES.len()).map(|n| server.task(n)).collect();
+        let counted = json!({"filter": "exists(id)", "dry_run": true, "expect": of_states.len()});
+        assert_counts(act(&server, action, counted), of_states.len(), 0);
+        assert_eq!((0..STATES.len()).map(|n| server.task(n)).collect::<Vec<_>>(), before, "a dry run");
+        let body = json!({"filter": "exists(id)", "expect": of_states.len()});
+        assert_counts(act(&server, action, body), of_states.len(), of_states.len());
+        for (n, state) in STATES.into_iter().enumerate() {
+            if !of_states.contains(&state) {
+                assert_eq!(server.task(n), before[n], "{action} of {state}");
+            } else if action == "delete" {
+                server.get(&of_task(n, "")).assert_error(404, "task_not_found");
+            } else {
+                assert_eq!(server.task(n)["status"], becomes, "{action} of {state}");
+            }
+        }
+        assert_counts(act(&server, action, json!({"filter": "exists(id)"})), 0, 0);
+    }
+}
+
+#[test]
+fn an_expectation_that_fails_is_told_with_the_numbers() {
+    let server = one_of_each_state();
+    let before = states(&server);
+    for (action, matched) in [("cancel", 2), ("requeue", 2), ("delete", 4)] {
+        for dry_run in [json!(false), json!(true), Value::Null] {
+            let body = json!({"filter": "priority == 0", "expect": 3, "dry_run": dry_run});
+            let refused = act(&server, action, body);
+            refused.assert_error(409, "expectation_failed");
+            assert_eq!(refused.json()["error"]["details"], json!({"expected": 3, "matched": matched}));
+        }
+    }
+    assert_eq!(states(&server), before);
+}
+
+#[test]
+fn checks_come_in_the_order_of_the_contract() {
+    let server = Server::start();
+    for action in ACTIONS {
+        let of = |queue: &str, body: Value| server.post(&format!("/api/v2/queues/{queue}/tasks/bulk/{action}"), body);
+        for body in [json!({}), json!({"filter": null}), json!({"filter": 1, "expect": -1})] {
+            of(".bad", body).assert_error(422, "invalid_filter");
+        }
+        for body in [
+            json!({"filter": "(", "expect": -1}),
+            json!({"filter": "(", "expect": 1.5}),
+            json!({"filter": "(", "dry_run": "yes"}),
+            json!({"filter": "(", "changes": {}}),
+            json!([]),
+        ] {
+            of("nope", body).assert_error(422, "invalid_request");
+        }
+        of(".bad", json!({"filter": "("})).assert_error(422, "invalid_request");
+        for filter in ["(", "", " \t"] {
+            of("nope", json!({"filter": filter})).assert_error(422, "invalid_filter");
+        }
+        of("nope", json!({"filter": "x".repeat(8_193)})).assert_error(422, "filter_too_large");
+        for dry_run in [false, true] {
+            of("nope", json!({"filter": "exists(id)", "dry_run": dry_run})).assert_error(404, "queue_not_found");
+        }
+        let path = format!("/api/v2/queues/q/tasks/bulk/{action}");
+        server.get(&path).assert_error(405, "method_not_allowed");
+    }
+}
+
+#[test]
+fn a_cancelled_run_hears_of_it() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    server.claimed(1);
+    assert_counts(act(&server, "cancel", json!({"filter": "status == 'running'"})), 1, 1);
+    let refused = server.act(1, "heartbeat", 1);
+    refused.assert_error(409, "run_finalized");
+    assert_eq!(refused.json()["error"]["details"]["action"], "cancel");
+}
+
+/// Far more than one portion, while another client claims and completes.
+#[test]
+fn others_are_served_while_many_tasks_are_cancelled() {
+    const TASKS: usize = 6_000;
+    let server = Server::with_queue();
+    in_parallel(8, |part| {
+        for n in (part..TASKS).step_by(8) {
+            server.create(n, json!({"routes": ["bulk"], "name": "bulk"}));
+        }
+    });
+    let mut longest = Duration::ZERO;
+    let cancel = |_: usize| drop(act(&server, "cancel", json!({"filter": "name == 'bulk'"})).expect(200));
+    meanwhile(&[&cancel], || {
+        for n in TASKS..TASKS + 40 {
+            server.create(n, json!({"routes": ["other"]}));
+            let begun = Instant::now();
+            server.claim_for("q", "other", n).expect(200);
+            longest = longest.max(begun.elapsed());
+            server.act(n, "complete", n);
+        }
+    });
+    // 200 ms is measured on a quiet machine; here many tests run at once.
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    let count = |filter: &str| server.get(&in_queue(&format!("/tasks/count?filter={filter}"))).expect(200).json();
+    assert_eq!(count("status%20%3D%3D%20%27cancelled%27"), json!({"count": TASKS}));
+}

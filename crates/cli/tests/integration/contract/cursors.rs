@@ -1,0 +1,261 @@
+//! Cursors of lists and groups: positions that stay usable, bound to one selection (docs/reference/http-api.md §7.5).
+//! Successors of deleted queues are in `queues`, the order of checks in `order_of_checks`.
+
+use serde_json::json;
+
+use super::support::*;
+
+/// Queue `q` with tasks 1 to 6, priorities equal to their numbers, and workers 1 to 3.
+fn six_tasks() -> Server {
+    let server = Server::with_queue();
+    for n in 1..=6 {
+        server.create(n, json!({"priority": n, "name": format!("name {n}"), "routes": [format!("r{n}")]}));
+    }
+    for n in 1..=3 {
+        server.put(&of_worker(n), json!({"route": format!("r{n}"), "status": "idle", "task_id": null})).expect(204);
+    }
+    server
+}
+
+/// The cursor behind the first page of a path that already has a query.
+fn cursor_of(server: &Server, path: &str) -> String {
+    let page = server.get(&format!("{path}&limit=2")).expect(200).json();
+    encode(page["next_cursor"].as_str().unwrap_or_else(|| panic!("no cursor for {path}: {page}")))
+}
+
+/// The next page of tasks.
+fn next(server: &Server, query: &str, cursor: &str) -> Vec<usize> {
+    server.ids(&format!("{query}&cursor={cursor}"))
+}
+
+const BY_PRIORITY: &str = "order_by=priority&descending=false";
+
+#[test]
+fn a_cursor_marks_a_position_not_a_row() {
+    let server = six_tasks();
+    let cursor = cursor_of(&server, &in_queue(&format!("/tasks?{BY_PRIORITY}")));
+    assert_eq!(next(&server, BY_PRIORITY, &cursor), [3, 4, 5, 6]);
+    server.delete(&of_task(2, "")).expect(204);
+    assert_eq!(next(&server, BY_PRIORITY, &cursor), [3, 4, 5, 6]);
+    server.patch(&of_task(3, ""), json!({"priority": 0})).expect(200);
+    server.patch(&of_task(1, ""), json!({"priority": 9})).expect(200);
+    assert_eq!(next(&server, BY_PRIORITY, &cursor), [4, 5, 6, 1]);
+    server.create(0, json!({"priority": 2}));
+    server.create(7, json!({"priority": 2}));
+    assert_eq!(next(&server, BY_PRIORITY, &cursor), [7, 4, 5, 6, 1]);
+    for n in [4, 5, 6, 1, 7] {
+        server.delete(&of_task(n, "")).expect(204);
+    }
+    let page = server.list(&format!("{BY_PRIORITY}&cursor={cursor}"));
+    assert_eq!(page, json!({"items": [], "next_cursor": null}));
+}
+
+#[test]
+fn a_cursor_may_be_used_repeatedly_and_with_another_limit() {
+    let server = six_tasks();
+    let cursor = cursor_of(&server, &in_queue(&format!("/tasks?{BY_PRIORITY}")));
+    for _ in 0..3 {
+        assert_eq!(next(&server, BY_PRIORITY, &cursor), [3, 4, 5, 6]);
+        assert_eq!(next(&server, &format!("{BY_PRIORITY}&limit=1"), &cursor), [3]);
+        assert_eq!(next(&server, &format!("{BY_PRIORITY}&limit=3"), &cursor), [3, 4, 5]);
+    }
+}
+
+#[test]
+fn a_cursor_survives_a_restart() {
+    let mut server = six_tasks();
+    let paths = [
+        in_queue(&format!("/tasks?{BY_PRIORITY}")),
+        in_queue("/tasks?status=pending&name_fuzzy=name&filter=priority%3E0"),
+        in_queue("/workers?filter=status==%22idle%22"),
+        in_queue("/tasks/count?group_by=routes"),
+        in_queue("/workers/count?group_by=route"),
+    ];
+    let pages: Vec<(String, String)> = paths
+        .iter()
+        .map(|path| format!("{path}&cursor={}", cursor_of(&server, path)))
+        .map(|path| (server.get(&path).expect(200).text(), path))
+        .collect();
+    server.restart();
+    for (page, path) in pages {
+        assert_eq!(server.get(&path).expect(200).text(), page, "{path}");
+    }
+}
+
+#[test]
+fn positions_at_nulls_work() {
+    let server = Server::with_queue();
+    for n in 1..=5 {
+        server.create(n, if n > 2 { json!({}) } else { json!({"name": format!("n{n}")}) });
+    }
+    let cursor = cursor_of(&server, &in_queue("/tasks?order_by=name&descending=false"));
+    assert_eq!(next(&server, "order_by=name&descending=false", &cursor), [3, 4, 5]);
+    let page = server.list("order_by=name&descending=true&limit=3");
+    assert_eq!(numbers(&page), [2, 1, 5]);
+    let cursor = encode(page["next_cursor"].as_str().unwrap());
+    assert_eq!(next(&server, "order_by=name&descending=true", &cursor), [4, 3]);
+}
+
+#[test]
+fn a_task_cursor_is_bound_to_every_selector() {
+    let server = six_tasks();
+    let selections = [
+        "",
+        "status=pending",
+        "status=running",
+        "name=name+1",
+        "name=",
+        "name_fuzzy=",
+        "name_fuzzy=name",
+        "name_fuzzy=Name",
+        "name_fuzzy=name+",
+        "filter=priority%3E0",
+        "filter=priority+%3E0",
+        "filter=priority%3E0+",
+        "filter=priority%3E=1",
+        "order_by=priority",
+        "order_by=id",
+        "descending=false",
+        "order_by=id&descending=false",
+    ];
+    for selection in selections {
+        let page = server.list(&format!("{selection}&limit=1"));
+        let Some(cursor) = page["next_cursor"].as_str().map(encode) else { continue };
+        for other in selections {
+            let response = server.get(&in_queue(&format!("/tasks?{other}&cursor={cursor}")));
+            if other == selection {
+                response.expect(200);
+            } else {
+                response.assert_error(422, "invalid_cursor");
+            }
+        }
+    }
+}
+
+#[test]
+fn spellings_of_the_same_selection_share_their_cursors() {
+    let server = six_tasks();
+    let cursor = cursor_of(&server, &in_queue("/tasks?"));
+    for query in
+        ["", "order_by=created_at", "descending=true", "order_by=created_at&descending=YES", "descending=1&x=y"]
+    {
+        assert_eq!(next(&server, query, &cursor), [4, 3, 2, 1], "{query}");
+    }
+    let cursor = cursor_of(&server, &in_queue("/tasks?descending=false&filter=priority%20%3E%200"));
+    for query in [
+        "descending=0&filter=priority+%3E+0",
+        "filter=priority%20%3E%200&descending=Off",
+        "filter=x&filter=priority+%3E+0&descending=n",
+    ] {
+        assert_eq!(next(&server, query, &cursor), [3, 4, 5, 6], "{query}");
+    }
+}
+
+#[test]
+fn a_cursor_is_bound_to_its_resource_and_queue() {
+    let server = six_tasks();
+    server.create_queue("other");
+    let paths = [
+        in_queue("/tasks?"),
+        in_queue("/workers?"),
+        in_queue("/tasks/count?group_by=routes"),
+        in_queue("/tasks/count?group_by=routes,status"),
+        in_queue("/tasks/count?group_by=status,routes"),
+        in_queue("/tasks/count?group_by=routes&status=pending"),
+        in_queue("/tasks/count?group_by=routes&filter=priority%3E0"),
+        in_queue("/workers/count?group_by=route"),
+        in_queue("/workers/count?group_by=route,status"),
+        in_queue("/workers?filter=status==%22idle%22"),
+        "/api/v2/queues/other/tasks?".to_owned(),
+        "/api/v2/queues/other/workers?".to_owned(),
+        "/api/v2/queues/other/tasks/count?group_by=routes".to_owned(),
+    ];
+    for path in paths.iter().filter(|path| path.contains("/q/")) {
+        let cursor = cursor_of(&server, path);
+        for other in &paths {
+            let response = server.get(&format!("{other}&cursor={cursor}"));
+            if other == path {
+                response.expect(200);
+            } else {
+                response.assert_error(422, "invalid_cursor");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cursor_with_one_bit_flipped_is_refused() {
+    let server = six_tasks();
+    for path in [
+        in_queue("/tasks?"),
+        in_queue("/tasks?order_by=name&filter=priority%3E0"),
+        in_queue("/tasks/count?group_by=routes"),
+    ] {
+        let page = server.get(&format!("{path}&limit=2")).expect(200).json();
+        let cursor = page["next_cursor"].as_str().unwrap().to_owned();
+        assert!(cursor.is_ascii(), "{cursor}");
+        for position in 0..cursor.len() {
+            for bit in [0, 1, 5] {
+                let mut bytes = cursor.clone().into_bytes();
+                bytes[position] ^= 1 << bit;
+                let flipped = encode(&String::from_utf8(bytes).unwrap());
+                server.get(&format!("{path}&cursor={flipped}")).assert_error(422, "invalid_cursor");
+            }
+        }
+    }
+}
+
+#[test]
+fn texts_that_are_no_cursor_are_refused() {
+    let server = six_tasks();
+    let cursor = cursor_of(&server, &in_queue("/tasks?"));
+    let half = &cursor[..cursor.len() / 2];
+    let (long, longer) = ("A".repeat(16384), "A".repeat(16385));
+    let doubled = format!("{cursor}{cursor}");
+    let padded = format!("{cursor}%20");
+    let texts = [
+        "",
+        "x",
+        "null",
+        "0",
+        "%00",
+        "%FF",
+        "%F0%9F%98%80",
+        "e30",
+        "e30=",
+        "W10",
+        "bnVsbA",
+        "AAAA",
+        "____",
+        "'%20OR%201=1--",
+        half,
+        &long,
+        &longer,
+        &doubled,
+        &padded,
+    ];
+    for text in texts {
+        for path in [in_queue("/tasks?"), in_queue("/workers?"), in_queue("/tasks/count?group_by=status")] {
+            server.get(&format!("{path}&cursor={text}")).assert_error(422, "invalid_cursor");
+        }
+    }
+}
+
+#[test]
+fn names_with_any_character_make_usable_cursors() {
+    let server = Server::with_queue();
+    let names = ["", "\u{10ffff}", "é", "'", "\"", "\\", "%", "a b", "{}", "\u{e000}"];
+    for (n, name) in names.iter().enumerate() {
+        server.create(n, json!({"name": name}));
+    }
+    let mut seen = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = server.list(&format!("order_by=name&limit=1{cursor}"));
+        seen.extend(numbers(&page));
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = format!("&cursor={}", encode(next));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..names.len()).collect::<Vec<_>>());
+}

@@ -1,0 +1,284 @@
+//! Everything acknowledged survives a stop and a kill (docs/reference/http-api.md §13, I7 to I9 of
+//! docs/reference/invariants.md §2).
+
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+use serde_json::{Value, json};
+use taskqueue_test_postgres::eventually;
+
+use super::support::*;
+
+/// Everything that reads show of queue `q`.
+fn read_everything(server: &Server) -> Vec<String> {
+    let paths = [
+        "/api/v2/queues".to_owned(),
+        in_queue(&format!("/tasks?{BY_ID}")),
+        in_queue("/tasks?order_by=created_at"),
+        in_queue("/tasks?order_by=updated_at"),
+        in_queue("/tasks/count"),
+        in_queue("/tasks/count?group_by=status,routes"),
+        in_queue("/workers"),
+    ];
+    paths.iter().map(|path| server.get(path).expect(200).text()).collect()
+}
+
+fn stop(server: &mut Server, signal: &str) {
+    server.signal(signal);
+    server.wait();
+    server.start_again();
+}
+
+/// A queue with tasks in all states, an updated definition, a retry, observations and a deleted queue.
+fn fill(server: &Server) {
+    for (n, state) in STATES.into_iter().enumerate() {
+        server.create_in_state(n, state);
+    }
+    for n in 10..16 {
+        server.create(
+            n,
+            json!({"priority": n % 2, "name": "é\u{10ffff}", "args": {"a\0": [1.0, -0.0, 1e300, i64::MIN]}}),
+        );
+    }
+    server.patch(&of_task(10, ""), json!({"priority": 5, "result": {"r": null}})).expect(200);
+    server.claim(1);
+    server.act(10, "fail", 1).expect(204);
+    server.requeue(12).expect(200);
+    server.delete(&of_task(14, "")).expect(204);
+    server.put(&of_worker(1), json!({"route": "a", "status": "busy", "task_id": task_id(1)})).expect(204);
+    server.create_queue("deleted");
+    server.delete("/api/v2/queues/deleted").expect(204);
+}
+
+#[test]
+fn all_that_reads_show_survives_a_stop_and_a_kill() {
+    for signal in ["TERM", "INT", "KILL"] {
+        let mut server = Server::with_queue();
+        fill(&server);
+        let before = read_everything(&server);
+        stop(&mut server, signal);
+        assert_eq!(read_everything(&server), before, "SIG{signal}");
+        stop(&mut server, signal);
+        assert_eq!(read_everything(&server), before, "SIG{signal} twice");
+    }
+}
+
+#[test]
+fn runs_and_leases_survive() {
+    for signal in ["TERM", "KILL"] {
+        let mut server = Server::with_queue();
+        for n in 1..=4 {
+            server.create(n, json!({}));
+        }
+        let claim = server.claim(1);
+        server.claim(2);
+        let lease = server.act(2, "heartbeat", 2).expect(200).json()["lease_expires_at"].clone();
+        server.claim(3);
+        server.act(3, "fail", 3).expect(204);
+        stop(&mut server, signal);
+        let again = server.claim(1);
+        assert_eq!(again["task"], claim["task"], "SIG{signal}");
+        assert!(micros(&again["lease_expires_at"]) >= micros(&claim["lease_expires_at"]), "SIG{signal}");
+        assert!(micros(&server.claim(2)["lease_expires_at"]) >= micros(&lease), "SIG{signal}");
+        server.claim_for("q", "other", 1).assert_error(409, "run_id_conflict");
+        server.claim_for("q", "default", 3).assert_error(409, "stale_run");
+        server.act(3, "fail", 3).expect(204);
+        server.act(3, "complete", 3).assert_details(409, "run_finalized", &json!({"action": "fail"}));
+        server.act(1, "complete", 2).assert_error(409, "stale_run");
+        server.act(1, "complete", 1).expect(204);
+        server.act(2, "heartbeat", 2).expect(200);
+    }
+}
+
+#[test]
+fn older_run_ids_stay_used() {
+    let mut server = Server::with_queue();
+    server.create(1, json!({"max_attempts": 9}));
+    for run in 1..=3 {
+        server.claim(run);
+        server.act(1, "unclaim", run).expect(204);
+    }
+    stop(&mut server, "KILL");
+    for run in 1..=3 {
+        server.claim_for("q", "default", run).assert_error(409, "stale_run");
+    }
+    server.act(1, "unclaim", 3).expect(204);
+    server.act(1, "unclaim", 2).assert_error(409, "stale_run");
+}
+
+#[test]
+fn the_pending_order_survives() {
+    for signal in ["TERM", "KILL"] {
+        let mut server = Server::with_queue();
+        for n in 1..=6 {
+            server.create(n, json!({"priority": n / 4}));
+        }
+        server.requeue(1).expect(200);
+        server.requeue(4).expect(200);
+        assert_eq!(server.claimed(1), 5);
+        server.act(5, "unclaim", 1).expect(204);
+        stop(&mut server, signal);
+        server.create(7, json!({}));
+        server.create(8, json!({"priority": 1}));
+        let order: Vec<usize> = (2..10).map(|run| server.claimed(run)).collect();
+        assert_eq!(order, [6, 4, 5, 8, 2, 3, 1, 7], "SIG{signal}");
+    }
+}
+
+#[test]
+fn creation_identities_survive() {
+    let mut server = Server::with_queue();
+    server.create(1, json!({"priority": 1, "args": {"a": 1}}));
+    let task = server.patch(&of_task(1, ""), json!({"priority": 2})).expect(200).json();
+    stop(&mut server, "KILL");
+    let replay = server.put(&of_task(1, ""), json!({"args": {"a": 1}, "priority": 1})).expect(200).json();
+    assert_eq!(replay, task);
+    server.put(&of_task(1, ""), json!({"args": {"a": 1}, "priority": 2})).assert_error(409, "task_id_conflict");
+}
+
+#[test]
+fn observations_survive_with_their_routes() {
+    let mut server = Server::with_queue();
+    server.put(&of_worker(1), json!({"route": "a", "status": "idle", "task_id": null})).expect(204);
+    let before = server.get(&in_queue("/workers")).text();
+    stop(&mut server, "KILL");
+    assert_eq!(server.get(&in_queue("/workers")).text(), before);
+    let moved = json!({"route": "b", "status": "idle", "task_id": null});
+    server.put(&of_worker(1), moved).assert_error(409, "worker_route_conflict");
+}
+
+#[test]
+fn updated_at_never_decreases_over_a_restart() {
+    let mut server = Server::with_queue();
+    server.create(1, json!({}));
+    let mut last = micros(&server.task(1)["updated_at"]);
+    for round in 1..=3 {
+        stop(&mut server, "KILL");
+        let task = server.patch(&of_task(1, ""), json!({"priority": round})).expect(200).json();
+        let now = micros(&task["updated_at"]);
+        assert!(now > last);
+        last = now;
+    }
+}
+
+/// How far a task got: created, claimed, completed.
+type Stage = usize;
+
+/// Creates, claims and completes tasks until the server is down; journals each stage after its answer.
+fn load(server: &Server, thread: usize, journal: &Sender<(usize, Stage)>) {
+    let route = format!("route-{thread}");
+    for n in (thread * 100_000)..(thread + 1) * 100_000 {
+        let claim = json!({"route": route, "run_id": run_id(n)});
+        let steps = [
+            Request::new("PUT", &of_task(n, "")).json(json!({"routes": [route], "args": {"n": n}})),
+            Request::new("POST", &in_queue("/tasks/claim")).json(claim),
+            Request::new("POST", &of_task(n, "/complete")).json(json!({"run_id": run_id(n), "result": {"n": n}})),
+        ];
+        for (stage, (request, status)) in (1..).zip(steps.iter().zip([201, 200, 204])) {
+            let Ok(response) = server.try_send(request) else { return };
+            response.expect(status);
+            journal.send((n, stage)).unwrap();
+        }
+    }
+}
+
+/// Lets four threads work until `answers` answers came, then sends the signal; returns the last acknowledged stage of each
+/// task.
+fn interrupted(server: &Server, first_thread: usize, answers: usize, signal: &str) -> HashMap<usize, Stage> {
+    let (sender, journal) = mpsc::channel();
+    thread::scope(|scope| {
+        for number in first_thread..first_thread + 4 {
+            let sender = sender.clone();
+            scope.spawn(move || load(server, number, &sender));
+        }
+        drop(sender);
+        let first: Vec<_> = journal.iter().take(answers).collect();
+        server.signal(signal);
+        first.into_iter().chain(journal.iter()).collect()
+    })
+}
+
+/// The stage that a task shows.
+fn stage_of(task: &Value) -> Stage {
+    match task["status"].as_str().unwrap() {
+        "pending" => 1,
+        "running" => 2,
+        "succeeded" => 3,
+        other => panic!("{other} in {task}"),
+    }
+}
+
+/// All tasks of `q` by number, with no number twice.
+fn all_tasks(server: &Server) -> HashMap<usize, Value> {
+    let mut found = HashMap::new();
+    let mut cursor = String::new();
+    loop {
+        let page = server.list(&format!("{BY_ID}{cursor}"));
+        for (n, task) in numbers(&page).into_iter().zip(page["items"].as_array().unwrap()) {
+            assert!(found.insert(n, task.clone()).is_none(), "task {n} is listed twice");
+        }
+        let Some(next) = page["next_cursor"].as_str() else { return found };
+        cursor = format!("&cursor={}", encode(next));
+    }
+}
+
+/// Three times load, signal, restart; then every acknowledged stage must be there, and at most one more per thread.
+fn assert_nothing_acknowledged_is_lost(signal: &str) {
+    let mut server = Server::with_queue();
+    let mut acknowledged = HashMap::new();
+    for round in 0..3 {
+        acknowledged.extend(interrupted(&server, round * 4 + 1, 300, signal));
+        server.wait();
+        server.start_again();
+        let found = all_tasks(&server);
+        let mut ahead = 0;
+        for (n, stage) in &acknowledged {
+            let task = found.get(n).unwrap_or_else(|| panic!("SIG{signal}: task {n} is lost after stage {stage}"));
+            let now = stage_of(task);
+            assert!(now == *stage || now == stage + 1, "SIG{signal}: acknowledged {stage}, found {task}");
+            assert_eq!(task["result"], if now == 3 { json!({"n": n}) } else { json!({}) }, "{task}");
+            ahead += now - stage;
+        }
+        ahead += found.len() - acknowledged.len();
+        assert!(ahead <= 4 * (round + 1), "SIG{signal}: {ahead} stages that nobody asked for");
+        let count = server.get(&in_queue("/tasks/count?group_by=status")).json();
+        assert_eq!(count["count"], found.len());
+    }
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_by_kill_9_under_load() {
+    assert_nothing_acknowledged_is_lost("KILL");
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_by_sigterm_under_load() {
+    assert_nothing_acknowledged_is_lost("TERM");
+}
+
+/// How many tasks were created in the last hour, according to the activity.
+fn counted_as_created(server: &Server) -> u64 {
+    server.get(&in_queue("/stats")).expect(200).json()["activity"]["last_hour"]["created"].as_u64().unwrap()
+}
+
+#[test]
+fn no_activity_is_lost_by_a_stop() {
+    let mut server = Server::with_queue();
+    for n in 1..=3 {
+        server.create(n, json!({}));
+        stop(&mut server, "TERM");
+        assert_eq!(counted_as_created(&server), n as u64);
+    }
+}
+
+#[test]
+fn activity_that_is_older_than_five_seconds_survives_a_kill() {
+    let mut server = Server::with_queue();
+    server.create(1, json!({}));
+    // The server saves every five seconds.
+    let age = || server.get(&in_queue("/stats")).expect(200).json()["routes"][0]["oldest_pending_seconds"].as_f64();
+    eventually("the task is six seconds old", || age() >= Some(6.0));
+    stop(&mut server, "KILL");
+    assert_eq!(counted_as_created(&server), 1);
+}

@@ -1,0 +1,150 @@
+//! Why a task is not claimed (extension `explain`): `GET .../tasks/{id}/explain`.
+
+use serde_json::{Value, json};
+
+use super::support::*;
+
+#[track_caller]
+fn explain(server: &Server, n: usize) -> Value {
+    let explained = server.get(&of_task(n, "/explain")).expect(200).json();
+    let names: Vec<&String> = explained.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["claimable", "reasons"]);
+    for reason in explained["reasons"].as_array().unwrap() {
+        assert!(!reason["message"].as_str().unwrap().is_empty(), "{explained}");
+    }
+    explained
+}
+
+/// Whether it is claimable, and the codes of its reasons.
+#[track_caller]
+fn codes(server: &Server, n: usize) -> (bool, Vec<String>) {
+    let explained = explain(server, n);
+    let code = |reason: &Value| reason["code"].as_str().unwrap().to_owned();
+    (explained["claimable"].as_bool().unwrap(), explained["reasons"].as_array().unwrap().iter().map(code).collect())
+}
+
+fn is(claimable: bool, expected: &[&str]) -> (bool, Vec<String>) {
+    (claimable, expected.iter().map(|&code| code.to_owned()).collect())
+}
+
+#[track_caller]
+fn settings(server: &Server, patch: Value) {
+    server.patch(&in_queue("/settings"), patch).expect(200);
+}
+
+#[test]
+fn a_task_that_is_next_for_a_worker_has_no_reasons() {
+    let server = Server::with_queue();
+    server.create(1, json!({"routes": ["default", "other"]}));
+    let explained = explain(&server, 1);
+    let routes = json!(["default", "other"]);
+    assert_eq!((&explained["claimable"], &explained["reasons"][0]["routes"]), (&json!(true), &routes));
+    assert_eq!(codes(&server, 1), is(true, &["no_worker"]));
+    server.put(&of_worker(1), idle()).expect(204);
+    assert_eq!(server.get(&of_task(1, "/explain")).text(), r#"{"claimable":true,"reasons":[]}"#);
+}
+
+#[test]
+fn every_reason_is_there_the_one_that_weighs_most_first() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    server.create(2, json!({}));
+    server.create(3, json!({"dependencies": [task_id(2), task_id(9)], "not_before": "2099-01-02T03:04:05.000006Z"}));
+    assert_eq!(server.claimed(1), 1);
+    settings(&server, json!({"paused": true, "max_running": 1, "route_limits": {"default": 0}}));
+    let explained = explain(&server, 3);
+    assert_eq!(explained["claimable"], false);
+    let without_message = |reason: &Value| {
+        let mut reason = reason.clone();
+        reason.as_object_mut().unwrap().remove("message").unwrap();
+        reason
+    };
+    let reasons: Vec<Value> = explained["reasons"].as_array().unwrap().iter().map(without_message).collect();
+    let unmet = json!([{"id": task_id(2), "status": "pending"}, {"id": task_id(9), "status": "missing"}]);
+    let expected = [
+        json!({"code": "queue_paused"}),
+        json!({"code": "queue_at_limit", "max_running": 1}),
+        json!({"code": "route_at_limit", "routes": ["default"]}),
+        json!({"code": "dependencies", "unmet": unmet}),
+        json!({"code": "not_before", "until": "2099-01-02T03:04:05.000006Z"}),
+        json!({"code": "no_worker", "routes": ["default"]}),
+        json!({"code": "waiting_turn", "ahead": 1}),
+    ];
+    assert_eq!(reasons, expected);
+    for (n, state) in (100..).zip(["running", "succeeded", "failed", "cancelled"]) {
+        settings(&server, json!({"paused": false, "max_running": null, "route_limits": null}));
+        server.create_in_state(n, state);
+        settings(&server, json!({"paused": true}));
+        let explained = explain(&server, n);
+        assert_eq!(explained["reasons"].as_array().unwrap().len(), 1, "{explained}");
+        assert_eq!((&explained["claimable"], &explained["reasons"][0]["status"]), (&json!(false), &json!(state)));
+    }
+}
+
+#[test]
+fn each_reason_goes_when_its_cause_goes() {
+    let server = Server::with_queue();
+    server.put(&of_worker(1), idle()).expect(204);
+    server.create(1, json!({}));
+    for (patch, code) in [
+        (json!({"paused": true}), "queue_paused"),
+        (json!({"max_running": 0}), "queue_at_limit"),
+        (json!({"route_limits": {"default": 0}}), "route_at_limit"),
+    ] {
+        settings(&server, patch);
+        assert_eq!(codes(&server, 1), is(false, &[code]));
+        settings(&server, json!({"paused": null, "max_running": null, "route_limits": null}));
+        assert_eq!(codes(&server, 1), is(true, &[]));
+    }
+    server.create(2, json!({"dependencies": [task_id(1)]}));
+    assert_eq!(codes(&server, 2), is(false, &["dependencies", "waiting_turn"]));
+    for (run, status) in [(1, "running"), (2, "running"), (2, "succeeded")] {
+        if status == "running" {
+            server.claim(run);
+            assert_eq!(explain(&server, 2)["reasons"][0]["unmet"], json!([{"id": task_id(1), "status": "running"}]));
+            assert_eq!(codes(&server, 2), is(false, &["dependencies"]));
+            server.act(1, if run == 1 { "unclaim" } else { "complete" }, run).expect(204);
+        }
+    }
+    assert_eq!(codes(&server, 2), is(true, &[]));
+}
+
+#[test]
+fn tasks_that_cannot_be_claimed_now_are_not_ahead() {
+    let server = Server::with_queue();
+    server.put(&of_worker(1), idle()).expect(204);
+    server.create(1, json!({"not_before": "2099-01-01T00:00:00Z", "priority": 9}));
+    server.create(2, json!({"dependencies": [task_id(1)], "priority": 9}));
+    for n in 3..6 {
+        server.create(n, json!({}));
+    }
+    server.create(6, json!({"routes": ["default", "other"]}));
+    server.create(7, json!({"routes": ["other"], "priority": 1}));
+    assert_eq!(codes(&server, 3), is(true, &[]));
+    assert_eq!(explain(&server, 5)["reasons"][0]["ahead"], 2);
+    assert_eq!(explain(&server, 6)["reasons"][0]["ahead"], 1, "on its best route");
+}
+
+#[test]
+fn what_is_counted_and_listed_is_bounded() {
+    let server = Server::with_queue();
+    server.put(&of_worker(1), idle()).expect(204);
+    let many =
+        |from: usize| json!({"tasks": (from..from + 1_000).map(|n| json!({"id": task_id(n)})).collect::<Vec<_>>()});
+    server.batch("create", many(10_000));
+    server.batch("create", many(20_000));
+    let dependencies: Vec<String> = (20_000..21_000).map(task_id).collect();
+    server.create(1, json!({"dependencies": dependencies}));
+    let explained = explain(&server, 1);
+    assert_eq!(explained["reasons"][0]["unmet"].as_array().unwrap().len(), 100);
+    assert_eq!(explained["reasons"][1]["ahead"], 1_000);
+}
+
+#[test]
+fn what_is_not_there_is_told_as_everywhere() {
+    let server = Server::with_queue();
+    server.get(&of_task(1, "/explain")).assert_error(404, "task_not_found");
+    server.get(&of_task(1, "/explain").replace("/q/", "/none/")).assert_error(404, "queue_not_found");
+    server.get(&in_queue("/tasks/t_x/explain")).assert_error(422, "invalid_task_id");
+    server.post(&of_task(1, "/explain"), json!({})).assert_error(405, "method_not_allowed");
+}

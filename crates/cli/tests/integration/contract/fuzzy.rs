@@ -1,0 +1,143 @@
+//! `name_fuzzy`: case-folded subsequences, word by word (docs/reference/http-api.md §7.2).
+
+use serde_json::json;
+
+use super::support::*;
+
+/// A name, a search, and whether the search finds the name.
+const CASES: &[(&str, &str, bool)] = &[
+    ("train model", "tm", true),
+    ("train model", "mt", false),
+    ("train model", "model train", true),
+    ("train model", "TRAIN", true),
+    ("TRAIN", "train", true),
+    ("train model", "train model extra", false),
+    ("train", "trainn", false),
+    ("aa", "aa aa", true),
+    ("aa", "aaa", false),
+    ("ab", "ba", false),
+    ("ab", "b a", true),
+    ("a b", "ab", true),
+    ("", "", true),
+    ("", " \t ", true),
+    ("", "a", false),
+    // full case folding, nothing else
+    ("Straße", "strasse", true),
+    ("STRASSE", "straße", true),
+    ("ẞ", "ss", true),
+    ("İx", "i\u{307}x", true),
+    ("i\u{307}x", "İX", true),
+    ("ix", "İx", false),
+    ("ς", "Σ", true),
+    ("Σ", "ς", true),
+    ("ﬁle", "FILE", true),
+    ("file", "ﬁ", true),
+    ("\u{212a}elvin", "kelvin", true),
+    ("kelvin", "\u{212a}", true),
+    ("ſea", "Sea", true),
+    ("ŉ", "\u{2bc}n", true),
+    ("Ǆ", "ǆ", true),
+    ("ΑΒΓ", "αγ", true),
+    ("é", "É", true),
+    ("é", "e", false),
+    ("é", "e\u{301}", false),
+    ("e\u{301}", "e", true),
+    ("e\u{301}", "é", false),
+    ("ａ", "a", false),
+    // punctuation is literal
+    ("abc", ".*", false),
+    ("a.b*c", ".*", true),
+    ("abc", "a%c", false),
+    ("a%c", "%", true),
+    ("abc", "_", false),
+    ("a_c", "_", true),
+    ("abc", "a*", false),
+    ("abc", "?", false),
+    ("a\\b", "\\", true),
+    ("it's", "'", true),
+    ("say \"x\"", "\"\"", true),
+    ("abc", "a|b", false),
+    ("abc", "-a", false),
+    ("(x)", "()", true),
+    // only white space separates words
+    ("ab", "b\ta", true),
+    ("ab", "b\na", true),
+    ("ab", "b\u{85}a", true),
+    ("ab", "b\u{a0}a", true),
+    ("ab", "b\u{2003}a", true),
+    ("ab", "b\u{2028}a", true),
+    ("ab", "b\u{3000}a", true),
+    ("ab", "b\u{200b}a", false),
+    ("ab", "b\u{feff}a", false),
+    ("ab", "b\u{1f}a", false),
+    ("b\u{200b}a", "b\u{200b}a", true),
+    ("😀 smile", "😀s", true),
+    ("smile 😀", "😀s", false),
+];
+
+#[test]
+fn each_word_is_a_case_folded_subsequence_of_the_name() {
+    let server = Server::with_queue();
+    for (n, (name, _, _)) in CASES.iter().enumerate() {
+        server.create(n, json!({"name": name}));
+    }
+    for (n, (name, search, expected)) in CASES.iter().enumerate() {
+        let page = server.get(&tasks_where(&[("name_fuzzy", search), ("limit", "1000")])).expect(200).json();
+        assert_eq!(numbers(&page).contains(&n), *expected, "{name:?} searched with {search:?}");
+    }
+}
+
+#[test]
+fn a_blank_search_is_no_restriction_and_any_other_excludes_unnamed_tasks() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    server.create(2, json!({"name": ""}));
+    server.create(3, json!({"name": "null"}));
+    for blank in ["", " ", "\t\n", "\u{3000}\u{a0}"] {
+        let page = server.get(&tasks_where(&[("name_fuzzy", blank)])).expect(200).json();
+        assert_eq!(numbers(&page), [3, 2, 1], "{blank:?}");
+    }
+    assert_eq!(server.ids("name_fuzzy=n"), [3]);
+    assert!(server.ids("name_fuzzy=x").is_empty());
+}
+
+#[test]
+fn a_search_happens_before_pagination_and_preserves_the_order() {
+    let server = Server::with_queue();
+    for n in 1..=20 {
+        server.create(n, json!({"name": if n % 3 == 0 { "match" } else { "other" }, "priority": 20 - n}));
+    }
+    let first = server.list("name_fuzzy=mtch&order_by=priority&limit=4");
+    assert_eq!(numbers(&first), [3, 6, 9, 12]);
+    let cursor = encode(first["next_cursor"].as_str().unwrap());
+    let second = server.list(&format!("name_fuzzy=mtch&order_by=priority&limit=4&cursor={cursor}"));
+    assert_eq!((numbers(&second), &second["next_cursor"]), (vec![15, 18], &json!(null)));
+}
+
+#[test]
+fn a_long_search_is_answered() {
+    let server = Server::with_queue();
+    server.create(1, json!({"name": "a".repeat(256)}));
+    assert_eq!(server.ids(&format!("name_fuzzy={}", "a".repeat(256))), [1]);
+    assert!(server.ids(&format!("name_fuzzy={}", "a".repeat(257))).is_empty());
+    assert_eq!(server.ids(&format!("name_fuzzy={}", "a+".repeat(4000))), [1]);
+}
+
+#[test]
+fn a_search_of_more_than_64_different_words_or_8192_bytes_is_refused_in_lists_and_counts() {
+    let server = Server::with_queue();
+    server.create(1, json!({"name": "w0123456789"}));
+    let words = |different: usize| (0..different).map(|n| format!("w{n:02}")).collect::<Vec<_>>().join("+");
+    for path in ["/api/v2/queues/q/tasks", "/api/v2/queues/q/tasks/count"] {
+        let asked = |search: &str| server.get(&format!("{path}?name_fuzzy={search}"));
+        asked(&words(64)).expect(200);
+        asked(&format!("{}+W00+{}", words(64), words(64))).expect(200);
+        asked(&"a".repeat(8192)).expect(200);
+        for (search, advice) in [(words(65), "64 different words"), ("a".repeat(8193), "8192 bytes")] {
+            let details = asked(&search).assert_error(422, "invalid_request");
+            let error = &details["errors"][0];
+            assert_eq!(error["location"], json!(["query", "name_fuzzy"]), "{details}");
+            assert!(error["message"].as_str().unwrap().contains(advice), "{details}");
+        }
+    }
+}

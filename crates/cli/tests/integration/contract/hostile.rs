@@ -1,0 +1,333 @@
+//! Input that is meant to hurt: it must never crash the server, hang it, or be answered with a failure of ours
+//! (docs/reference/invariants.md §5). Each test ends by showing that the server still works.
+
+use serde_json::json;
+
+use super::support::*;
+
+/// The server still reads and writes, and nothing in it has panicked.
+fn assert_alive(server: &Server) {
+    assert_eq!(server.get("/health").expect(200).json()["status"], "ok");
+    server.put(&of_task(999_999, ""), json!({})).expect(201);
+    server.delete(&of_task(999_999, "")).expect(204);
+    assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
+}
+
+/// Every endpoint that reads a body, and the code of an invalid one.
+fn readers() -> [(&'static str, String, &'static str); 5] {
+    [
+        ("PUT", of_task(1, ""), "invalid_task"),
+        ("PATCH", of_task(1, ""), "invalid_update"),
+        ("PATCH", in_queue("/tasks"), "invalid_update"),
+        ("POST", of_task(1, "/complete"), "invalid_request"),
+        ("PUT", of_worker(1), "invalid_request"),
+    ]
+}
+
+#[test]
+fn very_deep_bodies_are_refused() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    for depth in [100, 130, 1000, 100_000, 500_000] {
+        let arrays = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        for (method, path, code) in readers() {
+            for body in
+                [arrays.clone(), format!("{{\"args\":{{\"a\":{arrays}}}}}"), format!("{{\"unknown\":{arrays}}}")]
+            {
+                let response = server.call(method, &path, body).expect(422);
+                let answer = response.code();
+                let expected = ["json_too_deep", "invalid_filter", "invalid_request", code];
+                assert!(expected.contains(&answer.as_str()), "depth {depth}: {response:?}");
+            }
+        }
+        let objects = format!("{}1{}", "{\"a\":".repeat(depth.min(150_000)), "}".repeat(depth.min(150_000)));
+        server.put(&of_task(2, ""), format!("{{\"args\":{objects}}}")).expect(422);
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn a_million_open_brackets_are_refused() {
+    let server = Server::with_queue();
+    for (method, path, _) in readers() {
+        for opening in ["[", "{\"a\":", "[{\"a\":"] {
+            let body = opening.repeat(1_000_000 / opening.len());
+            server.call(method, &path, body).expect(422);
+        }
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn some_hundred_levels_are_too_deep_or_invalid() {
+    let server = Server::with_queue();
+    for depth in [66, 127, 128, 129, 200, 500] {
+        let response = server.put(&of_task(1, ""), format!("{{\"args\":{}}}", nested(depth)));
+        let code = response.expect(422).code();
+        assert!(matches!(code.as_str(), "json_too_deep" | "invalid_task"), "{depth}: {code}");
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn wide_and_long_bodies_are_handled() {
+    let server = Server::with_queue();
+    let keys: String = (0..60_000).map(|n| format!("\"k{n}\":{n},")).collect();
+    server.put(&of_task(1, ""), format!("{{\"args\":{{{keys}\"z\":0}}}}")).expect(201);
+    let same_key = "\"a\":1,".repeat(150_000);
+    server.put(&of_task(2, ""), format!("{{\"args\":{{{same_key}\"a\":2}}}}")).expect(201);
+    assert_eq!(server.task(2)["args"], json!({"a": 2}));
+    server.put(&of_task(3, ""), format!("{{{same_key}\"a\":2}}")).assert_error(422, "invalid_task");
+    let routes: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
+    server.put(&of_task(4, ""), json!({"routes": routes})).assert_error(422, "invalid_task");
+    server.put(&of_task(5, ""), json!({"routes": vec!["same"; 100_000]})).assert_error(422, "invalid_task");
+    let digits = "9".repeat(900_000);
+    server.put(&of_task(6, ""), format!("{{\"priority\":{digits}}}")).assert_error(422, "invalid_task");
+    server.put(&of_task(6, ""), format!("{{\"args\":{{\"a\":{digits}}}}}")).assert_error(422, "invalid_task");
+    server.put(&of_task(6, ""), format!("{{\"args\":{{\"a\":0.{digits}}}}}")).expect(201);
+    server.put(&of_task(7, ""), json!({"name": "x".repeat(900_000)})).assert_error(422, "invalid_task_name");
+    assert_alive(&server);
+}
+
+#[test]
+fn compressed_bodies_are_not_unpacked() {
+    let server = Server::with_queue();
+    // gzip of `{}`
+    let gzip = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xab, 0xae, 5, 0, 0x43, 0xbf, 0xa6, 0xa3, 2, 0, 0, 0];
+    let request = Request::new("PUT", &of_task(1, "")).json(gzip).header("Content-Encoding", "gzip");
+    assert_eq!(server.send(&request).status, 422);
+    server.get(&of_task(1, "")).assert_error(404, "task_not_found");
+    assert_alive(&server);
+}
+
+#[test]
+fn hostile_paths_are_answered_in_the_envelope() {
+    let server = Server::with_queue();
+    let paths = [
+        "/api/v2/queues/..",
+        "/api/v2/queues/.",
+        "/api/v2/queues/../queues",
+        "/api/v2/../../etc/passwd",
+        "/../../etc/passwd",
+        "/api/v2/queues/%2e%2e",
+        "/api/v2/queues/q/tasks/..",
+        "/api/v2/queues/%00",
+        "/api/v2/queues/q%00",
+        "/api/v2/queues/%ff%fe",
+        "/api/v2/queues/%",
+        "/api/v2/queues/%zz",
+        "/api/v2/queues/%c0%af",
+        "/api/v2/queues/%ed%a0%80",
+        "/api/v2/queues/q/tasks/%",
+        "/api/v2/queues//tasks",
+        "/api/v2//queues/q",
+        "/api/v2/queues/q;x=1",
+        "/api/v2/queues/q/tasks/t_%25%25%25%25%25%25%25%25%25%25%25%25",
+        "/api/v2/queues/q/tasks/t_'--;DROP%20T",
+        "/api/v2/queues/q/workers/%F0%9F%98%80",
+        "/api/v2/queues/$(id)",
+        "/api/v2/queues/{queue}",
+        "/api/v2/queues/*",
+        "/*",
+    ];
+    for path in paths {
+        for method in ["GET", "PUT", "POST", "PATCH", "DELETE"] {
+            let response = server.call(method, path, json!({}));
+            assert!(matches!(response.status, 404 | 405 | 422), "{response:?}");
+        }
+    }
+    let long = format!("/api/v2/queues/{}", "a".repeat(60_000));
+    server.put(&long, ()).assert_error(422, "invalid_request");
+    assert_eq!(server.get("/api/v2/queues").json(), json!([{"name": "q"}]));
+    assert_alive(&server);
+}
+
+#[test]
+fn statements_in_texts_are_just_texts() {
+    let server = Server::with_queue();
+    let texts = [
+        "'; DROP TABLE tasks; --",
+        "\" OR \"\"=\"",
+        "' OR 1=1 --",
+        "%",
+        "_",
+        "\\",
+        "$.a",
+        "$[0]",
+        "{}",
+        "[]",
+        "NULL",
+        "a' || 'b",
+        "?1",
+        ":x",
+        "@x",
+        "$$",
+        "*/ 1 /*",
+        "\u{202e}abc",
+        "𝒳",
+        "`id`",
+        "${x}",
+        "{{x}}",
+        "<script>",
+        "%s%n",
+    ];
+    for (n, text) in texts.into_iter().enumerate() {
+        server.create(n, json!({"name": text, "args": {"v": text, "list": [text]}, "metadata": {text: text}}));
+    }
+    for (n, text) in texts.into_iter().enumerate() {
+        let literal = json!(text).to_string();
+        assert_eq!(numbers(&server.get(&tasks_where(&[("name", text)])).json()), [n], "{text}");
+        let filters = [
+            format!("name == {literal}"),
+            format!("name in [{literal}]"),
+            format!("args.v == {literal}"),
+            format!("{literal} in args.list"),
+            format!("{literal} in metadata"),
+        ];
+        for filter in filters {
+            server.assert_selections(&[(&filter, &[n])]);
+        }
+        server.get(&tasks_where(&[("cursor", text)])).assert_error(422, "invalid_cursor");
+        server.get(&tasks_where(&[("order_by", text)])).assert_error(422, "invalid_request");
+        server.get(&tasks_where(&[("status", text)])).assert_error(422, "invalid_request");
+        server.get(&in_queue(&format!("/tasks/count?group_by={}", encode(text)))).assert_error(422, "invalid_request");
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn hostile_filters_are_refused_or_answered() {
+    let server = Server::with_queue();
+    server.create(1, json!({"name": "x"}));
+    let refused = [
+        "(".repeat(4000),
+        format!("{}priority == 0{}", "(".repeat(4000), ")".repeat(4000)),
+        "not ".repeat(2000),
+        "[".repeat(4000),
+        "-".repeat(8000),
+        "'".repeat(8001),
+        "\"".repeat(8001),
+        "args".to_owned() + &".".repeat(8000),
+        "1".repeat(8000),
+        "\\".repeat(8000),
+        format!("priority == {}", "9".repeat(8000)),
+        format!("priority in {}", "[".repeat(4000)),
+        "exists(".repeat(1000),
+        "\0".repeat(2000),
+        "priority == 0 and ".repeat(400),
+        "€".repeat(2000),
+    ];
+    for filter in refused {
+        server.filter(&filter).assert_error(422, "invalid_filter");
+    }
+    let deep_path = format!("missing(args{})", ".a".repeat(4000));
+    let long_string = format!("name != '{}'", "%_".repeat(4000));
+    let many_lists = vec!["name in ['x']"; 400].join(" and ");
+    let mixed = format!("{}name == 'x'{}", "not (name == 'y' and ".repeat(100), ")".repeat(100));
+    for filter in [deep_path, long_string, many_lists, mixed] {
+        server.assert_selections(&[(&filter, &[1])]);
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn bytes_that_are_not_http_close_the_connection_only() {
+    let server = Server::with_queue();
+    let garbage: [&[u8]; 9] = [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GARBAGE\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\0 HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nNo colon\r\n\r\n",
+        b"PUT /api/v2/queues/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"PUT /api/v2/queues/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ];
+    for bytes in garbage {
+        let mut connection = server.connect();
+        connection.write(bytes).unwrap();
+        if let Ok(response) = connection.read_response(true) {
+            assert!((400..500).contains(&response.status), "{response:?}");
+        }
+    }
+    let mut connection = server.connect();
+    let chunk = b"PUT /api/v2/queues/q/tasks/t_000000000001 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n";
+    connection.write(chunk).unwrap();
+    if let Ok(response) = connection.read_response(true) {
+        assert!((400..500).contains(&response.status), "{response:?}");
+    }
+    assert_eq!(server.get("/api/v2/queues").json(), json!([{"name": "q"}]));
+    assert_alive(&server);
+}
+
+#[test]
+fn http_2_and_tls_clients_get_a_hint_what_to_use_instead() {
+    let server = Server::with_queue();
+    let cases: [(&[u8], &str); 3] = [
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "use HTTP/1.1"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x12\x04\0\0\0\0\0", "use HTTP/1.1"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "use http://"),
+    ];
+    for (bytes, advice) in cases {
+        let mut connection = server.connect();
+        connection.write(bytes).unwrap();
+        let response = connection.read_response(true).unwrap();
+        response.assert_error(400, "invalid_request");
+        assert!(response.text().contains(advice), "{response:?}");
+        assert_eq!(response.header("Connection"), Some("close"));
+        assert!(connection.read_response(true).is_err(), "the connection is closed");
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn a_body_that_breaks_off_changes_nothing() {
+    let server = Server::with_queue();
+    for head in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
+        let mut connection = server.connect();
+        let start = format!(
+            "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{head}\r\n\r\n",
+            of_task(1, "")
+        );
+        connection.write(start.as_bytes()).unwrap();
+        connection.write(if head.starts_with('C') { b"{}" } else { b"2\r\n{}\r\n" }).unwrap();
+        drop(connection);
+    }
+    assert_alive(&server);
+    server.get(&of_task(1, "")).assert_error(404, "task_not_found");
+}
+
+#[test]
+fn large_and_many_header_fields_are_no_failure() {
+    let server = Server::with_queue();
+    let mut large = Request::new("GET", "/api/v2/queues").header("X-Large", &"x".repeat(300_000));
+    for round in 0..2 {
+        let mut connection = server.connect();
+        if let Ok(response) = connection.exchange(&large) {
+            assert!(response.status < 500, "round {round}: {response:?}");
+        }
+        large =
+            (0..2000).fold(Request::new("GET", "/api/v2/queues"), |request, n| request.header(&format!("X-{n}"), "x"));
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn many_idle_and_closed_connections_do_not_block_others() {
+    let server = Server::with_queue();
+    let idle: Vec<Connection> = (0..300).map(|_| server.connect()).collect();
+    for _ in 0..300 {
+        drop(server.connect());
+    }
+    let half: Vec<Connection> = (0..50)
+        .map(|_| {
+            let mut connection = server.connect();
+            connection.write(b"GET /api/v2/queues HTT").unwrap();
+            connection
+        })
+        .collect();
+    assert_alive(&server);
+    drop((idle, half));
+    assert_alive(&server);
+}

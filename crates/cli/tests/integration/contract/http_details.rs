@@ -1,0 +1,311 @@
+//! HTTP itself: methods, unknown paths, body limits, HEAD, connections
+//! (docs/reference/http-api.md §3.1, §3.3 and §3.7). The version header, content types and the shape of 204 are checked
+//! for every answer by the harness.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::support::*;
+
+/// Every path with the methods that it has, HEAD and OPTIONS aside.
+fn paths() -> Vec<(String, &'static [&'static str])> {
+    let mut paths: Vec<(String, &'static [&'static str])> = vec![
+        ("/health".to_owned(), &["GET"]),
+        ("/openapi.json".to_owned(), &["GET"]),
+        ("/api/v2/queues".to_owned(), &["GET"]),
+        (in_queue(""), &["DELETE", "PUT"]),
+        (in_queue("/tasks"), &["GET", "PATCH"]),
+        (of_task(1, ""), &["DELETE", "GET", "PATCH", "PUT"]),
+        (in_queue("/workers"), &["GET"]),
+        (of_worker(1), &["DELETE", "PUT"]),
+    ];
+    for action in ["cancel", "requeue", "heartbeat", "complete", "fail", "unclaim"] {
+        paths.push((of_task(1, &format!("/{action}")), &["POST"]));
+    }
+    paths
+}
+
+#[test]
+fn other_methods_of_a_known_path_are_405_with_the_allowed_ones() {
+    let server = Server::with_queue();
+    for (path, methods) in paths() {
+        for method in ["GET", "PUT", "POST", "PATCH", "DELETE", "TRACE", "FOO", "get"] {
+            if methods.contains(&method) {
+                continue;
+            }
+            let response = server.call(method, &path, ());
+            let details = response.assert_error(405, "method_not_allowed");
+            assert!(!details["allow"].is_null(), "{response:?}");
+            let header = response.header("Allow").unwrap_or_else(|| panic!("no Allow: {response:?}"));
+            let mut allowed: Vec<&str> =
+                header.split(',').map(str::trim).filter(|name| !["HEAD", "OPTIONS"].contains(name)).collect();
+            allowed.sort_unstable();
+            assert_eq!(allowed, methods, "{response:?}");
+        }
+    }
+    server.post(&in_queue("/tasks/count"), ()).assert_error(405, "method_not_allowed");
+    server.call("FOO", &in_queue("/tasks/claim"), ()).assert_error(405, "method_not_allowed");
+}
+
+#[test]
+fn unknown_paths_are_404_whatever_the_method() {
+    let server = Server::with_queue();
+    let unknown = [
+        "/".to_owned(),
+        "/docs".to_owned(),
+        "/redoc".to_owned(),
+        "/api".to_owned(),
+        "/api/".to_owned(),
+        "/api/v1/queues".to_owned(),
+        "/api/v2".to_owned(),
+        "/API/v2/queues".to_owned(),
+        "/api/v2/Queues".to_owned(),
+        "/api/v2/queue".to_owned(),
+        "/api/v2/tasks".to_owned(),
+        in_queue("/runs"),
+        in_queue("/tasks/count/x"),
+        of_task(1, "/unknown"),
+        of_task(1, "/cancel/x"),
+        in_queue(&format!("/workers/{}/x", worker_id(1))),
+        "/health/".to_owned(),
+        "/openapi.json/".to_owned(),
+        "/api/v2/queues/".to_owned(),
+        in_queue("/"),
+        in_queue("/tasks/"),
+        of_task(1, "/"),
+        of_task(1, "/cancel/"),
+        in_queue("/workers/"),
+        in_queue("//tasks"),
+        "//health".to_owned(),
+    ];
+    for path in unknown {
+        for method in ["GET", "PUT", "POST", "PATCH", "DELETE", "FOO"] {
+            server.call(method, &path, "{malformed").assert_details(404, "not_found", &json!({"path": path}));
+        }
+    }
+}
+
+#[test]
+fn head_answers_like_get_without_the_body() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    let readable = [
+        "/health".to_owned(),
+        "/openapi.json".to_owned(),
+        "/api/v2/queues".to_owned(),
+        in_queue("/tasks"),
+        in_queue("/tasks/count"),
+        of_task(1, ""),
+        in_queue("/workers"),
+        in_queue("/workers/count"),
+        of_task(2, ""),
+        in_queue("/tasks?limit=0"),
+        in_queue("/tasks/claim"),
+        "/nope".to_owned(),
+    ];
+    for path in readable {
+        let (get, head) = (server.get(&path), server.call("HEAD", &path, ()));
+        assert_eq!(head.status, get.status, "{path}");
+        assert!(head.body.is_empty());
+        if let Some(length) = head.header("Content-Length") {
+            assert_eq!(length, get.body.len().to_string(), "{path}");
+        }
+    }
+    server.call("HEAD", &in_queue(""), ()).expect(405);
+    server.call("HEAD", &of_task(1, "/cancel"), ()).expect(405);
+    server.get("/health").expect(200);
+}
+
+#[test]
+fn options_is_never_a_failure() {
+    let server = Server::with_queue();
+    for (path, _) in paths() {
+        let mut connection = server.connect();
+        let response = connection.exchange(&Request::new("OPTIONS", &path)).unwrap();
+        assert!(matches!(response.status, 200 | 204 | 405), "{response:?}");
+    }
+}
+
+#[test]
+fn one_mib_is_accepted_and_one_byte_more_is_not() {
+    let server = Server::with_queue();
+    let padded = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
+    server.put(&of_task(1, ""), padded(MIB)).expect(201);
+    let request = |n: usize, bytes: usize| Request::new("PUT", &of_task(n, "")).json(padded(bytes)).chunked();
+    server.send(&request(2, MIB)).expect(201);
+    server.put(&of_task(3, ""), padded(MIB + 1)).assert_error(413, "request_too_large");
+    server.get(&of_task(3, "")).assert_error(404, "task_not_found");
+}
+
+#[test]
+fn an_announced_length_above_the_limit_is_refused_without_reading_the_body() {
+    let server = Server::with_queue();
+    for (path, methods) in paths() {
+        for method in methods {
+            for length in ["1048577", "99999999999"] {
+                let request = Request::new(method, &path).header("Content-Length", length);
+                server.send(&request).assert_error(413, "request_too_large");
+            }
+        }
+    }
+    assert_eq!(server.get("/api/v2/queues").json(), json!([{"name": "q"}]));
+}
+
+#[test]
+fn a_chunked_body_is_refused_as_soon_as_it_is_too_long() {
+    let server = Server::with_queue();
+    for (path, method) in [
+        (of_task(1, ""), "PUT"),
+        (in_queue(""), "PUT"),
+        (in_queue("/tasks/claim"), "POST"),
+        (of_task(1, "/cancel"), "POST"),
+    ] {
+        let mut connection = server.connect();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        );
+        connection.write(head.as_bytes()).unwrap();
+        connection.write(&chunks(&vec![b' '; MIB + 1])).unwrap();
+        let response = connection.read_response(true).unwrap();
+        assert_general_rules(&response, &path);
+        response.assert_error(413, "request_too_large");
+    }
+    let task = server.get(&of_task(1, ""));
+    task.assert_error(404, "task_not_found");
+}
+
+#[test]
+fn a_mib_of_ignored_body_is_accepted() {
+    let server = Server::with_queue();
+    let body = "x".repeat(MIB);
+    server.put(&in_queue(""), body.as_str()).expect(200);
+    server.send(&Request::new("PUT", &in_queue("")).json(body.as_str()).chunked()).expect(200);
+    server.call("GET", "/api/v2/queues", body.as_str()).expect(200);
+}
+
+#[test]
+fn a_connection_serves_many_requests() {
+    let server = Server::with_queue();
+    let mut connection = server.connect();
+    for n in 0..50 {
+        let create = Request::new("PUT", &of_task(n, "")).json(json!({"priority": n}));
+        connection.exchange(&create).unwrap().expect(201);
+        connection.exchange(&Request::new("GET", &of_task(99, ""))).unwrap().assert_error(404, "task_not_found");
+        connection
+            .exchange(&Request::new("PUT", &of_task(n, "")).json("{"))
+            .unwrap()
+            .assert_error(422, "invalid_request");
+        connection.exchange(&Request::new("HEAD", &of_task(n, ""))).unwrap().expect(200);
+        connection.exchange(&Request::new("DELETE", &of_task(n, ""))).unwrap().expect(204);
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let server = Server::with_queue();
+    let mut connection = server.connect();
+    let requests: Vec<u8> =
+        (0..20).flat_map(|n| Request::new("PUT", &of_task(n, "")).json(json!({"priority": n})).to_bytes()).collect();
+    connection.write(&requests).unwrap();
+    for n in 0..20 {
+        let task = connection.read_response(true).unwrap().expect(201).json();
+        assert_eq!(task["priority"], n);
+    }
+}
+
+#[test]
+fn http_1_0_and_absolute_targets_are_served() {
+    let server = Server::with_queue();
+    let mut connection = server.connect();
+    connection.write(b"GET /api/v2/queues HTTP/1.0\r\n\r\n").unwrap();
+    assert_eq!(connection.read_response(true).unwrap().expect(200).json(), json!([{"name": "q"}]));
+    let mut connection = server.connect();
+    let absolute = connection.exchange(&Request::new("GET", "http://localhost/api/v2/queues")).unwrap().expect(200);
+    assert_eq!(absolute.header(VERSION_HEADER), Some(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_client_may_wait_for_the_go_ahead() {
+    let server = Server::with_queue();
+    let mut connection = server.connect();
+    let head = format!(
+        "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n",
+        of_task(1, "")
+    );
+    connection.write(head.as_bytes()).unwrap();
+    assert_eq!(connection.read_head().unwrap().0, 100);
+    connection.write(b"{}").unwrap();
+    connection.read_response(true).unwrap().expect(201);
+}
+
+#[test]
+fn a_client_that_has_nothing_more_to_send_still_gets_its_answer() {
+    let server = Server::start();
+    for (request, status) in [
+        ("PUT /api/v2/queues/q HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 201),
+        ("GET /api/v2/queues HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+    ] {
+        let mut client = TcpStream::connect(&server.address).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        client.write_all(request.as_bytes()).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        // Whether it is still there may have been asked while the read was under way.
+        let answer = answer.trim_start_matches("HTTP/1.1 100 Continue\r\n\r\n");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+}
+
+/// Some clients send what they were given. Characters that the HTTP layer accepts have their meaning, and for the others the
+/// answer says what to do.
+#[test]
+fn a_target_with_characters_that_must_be_encoded_is_told_so() {
+    let server = Server::with_queue();
+    server.create(1, json!({"name": "{é|x}"}));
+    let count = in_queue("/tasks/count?filter=");
+    for accepted in ["name=='{\u{e9}|x}'", "name=='{%C3%A9|x}'", "name%20==%20'{\u{e9}%7Cx}'"] {
+        let mut connection = server.connect();
+        connection.write(format!("GET {count}{accepted} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
+        assert_eq!(connection.read_response(true).unwrap().expect(200).json()["count"], 1, "{accepted}");
+    }
+    let refused: [&[u8]; 9] = [
+        b"priority>=0",
+        b"priority<1",
+        b"name==\"x\"",
+        b"priority >= 0",
+        b"name == 'x'",
+        b"priority\t==0",
+        b"name=='\xe9'",
+        b"name=='\x7f'",
+        b" ",
+    ];
+    for filter in refused {
+        let shown = String::from_utf8_lossy(filter);
+        // At once, and in two parts, the first of which ends behind the filter.
+        for cut in [false, true] {
+            let mut connection = server.connect();
+            let rest: &[u8] = b" HTTP/1.1\r\nhost: localhost\r\n\r\n";
+            let whole = [b"GET ", count.as_bytes(), filter, rest].concat();
+            let (first, second) = whole.split_at(if cut { whole.len() - rest.len() } else { whole.len() });
+            connection.write(first).unwrap();
+            // The server may have answered already.
+            let _ = connection.write(second);
+            let response = connection.read_response(true).unwrap();
+            response.assert_error(400, "invalid_request");
+            let message = response.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(message.contains("must be percent-encoded"), "{shown}: {message}");
+            assert!(message.contains("curl -G --data-urlencode 'filter="), "{shown}: {message}");
+            assert!(connection.read_response(true).is_err(), "the connection is closed");
+        }
+    }
+    let mut connection = server.connect();
+    connection.write(b"GET / HTTP/1.1\r\nbad header: x\r\n\r\n").unwrap();
+    assert!(
+        connection.read_response(true).unwrap().text().contains("not valid HTTP/1.1"),
+        "nothing is said of the target"
+    );
+}

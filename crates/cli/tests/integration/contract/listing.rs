@@ -1,0 +1,224 @@
+//! Lists of tasks: selectors, order, limits and the walk over pages (docs/reference/http-api.md §7).
+//! What a cursor is bound to is in `cursors`, the spelling of parameters in `query_parameters`, filters in `filter_*`.
+
+use serde_json::json;
+
+use super::support::*;
+
+/// For each order the numbers of the tasks of `assortment`, ascending and descending.
+const ORDERS: [(&str, [usize; 6], [usize; 6]); 11] = [
+    ("id", [1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]),
+    ("name", [5, 1, 3, 6, 2, 4], [6, 3, 1, 5, 4, 2]),
+    ("status", [5, 2, 3, 4, 1, 6], [6, 1, 4, 3, 2, 5]),
+    ("priority", [2, 4, 5, 1, 3, 6], [6, 3, 1, 5, 4, 2]),
+    ("attempt", [4, 5, 1, 2, 3, 6], [6, 3, 2, 1, 5, 4]),
+    ("max_attempts", [2, 3, 4, 5, 6, 1], [1, 6, 5, 4, 3, 2]),
+    ("last_route", [1, 2, 3, 6, 4, 5], [6, 3, 2, 1, 5, 4]),
+    ("created_at", [3, 1, 2, 5, 4, 6], [6, 4, 5, 2, 1, 3]),
+    ("updated_at", [4, 1, 6, 3, 2, 5], [5, 2, 3, 6, 1, 4]),
+    ("started_at", [1, 6, 3, 2, 4, 5], [2, 3, 6, 1, 5, 4]),
+    ("finished_at", [6, 3, 2, 1, 4, 5], [2, 3, 6, 5, 4, 1]),
+];
+
+/// Six tasks in all states, with ties and nulls in every column that can have them.
+fn assortment() -> Server {
+    let server = Server::with_queue();
+    for (n, name, priority, max_attempts) in [
+        (3, json!("b"), 5, 2),
+        (1, json!("a"), 5, 9),
+        (2, json!(null), -1, 1),
+        (5, json!("B"), 0, 3),
+        (4, json!(null), 0, 3),
+        (6, json!("é"), 7, 3),
+    ] {
+        let routes = [format!("r{n}")];
+        server.create(n, json!({"name": name, "priority": priority, "max_attempts": max_attempts, "routes": routes}));
+    }
+    for (n, end) in [(1, ""), (6, "complete"), (3, "fail"), (2, "fail")] {
+        server.claim_for("q", &format!("r{n}"), n).expect(200);
+        if !end.is_empty() {
+            server.act(n, end, n).expect(204);
+        }
+    }
+    server.cancel(5).expect(200);
+    server
+}
+
+/// All pages of a list, each checked to be full unless it is the last.
+fn walk(server: &Server, query: &str, limit: usize) -> Vec<usize> {
+    let mut all = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = server.list(&format!("{query}&limit={limit}{cursor}"));
+        all.extend(numbers(&page));
+        let Some(next) = page["next_cursor"].as_str() else { return all };
+        assert_eq!(page["items"].as_array().unwrap().len(), limit, "{query}");
+        cursor = format!("&cursor={}", encode(next));
+    }
+}
+
+#[test]
+fn every_order_has_nulls_last_and_ties_by_id() {
+    let server = assortment();
+    for (field, ascending, descending) in ORDERS {
+        assert_eq!(server.ids(&format!("order_by={field}&descending=false")), ascending, "{field} ascending");
+        assert_eq!(server.ids(&format!("order_by={field}&descending=true")), descending, "{field} descending");
+        assert_eq!(server.ids(&format!("order_by={field}")), descending, "{field} in the default direction");
+    }
+}
+
+#[test]
+fn pages_of_any_size_give_the_whole_list_in_order() {
+    let server = assortment();
+    for (field, ascending, descending) in ORDERS {
+        for limit in [1, 2, 3, 5, 6] {
+            let query = format!("order_by={field}");
+            assert_eq!(walk(&server, &format!("{query}&descending=false"), limit), ascending, "{field} by {limit}");
+            assert_eq!(walk(&server, &format!("{query}&descending=true"), limit), descending, "{field} by {limit}");
+        }
+    }
+}
+
+#[test]
+fn the_default_order_is_newest_first() {
+    let server = assortment();
+    assert_eq!(server.ids(""), [6, 4, 5, 2, 1, 3]);
+    assert_eq!(server.ids("descending=false"), [3, 1, 2, 5, 4, 6]);
+}
+
+#[test]
+fn strings_sort_by_code_point() {
+    let server = Server::with_queue();
+    let sorted = ["", " ", "!", "0", "10", "9", "A", "Z", "a", "aa", "b", "~", "é", "\u{ffff}", "\u{10000}"];
+    for (n, name) in sorted.iter().enumerate() {
+        server.create((n * 7) % 15, json!({"name": name}));
+    }
+    let page = server.list("order_by=name&descending=false");
+    let names: Vec<&str> =
+        page["items"].as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
+    assert_eq!(names, sorted);
+}
+
+#[test]
+fn integers_sort_as_numbers_over_their_whole_range() {
+    let server = Server::with_queue();
+    let sorted = [i64::MIN, -10, -9, 0, 9, 10, 9_007_199_254_740_992, 9_007_199_254_740_993, i64::MAX - 1, i64::MAX];
+    for (n, priority) in sorted.into_iter().enumerate() {
+        server.create((n * 7) % 10, json!({"priority": priority}));
+    }
+    let expected: Vec<usize> = (0..10).map(|n| (n * 7) % 10).collect();
+    assert_eq!(server.ids("order_by=priority&descending=false"), expected);
+    assert_eq!(walk(&server, "order_by=priority&descending=false", 1), expected);
+}
+
+#[test]
+fn the_next_cursor_is_null_exactly_at_the_end() {
+    let server = Server::with_queue();
+    assert_eq!(server.get(&in_queue("/tasks")).expect(200).json(), json!({"items": [], "next_cursor": null}));
+    for n in 1..=4 {
+        server.create(n, json!({}));
+    }
+    for (limit, more) in [(1, true), (3, true), (4, false), (5, false), (1000, false)] {
+        let page = server.list(&format!("limit={limit}"));
+        assert_eq!(page["next_cursor"].is_string(), more, "limit {limit}");
+        assert_eq!(page["next_cursor"].is_null(), !more, "limit {limit}");
+    }
+    assert!(server.list("limit=2&filter=id%3C=%22t_000000000002%22")["next_cursor"].is_null());
+    assert_eq!(walk(&server, "order_by=id", 2), [4, 3, 2, 1]);
+}
+
+#[test]
+fn a_page_has_100_tasks_unless_the_limit_says_otherwise() {
+    let server = Server::with_queue();
+    in_parallel(8, |thread| (thread..1001).step_by(8).for_each(|n| drop(server.create(n, json!({})))));
+    assert_eq!(server.ids("").len(), 100);
+    for limit in [1, 99, 101, 1000] {
+        assert_eq!(server.ids(&format!("limit={limit}")).len(), limit);
+    }
+    for limit in ["0", "1001", "-1", "99999999999999999999"] {
+        server.get(&in_queue(&format!("/tasks?limit={limit}"))).assert_error(422, "invalid_request");
+    }
+    let expected: Vec<usize> = (0..1001).collect();
+    assert_eq!(walk(&server, "order_by=id&descending=no", 1000), expected);
+    assert_eq!(walk(&server, "order_by=id&descending=no", 77), expected);
+}
+
+#[test]
+fn status_selects_one_of_the_five_words() {
+    let server = assortment();
+    for (status, expected) in
+        [("pending", &[3, 4][..]), ("running", &[1]), ("succeeded", &[6]), ("failed", &[2]), ("cancelled", &[5])]
+    {
+        assert_eq!(server.ids(&format!("{BY_ID}&status={status}")), expected, "{status}");
+    }
+    for status in ["", "done", "Pending", "PENDING", "canceled", "pending,failed", "pending%20", "null"] {
+        server.get(&in_queue(&format!("/tasks?status={status}"))).assert_error(422, "invalid_request");
+    }
+}
+
+#[test]
+fn name_selects_exactly() {
+    let server = Server::with_queue();
+    let names = ["a", "A", "a ", "", "a%", "a_", "ab", "é", "a+b", "a&b=c", "a'b", "a\"b"];
+    for (n, name) in names.iter().enumerate() {
+        server.create(n, json!({"name": name}));
+    }
+    server.create(99, json!({}));
+    for (n, name) in names.iter().enumerate() {
+        assert_eq!(numbers(&server.get(&tasks_where(&[("name", name)])).json()), [n], "{name:?}");
+    }
+    assert_eq!(server.ids("name="), [3]);
+    for name in ["null", "None", "b", "a*", "%25"] {
+        assert!(server.ids(&format!("name={name}")).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn selectors_are_combined_with_and() {
+    let server = assortment();
+    let table: &[(&str, &[usize])] = &[
+        ("status=pending&filter=priority==0", &[4]),
+        ("status=pending&name=b", &[3]),
+        ("status=running&name=b", &[]),
+        ("name=b&name_fuzzy=b", &[3]),
+        ("name_fuzzy=b", &[3, 5]),
+        ("name_fuzzy=b&filter=priority==0", &[5]),
+        ("name_fuzzy=b&filter=priority==0&status=cancelled&name=B", &[5]),
+        ("name_fuzzy=b&filter=priority==0&status=cancelled&name=b", &[]),
+    ];
+    for (query, expected) in table {
+        assert_eq!(server.ids(&format!("{BY_ID}&{query}")), *expected, "{query}");
+    }
+}
+
+#[test]
+fn order_by_accepts_the_documented_fields_only() {
+    let server = Server::with_queue();
+    let refused =
+        ["", "queue", "args", "metadata", "result", "routes", "last_error", "ID", "id%20", "-id", "id,name", "rowid"];
+    for field in refused {
+        server.get(&in_queue(&format!("/tasks?order_by={field}"))).assert_error(422, "invalid_request");
+    }
+}
+
+#[test]
+fn a_page_stays_below_16_mib_and_goes_on_with_the_next() {
+    let server = Server::with_queue();
+    let args = json!({"args": {"a": "x".repeat(1_000_000)}});
+    for n in 0..20 {
+        server.create(n, &args);
+    }
+    let mut all = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let response = server.get(&in_queue(&format!("/tasks?{BY_ID}{cursor}"))).expect(200);
+        assert!(response.body.len() <= 16 * MIB, "{} bytes", response.body.len());
+        let page = response.json();
+        let found = numbers(&page);
+        assert!(!found.is_empty());
+        all.extend(found);
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = format!("&cursor={}", encode(next));
+    }
+    assert_eq!(all, (0..20).collect::<Vec<_>>());
+}

@@ -1,0 +1,65 @@
+//! The contract, tested from outside: the real binary, plain HTTP, one module per topic of `docs/reference/`. Every database
+//! passes these tests: they are part of `sqlite` and of `postgres`.
+//! What needs minutes of waiting (lease expiry, outage credit) is tested elsewhere with a passed-in clock.
+
+mod archive;
+mod authentication;
+mod batches;
+mod browsers;
+mod bulk_actions;
+mod bulk_updates;
+mod check;
+mod claims;
+mod concurrency;
+mod counts;
+mod creation;
+mod cursors;
+mod delays;
+mod dependencies;
+mod dependency_failures;
+mod discovery;
+mod durability;
+mod errors;
+mod explain;
+mod filter_dynamic;
+mod filter_grammar;
+mod filter_page;
+mod filter_refusals;
+mod filter_typed;
+mod fuzzy;
+mod held_heartbeats;
+mod hostile;
+mod hostile_waiting;
+mod http_details;
+mod identifiers;
+mod json_handling;
+mod lifecycle;
+mod listing;
+mod logs;
+mod long_bulk_updates;
+mod many_dependencies;
+mod merge_updates;
+mod metrics;
+mod order_of_checks;
+mod output;
+mod probes;
+mod progress;
+mod query_parameters;
+mod queue_settings;
+mod queues;
+mod retention;
+mod run_info;
+mod running_limits;
+mod runs;
+mod startup;
+mod stats;
+mod task_fields;
+mod telemetry;
+mod timeouts;
+mod tokens;
+mod updates;
+mod waiting;
+mod waiting_output;
+mod workers;
+
+use super::{database, support};

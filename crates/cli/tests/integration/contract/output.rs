@@ -1,0 +1,291 @@
+//! What runs print (docs/reference/http-api.md §14.11): sending it and reading what is kept. Reads that wait are in
+//! `waiting_output`.
+
+use serde_json::{Value, json};
+
+use super::support::*;
+
+/// Task `n`, running as run `n`.
+fn running(server: &Server, n: usize) {
+    server.create(n, json!({"routes": [format!("for-{n}")]}));
+    server.claim_for("q", &format!("for-{n}"), n).expect(200);
+}
+
+fn print_as(server: &Server, n: usize, run: usize, offset: u64, text: &str) -> Response {
+    server.post(&of_task(n, "/output"), json!({"run_id": run_id(run), "offset": offset, "text": text}))
+}
+
+#[track_caller]
+fn print(server: &Server, n: usize, offset: u64, text: &str) {
+    assert!(print_as(server, n, n, offset, text).expect(204).body.is_empty());
+}
+
+/// The answer from `offset` on, of which the offsets were checked.
+#[track_caller]
+fn read(server: &Server, n: usize, offset: u64) -> Value {
+    let output = server.get(&of_task(n, &format!("/output?offset={offset}"))).expect(200).json();
+    let bytes = output["end"].as_u64().unwrap() - output["start"].as_u64().unwrap();
+    assert_eq!(output["text"].as_str().unwrap().len() as u64, bytes, "{output}");
+    assert_eq!(output.as_object().unwrap().len(), 5, "{output}");
+    output
+}
+
+/// Where the text from `offset` on begins, and the text.
+#[track_caller]
+fn text(server: &Server, n: usize, offset: u64) -> (u64, String) {
+    let output = read(server, n, offset);
+    (output["start"].as_u64().unwrap(), output["text"].as_str().unwrap().to_owned())
+}
+
+fn at(start: u64, text: &str) -> (u64, String) {
+    (start, text.to_owned())
+}
+
+#[test]
+fn what_a_run_prints_can_be_read_and_changes_nothing_of_its_task() {
+    let server = Server::with_queue();
+    running(&server, 1);
+    let task = server.task(1);
+    server.get(&of_task(1, "/output")).assert_details(404, "output_not_found", &json!({"task_id": task_id(1)}));
+    print(&server, 1, 0, "epoch 1\n");
+    print(&server, 1, 8, "é\0\u{10ffff}\n");
+    let answer = server.get(&of_task(1, "/output")).expect(200);
+    let expected =
+        "{\"attempt\":1,\"start\":0,\"end\":16,\"text\":\"epoch 1\\né\\u0000\u{10ffff}\\n\",\"ended\":false}";
+    assert_eq!(answer.text(), expected);
+    assert!(!answer.text().contains(&run_id(1)), "an active run id is never shown");
+    assert_eq!((answer.header("Preference-Applied"), answer.header("Content-Type")), (None, Some("application/json")));
+    assert_eq!(server.task(1), task);
+    let head = server.send(&Request::new("HEAD", &of_task(1, "/output"))).expect(200);
+    assert_eq!((head.header("Content-Length"), head.body.len()), (Some(&*expected.len().to_string()), 0));
+    server.act(1, "complete", 1).expect(204);
+    assert_eq!(read(&server, 1, 16)["ended"], true);
+}
+
+#[test]
+fn repetitions_have_no_effect_overlaps_add_what_is_new_and_gaps_may_be_filled() {
+    let server = Server::with_queue();
+    running(&server, 1);
+    print(&server, 1, 0, "abc");
+    print(&server, 1, 0, "abc");
+    print(&server, 1, 1, "XX");
+    assert_eq!(text(&server, 1, 0), at(0, "abc"), "what came first stays");
+    print(&server, 1, 2, "cde");
+    assert_eq!(text(&server, 1, 0), at(0, "abcde"));
+    print(&server, 1, 8, "ij");
+    assert_eq!(text(&server, 1, 0), at(0, "abcde"), "an answer ends before a gap");
+    assert_eq!((text(&server, 1, 5), text(&server, 1, 7)), (at(8, "ij"), at(8, "ij")), "and goes on behind it");
+    assert_eq!((text(&server, 1, 10), text(&server, 1, 99)), (at(10, ""), at(10, "")), "there is no more");
+    print(&server, 1, 4, "efghi");
+    assert_eq!(text(&server, 1, 0), at(0, "abcdefghij"));
+    assert_eq!(text(&server, 1, 3), at(3, "defghij"));
+    print(&server, 1, 10, "");
+    assert_eq!(text(&server, 1, 0), at(0, "abcdefghij"));
+}
+
+#[test]
+fn only_the_last_bytes_are_kept() {
+    let server = Server::with_arguments(&["--task-output-bytes", "10"]);
+    server.create_queue("q");
+    running(&server, 1);
+    print(&server, 1, 0, "0123456789");
+    print(&server, 1, 10, "abc");
+    assert_eq!(text(&server, 1, 0), at(3, "3456789abc"));
+    print(&server, 1, 0, "012");
+    assert_eq!(text(&server, 1, 0), at(3, "3456789abc"), "what is gone stays gone");
+    print(&server, 1, 13, &"x".repeat(100));
+    assert_eq!(text(&server, 1, 0), at(103, "xxxxxxxxxx"));
+    // A character is kept as a whole or not at all.
+    print(&server, 1, 113, "éééééx");
+    assert_eq!(text(&server, 1, 0), at(115, "ééééx"));
+}
+
+#[test]
+fn without_output_it_is_judged_and_not_kept() {
+    let server = Server::with_environment(&[], &[("TASKQUEUE_TASK_OUTPUT_BYTES", "0")]);
+    server.create_queue("q");
+    running(&server, 1);
+    print(&server, 1, 0, "abc");
+    print_as(&server, 1, 2, 0, "abc").assert_error(409, "stale_run");
+    print_as(&server, 2, 2, 0, "abc").assert_error(404, "task_not_found");
+    let waiting = Request::new("GET", &of_task(1, "/output")).header("Prefer", "wait=25");
+    server.send(&waiting).assert_error(404, "output_not_found");
+    let features = server.get("/api/v2/capabilities").expect(200).json()["features"].to_string();
+    assert!(!features.contains("output") && features.contains("progress") && features.contains("telemetry"));
+    let server = Server::start();
+    let features = server.get("/api/v2/capabilities").expect(200).json()["features"].to_string();
+    assert!(features.contains(r#""output","progress""#), "{features}");
+}
+
+#[test]
+fn a_wrong_number_of_bytes_to_keep_is_refused_at_the_start() {
+    for wrong in ["-1", "16777217", "x", ""] {
+        let exit = run(&["serve", "--task-output-bytes", wrong], &[]);
+        assert!(exit.code == Some(2) && exit.stderr.contains("--task-output-bytes"), "{exit:?}");
+    }
+}
+
+#[test]
+fn a_text_of_64_kib_is_accepted_and_one_byte_more_is_not() {
+    const LIMIT: usize = 65_536;
+    let server = Server::with_queue();
+    running(&server, 1);
+    let fits = "é".repeat(LIMIT / 2);
+    print(&server, 1, 0, &fits);
+    let body = |text: &str| json!({"run_id": run_id(1), "offset": LIMIT, "text": text});
+    let refused = server.post(&of_task(1, "/output"), body(&(fits.clone() + "x")));
+    refused.assert_location("invalid_request", &json!(["body", "text"]));
+    // Escaped, it is six times as long.
+    print(&server, 1, LIMIT as u64, &"\u{1}".repeat(LIMIT));
+    assert_eq!(text(&server, 1, 0), (0, fits + &"\u{1}".repeat(LIMIT)));
+}
+
+#[test]
+fn an_offset_is_an_integer_whose_end_is_below_2_to_the_63() {
+    const MOST: u64 = i64::MAX as u64;
+    let server = Server::with_queue();
+    running(&server, 1);
+    let path = of_task(1, "/output");
+    let wrong = ["-1", "1.0", "\"1\"", "null", "true", "9223372036854775805", "9223372036854775808", "1e3"];
+    for offset in wrong {
+        let body = format!(r#"{{"run_id":"{}","offset":{offset},"text":"abc"}}"#, run_id(1));
+        server.post(&path, body).assert_location("invalid_request", &json!(["body", "offset"]));
+    }
+    print(&server, 1, MOST - 3, "abc");
+    assert_eq!(text(&server, 1, 0), at(MOST - 3, "abc"));
+    assert_eq!((text(&server, 1, MOST - 1), text(&server, 1, MOST)), (at(MOST - 1, "c"), at(MOST, "")));
+    print(&server, 1, MOST, "");
+    print(&server, 1, 0, "zero");
+    assert_eq!(text(&server, 1, 0), at(0, "zero"));
+    assert_eq!(text(&server, 1, 4), at(MOST - 3, "abc"), "a gap of 2^63 bytes takes no room");
+}
+
+#[test]
+fn what_is_no_text_of_a_run_is_refused() {
+    let server = Server::with_queue();
+    running(&server, 1);
+    let path = of_task(1, "/output");
+    for (text, location) in [("null", "text"), ("[]", "text"), (r#""\ud800""#, "text"), (r#""","more":1"#, "more")] {
+        let body = format!(r#"{{"run_id":"{}","offset":0,"text":{text}}}"#, run_id(1));
+        server.post(&path, body).assert_location("invalid_request", &json!(["body", location]));
+    }
+    for missing in ["run_id", "offset", "text"] {
+        let mut body = json!({"run_id": run_id(1), "offset": 0, "text": "a"});
+        body.as_object_mut().unwrap().remove(missing);
+        server.post(&path, body).assert_location("invalid_request", &json!(["body", missing]));
+    }
+    server.get(&path).assert_error(404, "output_not_found");
+    server.post(&path.replace("t_", "x_"), "{}").assert_error(422, "invalid_request");
+    let valid = json!({"run_id": run_id(1), "offset": 0, "text": "a"});
+    server.post(&path.replace("t_", "x_"), valid).assert_error(422, "invalid_task_id");
+    server.get(&path.replace("t_", "x_")).assert_error(422, "invalid_task_id");
+    for method in ["PUT", "PATCH", "DELETE"] {
+        let allow = json!({"allow": ["GET", "HEAD", "POST"]});
+        server.call(method, &path, json!({})).assert_details(405, "method_not_allowed", &allow);
+    }
+}
+
+#[test]
+fn the_offset_to_read_from_is_decimal_digits_below_2_to_the_63() {
+    let server = Server::with_queue();
+    running(&server, 1);
+    print(&server, 1, 0, "abc");
+    let get = |query: &str| server.get(&of_task(1, &format!("/output{query}")));
+    for (query, start) in [
+        ("", 0),
+        ("?offset=0", 0),
+        ("?offset=001", 1),
+        ("?offset=x&offset=2", 2),
+        ("?Offset=x&more=1", 0),
+        ("?offset=9223372036854775807", 3),
+    ] {
+        assert_eq!(get(query).expect(200).json()["start"], start, "{query}");
+    }
+    for query in ["-1", "+1", "%2B1", "1.0", "", "x", "0x1", "1e1", "9223372036854775808", "99999999999999999999999"] {
+        get(&format!("?offset={query}")).assert_location("invalid_request", &json!(["query", "offset"]));
+    }
+}
+
+#[test]
+fn output_is_accepted_from_the_active_run_and_the_latest_finished_one() {
+    let server = Server::with_queue();
+    running(&server, 1);
+    print_as(&server, 1, 9, 0, "x").assert_details(409, "stale_run", &json!({"run_id": run_id(9)}));
+    print(&server, 1, 0, "abc");
+    server.act(1, "fail", 1).expect(204);
+    print(&server, 1, 3, "late");
+    let output = read(&server, 1, 0);
+    assert_eq!((&output["text"], &output["ended"], &output["attempt"]), (&json!("abclate"), &json!(true), &json!(1)));
+    server.claim_for("q", "for-1", 2).expect(200);
+    print(&server, 1, 7, "r");
+    assert_eq!((text(&server, 1, 0), read(&server, 1, 0)["ended"].clone()), (at(0, "abclater"), json!(true)));
+    print_as(&server, 1, 2, 0, "second").expect(204);
+    let output = read(&server, 1, 0);
+    assert_eq!((&output["text"], &output["ended"], &output["attempt"]), (&json!("second"), &json!(false), &json!(2)));
+    print(&server, 1, 8, "!");
+    assert_eq!(text(&server, 1, 0), at(0, "second"), "the active run has printed");
+    server.act(1, "complete", 2).expect(204);
+    print_as(&server, 1, 1, 0, "x").assert_error(409, "stale_run");
+    print_as(&server, 1, 2, 6, ".").expect(204);
+    assert_eq!(text(&server, 1, 0), at(0, "second."));
+}
+
+#[test]
+fn output_goes_with_its_task() {
+    let server = Server::with_queue();
+    running(&server, 1);
+    print(&server, 1, 0, "abc");
+    server.cancel(1).expect(200);
+    server.requeue(1).expect(200);
+    assert_eq!(text(&server, 1, 0), at(0, "abc"), "until another run prints");
+    server.delete(&of_task(1, "")).expect(204);
+    server.get(&of_task(1, "/output")).assert_error(404, "task_not_found");
+    print_as(&server, 1, 1, 3, "late").assert_error(404, "task_not_found");
+    server.create(1, json!({}));
+    server.get(&of_task(1, "/output")).assert_error(404, "output_not_found");
+    print_as(&server, 1, 1, 3, "late").assert_error(409, "stale_run");
+    server.delete("/api/v2/queues/q?cascade=true").expect(204);
+    server.get(&of_task(1, "/output")).assert_error(404, "queue_not_found");
+}
+
+#[test]
+fn an_answer_has_at_most_one_mebibyte_and_the_next_one_goes_on() {
+    let server = Server::with_arguments(&["--task-output-bytes", "1048576"]);
+    server.create_queue("q");
+    running(&server, 1);
+    // As JSON, each of the first characters takes six bytes.
+    let all = "\u{1}".repeat(400_000) + &"é".repeat(300_000);
+    let (mut offset, mut rest) = (0, &*all);
+    while !rest.is_empty() {
+        let end = (0..=rest.len().min(65_536)).rev().find(|end| rest.is_char_boundary(*end)).unwrap();
+        print(&server, 1, offset, &rest[..end]);
+        (offset, rest) = (offset + end as u64, &rest[end..]);
+    }
+    let (mut got, mut answers) = (String::new(), 0);
+    while got.len() < all.len() {
+        let answer = server.get(&of_task(1, &format!("/output?offset={}", got.len()))).expect(200);
+        assert!(answer.body.len() <= MIB + 200, "{}", answer.body.len());
+        let (start, text) = text(&server, 1, got.len() as u64);
+        assert_eq!(start, got.len() as u64);
+        got += &text;
+        answers += 1;
+    }
+    assert!(got == all && (3..6).contains(&answers), "{answers}");
+}
+
+#[test]
+fn sends_at_the_same_time_with_overlapping_offsets_give_the_one_text() {
+    const BYTES: usize = 20_000;
+    let server = Server::with_queue();
+    running(&server, 1);
+    let whole: String = (0..BYTES).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
+    in_parallel(8, |lane| {
+        let step = 300 + lane * 37;
+        for start in (0..BYTES).step_by(step) {
+            let start = start.saturating_sub(lane * 11);
+            let end = (start + step + 50).min(BYTES);
+            print(&server, 1, start as u64, &whole[start..end]);
+        }
+    });
+    assert_eq!(text(&server, 1, 0), (0, whole));
+}

@@ -1,0 +1,187 @@
+//! Queues: creating, listing and deleting them, and that they are separate from each other
+//! (docs/reference/http-api.md §5). Names are in `identifiers`.
+
+use serde_json::{Value, json};
+
+use super::support::*;
+
+fn queues(server: &Server) -> Value {
+    server.get("/api/v2/queues").expect(200).json()
+}
+
+#[test]
+fn a_fresh_server_has_no_queue() {
+    assert_eq!(queues(&Server::start()), json!([]));
+}
+
+#[test]
+fn a_queue_is_created_once_and_answers_alike_afterwards() {
+    let server = Server::start();
+    let path = "/api/v2/queues/q";
+    let created = server.put(path, ()).expect(201);
+    let present = server.put(path, ()).expect(200);
+    assert_eq!((created.text(), present.text()), (r#"{"name":"q"}"#.to_owned(), r#"{"name":"q"}"#.to_owned()));
+    assert_eq!(queues(&server), json!([{"name": "q"}]));
+}
+
+#[test]
+fn queues_are_listed_by_code_point() {
+    let server = Server::start();
+    let sorted = ["0", "A", "B", "Z", "a", "a-b", "a.b", "a0b", "aAb", "a_b", "aab", "b"];
+    for name in ["b", "aab", "Z", "a", "a_b", "A", "a-b", "0", "aAb", "B", "a0b", "a.b"] {
+        server.create_queue(name);
+    }
+    assert_eq!(queues(&server), json!(sorted.map(|name| json!({"name": name}))));
+}
+
+#[test]
+fn the_list_of_queues_is_complete() {
+    let server = Server::start();
+    in_parallel(8, |thread| (thread..1104).step_by(8).for_each(|n| server.create_queue(&format!("queue-{n}"))));
+    assert_eq!(queues(&server).as_array().unwrap().len(), 1104);
+}
+
+#[test]
+fn an_empty_queue_is_deleted_once() {
+    let server = Server::with_queue();
+    server.delete(&in_queue("")).expect(204);
+    assert_eq!(queues(&server), json!([]));
+    server.delete(&in_queue("")).assert_error(404, "queue_not_found");
+    server.delete(&in_queue("?cascade=true")).assert_error(404, "queue_not_found");
+}
+
+#[test]
+fn a_queue_with_a_task_in_any_state_needs_cascade() {
+    for state in STATES {
+        let server = Server::with_queue();
+        server.create_in_state(1, state);
+        let code = if state == "running" { "queue_has_running_tasks" } else { "queue_not_empty" };
+        server.delete(&in_queue("")).assert_error(409, code);
+        server.delete(&in_queue("?cascade=false")).assert_error(409, code);
+        assert_eq!(server.task(1)["status"], state);
+        if state == "running" {
+            server.delete(&in_queue("?cascade=true")).assert_error(409, code);
+            assert_eq!(server.task(1)["status"], state);
+        } else {
+            server.delete(&in_queue("?cascade=true")).expect(204);
+            assert_eq!(queues(&server), json!([]), "{state}");
+        }
+    }
+}
+
+#[test]
+fn one_running_task_prevents_the_deletion_of_its_queue() {
+    let server = Server::with_queue();
+    for (n, state) in STATES.into_iter().enumerate() {
+        server.create_in_state(n, state);
+    }
+    let before = server.snapshot();
+    let details = json!({"running": 1});
+    server.delete(&in_queue("?cascade=true")).assert_details(409, "queue_has_running_tasks", &details);
+    server.delete(&in_queue("")).assert_details(409, "queue_has_running_tasks", &details);
+    assert_eq!(server.snapshot(), before);
+}
+
+#[test]
+fn workers_do_not_prevent_the_deletion_of_a_queue() {
+    let server = Server::with_queue();
+    server.put(&of_worker(1), idle()).expect(204);
+    server.delete(&in_queue("")).expect(204);
+}
+
+#[test]
+fn cascade_is_a_boolean_with_default_false() {
+    for word in ["true", "TRUE", "t", "yes", "Y", "on", "1"] {
+        let server = Server::with_queue();
+        server.create(1, json!({}));
+        server.delete(&in_queue(&format!("?cascade={word}"))).expect(204);
+    }
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    for word in ["false", "F", "no", "n", "OFF", "0"] {
+        server.delete(&in_queue(&format!("?cascade={word}"))).assert_error(409, "queue_not_empty");
+    }
+    for word in ["", "2", "null", "1.0", "+true", "true+", "tru", "-1", "01"] {
+        server.delete(&in_queue(&format!("?cascade={word}"))).assert_error(422, "invalid_request");
+    }
+    server.task(1);
+}
+
+#[test]
+fn a_deleted_queue_never_comes_back_by_itself() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    server.put(&of_worker(1), idle()).expect(204);
+    server.delete(&in_queue("?cascade=true")).expect(204);
+    server.put(&of_worker(1), idle()).assert_error(404, "queue_not_found");
+    server.put(&of_task(1, ""), json!({})).assert_error(404, "queue_not_found");
+    server.claim_for("q", "default", 1).assert_error(404, "queue_not_found");
+    assert_eq!(queues(&server), json!([]));
+}
+
+#[test]
+fn a_queue_created_again_is_empty() {
+    let server = Server::with_queue();
+    server.create(1, json!({"priority": 5}));
+    server.create_in_state(2, "succeeded");
+    server.put(&of_worker(1), idle()).expect(204);
+    server.delete(&in_queue("?cascade=true")).expect(204);
+    server.create_queue("q");
+    assert_eq!(server.snapshot(), json!({"items": [], "next_cursor": null}));
+    let workers = server.get(&in_queue("/workers")).expect(200).json();
+    assert_eq!(workers, json!({"items": [], "next_cursor": null}));
+    server.claim_for("q", "default", 1).expect(204);
+    let moved = json!({"route": "other", "status": "idle", "task_id": null});
+    server.put(&of_worker(1), moved).expect(204);
+    server.create(1, json!({}));
+}
+
+#[test]
+fn runs_of_a_deleted_queue_are_stale_in_its_successor() {
+    let server = Server::with_queue();
+    server.create_in_state(1, "succeeded");
+    server.delete(&in_queue("?cascade=true")).expect(204);
+    server.create_queue("q");
+    server.act(1, "complete", 1001).assert_error(404, "task_not_found");
+    server.create(1, json!({}));
+    for action in ["complete", "fail", "unclaim", "heartbeat"] {
+        server.act(1, action, 1001).assert_error(409, "stale_run");
+    }
+}
+
+#[test]
+fn cursors_of_a_deleted_queue_are_refused_by_its_successor() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    server.create(2, json!({}));
+    let cursor = server.list("limit=1")["next_cursor"].as_str().unwrap().to_owned();
+    server.delete(&in_queue("?cascade=true")).expect(204);
+    server.create_queue("q");
+    server.get(&tasks_where(&[("cursor", &cursor)])).assert_error(422, "invalid_cursor");
+}
+
+#[test]
+fn operations_on_one_queue_leave_another_untouched() {
+    let server = Server::with_queue();
+    server.create_queue("other");
+    for queue in ["q", "other"] {
+        server.create_in(queue, 1, json!({"name": "same"}));
+        server.create_in(queue, 2, json!({"name": "same"}));
+        let path = format!("/api/v2/queues/{queue}/workers/{}", worker_id(1));
+        server.put(&path, idle()).expect(204);
+    }
+    let look = || [server.get("/api/v2/queues/other/tasks").text(), server.get("/api/v2/queues/other/workers").text()];
+    let before = look();
+    server.patch(&of_task(1, ""), json!({"priority": 3})).expect(200);
+    let bulk = json!({"filter": "name == \"same\"", "changes": {"metadata": {"x": 1}}});
+    server.patch(&in_queue("/tasks"), bulk).expect(200);
+    server.claim(1);
+    server.act(1, "complete", 1).expect(204);
+    server.cancel(2).expect(200);
+    server.requeue(2).expect(200);
+    server.delete(&of_task(2, "")).expect(204);
+    server.delete(&of_worker(1)).expect(204);
+    server.put(&of_worker(1), json!({"route": "else", "status": "busy", "task_id": null})).expect(204);
+    server.delete(&in_queue("?cascade=true")).expect(204);
+    assert_eq!(look(), before);
+}

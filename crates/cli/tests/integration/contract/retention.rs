@@ -1,0 +1,125 @@
+//! Ended tasks that are kept for a limited time (extension `queue-settings`, `retention`), with real time: seconds at most.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::support::*;
+
+/// Ended tasks go at most so late, by the promise of the extension.
+const LATEST: Duration = Duration::from_secs(60);
+
+#[track_caller]
+fn keep(server: &Server, retention: Value) {
+    server.patch(&in_queue("/settings"), json!({"retention": retention})).expect(200);
+}
+
+/// Waits until exactly these tasks are left, archived ones included; the wait is a claim that finds nothing.
+#[track_caller]
+fn await_left(server: &Server, expected: &[usize]) {
+    let begun = Instant::now();
+    for run in 900_000.. {
+        let left = server.ids(&format!("{BY_ID}&include_archived=true"));
+        if left == expected {
+            return;
+        }
+        assert!(expected.iter().all(|n| left.contains(n)), "too much is gone: {left:?} instead of {expected:?}");
+        assert!(begun.elapsed() < LATEST, "{left:?} are left, not {expected:?}");
+        let body = json!({"route": "nobody", "run_id": run_id(run)});
+        let wait = Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", "wait=1").json(body);
+        server.send(&wait).expect(204);
+    }
+}
+
+#[test]
+fn tasks_go_by_their_state_when_their_time_is_over() {
+    let server = Server::with_queue();
+    let states = ["pending", "running", "succeeded", "failed", "cancelled"];
+    for (n, state) in states.into_iter().enumerate() {
+        server.create_in_state(n, state);
+    }
+    keep(&server, json!({"succeeded_seconds": 0}));
+    await_left(&server, &[0, 1, 3, 4]);
+    keep(&server, json!({"failed_seconds": 1, "cancelled_seconds": 3_600}));
+    await_left(&server, &[0, 1, 4]);
+    keep(&server, json!({"cancelled_seconds": 0}));
+    await_left(&server, &[0, 1]);
+    // Those that end later go, too.
+    server.act(1, "complete", 1_001).expect(204);
+    server.cancel(0).expect(200);
+    await_left(&server, &[]);
+    server.get(&of_task(1, "")).assert_error(404, "task_not_found");
+}
+
+#[test]
+fn archived_tasks_go_as_well_and_what_depends_on_them_is_told() {
+    let server = Server::with_queue();
+    server.create_in_state(1, "succeeded");
+    server.patch(&of_task(1, ""), json!({"archived": true})).expect(200);
+    server.create(2, json!({"dependencies": [task_id(1)], "not_before": "2099-01-01T00:00:00Z"}));
+    let cancels = json!({
+        "dependencies": [task_id(1)], "on_dependency_failure": "cancel", "not_before": "2099-01-01T00:00:00Z",
+    });
+    server.create(3, cancels);
+    keep(&server, json!({"succeeded_seconds": 0}));
+    await_left(&server, &[2, 3]);
+    taskqueue_test_postgres::eventually("the task is cancelled", || server.task(3)["status"] == "cancelled");
+    assert_eq!(server.task(3)["last_error"]["type"], "DependencyFailed");
+    let reason = server.get(&of_task(2, "/explain")).expect(200).json()["reasons"][0].clone();
+    assert_eq!(reason["unmet"], json!([{"id": task_id(1), "status": "missing"}]));
+}
+
+#[test]
+fn a_task_that_comes_back_to_life_is_kept() {
+    let server = Server::with_queue();
+    keep(&server, json!({"failed_seconds": 3}));
+    server.create_in_state(1, "failed");
+    server.create_in_state(2, "failed");
+    server.create_in_state(3, "failed");
+    server.requeue(1).expect(200);
+    await_left(&server, &[1]);
+    assert_eq!(server.task(1)["status"], "pending");
+}
+
+#[test]
+fn thousands_of_tasks_go_while_others_are_served() {
+    const TASKS: usize = 3_000;
+    let server = Server::with_queue();
+    for from in (0..TASKS).step_by(1_000) {
+        let tasks: Vec<Value> = (from..from + 1_000).map(|n| json!({"id": task_id(n), "name": "old"})).collect();
+        server.batch("create", json!({"tasks": tasks}));
+    }
+    server.post(&in_queue("/tasks/bulk/cancel"), json!({"filter": "name == 'old'"})).expect(200);
+    server.create(TASKS, json!({"routes": ["kept"]}));
+    keep(&server, json!({"cancelled_seconds": 0}));
+    let mut longest = Duration::ZERO;
+    let begun = Instant::now();
+    for run in 0.. {
+        let asked = Instant::now();
+        server.claim_for("q", "kept", run).expect(200);
+        server.act(TASKS, "unclaim", run).expect(204);
+        longest = longest.max(asked.elapsed());
+        if server.get(&in_queue("/tasks/count")).expect(200).json()["count"] == 1 {
+            break;
+        }
+        assert!(begun.elapsed() < LATEST, "not all are gone");
+    }
+    // 200 ms is measured on a quiet machine; here many tests run at once.
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+}
+
+#[test]
+fn retention_survives_a_kill() {
+    let mut server = Server::with_queue();
+    server.create_in_state(1, "succeeded");
+    server.create(2, json!({}));
+    keep(&server, json!({"succeeded_seconds": 0}));
+    server.kill();
+    server.start_again();
+    await_left(&server, &[2]);
+    server.claim(1);
+    server.act(2, "complete", 1).expect(204);
+    server.kill();
+    server.start_again();
+    await_left(&server, &[]);
+}

@@ -1,0 +1,248 @@
+//! The command `serve`: arguments, what it refuses to start with, what it prints, and how it stops
+//! (docs/reference/http-api.md §2.1; exit status 2 for bad arguments, 1 with one line on standard error for everything
+//! else). What is about the database itself stands in `startup_sqlite.rs` and in `startup_postgres.rs`.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::database::Database;
+use super::support::*;
+
+/// How long a graceful stop may take (L4 of docs/reference/invariants.md §4).
+const GRACE: Duration = Duration::from_secs(10);
+
+#[test]
+fn bad_arguments_are_status_2() {
+    for arguments in [
+        &["bogus"][..],
+        &["serve", "--bogus"],
+        &["serve", "--listen"],
+        &["serve", "stray"],
+        &["serve", "--log-level"],
+        &["--bogus"],
+    ] {
+        let exit = run(arguments, &[]);
+        assert_eq!(exit.code, Some(2), "{arguments:?}: {exit:?}");
+        assert!(exit.stdout.is_empty() && !exit.stderr.is_empty(), "{exit:?}");
+    }
+}
+
+#[test]
+fn help_and_version_are_printed() {
+    let version = run(&["--version"], &[]);
+    assert_eq!(version.code, Some(0));
+    assert!(version.stdout.concat().contains(env!("CARGO_PKG_VERSION")), "{version:?}");
+    for arguments in [&["--help"][..], &["serve", "--help"]] {
+        let help = run(arguments, &[]);
+        assert_eq!((help.code, help.stdout.is_empty()), (Some(0), false), "{help:?}");
+    }
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    let database = Database::new();
+    let database = database.argument();
+    for extra in
+        [["--listen", "nonsense"], ["--queue", ".bad"], ["--log-level", "nonsense"], ["--outage-credit", "soon"]]
+    {
+        let mut arguments = vec!["serve", "--database", &database];
+        if extra[0] != "--listen" {
+            arguments.extend(["--listen", "127.0.0.1:0"]);
+        }
+        arguments.extend(extra);
+        let exit = run(&arguments, &[]);
+        assert!(matches!(exit.code, Some(1 | 2)), "{extra:?}: {exit:?}");
+        assert!(exit.stdout.is_empty() && !exit.stderr.is_empty(), "{exit:?}");
+    }
+}
+
+#[test]
+fn exactly_one_line_is_printed_the_base_url() {
+    let mut server = Server::start();
+    let port = server.address.strip_prefix("127.0.0.1:").expect("the address that was asked for");
+    assert_ne!(port.parse::<u16>().unwrap(), 0);
+    server.create_queue("q");
+    server.get("/nope").expect(404);
+    server.signal("TERM");
+    assert_eq!(server.wait().1, Vec::<String>::new());
+}
+
+#[test]
+fn the_log_of_a_first_start_has_the_dashboard_and_nothing_of_migrations() {
+    let server = Server::with_arguments(&["--log-level", "info"]);
+    let line = |text: &str| server.stderr().lines().find(|line| line.contains(text)).map(str::to_owned);
+    server.await_log_lines("serving", 1);
+    let (serving, dashboard) = (line("serving").unwrap(), format!("dashboard=\"http://{}/ui/\"", server.address));
+    assert!(serving.contains(&dashboard), "{serving}");
+    assert_eq!(server.count_log_lines("migration"), 0, "{}", server.stderr());
+    assert_eq!(server.count_log_lines("new database"), 1, "{}", server.stderr());
+    let server = Server::with_arguments(&["--log-level", "info", "--dashboard", "off"]);
+    server.await_log_lines("serving", 1);
+    assert_eq!(server.count_log_lines("dashboard"), 0, "{}", server.stderr());
+}
+
+#[test]
+fn a_taken_port_is_refused() {
+    let database = Database::new();
+    let database = database.argument();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    assert_refuses(&["serve", "--listen", &address, "--database", &database], &[]);
+}
+
+#[test]
+fn a_public_address_needs_a_token() {
+    let database = Database::new();
+    let database = database.argument();
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let message = assert_refuses(&["serve", "--listen", address, "--database", &database], &[]);
+        assert!(message.to_lowercase().contains("token"), "{message}");
+    }
+}
+
+#[test]
+fn a_public_address_with_a_token_and_a_loopback_address_without_one_are_served() {
+    Server::launch(Some("secret"), &["--listen", "0.0.0.0:0"]).create_queue("q");
+    Server::with_arguments(&["--listen", "127.0.0.2:0"]).create_queue("q");
+}
+
+#[test]
+fn a_token_must_be_visible_ascii() {
+    let database = Database::new();
+    let database = database.argument();
+    for token in ["", " ", "a b", "a\tb", "a\n", "é", "a\u{7f}", "\u{1}"] {
+        let message = assert_refuses(&serving(&database), &[("TASKQUEUE_TOKEN", token)]);
+        assert!(token.trim().is_empty() || !message.contains(token), "the token is shown: {message}");
+    }
+}
+
+#[test]
+fn every_visible_ascii_character_may_stand_in_a_token() {
+    let token: String = ('!'..='~').collect();
+    Server::with_token(&token).create_queue("q");
+}
+
+fn write_privately(path: &Path, content: &str) {
+    fs::write(path, content).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn a_token_may_come_from_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    for content in ["from-file", "from-file\n"] {
+        write_privately(&file, content);
+        let mut server = Server::with_arguments(&["--token-file", file.to_str().unwrap()]);
+        server.get("/api/v2/queues").assert_error(401, "unauthorized");
+        server.token = Some("from-file".to_owned());
+        server.get("/api/v2/queues").expect(200);
+    }
+}
+
+#[test]
+fn an_unusable_token_file_is_refused() {
+    let (directory, database) = (tempfile::tempdir().unwrap(), Database::new());
+    let (file, database) = (directory.path().join("token"), database.argument());
+    let mut arguments = serving(&database);
+    arguments.extend(["--token-file", file.to_str().unwrap()]);
+    assert_refuses(&arguments, &[]);
+    for content in ["", "\n", "two words", "two\nlines", "é"] {
+        write_privately(&file, content);
+        assert_refuses(&arguments, &[]);
+    }
+}
+
+#[test]
+fn a_token_file_that_others_can_read_is_refused() {
+    let (directory, database) = (tempfile::tempdir().unwrap(), Database::new());
+    let (file, link, database) = (directory.path().join("token"), directory.path().join("link"), database.argument());
+    write_privately(&file, "hush");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for (mode, path) in [(0o640, &file), (0o604, &file), (0o644, &link)] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let mut arguments = serving(&database);
+        arguments.extend(["--token-file", path.to_str().unwrap()]);
+        let exit = run(&arguments, &[]);
+        assert_eq!((exit.code, exit.stdout.len()), (Some(2), 0), "{exit:?}");
+        let command = format!("run: chmod 600 {}", path.display());
+        assert!(exit.stderr.contains(&command) && !exit.stderr.contains("hush"), "{exit:?}");
+    }
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
+    Server::with_arguments(&["--token-file", link.to_str().unwrap()]).get("/health").expect(200);
+}
+
+#[test]
+fn queues_named_at_start_exist() {
+    let mut server = Server::with_arguments(&["--queue", "b", "--queue", "a"]);
+    assert_eq!(server.get("/api/v2/queues").json(), json!([{"name": "a"}, {"name": "b"}]));
+    server.create_in("a", 1, json!({}));
+    server.restart();
+    let tasks = server.get("/api/v2/queues/a/tasks/count").expect(200).json();
+    assert_eq!(tasks, json!({"count": 1}));
+    assert_eq!(server.get("/api/v2/queues").json(), json!([{"name": "a"}, {"name": "b"}]));
+}
+
+#[test]
+fn a_unix_socket_is_for_its_owner_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s.sock");
+    let mut server = Server::with_arguments(&["--listen", &format!("unix:{}", socket.display())]);
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut connection = Connection::unix(&socket).unwrap();
+    connection.exchange(&Request::new("PUT", "/api/v2/queues/q")).unwrap().expect(201);
+    assert_eq!(server.terminate().code(), Some(0));
+    server.start_again();
+    let mut connection = Connection::unix(&socket).unwrap();
+    let queues = connection.exchange(&Request::new("GET", "/api/v2/queues")).unwrap().expect(200).json();
+    assert_eq!(queues, json!([{"name": "q"}]));
+}
+
+#[test]
+fn a_unix_socket_left_by_a_crash_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s.sock");
+    let mut server = Server::with_arguments(&["--listen", &format!("unix:{}", socket.display())]);
+    server.kill();
+    assert!(socket.exists());
+    server.start_again();
+    Connection::unix(&socket).unwrap().exchange(&Request::new("GET", "/health")).unwrap().expect(200);
+}
+
+#[test]
+fn a_stop_is_graceful_and_quick_in_spite_of_open_connections() {
+    let mut server = Server::with_queue();
+    let mut used = server.connect();
+    used.exchange(&Request::new("GET", "/health")).unwrap().expect(200);
+    let idle = server.connect();
+    let mut half = server.connect();
+    half.write(b"GET /api/v2/queues HTT").unwrap();
+    let start = Instant::now();
+    let status = server.terminate();
+    assert!(start.elapsed() < GRACE, "it took {:?}", start.elapsed());
+    assert_eq!(status.code(), Some(0), "{}", server.stderr());
+    drop((used, idle, half));
+}
+
+#[test]
+fn a_request_in_flight_is_answered_before_the_stop() {
+    let mut server = Server::with_queue();
+    let mut connection = server.connect();
+    let head = format!(
+        "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 14\r\nExpect: 100-continue\r\n\r\n",
+        of_task(1, "")
+    );
+    connection.write(head.as_bytes()).unwrap();
+    assert_eq!(connection.read_head().unwrap().0, 100, "the server waits for the body");
+    server.signal("TERM");
+    connection.write(b"{\"priority\":9}").unwrap();
+    connection.read_response(true).unwrap().expect(201);
+    assert_eq!(server.wait().0.code(), Some(0));
+    server.start_again();
+    assert_eq!(server.task(1)["priority"], 9);
+}

@@ -1,0 +1,121 @@
+//! What is going on in a queue (docs/reference/http-api.md §14.12): `GET .../stats` and its series. An extension that changes
+//! nothing for those who do not use it.
+
+use serde_json::{Value, json};
+
+use super::support::*;
+
+const STATS: &str = "/stats";
+
+fn stats(server: &Server) -> Value {
+    server.get(&in_queue(STATS)).expect(200).json()
+}
+
+fn series(server: &Server, query: &str) -> Value {
+    server.get(&in_queue(&format!("{STATS}?{query}"))).expect(200).json()
+}
+
+/// What all items of a series say of an event. A test may be running when a minute or an hour ends.
+fn sum(series: &Value, event: &str) -> u64 {
+    series["items"].as_array().unwrap().iter().map(|item| item[event].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn an_empty_queue_has_zeros_and_nulls() {
+    let server = Server::with_queue();
+    let mut empty = stats(&server);
+    let since = empty.as_object_mut().unwrap().remove("since").unwrap();
+    assert!(micros(&since) > 0);
+    let none =
+        json!({"created": 0, "claimed": 0, "succeeded": 0, "failed": 0, "released": 0, "expired": 0, "cancelled": 0});
+    let expected = json!({
+        "tasks": {"pending": 0, "running": 0, "succeeded": 0, "failed": 0, "cancelled": 0},
+        "routes": [],
+        "activity": {"last_minute": none, "last_5_minutes": none, "last_hour": none},
+        "wait_seconds": null,
+        "run_seconds": null,
+    });
+    assert_eq!(empty, expected);
+    assert_eq!(series(&server, "series=minute")["items"], json!([]));
+}
+
+#[test]
+fn tasks_routes_and_workers_are_counted_and_what_happened_to_them() {
+    let server = Server::with_queue();
+    for n in 1..=4 {
+        server.create(n, json!({"routes": ["default", "gpu"], "max_attempts": 1}));
+    }
+    server.put(&of_worker(1), idle()).expect(204);
+    let first = server.claimed(1);
+    server.post(&of_task(first, "/complete"), json!({"run_id": run_id(1), "result": {}})).expect(204);
+    let second = server.claimed(2);
+    server.post(&of_task(second, "/unclaim"), json!({"run_id": run_id(2)})).expect(204);
+    server.post(&of_task(4, "/cancel"), ()).expect(200);
+    let third = server.claimed(3);
+    let shown = stats(&server);
+    assert_eq!(shown["tasks"], json!({"pending": 1, "running": 1, "succeeded": 1, "failed": 0, "cancelled": 1}));
+    let routes = shown["routes"].as_array().unwrap();
+    let names: Vec<&str> = routes.iter().map(|route| route["route"].as_str().unwrap()).collect();
+    assert_eq!(names, ["default", "gpu"], "{third}");
+    assert_eq!(
+        (&routes[1]["pending"], &routes[1]["running"], &routes[1]["workers_idle"]),
+        (&json!(1), &json!(1), &json!(0))
+    );
+    assert_eq!(routes[0]["workers_idle"], 1);
+    assert!(routes[0]["oldest_pending_seconds"].as_f64().unwrap() < 60.0);
+    let hour = &shown["activity"]["last_hour"];
+    let expected =
+        json!({"created": 4, "claimed": 3, "succeeded": 1, "failed": 0, "released": 1, "expired": 0, "cancelled": 1});
+    assert_eq!(hour, &expected);
+    for percentiles in [&shown["wait_seconds"], &shown["run_seconds"]] {
+        let [p50, p99] = ["p50", "p99"].map(|name| percentiles[name].as_f64().unwrap());
+        assert!(0.0 < p50 && p50 <= p99 && p99 < 60.0, "{shown}");
+    }
+    for unit in ["minute", "hour"] {
+        let series = series(&server, &format!("series={unit}"));
+        assert_eq!((series["series"].as_str(), sum(&series, "claimed")), (Some(unit), 3));
+        assert_eq!(series["items"][0].as_object().unwrap().len(), 10);
+    }
+}
+
+#[test]
+fn a_repeated_request_counts_once() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    server.put(&of_task(1, ""), json!({})).expect(200);
+    server.claim(1);
+    server.claim(1);
+    for _ in 0..2 {
+        server.post(&of_task(1, "/complete"), json!({"run_id": run_id(1), "result": {}})).expect(204);
+    }
+    server.post(&of_task(1, "/fail"), json!({"run_id": run_id(1), "error": {"type": "E", "message": "m"}})).expect(409);
+    let hour = &stats(&server)["activity"]["last_hour"];
+    assert_eq!([&hour["created"], &hour["claimed"], &hour["succeeded"], &hour["failed"]], [1, 1, 1, 0]);
+}
+
+#[test]
+fn activity_survives_a_stop_and_goes_with_its_queue() {
+    let mut server = Server::with_queue();
+    server.create(1, json!({}));
+    let since = stats(&server)["since"].clone();
+    server.restart();
+    server.create(2, json!({}));
+    let shown = stats(&server);
+    assert_eq!((&shown["activity"]["last_hour"]["created"], &shown["since"]), (&json!(2), &since));
+    server.delete("/api/v2/queues/q?cascade=true").expect(204);
+    server.get(&in_queue(STATS)).assert_error(404, "queue_not_found");
+    server.create_queue("q");
+    assert_eq!(stats(&server)["activity"]["last_hour"]["created"], 0);
+    assert_eq!(series(&server, "series=hour")["items"], json!([]));
+}
+
+#[test]
+fn parameters_that_are_wrong_are_refused_before_the_queue_is_looked_for() {
+    let server = Server::with_queue();
+    for query in ["series=day", "series=", "from=2026-01-31T12:00:00Z", "series=hour&to=now"] {
+        server.get(&format!("/api/v2/queues/none/stats?{query}")).assert_error(422, "invalid_request");
+    }
+    server.get("/api/v2/queues/none/stats?series=hour").assert_error(404, "queue_not_found");
+    let past = series(&server, "series=hour&from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z");
+    assert_eq!(past["items"], json!([]));
+}

@@ -1,0 +1,104 @@
+//! What workers measure (docs/reference/http-api.md §14.10): `POST .../workers/{id}/telemetry`. An extension that changes nothing
+//! for those who do not use it.
+
+use serde_json::{Value, json};
+
+use super::support::*;
+
+fn measure(server: &Server, n: usize, telemetry: Value) -> Response {
+    server.post(&(of_worker(n) + "/telemetry"), json!({"telemetry": telemetry}))
+}
+
+fn observations(server: &Server) -> Value {
+    server.get(&in_queue("/workers")).expect(200).json()["items"].clone()
+}
+
+#[test]
+fn telemetry_is_shown_behind_the_fields_of_the_contract_and_replaced_as_a_whole() {
+    let server = Server::with_queue();
+    server.put(&of_worker(1), idle()).expect(204);
+    let without = observations(&server);
+    assert_eq!(without[0].as_object().unwrap().len(), 7);
+    assert!(measure(&server, 1, json!({"gpu": [{"util": 0.5}], "cpu": 1})).expect(204).body.is_empty());
+    let page = server.get(&in_queue("/workers")).expect(200).text();
+    let (fields, telemetry) = page.split_once(r#"Z","telemetry":{"cpu":1,"gpu":[{"util":0.5}]},"#).unwrap();
+    assert!(fields.contains(r#""expires_at":"#) && telemetry.starts_with(r#""telemetry_updated_at":""#), "{page}");
+    measure(&server, 1, json!({"cpu": 2})).expect(204);
+    let mut with = observations(&server);
+    assert_eq!(with[0]["telemetry"], json!({"cpu": 2}));
+    let observation = with[0].as_object_mut().unwrap();
+    let at = observation.remove("telemetry_updated_at").unwrap();
+    assert!(micros(&at) >= micros(&without[0]["last_seen_at"]));
+    observation.remove("telemetry").unwrap();
+    assert_eq!(with, without, "it prolongs nothing");
+}
+
+#[test]
+fn a_later_report_keeps_the_telemetry_and_metadata_stands_before_it() {
+    let server = Server::with_queue();
+    server.put(&of_worker(1), idle()).expect(204);
+    measure(&server, 1, json!({})).expect(204);
+    let first = observations(&server);
+    let mut report = idle();
+    report["metadata"] = json!({"host": "gpu-3"});
+    server.put(&of_worker(1), report).expect(204);
+    let second = observations(&server);
+    assert_eq!(second[0]["telemetry"], json!({}));
+    assert_eq!(second[0]["telemetry_updated_at"], first[0]["telemetry_updated_at"]);
+    assert!(server.get(&in_queue("/workers")).text().contains(r#""metadata":{"host":"gpu-3"},"telemetry":{},"#));
+}
+
+#[test]
+fn a_worker_that_is_not_observed_is_not_found() {
+    let server = Server::with_queue();
+    let details = json!({"queue": "q", "worker_id": worker_id(1)});
+    measure(&server, 1, json!({})).assert_details(404, "worker_not_found", &details);
+    server.put(&of_worker(1), idle()).expect(204);
+    server.create_queue("other");
+    let elsewhere = (of_worker(1) + "/telemetry").replace("/q/", "/other/");
+    server.post(&elsewhere, json!({"telemetry": {}})).assert_error(404, "worker_not_found");
+    let nowhere = (of_worker(1) + "/telemetry").replace("/q/", "/nope/");
+    server.post(&nowhere, json!({"telemetry": {}})).assert_error(404, "queue_not_found");
+    server.delete(&of_worker(1)).expect(204);
+    measure(&server, 1, json!({})).assert_error(404, "worker_not_found");
+    server.put(&of_worker(1), idle()).expect(204);
+    assert_eq!(observations(&server)[0].get("telemetry"), None, "it went with the observation");
+}
+
+#[test]
+fn what_is_no_object_or_too_large_is_refused() {
+    const LIMIT: usize = 16_384;
+    let server = Server::with_queue();
+    server.put(&of_worker(1), idle()).expect(204);
+    let path = of_worker(1) + "/telemetry";
+    for wrong in ["null", "[]", "1", "\"x\""] {
+        let response = server.post(&path, format!(r#"{{"telemetry":{wrong}}}"#));
+        response.assert_location("invalid_request", &json!(["body", "telemetry"]));
+    }
+    server.post(&path, json!({})).assert_location("invalid_request", &json!(["body", "telemetry"]));
+    let more = json!({"telemetry": {}, "status": "idle"});
+    server.post(&path, more).assert_location("invalid_request", &json!(["body", "status"]));
+    let lone = server.post(&path, r#"{"telemetry":{"a":"\udc00"}}"#);
+    lone.assert_location("invalid_request", &json!(["body", "telemetry", "a"]));
+    server.post(&path, format!(r#"{{"telemetry":{}}}"#, nested(65))).assert_error(422, "json_too_deep");
+    let wrong_id = path.replace("w_", "x_");
+    server.post(&wrong_id, json!({"telemetry": {}})).assert_location("invalid_request", &json!(["path", "id"]));
+    // Blanks do not count, escapes do.
+    let text = |bytes: usize| format!(r#"{{ "telemetry" : {{ "a" : "{}\u0000" }} }}"#, "x".repeat(bytes - 14));
+    server.post(&path, text(LIMIT + 1)).assert_location("invalid_request", &json!(["body", "telemetry"]));
+    assert_eq!(observations(&server)[0].get("telemetry"), None);
+    server.post(&path, text(LIMIT)).expect(204);
+    assert_eq!(observations(&server)[0]["telemetry"].to_string().len(), LIMIT);
+}
+
+#[test]
+fn telemetry_survives_a_kill() {
+    let mut server = Server::with_queue();
+    server.put(&of_worker(1), idle()).expect(204);
+    measure(&server, 1, json!({"cpu": 1})).expect(204);
+    let before = observations(&server);
+    server.kill();
+    server.start_again();
+    assert_eq!(observations(&server), before);
+    assert_eq!(before[0]["telemetry"], json!({"cpu": 1}));
+}

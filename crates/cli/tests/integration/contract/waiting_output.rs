@@ -1,0 +1,198 @@
+//! Reads of output that wait (`Prefer: wait=N`, docs/reference/http-api.md §14.11), and output that is sent while the server is
+//! killed.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::support::*;
+
+/// The log line when a read starts to wait.
+const WAITS: &str = "a read of output waits";
+
+fn server_with_debug_log() -> Server {
+    let server = Server::with_arguments(&["--log-level", "debug"]);
+    server.create_queue("q");
+    server
+}
+
+/// Task `n`, running as run `n`, which has printed `abc`.
+fn printing(server: &Server, n: usize) {
+    server.create(n, json!({"routes": [format!("for-{n}")]}));
+    server.claim_for("q", &format!("for-{n}"), n).expect(200);
+    print(server, n, 0, "abc").expect(204);
+}
+
+fn print(server: &Server, n: usize, offset: usize, text: &str) -> Response {
+    server.post(&of_task(n, "/output"), json!({"run_id": run_id(n), "offset": offset, "text": text}))
+}
+
+/// A read behind `offset` that waits for `seconds`.
+fn waiting(n: usize, offset: usize, seconds: u32) -> Request {
+    let path = of_task(n, &format!("/output?offset={offset}"));
+    Request::new("GET", &path).header("Prefer", &format!("wait={seconds}"))
+}
+
+/// Sends it, and waits until the server does.
+fn wait_for(server: &Server, n: usize, offset: usize) -> Connection {
+    let (before, mut connection) = (server.count_log_lines(WAITS), server.connect());
+    connection.write(&waiting(n, offset, 25).to_bytes()).unwrap();
+    server.await_log_lines(WAITS, before + 1);
+    connection
+}
+
+#[track_caller]
+fn assert_output(waiting: &mut Connection, start: usize, text: &str, ended: bool, applied: Option<&str>) {
+    let answer = waiting.read_response(true).unwrap().expect(200);
+    let expected = json!({"attempt": 1, "start": start, "end": start + text.len(), "text": text, "ended": ended});
+    assert_eq!((answer.json(), answer.header("Preference-Applied")), (expected, applied));
+}
+
+#[test]
+fn a_read_waits_until_the_run_prints_or_ends() {
+    let server = server_with_debug_log();
+    printing(&server, 1);
+    printing(&server, 2);
+    let mut both = [wait_for(&server, 1, 3), wait_for(&server, 1, 3)];
+    let mut other = wait_for(&server, 2, 3);
+    let begun = Instant::now();
+    print(&server, 1, 3, "d").expect(204);
+    both.iter_mut().for_each(|one| assert_output(one, 3, "d", false, Some("wait=25")));
+    // The connection goes on, also with a read that waits again.
+    assert_eq!(both[0].exchange(&Request::new("GET", "/health")).unwrap().status, 200);
+    both[1].write(&waiting(1, 4, 25).to_bytes()).unwrap();
+    server.await_log_lines(WAITS, 4);
+    server.act(1, "complete", 1).expect(204);
+    assert_output(&mut both[1], 4, "", true, Some("wait=25"));
+    server.cancel(2).expect(200);
+    assert_output(&mut other, 3, "", true, Some("wait=25"));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_read_waits_for_its_time_and_no_longer() {
+    let server = Server::with_queue();
+    printing(&server, 1);
+    let begun = Instant::now();
+    let mut connection = server.connect();
+    connection.write(&waiting(1, 3, 1).to_bytes()).unwrap();
+    assert_output(&mut connection, 3, "", false, Some("wait=1"));
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn what_needs_no_wait_is_answered_at_once() {
+    let server = Server::with_queue();
+    printing(&server, 1);
+    server.create(2, json!({}));
+    let begun = Instant::now();
+    let mut connection = server.connect();
+    connection.write(&waiting(1, 1, 25).to_bytes()).unwrap();
+    assert_output(&mut connection, 1, "bc", false, Some("wait=25"));
+    for (request, code) in [(waiting(2, 0, 25), "output_not_found"), (waiting(3, 0, 25), "task_not_found")] {
+        let refused = server.send(&request);
+        refused.assert_error(404, code);
+        assert_eq!(refused.header("Preference-Applied"), None);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_read_whose_client_disconnected_is_dropped_and_a_stop_answers_the_others() {
+    let mut server = server_with_debug_log();
+    printing(&server, 1);
+    drop(wait_for(&server, 1, 3));
+    server.await_log_lines("the client of a waiting read of output has disconnected", 1);
+    let mut all = [wait_for(&server, 1, 3), wait_for(&server, 1, 3)];
+    let begun = Instant::now();
+    server.signal("TERM");
+    all.iter_mut().for_each(|one| assert_output(one, 3, "", false, None));
+    server.wait();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    server.start_again();
+    let mut again = wait_for(&server, 1, 3);
+    print(&server, 1, 3, "d").expect(204);
+    assert_output(&mut again, 3, "d", false, Some("wait=25"));
+}
+
+/// Follows the output of a task as a client would: each read begins where the last one ended.
+fn follow(server: &Server, n: usize) -> String {
+    let mut text = String::new();
+    loop {
+        let output = server.send(&waiting(n, text.len(), 25)).expect(200).json();
+        assert_eq!(output["start"].as_u64(), Some(text.len() as u64), "{output}");
+        text += output["text"].as_str().unwrap();
+        if output["ended"] == true && output["text"] == "" {
+            return text;
+        }
+    }
+}
+
+#[test]
+fn many_followers_each_get_every_byte_in_order() {
+    let server = Server::with_queue();
+    printing(&server, 1);
+    let all = in_parallel(9, |lane| {
+        if lane > 0 {
+            return follow(&server, 1);
+        }
+        let mut text = "abc".to_owned();
+        for n in 0..200 {
+            let line = format!("line {n}\n");
+            print(&server, 1, text.len(), &line).expect(204);
+            text += &line;
+        }
+        server.act(1, "complete", 1).expect(204);
+        text
+    });
+    assert!(all.iter().all(|text| *text == all[0]), "{all:?}");
+}
+
+#[test]
+fn what_was_acknowledged_before_a_kill_is_there_and_nothing_that_was_not_sent() {
+    let mut server = Server::with_queue();
+    (0..4).for_each(|n| printing(&server, n));
+    let mut sent = [3; 4];
+    for round in 0..3 {
+        let line = |offset: usize| format!("{round} {offset}\n");
+        let acknowledged = std::thread::scope(|scope| {
+            let lanes: Vec<_> = (0..4)
+                .map(|n| {
+                    let (server, mut offset) = (&server, sent[n]);
+                    scope.spawn(move || {
+                        loop {
+                            let text = line(offset);
+                            let body = json!({"run_id": run_id(n), "offset": offset, "text": text});
+                            let request = Request::new("POST", &of_task(n, "/output")).json(body);
+                            match server.try_send(&request) {
+                                Ok(response) => drop(response.expect(204)),
+                                Err(_) => return offset,
+                            }
+                            offset += text.len();
+                        }
+                    })
+                })
+                .collect();
+            let progressing = || server.get(&of_task(3, &format!("/output?offset={}", sent[3] + 500))).json();
+            let begun = Instant::now();
+            while progressing()["text"] == "" {
+                assert!(begun.elapsed() < Duration::from_secs(30), "nothing is kept");
+            }
+            server.signal("KILL");
+            lanes.into_iter().map(|lane| lane.join().unwrap()).collect::<Vec<usize>>()
+        });
+        server.wait();
+        server.start_again();
+        for (n, acknowledged) in acknowledged.into_iter().enumerate() {
+            let output = server.get(&of_task(n, &format!("/output?offset={}", sent[n]))).expect(200).json();
+            let mut expected = String::new();
+            while sent[n] + expected.len() < acknowledged {
+                expected += &line(sent[n] + expected.len());
+            }
+            let text = output["text"].as_str().unwrap();
+            let unanswered = line(acknowledged);
+            assert!(text == expected || text == expected + &unanswered, "{n}: {text:?}");
+            sent[n] += text.len();
+        }
+    }
+}

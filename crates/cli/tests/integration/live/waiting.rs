@@ -1,0 +1,29 @@
+//! `taskqueue task wait` on a terminal.
+
+use serde_json::json;
+
+use super::terminal::Terminal;
+use crate::support::{Server, of_task, run_id};
+
+#[test]
+fn the_progress_of_a_whole_queue_is_shown_while_it_is_waited_for() {
+    let server = Server::with_queue();
+    let report = |number: usize, step: usize| {
+        let progress = json!({"run_id": run_id(1000 + number), "progress": {"step": step, "total": 100}});
+        server.post(&of_task(number, "/progress"), progress).expect(204);
+    };
+    for number in 1..=2 {
+        server.create_in_state(number, "running");
+    }
+    report(1, 50);
+    report(2, 10);
+    let url = format!("http://{}", server.address);
+    let mut terminal = Terminal::start(120, 10, &["task", "wait", "--queue", "q", "--url", &url], &[]);
+    terminal.wait_for("30 % of all");
+    report(2, 30);
+    terminal.wait_for("40 % of all");
+    server.act(1, "complete", 1001).expect(204);
+    terminal.wait_for("30 %  30/100");
+    server.act(2, "complete", 1002).expect(204);
+    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+}

@@ -1,0 +1,108 @@
+//! What runs print where several servers share a database: it is followed at another server, and sends that a killed server may
+//! or may not have stored are repeated elsewhere.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
+
+use super::fresh_database;
+use crate::support::*;
+
+const WAITS: &str = "a read of output waits";
+
+/// A server that logs when a read waits.
+fn server(url: &str) -> Server {
+    Server::with_arguments(&["--log-level", "debug", "--database", url])
+}
+
+/// Task 1 runs as run 1.
+fn running(server: &Server) {
+    server.create_queue("q");
+    server.create(1, json!({}));
+    assert_eq!(server.claimed(1), 1);
+}
+
+fn send(offset: usize, text: &str) -> Request {
+    Request::new("POST", &of_task(1, "/output")).json(json!({"run_id": run_id(1), "offset": offset, "text": text}))
+}
+
+fn read(offset: usize) -> Request {
+    Request::new("GET", &of_task(1, &format!("/output?offset={offset}")))
+}
+
+/// How long a follower there waits for what is sent here, without what the requests themselves take.
+#[track_caller]
+fn followed(here: &Server, there: &Server, offset: usize, text: &str) -> Duration {
+    let before = there.count_log_lines(WAITS);
+    let mut following = there.connect();
+    following.write(&read(offset).header("Prefer", "wait=28").to_bytes()).unwrap();
+    there.await_log_lines(WAITS, before + 1);
+    here.send(&send(offset, text)).expect(204);
+    let begun = Instant::now();
+    let output = following.read_response(true).unwrap().expect(200).json();
+    assert_eq!((&output["text"], &output["start"]), (&json!(text), &json!(offset)), "{output}");
+    begun.elapsed()
+}
+
+fn assert_followed(url: &str) {
+    let (here, there) = (server(url), server(url));
+    running(&here);
+    here.send(&send(0, "0")).expect(204);
+    let mut waits: Vec<Duration> = (1..6).map(|offset| followed(&here, &there, offset, &offset.to_string())).collect();
+    waits.sort_unstable();
+    // A poll comes every second. Two of five may come together with a pause of the machine; the factor is for one that is short of
+    // processors for longer.
+    assert!(waits[2] < 2 * Duration::from_secs(2), "{waits:?}");
+    let before = there.count_log_lines(WAITS);
+    let mut following = there.connect();
+    following.write(&read(6).header("Prefer", "wait=28").to_bytes()).unwrap();
+    there.await_log_lines(WAITS, before + 1);
+    here.act(1, "complete", 1).expect(204);
+    let output = following.read_response(true).unwrap().expect(200).json();
+    assert_eq!((&output["text"], &output["end"], &output["ended"]), (&json!(""), &json!(6), &json!(true)), "{output}");
+}
+
+#[test]
+fn a_follower_at_one_server_reads_what_is_sent_to_another() {
+    assert_followed(&fresh_database().url());
+}
+
+#[test]
+fn behind_a_pooler_followers_read_what_is_sent_elsewhere() {
+    let database = fresh_database();
+    let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
+    assert_followed(&pooler.url(&database));
+}
+
+/// The text is different at each offset, so that a byte that was stored twice or not at all is seen.
+#[test]
+fn what_a_killed_server_was_sent_is_there_once_after_it_was_repeated_elsewhere() {
+    let database = fresh_database();
+    let mut servers = [server(&database.url()), server(&database.url())];
+    running(&servers[0]);
+    let text: String = (0..9_000).map(|n| format!("{n:05}\n")).collect();
+    let (mut sent, mut kills) = (0, 0);
+    while sent < text.len() {
+        let end = text.len().min(sent + 900);
+        let request = send(sent, &text[sent..end]);
+        // A server is killed while it works on a send, and its worker repeats that at the other one.
+        if sent / 900 % 15 == 7 {
+            let mut connection = servers[0].connect();
+            connection.write(&request.to_bytes()).unwrap();
+            servers[0].kill();
+            servers = [server(&database.url()), server(&database.url())];
+            kills += 1;
+        }
+        servers[0].send(&request).expect(204);
+        sent = end;
+    }
+    assert!(kills >= 4, "{kills}");
+    let output: Value = servers[1].send(&read(0)).expect(200).json();
+    assert!(
+        output["text"] == json!(text) && output["end"] == json!(text.len()),
+        "{} to {}",
+        output["start"],
+        output["end"]
+    );
+}

@@ -1,0 +1,181 @@
+//! Waiting claims where several servers share a database: a task that is created at one server wakes a claim that waits at
+//! another, also when notifications are lost.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use taskqueue_test_postgres::{Cluster, PoolMode, Pooler, eventually};
+
+use super::fresh_database;
+use crate::sqlite::clock::library;
+use crate::support::*;
+
+fn waiting(n: usize, seconds: u32) -> Request {
+    let body = json!({"route": "default", "run_id": run_id(n)});
+    Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
+}
+
+/// A server that logs when a claim starts to wait.
+fn server(url: &str) -> Server {
+    Server::with_arguments(&["--log-level", "debug", "--database", url])
+}
+
+/// Sends a waiting claim, and waits until it has found nothing.
+fn begin(server: &Server, n: usize) -> Connection {
+    let before = server.count_log_lines(WAITS);
+    let mut connection = server.connect();
+    connection.write(&waiting(n, 28).to_bytes()).unwrap();
+    server.await_log_lines(WAITS, before + 1);
+    connection
+}
+
+/// The task that a waiter got, and how long after `begun`.
+#[track_caller]
+fn got(waiter: &mut Connection, begun: Instant) -> (usize, Duration) {
+    let response = waiter.read_response(true).unwrap().expect(200);
+    let waited = begun.elapsed();
+    (response.json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap(), waited)
+}
+
+/// Task `n` is created here while a claim waits for it there; how long that took.
+#[track_caller]
+fn picked_up(here: &Server, there: &Server, n: usize) -> Duration {
+    let mut waiter = begin(there, n);
+    let begun = Instant::now();
+    here.create(n, json!({}));
+    let (task, waited) = got(&mut waiter, begun);
+    assert_eq!(task, n);
+    assert!(waited < Duration::from_secs(10), "{waited:?}");
+    waited
+}
+
+#[test]
+fn a_task_created_at_one_server_wakes_a_claim_that_waits_at_another() {
+    let database = fresh_database();
+    let (here, there) = (server(&database.url()), server(&database.url()));
+    here.create_queue("q");
+    let mut quick = 0;
+    for n in 0..12 {
+        quick += usize::from(picked_up(&here, &there, n) < Duration::from_millis(400));
+    }
+    // A server polls once in a second: by polling alone hardly a third would be as quick.
+    assert!(quick >= 8, "{quick} of 12 were quick: notifications do not arrive");
+    let mut waiter = begin(&there, 100);
+    here.delete("/api/v2/queues/q?cascade=true").assert_error(409, "queue_has_running_tasks");
+    (0..12).for_each(|n| drop(here.cancel(n).expect(200)));
+    here.delete("/api/v2/queues/q?cascade=true").expect(204);
+    waiter.read_response(true).unwrap().assert_error(404, "queue_not_found");
+}
+
+#[test]
+fn a_hundred_waiters_at_two_servers_take_a_hundred_tasks_once_each() {
+    let database = fresh_database();
+    let servers = [server(&database.url()), server(&database.url())];
+    servers[0].create_queue("q");
+    let mut waiters: Vec<Connection> = (0..100)
+        .map(|n| {
+            let mut connection = servers[n % 2].connect();
+            connection.write(&waiting(n, 28).to_bytes()).unwrap();
+            connection
+        })
+        .collect();
+    in_parallel(4, |lane| (0..25).for_each(|n| drop(servers[lane % 2].create(lane * 25 + n, json!({})))));
+    let mut taken: Vec<usize> = waiters.iter_mut().map(|waiter| got(waiter, Instant::now()).0).collect();
+    taken.sort_unstable();
+    assert_eq!(taken, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_waiter_outlasts_the_end_of_every_connection_to_the_database() {
+    let database = fresh_database();
+    let (here, there) = (server(&database.url()), server(&database.url()));
+    here.create_queue("q");
+    let listening = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_notify%'
+        OR query = 'COMMIT' OR query LIKE 'LISTEN%'";
+    for n in 0..3 {
+        let mut waiter = begin(&there, n);
+        eventually("somebody listens", || !database.rows(listening).is_empty());
+        // Among them the ones that notify.
+        assert!(Cluster::shared().terminate_backends(&database) > 2);
+        let create = Request::new("PUT", &of_task(n, "")).json(json!({}));
+        let begun = Instant::now();
+        eventually("the task is created", || {
+            let created = Connection::tcp(&here.address).unwrap().exchange(&create).unwrap();
+            matches!(created.status, 200 | 201)
+        });
+        let (task, waited) = got(&mut waiter, begun);
+        assert_eq!(task, n);
+        assert!(waited < Duration::from_secs(15), "{waited:?}");
+    }
+}
+
+#[test]
+fn a_waiter_outlasts_a_restart_of_the_database() {
+    let cluster = Cluster::private();
+    let database = cluster.database();
+    let (here, there) = (server(&database.url()), server(&database.url()));
+    here.create_queue("q");
+    let mut waiter = begin(&there, 1);
+    cluster.restart();
+    let create = Request::new("PUT", &of_task(1, "")).json(json!({}));
+    eventually("the task is created", || {
+        let created = Connection::tcp(&here.address).unwrap().exchange(&create).unwrap();
+        matches!(created.status, 200 | 201)
+    });
+    assert_eq!(got(&mut waiter, Instant::now()).0, 1);
+}
+
+#[test]
+fn behind_a_pooler_polling_wakes_waiting_claims() {
+    let database = fresh_database();
+    let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
+    let (here, there) = (server(&pooler.url(&database)), server(&pooler.url(&database)));
+    here.create_queue("q");
+    for n in 0..5 {
+        picked_up(&here, &there, n);
+    }
+    for server in [&here, &there] {
+        let log = server.stderr();
+        let complaint = |line: &&str| [" WARN ", " ERROR ", "panicked"].iter().any(|word| line.contains(word));
+        let said = log.lines().filter(complaint).filter(|line| !line.contains("pooler")).count();
+        assert_eq!(said, 0, "{log}");
+    }
+}
+
+#[test]
+fn steps_of_the_clock_neither_end_a_wait_nor_hide_a_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let (clock, file) = (folder.path().join("clock"), folder.path().join("tasks.db"));
+    let set = |shift: &str| {
+        // Put in place as a whole: the server may read it at any moment.
+        let new = folder.path().join("new");
+        std::fs::write(&new, shift).unwrap();
+        std::fs::rename(&new, &clock).unwrap();
+    };
+    let library = library();
+    let environment = [
+        ("LD_PRELOAD", library.to_str().unwrap()),
+        ("FAKETIME_TIMESTAMP_FILE", clock.to_str().unwrap()),
+        ("FAKETIME_NO_CACHE", "1"),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+    ];
+    let database = fresh_database();
+    for place in [file.to_str().unwrap().to_owned(), database.url()] {
+        set("+0s");
+        let server = Server::with_environment(&["--log-level", "debug", "--database", &place], &environment);
+        server.create_queue("q");
+        for (n, shift) in ["+86400s", "-86400s", "+0s"].into_iter().enumerate() {
+            let mut waiter = begin(&server, n);
+            set(shift);
+            server.create(n, json!({}));
+            assert_eq!(got(&mut waiter, Instant::now()).0, n, "{shift}");
+            let begun = Instant::now();
+            let mut waiter = server.connect();
+            waiter.write(&waiting(100 + n, 2).to_bytes()).unwrap();
+            set(if n == 0 { "-3600s" } else { "+3600s" });
+            waiter.read_response(true).unwrap().expect(204);
+            let waited = begun.elapsed();
+            assert!((Duration::from_secs(2)..Duration::from_secs(20)).contains(&waited), "{shift}: {waited:?}");
+        }
+    }
+}

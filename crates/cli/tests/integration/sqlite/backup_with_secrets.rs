@@ -1,0 +1,433 @@
+//! `backup --with-secrets`, `check DIR` and `restore --from DIR` on the real binary: an installation moves with its TLS key and its
+//! tokens, and its clients notice nothing (docs/decisions/0074).
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use taskqueue_test_postgres::eventually;
+use tempfile::TempDir;
+
+use super::certificates::PairFiles;
+use super::support::*;
+
+const TOKEN: &str = "the-token-that-nobody-may-see";
+const FILES: [&str; 6] = ["manifest.json", "taskqueue.db", "tls-cert.pem", "tls-key.pem", "token", "tokens.toml"];
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// Where an installation has its secrets.
+struct Places {
+    folder: TempDir,
+}
+
+impl Places {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The flags of an installation here, as `serve` gets them; `restore` and `backup` get them too.
+    fn flags(&self) -> Vec<String> {
+        let [database, token, tokens] = ["q.db", "token", "tokens.toml"].map(|name| text(&self.path(name)).to_owned());
+        [["--database".into(), database], ["--token-file".into(), token], ["--tokens".into(), tokens]].concat()
+    }
+
+    /// Every file with its content, also in folders.
+    fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        fn add(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { add(&path, found) } else { found.push((path.clone(), fs::read(&path).unwrap())) }
+            }
+        }
+        let mut found = Vec::new();
+        add(self.folder.path(), &mut found);
+        found.sort();
+        found
+    }
+}
+
+/// Runs a command, of which nothing may show the token.
+fn run_hushed(arguments: &[&str], flags: &[String]) -> Exit {
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let exit = run(&[arguments, &flags[..]].concat(), &[]);
+    let shown = format!("{exit:?}");
+    assert!(!shown.contains(TOKEN) && !shown.contains("PRIVATE KEY"), "{shown}");
+    exit
+}
+
+/// An installation with a key of its own, a token and one more in a tokens file; its pin and that other token.
+struct Installation {
+    places: Places,
+    server: Server,
+    pin: String,
+    reader: String,
+}
+
+impl Installation {
+    fn start() -> Self {
+        let places = Places::new();
+        fs::write(places.path("token"), format!("{TOKEN}\n")).unwrap();
+        fs::set_permissions(places.path("token"), fs::Permissions::from_mode(0o600)).unwrap();
+        let tokens = places.path("tokens.toml");
+        let made =
+            run(&["token", "create", "reader", "--scope", "read", "--append", text(&tokens), "-o", "quiet"], &[]);
+        assert_eq!(made.code, Some(0), "{made:?}");
+        // Old enough to be taken at once.
+        fs::File::options().write(true).open(&tokens).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let (server, pin) = serve(&places);
+        Self { places, server, pin, reader: made.stdout[0].clone() }
+    }
+
+    fn back_up(&self, to: &Path, more: &[&str]) -> Exit {
+        run_hushed(&[&["backup", "--with-secrets", "--to", text(to)], more].concat(), &self.places.flags())
+    }
+
+    /// A backup of it, whole.
+    fn backed_up(&self) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("backup");
+        let exit = self.back_up(&to, &[]);
+        assert_eq!((exit.code, exit.stderr.as_str(), exit.stdout.len()), (Some(0), "", 1), "{exit:?}");
+        (folder, to)
+    }
+}
+
+/// A server with a key that it made or found, and its pin.
+fn serve(places: &Places) -> (Server, String) {
+    let flags = places.flags();
+    let arguments = ["--tls-self-signed", "--queue", "q"].into_iter().chain(flags.iter().map(String::as_str));
+    let mut server = Server::with_arguments(&arguments.collect::<Vec<_>>());
+    server.token = Some(TOKEN.to_owned());
+    let line = server.next_line();
+    let (_, pin) = line.split_once(" --tls-pin ").expect("the pin");
+    let pin = pin.to_owned();
+    (server, pin)
+}
+
+fn restore(from: &Path, to: &Places, more: &[&str]) -> Exit {
+    run_hushed(&[&["restore", "--from", text(from)], more].concat(), &to.flags())
+}
+
+/// What a client that knows the old server sees.
+fn tasks_seen(server: &Server, pin: &str, token: &str) -> Vec<String> {
+    let url = format!("https://{}", server.address);
+    let list = ["task", "list", "--queue", "q", "--output", "quiet", "--url", &url, "--tls-pin", pin];
+    let exit = run(&list, &[("TASKQUEUE_TOKEN", token)]);
+    assert_eq!(exit.code, Some(0), "{exit:?}");
+    exit.stdout
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_installation_moves_with_its_key_and_tokens_and_its_clients_notice_nothing() {
+    let mut old = Installation::start();
+    old.server.create(1, json!({}));
+    let (_folder, backup) = old.backed_up();
+    assert_eq!(names(&backup), FILES);
+    assert_eq!(mode(&backup), 0o700);
+    assert!(FILES.iter().all(|name| mode(&backup.join(name)) == 0o600));
+    let checked = run_hushed(&["check", text(&backup)], &[]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{checked:?}");
+    let sound = &checked.stdout[0];
+    assert!(
+        sound.starts_with("sound: 1 queue, 1 task, ") && sound.ends_with("5 files as the manifest says"),
+        "{sound}"
+    );
+
+    old.server.terminate();
+    let new = Places::new();
+    let exit = restore(&backup, &new, &[]);
+    assert_eq!((exit.code, exit.stderr.as_str(), exit.stdout.len()), (Some(0), "", 1), "{exit:?}");
+    assert!(exit.stdout[0].starts_with("restored "), "{exit:?}");
+    let [key, certificate] = ["q.db.tls/key.pem", "q.db.tls/cert.pem"].map(|name| new.path(name));
+    let modes =
+        [&new.path("q.db"), &key, &new.path("token"), &new.path("tokens.toml"), &certificate].map(|file| mode(file));
+    assert_eq!((mode(&new.path("q.db.tls")), modes), (0o700, [0o600, 0o600, 0o600, 0o644, 0o644]));
+    for name in ["q.db.tls/key.pem", "q.db.tls/cert.pem", "token", "tokens.toml"] {
+        assert!(fs::read(new.path(name)).unwrap() == fs::read(old.places.path(name)).unwrap(), "{name}");
+    }
+    let (server, pin) = serve(&new);
+    assert_eq!(pin, old.pin);
+    for token in [TOKEN, &old.reader] {
+        assert_eq!(tasks_seen(&server, &old.pin, token), [task_id(1)]);
+    }
+}
+
+#[test]
+fn what_is_copied_and_what_is_not_there_is_said() {
+    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (database, to) = (server.database.argument(), folder.path().join("backup"));
+    let arguments = ["backup", "--with-secrets", "--database", &database, "--to", text(&to)];
+    let exit = run(&arguments, &[]);
+    assert_eq!(exit.code, Some(0), "{exit:?}");
+    for part in [": taskqueue.db; not there: ", "a TLS key (", "a token (", "a tokens file ("] {
+        assert!(exit.stdout[0].contains(part), "{part} is not in {exit:?}");
+    }
+    assert_eq!(names(&to), ["manifest.json", "taskqueue.db"]);
+    assert_refuses(&arguments, &[]);
+
+    // From variables, with a certificate of others.
+    let pair = PairFiles::make(folder.path(), "pair", |_| {});
+    let environment = [
+        ("TASKQUEUE_TOKEN", TOKEN),
+        ("TASKQUEUE_TLS_CERT", text(&pair.certificate)),
+        ("TASKQUEUE_TLS_KEY", text(&pair.key)),
+    ];
+    let exit = run(&[&arguments[..], &["--replace", "--output", "json"]].concat(), &environment);
+    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
+    assert!(!exit.stdout[0].contains(TOKEN), "{exit:?}");
+    let told: Value = serde_json::from_str(&exit.stdout[0]).unwrap();
+    let files: Vec<&str> =
+        told["files"].as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
+    assert_eq!(files, ["taskqueue.db", "tls-cert.pem", "tls-key.pem", "token"]);
+    assert_eq!((&told["not_there"], &told["tasks"]), (&json!(["tokens.toml"]), &json!(0)));
+    assert_eq!(told["files"][3]["path"], "TASKQUEUE_TOKEN");
+    assert_eq!(fs::read_to_string(to.join("token")).unwrap(), format!("{TOKEN}\n"));
+    assert_eq!(names(folder.path()), ["backup", "pair.cert", "pair.key"], "the earlier backup is gone");
+}
+
+#[test]
+fn a_secret_that_a_flag_names_and_that_is_not_there_leaves_no_backup() {
+    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (database, missing, to) = (server.database.argument(), folder.path().join("x"), folder.path().join("backup"));
+    let backup = ["backup", "--with-secrets", "--database", &database, "--to", text(&to)];
+    let own_key = format!("--tls-self-signed={}", text(&missing));
+    let cases: [&[&str]; 3] = [&["--token-file", text(&missing)], &["--tokens", text(&missing)], &[&own_key]];
+    for flags in cases {
+        assert!(assert_refuses(&[&backup[..], flags].concat(), &[]).contains("cannot read"), "{flags:?}");
+    }
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_damaged_or_missing_file_is_found_by_check_and_nothing_is_restored() {
+    let installation = Installation::start();
+    let (_folder, backup) = installation.backed_up();
+    let whole: Vec<(PathBuf, Vec<u8>)> =
+        FILES.iter().map(|name| (backup.join(name), fs::read(backup.join(name)).unwrap())).collect();
+    for name in &FILES[1..] {
+        let path = backup.join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        let changes: [(Option<Vec<u8>>, &str); 3] = [
+            (Some(bytes.clone()), "was changed"),
+            (Some(bytes[..middle].to_vec()), "bytes, and had"),
+            (None, "is missing"),
+        ];
+        for (content, why) in changes {
+            match content {
+                Some(content) => fs::write(&path, content).unwrap(),
+                None => fs::remove_file(&path).unwrap(),
+            }
+            let checked = run_hushed(&["check", text(&backup)], &[]);
+            assert_eq!((checked.code, checked.stdout.len()), (Some(1), 1), "{name}: {checked:?}");
+            let line = &checked.stdout[0];
+            assert!(line.starts_with(&format!("manifest: {name} ")) && line.contains(why), "{line}");
+            assert!(checked.stderr.contains("1 problem in the backup"), "{checked:?}");
+            let new = Places::new();
+            let refused = restore(&backup, &new, &[]);
+            assert_eq!(refused.code, Some(1), "{refused:?}");
+            assert!(refused.stderr.contains("nothing was changed") && refused.stderr.contains(why), "{refused:?}");
+            assert!(new.contents().is_empty());
+        }
+        whole.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    }
+    for (content, why) in [(Some("{}"), "damaged"), (None, "has no manifest.json")] {
+        match content {
+            Some(content) => fs::write(backup.join("manifest.json"), content).unwrap(),
+            None => fs::remove_file(backup.join("manifest.json")).unwrap(),
+        }
+        assert!(assert_refuses(&["check", text(&backup)], &[]).contains(why));
+    }
+}
+
+#[test]
+fn a_restore_over_what_exists_is_refused_and_changes_nothing() {
+    let mut installation = Installation::start();
+    let (_folder, backup) = installation.backed_up();
+    installation.server.terminate();
+    let cases: [(&str, &[&str], &str); 5] = [
+        ("token", &[], "token exists"),
+        ("tokens.toml", &["--replace"], "tokens.toml exists"),
+        ("q.db.tls/key.pem", &["--replace"], "key.pem exists"),
+        ("q.db", &[], "q.db or its log exists"),
+        ("q.db", &["--replace"], "is not a database of taskqueue"),
+    ];
+    for (name, more, why) in cases {
+        let new = Places::new();
+        fs::create_dir_all(new.path(name).parent().unwrap()).unwrap();
+        fs::write(new.path(name), "somebody else's").unwrap();
+        let before = new.contents();
+        let exit = restore(&backup, &new, more);
+        assert_eq!((exit.code, exit.stdout.len(), exit.stderr.lines().count()), (Some(1), 0, 1), "{exit:?}");
+        assert!(exit.stderr.contains(why), "{why:?} is not in {exit:?}");
+        assert_eq!(new.contents(), before, "{name}");
+        assert_eq!(new.path("q.db.tls").exists(), name.starts_with("q.db.tls"), "{name}");
+    }
+}
+
+#[test]
+fn a_restore_that_is_killed_is_run_again_and_finds_its_own_secrets() {
+    let installation = Installation::start();
+    for n in 0..20 {
+        installation.server.create(n, json!({"args": {"text": "x".repeat(50_000)}}));
+    }
+    let (_folder, backup) = installation.backed_up();
+    let new = Places::new();
+    // A signal ends it when its file has 512 KiB: in the middle of the database.
+    let limit = ["sh", "-c", "ulimit -f 1024; exec \"$@\"", "sh"];
+    let flags = new.flags();
+    let arguments: Vec<&str> =
+        ["restore", "--from", text(&backup)].into_iter().chain(flags.iter().map(String::as_str)).collect();
+    let killed = run_inside(&limit, &arguments);
+    assert_eq!(killed.code, None, "{killed:?}");
+    assert!(new.path("token").exists() && !new.path("q.db").exists());
+    let exit = restore(&backup, &new, &[]);
+    assert_eq!((exit.code, exit.stdout.len()), (Some(0), 1), "{exit:?}");
+    assert_eq!(exit.stderr.matches("is already there").count(), 4, "{exit:?}");
+    let (server, pin) = serve(&new);
+    assert_eq!(pin, installation.pin);
+    assert_eq!(tasks_seen(&server, &pin, TOKEN).len(), 20);
+}
+
+#[test]
+fn a_backup_that_is_killed_leaves_no_folder_of_that_name_and_the_next_one_cleans_up() {
+    let installation = Installation::start();
+    for n in 0..60 {
+        installation.server.create(n, json!({"args": {"text": "x".repeat(50_000)}}));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (to, partial) = (folder.path().join("backup"), folder.path().join("backup.taskqueue-partial"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_taskqueue"));
+    command.args(["backup", "--with-secrets", "--rate", "1", "--to", text(&to)]).args(installation.places.flags());
+    let mut killed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let copy = partial.join("taskqueue.db.taskqueue-partial");
+    eventually("the backup copies", || fs::metadata(&copy).is_ok_and(|found| found.len() > 0));
+    assert_eq!(mode(&partial), 0o700);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(names(folder.path()), ["backup.taskqueue-partial"]);
+    let exit = installation.back_up(&to, &[]);
+    assert_eq!((exit.code, exit.stderr.lines().count()), (Some(0), 1), "{exit:?}");
+    assert!(exit.stderr.contains(&format!("removed {}", text(&partial))), "{exit:?}");
+    assert_eq!((names(folder.path()), names(&to)), (vec!["backup".to_owned()], FILES.map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn every_secret_of_a_backup_needs_a_place() {
+    let installation = Installation::start();
+    let (_folder, backup) = installation.backed_up();
+    let new = Places::new();
+    let [database, token] = ["q.db", "token"].map(|name| new.path(name));
+    let arguments = ["restore", "--from", text(&backup), "--database", text(&database)];
+    let cases: [(&[&str], &str); 2] = [(&[], "--token-file"), (&["--token-file", text(&token)], "--tokens")];
+    for (more, flag) in cases {
+        let exit = run(&[&arguments[..], more].concat(), &[]);
+        assert_eq!(exit.code, Some(2), "{exit:?}");
+        assert!(exit.stderr.contains(flag), "{flag}: {exit:?}");
+    }
+    assert!(new.contents().is_empty());
+    // The database alone.
+    let file = backup.join("taskqueue.db");
+    let exit = run(&["restore", "--from", text(&file), "--database", text(&database)], &[]);
+    assert_eq!(exit.code, Some(0), "{exit:?}");
+}
+
+#[test]
+fn of_an_installation_with_postgresql_the_secrets_alone_are_copied() {
+    const URL: &str = "postgres://u:hush@localhost/d";
+    let (folder, key_folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (to, key) =
+        (folder.path().join("backup"), format!("--tls-self-signed={}", text(&key_folder.path().join("tls"))));
+    let backup = ["backup", "--with-secrets", "--database", URL, "--to", text(&to)];
+    assert!(assert_refuses(&backup, &[]).contains("nothing to back up"));
+    let exit = run(&backup, &[("TASKQUEUE_TOKEN", TOKEN)]);
+    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
+    assert!(
+        exit.stdout[0].contains(": token; not there: the database (") && exit.stdout[0].contains("pg_dump"),
+        "{exit:?}"
+    );
+    assert!(!format!("{exit:?}").contains("hush"), "{exit:?}");
+    assert_eq!(names(&to), ["manifest.json", "token"]);
+    assert_eq!(run(&["check", text(&to)], &[]).stdout, ["sound: 1 file as the manifest says; no database"]);
+    let place = folder.path().join("token");
+    let restore = ["restore", "--from", text(&to), "--token-file", text(&place), &key, "--database"];
+    assert_eq!(run(&[&restore[..], &["q.db"]].concat(), &[]).code, Some(2));
+    let exit = run(&[&restore[..], &[URL]].concat(), &[]);
+    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
+    assert_eq!((fs::read_to_string(&place).unwrap(), mode(&place)), (format!("{TOKEN}\n"), 0o600));
+    assert!(!key_folder.path().join("tls").exists(), "there was no key in the backup");
+}
+
+#[test]
+fn a_backup_is_checked_without_a_database_besides() {
+    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (database, to) = (server.database.argument(), folder.path().join("backup"));
+    let exit = run(&["backup", "--with-secrets", "--database", &database, "--to", text(&to)], &[]);
+    assert_eq!(exit.code, Some(0), "{exit:?}");
+    let cases = [["--database", "taskqueue.db"], ["--database", database.as_str()], ["--database-schema", "s"]];
+    for flags in cases {
+        let exit = run(&[&["check", text(&to)], &flags[..]].concat(), &[]);
+        assert_eq!(exit.code, Some(2), "{exit:?}");
+        assert!(exit.stderr.contains(flags[0]), "{exit:?}");
+    }
+    let variables = [("TASKQUEUE_DATABASE", "elsewhere.db"), ("TASKQUEUE_DATABASE_SCHEMA", "s")];
+    let exit = run(&["check", text(&to)], &variables);
+    assert_eq!(exit.code, Some(0), "what is set for the server does not matter: {exit:?}");
+}
+
+#[test]
+fn a_tokens_file_is_made_for_everybody_whatever_the_umask() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.toml");
+    let umask = ["sh", "-c", "umask 077; exec \"$@\"", "sh"];
+    let exit = run_inside(&umask, &["token", "create", "a", "--scope", "read", "--append", text(&tokens)]);
+    assert_eq!((exit.code, mode(&tokens)), (Some(0), 0o644), "{exit:?}");
+}
+
+#[test]
+fn a_backup_in_a_file_is_of_the_database_alone() {
+    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (database, to) = (server.database.argument(), folder.path().join("copy.db"));
+    let backup = ["backup", "--database", &database, "--to", text(&to)];
+    let cases: [&[&str]; 3] = [&["--token-file", "x"], &["--tokens", "x"], &["--tls-self-signed"]];
+    for flags in cases {
+        let exit = run(&[&backup[..], flags].concat(), &[]);
+        assert_eq!(exit.code, Some(2), "{exit:?}");
+        assert!(exit.stderr.contains(flags[0]) && exit.stderr.contains("--with-secrets"), "{exit:?}");
+    }
+    let variables = [("TASKQUEUE_TOKENS", "x"), ("TASKQUEUE_TOKEN", TOKEN)];
+    let exit = run(&backup, &variables);
+    assert_eq!(
+        (exit.code, exit.stderr.as_str()),
+        (Some(0), ""),
+        "what is set for the server does not matter: {exit:?}"
+    );
+    let new = folder.path().join("new.db");
+    let restore = ["restore", "--from", text(&to), "--database", text(&new)];
+    let exit = run(&[&restore[..], &["--token-file", "x"]].concat(), &[]);
+    assert!(exit.code == Some(2) && exit.stderr.contains("--token-file"), "{exit:?}");
+    assert_eq!(run(&restore, &variables).code, Some(0));
+    assert!(to.is_file() && new.is_file());
+}

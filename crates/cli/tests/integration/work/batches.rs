@@ -1,0 +1,62 @@
+//! Several slots and a server that takes batches: fewer requests for the same runs, and each run still for itself.
+
+use serde_json::json;
+
+use super::server::{Server, task_id};
+use super::support::{Setup, until};
+
+/// How many requests to a path that ends so were answered.
+fn answered(server: &Server, path: &str) -> usize {
+    let is_one = |line: &&str| line.contains("answered") && line.contains(path);
+    server.log().lines().filter(is_one).count()
+}
+
+#[test]
+fn slots_claim_and_report_together_and_every_task_runs_once() {
+    let server = Server::with_log();
+    (1..=200).for_each(|n| server.create_once(n, json!({})));
+    let script = "echo >> done";
+    let mut worker = Setup::new(&server).flags("--jobs 8 --max-tasks 200").sh(script, &[]);
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("200 succeeded, 0 failed"), "{stderr}");
+    assert_eq!((worker.read("done").len(), server.count("succeeded")), (200, 200));
+    until("the lines of the log", || answered(&server, "/tasks/batch/claim") > 0);
+    let claims = answered(&server, "/tasks/batch/claim") + answered(&server, "/tasks/claim");
+    let reports = answered(&server, "/tasks/batch/report") + answered(&server, "/complete");
+    assert!(claims < 200 && reports < 200, "{claims} claims, {reports} reports");
+}
+
+/// The server holds a heartbeat for each run, so nobody has to ask every few seconds.
+#[test]
+fn a_cancel_reaches_each_of_many_commands_at_once() {
+    let server = Server::with_log();
+    (1..=6).for_each(|n| server.create_once(n, json!({})));
+    let script = "trap 'echo >> asked; exit 0' TERM; echo >> begun; while :; do sleep 0.02; done";
+    let mut worker = Setup::new(&server).at_its_own_pace().flags("--jobs 6 --max-tasks 6").sh(script, &[]);
+    until("six runs", || worker.path("begun").exists() && worker.read("begun").len() == 6);
+    until("held heartbeats", || server.log().matches("a heartbeat is held").count() == 6);
+    (1..=6).for_each(|n| server.cancel(n));
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("0 succeeded, 0 failed, 6 revoked"), "{stderr}");
+    assert_eq!(worker.read("asked").len(), 6);
+    // The answers to the held ones said it.
+    until("the lines of the log", || answered(&server, "/heartbeat") >= 6);
+    assert_eq!((answered(&server, "/heartbeat"), answered(&server, "/tasks/batch/report")), (6, 0));
+}
+
+/// All of them are claimed with one request.
+#[test]
+fn every_task_shows_the_slot_that_ran_it() {
+    let server = Server::start();
+    (1..=3).for_each(|n| server.create_once(n, json!({})));
+    let script = "echo $TASKQUEUE_SLOT > slot_of_$TASKQUEUE_TASK_ID; \
+                  echo >> begun; while [ $(wc -l < begun) -lt 3 ]; do sleep 0.02; done";
+    let mut worker = Setup::new(&server).flags("--slots 2,3,5 --max-tasks 3").sh(script, &[]);
+    worker.finish_well();
+    for n in 1..=3 {
+        let by = &server.task(n)["last_run"]["worker"];
+        assert_eq!(by["slot"].to_string(), worker.read(&format!("slot_of_{}", task_id(n))).trim(), "{by}");
+        assert!(by["id"].as_str().is_some_and(|id| id.starts_with("w_")) && by["slots"].is_null(), "{by}");
+        assert!(by["host"].is_string() && by["folder"].is_string() && by["pid"].is_number(), "{by}");
+    }
+}

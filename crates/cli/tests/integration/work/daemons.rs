@@ -1,0 +1,189 @@
+//! Daemons that have left their environment, session, group and parents. These tests recognise them by their current folder. None of
+//! them outlives its run, while another slot continues.
+
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::processes::{self, Process, is_alive};
+use super::server::Server;
+use super::support::{Setup, Worker, until};
+
+/// Task 1 waits for `go`; every other task runs the script `daemon` in its folder, which hides as well as a process can.
+fn script(others: &str) -> String {
+    format!("if [ $1 = 1 ]; then echo $$ > busy; while [ ! -e go ]; do sleep 0.05; done; else {others}; fi")
+}
+
+/// Starts the file `daemon` twice removed from its parents, in a session of its own and without any environment.
+const START: &str = "setsid env -i sh -c 'setsid sh ./daemon & exit 0'";
+/// Waits until it runs.
+const RUNS: &str = "while [ ! -s hidden ]; do sleep 0.02; done";
+
+const STUBBORN: &str = "trap '' TERM HUP INT; echo $$ >> hidden; while :; do sleep 0.05; done";
+
+/// A worker whose first slot is busy; `daemon` and `others` are scripts.
+fn busy(server: &Server, flags: &str, daemon: &str, others: &str) -> Worker {
+    server.create_once(1, json!({"n": 1}));
+    let setup = Setup::new(server).flags("--jobs 2 --grace 1").flags(flags);
+    std::fs::write(setup.folder().join("daemon"), daemon).unwrap();
+    let worker = setup.sh(&script(others), &["%{n}"]);
+    worker.wait_for_file("busy");
+    worker
+}
+
+fn folder(worker: &Worker) -> std::path::PathBuf {
+    worker.path("").canonicalize().unwrap()
+}
+
+/// What is alive in the folder of the worker and is neither one of its own processes nor part of the run of task 1.
+fn hidden(worker: &Worker) -> Vec<Process> {
+    let busy: i32 = worker.read("busy").trim().parse().unwrap();
+    let own = ["tq-keeper", "taskqueue", "tq-supervisor"];
+    let mut found = processes::in_folder(&folder(worker));
+    found.retain(|process| process.pid != busy && process.parent != busy && !own.contains(&process.name.as_str()));
+    found
+}
+
+#[track_caller]
+fn assert_busy_slot_goes_on(server: &Server, worker: &mut Worker) {
+    assert_eq!(server.task(1)["status"], "running");
+    assert!(is_alive(&worker.read("busy")));
+    worker.write("go");
+    server.wait_for(1, "succeeded");
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+    assert_nothing_is_left_in(&folder(worker));
+}
+
+#[track_caller]
+fn assert_nothing_is_left_in(folder: &Path) {
+    let left = processes::in_folder(folder);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn no_daemon_outlives_its_run_while_another_slot_works() {
+    let server = Server::start();
+    let polite = "echo $$ >> hidden; exec sleep 1000";
+    for daemon in [polite, STUBBORN] {
+        let server = if daemon == polite { &server } else { &Server::start() };
+        let mut worker = busy(server, "", daemon, &format!("{START}; {RUNS}"));
+        server.create_once(2, json!({"n": 2}));
+        server.wait_for(2, "succeeded");
+        assert!(!is_alive(&worker.read("hidden")), "{daemon}");
+        assert!(hidden(&worker).is_empty(), "{:?}", hidden(&worker));
+        assert_busy_slot_goes_on(server, &mut worker);
+    }
+}
+
+#[test]
+fn no_daemon_outlives_a_cancelled_run_while_another_slot_works() {
+    let server = Server::start();
+    let mut worker = busy(&server, "", STUBBORN, &format!("{START}; {RUNS}; while :; do sleep 0.05; done"));
+    server.create_once(2, json!({"n": 2}));
+    let daemon = worker.wait_for_file("hidden");
+    server.cancel(2);
+    worker.wait_for_line("revoked t_000000000002");
+    assert!(!is_alive(&daemon));
+    assert!(hidden(&worker).is_empty(), "{:?}", hidden(&worker));
+    assert_busy_slot_goes_on(&server, &mut worker);
+}
+
+#[test]
+fn a_daemon_that_a_grandchild_starts_while_the_command_ends_does_not_outlive_the_run() {
+    let server = Server::start();
+    let mut worker = busy(&server, "", "exec sleep 1000", &format!("({START} &) & exit 0"));
+    for n in 2..=20 {
+        server.create_once(n, json!({"n": n}));
+        server.wait_for(n, "succeeded");
+        assert!(hidden(&worker).is_empty(), "task {n}: {:?}", hidden(&worker));
+    }
+    assert_busy_slot_goes_on(&server, &mut worker);
+}
+
+#[test]
+fn daemons_that_replace_themselves_all_the_time_do_not_outlive_their_run() {
+    let server = Server::start();
+    // Each starts its successor, as hidden as itself, and ends.
+    let hop = format!("echo >> hidden; {START}; exit 0");
+    let others =
+        format!("for i in 1 2 3 4 5 6 7 8 9 10; do {START}; done; while [ $(wc -l < hidden) -lt 40 ]; do :; done");
+    let mut worker = busy(&server, "", &hop, &others);
+    server.create_once(2, json!({"n": 2}));
+    server.wait_for(2, "succeeded");
+    let grown = worker.read("hidden").len();
+    assert!(hidden(&worker).is_empty(), "{:?}", hidden(&worker));
+    assert_eq!(worker.read("hidden").len(), grown, "nothing of them goes on");
+    assert_busy_slot_goes_on(&server, &mut worker);
+}
+
+#[test]
+fn hundreds_of_daemons_do_not_outlive_their_run() {
+    let server = Server::start();
+    // 1 + 3 + 9 + 27 + 81 + 243 processes, all of which ignore SIGTERM.
+    let tree = "trap '' TERM; echo >> hidden; n=$1; if [ ${n:-5} -gt 0 ]; then for i in 1 2 3; do \
+                setsid env -i sh ./daemon $((${n:-5} - 1)) & done; fi; while :; do sleep 1; done";
+    let others = format!("{START}; while [ $(wc -l < hidden) -lt 364 ]; do sleep 0.05; done");
+    let mut worker = busy(&server, "", tree, &others);
+    server.create_once(2, json!({"n": 2}));
+    server.wait_for(2, "succeeded");
+    assert!(hidden(&worker).is_empty(), "{:?}", hidden(&worker).len());
+    assert_busy_slot_goes_on(&server, &mut worker);
+}
+
+#[test]
+fn killing_the_supervisor_of_a_run_ends_that_run_and_no_other() {
+    let server = Server::start();
+    let others = format!("if [ $1 = 2 ]; then {START}; {RUNS}; kill -9 $PPID; while :; do sleep 0.05; done; fi");
+    let mut worker = busy(&server, "", STUBBORN, &others);
+    server.create_once(2, json!({"n": 2}));
+    let task = server.wait_for(2, "failed");
+    assert_eq!(task["last_error"]["type"], "Signal", "{task}");
+    assert!(hidden(&worker).is_empty(), "{:?}", hidden(&worker));
+    worker.wait_for_line("the supervisor of the run was killed");
+    // The slot continues.
+    server.create_once(3, json!({"n": 3}));
+    server.wait_for(3, "succeeded");
+    assert_busy_slot_goes_on(&server, &mut worker);
+}
+
+/// A worker with a run that has hidden a daemon; the numbers of command and daemon.
+fn with_daemon(server: &Server) -> (Worker, [String; 2]) {
+    let worker = busy(server, "", STUBBORN, &format!("{START}; {RUNS}; while :; do sleep 0.05; done"));
+    server.create_once(2, json!({"n": 2}));
+    let daemon = worker.wait_for_file("hidden");
+    let command = worker.read("busy");
+    (worker, [command, daemon])
+}
+
+#[test]
+fn no_hidden_daemon_survives_a_worker_that_is_killed() {
+    let server = Server::start();
+    let (mut worker, pids) = with_daemon(&server);
+    kill_process(worker.pid(), Signal::KILL).unwrap();
+    assert_eq!(worker.finish().code, Some(137));
+    assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
+    assert_nothing_is_left_in(&folder(&worker));
+}
+
+#[test]
+fn no_hidden_daemon_survives_a_keeper_that_is_killed() {
+    let server = Server::start();
+    let (worker, pids) = with_daemon(&server);
+    kill_process(worker.keeper(), Signal::KILL).unwrap();
+    until("the end of everything", || processes::in_folder(&folder(&worker)).is_empty());
+    assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
+}
+
+#[test]
+fn nothing_survives_when_worker_and_keeper_are_killed_at_once() {
+    let server = Server::start();
+    let (worker, pids) = with_daemon(&server);
+    let both: [Pid; 2] = [worker.keeper(), worker.pid()];
+    // The keeper cannot act on the end of the worker when it is stopped.
+    kill_process(both[0], Signal::STOP).unwrap();
+    both.into_iter().for_each(|pid| kill_process(pid, Signal::KILL).unwrap());
+    until("the end of everything", || processes::in_folder(&folder(&worker)).is_empty());
+    assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
+}

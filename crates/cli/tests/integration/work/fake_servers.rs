@@ -1,0 +1,146 @@
+//! Another program on the port of the server: nonsense decides nothing about a run, and silence blocks nothing.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::outages::{assert_done_once, running};
+use super::server::{Server, task_id};
+use super::support::{Setup, until};
+
+/// The answer to a request; `None` leaves the request without an answer.
+type Replies = fn(&str) -> Option<Vec<u8>>;
+
+struct FakeServer {
+    requests: Arc<Mutex<Vec<String>>>,
+    is_over: Arc<AtomicBool>,
+    address: String,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl FakeServer {
+    fn at(address: &str, replies: Replies) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        let (requests, is_over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (seen, over) = (Arc::clone(&requests), Arc::clone(&is_over));
+        let thread = thread::spawn(move || {
+            let mut waiting = Vec::new();
+            for connection in listener.incoming().flatten() {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                waiting.extend(answer(connection, replies, &seen).ok().flatten());
+            }
+        });
+        Self { requests, is_over, address: address.to_owned(), thread: Some(thread) }
+    }
+
+    /// How many requests contain this text.
+    fn count(&self, what: &str) -> usize {
+        self.requests.lock().unwrap().iter().filter(|request| request.contains(what)).count()
+    }
+}
+
+/// Answers one request; returns the connection if it gets no answer.
+fn answer(mut connection: TcpStream, replies: Replies, seen: &Mutex<Vec<String>>) -> io::Result<Option<TcpStream>> {
+    let (mut request, mut buffer) = (String::new(), [0; 4096]);
+    // All bodies that a worker sends here are objects, and no other part of a request ends with a brace.
+    while !request.ends_with('}') {
+        let count = connection.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        request.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        if request.starts_with("DELETE") || request.starts_with("GET") {
+            break;
+        }
+    }
+    let reply = replies(&request);
+    seen.lock().unwrap().push(request);
+    match reply {
+        Some(reply) => connection.write_all(&reply).map(|()| None),
+        None => Ok(Some(connection)),
+    }
+}
+
+impl Drop for FakeServer {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(&self.address));
+        drop(self.thread.take().map(thread::JoinHandle::join));
+    }
+}
+
+fn response(status: &str, body: &str) -> Option<Vec<u8>> {
+    let length = body.len();
+    Some(format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes())
+}
+
+#[test]
+fn nonsense_decides_nothing_about_a_run() {
+    let nonsense: [Replies; 6] = [
+        |_| Some(b"\x16\x03\x01 this is not HTTP\r\n\r\n".to_vec()),
+        |_| response("200 OK", "<html>hello</html>"),
+        |_| response("404 Not Found", "<html>no such page</html>"),
+        |_| response("409 Conflict", "[]"),
+        |_| response("302 Found\r\nLocation: /login", ""),
+        |_| Some(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"half\":".to_vec()),
+    ];
+    thread::scope(|scope| {
+        for replies in nonsense {
+            scope.spawn(move || assert_outlived(replies));
+        }
+    });
+}
+
+/// A run continues, and is reported when the server is back.
+fn assert_outlived(replies: Replies) {
+    let mut server = Server::start();
+    let mut worker = running(&server, "--max-tasks 1");
+    server.kill();
+    let impostor = FakeServer::at(&server.address, replies);
+    until("heartbeats", || impostor.count("/heartbeat") >= 2);
+    worker.write("go");
+    until("reports", || impostor.count("/complete") >= 2);
+    drop(impostor);
+    server.start_again();
+    worker.finish_well();
+    assert_done_once(&server.task(1));
+}
+
+/// Answers claims with task 1 and accepts the unclaim; other requests get no answer.
+fn silent_after_a_claim(request: &str) -> Option<Vec<u8>> {
+    let time = "2026-01-01T00:00:00.000000Z";
+    let task = json!({
+        "id": task_id(1), "queue": "q", "status": "running", "name": null, "args": {}, "metadata": {}, "priority": 0,
+        "attempt": 1, "max_attempts": 3, "routes": ["default"], "result": {}, "last_error": null,
+        "last_route": "default", "created_at": time, "updated_at": time, "started_at": time, "finished_at": null,
+    });
+    if request.contains("/claim") {
+        let run_id = &request[request.find("r_").unwrap()..][..14];
+        let claim = json!({"task": task, "run_id": run_id, "lease_expires_at": "2026-01-01T00:05:00.000000Z"});
+        return response("200 OK", &claim.to_string());
+    }
+    request.contains("/unclaim").then(|| b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n".to_vec())
+}
+
+#[test]
+fn a_worker_that_waits_for_the_confirmation_of_a_claim_stops_at_once() {
+    let mut server = Server::start();
+    server.kill();
+    let mut worker = Setup::new(&server).sh("touch ran", &[]);
+    worker.wait_for_line("the server cannot be reached");
+    let impostor = FakeServer::at(&server.address, silent_after_a_claim);
+    until("the confirmation of a claim that was repeated", || impostor.count("/heartbeat") == 1);
+    let told = Instant::now();
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+    assert!(told.elapsed() < Duration::from_secs(5), "not held up by a call that waits for its answer");
+    assert_eq!((impostor.count("/unclaim"), worker.path("ran").exists()), (1, false));
+}

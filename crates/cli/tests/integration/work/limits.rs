@@ -1,0 +1,258 @@
+//! Slots with names, the time limit of a run, and what happens to the run directory over time.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::processes::is_alive;
+use super::server::{Server, task_id};
+use super::support::{Setup, until};
+
+#[test]
+fn slots_have_the_numbers_that_are_given() {
+    let server = Server::start();
+    (1..=3).for_each(|n| server.create_once(n, json!({})));
+    // Each waits until all three run, so that each is in a slot of its own.
+    let script = "echo $1 $TASKQUEUE_SLOT >> slots; while [ $(wc -l < slots) -lt 3 ]; do sleep 0.02; done; echo in $1";
+    let mut worker = Setup::new(&server).flags("--slots 2,3,5 --max-tasks 3").sh(script, &["%{slot}"]);
+    worker.finish_well();
+    let slots = worker.read("slots");
+    let mut slots: Vec<&str> = slots.lines().collect();
+    slots.sort_unstable();
+    assert_eq!(slots, ["2 2", "3 3", "5 5"]);
+    for slot in [2, 3, 5] {
+        let (begin, end) = (format!("{slot} t_00000000000"), format!(" | in {slot}"));
+        let is_whole =
+            |line: &str| line.starts_with(&begin) && line.ends_with(&end) && line.len() == begin.len() + 1 + end.len();
+        assert!(worker.stdout().lines().any(is_whole), "{slot} in {}", worker.stdout());
+    }
+}
+
+/// Tries time limits until the runs get as far as they have to before their time is over, which takes longer on a busy machine. The
+/// trial tells whether they did; then it has judged them.
+#[track_caller]
+fn with_enough_time(trial: impl Fn(u64) -> bool) {
+    assert!([1, 5, 25].into_iter().any(trial), "no run gets as far as it has to");
+}
+
+#[test]
+fn a_run_that_takes_longer_than_its_time_is_stopped_and_fails() {
+    // Ends well when it is asked to end, which is no success.
+    let script =
+        "trap 'echo asked >> asked; exit 0' TERM; echo where it is >&2; echo $$ >> begun; while :; do sleep 0.05; done";
+    with_enough_time(|limit| {
+        let server = Server::start();
+        server.create(1, json!({"max_attempts": 2}));
+        let mut worker = Setup::new(&server).flags(&format!("--timeout {limit} --max-tasks 2")).sh(script, &[]);
+        let stderr = worker.finish_well();
+        let task = server.task(1);
+        assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "it was tried again: {task}");
+        let error = &task["last_error"];
+        assert_eq!(error["type"], "ExecutionTimeout", "{error}");
+        let words = format!("longer than --timeout allows ({limit} s)");
+        assert!(error["message"].as_str().unwrap().contains(&words), "{error}");
+        assert!(stderr.contains("0 succeeded, 2 failed"), "{stderr}");
+        if worker.read("begun").lines().count() < 2 {
+            return false;
+        }
+        assert!(error["traceback"].as_str().unwrap().starts_with("where it is\n"), "{error}");
+        assert_eq!(worker.read("asked"), "asked\nasked\n");
+        true
+    });
+}
+
+#[test]
+fn a_run_that_does_not_listen_is_killed_after_its_time_with_everything_it_started() {
+    let script = "sh -c 'trap \"\" TERM; echo $$ > child; while :; do sleep 0.05; done' & \
+                  while [ ! -s child ]; do sleep 0.02; done; trap '' TERM; echo $$ > begun; while :; do sleep 0.05; done";
+    with_enough_time(|limit| {
+        let server = Server::start();
+        server.create_once(1, json!({}));
+        let flags = format!("--timeout {limit} --grace 1 --max-tasks 1");
+        let mut worker = Setup::new(&server).flags(&flags).sh(script, &[]);
+        worker.finish_well();
+        assert_eq!(server.task(1)["last_error"]["type"], "ExecutionTimeout");
+        let pids = [worker.read("child"), worker.read("begun")];
+        assert!(!pids.iter().any(|pid| is_alive(pid)), "{pids:?}");
+        pids.iter().all(|pid| !pid.is_empty())
+    });
+}
+
+#[test]
+fn a_run_over_its_time_fails_even_if_the_worker_is_stopped_before_it_ends() {
+    let script = "trap 'echo asked > asked' TERM; while [ ! -e go ]; do sleep 0.05; done";
+    with_enough_time(|limit| {
+        let server = Server::start();
+        server.create_once(1, json!({}));
+        let flags = format!("--timeout {limit} --grace 60 --on-stop release --max-tasks 1");
+        let mut worker = Setup::new(&server).flags(&flags).sh(script, &[]);
+        until("the end of the time", || !worker.read("asked").is_empty() || server.task(1)["status"] == "failed");
+        if worker.read("asked").is_empty() {
+            return false;
+        }
+        worker.signal(Signal::TERM);
+        worker.wait_for_line("stopped and given back");
+        worker.write("go");
+        let stderr = worker.finish_well();
+        let task = server.task(1);
+        assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(1)), "{task} {stderr}");
+        assert_eq!(task["last_error"]["type"], "ExecutionTimeout", "{task}");
+        true
+    });
+}
+
+#[test]
+fn a_run_within_its_time_is_not_touched_and_a_stopped_worker_gives_back() {
+    let server = Server::start();
+    (1..=2).for_each(|n| server.create_once(n, json!({"n": n})));
+    let script = "[ $1 = 1 ] || { echo > begun; while :; do sleep 0.05; done; }";
+    let mut worker = Setup::new(&server).flags("--timeout 1h --on-stop release").sh(script, &["%{n}"]);
+    worker.wait_for_file("begun");
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+    assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("succeeded"), &json!("pending")));
+    assert_eq!(server.task(2)["attempt"], 0);
+}
+
+#[test]
+fn a_run_that_takes_longer_than_its_task_allows_is_stopped_while_no_server_answers() {
+    let script = "echo $TASKQUEUE_TIMEOUT_SECONDS > limit; trap 'echo asked > asked; exit 0' TERM; echo where it is >&2; \
+                  echo > begun; while :; do sleep 0.05; done";
+    with_enough_time(|limit| {
+        let server = Server::start();
+        server.create(1, json!({"max_attempts": 1, "timeout_seconds": limit}));
+        let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(script, &[]);
+        until("the start of the run", || !worker.read("begun").is_empty() || server.task(1)["status"] == "failed");
+        if server.task(1)["status"] != "running" {
+            return false;
+        }
+        server.signal(Signal::STOP);
+        // From now on nobody else can end it.
+        worker.wait_for_file("asked");
+        server.signal(Signal::CONT);
+        worker.finish_well();
+        let task = server.task(1);
+        assert_eq!(
+            (&task["status"], &task["last_error"]["type"]),
+            (&json!("failed"), &json!("ExecutionTimeout")),
+            "{task}"
+        );
+        assert_eq!(worker.read("limit"), format!("{limit}\n"));
+        assert_eq!(worker.read("asked"), "asked\n");
+        true
+    });
+}
+
+#[test]
+fn a_run_that_its_task_allows_too_little_time_is_ended_once_and_tried_again() {
+    let script = "trap '' TERM; echo >> begun; while :; do sleep 0.05; done";
+    let server = Server::start();
+    server.create(1, json!({"max_attempts": 2, "timeout_seconds": 1}));
+    let mut worker = Setup::new(&server).flags("--max-tasks 2 --grace 1").sh(script, &[]);
+    let stderr = worker.finish_well();
+    let task = server.task(1);
+    // Whoever was first to end the runs, each attempt counts once.
+    assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "{task} {stderr}");
+    assert_eq!(task["last_error"]["type"], "ExecutionTimeout", "{task}");
+}
+
+#[test]
+fn a_command_knows_of_no_limit_that_its_task_does_not_have() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server)
+        .flags("--max-tasks 1")
+        .env("TASKQUEUE_TIMEOUT_SECONDS", "7")
+        .sh("echo \"limit: $TASKQUEUE_TIMEOUT_SECONDS\" > limit", &[]);
+    worker.finish_well();
+    assert_eq!(worker.read("limit"), "limit: \n");
+}
+
+/// Makes everything of a run look as if it were this many days old.
+fn make_old(folder: &Path, days: u64) {
+    let time = SystemTime::now() - Duration::from_secs(days * 86_400);
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).chain([folder.to_owned()]) {
+        File::open(entry).unwrap().set_modified(time).unwrap();
+    }
+}
+
+#[test]
+fn old_folders_of_ended_runs_are_removed_and_no_others() {
+    let server = Server::start();
+    (1..=3).for_each(|n| server.create_once(n, json!({})));
+    let mut first = Setup::new(&server).flags("--max-tasks 3").sh("echo said", &[]);
+    first.finish_well();
+    let folders: Vec<_> = (1..=3).map(|n| first.runs(n).remove(0)).collect();
+    make_old(&folders[0], 31);
+    make_old(&folders[1], 29);
+    make_old(&folders[2], 31);
+    // The third has a report that no server has taken; it is for another one.
+    let run = folders[2].file_name().unwrap().to_str().unwrap();
+    fs::write(first.path("runs/undelivered").join(format!("{run}.json")), "{\"url\":\"http://elsewhere\"}").unwrap();
+
+    // By default all are kept.
+    server.create_once(4, json!({}));
+    first.successor(&server).flags("--max-tasks 1").sh("true", &[]).finish_well();
+    assert!(folders.iter().all(|folder| folder.exists()));
+
+    // A run that goes on is kept, however old its folder looks.
+    server.create_once(5, json!({}));
+    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
+    let mut running = first.successor(&server).flags("--max-tasks 1").sh(script, &[]);
+    running.wait_for_file("begun");
+    make_old(&running.runs(5)[0], 31);
+    let mut cleaner = first.successor(&server).flags("--keep-runs 30d --route other").sh("true", &[]);
+    cleaner.wait_for_line("removed 1 folder of an old run");
+    assert!(!folders[0].exists() && !first.path("runs").join(task_id(1)).exists());
+    assert!(folders[1].exists() && folders[2].exists() && running.runs(5)[0].exists());
+    cleaner.signal(Signal::TERM);
+    assert_eq!(cleaner.finish().code, Some(0));
+    running.write("go");
+    running.finish_well();
+    assert_eq!(server.task(5)["status"], "succeeded");
+}
+
+/// A worker on another machine may not see the lock, and goes by the time of the folder.
+#[test]
+fn the_folder_of_a_run_that_goes_on_stays_new() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
+    let mut worker = Setup::new(&server).flags("--keep-runs 2s --max-tasks 1").sh(script, &[]);
+    worker.wait_for_file("begun");
+    let folder = worker.runs(1).remove(0);
+    make_old(&folder, 31);
+    until("a new folder", || {
+        let age = folder.metadata().unwrap().modified().unwrap().elapsed();
+        age.is_ok_and(|age| age < Duration::from_secs(86_400))
+    });
+    worker.write("go");
+    worker.finish_well();
+}
+
+#[test]
+fn removal_is_repeated_while_the_worker_works() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server).flags("--keep-runs 1s").sh("echo > begun", &[]);
+    worker.wait_for_file("begun");
+    until("the removal of the folder", || !worker.path("runs").join(task_id(1)).exists());
+    assert_eq!(server.wait_for(1, "succeeded")["status"], "succeeded");
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_warned_of_once() {
+    let server = Server::start();
+    let most = u64::MAX.to_string();
+    let mut worker = Setup::new(&server).flags(&format!("--low-disk {most}")).sh("true", &[]);
+    worker.wait_for_line("is nearly full:");
+    worker.signal(Signal::TERM);
+    let stderr = worker.finish_well();
+    assert_eq!(stderr.matches("nearly full").count(), 1, "{stderr}");
+    assert!(stderr.contains("warning: the disk of the run directory") && stderr.contains("--keep-runs"), "{stderr}");
+}

@@ -1,0 +1,219 @@
+//! A server that is down or hangs: runs continue, and their reports are delivered when it is back.
+
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::server::Server;
+use super::support::{Setup, Worker, until};
+
+/// Writes `begun`, waits for the file `go`, and writes a result.
+const WAITS: &str = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; \
+                     echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE; echo > done";
+
+/// A worker whose command has begun and waits for the file `go`.
+pub(crate) fn running(server: &Server, flags: &str) -> Worker {
+    server.create_once(1, json!({}));
+    let worker = Setup::new(server).flags(flags).sh(WAITS, &[]);
+    worker.wait_for_file("begun");
+    worker
+}
+
+/// A worker whose run has ended while the server was down: its report is on disk.
+fn with_report_on_disk(server: &mut Server) -> Worker {
+    let worker = running(server, "");
+    server.kill();
+    worker.write("go");
+    until("the report on disk", || worker.undelivered() == 1);
+    worker
+}
+
+#[track_caller]
+pub(crate) fn assert_done_once(task: &Value) {
+    assert_eq!((&task["status"], &task["attempt"]), (&json!("succeeded"), &json!(1)), "{task}");
+    assert_eq!((&task["result"], &task["last_error"]), (&json!({"a": 1}), &Value::Null), "{task}");
+}
+
+#[test]
+fn a_run_goes_on_while_the_server_is_killed_and_started_again() {
+    let mut server = Server::start();
+    let mut worker = running(&server, "--max-tasks 1");
+    server.kill();
+    worker.wait_for_line("the server cannot be reached");
+    server.start_again();
+    worker.wait_for_line("the server answers again");
+    worker.write("go");
+    worker.finish_well();
+    assert_done_once(&server.task(1));
+}
+
+#[test]
+fn an_outage_is_two_lines_however_many_runs_notice_it() {
+    let mut server = Server::start();
+    (1..=4).for_each(|n| server.create_once(n, json!({})));
+    let script = "echo >> begun; while [ ! -e go ]; do sleep 0.05; done";
+    let mut worker = Setup::new(&server).flags("--jobs 5 --max-tasks 4").sh(script, &[]);
+    until("four runs", || worker.read("begun").len() == 4);
+    server.kill();
+    worker.wait_for_line("the server cannot be reached");
+    server.start_again();
+    worker.wait_for_line("the server answers again, after ");
+    worker.write("go");
+    let stderr = worker.finish_well();
+    assert_eq!(stderr.matches("the server").count(), 2, "{stderr}");
+}
+
+#[test]
+fn a_result_waits_for_a_server_that_was_killed() {
+    let mut server = Server::start();
+    let mut worker = running(&server, "--max-tasks 1");
+    server.kill();
+    worker.write("go");
+    worker.wait_for_file("done");
+    until("the report on disk", || worker.undelivered() == 1);
+    worker.wait_for_line("the server cannot be reached");
+    server.start_again();
+    worker.finish_well();
+    assert_done_once(&server.task(1));
+    assert_eq!(worker.undelivered(), 0);
+}
+
+#[test]
+fn a_server_that_is_stopped_and_continued_loses_no_run_and_no_result() {
+    let server = Server::start();
+    let mut worker = running(&server, "--max-tasks 1");
+    // While it runs: a heartbeat is under way when the server wakes up.
+    server.signal(Signal::STOP);
+    until("heartbeats that wait", || waiting_bytes(&server) > 0);
+    server.signal(Signal::CONT);
+    until("the server to take them", || waiting_bytes(&server) == 0);
+    // Also while it is reported.
+    server.signal(Signal::STOP);
+    worker.write("go");
+    until("the report on disk", || worker.undelivered() == 1);
+    server.signal(Signal::CONT);
+    worker.finish_well();
+    assert_done_once(&server.task(1));
+}
+
+/// The number of bytes that were sent to the server and that it has not read.
+fn waiting_bytes(server: &Server) -> u64 {
+    let port = server.address.rsplit(':').next().unwrap().parse::<u16>().unwrap();
+    let own = format!(":{port:04X}");
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    // Established connections only: for a listening socket the column means something else.
+    let waiting = rows.filter(|row| row[1].ends_with(&own) && row[3] == "01");
+    waiting.map(|row| u64::from_str_radix(row[4].split(':').nth(1).unwrap(), 16).unwrap()).sum()
+}
+
+#[test]
+fn an_idle_worker_outlives_its_server_and_takes_what_comes_then() {
+    let mut server = Server::start();
+    let mut worker = Setup::new(&server).flags("--jobs 2").sh("true", &[]);
+    until("its observations", || server.workers().len() == 2);
+    server.kill();
+    worker.wait_for_line("the server cannot be reached");
+    server.start_again();
+    server.create_once(1, json!({}));
+    server.wait_for(1, "succeeded");
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+}
+
+#[test]
+fn a_worker_waits_for_a_server_that_is_not_there_yet() {
+    let mut server = Server::start();
+    server.create_once(1, json!({}));
+    server.kill();
+    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("true", &[]);
+    worker.wait_for_line("the server cannot be reached");
+    server.start_again();
+    worker.finish_well();
+    assert_eq!(server.task(1)["status"], "succeeded");
+}
+
+#[test]
+fn what_a_killed_worker_could_not_report_the_next_one_does() {
+    let mut server = Server::start();
+    let mut worker = with_report_on_disk(&mut server);
+    kill_process(worker.pid(), Signal::KILL).unwrap();
+    let ended = worker.finish();
+    assert_eq!(ended.code, Some(137));
+    assert!(ended.stderr.contains("t_000000000001: could not be given back, because the server did not"), "{ended:?}");
+    server.start_again();
+    assert_eq!(server.task(1)["status"], "running");
+    let mut next = worker.successor(&server).sh("true", &[]);
+    assert_done_once(&server.wait_for(1, "succeeded"));
+    until("nothing is left to deliver", || next.undelivered() == 0);
+    next.signal(Signal::TERM);
+    let stderr = next.finish_well();
+    assert!(stderr.contains("reported t_000000000001, which an earlier worker had run"), "{stderr}");
+}
+
+#[test]
+fn the_keeper_of_a_killed_worker_reports_what_had_ended() {
+    let mut server = Server::start();
+    let mut worker = with_report_on_disk(&mut server);
+    let (keeper, pid) = (worker.keeper(), worker.pid());
+    kill_process(keeper, Signal::STOP).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    server.start_again();
+    kill_process(keeper, Signal::CONT).unwrap();
+    worker.finish();
+    assert_done_once(&server.task(1));
+    assert_eq!(worker.undelivered(), 0);
+}
+
+#[test]
+fn a_worker_that_has_to_stop_names_its_undelivered_reports() {
+    let mut server = Server::start();
+    let mut worker = with_report_on_disk(&mut server);
+    for told in ["may finish", "given back", "are killed"] {
+        worker.signal(Signal::TERM);
+        worker.wait_for_line(told);
+    }
+    let ended = worker.finish();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("undelivered t_000000000001"), "{ended:?}");
+    assert!(ended.stderr.contains("the next worker with this run directory will"), "{ended:?}");
+    server.start_again();
+    let mut next = worker.successor(&server).flags("--idle-timeout 0").sh("true", &[]);
+    next.finish_well();
+    assert_done_once(&server.task(1));
+}
+
+#[test]
+fn a_worker_with_nothing_else_to_do_delivers_everything_before_it_ends() {
+    let mut server = Server::start();
+    for n in 1..=8 {
+        server.create_once(n, json!({}));
+    }
+    let script = "echo >> begun; while [ ! -e go ]; do sleep 0.05; done; echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE";
+    let mut worker = Setup::new(&server).flags("--jobs 8").sh(script, &[]);
+    until("eight runs", || worker.read("begun").len() == 8);
+    server.kill();
+    worker.write("go");
+    until("the reports on disk", || worker.undelivered() == 8);
+    kill_process(worker.pid(), Signal::KILL).unwrap();
+    worker.finish();
+    server.start_again();
+    worker.successor(&server).flags("--idle-timeout 0").sh("true", &[]).finish_well();
+    (1..=8).for_each(|n| assert_done_once(&server.task(n)));
+    assert_eq!(worker.undelivered(), 0);
+}
+
+#[test]
+fn a_report_that_came_too_late_is_printed_and_not_repeated_for_ever() {
+    let mut server = Server::start();
+    let mut worker = with_report_on_disk(&mut server);
+    kill_process(worker.pid(), Signal::KILL).unwrap();
+    worker.finish();
+    server.start_again();
+    server.cancel(1);
+    let mut next = worker.successor(&server).sh("true", &[]);
+    next.wait_for_line("t_000000000001, which an earlier worker had run, was refused");
+    until("nothing is left to deliver", || next.undelivered() == 0);
+    next.signal(Signal::TERM);
+    next.finish_well();
+    assert_eq!(server.task(1)["status"], "cancelled");
+}

@@ -1,0 +1,207 @@
+//! What commands print arrives at the server, whatever happens to it meanwhile, and the log has all of it in any case.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::server::{Server, task_id};
+use super::support::{Setup, Worker, until};
+
+/// What the server has of the output of task 1: pieces with the offsets of their beginnings.
+fn pieces(server: &Server) -> Vec<(u64, String)> {
+    let (mut pieces, mut offset) = (Vec::new(), 0);
+    loop {
+        let (status, answer) =
+            server.call("GET", &format!("/tasks/{}/output?offset={offset}", task_id(1)), &Value::Null);
+        if status == 404 {
+            return pieces;
+        }
+        assert_eq!(status, 200, "{answer}");
+        let (start, text) = (answer["start"].as_u64().unwrap(), answer["text"].as_str().unwrap());
+        if text.is_empty() {
+            return pieces;
+        }
+        pieces.push((start, text.to_owned()));
+        offset = answer["end"].as_u64().unwrap();
+    }
+}
+
+fn text(server: &Server) -> String {
+    pieces(server).into_iter().map(|(_, text)| text).collect()
+}
+
+fn log(worker: &Worker) -> String {
+    String::from_utf8_lossy(&std::fs::read(worker.runs(1)[0].join("output.log")).unwrap()).into_owned()
+}
+
+/// A worker that runs this script for task 1 and ends.
+fn worker(server: &Server, flags: &str, script: &str) -> Worker {
+    server.create_once(1, json!({}));
+    Setup::new(server).flags("--max-tasks 1").flags(flags).sh(script, &[])
+}
+
+/// What is there after a run of this script.
+#[track_caller]
+fn printed(flags: &str, script: &str) -> (String, String) {
+    let server = Server::start();
+    let mut worker = worker(&server, flags, script);
+    worker.finish_well();
+    (text(&server), log(&worker))
+}
+
+#[test]
+fn everything_arrives_in_order() {
+    let (sent, log) = printed("", "seq 1 5000; printf 'grüße, and no end of line'");
+    assert_eq!(sent, log);
+    assert!(sent.starts_with("1\n2\n") && sent.ends_with("no end of line"), "{}", sent.len());
+    // What comes first of two pipes is not known.
+    let (sent, log) = printed("", "echo printed; echo warned >&2");
+    assert_eq!(sent, log);
+    assert!(sent.contains("printed\n") && sent.contains("warned\n"), "{sent:?}");
+}
+
+#[test]
+fn a_prompt_is_there_while_the_command_waits() {
+    let server = Server::start();
+    let mut worker = worker(&server, "", "printf 'continue? '; while [ ! -e go ]; do sleep 0.02; done; echo yes");
+    until("the prompt", || text(&server) == "continue? ");
+    assert_eq!(server.task(1)["status"], "running");
+    worker.write("go");
+    worker.finish_well();
+    assert_eq!(text(&server), "continue? yes\n");
+}
+
+#[test]
+fn a_progress_bar_is_its_last_state() {
+    let bar = r"i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '\r%d/3000' $i; done; echo; echo done";
+    let (sent, log) = printed("", bar);
+    assert!(sent.ends_with("3000/3000\ndone\n"), "{sent:?}");
+    let states = sent.matches("/3000").count();
+    assert!(states <= 5 && log.matches("/3000").count() == 3000, "{states} of 3000 states were sent");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_replaced_in_what_is_sent_only() {
+    let server = Server::start();
+    let mut worker = worker(&server, "", r"printf 'a\377b\000c\n\303'; sleep 0.3; printf '\274\360\237'");
+    worker.finish_well();
+    assert_eq!(text(&server), "a\u{fffd}bc\nü\u{fffd}");
+    let log = std::fs::read(worker.runs(1)[0].join("output.log")).unwrap();
+    assert_eq!(log, b"a\xffb\0c\n\xc3\xbc\xf0\x9f");
+}
+
+#[test]
+fn output_without_any_line_end_arrives() {
+    let (sent, log) = printed("", "head -c 100000 /dev/zero | tr '\\0' x");
+    assert_eq!((sent.len(), sent == log), (100_000, true));
+}
+
+#[test]
+fn a_flood_leaves_a_gap_and_its_end_and_a_whole_log() {
+    let server = Server::start();
+    let mut worker = worker(&server, "", "seq 1 600000; echo the end");
+    let stderr = worker.finish_well();
+    let (log, pieces) = (log(&worker), pieces(&server));
+    assert!(log.starts_with("1\n2\n") && log.ends_with("\n600000\nthe end\n"), "{}", log.len());
+    let (start, last) = pieces.last().unwrap();
+    assert!(last.ends_with("\n600000\nthe end\n"));
+    assert_eq!(*start as usize + last.len(), log.len(), "offsets count what was left out");
+    for (start, text) in &pieces {
+        assert_eq!(&log[*start as usize..][..text.len()], text, "each piece is in its place");
+    }
+    assert!(stderr.contains("bytes of its output did not get to the server"), "{stderr}");
+}
+
+#[test]
+fn a_server_that_hangs_does_not_slow_the_command() {
+    let server = Server::start();
+    let script = "echo begin; while [ ! -e go ]; do sleep 0.02; done; seq 1 200000; echo > printed; \
+                  while [ ! -e end ]; do sleep 0.02; done; echo the end";
+    let mut worker = worker(&server, "", script);
+    until("the beginning", || text(&server) == "begin\n");
+    server.signal(Signal::STOP);
+    worker.write("go");
+    worker.wait_for_file("printed");
+    server.signal(Signal::CONT);
+    worker.write("end");
+    worker.finish_well();
+    let (log, pieces) = (log(&worker), pieces(&server));
+    assert_eq!(log.lines().count(), 200_002);
+    let (start, last) = pieces.last().unwrap();
+    assert!(last.ends_with("200000\nthe end\n") && *start as usize + last.len() == log.len(), "{}", last.len());
+}
+
+#[test]
+fn what_is_printed_while_the_server_is_away_is_sent_when_it_is_back() {
+    let mut server = Server::start();
+    let script = "echo before; while [ ! -e go ]; do sleep 0.02; done; seq 1 1000; echo > printed; \
+                  while [ ! -e end ]; do sleep 0.02; done; echo after";
+    let mut worker = worker(&server, "", script);
+    until("the beginning", || text(&server) == "before\n");
+    server.kill();
+    worker.write("go");
+    worker.wait_for_file("printed");
+    worker.wait_for_line("the server cannot be reached");
+    server.start_again();
+    until("the rest", || text(&server).ends_with("\n1000\n"));
+    worker.write("end");
+    worker.finish_well();
+    assert_eq!(text(&server), log(&worker));
+}
+
+#[test]
+fn a_server_that_is_killed_while_output_is_sent_has_each_line_once() {
+    let mut server = Server::start();
+    let script = "i=0; while [ ! -e end ]; do i=$((i+1)); echo line $i; sleep 0.01; done; echo the end";
+    let mut worker = worker(&server, "", script);
+    for _ in 0..3 {
+        let before = text(&server).len();
+        until("more output", || text(&server).len() > before);
+        server.kill();
+        server.start_again();
+    }
+    worker.write("end");
+    worker.finish_well();
+    assert_eq!(text(&server), log(&worker));
+}
+
+#[test]
+fn a_full_disk_costs_the_log_and_not_what_is_sent() {
+    let server = Server::start();
+    let script = "ln -s /dev/full $TASKQUEUE_RUN_DIR/output.log; echo said; sleep 0.3; echo again";
+    let mut worker = worker(&server, "", script);
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("No space left on device"), "{stderr}");
+    assert_eq!(text(&server), "said\nagain\n");
+}
+
+#[test]
+fn what_the_rest_of_a_run_prints_belongs_to_it() {
+    // Some shells tell on standard error that `sleep` was killed.
+    let late = "setsid sh -c 'exec 2> /dev/null; trap \"echo late; exit\" TERM; echo > hidden; while :; do sleep 0.02; done' & \
+                while [ ! -e hidden ]; do sleep 0.02; done; echo main";
+    let (sent, log) = printed("", late);
+    assert_eq!((sent.as_str(), log.as_str()), ("main\nlate\n", "main\nlate\n"));
+}
+
+#[test]
+fn each_attempt_has_its_own_output() {
+    let server = Server::start();
+    server.create(1, json!({"max_attempts": 2}));
+    let script = "echo attempt $TASKQUEUE_ATTEMPT; exit 1";
+    let mut worker = Setup::new(&server).flags("--max-tasks 2").sh(script, &[]);
+    worker.finish_well();
+    let (_, answer) = server.call("GET", &format!("/tasks/{}/output?offset=0", task_id(1)), &Value::Null);
+    let expected = json!({"attempt": 2, "start": 0, "end": 10, "text": "attempt 2\n", "ended": true});
+    assert_eq!(answer, expected);
+}
+
+#[test]
+fn what_is_sent_can_be_turned_off_and_limited() {
+    let server = Server::start();
+    let mut quiet = worker(&server, "--send-output off", "echo secret");
+    quiet.finish_well();
+    assert_eq!((pieces(&server), log(&quiet).as_str()), (Vec::new(), "secret\n"));
+    let (sent, log) = printed("--send-output 8", "echo one; echo two; echo three");
+    assert!(sent.starts_with("one\ntwo\n\n[taskqueue: the worker sends 8 bytes of a run"), "{sent}");
+    assert_eq!(log, "one\ntwo\nthree\n");
+}

@@ -1,0 +1,90 @@
+//! The progress of runs, from the file that the command writes to what the server shows.
+
+use serde_json::{Value, json};
+
+use super::server::Server;
+use super::support::{Setup, Worker, until};
+
+const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done";
+
+fn worker(server: &Server, script: &str) -> Worker {
+    server.create_once(1, json!({}));
+    let program = env!("CARGO_BIN_EXE_taskqueue");
+    Setup::new(server).flags("--max-tasks 1").env("TASKQUEUE", program).sh(script, &[])
+}
+
+#[track_caller]
+fn wait_for(server: &Server, expected: &Value) {
+    until(&format!("the progress {expected}"), || server.task(1)["progress"] == *expected);
+}
+
+#[test]
+fn what_a_command_writes_is_shown_while_it_runs_and_the_last_of_it_afterwards() {
+    let server = Server::start();
+    let script = format!(
+        "[ -e $TASKQUEUE_PROGRESS_FILE ] && echo > existed; echo '{{\"step\": 1}}' > $TASKQUEUE_PROGRESS_FILE; {WAIT}; \
+         echo '{{\"step\": 2, \"loss\": NaN}}' > $TASKQUEUE_PROGRESS_FILE"
+    );
+    let mut worker = worker(&server, &script);
+    wait_for(&server, &json!({"step": 1}));
+    assert_eq!(server.task(1)["status"], "running");
+    worker.write("go");
+    worker.finish_well();
+    let task = server.task(1);
+    assert_eq!((&task["status"], &task["progress"]), (&json!("succeeded"), &json!({"step": 2, "loss": "NaN"})));
+    assert_eq!((worker.path("existed").exists(), &task["progress_attempt"]), (false, &json!(1)));
+}
+
+#[test]
+fn the_command_progress_writes_it_from_any_language() {
+    let server = Server::start();
+    let script =
+        format!("$TASKQUEUE progress step=120 total=1000 loss=0.31 || exit 1; {WAIT}; $TASKQUEUE progress percent=100");
+    let mut worker = worker(&server, &script);
+    wait_for(&server, &json!({"step": 120, "total": 1000, "loss": 0.31}));
+    worker.write("go");
+    worker.finish_well();
+    assert_eq!(
+        (&server.task(1)["status"], &server.task(1)["progress"]),
+        (&json!("succeeded"), &json!({"percent": 100}))
+    );
+}
+
+#[test]
+fn half_a_file_keeps_what_was_there_until_it_is_whole() {
+    let server = Server::start();
+    let script = format!(
+        "echo '{{\"step\": 1}}' > $TASKQUEUE_PROGRESS_FILE; {WAIT}; printf '{{\"step\":' > $TASKQUEUE_PROGRESS_FILE; \
+         echo > half; while [ ! -e on ]; do sleep 0.02; done; printf ' 2}}' >> $TASKQUEUE_PROGRESS_FILE; \
+         while [ ! -e end ]; do sleep 0.02; done"
+    );
+    let mut worker = worker(&server, &script);
+    wait_for(&server, &json!({"step": 1}));
+    worker.write("go");
+    worker.wait_for_file("half");
+    assert_eq!(server.task(1)["progress"], json!({"step": 1}));
+    worker.write("on");
+    wait_for(&server, &json!({"step": 2}));
+    worker.write("end");
+    let stderr = worker.finish_well();
+    assert!(!stderr.contains("progress"), "{stderr}");
+}
+
+#[test]
+fn what_cannot_be_progress_costs_a_note_and_nothing_else() {
+    for (script, why) in [
+        ("mkfifo $TASKQUEUE_PROGRESS_FILE", "it is not a file"),
+        ("mkdir $TASKQUEUE_PROGRESS_FILE", "it is not a file"),
+        ("head -c 1000000 /dev/zero > $TASKQUEUE_PROGRESS_FILE", "it is larger than 65536 bytes"),
+        ("echo '[1]' > $TASKQUEUE_PROGRESS_FILE", "it is not a JSON object"),
+        ("printf '{' > $TASKQUEUE_PROGRESS_FILE", "it is not JSON"),
+    ] {
+        let server = Server::start();
+        let mut worker = worker(&server, script);
+        let stderr = worker.finish_well();
+        assert_eq!(server.task(1)["status"], "succeeded", "{script}");
+        assert_eq!(server.task(1)["progress"], Value::Null, "{script}");
+        let notes = stderr.lines().filter(|line| line.contains("its progress file cannot be used: ")).count();
+        assert!(notes == 1 && stderr.contains(why), "{script}: {stderr}");
+    }
+}

@@ -1,0 +1,182 @@
+//! Configurations that a worker refuses, and when it ends by itself.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::server::Server;
+use super::support::{Setup, until};
+
+#[test]
+fn a_wrong_token_or_a_missing_queue_ends_the_worker_at_once() {
+    let server = Server::with_token("right");
+    let ended = Setup::new(&server).env("TASKQUEUE_TOKEN", "wrong").sh("true", &[]).finish();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("unauthorized") && ended.stderr.contains("--token-file"), "{ended:?}");
+    let ended = Setup::new(&server).env("TASKQUEUE_QUEUE", "zzz").sh("true", &[]).finish();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("there is no queue zzz"), "{ended:?}");
+}
+
+#[test]
+fn a_worker_inside_a_run_is_refused_unless_that_is_meant() {
+    let server = Server::start();
+    server.create(1, json!({"max_attempts": 1, "routes": ["outer"]}));
+    server.create(2, json!({"max_attempts": 1, "routes": ["inner"]}));
+    let binary = env!("CARGO_BIN_EXE_taskqueue");
+    let inner = "--run-dir inner --route inner --max-tasks 1";
+    let script = format!(
+        "{binary} loop {inner} -- touch ran; echo $? > refused; {binary} loop {inner} --nested -- touch ran; \
+         echo $? > nested"
+    );
+    let mut worker = Setup::new(&server).flags("--max-tasks 1 --route outer").sh(&script, &[]);
+    let stderr = worker.finish_well();
+    assert_eq!((worker.read("refused").as_str(), worker.read("nested").as_str()), ("1\n", "0\n"), "{stderr}");
+    assert!(stderr.contains("add --nested"), "{stderr}");
+    assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("succeeded"), &json!("succeeded")));
+}
+
+#[test]
+fn a_run_directory_that_cannot_be_created_is_refused_before_anything_is_claimed() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let setup = Setup::new(&server);
+    fs::write(setup.folder().join("runs"), "in the way").unwrap();
+    let ended = setup.sh("true", &[]).finish();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("cannot be written") && ended.stderr.contains("--run-dir"), "{ended:?}");
+    assert_eq!(server.task(1)["status"], "pending");
+}
+
+#[test]
+fn wrong_flags_are_told_with_exit_code_2() {
+    let server = Server::start();
+    for flags in [
+        "--jobs 0",
+        "--jobs 2000",
+        "--max-tasks 0",
+        "--stop-after-failures 0",
+        "--idle-timeout soon",
+        "--heartbeat 0.1",
+        "--on-stop explode",
+        "--route //",
+        "--slots 1,1",
+        "--slots a",
+        "--slots 1,2 --jobs 2",
+        "--timeout 0",
+        "--keep-runs 0",
+    ] {
+        let ended = Setup::new(&server).flags(flags).sh("true", &[]).finish();
+        assert_eq!(ended.code, Some(2), "{flags}: {ended:?}");
+    }
+    let ended = Setup::new(&server).start(&[]).finish();
+    assert_eq!(ended.code, Some(2), "no command: {ended:?}");
+}
+
+#[test]
+fn a_command_that_can_run_for_no_task_is_refused_before_anything_is_claimed() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    for (program, told) in [
+        ("no-such-command", "no-such-command was not found on this machine"),
+        ("./no-such-command", "./no-such-command was not found on this machine"),
+        ("plain", "plain was not found in PATH; write ./plain for the file in this folder"),
+        ("./plain", "./plain cannot be executed: Permission denied"),
+        ("./script", "./script cannot be executed"),
+        ("/tmp", "/tmp cannot be executed"),
+        ("", "was not found"),
+    ] {
+        let setup = Setup::new(&server);
+        fs::write(setup.folder().join("plain"), "no program").unwrap();
+        fs::write(setup.folder().join("script"), "#!/no/such/interpreter").unwrap();
+        fs::set_permissions(setup.folder().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+        let ended = setup.start(&[program, "%{x}"]).finish();
+        assert_eq!(ended.code, Some(2), "{program}: {ended:?}");
+        assert!(ended.stderr.contains(told), "{program}: {ended:?}");
+    }
+    assert_eq!((&server.task(1)["status"], &server.task(1)["attempt"]), (&json!("pending"), &json!(0)));
+}
+
+#[test]
+fn a_command_without_the_two_dashes_is_told_where_they_belong() {
+    for (arguments, word) in [
+        (&["loop", "python", "x.py"][..], "python"),
+        (&["loop", "--route", "gpu", "-j", "2", "./run.sh", "--lr", "%{lr}"], "./run.sh"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_taskqueue")).args(arguments).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("write -- before the command: taskqueue loop -- {word} ...")), "{stderr}");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_taskqueue")).args(["loop", "--nonsense"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!stderr.contains("before the command"), "{stderr}");
+}
+
+#[test]
+fn a_worker_takes_only_tasks_of_its_route() {
+    let server = Server::start();
+    server.create(1, json!({"routes": ["GPU"]}));
+    server.create(2, json!({"routes": ["cpu", "gpu"]}));
+    let mut worker = Setup::new(&server).flags("--route gpu --idle-timeout 0").sh("true", &[]);
+    worker.finish_well();
+    assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("pending"), &json!("succeeded")));
+}
+
+#[test]
+fn a_worker_with_nothing_to_do_ends_after_its_idle_time() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
+    let mut worker = Setup::new(&server).flags("--idle-timeout 1 --jobs 2").sh(script, &[]);
+    worker.wait_for_file("begun");
+    // The other slot has been idle for longer than that, but the worker is not idle while a task runs.
+    let began = Instant::now();
+    until("more than the idle time", || began.elapsed() > Duration::from_millis(1500));
+    server.create_once(2, json!({}));
+    worker.write("go");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("ended (nothing to do): 2 succeeded"), "{stderr}");
+}
+
+#[test]
+fn without_idle_time_a_worker_still_waits_for_what_runs() {
+    let server = Server::start();
+    server.create(1, json!({"max_attempts": 2}));
+    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done; [ $TASKQUEUE_ATTEMPT = 2 ]";
+    let mut worker = Setup::new(&server).flags("--idle-timeout 0 --jobs 2").sh(script, &[]);
+    worker.wait_for_file("begun");
+    until("both observations", || server.workers().len() == 2);
+    worker.write("go");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("ended (nothing to do): 1 succeeded, 1 failed"), "{stderr}");
+}
+
+#[test]
+fn ignored_hangups_stay_ignored() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
+    let setup = Setup::new(&server).flags("--max-tasks 1").under(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    let mut worker = setup.sh(script, &[]);
+    worker.wait_for_file("begun");
+    for _ in 0..3 {
+        worker.signal(Signal::HUP);
+    }
+    worker.write("go");
+    let stderr = worker.finish_well();
+    assert!(!stderr.contains("stopping"), "{stderr}");
+}
+
+#[test]
+fn a_worker_that_ends_without_having_reached_the_server_does_not_say_that_there_was_nothing_to_do() {
+    let mut server = Server::start();
+    server.kill();
+    let ended = Setup::new(&server).flags("--idle-timeout 1").sh("true", &[]).finish();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("ended (the server was not reached)"), "{ended:?}");
+}

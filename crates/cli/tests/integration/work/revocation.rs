@@ -1,0 +1,164 @@
+//! A run that the server has ended is stopped, with everything that it has started, and nothing of it is reported.
+
+use serde_json::{Value, json};
+
+use super::processes::is_alive;
+use super::server::Server;
+use super::support::{Setup, Worker, until};
+
+/// Leaves a child, a grandchild that ignores SIGTERM, and a daemon that has left group, session and parents; then waits.
+const FAMILY: &str = r#"
+sleep 1000 & echo $! > child
+sh -c 'trap "" TERM; echo $$ > grandchild; while :; do sleep 0.1; done' &
+setsid sh -c 'setsid sh -c "trap \"\" TERM HUP; echo \$\$ > daemon; while :; do sleep 0.1; done" &'
+while [ ! -s grandchild ] || [ ! -s daemon ]; do sleep 0.02; done
+echo $$ > leader
+while [ ! -e go ]; do sleep 0.05; done
+"#;
+
+/// Waits for the family to be complete; gives the numbers of its members.
+fn family(worker: &Worker) -> Vec<String> {
+    worker.wait_for_file("leader");
+    let pids: Vec<String> = ["leader", "child", "grandchild", "daemon"].map(|name| worker.read(name)).to_vec();
+    for pid in &pids {
+        assert!(is_alive(pid), "{pids:?}");
+    }
+    pids
+}
+
+#[test]
+fn a_cancelled_run_is_stopped_with_everything_that_it_has_started() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server).flags("--max-tasks 1 --grace 1").sh(FAMILY, &[]);
+    let pids = family(&worker);
+    server.cancel(1);
+    let cancelled = server.task(1);
+    worker.wait_for_line("revoked t_000000000001");
+    for pid in &pids {
+        assert!(!is_alive(pid), "{pid} of {pids:?}");
+    }
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("run_finalized") && stderr.contains("0 succeeded, 0 failed, 1 revoked"), "{stderr}");
+    assert_eq!(server.task(1), cancelled, "a revoked run changes nothing");
+}
+
+#[test]
+fn a_command_is_asked_to_end_before_it_is_killed() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "trap 'echo asked > asked; exit 0' TERM; echo > begun; while :; do sleep 0.05; done";
+    let mut worker = Setup::new(&server).flags("--max-tasks 1 --grace 60").sh(script, &[]);
+    worker.wait_for_file("begun");
+    server.cancel(1);
+    worker.finish_well();
+    assert_eq!(worker.read("asked"), "asked\n");
+    assert_eq!(server.task(1)["status"], "cancelled");
+}
+
+/// Without waiting for the next heartbeat, and without one every few seconds: the server holds it until there is something to say.
+#[test]
+fn a_cancel_reaches_the_command_at_once() {
+    let server = Server::with_log();
+    server.create_once(1, json!({}));
+    let script = "trap 'echo asked > asked; exit 0' TERM; echo > begun; while :; do sleep 0.02; done";
+    let mut worker = Setup::new(&server).at_its_own_pace().flags("--max-tasks 1").sh(script, &[]);
+    worker.wait_for_file("begun");
+    until("a held heartbeat", || server.log().contains("a heartbeat is held"));
+    server.cancel(1);
+    worker.wait_for_file("asked");
+    worker.finish_well();
+    // No other heartbeat was sent: the answer to the held one said it.
+    let is_heartbeat = |line: &&str| line.contains("/heartbeat") && line.contains("answered");
+    until("the line of the heartbeat", || server.log().lines().any(|line| is_heartbeat(&line)));
+    let log = server.log();
+    let heartbeats: Vec<&str> = log.lines().filter(is_heartbeat).collect();
+    assert!(heartbeats.len() == 1 && heartbeats[0].contains("run_finalized"), "{heartbeats:?}");
+}
+
+#[test]
+fn a_stopped_command_is_revoked_like_any_other() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server).flags("--max-tasks 1 --grace 1").sh("echo > begun; kill -STOP $$", &[]);
+    worker.wait_for_file("begun");
+    server.cancel(1);
+    worker.finish_well();
+}
+
+#[test]
+fn a_task_that_is_requeued_while_it_runs_is_run_again_from_its_beginning() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "echo $TASKQUEUE_RUN_ID >> runs.txt; [ -e go ] || { touch go; sleep 1000; }";
+    let mut worker = Setup::new(&server).flags("--max-tasks 2").sh(script, &[]);
+    until("the first run", || worker.path("go").exists());
+    server.cancel(1);
+    server.requeue(1);
+    let stderr = worker.finish_well();
+    let task = server.task(1);
+    assert_eq!((&task["status"], &task["attempt"]), (&json!("succeeded"), &json!(1)), "{task}");
+    assert_eq!(worker.read("runs.txt").lines().count(), 2);
+    assert!(stderr.contains("1 succeeded, 0 failed, 1 revoked"), "{stderr}");
+}
+
+#[test]
+fn a_task_that_is_deleted_while_it_runs_is_stopped() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server).flags("--max-tasks 1 --grace 1").sh(FAMILY, &[]);
+    let pids = family(&worker);
+    server.cancel(1);
+    server.delete(1);
+    let stderr = worker.finish_well();
+    assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
+    assert!(stderr.contains("revoked t_000000000001"), "{stderr}");
+    assert_eq!(server.call("GET", "/tasks/t_000000000001", &Value::Null).0, 404);
+}
+
+#[test]
+fn a_queue_that_is_deleted_stops_its_runs_and_ends_the_worker() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server).flags("--grace 1").sh(FAMILY, &[]);
+    let pids = family(&worker);
+    server.cancel(1);
+    assert_eq!(server.call("DELETE", "?cascade=true", &Value::Null).0, 204);
+    let ended = worker.finish();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("there is no queue q"), "{ended:?}");
+    assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
+    worker.assert_nothing_is_left();
+}
+
+#[test]
+fn what_a_command_leaves_running_ends_with_it_and_does_not_hold_up_its_report() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    // All of it keeps the pipes open.
+    let script = FAMILY.replace("while [ ! -e go ]; do sleep 0.05; done", "exit 0");
+    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(&script, &[]);
+    worker.finish_well();
+    let task = server.task(1);
+    assert_eq!(task["status"], "succeeded", "{task}");
+    for name in ["leader", "child", "grandchild", "daemon"] {
+        assert!(!is_alive(&worker.read(name)), "{name}");
+    }
+}
+
+#[test]
+fn revoked_runs_do_not_count_for_the_guard() {
+    let server = Server::start();
+    let mut worker = Setup::new(&server)
+        .flags("--stop-after-failures 1 --grace 1 --max-tasks 3")
+        .sh("echo $TASKQUEUE_TASK_ID > at; [ -e go ] || sleep 1000", &[]);
+    for n in 1..=2 {
+        server.create_once(n, json!({}));
+        until("its run", || worker.read("at").trim() == super::server::task_id(n));
+        server.cancel(n);
+    }
+    worker.write("go");
+    server.create_once(3, json!({}));
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("1 succeeded, 0 failed, 2 revoked"), "{stderr}");
+}

@@ -1,0 +1,227 @@
+//! Stop requests, one after the other; and keeper or worker being killed.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process, kill_process_group};
+use serde_json::{Value, json};
+
+use super::processes::is_alive;
+use super::server::Server;
+use super::support::{Setup, Worker, until};
+
+/// Waits for the file `go`, and records a SIGTERM.
+const WAITS: &str =
+    "trap 'echo asked > asked; exit 7' TERM; echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; echo > done";
+/// Ignores SIGTERM.
+const STUBBORN: &str = "trap '' TERM INT HUP; echo $$ > begun; while :; do sleep 0.05; done";
+
+fn running(server: &Server, flags: &str, script: &str) -> Worker {
+    server.create_once(1, json!({}));
+    let worker = Setup::new(server).flags(flags).sh(script, &[]);
+    worker.wait_for_file("begun");
+    worker
+}
+
+#[track_caller]
+fn assert_given_back(server: &Server) {
+    let task = server.task(1);
+    assert_eq!((&task["status"], &task["attempt"]), (&json!("pending"), &json!(0)), "{task}");
+    assert_eq!(task["last_error"], Value::Null);
+}
+
+#[test]
+fn the_first_signal_lets_runs_finish_and_claims_nothing_more() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let server = Server::start();
+        let mut worker = running(&server, "", WAITS);
+        server.create_once(2, json!({}));
+        worker.signal(signal);
+        worker.wait_for_line("stopping: 1 running may finish");
+        worker.write("go");
+        let stderr = worker.finish_well();
+        assert!(stderr.contains("ended (stopped): 1 succeeded, 0 failed"), "{stderr}");
+        assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("succeeded"), &json!("pending")));
+        assert!(worker.path("done").exists() && !worker.path("asked").exists(), "{signal:?}");
+    }
+}
+
+#[test]
+fn the_second_signal_gives_runs_back_uncharged() {
+    let server = Server::start();
+    let mut worker = running(&server, "", WAITS);
+    worker.signal(Signal::TERM);
+    worker.wait_for_line("may finish");
+    worker.signal(Signal::INT);
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("given back") && stderr.contains("1 released"), "{stderr}");
+    assert_eq!(worker.read("asked"), "asked\n");
+    assert_given_back(&server);
+}
+
+#[test]
+fn the_third_signal_kills_what_does_not_listen() {
+    let server = Server::start();
+    let mut worker = running(&server, "--grace 1000", STUBBORN);
+    for told in ["may finish", "given back; another request kills", "are killed"] {
+        worker.signal(Signal::TERM);
+        worker.wait_for_line(told);
+    }
+    worker.finish_well();
+    assert_given_back(&server);
+}
+
+#[test]
+fn what_does_not_listen_is_killed_after_the_grace() {
+    let server = Server::start();
+    let mut worker = running(&server, "--grace 1 --on-stop release", STUBBORN);
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+    assert_given_back(&server);
+}
+
+#[test]
+fn a_worker_can_give_back_at_the_first_signal() {
+    let server = Server::start();
+    let mut worker = running(&server, "--on-stop release", WAITS);
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+    assert_eq!(worker.read("asked"), "asked\n");
+    assert_given_back(&server);
+}
+
+#[test]
+fn an_idle_worker_stops_at_once() {
+    let server = Server::start();
+    let mut worker = Setup::new(&server).flags("--jobs 3").sh("true", &[]);
+    until("its observations", || server.workers().len() == 3);
+    worker.signal(Signal::TERM);
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("ended (stopped): 0 succeeded, 0 failed"), "{stderr}");
+    assert!(server.workers().is_empty());
+}
+
+#[test]
+fn a_signal_to_the_whole_group_is_one_request() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let worker = Setup::new(&server).sh(WAITS, &[]);
+    worker.wait_for_file("begun");
+    // As a service does: to each of its processes.
+    for pid in [worker.keeper(), worker.pid()] {
+        kill_process(pid, Signal::TERM).unwrap();
+    }
+    let mut worker = worker;
+    worker.wait_for_line("may finish");
+    worker.write("go");
+    let stderr = worker.finish_well();
+    assert!(!stderr.contains("given back"), "{stderr}");
+    assert_eq!(server.task(1)["status"], "succeeded");
+}
+
+#[test]
+fn timeout_which_signals_twice_asks_once() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server).under(&["timeout", "1000"]).sh(WAITS, &[]);
+    worker.wait_for_file("begun");
+    worker.signal(Signal::TERM);
+    worker.wait_for_line("may finish");
+    worker.write("go");
+    let ended = worker.finish();
+    assert!(ended.stderr.contains("ended (stopped): 1 succeeded, 0 failed"), "{ended:?}");
+}
+
+#[test]
+fn nothing_survives_a_worker_that_is_killed() {
+    let server = Server::start();
+    let script = format!("setsid sh -c 'setsid sh -c \"echo \\$\\$ > daemon; exec sleep 1000\" &'; {STUBBORN}");
+    let mut worker = running(&server, "", &script);
+    let (leader, daemon) = (worker.wait_for_file("begun"), worker.wait_for_file("daemon"));
+    kill_process(worker.pid(), Signal::KILL).unwrap();
+    let ended = worker.finish();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert!(!is_alive(&leader) && !is_alive(&daemon));
+    worker.assert_nothing_is_left();
+}
+
+#[test]
+fn the_keeper_of_a_worker_that_was_killed_gives_its_tasks_back_at_once() {
+    let server = Server::start();
+    let mut worker = running(&server, "", STUBBORN);
+    let pid = worker.pid();
+    kill_process(pid, Signal::KILL).unwrap();
+    let ended = worker.finish();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert_given_back(&server);
+    let said =
+        format!("the worker, process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
+    assert!(ended.stderr.contains(&said), "{ended:?}");
+    assert_eq!(worker.undelivered(), 0);
+}
+
+#[test]
+fn nothing_survives_a_keeper_that_is_killed_and_the_task_is_given_back() {
+    let server = Server::start();
+    let script = format!("setsid sh -c 'setsid sh -c \"echo \\$\\$ > daemon; exec sleep 1000\" &'; {STUBBORN}");
+    let worker = running(&server, "", &script);
+    let daemon = worker.wait_for_file("daemon");
+    kill_process(worker.keeper(), Signal::KILL).unwrap();
+    server.wait_for(1, "pending");
+    until("the end of everything", || worker.alive().is_empty());
+    assert!(!is_alive(&daemon));
+    assert_given_back(&server);
+}
+
+#[test]
+fn a_signal_that_nobody_catches_ends_everything() {
+    let server = Server::start();
+    let mut worker = running(&server, "", STUBBORN);
+    kill_process(worker.pid(), Signal::QUIT).unwrap();
+    assert_eq!(worker.finish().code, Some(131));
+    worker.assert_nothing_is_left();
+}
+
+#[test]
+fn signals_to_the_group_of_a_command_do_not_reach_the_worker() {
+    let server = Server::start();
+    let mut worker = running(&server, "--max-tasks 1", STUBBORN);
+    let leader = worker.read("begun").trim().parse().unwrap();
+    kill_process_group(rustix::process::Pid::from_raw(leader).unwrap(), Signal::KILL).unwrap();
+    worker.finish_well();
+    assert_eq!(server.task(1)["last_error"]["type"], "Signal");
+}
+
+#[test]
+fn a_result_that_is_there_when_the_second_signal_comes_is_not_thrown_away() {
+    let server = Server::start();
+    // The command has succeeded; a process that it has left ends slowly.
+    let script = "sh -c 'trap \"echo asked > asked\" TERM; echo $$ > begun; while :; do sleep 0.05; done' & \
+                  while [ ! -s begun ]; do sleep 0.02; done; echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE";
+    let mut worker = running(&server, "--on-stop release", script);
+    worker.wait_for_file("asked");
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+    assert_eq!(server.task(1)["result"], json!({"a": 1}), "{}", server.task(1));
+}
+
+#[test]
+fn a_worker_that_was_stopped_says_so_when_it_continues_and_what_it_has_lost() {
+    let server = Server::start();
+    server.create_once(2, json!({}));
+    let mut worker = running(
+        &server,
+        "--jobs 2 --max-tasks 2",
+        "echo >> both; [ -e begun ] || echo > begun; while [ ! -e go ]; do sleep 0.05; done",
+    );
+    until("both runs", || worker.read("both").len() == 2);
+    kill_process(worker.pid(), Signal::STOP).unwrap();
+    let stopped = Instant::now();
+    server.cancel(1);
+    until("more than the shortest pause", || stopped.elapsed() > Duration::from_secs(4));
+    kill_process(worker.pid(), Signal::CONT).unwrap();
+    worker.wait_for_line("warning: this worker was stopped for");
+    worker.wait_for_line("revoked t_000000000001");
+    worker.write("go");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("1 succeeded, 0 failed, 1 revoked"), "{stderr}");
+}
