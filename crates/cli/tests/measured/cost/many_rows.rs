@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::harness::{Attack, endures, setting};
-use crate::support::{Request, Server, encode, in_parallel, in_queue, of_task};
+use super::support::{Request, Server, encode, in_parallel, in_queue, of_task};
 
 struct ManyRows;
 

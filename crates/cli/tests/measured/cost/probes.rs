@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{Connection, Request, Response, Server, in_queue, of_task, run_id};
+use super::support::{Connection, Request, Response, Server, in_queue, of_task, run_id};
 
 /// Rounds at least, so that one slow answer alone is not the 99th percentile.
 const ROUNDS: usize = 120;

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,8 @@ use rustix::net::sockopt::set_socket_linger;
 use taskqueue_test_postgres::eventually;
 
 use super::probes::{self, Measured, Probe};
-use crate::support::{Request, Server};
+use super::support::{Request, Server};
+use crate::alone;
 
 /// How many requests attack at once.
 const AT_ONCE: [usize; 3] = [1, 8, 64];
@@ -30,9 +30,6 @@ const IDLE_WITHIN: Duration = Duration::from_secs(8);
 const WINDOW: Duration = Duration::from_millis(400);
 /// What it grows by at most: the server has some background work.
 const IDLE_TICKS: u64 = 4;
-
-/// One attack at a time: they would measure each other.
-static ONE_BY_ONE: Mutex<()> = Mutex::new(());
 
 /// Something that a client may do.
 pub(super) trait Attack: Sync {
@@ -51,7 +48,7 @@ pub(super) fn setting(name: &str, usual: usize) -> usize {
 /// Asserts that a server serves other clients during the attack. A second, idle server shows what the machine itself costs.
 #[allow(clippy::print_stderr, reason = "figures for runs with --nocapture")]
 pub(super) fn endures(attack: &dyn Attack) {
-    let _alone = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let (server, idle) = (Server::with_queue(), Server::with_queue());
     attack.prepare(&server);
     let (mut probe, mut control) = (Probe::new(&server), Probe::new(&idle));

@@ -2,18 +2,15 @@
 //! is kept, and 503 means that nothing was done. A new endpoint or field without its row in `crates/bench/src/shapes/` fails here, and so
 //! does a row that finds less than it says, or that asks for a page that there is not.
 //! `taskqueue-bench shapes` sends the same at full size.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use taskqueue_bench::shapes::{Engine, check};
 
-/// One at a time: they would measure each other.
-static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+use crate::alone;
 
 fn holds_for_all_shapes(engine: Engine) {
-    let _alone = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let wrong = check(engine, Path::new(env!("CARGO_BIN_EXE_taskqueue")), folder.path());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

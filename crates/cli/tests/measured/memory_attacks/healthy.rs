@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::*;
+use super::support::*;
 
 /// How long the client goes on trying before it counts as not served. A 503 says when to try again.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,18 +1,16 @@
 //! A server under attack: it lives, serves others, and is small again afterwards.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::AFTERWARDS_BYTES;
-use crate::attacks::{self, Attack, Attacker};
-use crate::healthy;
-use crate::support::{Response, Server, in_parallel};
+use super::attacks::{self, Attack, Attacker};
+use super::support::{Response, Server, in_parallel};
+use super::{AFTERWARDS_BYTES, ATTACK_SECONDS, MIB, healthy};
+use crate::alone;
 
-pub(crate) const MIB: u64 = 1_048_576;
 /// What the server may use.
 const LIMIT_BYTES: u64 = 256 * MIB;
 /// Without what is read from the program's own file, which is large where it is not optimised, and which the system takes
@@ -21,12 +19,9 @@ const AFTERWARDS_MEMORY: &str = "RssAnon";
 /// How soon.
 const AFTERWARDS: Duration = Duration::from_secs(30);
 
-/// One attack at a time: each wants the whole machine.
-static TURN: Mutex<()> = Mutex::new(());
-
 fn attack_time() -> Duration {
     let seconds = std::env::var("ATTACK_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(crate::ATTACK_SECONDS))
+    Duration::from_secs(seconds.unwrap_or(ATTACK_SECONDS))
 }
 
 /// Lets this process open as many files as it may: each connection is one.
@@ -45,7 +40,7 @@ fn memory(server: &Server, name: &str) -> u64 {
 
 /// Fills a server while a healthy client works with it.
 fn withstands(attack: &Attack) {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     raise_open_files();
     let server = Server::within(LIMIT_BYTES, &[]);
     attacks::prepare(&server);
@@ -87,7 +82,7 @@ fn withstands(attack: &Attack) {
 /// Also when several come at once, all are taken in the end.
 #[test]
 fn the_largest_batches_fit_into_it() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let server = Server::within(LIMIT_BYTES, &[]);
     server.create_queue("q");
     in_parallel(3, |lane| {
@@ -106,6 +101,7 @@ fn the_largest_batches_fit_into_it() {
 /// Free memory that stays with the process for a second is three times what an attack makes the server use (docs/memory.md).
 #[test]
 fn with_little_memory_it_is_returned_soon() {
+    let _alone = alone();
     let delay = |server: &Server| {
         let environment = std::fs::read(format!("/proc/{}/environ", server.process_id())).unwrap();
         let mut variables = environment.split(|byte| *byte == 0);

@@ -1,7 +1,7 @@
 //! Filters of 8 kB over tasks of 825 kB: many paths, and many literals in one large array.
 
 use super::harness::{Attack, endures};
-use crate::support::{Request, Server, encode, in_parallel, in_queue, of_task};
+use super::support::{Request, Server, encode, in_parallel, in_queue, of_task};
 
 const TASKS: usize = 60;
 const TASK_BYTES: usize = 825_000;

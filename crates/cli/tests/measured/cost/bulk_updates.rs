@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::harness::{Attack, endures, setting};
-use crate::support::{Request, Server, in_parallel, in_queue, of_task, task_id};
+use super::support::{Request, Server, in_parallel, in_queue, of_task, task_id};
 
 const LARGE: usize = 20;
 

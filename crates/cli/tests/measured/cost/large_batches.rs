@@ -1,7 +1,7 @@
 //! Batches of 2 MiB: of many small values, of which every item is refused, and of tasks that exist already.
 
 use super::harness::{Attack, endures};
-use crate::support::{Request, Server, in_queue, task_id};
+use super::support::{Request, Server, in_queue, task_id};
 
 /// Bodies that have arrived are understood though their clients left, and without optimisation each takes a tenth of a second.
 const ITEMS: usize = 4;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::healthy;
-use crate::support::*;
+use super::healthy;
+use super::support::*;
 
 /// How many tasks of 2 MB the queue `large` has: 1 MB of args, and an error of 1 MB.
 const LARGE_TASKS: usize = 24;

@@ -1,0 +1,11 @@
+//! A server that may use 256 MiB, and what clients can do to fill it (docs/memory.md), on both databases. An attack lasts some
+//! seconds; `ATTACK_SECONDS=60` makes it a minute.
+#![allow(clippy::print_stdout, reason = "figures for those who ask for them with --nocapture")]
+
+mod attacks;
+mod healthy;
+mod withstand;
+
+use super::{AFTERWARDS_BYTES, ATTACK_SECONDS, support};
+
+pub(super) const MIB: u64 = 1_048_576;

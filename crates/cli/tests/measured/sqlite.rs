@@ -1,0 +1,19 @@
+//! The attacks of `cost` and `memory_attacks` on SQLite.
+
+#[path = "cost/mod.rs"]
+mod cost;
+#[path = "../integration/sqlite/database.rs"]
+#[allow(dead_code, reason = "that of `integration`; not all of it is needed here")]
+mod database;
+#[path = "memory_attacks/mod.rs"]
+mod memory_attacks;
+#[path = "../integration/support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the harness of `integration`; not all of it is needed here")]
+mod support;
+
+use memory_attacks::MIB;
+
+/// How long an attack on the memory lasts, unless the environment says otherwise.
+const ATTACK_SECONDS: u64 = 6;
+/// What a server may use after all clients have disconnected.
+const AFTERWARDS_BYTES: u64 = 64 * MIB;
