@@ -1,8 +1,8 @@
 //! The rule table of the state machine (every status x every action), then one test for each sentence of
 //! docs/reference/task-life.md that the state machine decides. Random sequences of actions are in
-//! `tests/lifecycle_properties.rs`.
+//! `tests/integration/lifecycle_properties.rs`.
 
-#[path = "../tests/support/any_action.rs"]
+#[path = "../tests/integration/any_action.rs"]
 mod any_action;
 
 use any_action::{Action, Decision};
@@ -114,7 +114,7 @@ fn unclaim(by: &str) -> Action {
     report(by, RunReport::Unclaim { delay: None })
 }
 
-/// What is decided for a task that came to nothing so far. Those that have progress are in `tests/progress.rs`.
+/// What is decided for a task that came to nothing so far. Those that have progress are in `tests/integration/progress.rs`.
 fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
     any_action::decide(task, &Outcome::empty(), action, now, seq)
 }

@@ -1,13 +1,8 @@
 //! What each action does to a task that waits for a time or for other tasks, that may run for some time only, or that is
 //! archived: every status and every action, with and without each of these.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/any_action.rs"]
-mod any_action;
 
 use std::time::Duration;
 
-use any_action::{Action, Decision, decide};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::dependency::{DependencyState, FailedDependency};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
@@ -20,7 +15,8 @@ use taskqueue_core::task::{
 };
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
-use taskqueue_core::{ids, json, lifecycle, refusal, task, time};
+
+use crate::any_action::{Action, Decision, decide};
 
 /// When the actions come.
 const NOW: i64 = 200;

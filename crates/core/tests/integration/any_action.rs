@@ -1,5 +1,5 @@
 //! Every action on a task as one type, so that tables and random histories can mix them. Compiled into the unit tests and
-//! into `lifecycle_properties.rs`.
+//! into the tests beside this file.
 
 use crate::ids::{Route, RunId};
 use crate::json::JsonObject;

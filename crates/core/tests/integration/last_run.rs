@@ -1,16 +1,13 @@
 //! Who ran a task last: what a claim says of its worker is kept by everything else that happens to the task, and the id of a
 //! run is shown only when the run is over.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "support/one_task.rs"]
-mod one_task;
-
-use one_task::{NOW, changed, claim_change, run, task};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{self, LastRunChange, RunReport, TaskAction};
 use taskqueue_core::task::{Failure, LastRun, Task};
 use taskqueue_core::update::Update;
+
+use crate::one_task::{NOW, changed, claim_change, run, task};
 
 fn worker(host: &str) -> JsonObject {
     JsonObject::from_canonical(&format!(r#"{{"host":"{host}"}}"#))

@@ -1,6 +1,5 @@
 //! The size of stored data against an independent writer of canonical JSON (`serde_json`, whose maps are sorted): whatever a
 //! definition holds, what is counted is what would be written, to the byte.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! Which tasks a selection takes, which of them make a page, and that every field of a task, of its view and of an observation
 //! is the one that filters and orders ask for.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::collection::vec;
 use proptest::prelude::*;

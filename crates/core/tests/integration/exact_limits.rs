@@ -1,5 +1,4 @@
 //! What decides at exactly a limit or only in a rare case: tests that mutants of the code survived without.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use taskqueue_core::cursor::{Binding, InvalidCursor, OrderValue, Position, Resource};
 use taskqueue_core::definition::Routes;

@@ -1,14 +1,9 @@
 //! Properties that hold after every step of every history: random actions at random times, also when the clock steps
 //! back, keep the invariants of a single task (I5, I6, I11, I24, I30). One action at a time is in `lifecycle_tests.rs`.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/any_action.rs"]
-mod any_action;
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use any_action::{Action, Decision, decide};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use taskqueue_core::definition::Definition;
@@ -20,7 +15,9 @@ use taskqueue_core::scheduling::{RetryDelay, Scheduling, SchedulingFields};
 use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
-use taskqueue_core::{ids, json, lease, lifecycle, refusal, soundness, task, time};
+use taskqueue_core::{json, lease, soundness};
+
+use crate::any_action::{Action, Decision, decide};
 
 /// What happens next, and how far the clock moves before it.
 #[derive(Clone, Debug)]

@@ -1,11 +1,6 @@
 //! How far a run is: who keeps and who clears what it said, and what it counts. The table of refusals is in
 //! `lifecycle_tests.rs`.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "support/one_task.rs"]
-mod one_task;
-
-use one_task::{NOW, changed, claim_change, run, task};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{self, Change, NewProgress, ProgressChange, RunReport, TaskAction};
 use taskqueue_core::limits::TASK_DATA_BYTES;
@@ -13,6 +8,8 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Failure, Outcome, Progress, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
+
+use crate::one_task::{NOW, changed, claim_change, run, task};
 
 fn object(text: &str) -> JsonObject {
     JsonObject::from_canonical(text)

@@ -1,0 +1,17 @@
+//! The rules as other crates see them: laws that hold for all values and histories, and tables that say what is decided.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod any_action;
+mod exact_limits;
+mod filter_properties;
+mod json_properties;
+mod last_run;
+mod lifecycle_properties;
+mod one_task;
+mod progress;
+mod selection;
+mod stored_size;
+mod waiting;
+
+// `any_action` is compiled into the unit tests, too, where these are modules of the crate.
+use taskqueue_core::{ids, json, lifecycle, refusal, task, time};
