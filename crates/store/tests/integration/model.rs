@@ -1,5 +1,4 @@
 //! The model passes the suite that it is the oracle of, and the suite leaves none of its own tests out.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 

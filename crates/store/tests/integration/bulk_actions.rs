@@ -1,5 +1,4 @@
 //! Bulk actions on a storage that fails, is busy or is slow: what is answered, and what was done then. Time is paused.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,5 @@
 //! Commands of several items that weigh more than one transaction takes: the answers are those of one command, and a failure in the
 //! middle says that a part may be done.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,5 @@
 //! What a transaction tells the waiters: each task once, everything at once when there are too many, and nothing when nobody
 //! waits.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{QueueName, TaskId};

@@ -1,5 +1,4 @@
 //! Where a page of observations ends: a next page is promised exactly when there is something for it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use taskqueue_core::ids::{QueueName, Route, WorkerId};
 use taskqueue_core::json::JsonObject;
