@@ -1,17 +1,11 @@
 //! The upkeep that a server does beside its requests: tasks whose time has come are found by waiting claims, parts follow each other
 //! while there is more, never two at a time, and all of it ends with the server.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-#[path = "support/served.rs"]
-mod served;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use served::*;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
@@ -24,6 +18,8 @@ use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
+
+use crate::support::served::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_claim_is_answered_within_a_second_after_the_time_of_a_task_has_come() {

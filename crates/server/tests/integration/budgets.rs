@@ -1,16 +1,11 @@
 //! How much memory unread answers may hold. How a connection frees it is tested with the accept loop.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-mod support;
-
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
 use hyper::{Request, StatusCode};
 use serde_json::json;
-use support::*;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::memory_budget::Budgets;
@@ -19,6 +14,8 @@ use taskqueue_server::state::{AppState, Limits};
 use taskqueue_store::Store;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
+
+use crate::support::*;
 
 const MIB: usize = 1_048_576;
 

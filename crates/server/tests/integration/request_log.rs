@@ -1,9 +1,5 @@
 //! Which requests leave a line in the log, what it says, and what it never holds.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-mod support;
-
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,12 +11,13 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::Request;
 use hyper::body::Frame;
-use support::lines::Lines;
-use support::*;
 use taskqueue_server::http_service::service;
 use taskqueue_server::state::AppState;
 use taskqueue_store::StoreError;
 use tokio::time::advance;
+
+use crate::support::lines::Lines;
+use crate::support::*;
 
 #[tokio::test]
 async fn a_request_leaves_one_line_without_query_token_or_body() {

@@ -18,7 +18,7 @@ use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
 use tokio::runtime::{Builder, Runtime};
 
-use super::support::*;
+use crate::support::*;
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"];
 

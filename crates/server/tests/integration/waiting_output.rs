@@ -1,12 +1,6 @@
 //! Reads of output that wait, over real sockets, with the model behind them: what is answered when, and that nothing is held
 //! for a client that has disconnected.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-#[path = "support/served.rs"]
-mod served;
-
-use served::*;
 use taskqueue_core::ids::RunId;
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::TaskAction;
@@ -15,6 +9,8 @@ use taskqueue_store::{Store, StoreExt};
 use tokio::io::AsyncWriteExt;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
+
+use crate::support::served::*;
 
 fn body(start: u64, text: &str, ended: bool) -> String {
     let end = start + text.len() as u64;

@@ -1,8 +1,5 @@
 //! A server over the model store, reached through real sockets, and what its clients send and read.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

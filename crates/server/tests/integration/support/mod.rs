@@ -1,9 +1,7 @@
 //! A server without a network: requests go straight to the http, over the model store or a stub.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
 pub(crate) mod lines;
+pub(crate) mod served;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

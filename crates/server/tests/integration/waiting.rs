@@ -1,21 +1,17 @@
 //! Waiting claims and held heartbeats over real sockets, with the model behind them: what is answered when, and that a
 //! disconnected client is not waited for.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-#[path = "support/served.rs"]
-mod served;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use served::*;
 use taskqueue_core::task::Status;
 use taskqueue_server::Config;
 use taskqueue_store::Store;
 use tokio::io::AsyncWriteExt;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout};
+
+use crate::support::served::*;
 
 #[tokio::test]
 async fn the_preference_is_followed_cut_or_ignored() {

@@ -1,8 +1,6 @@
 //! Clients that go away while their request is worked on, over real sockets and a store whose work hangs until it is let
 //! go: a read is dropped soon, a write is finished, and who only has nothing more to send gets its answer.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,14 +1,11 @@
 //! The document at `/openapi.json`: locked by a snapshot, and complete.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-mod support;
-
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use support::*;
 use taskqueue_api::paths;
+
+use crate::support::*;
 
 async fn document() -> Value {
     let answered = call(&guarded_server(), "GET", "/openapi.json", "").await;

@@ -1,23 +1,18 @@
 //! What surrounds the route table: authentication, unknown paths and methods, the version header, failures.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-#[path = "http_service/metrics.rs"]
 mod metrics;
-#[path = "http_service/probes.rs"]
 mod probes;
-#[path = "http_service/scopes.rs"]
 mod scopes;
-mod support;
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use hyper::{Request, StatusCode};
-use support::*;
 use taskqueue_server::http_service::service;
 use taskqueue_server::state::AppState;
 use taskqueue_store::StoreError;
+
+use crate::support::*;
 
 fn guarded(method: &str, path: &str, authorization: Option<&str>, body: impl Into<Body>) -> Request<Body> {
     let mut request = Request::builder().method(method).uri(path).header("host", "localhost");

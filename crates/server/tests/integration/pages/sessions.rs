@@ -1,7 +1,7 @@
 //! Signing in and what the session opens.
 
-use super::support::lines::Lines;
 use super::*;
+use crate::support::lines::Lines;
 
 /// What a cookie is set with, besides its value.
 fn attributes(answered: &Answered) -> Vec<String> {

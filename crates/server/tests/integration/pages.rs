@@ -1,25 +1,16 @@
 //! The pages of the dashboard as the server gives them out: who sees them, which forms are taken, what a browser keeps, and that
 //! programs notice nothing of it.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-#[path = "pages/actions.rs"]
 mod actions;
-#[path = "pages/commands.rs"]
 mod commands;
-#[path = "pages/figures.rs"]
 mod figures;
-#[path = "pages/forgery.rs"]
 mod forgery;
-#[path = "pages/sessions.rs"]
 mod sessions;
-mod support;
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use hyper::Request;
-use support::*;
 use taskqueue_core::access::{Grant, QueuePattern, Scope};
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::DashboardMode;
@@ -29,6 +20,8 @@ use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::{InstallationSecret, Store};
+
+use crate::support::*;
 
 /// What a browser accepts.
 const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";

@@ -1,8 +1,6 @@
 //! What a server repeats: the lease scan and the saving of activity. What becomes of a scan that fails, that both end with the
 //! server, and that the last activity is saved before the store is closed.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

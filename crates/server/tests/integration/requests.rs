@@ -1,12 +1,9 @@
 //! The order of checks and the rules about bodies, at the level of routes.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-mod support;
-
 use axum::body::Body;
 use hyper::{Request, StatusCode};
-use support::*;
+
+use crate::support::*;
 
 const LIMIT: usize = 1_048_576;
 

@@ -1,9 +1,17 @@
 //! What a test logs.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
+use tracing::Dispatch;
+use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
+
+/// Wants nothing, for as long as the program runs. Whether anybody wants a line is asked when it is met first, and remembered
+/// for all threads. With one subscriber, only that of the thread that meets it is asked: a test that collects nothing would have
+/// the last word.
+static NOBODY: LazyLock<Dispatch> =
+    LazyLock::new(|| Dispatch::new(tracing_subscriber::fmt().with_max_level(LevelFilter::OFF).finish()));
 
 #[derive(Clone, Default)]
 pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -21,6 +29,7 @@ impl Write for Lines {
 impl Lines {
     /// Collects what this thread logs from now on.
     pub(crate) fn collect() -> (Self, DefaultGuard) {
+        LazyLock::force(&NOBODY);
         let lines = Self::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();

@@ -10,7 +10,7 @@ use taskqueue_server::state::AppState;
 use taskqueue_store::StoreError;
 use tokio::time::{Instant, advance};
 
-use super::support::*;
+use crate::support::*;
 
 fn over(store: &Arc<FailingStore>) -> HttpService {
     service(AppState::new(Arc::<FailingStore>::clone(store), None))

@@ -1,10 +1,6 @@
 //! Batches through the whole service, over the model: that items are refused as single requests are, hostile bodies, and
 //! what refuses a batch as a whole.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-mod support;
-
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,8 +10,9 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
-use support::*;
 use taskqueue_server::http_service::HttpService;
+
+use crate::support::*;
 
 const CREATE: &str = "/api/v2/queues/q/tasks/batch/create";
 const CLAIM: &str = "/api/v2/queues/q/tasks/batch/claim";

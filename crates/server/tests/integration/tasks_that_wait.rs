@@ -1,30 +1,23 @@
 //! Tasks that wait for a time, for other tasks or for room in their queue, and tasks that are put away: what each request does
 //! and shows, at the level of routes.
 
-#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
-
-#[path = "tasks_that_wait/archive.rs"]
 mod archive;
-#[path = "tasks_that_wait/delays.rs"]
 mod delays;
-#[path = "tasks_that_wait/dependencies.rs"]
 mod dependencies;
-#[path = "tasks_that_wait/explain.rs"]
 mod explain;
-#[path = "tasks_that_wait/queue_settings.rs"]
 mod queue_settings;
-mod support;
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use support::*;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
+
+use crate::support::*;
 
 /// A server with the queue `q`, whose clock begins one second after 1970.
 struct Api {
