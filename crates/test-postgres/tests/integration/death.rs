@@ -1,7 +1,5 @@
 //! A server and its files end with the test process, however that ends.
 
-#![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
-
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
@@ -64,7 +62,7 @@ fn servers_and_files_are_gone_when_the_test_process_is_killed() {
     if env::var_os(CHILD).is_some() {
         return be_the_child();
     }
-    let (mut child, pids, folder) = start_child("servers_and_files_are_gone_when_the_test_process_is_killed");
+    let (mut child, pids, folder) = start_child("death::servers_and_files_are_gone_when_the_test_process_is_killed");
     child.kill().unwrap();
     child.wait().unwrap();
     assert_gone(&pids, &folder);
@@ -75,7 +73,7 @@ fn servers_and_files_are_gone_when_the_test_process_ends() {
     if env::var_os(CHILD).is_some() {
         return be_the_child();
     }
-    let (mut child, pids, folder) = start_child("servers_and_files_are_gone_when_the_test_process_ends");
+    let (mut child, pids, folder) = start_child("death::servers_and_files_are_gone_when_the_test_process_ends");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
     assert_gone(&pids, &folder);

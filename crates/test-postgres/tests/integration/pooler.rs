@@ -1,7 +1,5 @@
 //! A pooler in transaction mode, with its treachery: statements prepared in one transaction may be lost in the next.
 
-#![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
-
 use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
 use tokio_postgres::{Client, NoTls};
 

@@ -1,7 +1,5 @@
 //! A server and its databases: isolation, accounts, stops, crashes, settings.
 
-#![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
-
 use std::env;
 use std::process::Command;
 
@@ -136,8 +134,8 @@ fn the_shared_server_is_that_of_somebody_else_where_the_environment_names_one() 
         child.args(["--exact", test]).env("TASKQUEUE_TEST_POSTGRES", &url).env("RUST_BACKTRACE", "0");
         child.output().unwrap().status.success()
     };
-    assert!(passes("databases_do_not_see_each_other"));
-    assert!(passes("nobody_stops_the_server_that_all_tests_share"));
+    assert!(passes("cluster::databases_do_not_see_each_other"));
+    assert!(passes("cluster::nobody_stops_the_server_that_all_tests_share"));
     cluster.stop();
-    assert!(!passes("databases_do_not_see_each_other"), "another server was used");
+    assert!(!passes("cluster::databases_do_not_see_each_other"), "another server was used");
 }
