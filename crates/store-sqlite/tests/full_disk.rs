@@ -1,7 +1,9 @@
-//! A full disk: writes are refused, nothing that was answered is lost, and it heals. In a file of its own, because it
-//! starts a process: between fork and exec that process holds the locks of every store that other tests have open.
+//! A full disk: writes are refused, nothing that was answered is lost, and it heals. A program of its own, because it
+//! starts processes: between fork and exec they hold the locks of every store that other tests have open.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "integration/storage.rs"]
+#[allow(dead_code, reason = "this program uses a part of it")]
 mod storage;
 
 use std::process::Command as Process;

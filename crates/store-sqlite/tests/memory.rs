@@ -1,7 +1,11 @@
-//! What stored things cost in memory: the numbers of docs/memory.md, measured as growth of a process that opens them.
+//! What stored things cost in memory: the numbers of docs/memory.md, measured as growth of a process that opens them. A program
+//! of its own, because it starts such processes: between fork and exec they hold the locks of every store that other tests have
+//! open.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "figures for those who ask for them with --nocapture")]
 
+#[path = "integration/storage.rs"]
+#[allow(dead_code, reason = "this program uses a part of it")]
 mod storage;
 
 use std::fs;

@@ -1,12 +1,11 @@
 //! The model and the embedded backend agree about random histories, also when the file is closed and opened in between,
 //! and the file is consistent afterwards.
 
-mod storage;
-
 use std::path::Path;
 
-use storage::{assert_file_is_consistent, flushing, fresh, report_of};
 use taskqueue_store::conformance::agreement::{agree, agree_on_filters};
+
+use crate::storage::{assert_file_is_consistent, flushing, fresh, report_of};
 
 /// Histories for each test, each from a seed of its own; a failure names it.
 const SEEDS: std::ops::Range<u64> = 0..12;

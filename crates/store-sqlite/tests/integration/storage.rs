@@ -1,6 +1,4 @@
 //! A database file in a folder of its own, for every test of this backend; and a look into the file past the store.
-#![allow(dead_code, reason = "each test file uses a part of this")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,6 @@
 //! What only a look into the file can show of a move.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod storage;
 
 use rusqlite::Connection;
-use storage::{assert_file_is_consistent, fresh, report_of};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::scheduling::{OnDependencyFailure, SchedulingFields};
@@ -18,6 +14,8 @@ use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::conformance::moved::{assert_moved, assert_small_chunks, print_much, say_and_print};
 use taskqueue_store::transfer::{TransferError, transfer};
 use taskqueue_store_sqlite::SqliteTransfer;
+
+use crate::storage::{assert_file_is_consistent, fresh, report_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_progress_and_telemetry_are_moved() {

@@ -1,8 +1,6 @@
 //! The embedded backend passes the suite that every backend passes.
 
-mod storage;
-
-use storage::fresh;
+use crate::storage::fresh;
 
 taskqueue_store::conformance_suite!(fresh);
 taskqueue_store::bulk_suite!(fresh);

@@ -1,8 +1,5 @@
 //! Claims that find nothing, from many threads at once: a caller whose creation was acknowledged finds the task, a waiting
 //! claim gets one, and a storage error is never answered with "no task".
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod storage;
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +8,6 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use storage::fresh;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::{Clock, ManualClock};
@@ -22,6 +18,8 @@ use taskqueue_store::{Store, StoreError, StoreExt, waiting};
 use taskqueue_store_sqlite::{Options, SqliteStore};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
+
+use crate::storage::fresh;
 
 /// Pairs of threads, and how many tasks each of them makes.
 const PAIRS: usize = 3;

@@ -1,17 +1,11 @@
 //! The file itself: what is refused at start, what happens when it is moved away or its disk is full, what a copy of it
 //! holds, and how a deleted queue is purged. What survives a restart in general is in the durability suite.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod storage;
-#[path = "storage/upgrades.rs"]
-mod upgrades;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use storage::{Folder, assert_file_is_consistent, count, fresh};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
@@ -26,6 +20,8 @@ use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_sqlite::{OpenError, Options, SqliteStore};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+
+use crate::storage::{Folder, assert_file_is_consistent, count, fresh};
 
 fn clock() -> ManualClock {
     ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000))
