@@ -1,7 +1,11 @@
 //! Through PgBouncer in transaction mode, which forgets what was prepared: a good part of the suite that every backend
 //! passes, and a storm over two servers. That it is warned of once is seen in the log of a real server.
+//! A program of its own, because prepared statements are numbered through a whole process: among all other tests, the numbers
+//! would be beyond the ones that are taken here.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "integration/storage/mod.rs"]
+#[allow(dead_code, reason = "this program uses a part of it")]
 mod storage;
 
 use std::sync::{Arc, OnceLock};

@@ -1,11 +1,7 @@
 //! The time of the service on a real database's clock: what is stored beside it counts for everything that is written.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod storage;
 
 use std::sync::Arc;
 
-use storage::{fresh, open};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
@@ -13,6 +9,8 @@ use taskqueue_store::command::Scan;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_test_postgres::Database;
+
+use crate::storage::{fresh, open};
 
 const SECOND: i64 = 1_000_000;
 /// More than a test takes, and far less than the offsets here.

@@ -1,9 +1,6 @@
 //! The scale-out backend passes the suite that every backend passes.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod storage;
-
-use storage::fresh;
+use crate::storage::fresh;
 
 taskqueue_store::conformance_suite!(fresh);
 taskqueue_store::bulk_suite!(fresh);

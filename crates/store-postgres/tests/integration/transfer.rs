@@ -1,14 +1,7 @@
 //! What only a look into the tables can show of a move.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod storage;
-#[path = "storage/upgrades.rs"]
-mod upgrades;
 
 use std::net::TcpListener;
 
-use storage::tables::assert_tables_are_consistent;
-use storage::{Fresh, fresh};
 use taskqueue_core::activity::Event;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::status::Status;
@@ -20,6 +13,9 @@ use taskqueue_store::conformance::moved::{assert_moved, assert_small_chunks, pri
 use taskqueue_store::transfer::transfer;
 use taskqueue_store_postgres::{Address, PostgresTransfer};
 use taskqueue_test_postgres::eventually;
+
+use crate::storage::tables::assert_tables_are_consistent;
+use crate::storage::{Fresh, fresh};
 
 fn address(storage: &Fresh) -> Address {
     Address::parse(&storage.database.url()).unwrap()

@@ -1,12 +1,10 @@
 //! The model and the scale-out backend agree about random histories, also when the store is closed and opened in between,
 //! and the tables are consistent afterwards.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod storage;
-
-use storage::tables::assert_tables_are_consistent;
-use storage::{Fresh, fresh, report_of};
 use taskqueue_store::conformance::agreement::{agree, agree_on_filters};
+
+use crate::storage::tables::assert_tables_are_consistent;
+use crate::storage::{Fresh, fresh, report_of};
 
 /// Histories for each test, each from a seed of its own; a failure names it.
 const SEEDS: std::ops::Range<u64> = 0..3;

@@ -1,12 +1,10 @@
 //! What claims leave behind is removed before autovacuum comes.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod storage;
-
-use storage::fresh;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_test_postgres::eventually;
+
+use crate::storage::fresh;
 
 /// Tasks and routes of each: together more entries than a server leaves dead without doing something about it.
 const TASKS: usize = 21;

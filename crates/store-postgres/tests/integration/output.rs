@@ -1,15 +1,10 @@
 //! What runs print, with several servers on one database: followers see what was sent to another server, and sends, deletions and
 //! reports that meet lose nothing.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod storage;
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use storage::tables::assert_tables_are_consistent;
-use storage::{Fresh, fresh};
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::RunId;
@@ -25,6 +20,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, NoTls};
+
+use crate::storage::tables::assert_tables_are_consistent;
+use crate::storage::{Fresh, fresh};
 
 /// Twice what lies between two polls.
 const SOON: Duration = Duration::from_secs(2);

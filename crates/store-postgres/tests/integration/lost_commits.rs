@@ -1,16 +1,9 @@
 //! A connection that is lost inside `COMMIT`: the answer is what became of the transaction, or that nobody knows; never a
 //! guess (I7, I8).
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod proxy;
-mod storage;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use proxy::{Cut, Proxy};
-use storage::open;
-use storage::tables::assert_tables_are_consistent;
 use taskqueue_core::activity::Event;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
@@ -20,6 +13,10 @@ use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_postgres::PostgresStore;
 use taskqueue_test_postgres::{Cluster, Database};
 use tokio::task::JoinSet;
+
+use crate::proxy::{Cut, Proxy};
+use crate::storage::open;
+use crate::storage::tables::assert_tables_are_consistent;
 
 /// A store behind a proxy, with the queue `q`.
 struct Fixture {

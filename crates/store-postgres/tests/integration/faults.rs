@@ -1,15 +1,10 @@
 //! The database goes away and comes back in every way it can: nothing acknowledged is lost, and service goes on at once
 //! (I7, I10, L2).
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod storage;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use storage::open;
-use storage::tables::assert_tables_are_consistent;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
 use taskqueue_store::command::Command;
@@ -18,6 +13,9 @@ use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_postgres::PostgresStore;
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 use tokio::task::{JoinSet, block_in_place};
+
+use crate::storage::open;
+use crate::storage::tables::assert_tables_are_consistent;
 
 /// After a fault heals, the first write succeeds within this (L2 of docs/reference/invariants.md §4).
 const HEALED: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use taskqueue_store::conformance::Storage;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::conformance::upgraded::{Held, assert_upgraded, clock};
 
-use super::storage::{fresh, report_of};
+use crate::storage::{fresh, report_of};
 
 const SCHEMAS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schemas");
 

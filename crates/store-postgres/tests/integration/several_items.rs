@@ -1,19 +1,17 @@
 //! Commands of several items on several servers: together they behave as one (I1, I2, I3, I10).
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod storage;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use storage::fresh;
-use storage::tables::assert_tables_are_consistent;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{ClaimedItems, RunItem};
 use taskqueue_store::conformance::Storage;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use tokio::task::JoinSet;
+
+use crate::storage::fresh;
+use crate::storage::tables::assert_tables_are_consistent;
 
 fn tasks(items: &ClaimedItems) -> Vec<Option<String>> {
     items.iter().map(|item| item.as_ref().unwrap().as_ref().map(|claimed| claimed.task.id.to_string())).collect()

@@ -1,6 +1,5 @@
 //! A proxy between a store and its database that understands where messages of the protocol begin and end, and cuts a
 //! connection around the `COMMIT` of one chosen transaction.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};

@@ -1,13 +1,8 @@
 //! Another client has locked rows or tables of the store: only commands that need them wait, for a bounded time (I13, L3).
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod storage;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use storage::tables::assert_tables_are_consistent;
-use storage::{Fresh, fresh};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
 use taskqueue_store::activity::save_activity;
@@ -20,6 +15,9 @@ use taskqueue_test_postgres::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
+
+use crate::storage::tables::assert_tables_are_consistent;
+use crate::storage::{Fresh, fresh};
 
 /// Long against what a command takes, short against what it may take.
 const MOMENT: Duration = Duration::from_secs(2);

@@ -1,21 +1,13 @@
 //! Several stores on one database, as several servers are: together they behave as one (I1, I2, I12, I15 to I19, T1).
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "servers/activity.rs"]
 mod activity;
-#[path = "servers/limits.rs"]
 mod limits;
-#[path = "servers/races.rs"]
 mod races;
-mod storage;
-#[path = "servers/waiting_tasks.rs"]
 mod waiting_tasks;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use storage::tables::assert_tables_are_consistent;
-use storage::{Fresh, fresh};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
@@ -31,6 +23,9 @@ use taskqueue_store::conformance::generate::{Generator, QUEUES, Step};
 use taskqueue_store::{Store, StoreError, StoreExt, commands};
 use taskqueue_test_postgres::eventually;
 use tokio::task::JoinSet;
+
+use crate::storage::tables::assert_tables_are_consistent;
+use crate::storage::{Fresh, fresh};
 
 /// Stores on one database, at one clock.
 struct Servers {

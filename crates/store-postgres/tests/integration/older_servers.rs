@@ -1,12 +1,7 @@
 //! A server that was started before the table `unsuccessful` was there goes on until it is stopped, on the same database, and
 //! does not write to that table (docs/decisions/0038). The same is so for progress and output (docs/decisions/0048, 0049). The
 //! others answer and write correctly all the same.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod storage;
-
-use storage::tables::assert_tables_are_consistent;
-use storage::{Fresh, fresh};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::selection::{OrderField, TaskOrder};
 use taskqueue_core::task::{Status, Task};
@@ -14,6 +9,9 @@ use taskqueue_store::activity::save_activity;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_test_postgres::eventually;
+
+use crate::storage::tables::assert_tables_are_consistent;
+use crate::storage::{Fresh, fresh};
 
 /// A queue in which few tasks have any state but pending.
 async fn filled(storage: &Fresh) -> Fixture {

@@ -1,15 +1,8 @@
 //! What a command of several items loads from the database: no more than its answer holds and a few MiB ahead, however large the
 //! tasks are (docs/memory.md).
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod proxy;
-mod storage;
 
 use std::sync::Arc;
 
-use proxy::Proxy;
-use storage::tables::assert_tables_are_consistent;
-use storage::{Fresh, fresh, open};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::limits::TASK_ROUTES;
 use taskqueue_core::refusal::Refusal;
@@ -19,6 +12,10 @@ use taskqueue_store::command::{AddOutput, ClaimTasks, Claimed, ClaimedItems, Com
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_postgres::PostgresStore;
+
+use crate::proxy::Proxy;
+use crate::storage::tables::assert_tables_are_consistent;
+use crate::storage::{Fresh, fresh, open};
 
 const MIB: usize = 1_048_576;
 /// What the largest tasks of a test have, each.

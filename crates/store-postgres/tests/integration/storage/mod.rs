@@ -1,5 +1,4 @@
 //! A database for each test, on one real server for all of them.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod tables;
 
