@@ -19,7 +19,7 @@ const PAGES: [&str; 9] = [
 
 /// The paths of the dashboard that take forms, with a queue and a task that are there.
 fn form_paths() -> Vec<String> {
-    let table = include_str!("../../../dashboard/src/router.rs");
+    let table = include_str!("../../../../dashboard/src/router.rs");
     let routes = table.split(".route(").skip(1).filter(|route| route.contains("post("));
     let paths = routes.filter_map(|route| route.trim_start().strip_prefix('"')?.split('"').next());
     let paths = paths.map(|path| path.replace("{queue}", "mine").replace("{task}", TASK));
