@@ -16,7 +16,8 @@ use taskqueue_core::stats::SeriesSelection;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
-use crate::extract::percent_decoded;
+use crate::extract::{percent_decoded, read_filter};
+use crate::state::AppState;
 
 /// A query string that is being read.
 pub(crate) struct Query<'q> {
@@ -233,12 +234,16 @@ pub(crate) struct Selectors {
 
 impl Selectors {
     /// The selection, if the filter is valid.
-    pub(crate) fn selection(self) -> Result<TaskSelection, FilterError> {
+    pub(crate) async fn selection(self, state: &AppState) -> Result<TaskSelection, FilterError> {
+        let filter = match self.filter {
+            Some(text) => Some(read_filter(state, text, TaskFilter::parse).await?),
+            None => None,
+        };
         Ok(TaskSelection {
             status: self.status,
             name: self.name,
             name_fuzzy: self.name_fuzzy,
-            filter: self.filter.as_deref().map(TaskFilter::parse).transpose()?,
+            filter,
             among: None,
             include_archived: self.include_archived,
         })

@@ -69,15 +69,17 @@ impl BatchCall {
     }
 }
 
-/// Does work that takes long if it is about many bytes; of that, no more at a time than there are cores.
+/// Does work that takes long if it is about many bytes.
 pub(crate) async fn away_from_async<T: Send + 'static>(
     state: &AppState,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if bytes <= INLINE_BYTES {
-        return work();
-    }
+    if bytes <= INLINE_BYTES { work() } else { in_turn(state, work).await }
+}
+
+/// Does work on a thread that serves no requests; no more of it at a time than there are cores.
+pub(super) async fn in_turn<T: Send + 'static>(state: &AppState, work: impl FnOnce() -> T + Send + 'static) -> T {
     let turn = state.budgets().turn().await;
     let work = move || {
         let done = work();

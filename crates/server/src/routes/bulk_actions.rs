@@ -12,7 +12,7 @@ use taskqueue_core::filter::TaskFilter;
 use taskqueue_store::command::{self, ActOnTasks};
 
 use super::HandlerResult;
-use crate::extract::Call;
+use crate::extract::{Call, read_filter};
 use crate::respond;
 use crate::state::AppState;
 
@@ -64,7 +64,7 @@ pub(crate) async fn delete_tasks(State(state): State<AppState>, call: Call) -> H
 async fn act_on_tasks(state: &AppState, call: Call, action: BulkAction) -> HandlerResult {
     let BulkActionRequest { filter, expect, dry_run, include_archived } = call.body(state).await?;
     let queue = call.queue()?;
-    let filter = TaskFilter::parse(&filter)?;
+    let filter = read_filter(state, filter, TaskFilter::parse).await?;
     let act = ActOnTasks { queue, action, filter, expect, dry_run, include_archived };
     let command::Acted { matched, changed } = state.store().act_on_tasks(Arc::new(act)).await?;
     Ok(respond::written(|out| Acted { matched, changed }.write(out)))

@@ -14,7 +14,7 @@ use taskqueue_core::limits::NAME_CHARS;
 use taskqueue_core::selection::observation_binding;
 
 use super::HandlerResult;
-use crate::extract::Call;
+use crate::extract::{Call, read_filter};
 use crate::memory_budget::ReadRoom;
 use crate::respond;
 use crate::state::AppState;
@@ -37,7 +37,7 @@ const GROUP_BYTES: usize = 128;
 pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (selectors, grouping) = call.query().count_tasks()?;
     let queue = call.queue()?;
-    let selection = selectors.selection()?;
+    let selection = selectors.selection(&state).await?;
     let Some(grouping) = grouping else {
         let count = state.store().count_tasks(&queue, selection).await?;
         return Ok(respond::written(|out| Count::write(out, count)));
@@ -66,7 +66,10 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ha
 pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (filter, grouping) = call.query().count_workers()?;
     let queue = call.queue()?;
-    let filter = filter.as_deref().map(ObservationFilter::parse).transpose()?;
+    let filter = match filter {
+        Some(text) => Some(read_filter(&state, text, ObservationFilter::parse).await?),
+        None => None,
+    };
     let Some(grouping) = grouping else {
         let count = state.store().count_workers(&queue, filter).await?;
         return Ok(respond::written(|out| Count::write(out, count)));

@@ -19,7 +19,7 @@ use taskqueue_store::page::WrittenTasks;
 
 use super::HandlerResult;
 use crate::error::ApiError;
-use crate::extract::Call;
+use crate::extract::{Call, read_filter};
 use crate::memory_budget::TASK_BYTES;
 use crate::query::{ListTasks, ListWorkers};
 use crate::respond;
@@ -47,7 +47,7 @@ const FRAME_BYTES: usize = 4096;
 pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     let ListTasks { selectors, order, limit, cursor } = call.query().list_tasks()?;
     let queue = call.queue()?;
-    let selection = cursor_first(cursor.as_deref(), selectors.selection())?;
+    let selection = cursor_first(cursor.as_deref(), selectors.selection(&state).await)?;
     let binding = selection.binding(Resource::TaskList, &queue, &order.shape());
     let after = position(&binding, cursor.as_deref())?;
     let room = state.budgets().reserve_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
@@ -73,8 +73,10 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Han
 pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> HandlerResult {
     let ListWorkers { filter, limit, cursor } = call.query().list_workers()?;
     let queue = call.queue()?;
-    let filter = filter.as_deref().map(ObservationFilter::parse).transpose();
-    let filter = cursor_first(cursor.as_deref(), filter)?;
+    let filter = match filter {
+        Some(text) => Some(cursor_first(cursor.as_deref(), read_filter(&state, text, ObservationFilter::parse).await)?),
+        None => None,
+    };
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, &queue, "");
     let after = position(&binding, cursor.as_deref())?;
     let room = state.budgets().reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;

@@ -24,7 +24,7 @@ use taskqueue_store::command::{self, ActOnTask, CreateTask, CreatedTask, DeleteT
 use taskqueue_store::dependency_cycle::{explain, find_cycle};
 
 use super::{HandlerResult, empty_answer, task_answer};
-use crate::extract::Call;
+use crate::extract::{Call, read_filter};
 use crate::respond;
 use crate::state::AppState;
 
@@ -147,7 +147,7 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ha
 pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     let BulkUpdateRequest { filter, changes, include_archived } = call.body(&state).await?;
     let queue = call.queue()?;
-    let filter = TaskFilter::parse(&filter)?;
+    let filter = read_filter(&state, filter, TaskFilter::parse).await?;
     let bulk = command::BulkUpdate { queue, filter, update: changes, include_archived };
     let command::Updated { matched, updated } = state.store().update_tasks(Arc::new(bulk)).await?;
     Ok(respond::written(|out| Updated { matched, updated }.write(out)))
