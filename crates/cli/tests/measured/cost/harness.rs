@@ -1,5 +1,6 @@
-//! Runs an attack: some clients send its requests repeatedly while another measures its own requests. After the attackers
-//! have disconnected, the server must become idle. The requests of each attack are in the other files.
+//! Runs an attack: some clients send its requests repeatedly while another measures its own requests. As many clients send cheap
+//! requests to a second server meanwhile, and what another one measures there is what the machine allows. After the attackers have
+//! disconnected, the server must become idle. The requests of each attack are in the other files.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -17,14 +18,12 @@ use crate::alone;
 
 /// How many requests attack at once.
 const AT_ONCE: [usize; 3] = [1, 8, 64];
-/// How often an attack may be measured. On two cores, an unoptimised build that gets 64 large filters in the same moment answers a
-/// few requests late now and then; an attack that slows others down does so each time.
-const TRIES: usize = 3;
 /// How often an attacker checks whether it has to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How soon the server must be idle after the attackers have disconnected. A read is dropped within 100 ms; the rest is for a busy
-/// machine, and far below the 25 seconds after which a read ends by itself.
-const IDLE_WITHIN: Duration = Duration::from_secs(8);
+/// How much CPU time the server may use from the moment on at which the attackers have disconnected, in ticks of 10 ms: CPU time does
+/// not pass while a busy machine runs something else. A read is dropped within 100 ms, and 64 bodies
+/// of `large_batches.rs` are understood in 640; reads on two cores to the end of their 25 seconds are 5,000.
+const LEFT_TICKS: u64 = 800;
 
 /// For how long the CPU time of an idle server hardly grows.
 const WINDOW: Duration = Duration::from_millis(400);
@@ -45,42 +44,47 @@ pub(super) fn setting(name: &str, usual: usize) -> usize {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number: {text:?}")))
 }
 
-/// Asserts that a server serves other clients during the attack. A second, idle server shows what the machine itself costs.
+/// Asserts that a server serves other clients during the attack as it does during cheap requests.
 #[allow(clippy::print_stderr, reason = "figures for runs with --nocapture")]
 pub(super) fn endures(attack: &dyn Attack) {
     let _alone = alone();
-    let (server, idle) = (Server::with_queue(), Server::with_queue());
+    let (server, other) = (Server::with_queue(), Server::with_queue());
     attack.prepare(&server);
-    let (mut probe, mut control) = (Probe::new(&server), Probe::new(&idle));
+    let (mut probe, mut control) = (Probe::new(&server), Probe::new(&other));
     for at_once in AT_ONCE {
-        let mut served = Ok(());
-        for _ in 0..TRIES {
-            let (measured, expected) = measure(attack, at_once, &server, &mut probe, &mut control);
-            eprintln!("{at_once} at once: {measured} (idle server: {expected})");
-            assert_idle(server.process_id(), at_once);
-            served = probes::check_served(&measured, &expected);
-            if served.is_ok() {
-                break;
-            }
-        }
-        assert_eq!(served, Ok(()), "with {at_once} at once");
+        let (measured, expected) = measure(attack, at_once, &mut probe, &mut control);
+        eprintln!("{at_once} at once: {measured} (cheap requests: {expected})");
+        assert_idle(server.process_id(), at_once);
+        assert_eq!(probes::check_served(&measured, &expected), Ok(()), "with {at_once} at once");
     }
     probe.assert_refusals_did_nothing();
 }
 
-/// What the two clients measure while so many others attack the server of the first one.
+/// What requests cost that cost next to nothing.
+struct Cheap;
+
+impl Attack for Cheap {
+    fn prepare(&self, _: &Server) {}
+
+    fn request(&self, _: usize) -> Request {
+        Request::new("GET", "/livez")
+    }
+}
+
+/// What the two clients measure while so many others attack the server of the first one, and as many ask that of the second one for
+/// next to nothing.
 fn measure(
     attack: &dyn Attack,
     at_once: usize,
-    server: &Server,
     probe: &mut Probe<'_>,
     control: &mut Probe<'_>,
 ) -> (Measured, Measured) {
-    let done = &AtomicBool::new(false);
+    let (done, server, other) = (&AtomicBool::new(false), probe.server(), control.server());
     thread::scope(|scope| {
         let end = EndOfAttack(done);
         for first in 0..at_once {
             scope.spawn(move || attacker(server, attack, first..usize::MAX, done));
+            scope.spawn(move || attacker(other, &Cheap, first..usize::MAX, done));
         }
         let control = scope.spawn(|| control.measure(done));
         let measured = probe.measure_for(Duration::from_secs(setting("TASKQUEUE_COST_SECONDS", 2) as u64));
@@ -132,9 +136,10 @@ fn cpu_ticks(process: u32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// The CPU time of the server stops growing.
+/// The CPU time of the server stops growing soon.
 fn assert_idle(process: u32, at_once: usize) {
-    let (begin, mut checked, mut ticks) = (Instant::now(), Instant::now(), cpu_ticks(process));
+    let begin = cpu_ticks(process);
+    let (mut checked, mut ticks) = (Instant::now(), begin);
     eventually("the server is idle", || {
         if checked.elapsed() < WINDOW {
             return false;
@@ -143,5 +148,5 @@ fn assert_idle(process: u32, at_once: usize) {
         (checked, ticks) = (Instant::now(), ticks + grown);
         grown <= IDLE_TICKS
     });
-    assert!(begin.elapsed() < IDLE_WITHIN, "idle {:?} after {at_once} clients left", begin.elapsed());
+    assert!(ticks - begin < LEFT_TICKS, "{} ticks after {at_once} clients left", ticks - begin);
 }

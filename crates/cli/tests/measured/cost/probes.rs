@@ -8,13 +8,14 @@ use serde_json::json;
 
 use super::support::{Connection, Request, Response, Server, in_queue, of_task, run_id};
 
-/// Rounds at least, so that one slow answer alone is not the 99th percentile.
+/// Rounds at least, so that one slow answer alone is not the 99th percentile: the machine may stop one client for a moment. Which answer
+/// of all is the slowest is measured by `taskqueue-bench shapes`.
 const ROUNDS: usize = 120;
 /// The limit for `/health` and heartbeats.
 const READ_LIMIT: Duration = Duration::from_millis(250);
 /// The limit for claims and creations that are not refused.
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
-/// How many times the time of an idle server is added to what is allowed.
+/// How many times the time that the same takes beside cheap requests is added to what is allowed.
 const MARGIN: u32 = 3;
 /// The tasks of the probe, away from those of an attack.
 const FIRST_TASK: usize = 900_000_000;
@@ -30,9 +31,9 @@ pub(super) struct Measured {
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (health, heartbeats, writes) = (p99(&self.health), p99(&self.heartbeats), longest(&self.writes));
+        let (health, heartbeats, writes) = (p99(&self.health), p99(&self.heartbeats), p99(&self.writes));
         write!(f, "{} rounds, health p99 {health:?}, heartbeats p99 {heartbeats:?}, ", self.health.len())?;
-        write!(f, "claims and creations at most {writes:?}, {} refused", self.refused)
+        write!(f, "claims and creations p99 {writes:?}, {} refused", self.refused)
     }
 }
 
@@ -41,10 +42,6 @@ fn p99(taken: &[Duration]) -> Duration {
     sorted.sort_unstable();
     let place = (sorted.len() * 99).div_ceil(100);
     sorted.get(place.saturating_sub(1)).copied().unwrap_or_default()
-}
-
-fn longest(taken: &[Duration]) -> Duration {
-    taken.iter().max().copied().unwrap_or_default()
 }
 
 /// A client with a running task of its own, in a queue of its own.
@@ -68,6 +65,10 @@ impl<'s> Probe<'s> {
         let claim = json!({"route": "default", "run_id": run_id(FIRST_TASK)});
         server.post(&own(&in_queue("/tasks/claim")), claim).expect(200);
         Self { server, connection: server.connect(), round: 0, refused: Vec::new() }
+    }
+
+    pub(super) fn server(&self) -> &'s Server {
+        self.server
     }
 
     /// Measures for this time, and at least for `ROUNDS` rounds.
@@ -135,12 +136,12 @@ impl<'s> Probe<'s> {
     }
 }
 
-/// The client was served, as far as the machine allows: a few times what an idle server needed meanwhile is not held
-/// against the attacked one. On a machine that does nothing else this is next to nothing.
-pub(super) fn check_served(measured: &Measured, idle: &Measured) -> Result<(), String> {
-    let health = (p99(&measured.health), READ_LIMIT + MARGIN * p99(&idle.health));
-    let heartbeats = (p99(&measured.heartbeats), READ_LIMIT + MARGIN * p99(&idle.heartbeats));
-    let writes = (longest(&measured.writes), WRITE_LIMIT + MARGIN * longest(&idle.writes));
+/// The client was served, as far as the machine allows: a few times what the same took beside cheap requests meanwhile is not held
+/// against the attacked server. On a machine that does nothing else this is little.
+pub(super) fn check_served(measured: &Measured, cheap: &Measured) -> Result<(), String> {
+    let health = (p99(&measured.health), READ_LIMIT + MARGIN * p99(&cheap.health));
+    let heartbeats = (p99(&measured.heartbeats), READ_LIMIT + MARGIN * p99(&cheap.heartbeats));
+    let writes = (p99(&measured.writes), WRITE_LIMIT + MARGIN * p99(&cheap.writes));
     for (what, (taken, allowed)) in [("health", health), ("heartbeats", heartbeats), ("writes", writes)] {
         if taken > allowed {
             return Err(format!("{what}: {taken:?} instead of {allowed:?}"));
