@@ -31,7 +31,7 @@ use self::attack::{Measured, Target, measure};
 use self::least::Least;
 use self::operations::OPERATIONS;
 use self::pages::PAGES;
-use self::probes::{Probed, Probes, longest, p99};
+use self::probes::{Beside, Probed, Probes, longest, p99};
 use self::shape::Shape;
 use self::world::{Client, stored};
 use crate::args::ShapesArgs;
@@ -43,10 +43,6 @@ use crate::{output, table};
 
 /// How many clients send a shape at the same time.
 const CROWD: usize = 32;
-/// How often a shape is measured in the tests before it counts as missed. The idle server beside it shows what the machine costs, but
-/// not a stop that meets only one of the two; and at a small size few answers make the figure, so one stop is enough to miss.
-/// More than three would let a shape pass that slows others down most times.
-const TRIES: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
@@ -132,7 +128,10 @@ fn send_all(engine: Engine, server: &Server, idle: &Server, size: Size, only: &s
     let (mut rows, mut turn) = (Vec::new(), 0);
     for shape in OPERATIONS.iter().chain(PAGES).filter(|shape| shape.name().contains(only)) {
         for clients in [1, CROWD] {
-            let row = Row { engine, shape, measured: measure_again(&target, shape, &mut turn, clients) };
+            turn += 1;
+            let measured = measure(&target, shape, turn, clients);
+            let measured = measured.unwrap_or_else(|failure| Measured::failed(clients, &failure));
+            let row = Row { engine, shape, measured };
             if size == Size::Full {
                 output::progress(&row.cells().join("  "));
                 row.misses().iter().for_each(|miss| output::progress(miss));
@@ -141,30 +140,12 @@ fn send_all(engine: Engine, server: &Server, idle: &Server, size: Size, only: &s
         }
     }
     let all = Probed::merged(rows.iter().map(|row| &row.measured.probed));
-    let of_all = all.misses(&Probed::merged(rows.iter().map(|row| &row.measured.idle)), true);
+    let of_all = all.misses(&Probed::merged(rows.iter().map(|row| &row.measured.idle)), Beside::All);
     if let Some(last) = rows.last_mut() {
         last.measured.misses.extend(of_all.iter().map(|miss| format!("and all before it: {miss}")));
         last.measured.misses.extend(attack::still_busy(server));
     }
     Ok(rows)
-}
-
-/// Measures a shape, in the tests again if the machine may be to blame. It is not for memory (C3), for what was changed though it was
-/// answered busy (C5), or for an error of the server.
-fn measure_again(target: &Target<'_>, shape: &Shape, turn: &mut usize, clients: usize) -> Measured {
-    let tries = if target.size == Size::Small { TRIES } else { 1 };
-    let mut measure = || {
-        *turn += 1;
-        measure(target, shape, *turn, clients).unwrap_or_else(|failure| Measured::failed(clients, &failure))
-    };
-    let mut measured = measure();
-    for _ in 1..tries {
-        if measured.is_held() || measured.is_broken_for_good() {
-            break;
-        }
-        measured = measure();
-    }
-    measured
 }
 
 /// Fails for whatever the list of shapes lacks.
