@@ -50,47 +50,60 @@ pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>, clock: Opt
         }
         let due = interval + Duration::from_micros(random_u64() % JITTER_MICROS);
         let requested = timeout(due, wakeups.poll_now.notified()).await.is_ok();
-        let (routes, runs) =
-            (poll_routes(&wakeups, &readers, clock.as_deref()).await, poll_runs(&wakeups, &readers).await);
-        interval = match routes.and(runs).and(poll_outputs(&wakeups, &readers, &mut seen).await) {
-            Ok(()) => INTERVAL,
+        let polled = [
+            poll_routes(&wakeups, &readers, clock.as_deref()).await,
+            poll_runs(&wakeups, &readers).await,
+            poll_outputs(&wakeups, &readers, &mut seen).await,
+        ];
+        interval = match polled.into_iter().collect::<Result<Vec<_>, _>>() {
+            Ok(found) => {
+                let found = if found.contains(&true) { "something" } else { "nothing" };
+                tracing::debug!("a poll found {found} for what waits");
+                INTERVAL
+            }
             Err(_) if requested => interval,
             Err(_) => (interval * 2).min(MAX_INTERVAL),
         };
     }
 }
 
-async fn poll_routes(wakeups: &Wakeups, readers: &Readers, clock: Option<&dyn Clock>) -> Result<(), StoreError> {
+/// Whether there is anything for a waiting claim.
+async fn poll_routes(wakeups: &Wakeups, readers: &Readers, clock: Option<&dyn Clock>) -> Result<bool, StoreError> {
     let routes = wakeups.waiters.waiting_routes();
     if routes.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let (doing, time) = ("polling for waiting claims", clock.map(|clock| clock.now().as_micros()));
     let input = (&routes, time);
     let read =
         readers.read(Lane::Short, doing, &input, |session, (routes, time)| count(session, routes, *time).boxed());
     let counts = read.await?;
+    let found = counts.iter().any(|count| *count != Some(0));
     for ((queue, route, _), count) in routes.iter().zip(counts) {
         match count {
             Some(tasks) => wakeups.waiters.wake_for_route(queue, route, tasks),
             None => wakeups.waiters.queue_deleted(queue),
         }
     }
-    Ok(())
+    Ok(found)
 }
 
-async fn poll_runs(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
-    let doing = "polling for held heartbeats";
+/// Whether the run of a held heartbeat has ended.
+async fn poll_runs(wakeups: &Wakeups, readers: &Readers) -> Result<bool, StoreError> {
+    let (doing, mut found) = ("polling for held heartbeats", false);
     for watched in wakeups.waiters.watched_runs().chunks(RUNS_AT_ONCE) {
         let read = readers.read(Lane::Short, doing, watched, |session, watched| ended_runs(session, watched).boxed());
-        read.await?.into_iter().for_each(|run_id| wakeups.waiters.run_ended(run_id));
+        let ended = read.await?;
+        found |= !ended.is_empty();
+        ended.into_iter().for_each(|run_id| wakeups.waiters.run_ended(run_id));
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Wakes the watchers of output that is not where it was at the last poll. A run that was not watched then counts as one that has
-/// printed since: its watchers may have read before that.
-async fn poll_outputs(wakeups: &Wakeups, readers: &Readers, seen: &mut SeenOutputs) -> Result<(), StoreError> {
+/// printed since: its watchers may have read before that. Whether there was any.
+async fn poll_outputs(wakeups: &Wakeups, readers: &Readers, seen: &mut SeenOutputs) -> Result<bool, StoreError> {
+    let mut found = false;
     let mut watched = wakeups.waiters.watched_outputs();
     watched.sort_unstable();
     watched.dedup();
@@ -100,6 +113,7 @@ async fn poll_outputs(wakeups: &Wakeups, readers: &Readers, seen: &mut SeenOutpu
         let read = readers.read(Lane::Short, doing, watched, |session, watched| ends(session, watched).boxed());
         for (run_id, is_active, end) in read.await? {
             let is_seen = seen.insert(run_id, end) == Some(end);
+            found |= !is_active || !is_seen;
             match is_active {
                 false => wakeups.waiters.run_ended(run_id),
                 true if !is_seen => wakeups.waiters.output_added(run_id),
@@ -107,7 +121,7 @@ async fn poll_outputs(wakeups: &Wakeups, readers: &Readers, seen: &mut SeenOutpu
             }
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Of each run whether it is active, and where its output ends.

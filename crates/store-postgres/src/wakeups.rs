@@ -88,6 +88,12 @@ impl Wakeups {
 
     /// Handles a message of another server.
     pub(crate) fn receive(&self, message: &Message) {
+        if message.waiting != Waiting::default() {
+            tracing::debug!("another server announces that something waits there");
+        }
+        if !message.tasks.is_empty() || !message.ended_runs.is_empty() {
+            tracing::debug!("another server notifies of a task or the end of a run");
+        }
         self.note_remote(message.waiting);
         let mut claimable = Claimable::new(true);
         message.deleted_queues.iter().for_each(|queue| claimable.queue_deleted(queue));
@@ -165,6 +171,19 @@ mod tests {
         let mut message = Message::default();
         message.tasks.insert((queue("q"), routes(&["default"])), (0..MANY).map(task_id).collect());
         assert!(requests_poll(&wakeups, |wakeups| wakeups.receive(&message)), "more than is collected");
+    }
+
+    #[tokio::test]
+    async fn a_task_of_another_server_wakes_a_claim_at_once() {
+        let (here, there) = (Wakeups::default(), Wakeups::default());
+        let mut waiter = there.waiters.register(&queue("q"), &route("default"), 1).unwrap();
+        waiter.park();
+        here.receive(&Message::announcement(there.waiting()));
+        here.committed(&claimable(1));
+        let message = here.take_outbox().unwrap();
+        assert!(waiter.woken().now_or_never().is_none(), "nothing is known of it yet");
+        there.receive(&Message::parse(&message.to_text("here")).1);
+        assert!(waiter.woken().now_or_never().is_some());
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use taskqueue_test_postgres::{Cluster, PoolMode, Pooler, eventually};
 
-use super::fresh_database;
+use super::{announced, found_by_next_poll, fresh_database, notified};
 use crate::sqlite::clock::library;
 use crate::support::*;
 
@@ -29,24 +29,11 @@ fn begin(server: &Server, n: usize) -> Connection {
     connection
 }
 
-/// The task that a waiter got, and how long after `begun`.
+/// The task that a waiter got.
 #[track_caller]
-fn got(waiter: &mut Connection, begun: Instant) -> (usize, Duration) {
+fn got(waiter: &mut Connection) -> usize {
     let response = waiter.read_response(true).unwrap().expect(200);
-    let waited = begun.elapsed();
-    (response.json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap(), waited)
-}
-
-/// Task `n` is created here while a claim waits for it there; how long that took.
-#[track_caller]
-fn picked_up(here: &Server, there: &Server, n: usize) -> Duration {
-    let mut waiter = begin(there, n);
-    let begun = Instant::now();
-    here.create(n, json!({}));
-    let (task, waited) = got(&mut waiter, begun);
-    assert_eq!(task, n);
-    assert!(waited < Duration::from_secs(10), "{waited:?}");
-    waited
+    response.json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap()
 }
 
 #[test]
@@ -54,15 +41,15 @@ fn a_task_created_at_one_server_wakes_a_claim_that_waits_at_another() {
     let database = fresh_database();
     let (here, there) = (server(&database.url()), server(&database.url()));
     here.create_queue("q");
-    let mut quick = 0;
-    for n in 0..12 {
-        quick += usize::from(picked_up(&here, &there, n) < Duration::from_millis(400));
+    for n in 0..4 {
+        // Only who is known to have waiters is notified. The unit tests of the store have that this wakes the claim.
+        let mut waiter = announced(&here, || begin(&there, n));
+        notified(&there, || drop(here.create(n, json!({}))));
+        assert_eq!(got(&mut waiter), n);
     }
-    // A server polls once in a second: by polling alone hardly a third would be as quick.
-    assert!(quick >= 8, "{quick} of 12 were quick: notifications do not arrive");
     let mut waiter = begin(&there, 100);
     here.delete("/api/v2/queues/q?cascade=true").assert_error(409, "queue_has_running_tasks");
-    (0..12).for_each(|n| drop(here.cancel(n).expect(200)));
+    (0..4).for_each(|n| drop(here.cancel(n).expect(200)));
     here.delete("/api/v2/queues/q?cascade=true").expect(204);
     waiter.read_response(true).unwrap().assert_error(404, "queue_not_found");
 }
@@ -80,7 +67,7 @@ fn a_hundred_waiters_at_two_servers_take_a_hundred_tasks_once_each() {
         })
         .collect();
     in_parallel(4, |lane| (0..25).for_each(|n| drop(servers[lane % 2].create(lane * 25 + n, json!({})))));
-    let mut taken: Vec<usize> = waiters.iter_mut().map(|waiter| got(waiter, Instant::now()).0).collect();
+    let mut taken: Vec<usize> = waiters.iter_mut().map(got).collect();
     taken.sort_unstable();
     assert_eq!(taken, (0..100).collect::<Vec<_>>());
 }
@@ -98,14 +85,12 @@ fn a_waiter_outlasts_the_end_of_every_connection_to_the_database() {
         // Among them the ones that notify.
         assert!(Cluster::shared().terminate_backends(&database) > 2);
         let create = Request::new("PUT", &of_task(n, "")).json(json!({}));
-        let begun = Instant::now();
         eventually("the task is created", || {
             let created = Connection::tcp(&here.address).unwrap().exchange(&create).unwrap();
             matches!(created.status, 200 | 201)
         });
-        let (task, waited) = got(&mut waiter, begun);
-        assert_eq!(task, n);
-        assert!(waited < Duration::from_secs(15), "{waited:?}");
+        // Had it been missed, there would be no task in the answer when the 28 seconds are over.
+        assert_eq!(got(&mut waiter), n);
     }
 }
 
@@ -122,7 +107,7 @@ fn a_waiter_outlasts_a_restart_of_the_database() {
         let created = Connection::tcp(&here.address).unwrap().exchange(&create).unwrap();
         matches!(created.status, 200 | 201)
     });
-    assert_eq!(got(&mut waiter, Instant::now()).0, 1);
+    assert_eq!(got(&mut waiter), 1);
 }
 
 #[test]
@@ -132,7 +117,9 @@ fn behind_a_pooler_polling_wakes_waiting_claims() {
     let (here, there) = (server(&pooler.url(&database)), server(&pooler.url(&database)));
     here.create_queue("q");
     for n in 0..5 {
-        picked_up(&here, &there, n);
+        let mut waiter = begin(&there, n);
+        found_by_next_poll(&there, || drop(here.create(n, json!({}))));
+        assert_eq!(got(&mut waiter), n);
     }
     for server in [&here, &there] {
         let log = server.stderr();
@@ -168,14 +155,14 @@ fn steps_of_the_clock_neither_end_a_wait_nor_hide_a_task() {
             let mut waiter = begin(&server, n);
             set(shift);
             server.create(n, json!({}));
-            assert_eq!(got(&mut waiter, Instant::now()).0, n, "{shift}");
+            assert_eq!(got(&mut waiter), n, "{shift}");
             let begun = Instant::now();
             let mut waiter = server.connect();
             waiter.write(&waiting(100 + n, 2).to_bytes()).unwrap();
             set(if n == 0 { "-3600s" } else { "+3600s" });
             waiter.read_response(true).unwrap().expect(204);
-            let waited = begun.elapsed();
-            assert!((Duration::from_secs(2)..Duration::from_secs(20)).contains(&waited), "{shift}: {waited:?}");
+            // Longer than the client reads if the wait went by the wrong clock, or not at all.
+            assert!(begun.elapsed() >= Duration::from_secs(2), "{shift}: {:?}", begun.elapsed());
         }
     }
 }
