@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use taskqueue_test_postgres::Cluster;
+use taskqueue_test_postgres::{Cluster, patient};
 
 pub use self::fields::Size;
 
@@ -113,7 +113,7 @@ fn on(engine: Engine, binary: &Path, folder: &Path, size: Size, only: &str) -> R
         Engine::Postgres => {
             let cluster = Cluster::private();
             let databases = [cluster.database(), cluster.database()];
-            let [server, idle] = databases.each_ref().map(|database| start(database.url().as_ref()));
+            let [server, idle] = databases.each_ref().map(|database| start(patient(&database.url()).as_ref()));
             send_all(engine, &server?, &idle?, size, only)
         }
     }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::wait::TIMEOUT;
+
 /// The database that every server has.
 pub(crate) const MAINTENANCE: &str = "postgres";
 
@@ -60,6 +62,16 @@ impl Address {
         let socket = self.socket.as_ref().expect("the socket of a server of TASKQUEUE_TEST_POSTGRES is not known");
         format!("postgres://{}@{socket}/{database}", self.account)
     }
+}
+
+/// A URL that lets connecting take as long as a busy machine may need; a server would give its first connection 3 seconds. One that says
+/// itself how long stays as it is.
+pub fn patient(url: &str) -> String {
+    let sign = if url.contains('?') { '&' } else { '?' };
+    if url.contains("connect_timeout=") {
+        return url.to_owned();
+    }
+    format!("{url}{sign}connect_timeout={}", TIMEOUT.as_secs())
 }
 
 /// Percent-encodes all but unreserved characters.

@@ -15,6 +15,7 @@ mod programs;
 mod server;
 mod wait;
 
+pub use address::patient;
 pub use cluster::Cluster;
 pub use database::Database;
 pub use pooler::{PoolMode, Pooler};

@@ -11,7 +11,7 @@ use taskqueue_store::command::Command;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_postgres::PostgresStore;
-use taskqueue_test_postgres::{Cluster, Database, eventually};
+use taskqueue_test_postgres::{Cluster, Database, eventually, patient};
 use tokio::task::{JoinSet, block_in_place};
 
 use crate::storage::open;
@@ -26,7 +26,7 @@ const ANSWERED: Duration = Duration::from_millis(6_500);
 async fn stores(url: &str, number: usize) -> Vec<Arc<PostgresStore>> {
     let mut stores = Vec::new();
     while stores.len() < number {
-        stores.push(Arc::new(open(url, None).await.unwrap_or_else(|error| panic!("{error}"))));
+        stores.push(Arc::new(open(&patient(url), None).await.unwrap_or_else(|error| panic!("{error}"))));
     }
     stores[0].write(create_queue("q")).await.unwrap();
     stores

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use taskqueue_test_postgres::Cluster;
+use taskqueue_test_postgres::{Cluster, patient};
 
 /// Databases that their tests left as new, for those to come: to create and to drop one costs more than most tests.
 static AS_NEW: Mutex<Vec<taskqueue_test_postgres::Database>> = Mutex::new(Vec::new());
@@ -44,7 +44,7 @@ impl Database {
     }
 
     fn around(inside: taskqueue_test_postgres::Database, returns: bool) -> Self {
-        let arguments = vec!["--database".to_owned(), inside.url()];
+        let arguments = vec!["--database".to_owned(), patient(&inside.url())];
         Self { inside: Some(inside), arguments, environment: Vec::new(), returns }
     }
 

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustls::version::TLS13;
-use taskqueue_test_postgres::eventually;
+use taskqueue_test_postgres::{eventually, patient};
 use tempfile::TempDir;
 
 use super::super::database::Database;
@@ -28,7 +28,7 @@ pub(crate) const WAITS: &str = "a claim found nothing and waits";
 pub(crate) const HELD: &str = "a heartbeat is held";
 
 /// How long a child may take to print its address or to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connections are kept only after complete requests of this size: a server may close one whose body it did not read.
 const KEEPABLE_REQUEST_BYTES: usize = 8192;
@@ -412,7 +412,11 @@ fn serve(
     memory_bytes: Option<u64>,
 ) -> Command {
     let mut command = memory_bytes.map_or_else(binary, binary_within);
-    command.arg("serve").args(arguments);
+    let patiently = |argument: &String| match argument.starts_with("postgres://") {
+        true => patient(argument),
+        false => argument.clone(),
+    };
+    command.arg("serve").args(arguments.iter().map(patiently));
     for usual in [["--log-level", "warn"], ["--listen", "127.0.0.1:0"]] {
         if !arguments.iter().any(|argument| argument == usual[0]) {
             command.args(usual);
@@ -433,7 +437,7 @@ pub(crate) fn assert_watchdog_hears(socket: &UnixDatagram) {
     socket.set_nonblocking(true).unwrap();
     while socket.recv(&mut [0; 4096]).is_ok() {}
     socket.set_nonblocking(false).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     for _ in 0..3 {
         let mut bytes = [0; 4096];
         let length = socket.recv(&mut bytes).expect("a sign of life");

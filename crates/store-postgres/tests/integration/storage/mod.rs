@@ -10,7 +10,7 @@ use taskqueue_store::check::{Report, Watch};
 use taskqueue_store::clock::{Clock, ManualClock};
 use taskqueue_store::conformance::{FOUND_AT_ONCE, GatedStorage, Storage};
 use taskqueue_store_postgres::{Address, OpenError, Options, PostgresStore};
-use taskqueue_test_postgres::{Cluster, Database};
+use taskqueue_test_postgres::{Cluster, Database, patient};
 
 /// A database of its own.
 pub(crate) struct Fresh {
@@ -25,7 +25,7 @@ pub(crate) fn fresh() -> Fresh {
 impl Fresh {
     /// Opens the store at a time that the test passes.
     pub(crate) async fn try_open(&self, clock: &ManualClock) -> Result<PostgresStore, OpenError> {
-        open(&self.database.url(), Some(Arc::new(clock.clone()))).await
+        open(&patient(&self.database.url()), Some(Arc::new(clock.clone()))).await
     }
 }
 
@@ -51,7 +51,7 @@ impl GatedStorage for Fresh {
     async fn open_gated(&self, clock: ManualClock, bulk_gate: Gate) -> Arc<dyn Store> {
         let options =
             Options { clock: Some(Arc::new(clock)), bulk_gate, found_at_once: FOUND_AT_ONCE, ..Options::default() };
-        let store = PostgresStore::open(Address::parse(&self.database.url()).unwrap(), options).await;
+        let store = PostgresStore::open(Address::parse(&patient(&self.database.url())).unwrap(), options).await;
         Arc::new(store.unwrap_or_else(|error| panic!("{error}")))
     }
 }
