@@ -1,12 +1,19 @@
 //! Commands of two servers that meet at the same rows at the same moment.
 
+use std::future::ready;
+use std::sync::Arc;
+
+use futures_util::future::join3;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_store::StoreError;
-use taskqueue_store::conformance::any_command::AnyCommand;
+use taskqueue_store::command::CreatedTask;
+use taskqueue_store::conformance::any_command::{AnyCommand, Write};
 use taskqueue_store::conformance::commands::*;
-use taskqueue_test_postgres::eventually;
+use taskqueue_test_postgres::{Database, eventually};
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, NoTls};
 
 use super::{Servers, claimed_of_any};
 
@@ -54,5 +61,89 @@ async fn a_claim_finds_the_only_task_while_another_server_requeues_it() {
         assert_eq!(claimed, Some(task_id(round)), "round {round}");
         servers.fixture.ok(complete("q", round, round, object("{}"))).await;
     }
+    servers.end().await;
+}
+
+/// A table that somebody else has for themselves: the statement of a store that needs it waits.
+struct HeldTable<'d> {
+    database: &'d Database,
+    name: &'static str,
+    client: Client,
+}
+
+impl<'d> HeldTable<'d> {
+    async fn hold(database: &'d Database, name: &'static str) -> Self {
+        let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let lock = format!("BEGIN; LOCK TABLE taskqueue.{name} IN ACCESS EXCLUSIVE MODE");
+        client.batch_execute(&lock).await.unwrap();
+        Self { database, name, client }
+    }
+
+    /// Waits until so many statements wait for it.
+    fn stops(&self, count: usize) {
+        let waiting =
+            format!("SELECT 1 FROM pg_locks WHERE relation = 'taskqueue.{}'::regclass AND NOT granted", self.name);
+        eventually("statements wait", || self.database.rows(&waiting).len() >= count);
+    }
+
+    async fn let_go(self) {
+        self.client.batch_execute("ROLLBACK").await.unwrap();
+    }
+}
+
+/// Both writers of the first store stand still; what is written to it now is one batch when they go on.
+async fn stop_writers(servers: &Servers, offset: u64) -> (HeldTable<'_>, JoinSet<Result<(), StoreError>>) {
+    let outputs = HeldTable::hold(&servers.storage.database, "outputs").await;
+    let mut prints = JoinSet::new();
+    for (number, id) in ["one", "two"].into_iter().enumerate() {
+        let store = Arc::clone(&servers.stores[0]);
+        prints.spawn(async move { print(id, id, offset, "text").write_to(&*store).await });
+        outputs.stops(number + 1);
+    }
+    (outputs, prints)
+}
+
+/// I13, step by step: a batch has read a cancelled task, for a creation that is repeated, when another server requeues it; only then
+/// does its claim, for which nothing was picked, look whether anything is pending. To see this fail, take `entry.held` out of
+/// `unready_or_picked` (transaction_rows.rs): the claim then leaves out the task that was only read, and is told that there is nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_finds_a_task_that_was_requeued_after_its_batch_had_read_it() {
+    let servers = Servers::open(2).await;
+    let fixture = &servers.fixture;
+    for id in ["one", "two"] {
+        fixture.create(id, with_routes(&["printing"])).await;
+        fixture.claimed(claim("q", "printing", id)).await.unwrap();
+    }
+    fixture.create("x", Definition::default()).await;
+    fixture.ok(cancel("q", "x")).await;
+    // Once for the connections of both writers, whose statements are prepared when they are first needed.
+    let (outputs, prints) = stop_writers(&servers, 0).await;
+    outputs.let_go().await;
+    assert!(prints.join_all().await.iter().all(Result::is_ok));
+
+    let (outputs, prints) = stop_writers(&servers, 4).await;
+    let observations = HeldTable::hold(&servers.storage.database, "observations").await;
+    let store = &*servers.stores[0];
+    // Workers are read last of all.
+    let mut batch = Box::pin(join3(
+        create("q", "x", Definition::default()).write_to(store),
+        claim("q", "default", 1).write_to(store),
+        observe("q", 1, "default", WorkerStatus::Idle).write_to(store),
+    ));
+    tokio::select! {
+        biased;
+        answers = &mut batch => panic!("nobody is there to write: {answers:?}"),
+        () = ready(()) => {}
+    }
+    outputs.let_go().await;
+    assert!(prints.join_all().await.iter().all(Result::is_ok));
+    observations.stops(1);
+    requeue("q", "x").write_to(&*servers.stores[1]).await.unwrap();
+    observations.let_go().await;
+    let (created, claimed, observed) = batch.await;
+    assert!(matches!(created, Ok(CreatedTask { created: false, .. })), "{created:?}");
+    assert_eq!(claimed.unwrap().map(|claimed| claimed.task.id), Some(task_id("x")));
+    observed.unwrap();
     servers.end().await;
 }
