@@ -1,6 +1,7 @@
 //! Bulk updates whose filter takes long: other clients are served meanwhile, and what is answered 503 `database_busy` is never
 //! done (docs/reference/errors.md §3.5, C1 and C5 of docs/reference/invariants.md §6).
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -54,9 +55,14 @@ fn while_long_bulk_updates_run_others_are_served_at_once() {
     let (server, _) = with_documents();
     server.create(900, json!({"routes": ["run"]}));
     server.claim_for("q", "run", 900).expect(200);
+    let done = Mutex::new(vec![LONG]);
     let bulks = |round: usize| {
+        let begun = Instant::now();
         let answer = bulk(&server, 0, round);
         assert!(answer.status == 200 || answer.code() == "database_busy", "{}", answer.text());
+        if answer.status == 200 {
+            done.lock().unwrap().push(begun.elapsed());
+        }
     };
     let mut times = Vec::new();
     let mut timed = |call: &dyn Fn() -> Response, status: u16| {
@@ -73,8 +79,11 @@ fn while_long_bulk_updates_run_others_are_served_at_once() {
         }
     });
     times.sort_unstable();
-    let (most, longest) = (times[times.len() * 9 / 10], times[times.len() - 1]);
-    assert!(most < Duration::from_secs(1) && longest < Duration::from_secs(4), "90 %: {most:?}, longest: {longest:?}");
+    // Who had to wait for a bulk update would wait for about half of one; the machine may stop one of them for a while.
+    let (most, second) = (times[times.len() * 9 / 10], times[times.len() - 2]);
+    let done = done.into_inner().unwrap();
+    let (shortest, longest) = (done.iter().min().unwrap(), done.iter().max().unwrap());
+    assert!(most < *shortest / 2 && second < *longest, "90 %: {most:?}, second: {second:?}; bulk updates: {done:?}");
 }
 
 /// Sends many at once, and compares each task with the answer about it; gives how many were answered busy.

@@ -81,31 +81,37 @@ fn a_task_that_comes_back_to_life_is_kept() {
     assert_eq!(server.task(1)["status"], "pending");
 }
 
+/// A round of another client counts if some tasks were gone before it and some were there after it: what has to wait until all are
+/// gone never counts, however slow the machine is.
 #[test]
 fn thousands_of_tasks_go_while_others_are_served() {
     const TASKS: usize = 3_000;
     let server = Server::with_queue();
-    for from in (0..TASKS).step_by(1_000) {
-        let tasks: Vec<Value> = (from..from + 1_000).map(|n| json!({"id": task_id(n), "name": "old"})).collect();
-        server.batch("create", json!({"tasks": tasks}));
-    }
-    server.post(&in_queue("/tasks/bulk/cancel"), json!({"filter": "name == 'old'"})).expect(200);
     server.create(TASKS, json!({"routes": ["kept"]}));
-    keep(&server, json!({"cancelled_seconds": 0}));
-    let mut longest = Duration::ZERO;
+    let left = || server.get(&in_queue("/tasks/count?status=cancelled")).expect(200).json()["count"].as_u64().unwrap();
+    let (mut served, mut run) = (0, 0);
     let begun = Instant::now();
-    for run in 0.. {
-        let asked = Instant::now();
-        server.claim_for("q", "kept", run).expect(200);
-        server.act(TASKS, "unclaim", run).expect(204);
-        longest = longest.max(asked.elapsed());
-        if server.get(&in_queue("/tasks/count")).expect(200).json()["count"] == 1 {
-            break;
+    while served < 3 {
+        keep(&server, json!({"cancelled_seconds": 86_400}));
+        for from in (0..TASKS).step_by(1_000) {
+            let tasks: Vec<Value> = (from..from + 1_000).map(|n| json!({"id": task_id(n), "name": "old"})).collect();
+            server.batch("create", json!({"tasks": tasks}));
         }
-        assert!(begun.elapsed() < LATEST, "not all are gone");
+        server.post(&in_queue("/tasks/bulk/cancel"), json!({"filter": "name == 'old'"})).expect(200);
+        keep(&server, json!({"cancelled_seconds": 0}));
+        loop {
+            let before = left();
+            server.claim_for("q", "kept", run).expect(200);
+            server.act(TASKS, "unclaim", run).expect(204);
+            run += 1;
+            let after = left();
+            served += usize::from(before < TASKS as u64 && after > 0);
+            if after == 0 {
+                break;
+            }
+            assert!(begun.elapsed() < 2 * LATEST, "{after} are left; {served} were served meanwhile");
+        }
     }
-    // 200 ms is measured on a quiet machine; here many tests run at once.
-    assert!(longest < Duration::from_secs(2), "{longest:?}");
 }
 
 #[test]
