@@ -2,7 +2,7 @@
 //! go: a read is dropped soon, a write is finished, and who only has nothing more to send gets its answer.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use taskqueue_core::time::Timestamp;
@@ -133,8 +133,8 @@ enum Way {
 impl Way {
     const ALL: [Self; 4] = [Self::Close, Self::Reset, Self::HalfCloseThenClose, Self::HalfCloseThenReset];
 
-    /// Disconnects and returns when.
-    async fn leave(self, mut stream: TcpStream) -> Instant {
+    /// Disconnects.
+    async fn leave(self, mut stream: TcpStream) {
         if matches!(self, Self::HalfCloseThenClose | Self::HalfCloseThenReset) {
             stream.shutdown().await.unwrap();
             expect_interim(&mut stream).await;
@@ -142,9 +142,7 @@ impl Way {
         if matches!(self, Self::Reset | Self::HalfCloseThenReset) {
             stream.set_zero_linger().unwrap();
         }
-        let left = Instant::now();
         drop(stream);
-        left
     }
 }
 
@@ -173,15 +171,10 @@ async fn a_read_is_dropped_soon_after_its_client_has_gone() {
     let much = format!("{READ}{}", READ.repeat(2_000));
     for request in [READ, &head, &preferring, &pipelined, &much] {
         for way in Way::ALL {
-            // The machine may have other things to do, but not each time.
-            let mut quickest = LIMIT;
-            for _ in 0..5 {
-                let stream = served.send(request).await;
-                let left = way.leave(stream).await;
-                assert_eq!(served.event().await, Event::Dropped, "{way:?}");
-                quickest = quickest.min(left.elapsed());
-            }
-            assert!(quickest < Duration::from_millis(100), "{way:?}, {} bytes: {quickest:?}", request.len());
+            // The read never ends by itself. How soon a server looks is tested with `ClientCheck`.
+            let stream = served.send(request).await;
+            way.leave(stream).await;
+            assert_eq!(served.event().await, Event::Dropped, "{way:?}, {} bytes", request.len());
         }
     }
 }

@@ -205,15 +205,14 @@ async fn a_stop_answers_all_waiting_claims_at_once() {
         streams.push(served.send(&claim(n, WAIT)).await);
     }
     served.await_waiting(20).await;
-    let begun = std::time::Instant::now();
     served.stop.send(()).unwrap();
     for stream in &mut streams {
         let (head, _) = read(stream).await;
         assert_eq!(status_and_wait(&head), ("204", None));
         assert!(is_closed(stream).await);
     }
+    // None of them has waited for as long as it wanted: then the answer would say so.
     timeout(LIMIT, served.running).await.unwrap().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 /// A client that disconnects at some moment of its request.

@@ -19,8 +19,9 @@ use tokio_postgres::{Client, NoTls};
 use crate::storage::tables::assert_tables_are_consistent;
 use crate::storage::{Fresh, fresh};
 
-/// Long against what a command takes, short against what it may take.
-const MOMENT: Duration = Duration::from_secs(2);
+/// The end of a test that hangs. What must not wait for somebody is done while that one still holds what it has, or is answered `Busy`
+/// when its own 5 seconds are over.
+const MOMENT: Duration = Duration::from_secs(60);
 
 /// A transaction of somebody else.
 struct Stranger(Client);
@@ -274,12 +275,13 @@ async fn only_commands_on_a_held_task_suffer_and_not_for_long() {
             fixture.ok(complete("q", n, n, object("{}"))).await;
         };
         timeout(MOMENT, others).await.expect("others are not held up");
+        assert!(n > 0 || !suffering.iter().any(JoinHandle::is_finished), "others had to wait for them");
     }
+    // While the task is still held: they do not wait for it to be let go.
     for command in suffering {
-        assert_eq!(command.await.unwrap(), Err(StoreError::Busy));
+        assert_eq!(timeout(MOMENT, command).await.expect("not for long").unwrap(), Err(StoreError::Busy));
     }
-    let waited = begun.elapsed();
-    assert!(Duration::from_secs(4) < waited && waited < Duration::from_secs(6), "{waited:?}");
+    assert!(begun.elapsed() > Duration::from_secs(4), "{:?}", begun.elapsed());
     stranger.lets_go().await;
     assert_eq!(fixture.status("x").await, Status::Pending, "what was answered busy was not done");
     end(storage, fixture).await;
@@ -317,7 +319,7 @@ async fn a_held_task_does_not_prolong_an_outage() {
     }
     fixture.clock.advance_seconds(290);
     let stranger = Stranger::holds(&storage, "x").await;
-    let writing = timeout(2 * MOMENT, fixture.create("z", Definition::default()));
+    let writing = timeout(MOMENT, fixture.create("z", Definition::default()));
     writing.await.expect("others are not held up");
     fixture.pass(20).await;
     assert_eq!(fixture.status("y").await, Status::Running, "it has its credit");
@@ -347,19 +349,17 @@ async fn a_table_that_somebody_holds_is_waited_for_in_bounded_time() {
     fixture.create("x", Definition::default()).await;
     fixture.get("x").await;
     let stranger = Stranger::says(&storage, "LOCK TABLE taskqueue.tasks IN ACCESS EXCLUSIVE MODE").await;
-    let begun = Instant::now();
     let waiting: Vec<_> = (0..40).map(|n| start(&fixture, create("q", n, Definition::default()))).collect();
     let name = queue("q");
     let reading = fixture.store.get_task(&name, task_id("x"));
-    assert_eq!(reading.await, Err(StoreError::Busy));
+    // While the table is still held: nobody waits for it to be let go.
+    assert_eq!(timeout(MOMENT, reading).await.expect("not for long"), Err(StoreError::Busy));
     for command in waiting {
-        assert_eq!(command.await.unwrap(), Err(StoreError::Busy));
+        assert_eq!(timeout(MOMENT, command).await.expect("not for long").unwrap(), Err(StoreError::Busy));
     }
-    assert!(begun.elapsed() < Duration::from_millis(6_500), "{:?}", begun.elapsed());
     stranger.lets_go().await;
-    let begun = Instant::now();
+    // It would be answered busy if it took 5 seconds.
     fixture.create("y", Definition::default()).await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     end(storage, fixture).await;
 }
 
