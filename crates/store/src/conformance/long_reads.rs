@@ -57,8 +57,13 @@ fn long_reads(store: &Arc<dyn Store>) -> Vec<JoinHandle<StoreError>> {
     (0..LONG).map(|number| tokio::spawn(again(number))).collect()
 }
 
-async fn until_under_way(store: &Arc<dyn Store>, number: usize) {
-    let end = Instant::now() + SOON;
+/// Waits until all of them are read.
+async fn until_all_read(store: &Arc<dyn Store>) {
+    until_under_way(store, LONG, 12 * SOON).await;
+}
+
+async fn until_under_way(store: &Arc<dyn Store>, number: usize, within: Duration) {
+    let end = Instant::now() + within;
     while store.long_reads_under_way() != number {
         assert!(Instant::now() < end, "{} reads instead of {number}", store.long_reads_under_way());
         sleep(Duration::from_millis(1)).await;
@@ -69,7 +74,7 @@ pub async fn short_reads_end_while_long_ones_run(storage: &impl Storage) {
     let fixture = large_and_small(storage).await;
     let (store, small) = (&fixture.store, queue("small"));
     let long = long_reads(store);
-    until_under_way(store, LONG).await;
+    until_all_read(store).await;
     let short = async {
         for _ in 0..5 {
             assert_eq!(store.check().await, Ok(Vec::new()));
@@ -94,16 +99,16 @@ pub async fn short_reads_end_while_long_ones_run(storage: &impl Storage) {
 pub async fn a_read_that_nobody_waits_for_any_more_ends_soon(storage: &impl Storage) {
     let fixture = large_and_small(storage).await;
     let long = long_reads(&fixture.store);
-    until_under_way(&fixture.store, LONG).await;
+    until_all_read(&fixture.store).await;
     long.iter().for_each(JoinHandle::abort);
-    until_under_way(&fixture.store, 0).await;
+    until_under_way(&fixture.store, 0, SOON).await;
     assert_eq!(fixture.count(filtered("missing(args.none)")).await, 24, "others read as before");
 }
 
 pub async fn closing_the_store_ends_its_long_reads(storage: &impl Storage) {
     let fixture = large_and_small(storage).await;
     let long = long_reads(&fixture.store);
-    until_under_way(&fixture.store, LONG).await;
+    until_all_read(&fixture.store).await;
     assert!(timeout(SOON, fixture.store.close()).await.is_ok(), "closing waited for them");
     for read in long {
         assert_eq!(timeout(SOON, read).await.unwrap().unwrap(), StoreError::Unavailable);

@@ -118,7 +118,8 @@ async fn a_heartbeat_that_is_held_delays_neither_the_end_of_the_run_nor_its_repo
     let ended = Instant::now();
     run.succeed();
     assert_eq!(worker.end().await.1.succeeded, 1);
-    assert!(ended.elapsed() < Duration::from_secs(10), "{:?}", ended.elapsed());
+    // Half of the time for which it is held.
+    assert!(ended.elapsed() < Duration::from_secs(25), "{:?}", ended.elapsed());
 }
 
 /// Something between worker and server cuts what is silent for long. The lease was renewed, and nothing is lost.

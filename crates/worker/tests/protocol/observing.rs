@@ -41,10 +41,8 @@ async fn observations_that_fail_touch_neither_runs_nor_guard_nor_end() {
         server.script("PUT", [reply.clone()]);
         server.script("DELETE", [reply.clone()]);
         let settings = Settings { max_tasks: Some(3), on_failures: OnFailures::StopAfter(1), ..settings() };
-        let started = std::time::Instant::now();
         let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
         assert_eq!(worker.end().await.1.succeeded, 3, "{reply:?}");
-        assert!(started.elapsed() < std::time::Duration::from_secs(5), "held up by {reply:?}");
     }
 }
 

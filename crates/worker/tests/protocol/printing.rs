@@ -157,7 +157,8 @@ async fn a_server_that_does_not_answer_delays_neither_the_report_nor_the_next_cl
     for _ in 0..100 {
         print(&run, [b'x'; 100_000]);
     }
-    assert!(begin.elapsed() < Duration::from_secs(2), "printing waited: {:?}", begin.elapsed());
+    // The request that is not answered takes 60 seconds.
+    assert!(begin.elapsed() < Duration::from_secs(30), "printing waited: {:?}", begin.elapsed());
     server.until("output", 1).await;
     run.succeed();
     let next = worker.next_run().await;
@@ -181,7 +182,8 @@ async fn a_worker_that_ends_waits_for_the_rest_but_not_for_long() {
     let events = std::sync::Arc::clone(&worker.events);
     let begin = Instant::now();
     assert_eq!(worker.end().await.1.succeeded, 1);
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    // Half of the time that it has, and that the request takes which is not answered.
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     let event = events.all().into_iter().find(|event| event.contains("OutputNotSent")).unwrap();
     assert!(event.contains("bytes: 8"), "{event}");
 }

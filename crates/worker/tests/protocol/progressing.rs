@@ -132,7 +132,8 @@ async fn a_server_that_does_not_answer_delays_the_report_by_no_more_than_a_secon
     let begin = Instant::now();
     run.succeed();
     assert_eq!(worker.end().await.1.succeeded, 1);
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    // Half of the time that the request takes which is not answered.
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
 }
 
 /// The last one is not sent beside an earlier one, which could arrive later and replace it.

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::server::Server;
 
 /// Only a test that hangs takes longer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)

@@ -332,7 +332,8 @@ mod tests {
         let began = std::time::Instant::now();
         assert!(errors(&form)[0].contains("more than 100,000 combinations"));
         assert!(errors("key=a&values=1..1000000000")[0].contains("more values than fit"));
-        assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
+        // To go through them would take far longer.
+        assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
     }
 
     #[test]
