@@ -82,9 +82,15 @@ async fn dead_entries_at_the_head_of_the_order_do_not_make_stats_slow() {
     database.admin("DELETE FROM taskqueue.ready WHERE pending_seq <= 99990");
     let since = oldest(&session).await;
     assert_eq!(since, [("a".to_owned(), Some(99_991)), ("b".to_owned(), Some(99_991))]);
-    let begun = Instant::now();
-    oldest(&session).await;
-    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let begun = Instant::now();
+        oldest(&session).await;
+        times.push(begun.elapsed());
+    }
+    // The machine may stop one of them for longer, but not most of them.
+    times.sort_unstable();
+    assert!(times[2] < Duration::from_millis(500), "{times:?}");
 }
 
 /// A priority for each task, which may be its deadline. Not all of them are looked at: 10,000 more than there are routes.
