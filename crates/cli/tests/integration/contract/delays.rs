@@ -36,7 +36,7 @@ fn a_delayed_task_is_claimed_when_its_time_has_come() {
     let begun = Instant::now();
     assert_eq!(server.claimed_in_time("default", 2), 1);
     // The wait ends within a second on a quiet machine; here many tests run at once.
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let claimed = server.task(1);
     assert!(micros(&claimed["started_at"]) >= micros(&task["not_before"]), "too early: {claimed}");
     assert_eq!(claimed.get("not_before"), None, "a claim clears it");

@@ -178,7 +178,7 @@ fn a_pause_survives_a_restart_and_the_end_of_it_wakes_waiting_claims() {
     let begun = std::time::Instant::now();
     change(&server, json!({"paused": false}));
     assert_eq!(waiter.read_response(true).unwrap().expect(200).json()["task"]["id"], json!(task_id(1)));
-    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
 
 #[test]
