@@ -64,8 +64,8 @@ impl Address {
     }
 }
 
-/// A URL that lets connecting take as long as a busy machine may need; a server would give its first connection 3 seconds. One that says
-/// itself how long stays as it is.
+/// A URL that lets connecting take as long as a busy machine may need; a server would give its first connection 3 seconds. One
+/// that says itself how long stays as it is.
 pub fn patient(url: &str) -> String {
     let sign = if url.contains('?') { '&' } else { '?' };
     if url.contains("connect_timeout=") {

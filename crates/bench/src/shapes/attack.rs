@@ -28,8 +28,8 @@ const GOES_ON: Duration = Duration::from_secs(2);
 /// However slow the probes are.
 const AT_MOST: Duration = Duration::from_secs(40);
 const POLL: Duration = Duration::from_millis(2);
-/// How much CPU time a server may use for reads whose clients have gone (C2); it does not pass while a busy machine runs something else.
-/// A read is dropped within 100 ms, and ends by itself after 25 seconds.
+/// How much CPU time a server may use for reads whose clients have gone (C2); it does not pass while a busy machine runs
+/// something else. A read is dropped within 100 ms, and ends by itself after 25 seconds.
 const LEFT_CPU_SECONDS: f64 = 8.0;
 /// How an idle server is known: so much CPU in such a time.
 const WINDOW: Duration = Duration::from_millis(400);

@@ -22,8 +22,8 @@ pub(super) const ROUNDS: usize = 100;
 const MARGIN: u32 = 3;
 /// From so many answers on there is a median.
 const FEW: usize = 5;
-/// The limit for each answer at a small size: far more than a stop of a busy machine, and far less than the 25 seconds that a read may
-/// hold up whoever waits for it.
+/// The limit for each answer at a small size: far more than a stop of a busy machine, and far less than the 25 seconds that a
+/// read may hold up whoever waits for it.
 pub(super) const HELD_UP: Duration = Duration::from_secs(10);
 /// So that probes do not become the load.
 const PAUSE: Duration = Duration::from_millis(5);

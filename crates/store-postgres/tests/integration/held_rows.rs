@@ -19,8 +19,8 @@ use tokio_postgres::{Client, NoTls};
 use crate::storage::tables::assert_tables_are_consistent;
 use crate::storage::{Fresh, fresh};
 
-/// The end of a test that hangs. What must not wait for somebody is done while that one still holds what it has, or is answered `Busy`
-/// when its own 5 seconds are over.
+/// The end of a test that hangs. What must not wait for somebody is done while that one still holds what it has, or is answered
+/// `Busy` when its own 5 seconds are over.
 const MOMENT: Duration = Duration::from_secs(60);
 
 /// A transaction of somebody else.

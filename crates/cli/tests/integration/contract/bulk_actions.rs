@@ -115,8 +115,8 @@ fn a_cancelled_run_hears_of_it() {
     assert_eq!(refused.json()["error"]["details"]["action"], "cancel");
 }
 
-/// Far more than one portion. A round of another client counts if the same action was neither at its beginning before it nor at its end
-/// after it: what has to wait for the end of an action never counts, however slow the machine is.
+/// Far more than one portion. A round of another client counts if the same action was neither at its beginning before it nor at
+/// its end after it: what has to wait for the end of an action never counts, however slow the machine is.
 #[test]
 fn others_are_served_while_many_tasks_are_cancelled() {
     const TASKS: usize = 6_000;

@@ -34,8 +34,8 @@ fn server(url: &str) -> Server {
     Server::with_arguments(&["--database", url])
 }
 
-/// Lets something wait at another server, and waits until this one has heard of it. It is told so about once in a second, and believes it
-/// for five.
+/// Lets something wait at another server, and waits until this one has heard of it. It is told so about once in a second, and
+/// believes it for five.
 #[track_caller]
 fn announced<T>(here: &Server, wait: impl FnOnce() -> T) -> T {
     let before = here.count_log_lines(ANNOUNCED);

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::support::{Connection, Request, Response, Server, in_queue, of_task, run_id};
 
-/// Rounds at least, so that one slow answer alone is not the 99th percentile: the machine may stop one client for a moment. Which answer
-/// of all is the slowest is measured by `taskqueue-bench shapes`.
+/// Rounds at least, so that one slow answer alone is not the 99th percentile: the machine may stop one client for a moment. Which
+/// answer of all is the slowest is measured by `taskqueue-bench shapes`.
 const ROUNDS: usize = 120;
 /// The limit for `/health` and heartbeats.
 const READ_LIMIT: Duration = Duration::from_millis(250);

@@ -104,9 +104,10 @@ async fn stop_writers(servers: &Servers, offset: u64) -> (HeldTable<'_>, JoinSet
     (outputs, prints)
 }
 
-/// I13, step by step: a batch has read a cancelled task, for a creation that is repeated, when another server requeues it; only then
-/// does its claim, for which nothing was picked, look whether anything is pending. To see this fail, take `entry.held` out of
-/// `unready_or_picked` (transaction_rows.rs): the claim then leaves out the task that was only read, and is told that there is nothing.
+/// I13, step by step: a batch has read a cancelled task, for a creation that is repeated, when another server requeues it; only
+/// then does its claim, for which nothing was picked, look whether anything is pending. To see this fail, take `entry.held` out
+/// of `unready_or_picked` (transaction_rows.rs): the claim then leaves out the task that was only read, and is told that there is
+/// nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_finds_a_task_that_was_requeued_after_its_batch_had_read_it() {
     let servers = Servers::open(2).await;
