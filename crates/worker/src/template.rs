@@ -9,7 +9,7 @@ use taskqueue_core::json::{Found, JsonObject, lookup, members};
 const SLOT: &str = "slot";
 
 /// How many values of a task are looked at for one that may be meant.
-const VALUES_SHOWN: usize = 1000;
+const PATHS_LOOKED_AT: usize = 1000;
 
 /// A command with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, (usize, &'static str)> {
 pub(crate) fn paths(args: &JsonObject) -> Vec<String> {
     let (mut found, mut objects) = (Vec::new(), vec![(String::new(), args.as_str())]);
     while let Some((prefix, object)) = objects.pop() {
-        for (key, value) in members(object).take(VALUES_SHOWN - found.len()) {
+        for (key, value) in members(object).take(PATHS_LOOKED_AT - found.len()) {
             let path = format!("{prefix}{}", key.to_text());
             if let Found::Object(object) = value {
                 objects.push((format!("{path}."), object));
@@ -252,7 +252,7 @@ mod tests {
         found.sort();
         assert_eq!(found, ["list", "lr", "model", "model.deep", "model.deep.n", "model.layers"]);
         let many: Vec<String> = (0..2000).map(|n| format!("\"k{n}\":{{\"a\":1}}")).collect();
-        assert_eq!(paths(&args(&format!("{{{}}}", many.join(",")))).len(), VALUES_SHOWN);
+        assert_eq!(paths(&args(&format!("{{{}}}", many.join(",")))).len(), PATHS_LOOKED_AT);
     }
 
     #[test]
