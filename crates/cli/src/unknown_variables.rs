@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use taskqueue_worker::command::PROGRESS_FILE_VARIABLE;
+use taskqueue_worker::command::RUN_VARIABLES;
 use taskqueue_worker::keeper::HAS_KEEPER_VARIABLE;
 use taskqueue_worker::process::RUN_ID_VARIABLE;
 use tracing::warn;
@@ -13,21 +13,8 @@ use crate::similar_names::similar_names;
 
 const PREFIX: &str = "TASKQUEUE_";
 
-/// What commands of workers are given besides the settings of clients.
-const OF_COMMANDS: [&str; 12] = [
-    RUN_ID_VARIABLE,
-    PROGRESS_FILE_VARIABLE,
-    HAS_KEEPER_VARIABLE,
-    "TASKQUEUE_ROUTE",
-    "TASKQUEUE_TASK_ID",
-    "TASKQUEUE_ATTEMPT",
-    "TASKQUEUE_WORKER_ID",
-    "TASKQUEUE_SLOT",
-    "TASKQUEUE_RUN_DIR",
-    "TASKQUEUE_ARGS_FILE",
-    "TASKQUEUE_RESULT_FILE",
-    "TASKQUEUE_TIMEOUT_SECONDS",
-];
+/// What workers pass to what they start, besides [`RUN_VARIABLES`] and the settings of clients.
+const OF_WORKERS: [&str; 2] = [RUN_ID_VARIABLE, HAS_KEEPER_VARIABLE];
 
 /// Names them in the log, one line for each.
 pub(crate) fn warn_of_them() {
@@ -41,9 +28,14 @@ pub(crate) fn warn_of_them() {
     }
 }
 
-/// All that have a meaning: those of flags, of clients and of commands.
+/// The variables of clients, and of the commands of workers.
+fn besides_flags() -> impl Iterator<Item = &'static str> {
+    VARIABLES.into_iter().chain(RUN_VARIABLES).chain(OF_WORKERS)
+}
+
+/// All that have a meaning.
 fn known() -> Vec<String> {
-    let mut known: Vec<String> = VARIABLES.into_iter().chain(OF_COMMANDS).map(str::to_owned).collect();
+    let mut known: Vec<String> = besides_flags().map(str::to_owned).collect();
     add_variables(&args::command_line(), &mut known);
     known
 }
@@ -80,7 +72,7 @@ mod tests {
 
     #[test]
     fn settings_of_clients_and_what_commands_are_given_are_known() {
-        assert!(unknown(VARIABLES.into_iter().chain(OF_COMMANDS).map(Into::into), &known()).is_empty());
-        assert!(VARIABLES.iter().chain(&OF_COMMANDS).all(|name| name.starts_with(PREFIX)));
+        assert!(unknown(besides_flags().map(Into::into), &known()).is_empty());
+        assert!(besides_flags().all(|name| name.starts_with(PREFIX)));
     }
 }

@@ -26,8 +26,21 @@ pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
 /// The variable with the path of the file in which a command says how far it is.
 pub const PROGRESS_FILE_VARIABLE: &str = "TASKQUEUE_PROGRESS_FILE";
 
+const ROUTE: &str = "TASKQUEUE_ROUTE";
+const TASK_ID: &str = "TASKQUEUE_TASK_ID";
+const ATTEMPT: &str = "TASKQUEUE_ATTEMPT";
+const WORKER_ID: &str = "TASKQUEUE_WORKER_ID";
+const SLOT: &str = "TASKQUEUE_SLOT";
+const RUN_DIR: &str = "TASKQUEUE_RUN_DIR";
+const ARGS_FILE: &str = "TASKQUEUE_ARGS_FILE";
+const RESULT_FILE: &str = "TASKQUEUE_RESULT_FILE";
+
 /// For how many seconds a run of the task may be active, if it limits that. Not the limit of an outer run, if there is one.
 const TIMEOUT: &str = "TASKQUEUE_TIMEOUT_SECONDS";
+
+/// The variables that tell a command about its run, besides the run id. The others are settings of clients.
+pub const RUN_VARIABLES: [&str; 10] =
+    [ROUTE, TASK_ID, ATTEMPT, WORKER_ID, SLOT, RUN_DIR, ARGS_FILE, RESULT_FILE, PROGRESS_FILE_VARIABLE, TIMEOUT];
 
 /// The place in a trace (W3C Trace Context). Each run has its own, whatever the worker was started with.
 const TRACE: &str = "TRACEPARENT";
@@ -58,14 +71,14 @@ pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunF
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("TASKQUEUE_URL".into(), settings.url.as_str().into()),
         ("TASKQUEUE_QUEUE".into(), settings.queue.as_str().into()),
-        ("TASKQUEUE_ROUTE".into(), settings.route.as_str().into()),
-        ("TASKQUEUE_TASK_ID".into(), task.id.as_str().into()),
-        ("TASKQUEUE_ATTEMPT".into(), task.attempt.to_string().into()),
-        ("TASKQUEUE_WORKER_ID".into(), run.worker_id.as_str().into()),
-        ("TASKQUEUE_SLOT".into(), run.slot.to_string().into()),
-        ("TASKQUEUE_RUN_DIR".into(), folder.path().into()),
-        ("TASKQUEUE_ARGS_FILE".into(), folder.args().into()),
-        ("TASKQUEUE_RESULT_FILE".into(), folder.result().into()),
+        (ROUTE.into(), settings.route.as_str().into()),
+        (TASK_ID.into(), task.id.as_str().into()),
+        (ATTEMPT.into(), task.attempt.to_string().into()),
+        (WORKER_ID.into(), run.worker_id.as_str().into()),
+        (SLOT.into(), run.slot.to_string().into()),
+        (RUN_DIR.into(), folder.path().into()),
+        (ARGS_FILE.into(), folder.args().into()),
+        (RESULT_FILE.into(), folder.result().into()),
         (PROGRESS_FILE_VARIABLE.into(), folder.progress().into()),
         (TRACE.into(), run.trace.to_string().into()),
     ];

@@ -25,7 +25,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 pub(crate) use self::environment::REMOVED;
-pub use self::environment::{PROGRESS_FILE_VARIABLE, TrustVariable, URL_FILE_VARIABLE};
+pub use self::environment::{PROGRESS_FILE_VARIABLE, RUN_VARIABLES, TrustVariable, URL_FILE_VARIABLE};
 pub use self::housekeeping::Housekeeping;
 pub use self::progress_file::PROGRESS_FILE_BYTES;
 use self::progress_file::ProgressFile;
