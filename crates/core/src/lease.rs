@@ -70,13 +70,12 @@ pub fn run_ids_kept_until(now: Timestamp) -> Timestamp {
     now.plus_seconds(DELETED_RUN_SECONDS)
 }
 
+/// The type of the error of a task whose lease ended without a heartbeat.
+pub const HEARTBEAT_TIMEOUT: &str = "HeartbeatTimeout";
+
 /// What is recorded when a lease ends without a heartbeat.
 pub fn expiry_failure() -> Failure {
-    Failure {
-        kind: "HeartbeatTimeout".into(),
-        message: "the lease expired without a heartbeat".into(),
-        traceback: None,
-    }
+    Failure { kind: HEARTBEAT_TIMEOUT.into(), message: "the lease expired without a heartbeat".into(), traceback: None }
 }
 
 /// What is recorded when a run was active for longer than it may be.

@@ -2,6 +2,7 @@
 
 use taskqueue_core::activity::{Span, Unit};
 use taskqueue_core::dependency::DEPENDENCY_FAILED;
+use taskqueue_core::lease::HEARTBEAT_TIMEOUT;
 use taskqueue_core::time::Timestamp;
 
 use crate::address::Query;
@@ -54,7 +55,7 @@ impl Alert {
                     format!("{} of {} of the last hour failed", show::number(*failed), show::count(*ended, "run"));
                 of_queue(format!("failing {queue}"), true, queue.clone(), text)
                     .quoting(newest)
-                    .leading(failures(queue, *now), "Show what failed")
+                    .leading(reported_failures(queue, *now), "Show what failed")
             }
             Concern::Lost { queue, expired } => {
                 let text = format!(
@@ -98,11 +99,23 @@ impl Alert {
 /// What the filter language can say about it: it compares with constants only.
 const LAST_ATTEMPTS: &str = "status in [\"pending\", \"running\"] and attempt > 0";
 
-/// The tasks of which a run failed in the last hour, also those that succeeded later: a task keeps its last error.
+/// The tasks of which a run failed or was lost in the last hour, also those that succeeded later: a task keeps its last error.
 pub(super) fn failures(queue: &str, now: Timestamp) -> String {
+    // An error of that type is of no run.
+    with_error_of_last_hour(queue, now, &[DEPENDENCY_FAILED])
+}
+
+/// The same without runs whose worker was not heard of any more: of these another alert tells.
+fn reported_failures(queue: &str, now: Timestamp) -> String {
+    with_error_of_last_hour(queue, now, &[DEPENDENCY_FAILED, HEARTBEAT_TIMEOUT])
+}
+
+fn with_error_of_last_hour(queue: &str, now: Timestamp, but_for: &[&str]) -> String {
     let since = Span::of(Unit::Minute, now.plus_seconds(-Unit::Hour.seconds())).start;
-    // That one is of no run.
-    let filter = format!("last_error.occurred_at >= \"{since}\" and last_error.type != \"{DEPENDENCY_FAILED}\"");
+    let mut filter = format!("last_error.occurred_at >= \"{since}\"");
+    for kind in but_for {
+        filter += &format!(" and last_error.type != \"{kind}\"");
+    }
     Query::default().and("filter", filter).at(&tasks(queue))
 }
 
@@ -166,9 +179,18 @@ mod tests {
             "last_error.occurred_at >= \"1970-01-01T01:01:00.000000Z\" and last_error.type != \"DependencyFailed\"";
         assert!(TaskFilter::parse(filter).is_ok());
         assert_eq!(failures("q", now), Query::default().and("filter", filter).at("/ui/queues/q/tasks"));
+    }
+
+    /// The alert counts runs that failed; those that were lost are counted by an alert of their own.
+    #[test]
+    fn the_alert_of_failed_runs_leads_to_none_that_was_lost() {
+        let now = Timestamp::from_micros(7_265_000_000);
+        let filter = "last_error.occurred_at >= \"1970-01-01T01:01:00.000000Z\" \
+            and last_error.type != \"DependencyFailed\" and last_error.type != \"HeartbeatTimeout\"";
+        assert!(TaskFilter::parse(filter).is_ok());
         let newest = Newest::default();
         let failing = Concern::Failing { queue: "q".to_owned(), now, failed: 4, ended: 38, newest };
-        assert_eq!(Alert::of(&failing).link, failures("q", now));
+        assert_eq!(Alert::of(&failing).link, Query::default().and("filter", filter).at("/ui/queues/q/tasks"));
     }
 
     #[test]
