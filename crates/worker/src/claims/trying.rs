@@ -12,7 +12,7 @@ use super::{ClaimAttempt, ClaimedTask, Want};
 use crate::context::{EndReason, WorkerContext};
 use crate::error_class::ErrorClass;
 use crate::intervals::Backoff;
-use crate::report::RunKey;
+use crate::report::{FinalReport, RunKey};
 use crate::stop::{StopMode, stop_reached};
 use crate::waits::has_waited;
 
@@ -107,6 +107,8 @@ impl WorkerContext {
         want.attempt.in_doubt = false;
         if self.is_stopping() {
             tokio::spawn(Arc::clone(self).give_back(want, claimed.claim));
+        } else if want.attempt.is_repeated && self.is_slowed() {
+            tokio::spawn(Arc::clone(self).leave_to_others(want, claimed.claim));
         } else if want.attempt.is_repeated {
             tokio::spawn(Arc::clone(self).confirm(want, claimed));
         } else {
@@ -180,6 +182,15 @@ impl WorkerContext {
                 },
             }
         }
+    }
+
+    /// Gives a task back that a repeated claim gave in a pause after failures: it may have been taken just then, and would fail, too.
+    /// The slot waits for the end of the pause.
+    async fn leave_to_others(self: Arc<Self>, mut want: Want, claim: Claim) {
+        let run = RunKey::new(&self.settings.queue, &claim);
+        drop(self.deliver(&run, FinalReport::Unclaim, None).await);
+        self.renew_attempt(&mut want);
+        self.wait_with_others(want);
     }
 
     /// Gives a task back that the slot cannot start any more.

@@ -99,14 +99,15 @@ async fn a_pause_after_failures_holds_idle_slots_too() {
 }
 
 #[tokio::test]
-async fn a_task_that_a_claim_may_have_got_when_a_pause_began_is_not_left_to_its_lease() {
+async fn a_task_that_a_claim_may_have_got_when_a_pause_began_is_given_back_and_not_tried() {
     let server = Server::start().await;
-    let mut worker = paused_while_a_claim_waits(&server, task(7)).await;
-    let run = worker.next_run().await;
+    let worker = paused_while_a_claim_waits(&server, task(7)).await;
+    server.until("unclaim", 1).await;
     worker.stop(StopMode::Finish);
-    run.succeed();
     assert_eq!(worker.end().await.0, EndReason::Stopped);
-    assert_eq!(server.asked("claim").len(), 9);
+    let (claims, given_back) = (server.asked("claim"), server.asked("unclaim"));
+    assert_eq!((claims.len(), given_back.len()), (9, 1), "nothing else is claimed");
+    assert_eq!(given_back[0].member("run_id"), claims[8].member("run_id"));
 }
 
 #[tokio::test]
