@@ -68,6 +68,16 @@ impl RouteSelection {
     }
 }
 
+/// What figures tell of pending tasks. A storage need not know what these wait for and may have to count, so only those who show it
+/// ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PendingDetail {
+    /// How many there are.
+    Number,
+    /// And how many of them wait for what.
+    ByState,
+}
+
 /// The routes that are not told one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOutRoutes {
@@ -174,7 +184,8 @@ impl QueueFigures {
         &self.settings
     }
 
-    /// How many pending tasks wait for what, in the order of [`PendingState::ALL`]. Nothing if it is not known.
+    /// How many pending tasks wait for what, in the order of [`PendingState::ALL`]. Nothing if nobody asked, or if it is
+    /// not known.
     pub fn pending_by_state(&self) -> Option<[u64; PendingState::ALL.len()]> {
         self.pending.map(|parts| parts.by_state(self.settings.paused))
     }

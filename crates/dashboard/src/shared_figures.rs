@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{QueueFigures, RouteSelection};
+use taskqueue_core::stats::{PendingDetail, QueueFigures, RouteSelection};
 use taskqueue_store::figures::read_figures;
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreError};
@@ -51,7 +51,7 @@ impl SharedFigures {
         let is_missing = |key: &QueueKey| known.get(key).is_none_or(|known| known.begun < came);
         let missing: Vec<QueueKey> = queues.iter().copied().filter(is_missing).collect();
         let begun = Instant::now();
-        read_figures(store, &missing, &starving(ROUTES_LOOKED_AT), |read| {
+        read_figures(store, &missing, &starving(ROUTES_LOOKED_AT), PendingDetail::Number, |read| {
             for (key, mut figures) in read.queues {
                 // What is delayed or blocked alarms nobody.
                 figures.leave_out_calm();

@@ -73,7 +73,7 @@ use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_S
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
@@ -451,11 +451,17 @@ impl Store for PostgresStore {
         read.await
     }
 
-    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError> {
-        let input = (queues, routes, self.now());
-        let read = self.readers.read(Lane::Page, "reading figures", &input, |session, (queues, routes, now)| {
-            stats::figures(session, queues, routes, *now).boxed()
-        });
+    async fn figures(
+        &self,
+        queues: &[QueueKey],
+        routes: &RouteSelection,
+        pending: PendingDetail,
+    ) -> Result<StoreFigures, StoreError> {
+        let input = (queues, routes, pending, self.now());
+        let read =
+            self.readers.read(Lane::Page, "reading figures", &input, |session, (queues, routes, pending, now)| {
+                stats::figures(session, queues, routes, *pending, *now).boxed()
+            });
         let figures = read.await?;
         Ok(StoreFigures { database_bytes: self.size.known(&self.readers), ..figures })
     }

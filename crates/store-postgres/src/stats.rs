@@ -6,12 +6,15 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use futures_util::future::{try_join3, try_join4};
 use taskqueue_core::activity::{Activity, Unit};
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{
+    ActivitySeries, KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection,
+};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::activity::{ActivityLog, ProcessId};
@@ -46,15 +49,13 @@ pub(crate) async fn queue_stats(
     let (key, begun_at) = begin(session, queue, clock).await?;
     let spans = Spans::in_memory(log, key, Unit::Minute, QueueStats::needs(begun_at));
     let keys = [key.0];
-    let ((), (counts, of_routes, parts), minutes, since) = try_join4(
+    let ((), mut queues, minutes, since) = try_join4(
         renew(session),
-        read_figures(session, &keys, routes, Some(begun_at)),
+        read_figures(session, &keys, routes, PendingDetail::Number, Some(begun_at)),
         spans.load(session),
         query(session, &sql::LOAD_ACTIVITY_SINCE, &[]),
     )
     .await?;
-    let mut queues = with_counts(of_routes, &keys, &counts)?;
-    add_parts(&mut queues, &parts)?;
     add_oldest(session, &mut queues).await?;
     // It may have been deleted meanwhile.
     let (_, figures) = queues.pop().ok_or_else(|| no_queue(queue))?;
@@ -82,13 +83,12 @@ pub(crate) async fn figures(
     session: &Session,
     queues: &[QueueKey],
     routes: &RouteSelection,
+    pending: PendingDetail,
     clock: Option<Timestamp>,
 ) -> Read<StoreFigures> {
     let keys: Vec<i64> = queues.iter().map(|key| key.0).collect();
     let since = in_snapshot(session, session.query(&sql::LOAD_ACTIVITY_SINCE, &[])).await?;
-    let (counts, of_routes, parts) = read_figures(session, &keys, routes, clock).await?;
-    let mut figures = with_counts(of_routes, &keys, &counts)?;
-    add_parts(&mut figures, &parts)?;
+    let mut figures = read_figures(session, &keys, routes, pending, clock).await?;
     add_oldest(session, &mut figures).await?;
     let now = Known::of(&since, clock)?.now;
     Ok(StoreFigures { now, queues: figures, looked_at: queues.len(), database_bytes: None })
@@ -126,22 +126,41 @@ impl Known {
     }
 }
 
-/// The tasks of queues by status, their routes, and what their pending tasks wait for.
+/// The tasks of queues by status, their routes and settings, and, if that is asked for, what their pending tasks wait for. Without
+/// their oldest pending tasks.
 async fn read_figures(
     session: &Session,
     keys: &[i64],
     routes: &RouteSelection,
+    pending: PendingDetail,
     time: Option<Timestamp>,
-) -> Read<(Vec<Row>, HashMap<QueueKey, QueueFigures>, Vec<Row>)> {
-    let micros = time.map(Timestamp::as_micros);
-    let of_status: [&(dyn ToSql + Sync); 1] = [&keys];
-    let of_parts: [&(dyn ToSql + Sync); 4] = [&keys, &micros, &COUNTED.entries, &COUNTED.dependencies];
-    try_join3(
-        query(session, &sql::LIST_FIGURES, &of_status),
+) -> Read<Vec<(QueueKey, QueueFigures)>> {
+    let of_queues: [&(dyn ToSql + Sync); 1] = [&keys];
+    let (counts, of_routes, settings, parts) = try_join4(
+        query(session, &sql::LIST_FIGURES, &of_queues),
         route_figures(session, keys, routes, time),
-        query(session, &sql::LIST_PENDING_PARTS, &of_parts),
+        query(session, &sql::LOAD_SETTINGS, &of_queues),
+        pending_parts(session, keys, pending, time),
     )
-    .await
+    .await?;
+    let mut queues = with_counts(of_routes, keys, &counts)?;
+    add_settings(&mut queues, &settings)?;
+    add_parts(&mut queues, &parts)?;
+    Ok(queues)
+}
+
+/// What the pending tasks of queues wait for, if somebody asks for it.
+async fn pending_parts(
+    session: &Session,
+    keys: &[i64],
+    pending: PendingDetail,
+    time: Option<Timestamp>,
+) -> Read<Vec<Row>> {
+    if pending == PendingDetail::Number {
+        return Ok(Vec::new());
+    }
+    let micros = time.map(Timestamp::as_micros);
+    query(session, &sql::LIST_PENDING_PARTS, &[&keys, &micros, &COUNTED.entries, &COUNTED.dependencies]).await
 }
 
 /// The routes of queues, with what was selected of each.
@@ -220,16 +239,29 @@ fn with_counts(
     Ok(keys.iter().filter_map(|key| queues.remove_entry(&QueueKey(*key))).collect())
 }
 
-/// Adds the settings of queues, and what their pending tasks wait for.
+/// Adds the settings of queues that have other ones than the default.
+fn add_settings(queues: &mut [(QueueKey, QueueFigures)], settings: &[Row]) -> Read<()> {
+    let mut known = HashMap::new();
+    for row in settings {
+        known.insert(rows::found_queue(row)?, rows::settings(row)?);
+    }
+    for (key, figures) in queues {
+        if let Some(settings) = known.remove(key).flatten() {
+            figures.set_settings(Arc::unwrap_or_clone(settings));
+        }
+    }
+    Ok(())
+}
+
+/// Adds what the pending tasks of queues wait for.
 fn add_parts(queues: &mut [(QueueKey, QueueFigures)], parts: &[Row]) -> Read<()> {
     let mut known = HashMap::new();
     for row in parts {
-        let (key, settings, counted) = rows::pending_parts(row, &COUNTED)?;
-        known.insert(key, (settings, counted));
+        let (key, counted) = rows::pending_parts(row, &COUNTED)?;
+        known.insert(key, counted);
     }
     for (key, figures) in queues {
-        if let Some((settings, counted)) = known.remove(key) {
-            figures.set_settings(settings);
+        if let Some(counted) = known.remove(key) {
             figures.set_pending(counted);
         }
     }

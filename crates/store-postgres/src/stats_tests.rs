@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use taskqueue_core::status::Status;
 use taskqueue_store::conformance::commands::{ALL_ROUTES, queue};
 use taskqueue_test_postgres::{Cluster, Database};
 use tokio_postgres::types::Type;
@@ -38,11 +39,18 @@ async fn plan(session: &Session, text: &str, params: &[Param<'_>]) -> String {
     rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
 }
 
+/// The figures of the queue.
+async fn figures_of(session: &Session, pending: PendingDetail) -> Read<QueueFigures> {
+    let now = Some(Timestamp::from_micros(1));
+    let read = figures(session, &[QueueKey(QUEUE_KEY)], &ALL_ROUTES, pending, now).await;
+    session.execute_text(END).await.unwrap();
+    read.map(|read| read.queues.into_iter().next().unwrap().1)
+}
+
 /// Since when the oldest tasks of the routes are pending.
 async fn oldest(session: &Session) -> Vec<(String, Option<i64>)> {
-    let figures = figures(session, &[QueueKey(QUEUE_KEY)], &ALL_ROUTES, Some(Timestamp::from_micros(1))).await.unwrap();
-    session.execute_text(END).await.unwrap();
-    let routes = figures.queues[0].1.routes();
+    let figures = figures_of(session, PendingDetail::Number).await.unwrap();
+    let routes = figures.routes();
     routes.map(|(route, figures)| (route.to_owned(), figures.oldest_pending.map(Timestamp::as_micros))).collect()
 }
 
@@ -108,9 +116,17 @@ async fn a_queue_of_very_many_priorities_costs_a_bounded_number_of_steps() {
 
 /// How many pending tasks are claimable, delayed, blocked and paused.
 async fn by_state(session: &Session) -> Option<[u64; 4]> {
-    let figures = figures(session, &[QueueKey(QUEUE_KEY)], &ALL_ROUTES, Some(Timestamp::from_micros(1))).await.unwrap();
-    session.execute_text(END).await.unwrap();
-    figures.queues[0].1.pending_by_state()
+    figures_of(session, PendingDetail::ByState).await.unwrap().pending_by_state()
+}
+
+#[tokio::test]
+async fn what_pending_tasks_wait_for_is_looked_for_only_if_somebody_asks() {
+    let (database, session) = filled().await;
+    // Whoever looks there now fails.
+    database.admin("ALTER TABLE taskqueue.dependencies RENAME TO hidden");
+    assert!(figures_of(&session, PendingDetail::ByState).await.is_err());
+    let figures = figures_of(&session, PendingDetail::Number).await.unwrap();
+    assert_eq!((figures.tasks(Status::Pending), figures.pending_by_state()), (100_000, None));
 }
 
 /// Each kind is counted up to a bound. What is beyond it is the rest, and two that are beyond it are not known.

@@ -91,7 +91,7 @@ use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
@@ -436,8 +436,13 @@ impl Store for SqliteStore {
         stats.activity_series(readers, queue, selection, self.clock.now()).await
     }
 
-    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError> {
-        Arc::clone(&self.stats).figures(&self.threads.readers, queues, routes, self.clock.now()).await
+    async fn figures(
+        &self,
+        queues: &[QueueKey],
+        routes: &RouteSelection,
+        pending: PendingDetail,
+    ) -> Result<StoreFigures, StoreError> {
+        Arc::clone(&self.stats).figures(&self.threads.readers, queues, routes, pending, self.clock.now()).await
     }
 
     fn process_figures(&self) -> ProcessFigures {

@@ -15,7 +15,7 @@ use taskqueue_core::pending_parts::CountedParts;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::stats::{
-    ActivitySeries, KnownSpans, QueueFigures, QueueStats, RouteFigures, RouteSelection, SeriesSelection,
+    ActivitySeries, KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteFigures, RouteSelection, SeriesSelection,
 };
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
@@ -69,7 +69,7 @@ impl Stats {
             let Some(figures) = queue_figures(file, key, &routes, now)? else { return Ok(None) };
             let mut figures = [(key, figures)];
             stats.oldest_pending.add_to(file, &mut figures, now)?;
-            stats.add_waiting(file, &mut figures, now)?;
+            add_settings(file, &mut figures)?;
             let [(_, figures)] = figures;
             Ok(Some(QueueStats::of(now, figures, &minutes, since(file)?.min(now))))
         })
@@ -127,11 +127,12 @@ impl Stats {
         readers: &Readers,
         asked: &[QueueKey],
         routes: &RouteSelection,
+        pending: PendingDetail,
         now: Timestamp,
     ) -> Result<StoreFigures, StoreError> {
         let read = || {
             let (stats, asked, routes) = (Arc::clone(&self), asked.to_vec(), routes.clone());
-            move |file: &Snapshot<'_>| stats.figures_in(file, &asked, &routes, now)
+            move |file: &Snapshot<'_>| stats.figures_in(file, &asked, &routes, pending, now)
         };
         readers.read_or_long(Lane::Page, "reading figures", read).await
     }
@@ -142,6 +143,7 @@ impl Stats {
         file: &Snapshot<'_>,
         asked: &[QueueKey],
         routes: &RouteSelection,
+        pending: PendingDetail,
         now: Timestamp,
     ) -> Read<Option<StoreFigures>> {
         let (mut queues, mut looked_at, mut seen) = (Vec::new(), 0, 0);
@@ -162,16 +164,16 @@ impl Stats {
             looked_at += 1;
         }
         self.oldest_pending.add_to(file, &mut queues, now)?;
-        self.add_waiting(file, &mut queues, now)?;
+        add_settings(file, &mut queues)?;
+        if pending == PendingDetail::ByState {
+            self.add_parts(file, &mut queues, now);
+        }
         Ok(Some(StoreFigures { now, queues, looked_at, database_bytes: self.ownership.bytes() }))
     }
 
-    /// Adds the settings of queues, and what their pending tasks wait for: the writer knows that. It is asked after the snapshot
-    /// was taken; if it is busy for too long, what they wait for is not known.
-    fn add_waiting(&self, file: &Snapshot<'_>, queues: &mut [(QueueKey, QueueFigures)], now: Timestamp) -> Read<()> {
-        for (key, figures) in &mut *queues {
-            figures.set_settings(settings_of(file, *key)?);
-        }
+    /// Adds what the pending tasks of queues wait for: the writer knows that. It is asked after the snapshot was taken; if it is
+    /// busy for too long, what they wait for is not known.
+    fn add_parts(&self, file: &Snapshot<'_>, queues: &mut [(QueueKey, QueueFigures)], now: Timestamp) {
         let keys: Vec<QueueKey> = queues.iter().map(|(key, _)| *key).collect();
         let has_pending = queues.iter().any(|(_, figures)| figures.tasks(Status::Pending) > 0);
         let counts = if has_pending {
@@ -184,8 +186,14 @@ impl Stats {
             let (delayed, blocked) = (Some(delayed as u64), Some(blocked as u64));
             figures.set_pending(CountedParts { claimable: None, delayed, blocked });
         }
-        Ok(())
     }
+}
+
+fn add_settings(file: &Snapshot<'_>, queues: &mut [(QueueKey, QueueFigures)]) -> Read<()> {
+    for (key, figures) in queues {
+        figures.set_settings(settings_of(file, *key)?);
+    }
+    Ok(())
 }
 
 /// All but the oldest pending tasks. Nothing if the queue has more routes than a bounded read passes over again and again.

@@ -1,6 +1,6 @@
 //! What the storage says about itself and its queues, and how the figures of many queues are read within a bound.
 
-use taskqueue_core::stats::{QueueFigures, RouteSelection};
+use taskqueue_core::stats::{PendingDetail, QueueFigures, RouteSelection};
 use taskqueue_core::time::Timestamp;
 
 use crate::StoreError;
@@ -34,12 +34,13 @@ pub async fn read_figures(
     store: &dyn Store,
     queues: &[QueueKey],
     routes: &RouteSelection,
+    pending: PendingDetail,
     mut take: impl FnMut(StoreFigures) + Send,
 ) -> Result<(), StoreError> {
     let at_once = (TOLD_AT_ONCE / routes.most().max(1)).clamp(1, QUEUES_AT_ONCE);
     let mut left = queues;
     while !left.is_empty() {
-        let figures = store.figures(&left[..left.len().min(at_once)], routes).await?;
+        let figures = store.figures(&left[..left.len().min(at_once)], routes, pending).await?;
         left = &left[figures.looked_at.clamp(1, left.len())..];
         take(figures);
     }

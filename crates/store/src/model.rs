@@ -21,7 +21,7 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use self::state::State;
@@ -125,8 +125,13 @@ impl Store for ModelStore {
         stats::activity_series(&self.state(), &self.activity, queue, selection, self.clock.now())
     }
 
-    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError> {
-        Ok(stats::figures(&self.state(), queues, routes, self.clock.now()))
+    async fn figures(
+        &self,
+        queues: &[QueueKey],
+        routes: &RouteSelection,
+        pending: PendingDetail,
+    ) -> Result<StoreFigures, StoreError> {
+        Ok(stats::figures(&self.state(), queues, routes, pending, self.clock.now()))
     }
 
     fn activity(&self) -> &Arc<ActivityLog> {

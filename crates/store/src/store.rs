@@ -10,7 +10,7 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use crate::StoreError;
@@ -114,9 +114,15 @@ pub trait Store: Send + Sync + 'static {
         selection: SeriesSelection,
     ) -> Result<ActivitySeries, StoreError>;
 
-    /// The figures of these queues, with the selected routes of each, and of the storage. No task is visited. Callers that ask
-    /// for many use [`read_figures`](crate::figures::read_figures).
-    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError>;
+    /// The figures of these queues, with the selected routes of each and as much as is asked of their pending tasks, and of the
+    /// storage. What it costs does not grow with the number of tasks. Callers that ask for many use
+    /// [`read_figures`](crate::figures::read_figures).
+    async fn figures(
+        &self,
+        queues: &[QueueKey],
+        routes: &RouteSelection,
+        pending: PendingDetail,
+    ) -> Result<StoreFigures, StoreError>;
 
     /// What the part of the storage that is in this process does: nothing where there is none.
     fn process_figures(&self) -> ProcessFigures {

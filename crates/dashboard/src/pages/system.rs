@@ -6,7 +6,7 @@ use std::time::Duration;
 use askama::Template;
 use axum::extract::State;
 use taskqueue_core::access::Scope;
-use taskqueue_core::stats::{QueueFigures, RouteSelection};
+use taskqueue_core::stats::{PendingDetail, QueueFigures, RouteSelection};
 use taskqueue_core::status::Status;
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::histogram::HistogramValues;
@@ -83,7 +83,7 @@ pub(crate) async fn system(State(dashboard): State<Dashboard>, visit: Visit) -> 
 async fn inside(dashboard: &Dashboard, visit: &Visit) -> Result<Inside, Problem> {
     let store = dashboard.store();
     let checked = dashboard.check_storage().await;
-    let storage = store.figures(&[], &RouteSelection::NONE).await?;
+    let storage = store.figures(&[], &RouteSelection::NONE, PendingDetail::Number).await?;
     let (process, host) = (store.process_figures(), dashboard.host().figures());
     let queues = all_queues(dashboard, visit).await?;
     Ok(Inside {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::stats::RouteSelection;
+use taskqueue_core::stats::{PendingDetail, RouteSelection};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::figures::{ProcessFigures, StoreFigures, read_figures};
 use taskqueue_store::transaction::QueueKey;
@@ -77,14 +77,14 @@ impl AskedFigures {
     /// Reads some queues at a time, and holds of each what it adds to the labels.
     async fn of(store: &dyn Store, names: RouteNames) -> Result<Self, StoreError> {
         let queues = store.list_queue_keys().await?;
-        let storage = store.figures(&[], &RouteSelection::NONE).await?;
+        let storage = store.figures(&[], &RouteSelection::NONE, PendingDetail::Number).await?;
         let (now, database_bytes) = (storage.now, storage.database_bytes);
         let keys: Vec<QueueKey> = queues.iter().map(|(key, _)| *key).collect();
         let mut labelling = Labelling::new(&queues, names);
         for part in keys.chunks(QUEUES_AT_ONCE) {
             let routes = labelling.routes();
             let add = |read: StoreFigures| read.queues.iter().for_each(|(key, figures)| labelling.add(*key, figures));
-            read_figures(store, part, &routes, add).await?;
+            read_figures(store, part, &routes, PendingDetail::ByState, add).await?;
         }
         let (labelled, routes) = labelling.finish();
         Ok(Self { queues, shown: ShownFigures { now, labelled, database_bytes }, routes })

@@ -24,8 +24,8 @@ pub(crate) struct CountBounds {
     pub(crate) dependencies: i64,
 }
 
-/// The settings of a queue, and where its pending tasks are, as far as they were counted.
-pub(crate) fn pending_parts(row: &Row, bounds: &CountBounds) -> Read<(QueueKey, QueueSettings, CountedParts)> {
+/// Where the pending tasks of a queue are, as far as they were counted.
+pub(crate) fn pending_parts(row: &Row, bounds: &CountBounds) -> Read<(QueueKey, CountedParts)> {
     let below = |bound: i64, column: &str| get::<i64>(row, column).map(|found| found < bound);
     let order_is_counted = below(bounds.entries, "ordered_entries")?;
     let due_are_counted = below(bounds.entries, "due_tasks")?;
@@ -39,7 +39,7 @@ pub(crate) fn pending_parts(row: &Row, bounds: &CountBounds) -> Read<(QueueKey, 
         delayed: Some(count(row, "later_tasks")?).filter(|_| later_are_counted),
         blocked: Some(count(row, "blocked_tasks")?).filter(|_| dependencies_are_counted),
     };
-    Ok((found_queue(row)?, settings(row)?.map(Arc::unwrap_or_clone).unwrap_or_default(), counted))
+    Ok((found_queue(row)?, counted))
 }
 
 /// A route, and how many running tasks were claimed for it.

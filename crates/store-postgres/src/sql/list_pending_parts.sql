@@ -1,10 +1,9 @@
--- For the queues $1: their settings, and how many of their pending tasks are where. Counts end at a bound, so that they cost the
+-- For the queues $1: how many of their pending tasks are where. Counts end at a bound, so that they cost the
 -- same at a million tasks: $3 entries of the pending order, as many delayed tasks whose time has come and whose time is to come,
 -- and $4 dependencies, which are looked at only where such a bound was reached (otherwise blocked tasks are the rest). Each
 -- ORDER BY is that of an index, which is used as soon as the table has statistics. Without $2 the time is that of the service (table `clock`).
 SELECT
     queues.queue_key,
-    queues.settings,
     ordered.entries AS ordered_entries,
     ordered.tasks AS ordered_tasks,
     due.tasks AS due_tasks,

@@ -10,7 +10,7 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use super::Storage;
@@ -28,6 +28,7 @@ use crate::command::{
     Scan, Upkeep,
 };
 use crate::model::ModelStore;
+use crate::transaction::QueueKey;
 use crate::{Store, StoreError};
 
 /// An answer without what stores number as they like.
@@ -232,6 +233,14 @@ async fn compare_output(model: &dyn Store, store: &dyn Store, (name, id): (&Queu
     assert_eq!(read, model.read_output(name, id, offset, most_bytes).await, "{id} {offset} {most_bytes}");
 }
 
+/// The figures of a queue, if there is one, with what its pending tasks wait for.
+async fn with_parts(store: &dyn Store, name: &QueueName) -> Result<Option<QueueFigures>, StoreError> {
+    let queues = store.list_queue_keys().await?;
+    let keys: Vec<QueueKey> = queues.into_iter().filter(|(_, known)| known == name).map(|(key, _)| key).collect();
+    let figures = store.figures(&keys, &RouteSelection::NONE, PendingDetail::ByState).await?;
+    Ok(figures.queues.into_iter().next().map(|(_, figures)| figures))
+}
+
 /// What is going on and, where activity is kept, what happened, but not since when that is known.
 async fn compare_stats(
     model: &dyn Store,
@@ -249,6 +258,7 @@ async fn compare_stats(
         "{} {routes:?}",
         store.kind()
     );
+    assert_eq!(with_parts(store, name).await, with_parts(model, name).await, "{}", store.kind());
     if !keeps_activity {
         return;
     }

@@ -6,7 +6,7 @@ use taskqueue_core::activity::Unit;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::pending_parts::CountedParts;
 use taskqueue_core::stats::{
-    ActivitySeries, KnownSpans, QueueFigures, QueueStats, RouteSelection, SeriesSelection, pending_since,
+    ActivitySeries, KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection, pending_since,
 };
 use taskqueue_core::task::{Lifecycle, Status};
 use taskqueue_core::time::Timestamp;
@@ -26,7 +26,8 @@ pub(super) fn queue_stats(
 ) -> Result<QueueStats, StoreError> {
     let key = state.queue(queue)?;
     let minutes = known_spans(state, log, key, Unit::Minute, QueueStats::needs(now));
-    Ok(QueueStats::of(now, queue_figures(state, key, routes, now), &minutes, state.counts_since))
+    let figures = queue_figures(state, key, routes, PendingDetail::Number, now);
+    Ok(QueueStats::of(now, figures, &minutes, state.counts_since))
 }
 
 pub(super) fn activity_series(
@@ -41,13 +42,25 @@ pub(super) fn activity_series(
     Ok(ActivitySeries { unit: selection.unit, spans, since: state.counts_since })
 }
 
-pub(super) fn figures(state: &State, queues: &[QueueKey], routes: &RouteSelection, now: Timestamp) -> StoreFigures {
+pub(super) fn figures(
+    state: &State,
+    queues: &[QueueKey],
+    routes: &RouteSelection,
+    pending: PendingDetail,
+    now: Timestamp,
+) -> StoreFigures {
     let exists = |key: &&QueueKey| state.queues.values().any(|known| known == *key);
-    let figures = queues.iter().filter(exists).map(|key| (*key, queue_figures(state, *key, routes, now)));
+    let figures = queues.iter().filter(exists).map(|key| (*key, queue_figures(state, *key, routes, pending, now)));
     StoreFigures { now, queues: figures.collect(), looked_at: queues.len(), database_bytes: None }
 }
 
-fn queue_figures(state: &State, key: QueueKey, routes: &RouteSelection, now: Timestamp) -> QueueFigures {
+fn queue_figures(
+    state: &State,
+    key: QueueKey,
+    routes: &RouteSelection,
+    pending: PendingDetail,
+    now: Timestamp,
+) -> QueueFigures {
     let mut figures = QueueFigures::default();
     let mut oldest: BTreeMap<String, &Lifecycle> = BTreeMap::new();
     let (mut claimable, mut blocked) = (0, 0);
@@ -72,7 +85,9 @@ fn queue_figures(state: &State, key: QueueKey, routes: &RouteSelection, now: Tim
         figures.add_workers(worker.report.route.as_str(), worker.report.status, 1);
     }
     figures.set_settings(state.settings(key));
-    figures.set_pending(CountedParts { claimable: Some(claimable), delayed: None, blocked: Some(blocked) });
+    if pending == PendingDetail::ByState {
+        figures.set_pending(CountedParts { claimable: Some(claimable), delayed: None, blocked: Some(blocked) });
+    }
     figures.keep(routes);
     let told: Vec<String> = figures.routes().map(|(route, _)| route.to_owned()).collect();
     for route in told {

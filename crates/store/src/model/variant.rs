@@ -11,7 +11,7 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use super::ModelStore;
@@ -159,10 +159,15 @@ impl<V: ModelVariant> Store for V {
         self.model().activity_series(queue, series).await
     }
 
-    async fn figures(&self, queues: &[QueueKey], routes: &RouteSelection) -> Result<StoreFigures, StoreError> {
+    async fn figures(
+        &self,
+        queues: &[QueueKey],
+        routes: &RouteSelection,
+        pending: PendingDetail,
+    ) -> Result<StoreFigures, StoreError> {
         self.before(Call::Figures).await?;
         self.asked_for_figures(queues, routes);
-        self.model().figures(queues, routes).await
+        self.model().figures(queues, routes, pending).await
     }
 
     fn activity(&self) -> &Arc<ActivityLog> {

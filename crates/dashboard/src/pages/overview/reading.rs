@@ -11,7 +11,7 @@ use taskqueue_core::activity::{Counts, Event, Span, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{KnownSpans, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
@@ -109,7 +109,7 @@ pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most:
     let seen = found.len();
     found.retain(|(_, name)| name.as_str().contains(find));
     found.sort_by(|(_, a), (_, b)| a.as_str().cmp(b.as_str()));
-    let now = store.figures(&[], &RouteSelection::NONE).await?.now;
+    let now = store.figures(&[], &RouteSelection::NONE, PendingDetail::Number).await?.now;
     let names: Vec<QueueName> = found.iter().take(most.with_activity).map(|(_, name)| name.clone()).collect();
     let mut settings = read_settings(dashboard, &names).await.into_iter();
     let activities = stream::iter(names).map(|name| read_lately(store, name, now)).buffered(READS_AT_ONCE);

@@ -7,7 +7,7 @@ use taskqueue_core::activity::{Counts, Event, Unit};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::stats::{QueueStats, SeriesSelection};
+use taskqueue_core::stats::{PendingDetail, QueueStats, SeriesSelection};
 use taskqueue_store::activity::save_activity;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{Store, StoreError, StoreExt};
@@ -97,7 +97,8 @@ async fn the_size_of_the_tables_is_soon_among_the_figures() {
     let servers = Servers::open(1).await;
     let measured = async {
         loop {
-            if let Some(bytes) = servers.stores[0].figures(&[], &ALL_ROUTES).await.unwrap().database_bytes {
+            let figures = servers.stores[0].figures(&[], &ALL_ROUTES, PendingDetail::Number).await.unwrap();
+            if let Some(bytes) = figures.database_bytes {
                 return bytes;
             }
         }
