@@ -18,7 +18,9 @@ pub(crate) const QUEUES_AT_ONCE: usize = 64;
 pub(crate) const ROUTES_TOLD: usize = 8;
 /// Routes of a queue among which its oldest pending task is looked for, those that starve first.
 const ROUTES_LOOKED_AT: usize = 100;
-/// Queues whose figures are kept for others, with two kilobytes each at most.
+/// Limits of routes that are told of a queue, the first ones.
+const LIMITS_TOLD: usize = 4;
+/// Queues whose figures are kept for others, with three kilobytes each at most.
 const QUEUES_KEPT: usize = 2_048;
 
 /// What was read last of each queue.
@@ -31,19 +33,49 @@ pub(crate) struct SharedFigures {
 struct Known {
     /// When the read began.
     begun: Instant,
-    figures: Arc<QueueFigures>,
+    queue: Arc<SharedQueue>,
+}
+
+/// What pages show of a queue.
+pub(crate) struct SharedQueue {
+    /// With a few of its routes, and of its settings what concerns claims, with a few limits of routes.
+    pub(crate) figures: QueueFigures,
+    /// How many routes besides have a limit.
+    pub(crate) more_limits: usize,
+}
+
+impl SharedQueue {
+    fn of(mut figures: QueueFigures) -> Self {
+        // What is delayed or blocked alarms nobody.
+        figures.leave_out_calm();
+        figures.keep(&starving(ROUTES_TOLD));
+        let QueueSettings { paused, max_running, route_limits, .. } = figures.settings();
+        let more_limits = route_limits.len().saturating_sub(LIMITS_TOLD);
+        let told = route_limits.iter().take(LIMITS_TOLD).map(|(route, most)| (route.clone(), *most));
+        let settings = QueueSettings {
+            paused: *paused,
+            max_running: *max_running,
+            route_limits: told.collect(),
+            ..QueueSettings::default()
+        };
+        figures.set_settings(settings);
+        Self { figures, more_limits }
+    }
+}
+
+fn starving(most: usize) -> RouteSelection {
+    RouteSelection::StarvingFirst { most, find: "".into() }
 }
 
 impl SharedFigures {
-    /// The figures of queues as they were when somebody came, or later; nothing of those that are gone. Not for more than
+    /// What is shown of queues as it was when somebody came, or later; nothing of those that are gone. Not for more than
     /// [`QUEUES_AT_ONCE`].
     pub(crate) async fn of(
         &self,
         store: &dyn Store,
         queues: &[QueueKey],
         came: Instant,
-    ) -> Result<Vec<Option<Arc<QueueFigures>>>, StoreError> {
-        let starving = |most| RouteSelection::StarvingFirst { most, find: "".into() };
+    ) -> Result<Vec<Option<Arc<SharedQueue>>>, StoreError> {
         let mut known = self.known.lock().await;
         if known.len() + queues.len() > QUEUES_KEPT {
             known.clear();
@@ -52,18 +84,12 @@ impl SharedFigures {
         let missing: Vec<QueueKey> = queues.iter().copied().filter(is_missing).collect();
         let begun = Instant::now();
         read_figures(store, &missing, &starving(ROUTES_LOOKED_AT), PendingDetail::Number, |read| {
-            for (key, mut figures) in read.queues {
-                // What is delayed or blocked alarms nobody.
-                figures.leave_out_calm();
-                figures.keep(&starving(ROUTES_TOLD));
-                // Limits may be as many as routes, and nobody asks for them here.
-                let paused = figures.settings().paused;
-                figures.set_settings(QueueSettings { paused, ..QueueSettings::default() });
-                known.insert(key, Known { begun, figures: Arc::new(figures) });
+            for (key, figures) in read.queues {
+                known.insert(key, Known { begun, queue: Arc::new(SharedQueue::of(figures)) });
             }
         })
         .await?;
-        let found = |key| known.get(key).filter(|known| known.begun >= came).map(|known| Arc::clone(&known.figures));
+        let found = |key| known.get(key).filter(|known| known.begun >= came).map(|known| Arc::clone(&known.queue));
         Ok(queues.iter().map(found).collect())
     }
 }
@@ -73,7 +99,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use taskqueue_core::ids::QueueName;
+    use taskqueue_core::ids::{QueueName, Route};
     use taskqueue_core::settings::Retention;
     use taskqueue_core::time::Timestamp;
     use taskqueue_store::StoreExt;
@@ -93,6 +119,20 @@ mod tests {
         }
         fn asked_for_figures(&self, queues: &[QueueKey], _: &RouteSelection) {
             self.1.fetch_add(queues.len(), Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn of_many_limits_the_first_ones_are_kept_and_the_others_counted() {
+        let limits = |most: u64| (0..most).map(|n| (Route::parse(&format!("r{n:03}")).unwrap(), n)).collect();
+        for (routes, told, more) in [(0, 0, 0), (3, 3, 0), (4, 4, 0), (256, 4, 252)] {
+            let mut figures = QueueFigures::default();
+            let settings = QueueSettings { paused: true, max_running: Some(7), ..QueueSettings::default() };
+            let retention = Retention { failed_seconds: Some(1), ..Retention::default() };
+            figures.set_settings(QueueSettings { route_limits: limits(routes), retention, ..settings.clone() });
+            let shared = SharedQueue::of(figures);
+            assert_eq!(*shared.figures.settings(), QueueSettings { route_limits: limits(told), ..settings });
+            assert_eq!(shared.more_limits, more, "{routes}");
         }
     }
 

@@ -111,14 +111,15 @@ async fn all_queues(dashboard: &Dashboard, visit: &Visit) -> Result<AllQueues, P
     for part in known.chunks(QUEUES_AT_ONCE) {
         let keys: Vec<QueueKey> = part.iter().map(|(key, _)| *key).collect();
         let figures = dashboard.figures().of(dashboard.store(), &keys, visit.began).await?;
-        let existing = part.iter().zip(figures).filter_map(|((_, name), figures)| Some((name, figures?)));
-        for (name, figures) in existing {
+        let existing = part.iter().zip(figures).filter_map(|((_, name), shared)| Some((name, shared?)));
+        for (name, shared) in existing {
+            let figures = &shared.figures;
             all.count += 1;
-            all.tasks += tasks(&figures);
+            all.tasks += tasks(figures);
             if all.first.len() < QUEUES {
                 all.first.push(QueueRow {
                     name: name.as_str().to_owned(),
-                    tasks: show::number(tasks(&figures)),
+                    tasks: show::number(tasks(figures)),
                     routes: figures.route_count(),
                     may_delete: visit.may(Scope::Admin, name),
                 });

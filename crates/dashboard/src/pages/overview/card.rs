@@ -3,8 +3,6 @@
 use taskqueue_core::access::Scope;
 use taskqueue_core::activity::Event;
 use taskqueue_core::ids::Route;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::QueueFigures;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 
@@ -13,11 +11,9 @@ use super::reading::{Lately, QueueReading};
 use crate::attention;
 use crate::outlook::{Load, Outlook, Pace};
 use crate::pages::settings::running_of;
+use crate::shared_figures::SharedQueue;
 use crate::show::{self, Bar, Moment, Spark, between};
 use crate::visit::Visit;
-
-/// Limits of routes that a card shows.
-const LIMITS: usize = 4;
 
 pub(crate) struct Card {
     pub(crate) name: String,
@@ -68,7 +64,7 @@ pub(crate) struct LatelyShown {
 
 impl Card {
     pub(crate) fn of(queue: &QueueReading, now: Timestamp, visit: &Visit) -> Self {
-        let (name, figures) = (queue.name.as_str(), &*queue.figures);
+        let (name, figures) = (queue.name.as_str(), &queue.shared.figures);
         let path = format!("/ui/queues/{name}");
         let state = |status: Status| StateCount {
             word: status.as_str(),
@@ -78,7 +74,7 @@ impl Card {
         };
         let all = Status::ALL.iter().map(|status| figures.tasks(*status)).sum();
         let [idle, busy] = figures.workers();
-        let is_paused = queue.settings.as_ref().is_some_and(|settings| settings.paused);
+        let is_paused = figures.settings().paused;
         Self {
             name: name.to_owned(),
             tasks: show::count(all, "task"),
@@ -95,10 +91,10 @@ impl Card {
             oldest: figures.oldest_pending().map(|since| Moment::new(since, now)),
             may_submit: visit.may(Scope::Submit, &queue.name),
             may_delete: visit.may(Scope::Admin, &queue.name),
-            settings: queue.settings.as_ref().map(|settings| SettingsShown {
-                is_paused: settings.paused,
+            settings: queue.shows_settings.then(|| SettingsShown {
+                is_paused,
                 may_change: visit.may(Scope::Admin, &queue.name),
-                limits: limits(figures, settings),
+                limits: limits(&queue.shared),
             }),
             path,
         }
@@ -106,17 +102,17 @@ impl Card {
 }
 
 /// The limits of a queue with what runs; of many routes the first ones.
-fn limits(figures: &QueueFigures, settings: &QueueSettings) -> Vec<String> {
+fn limits(SharedQueue { figures, more_limits }: &SharedQueue) -> Vec<String> {
+    let settings = figures.settings();
     let of_queue = settings.max_running.map(|_| format!("{} running", running_of(figures, settings)));
     // How many run that were claimed for a route is in no figures: those count a task for each route that it lists.
     let of_route = |(route, most): (&Route, &u64)| format!("{route} at most {}", show::number(*most));
-    let more = settings.route_limits.len().saturating_sub(LIMITS);
-    let more = (more > 0).then(|| format!("{} more", show::number(more as u64)));
-    of_queue.into_iter().chain(settings.route_limits.iter().take(LIMITS).map(of_route)).chain(more).collect()
+    let more = (*more_limits > 0).then(|| format!("{} more", show::number(*more_limits as u64)));
+    of_queue.into_iter().chain(settings.route_limits.iter().map(of_route)).chain(more).collect()
 }
 
 fn lately_shown(queue: &QueueReading, lately: &Lately, is_paused: bool, now: Timestamp) -> LatelyShown {
-    let figures = &*queue.figures;
+    let figures = &queue.shared.figures;
     let recent = Pace { times: attention::ended(&lately.last_5_minutes), within: Lately::RECENT };
     let load = Load {
         pending: figures.tasks(Status::Pending),

@@ -10,7 +10,6 @@ use futures_util::stream;
 use taskqueue_core::activity::{Counts, Event, Span, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
@@ -22,7 +21,7 @@ use super::alert_lines::Alerts;
 use crate::attention::{self, Concern, Failure, QueueSight, ServerSight};
 use crate::looks::Look;
 use crate::problem::Problem;
-use crate::shared_figures::QUEUES_AT_ONCE;
+use crate::shared_figures::{QUEUES_AT_ONCE, SharedQueue};
 use crate::show::{Minute, between};
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -52,11 +51,11 @@ pub(crate) struct Reading {
 
 pub(crate) struct QueueReading {
     pub(crate) name: QueueName,
-    /// With a few of its routes.
-    pub(crate) figures: Arc<QueueFigures>,
+    pub(crate) shared: Arc<SharedQueue>,
+    /// Nothing for queues without a card of their own, or if it cannot be read.
     pub(crate) lately: Option<Lately>,
-    /// Nothing for queues without a card of their own, or if they cannot be read.
-    pub(crate) settings: Option<QueueSettings>,
+    /// Not for queues without a card of their own, nor where a server has no settings.
+    pub(crate) shows_settings: bool,
 }
 
 /// What happened in a queue in the last hour.
@@ -111,7 +110,6 @@ pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most:
     found.sort_by(|(_, a), (_, b)| a.as_str().cmp(b.as_str()));
     let now = store.figures(&[], &RouteSelection::NONE, PendingDetail::Number).await?.now;
     let names: Vec<QueueName> = found.iter().take(most.with_activity).map(|(_, name)| name.clone()).collect();
-    let mut settings = read_settings(dashboard, &names).await.into_iter();
     let activities = stream::iter(names).map(|name| read_lately(store, name, now)).buffered(READS_AT_ONCE);
     let mut activities = activities.collect::<Vec<Option<Lately>>>().await.into_iter();
     let mut reading = Reading { now, queues: Vec::new(), left_out: 0, alerts: Alerts::default(), seen };
@@ -120,11 +118,12 @@ pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most:
     for part in found.chunks(QUEUES_AT_ONCE) {
         let keys: Vec<QueueKey> = part.iter().map(|(key, _)| *key).collect();
         let figures = dashboard.figures().of(store, &keys, visit.began).await?;
-        for ((_, name), figures) in part.iter().zip(figures) {
-            let (lately, settings) = (activities.next().flatten(), settings.next().flatten());
+        for ((_, name), shared) in part.iter().zip(figures) {
+            let lately = activities.next();
             // One that was deleted meanwhile has none.
-            let Some(figures) = figures else { continue };
-            let queue = QueueReading { name: name.clone(), figures, lately, settings };
+            let Some(shared) = shared else { continue };
+            let shows_settings = lately.is_some() && dashboard.has("queue-settings");
+            let queue = QueueReading { name: name.clone(), shared, lately: lately.flatten(), shows_settings };
             add_alerts(dashboard, &queue, now, &mut looks, &mut reading.alerts).await;
             if reading.queues.len() < most.shown {
                 reading.queues.push(queue);
@@ -134,16 +133,6 @@ pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most:
         }
     }
     Ok(reading)
-}
-
-/// The settings of these queues, if this server has any. What cannot be read is left out: the rest can.
-async fn read_settings(dashboard: &Dashboard, names: &[QueueName]) -> Vec<Option<QueueSettings>> {
-    if !dashboard.has("queue-settings") {
-        return Vec::new();
-    }
-    let store = dashboard.store();
-    let read = |name: QueueName| async move { store.queue_settings(&name).await.ok() };
-    stream::iter(names.to_vec()).map(read).buffered(READS_AT_ONCE).collect().await
 }
 
 /// What happened lately in a queue; nothing if it was deleted meanwhile, or if that cannot be read: the rest can.
@@ -178,7 +167,8 @@ async fn add_alerts(
     looks: &mut usize,
     alerts: &mut Alerts,
 ) {
-    let QueueReading { name, figures, lately, .. } = queue;
+    let QueueReading { name, shared, lately, .. } = queue;
+    let figures = &shared.figures;
     let is_paused = figures.settings().paused;
     let last_hour = lately.as_ref().map(|lately| lately.last_hour);
     let mut seen = Look::default();
