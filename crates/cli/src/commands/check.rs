@@ -10,7 +10,7 @@ use crate::args::{CheckArgs, Format};
 use crate::failure::Failure;
 use crate::installation::{Manifest, Part};
 use crate::open_store::{self, Database};
-use crate::output::{CheckRecord, CheckedFolder, Printer, counted};
+use crate::output::{CheckRecord, CheckedFolder, Printer, counted, warning};
 
 pub(crate) async fn run(args: CheckArgs) -> Result<(), Failure> {
     let CheckArgs { given, folder, database, database_schema, output } = args;
@@ -43,12 +43,13 @@ pub(crate) async fn run(args: CheckArgs) -> Result<(), Failure> {
     }))
 }
 
-/// Compares each file of a backup with its manifest, and checks the database in it. One that is not what was written is not checked
-/// further, which would only say the same again.
+/// Compares each file of a backup with its manifest, says which secrets others can read, and checks the database in it. One that
+/// is not what was written is not checked further, which would only say the same again.
 async fn check_folder(folder: PathBuf) -> Result<(Report, Option<CheckedFolder>), Failure> {
     let stop = stop_flag()?;
     blocking(move || {
         let manifest = Manifest::read(&folder)?;
+        manifest.open_to_others(&folder).iter().for_each(|what| warning(what));
         let problems = manifest.problems(&folder, &stop)?;
         let has_database = manifest.has(Part::Database);
         let is_whole = has_database && !problems.iter().any(|(part, _)| *part == Part::Database);

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,6 +20,9 @@ const FORMAT: i64 = 1;
 
 /// Five files with long paths take a tenth of it.
 const MANIFEST_BYTES: u64 = 65_536;
+
+/// What lets others than its owner read a file.
+const READ_FOR_OTHERS: u32 = 0o044;
 
 /// How much of a file is read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -92,6 +96,21 @@ impl Manifest {
             problems.extend(entry.problem(folder, stop)?.map(|what| (entry.part, what)));
         }
         Ok(problems)
+    }
+
+    /// The files that others can read and should not, each with what helps. A copy of the folder may have lost the modes that a
+    /// backup is written with.
+    pub(crate) fn open_to_others(&self, folder: &Path) -> Vec<String> {
+        let secret = self.entries.iter().map(|entry| entry.part).filter(|part| !part.is_for_everybody());
+        let found = secret.filter_map(|part| {
+            let path = folder.join(part.file_name());
+            let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
+            let mode = found.mode() & 0o7777;
+            (mode & READ_FOR_OTHERS != 0).then(|| {
+                format!("others than its owner can read {0} (mode {mode:04o}); run: chmod go= {0}", path.display())
+            })
+        });
+        found.collect()
     }
 
     pub(crate) fn to_json(&self) -> Vec<u8> {
@@ -175,6 +194,8 @@ fn hex(bytes: [u8; 32]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     static STOP: AtomicBool = AtomicBool::new(false);
@@ -208,6 +229,21 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert!(parse(text.as_bytes()).is_err_and(|why| why.contains(expected)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_is_named_and_what_everybody_may_read_is_not() {
+        let (folder, names) = (tempfile::tempdir().unwrap(), ["token", "tokens.toml"]);
+        assert!(manifest().open_to_others(folder.path()).is_empty(), "nothing is there");
+        for (mode, is_open) in [(0o600, false), (0o700, false), (0o640, true), (0o604, true)] {
+            for path in names.map(|name| folder.path().join(name)) {
+                fs::write(&path, "").unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            }
+            let found = manifest().open_to_others(folder.path());
+            assert_eq!(found.len(), usize::from(is_open), "{mode:o}: {found:?}");
+            assert!(found.iter().all(|what| what.ends_with("/token")), "{found:?}");
         }
     }
 

@@ -174,6 +174,19 @@ fn an_installation_moves_with_its_key_and_tokens_and_its_clients_notice_nothing(
 }
 
 #[test]
+fn check_says_which_secrets_of_a_backup_others_can_read() {
+    let (_folder, backup) = Installation::start().backed_up();
+    for (name, mode) in [("token", 0o640), ("tokens.toml", 0o644)] {
+        fs::set_permissions(backup.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let checked = run_hushed(&["check", text(&backup)], &[]);
+    assert_eq!((checked.code, checked.stdout.len(), checked.stderr.lines().count()), (Some(0), 1, 1), "{checked:?}");
+    let token = backup.join("token");
+    let expected = format!("can read {0} (mode 0640); run: chmod go= {0}", text(&token));
+    assert!(checked.stderr.starts_with("warning: ") && checked.stderr.contains(&expected), "{checked:?}");
+}
+
+#[test]
 fn what_is_copied_and_what_is_not_there_is_said() {
     let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.argument(), folder.path().join("backup"));
