@@ -53,10 +53,11 @@ impl Prometheus {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": [rules],
             "scrape_configs": [
-                {"job_name": "taskqueue", "authorization": {"credentials_file": "token"},
-                 "static_configs": [{"targets": [api]}]},
+                {"job_name": "taskqueue", "authorization": {"credentials_file": "token"}, "scheme": "https",
+                 "tls_config": {"insecure_skip_verify": true}, "static_configs": [{"targets": [api]}]},
                 {"job_name": "alone", "static_configs": [{"targets": [metrics]}]},
-                {"job_name": "refused", "static_configs": [{"targets": [api]}]},
+                {"job_name": "refused", "scheme": "https", "tls_config": {"insecure_skip_verify": true},
+                 "static_configs": [{"targets": [api]}]},
             ],
         });
         // JSON is YAML.
@@ -110,13 +111,16 @@ struct Workload {
 
 impl Workload {
     fn start() -> Self {
-        let arguments = ["--log-level", "info", "--metrics-listen", "127.0.0.1:0"];
+        let arguments = ["--log-level", "info", "--metrics-listen", "127.0.0.1:0", "--tls-self-signed"];
         let server = Server::launch(Some(TOKEN), &arguments);
         server.await_log_lines("serving metrics", 1);
         let log = server.stderr();
         let (_, address) = log.split_once("serving metrics address=\"http://").unwrap_or_else(|| panic!("{log}"));
         let metrics = address.split('"').next().unwrap().to_owned();
         server.create_queue("q");
+        // Far from being reached.
+        let limits = json!({"max_running": 100, "route_limits": {"default": 100}});
+        server.patch(&in_queue("/settings"), limits).expect(200);
         let worker = json!({"route": "default", "status": "idle", "task_id": null});
         server.put(&of_worker(1), worker).expect(204);
         server.create(900_000, json!({"routes": ["nobody"]}));
