@@ -4,15 +4,15 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use taskqueue_core::limits::{
-    BATCH_ITEMS, CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES, DEPENDENCIES_MAX, FILTER_BYTES, FUZZY_WORDS, NAME_CHARS,
-    OUTPUT_TEXT_BYTES, PAGE_LIMIT_MAX, REPORT_METADATA_BYTES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES, TASK_NAME_CHARS,
-    TASK_ROUTES, TELEMETRY_BYTES, TIMEOUT_SECONDS_MAX,
+    BATCH_ITEMS, CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES, DEPENDENCIES_MAX, FILTER_BYTES, FUZZY_WORDS, JSON_DEPTH,
+    NAME_CHARS, OUTPUT_TEXT_BYTES, PAGE_LIMIT_MAX, REPORT_METADATA_BYTES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES,
+    TASK_NAME_CHARS, TASK_ROUTES, TELEMETRY_BYTES, TIMEOUT_SECONDS_MAX,
 };
 
 use taskqueue_core::sweep::BROWSER_COMBINATIONS_MAX;
 
 use super::shape::World;
-use super::world::{LARGE_TASKS, stored};
+use super::world::{DEPENDENTS_READ, LARGE_TASKS, stored};
 
 /// How large requests are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,6 +35,9 @@ impl Size {
 
 /// Lines that a form may have.
 const LINES: usize = 10_000;
+
+/// Keys that the form of a sweep has rows for.
+const SWEEP_KEYS: usize = 64;
 
 /// Stands for a text of many small values, which would take a hundred times its length as values.
 const DENSE: &str = "@dense";
@@ -143,6 +146,8 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         }
         "routes" => routes(place).into(),
         "dependencies" => dependencies(place).into(),
+        // The last one of those that wait for the task.
+        "circle" => json!([Place { client: 0, item: place.size.of(DEPENDENTS_READ), ..place.clone() }.id('t')]),
         "on_dependency_failure" => "cancel".into(),
         "not_before" | "to" => "9999-12-31T23:59:59.999999Z".into(),
         "seconds" | "max_seconds" | "retry_after_seconds" | "delay_seconds" => 1e12.into(),
@@ -206,6 +211,14 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
             Size::Full => format!("1..{BROWSER_COMBINATIONS_MAX}").into(),
             Size::Small => format!("1..{}", place.size.of(LINES)).into(),
         },
+        // The first key has all the values: a task costs what the number of keys and their depth cost.
+        "sweep_keys" => {
+            let inside = ".a".repeat(place.size.of(JSON_DEPTH) - 1);
+            let values = largest("sweep_values", place)?;
+            let first = format!("k0{inside}&values={}", values.as_str().unwrap_or_default());
+            let others = (1..place.size.of(SWEEP_KEYS)).map(|n| format!("&key=k{n}{inside}&values=1"));
+            (first + &others.collect::<String>()).into()
+        }
         "stored_task" => stored(World::Large, place.size).id('t').into(),
         "stored_ids" => {
             let first = stored(World::Large, place.size);

@@ -10,7 +10,7 @@ use taskqueue_core::limits::{
 use super::least::Least::{Bytes, Number, Times};
 use super::shape::Before::{
     Cancelled, LimitedQueue, ManyQueues, Nothing, Output, OwnQueue, OwnWorker, Pending, Running, Shared, Stored,
-    Workers,
+    Waiting, Workers,
 };
 use super::shape::{Shape, World, shape};
 use super::world::{ROUTED_TASKS, STORED_TASKS, WORKERS as STORED_WORKERS};
@@ -83,6 +83,7 @@ pub(super) const OPERATIONS: &[Shape] = &[
     // Tasks
     shape("PUT", TASK, "all", Nothing, &[DEFINITION, WAITING]),
     shape("PUT", TASK, "routes", Nothing, &[DEFINITION]),
+    shape("PUT", TASK, "circle", Waiting, &["dependencies=circle"]),
     shape("GET", TASK, "args", Stored(World::Large), &[]).holds(Bytes(&[LARGE_BYTES])),
     shape("PATCH", TASK, "all", Pending, &[DEFINITION, WAITING]),
     shape("PATCH", TASK, "args", Pending, &["args_patch metadata_patch"]),

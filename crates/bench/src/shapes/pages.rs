@@ -21,6 +21,7 @@ const COMPARE: &str = "?status='all ?read='5000 ?column=columns ?sort='name ?ord
 const DEFINITION: &str = "&name &args &metadata &priority &max_attempts &routes=typed_routes &timeout='365d &retry_seconds='365d &retry_factor=factor &retry_max_seconds='365d &dependencies=typed_dependencies &on_dependency_failure &not_before";
 
 const SWEEP: &str = "&way='sweep &step='create &key='k &values=sweep_values &zip=' &batch='b &name='{k} &base=args";
+const NESTED_SWEEP: &str = "&way='sweep &step='create &key=sweep_keys &zip=' &batch='b &base=args";
 const SWEEP_ADDRESS: &str = "?way='sweep ?key='k ?values=sweep_values ?name='{k}";
 
 /// Rows that a page of tasks and a page of workers have at most.
@@ -186,4 +187,5 @@ pub(super) const PAGES: &[Shape] = &[
     ),
     shape("POST", SUBMIT, "sweep", OwnQueue("", 1), &["?way='sweep", SWEEP]),
     shape("POST", SUBMIT, "args", OwnQueue("", 1), &["?way='sweep", SWEEP]),
+    shape("POST", SUBMIT, "keys", OwnQueue("", 1), &["?way='sweep", NESTED_SWEEP]),
 ];

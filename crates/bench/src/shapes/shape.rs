@@ -49,6 +49,9 @@ pub(super) enum Before {
     OwnWorker,
     /// Many queues with many routes each.
     ManyQueues,
+    /// Tasks that wait for that of each client, which is not there yet, and others that wait for these: as many as the search for a
+    /// circle reads.
+    Waiting,
 }
 
 impl Before {
@@ -278,7 +281,9 @@ impl Shape {
             Before::Pending | Before::Cancelled | Before::Running(_) => {
                 Some(format!("{queue}/tasks/{}", self.task(place)))
             }
-            Before::Nothing if self.path.contains("/tasks") => Some(format!("{queue}/tasks/{}", self.task(place))),
+            Before::Nothing | Before::Waiting if self.path.contains("/tasks") => {
+                Some(format!("{queue}/tasks/{}", self.task(place)))
+            }
             Before::Shared(..) if self.method == "PATCH" => {
                 let priority = i64::MAX - place.client as i64;
                 Some(format!("{queue}/tasks/count?filter=priority=={priority}"))
@@ -312,7 +317,7 @@ impl Field {
 
 /// As it stands in a query or a form. Parameters that are given several times hold their own separators.
 fn encoded(text: &str) -> String {
-    let repeated = text.contains("&id=") || text.contains("&column=");
+    let repeated = ["&id=", "&column=", "&values="].iter().any(|name| text.contains(name));
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (repeated && b"&=".contains(&byte));
     let mut out = String::with_capacity(text.len());

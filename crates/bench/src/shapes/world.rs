@@ -30,6 +30,9 @@ pub(super) const WORKERS: usize = 2 * PAGE_LIMIT_MAX as usize;
 /// Queues with as many routes as `ROUTED_TASKS` have.
 const ROUTED_QUEUES: usize = 60;
 
+/// Tasks that wait for one, of which the search for a circle reads no more; and of each of these.
+pub(super) const DEPENDENTS_READ: usize = 100;
+
 /// The queue of a turn, or of one client of it; its name is as long as can be.
 pub(super) fn queue(turn: usize, client: Option<usize>) -> String {
     long_name(&client.map_or(format!("s{turn}"), |client| format!("s{turn}-{client}")))
@@ -186,6 +189,7 @@ impl Client {
                 }
             }
             Before::ManyQueues => self.fill_queues(place)?,
+            Before::Waiting => self.create_waiting(&shared, clients, place)?,
         }
         if matches!(shape.before, Before::Cancelled | Before::SharedCancelled(..)) {
             self.succeed("POST", &format!("{shared}/tasks/bulk/cancel"), r#"{"filter":"priority>-1"}"#)?;
@@ -237,6 +241,21 @@ impl Client {
                 503 if number > 0 => break,
                 status => return Err(Failure::new(format!("filling {own}: answered {status}: {}", answer.excerpt()))),
             }
+        }
+        Ok(())
+    }
+
+    /// Tasks that wait for that of each client, and as many that wait for each of these.
+    fn create_waiting(&mut self, queue: &str, clients: usize, place: &Place<'_>) -> Result<()> {
+        let each = self.size.of(DEPENDENTS_READ);
+        let id = |item: usize| Place { item, ..place.clone() }.id('t');
+        let of_clients: Vec<String> = (0..clients).map(|client| Place { client, ..place.clone() }.id('t')).collect();
+        let near = (1..=each).map(|item| json!({ "id": id(item), "dependencies": of_clients }));
+        let far = (0..each * each).map(|n| json!({ "id": id(1 + each + n), "dependencies": [id(1 + n / each)] }));
+        let tasks: Vec<Value> = near.chain(far).collect();
+        for batch in tasks.chunks(BATCH_ITEMS) {
+            let body = json!({ "tasks": batch });
+            self.succeed("POST", &format!("{queue}/tasks/batch/create"), &body.to_string())?;
         }
         Ok(())
     }
