@@ -3,12 +3,10 @@
 .DEFAULT_GOAL := help
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 BENCH := $(RELEASE)/taskqueue-bench
-# What `cargo test --workspace` has built. Built for one package alone, it and half of its dependencies would be compiled again.
-TESTED := $(or $(CARGO_TARGET_DIR),target)/debug/taskqueue
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
 MDBOOK := $(or $(CARGO_TARGET_DIR),target)/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
-.PHONY: help serve test check audit book package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-shapes bench-tls
+.PHONY: help serve test test-quick test-times check audit book package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-shapes bench-tls
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,11 +14,16 @@ help: ## Print this list
 serve: ## Build and start the server on the embedded database (more flags: make serve ARGS="--queue default")
 	cargo run --release --package taskqueue -- serve $(ARGS)
 
-test: ## Install what the tests need where it is missing, then run all of them
+test: ## Install what the tests need where it is missing, then run all of them, about 20 minutes on 2 cores
 	scripts/install-test-needs
-	cargo test --workspace
-	TASKQUEUE_BINARY=$(TESTED) scripts/interop-test
-	TASKQUEUE_BINARY=$(TESTED) scripts/dashboard-test
+	scripts/test
+
+test-quick: ## Run what needs nothing installed: unit tests, the model, the store and the contract on SQLite; 6 minutes with the build
+	scripts/test quick
+
+test-times: ## Run all tests and print the slowest 50
+	scripts/install-test-needs
+	scripts/test times
 
 check: ## Formatting, lints, documentation and the house rules, warnings denied
 	cargo fmt --all --check

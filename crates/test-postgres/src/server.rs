@@ -17,10 +17,12 @@ use crate::process::Process;
 use crate::programs::{program, tool};
 use crate::wait::{TIMEOUT, within};
 
-/// As in production, but small. Shared memory is in files of the directory, so that nothing remains after a crash.
+/// As in production, but small. Shared memory is in files of the directory, so that nothing remains after a crash. Nothing is synced: a
+/// server that is killed loses nothing of what the operating system has, and no test cuts the power.
 const SETTINGS: &str = "
 listen_addresses = '127.0.0.1'
-fsync = on
+fsync = off
+full_page_writes = off
 max_connections = 100
 shared_buffers = 64MB
 dynamic_shared_memory_type = mmap

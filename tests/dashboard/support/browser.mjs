@@ -1,4 +1,4 @@
-// A real browser for a test: Debian's Chromium, driven by playwright-core. scripts/install-test-needs installs both.
+// A real browser for a test: Debian's Chromium without windows, driven by playwright-core. scripts/install-test-needs installs both.
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -20,7 +20,7 @@ let browser;
 // (`page.problems`).
 export async function newPage({ viewport = WIDE, dark = false, javaScript = true } = {}) {
   browser ??= await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
     args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
   const context = await browser.newContext({ viewport, colorScheme: dark ? "dark" : "light", javaScriptEnabled: javaScript, reducedMotion: "reduce" });

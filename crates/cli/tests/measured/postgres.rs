@@ -13,8 +13,6 @@ mod support;
 
 use memory_attacks::MIB;
 
-/// How long an attack on the memory lasts, unless the environment says otherwise. What fills a server does so at once.
-const ATTACK_SECONDS: u64 = 2;
 /// What a server may use after all clients have disconnected: its connections to the database keep the buffers that their largest
 /// rows needed.
 const AFTERWARDS_BYTES: u64 = 128 * MIB;

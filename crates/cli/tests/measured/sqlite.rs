@@ -13,7 +13,5 @@ mod support;
 
 use memory_attacks::MIB;
 
-/// How long an attack on the memory lasts, unless the environment says otherwise.
-const ATTACK_SECONDS: u64 = 6;
 /// What a server may use after all clients have disconnected.
 const AFTERWARDS_BYTES: u64 = 64 * MIB;

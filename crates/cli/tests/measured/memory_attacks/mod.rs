@@ -6,6 +6,8 @@ mod attacks;
 mod healthy;
 mod withstand;
 
-use super::{AFTERWARDS_BYTES, ATTACK_SECONDS, support};
+use super::{AFTERWARDS_BYTES, support};
 
 pub(super) const MIB: u64 = 1_048_576;
+/// How long an attack lasts, unless the environment says otherwise. What fills a server does so at once.
+const ATTACK_SECONDS: u64 = 2;
