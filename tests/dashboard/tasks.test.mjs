@@ -237,6 +237,8 @@ test("a selection survives the refresh of the page, and the counts follow", asyn
   await create("live", 3, (n) => ({ name: `live-${n}`, args: { n } }));
   const page = await open(list("live"));
   await page.locator(`[data-key=${id("live", 1)}] input`).check();
+  const all = page.getByLabel("Select all rows of this page");
+  await all.focus();
   await server.api("POST", `/queues/live/tasks/${id("live", 0)}/cancel`);
   // The page asks again as soon as it is looked at, however long its usual pause is.
   await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
@@ -244,7 +246,8 @@ test("a selection survives the refresh of the page, and the counts follow", asyn
   await page.locator(".tabs a", { hasText: "Cancelled" }).locator("b", { hasText: "1" }).waitFor();
   assert.ok(await page.locator(`[data-key=${id("live", 1)}] input`).isChecked());
   await page.getByText("1 selected").waitFor();
-  assert.ok(await page.getByLabel("Select all rows of this page").isVisible());
+  assert.ok(await all.isVisible());
+  assert.ok(await all.evaluate((box) => box === document.activeElement), "the focus stays");
   await close(page);
 });
 

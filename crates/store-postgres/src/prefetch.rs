@@ -2,6 +2,7 @@
 //! the batch names, and pick tasks for its claims.
 
 mod batch_keys;
+mod upkeep;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,14 +10,14 @@ use std::time::Instant;
 
 use futures_util::future::{FutureExt, LocalBoxFuture, join, join_all, join4};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::transaction::{QueueKey, RELEASED_AT_ONCE, RunUse};
+use taskqueue_store::transaction::{QueueKey, RunUse};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
 pub(crate) use self::batch_keys::BatchKeys;
+pub(crate) use self::upkeep::begin_upkeep;
 use crate::claim_turns;
 use crate::clock::{Clock, ClockRow};
 use crate::output_rows::OutputEntry;
@@ -175,7 +176,7 @@ pub(crate) async fn begin(
         Ok(found) => found,
         Err(error) => return Ok(Err(error)),
     };
-    // What was not expected, for the first one that finds it; and what another server moves at this moment.
+    // What was not expected, for the first one that finds it; and what the upkeep of another server moves at this moment.
     let is_due = some_held || claims && next_due == Due::Now && !expected.delayed;
     let lists = settles && has_dependencies && !expected.dependencies;
     if is_due || lists {
@@ -287,46 +288,6 @@ async fn lock_alone(session: &Session, name: &str) -> Result<Vec<Row>, Error> {
             done => return done,
         }
     }
-}
-
-/// Begins a transaction for upkeep. If nothing is due, nothing is written and nothing is held; otherwise the clock is held: one server
-/// at a time does upkeep or scans the leases, and no other waits for it. `now` is a time instead of the database's, for tests.
-pub(crate) async fn begin_upkeep(
-    session: &Session,
-    now: Option<Timestamp>,
-) -> Result<Result<Begun, StoreError>, Error> {
-    let micros = now.map(Timestamp::as_micros);
-    let (begun, peeked) = join(begin_for_long(session), session.query(&sql::PEEK_UPKEEP, &[&micros])).await;
-    begun?;
-    let mut clock = peeked?;
-    let Some(row) = clock.first() else { return Ok(Err(NO_CLOCK)) };
-    let (has_delayed, has_more, read) =
-        match rows::due_upkeep(row).and_then(|due| Ok((due.0, due.1, rows::clock(row)?))) {
-            Ok(found) => found,
-            Err(damaged) => return Ok(Err(damaged.into())),
-        };
-    let mut moved = 0;
-    if has_delayed {
-        moved = release_delayed(session, now.unwrap_or(Clock::new(read).now)).await?;
-        begin_for_long(session).await?;
-    }
-    let held = if has_more { session.query(&sql::LOCK_CLOCK_IF_FREE, &[]).await? } else { Vec::new() };
-    let is_idle = held.is_empty();
-    if !is_idle {
-        clock = held;
-    }
-    let begun = PrefetchedRows::default().into_begun(&clock, &BatchKeys::default());
-    Ok(begun.map(|begun| Begun { is_idle, moved, ..begun }))
-}
-
-/// Moves delayed tasks whose time has come to the pending order, and commits. The rest of an upkeep takes longer, and claims would pass
-/// over the tasks that it holds: they wait for this transaction instead.
-async fn release_delayed(session: &Session, now: Timestamp) -> Result<usize, Error> {
-    let (micros, limit) = (now.as_micros(), i64::try_from(RELEASED_AT_ONCE).unwrap_or(i64::MAX));
-    session.query(&sql::BEGIN_RELEASE, &[]).await?;
-    let released = session.first(&sql::RELEASE_DELAYED, &[&micros, &limit]).await?;
-    session.execute_text("COMMIT").await?;
-    Ok(released.map_or(Ok(0), |row| row.try_get::<_, i64>("tasks"))?.try_into().unwrap_or(0))
 }
 
 async fn begin_for_long(session: &Session) -> Result<(), Error> {

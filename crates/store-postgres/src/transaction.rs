@@ -379,10 +379,7 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn find_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>> {
-        if of.is_some() {
-            return Ok(None);
-        }
-        if self.is_idle { Ok(None) } else { self.hold_unsettled() }
+        if of.is_some() || self.is_idle { Ok(None) } else { self.hold_unsettled() }
     }
 
     fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {

@@ -298,8 +298,11 @@ impl Writer {
         let mut clock = self.clock(begun.clock, scans);
         if !scans && clock.last_scan_at.is_some_and(|last| lease::is_longer_than_outage(last, clock.now)) {
             self.credit(session)?;
+            // What an upkeep has released is committed.
+            let released = begun.moved;
             // Only once, whatever the clock reads now.
             begun = self.begin(session, batch)?;
+            begun.moved += released;
             clock = self.clock(begun.clock, scans);
         }
         let mut tx = self.transaction(session, begun, clock);

@@ -22,8 +22,9 @@ use crate::bulk::Limit;
 use crate::bulk_action::{ChangeRecord, FoundTask, Now};
 use crate::command::BulkUpdate;
 
-/// Delayed tasks that one upkeep makes claimable at most: some ten milliseconds.
-pub const RELEASED_AT_ONCE: usize = 10_000;
+/// Delayed tasks that one upkeep makes claimable at most: some ten milliseconds, for which claims may have to wait. Each is a row for
+/// each of its routes.
+pub const RELEASED_AT_ONCE: usize = 2_000;
 
 /// The storage's own number of a queue. A queue that is deleted and created again gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

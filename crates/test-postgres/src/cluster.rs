@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use crate::address::{Address, MAINTENANCE};
 use crate::control::{self, APPLICATION, Rows};
 use crate::database::Database;
+use crate::directory::Directory;
 use crate::server::Server;
 use crate::wait::eventually;
 
@@ -24,7 +25,10 @@ impl Cluster {
     /// A new server for this caller alone, removed with its files when dropped.
     #[track_caller]
     pub fn private() -> Self {
-        let server = Server::new();
+        Self::of(Server::new(Directory::on_disk()))
+    }
+
+    fn of(server: Server) -> Self {
         Self { address: server.address(), server: Some(server), shared_by: None }
     }
 
@@ -39,7 +43,10 @@ impl Cluster {
                 let address = address.unwrap_or_else(|| panic!("{EXTERNAL} is not postgres://user@host:port/name"));
                 Self { address, server: None, shared_by: Some("the server of TASKQUEUE_TEST_POSTGRES") }
             }
-            _ => Self { shared_by: Some("the server that all tests share"), ..Self::private() },
+            _ => {
+                let cluster = Self::of(Server::new(Directory::in_memory()));
+                Self { shared_by: Some("the server that all tests share"), ..cluster }
+            }
         })
     }
 

@@ -20,10 +20,27 @@ pub(crate) struct Directory {
     remover: Child,
 }
 
+/// Files in memory, where a sync costs nothing. A server that is killed loses none of them, and no test cuts the power.
+const IN_MEMORY: &str = "/dev/shm";
+/// What must be free there. The data of a server is some hundred megabytes, and several run at once.
+const IN_MEMORY_BYTES: u64 = 4 << 30;
+
 impl Directory {
-    pub(crate) fn new() -> Self {
-        let parent = Some(env::temp_dir()).filter(|folder| account::can_enter(folder));
-        let parent = parent.unwrap_or_else(|| "/tmp".into());
+    /// For a server that somebody may measure.
+    pub(crate) fn on_disk() -> Self {
+        Self::in_first(None)
+    }
+
+    /// For tests, if there is enough memory; otherwise on disk.
+    pub(crate) fn in_memory() -> Self {
+        let free = rustix::fs::statvfs(IN_MEMORY).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
+        Self::in_first((free >= IN_MEMORY_BYTES).then(|| IN_MEMORY.into()))
+    }
+
+    /// In this folder or that of temporary files, if the account of the servers gets there.
+    fn in_first(folder: Option<PathBuf>) -> Self {
+        let mut folders = folder.into_iter().chain([env::temp_dir()]);
+        let parent = folders.find(|folder| account::can_enter(folder)).unwrap_or_else(|| "/tmp".into());
         // A short name: the path of a socket has 107 bytes at most.
         let made = tempfile::Builder::new().prefix("tq-pg-").tempdir_in(parent).expect("a temporary directory");
         let remover = Command::new("sh")

@@ -67,7 +67,7 @@ impl Pooler {
     }
 
     fn launch(cluster: &Cluster, database: &Database, mode: PoolMode) -> Result<Self, String> {
-        let directory = Directory::new();
+        let directory = Directory::on_disk();
         let settings_file = directory.path().join("pgbouncer.ini");
         let port = free_port();
         fs::write(&settings_file, settings(cluster, mode, port)).expect("a file in our directory");

@@ -17,12 +17,10 @@ use crate::process::Process;
 use crate::programs::{program, tool};
 use crate::wait::{TIMEOUT, within};
 
-/// As in production, but small. Shared memory is in files of the directory, so that nothing remains after a crash. Nothing is synced: a
-/// server that is killed loses nothing of what the operating system has, and no test cuts the power.
+/// As in production, but small. Shared memory is in files of the directory, so that nothing remains after a crash.
 const SETTINGS: &str = "
 listen_addresses = '127.0.0.1'
-fsync = off
-full_page_writes = off
+fsync = on
 max_connections = 100
 shared_buffers = 64MB
 dynamic_shared_memory_type = mmap
@@ -50,9 +48,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Creates a data directory and starts a server on it.
-    pub(crate) fn new() -> Self {
-        let directory = Directory::new();
+    /// Creates the data in a directory and starts a server on it.
+    pub(crate) fn new(directory: Directory) -> Self {
         let mut server = Self { process: Mutex::new(None), port: 0, directory };
         server.initialise();
         for _ in 1..PORT_TRIES {

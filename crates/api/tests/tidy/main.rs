@@ -149,6 +149,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("dependency_rows.rs", "PostgreSQL writes sets of rows when a transaction ends"),
     ("rows/dependencies.rs", "PostgreSQL loads what waits for the tasks of a batch in one round trip"),
     ("prefetch/batch_keys.rs", "a batch is loaded in one round trip"),
+    ("prefetch/upkeep.rs", "PostgreSQL has other servers, whose claims wait for a short transaction of its own"),
     ("transaction/walk.rs", "PostgreSQL loads what waits for many tasks in one round trip"),
     ("transaction/ending.rs", "PostgreSQL writes sets of rows when a transaction ends"),
     ("rows/waiting.rs", "SQLite reads these rows where it uses them"),

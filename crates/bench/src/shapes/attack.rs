@@ -137,12 +137,13 @@ fn abandon(server: &Server, requests: &[Vec<u8>]) {
 
 /// What breaks C2: the server works on although all clients have gone.
 pub(super) fn still_busy(server: &Server) -> Option<String> {
-    let cpu_seconds = || Usage::of(server.pid()).map(|usage| usage.cpu_seconds).ok();
-    let first = cpu_seconds()?;
+    const GONE: &str = "C2: the server has gone";
+    let cpu_seconds = || Usage::of(server.pid()).map(|usage| usage.cpu_seconds);
+    let Ok(first) = cpu_seconds() else { return Some(GONE.to_owned()) };
     let mut before = first;
     loop {
         thread::sleep(WINDOW);
-        let now = cpu_seconds()?;
+        let Ok(now) = cpu_seconds() else { return Some(GONE.to_owned()) };
         if now - before <= IDLE_CPU_SECONDS {
             return None;
         }

@@ -2,7 +2,6 @@
 //! disconnected client is not waited for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use taskqueue_core::task::Status;
 use taskqueue_server::Config;
