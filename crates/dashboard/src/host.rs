@@ -31,6 +31,10 @@ pub trait Host: Send + Sync + 'static {
     /// Waits until so many bytes are free in the memory for answers, and reserves them; none if that takes too long.
     async fn reserve(&self, bytes: usize) -> Option<Held>;
 
+    /// Waits for the turn in which a filter of so many bytes is read, on a thread that serves no requests; none if it is read where
+    /// it is.
+    async fn filter_turn(&self, bytes: usize) -> Option<Held>;
+
     /// What this process does at this moment.
     fn figures(&self) -> HostFigures;
 }

@@ -190,6 +190,10 @@ mod tests {
             (self.reserved.fetch_add(1, Ordering::Relaxed) == 0).then(|| Box::new(()) as Held)
         }
 
+        async fn filter_turn(&self, _: usize) -> Option<Held> {
+            None
+        }
+
         fn figures(&self) -> HostFigures {
             HostFigures::default()
         }

@@ -10,6 +10,7 @@ use taskqueue_core::status::Status;
 
 use crate::address::Query;
 use crate::problem::Problem;
+use crate::state::Dashboard;
 
 /// Most single tasks: their ids fit into a filter, whatever stands beside them.
 pub(crate) const IDS_MAX: usize = 200;
@@ -90,28 +91,35 @@ impl Selectors {
         Self { archived: false, ..self.clone() } == Self::default()
     }
 
-    /// The same with one more condition.
-    pub(crate) fn and(&self, condition: &str) -> Result<Self, Unreadable> {
-        // Alone first: a wrong filter must not become another one between parentheses.
-        let filter = match self.filter.as_deref().map(TaskFilter::parse).transpose()? {
-            Some(filter) => format!("({}) and {condition}", filter.text()),
-            None => condition.to_owned(),
-        };
-        Ok(Self { filter: Some(filter), ..self.clone() })
+    /// Makes of them what takes reading their filter: a long one in its turn.
+    pub(crate) async fn in_turn<T: Send + 'static>(
+        &self,
+        dashboard: &Dashboard,
+        read: impl FnOnce(Self) -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let (bytes, selectors) = (self.filter.as_ref().map_or(0, String::len), self.clone());
+        dashboard.read_filter(bytes, move || read(selectors)).await
     }
+}
 
-    /// State and filter as one filter. The name search is in no filter.
-    pub(crate) fn as_filter(&self) -> Result<TaskFilter, Unreadable> {
-        // Alone first: a wrong filter must not become another one between parentheses.
-        let filter = self.filter.as_deref().map(TaskFilter::parse).transpose()?;
-        let text = match (self.status, &filter) {
-            (None, Some(filter)) => filter.text().to_owned(),
-            (None, None) => EVERY_TASK.to_owned(),
-            (Some(status), None) => format!("status == \"{}\"", status.as_str()),
-            (Some(status), Some(filter)) => format!("status == \"{}\" and ({})", status.as_str(), filter.text()),
-        };
-        Ok(TaskFilter::parse(&text)?)
-    }
+/// The same tasks with one more condition. Their filter was read alone: a wrong one becomes no other one between parentheses.
+pub(crate) fn and(selection: TaskSelection, condition: &str) -> Result<TaskSelection, Unreadable> {
+    let text = match &selection.filter {
+        Some(filter) => format!("({}) and {condition}", filter.text()),
+        None => condition.to_owned(),
+    };
+    Ok(TaskSelection { filter: Some(TaskFilter::parse(&text)?), ..selection })
+}
+
+/// State and filter as one filter. The name search is in no filter.
+pub(crate) fn as_filter(selection: TaskSelection) -> Result<TaskFilter, Unreadable> {
+    let text = match (selection.status, selection.filter) {
+        (None, Some(filter)) => return Ok(filter),
+        (None, None) => EVERY_TASK.to_owned(),
+        (Some(status), None) => format!("status == \"{}\"", status.as_str()),
+        (Some(status), Some(filter)) => format!("status == \"{}\" and ({})", status.as_str(), filter.text()),
+    };
+    Ok(TaskFilter::parse(&text)?)
 }
 
 /// What an action is for.
@@ -154,6 +162,11 @@ pub(crate) fn filter_of(ids: &[TaskId]) -> Result<TaskFilter, Unreadable> {
     Ok(TaskFilter::parse(&format!("id in [{}]", ids.join(",")))?)
 }
 
+/// The bytes of these ids in filters.
+pub(crate) fn bytes_of(ids: &[TaskId]) -> usize {
+    ids.iter().map(|id| id.as_str().len()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,8 +177,8 @@ mod tests {
 
     #[test]
     fn a_state_and_a_filter_are_one_filter_and_a_wrong_one_stays_wrong() {
-        let filter =
-            |query: &str| Selectors::read(&Query::parse(query)).as_filter().map(|filter| filter.text().to_owned());
+        let selection = |query: &str| Selectors::read(&Query::parse(query)).selection();
+        let filter = |query: &str| selection(query).and_then(as_filter).map(|filter| filter.text().to_owned());
         assert_eq!(filter(""), Ok("status not in []".to_owned()));
         assert_eq!(filter("status=failed"), Ok("status == \"failed\"".to_owned()));
         assert_eq!(filter("filter=args.a==1+or+args.b==2"), Ok("args.a==1 or args.b==2".to_owned()));
@@ -173,11 +186,14 @@ mod tests {
             filter("status=failed&filter=args.a==1+or+args.b==2"),
             Ok("status == \"failed\" and (args.a==1 or args.b==2)".to_owned())
         );
-        let and = |query: &str| Selectors::read(&Query::parse(query)).and("archived == true").map(|both| both.filter);
-        assert_eq!(and(""), Ok(Some("archived == true".to_owned())));
-        assert_eq!(and("filter=a.b"), Err(filter("filter=a.b").unwrap_err()), "wrong alone");
+        let archived = |query: &str| {
+            let both = selection(query).and_then(|selection| and(selection, "archived == true"))?;
+            Ok::<_, Unreadable>(both.filter.map(|filter| filter.text().to_owned()))
+        };
+        assert_eq!(archived(""), Ok(Some("archived == true".to_owned())));
+        assert_eq!(archived("filter=a.b"), Err(filter("filter=a.b").unwrap_err()), "wrong alone");
         assert_eq!(
-            and("filter=args.a==1+or+args.b==2"),
+            archived("filter=args.a==1+or+args.b==2"),
             Ok(Some("(args.a==1 or args.b==2) and archived == true".to_owned()))
         );
         let wrong = filter("status=failed&filter=priority==1)+or+(priority==2").unwrap_err();

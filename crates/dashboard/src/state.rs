@@ -8,6 +8,7 @@ use taskqueue_store::submission::Held;
 use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::elsewhere::elsewhere;
 use crate::host::Host;
 use crate::looks::Looks;
 use crate::mode::Mode;
@@ -114,6 +115,21 @@ impl Dashboard {
     /// Waits for more memory, for what holds more than a usual page.
     pub(crate) async fn reserve(&self, bytes: usize) -> Result<Held, Problem> {
         self.inner.host.reserve(bytes).await.ok_or_else(Problem::busy)
+    }
+
+    /// Reads what has so many bytes of filters: where it is, or in the turn that the server gives it.
+    pub(crate) async fn read_filter<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let Some(turn) = self.inner.host.filter_turn(bytes).await else { return Ok(read()) };
+        let work = move || {
+            let done = read();
+            drop(turn);
+            done
+        };
+        elsewhere(work).await
     }
 
     /// Waits until no other large form is worked on.

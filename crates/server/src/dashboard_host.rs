@@ -10,6 +10,7 @@ use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
 use tokio::time::Instant;
 
+use crate::extract::filter_turn;
 use crate::metrics::process;
 use crate::pages::Pages;
 use crate::state::AppState;
@@ -56,6 +57,11 @@ impl Host for DashboardHost {
     async fn reserve(&self, bytes: usize) -> Option<Held> {
         let room = self.state.budgets().reserve_read(bytes).await.ok()?;
         Some(Box::new(room))
+    }
+
+    async fn filter_turn(&self, bytes: usize) -> Option<Held> {
+        let turn = filter_turn(&self.state, bytes).await?;
+        Some(Box::new(turn))
     }
 
     fn figures(&self) -> HostFigures {

@@ -32,7 +32,7 @@ use crate::waiting::WaitPreference;
 
 pub(crate) use batch::{BatchCall, away_from_async};
 pub(crate) use body::discard;
-pub(crate) use filter::read_filter;
+pub(crate) use filter::{filter_turn, read_filter};
 pub(crate) use path::{is_unroutable, normalised, percent_decoded};
 
 /// A request that was routed and whose body has arrived.

@@ -59,7 +59,12 @@ pub(crate) struct BusyWith {
 pub(crate) async fn workers(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     let text = visit.query.get("filter").unwrap_or_default().trim().to_owned();
-    let filter = if text.is_empty() { Ok(None) } else { ObservationFilter::parse(&text).map(Some) };
+    let filter = if text.is_empty() {
+        Ok(None)
+    } else {
+        let text = text.clone();
+        dashboard.read_filter(text.len(), move || ObservationFilter::parse(&text).map(Some)).await?
+    };
     let stats = dashboard.store().queue_stats(&queue, &RouteSelection::NONE).await?;
     let all = stats.figures.workers();
     let (shown, error) = match filter {

@@ -5,6 +5,7 @@ use taskqueue_api::batch::BatchBody;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::BATCH_BODY_BYTES;
 use taskqueue_store::submission::Held;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Call, is_json};
 use crate::error::ApiError;
@@ -75,12 +76,14 @@ pub(crate) async fn away_from_async<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if bytes <= INLINE_BYTES { work() } else { in_turn(state, work).await }
+    if bytes <= INLINE_BYTES { work() } else { in_turn(state.budgets().turn().await, work).await }
 }
 
-/// Does work on a thread that serves no requests; no more of it at a time than there are cores.
-pub(super) async fn in_turn<T: Send + 'static>(state: &AppState, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let turn = state.budgets().turn().await;
+/// Does work on a thread that serves no requests; no more of it at a time than there are turns.
+pub(super) async fn in_turn<T: Send + 'static>(
+    turn: Option<OwnedSemaphorePermit>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let work = move || {
         let done = work();
         drop(turn);

@@ -112,11 +112,16 @@ struct Pages {
 /// The page.
 pub(crate) async fn compare(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     let queue = visit.queue()?;
-    if let Some(query) = view::changed(&visit.query) {
-        return Ok(layout::see_other(&query.at(&visit.path)));
-    }
+    let query = visit.query.clone();
+    let read_view = move || match view::changed(&query) {
+        Some(changed) => Err(changed),
+        None => Ok(View::parse(&query)),
+    };
+    let view = match dashboard.read_filter(view::filter_bytes(&visit.query), read_view).await? {
+        Ok(view) => view,
+        Err(changed) => return Ok(layout::see_other(&changed.at(&visit.path))),
+    };
     let turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
-    let view = View::parse(&visit.query);
     let (collection, extent) = read(&dashboard, &queue, &view).await?;
     let shell =
         Shell::new(&dashboard, &visit, format!("Compare tasks of {queue}"), Section::Compare, Some(&queue)).await?;
@@ -132,11 +137,13 @@ pub(crate) async fn compare(State(dashboard): State<Dashboard>, visit: Visit) ->
 /// The table as a file.
 pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     let queue = visit.queue()?;
-    let turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
-    let view = View::parse(&view::changed(&visit.query).unwrap_or_else(|| visit.query.clone()));
+    let bytes = view::filter_bytes(&visit.query);
+    let read_view = move || View::parse(&view::changed(&visit.query).unwrap_or(visit.query));
+    let view = dashboard.read_filter(bytes, read_view).await?;
     if let Err(error) = &view.selection {
         return Err(error.clone().into());
     }
+    let turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
     let (collection, _) = read(&dashboard, &queue, &view).await?;
     let work = move || {
         let _turn = turn;

@@ -252,6 +252,11 @@ pub(super) fn changed(query: &Query) -> Option<Query> {
     Some(if takes_all && Selectors::read(&kept).is_unspecific() { kept.with("status", EVERY_STATE) } else { kept })
 }
 
+/// The bytes of an address that filters are read of.
+pub(super) fn filter_bytes(query: &Query) -> usize {
+    ["filter", "and", "set"].into_iter().flat_map(|name| query.all(name)).map(str::len).sum()
+}
+
 /// The filter of a view and one more part. A view that shows what has succeeded because nothing was asked for goes on to.
 fn and(query: &Query, part: &str) -> String {
     let selectors = Selectors::read(query);

@@ -24,7 +24,7 @@ use crate::json_field;
 use crate::layout::{self, PageResult};
 use crate::packed::{Reader, put};
 use crate::problem::Problem;
-use crate::selected::{IDS_MAX, Selectors, Target, Unreadable, filter_of};
+use crate::selected::{IDS_MAX, Selectors, Target, Unreadable, as_filter, bytes_of, filter_of};
 use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -142,15 +142,17 @@ impl Work<'_> {
     async fn update(&self, update: &Update, target: &Target) -> Result<String, Undone> {
         let filters = match target {
             Target::Matching(selectors) if self.agreed <= IDS_MAX as u64 => {
-                let ids = self.agreed_to(selectors).await?;
-                vec![narrowed(&self.action.narrow(selectors)?.as_filter()?, &ids)?]
+                let (action, (selection, ids)) = (self.action, self.agreed_to(selectors).await?);
+                let bytes = selection.filter.as_ref().map_or(0, |filter| filter.text().len()) + bytes_of(&ids);
+                let read = move || of_right_state(action, narrowed(&as_filter(selection)?, &ids)?);
+                vec![self.dashboard.read_filter(bytes, read).await??]
             }
             _ => self.counted(target).await?,
         };
         let (mut matched, mut updated) = (0, 0);
         for filter in filters {
             let (queue, update) = (self.queue.clone(), update.clone());
-            let (filter, include_archived) = (self.of_right_state(filter)?, self.include_archived);
+            let include_archived = self.include_archived;
             let bulk = BulkUpdate { queue, filter, update, include_archived };
             match self.dashboard.store().update_tasks(Arc::new(bulk)).await {
                 Ok(done) => (matched, updated) = (matched + done.matched, updated + done.updated),
@@ -166,21 +168,13 @@ impl Work<'_> {
         Ok(told_update(self.agreed, matched, updated, past))
     }
 
-    /// What a filter selects among the tasks that can be archived, if that is what is done: one that cannot would stop all.
-    fn of_right_state(&self, filter: TaskFilter) -> Result<TaskFilter, Unreadable> {
-        let Some(archived) = self.action.needs_archived() else { return Ok(filter) };
-        let states: Vec<String> = self.action.applies_to().words().iter().map(|word| format!("\"{word}\"")).collect();
-        let states = format!("status in [{}] and archived == {archived}", states.join(", "));
-        Ok(TaskFilter::parse(&format!("({}) and {states}", filter.text()))?)
-    }
-
     /// The filters of a target, if they select as many tasks as were agreed to.
     async fn counted(&self, target: &Target) -> Result<Vec<TaskFilter>, Undone> {
         let filters = self.filters(target).await?;
         if let [filter] = filters.as_slice() {
             let among = Some(self.action.applies_to());
             let include_archived = self.include_archived;
-            let filter = Some(self.of_right_state(filter.clone())?);
+            let filter = Some(filter.clone());
             let selection = TaskSelection { filter, among, include_archived, ..TaskSelection::default() };
             if self.dashboard.store().count_tasks(self.queue, selection).await? != self.agreed {
                 return Err(Undone::OtherNumber);
@@ -192,25 +186,37 @@ impl Work<'_> {
     /// The filters that select the tasks of a target together. What a name search finds is given by ids, and counted.
     async fn filters(&self, target: &Target) -> Result<Vec<TaskFilter>, Undone> {
         match target {
-            Target::Tasks(ids) => Ok(vec![filter_of(ids)?]),
+            Target::Tasks(ids) => self.of_ids(ids.clone()).await,
             Target::Matching(selectors) if selectors.name_fuzzy.is_none() => {
-                Ok(vec![self.action.narrow(selectors)?.as_filter()?])
+                let action = self.action;
+                let read = move |selectors: Selectors| of_right_state(action, as_filter(selectors.selection()?)?);
+                Ok(vec![selectors.in_turn(self.dashboard, read).await??])
             }
-            Target::Matching(selectors) => {
-                let ids = self.agreed_to(selectors).await?;
-                Ok(ids.chunks(IDS_MAX).map(filter_of).collect::<Result<_, _>>()?)
-            }
+            Target::Matching(selectors) => self.of_ids(self.agreed_to(selectors).await?.1).await,
         }
     }
 
-    /// The ids of all tasks that the action applies to, if they are as many as were agreed to.
-    async fn agreed_to(&self, selectors: &Selectors) -> Result<Vec<TaskId>, Undone> {
-        let ids = self.find(selectors).await?;
-        if ids.len() as u64 == self.agreed { Ok(ids) } else { Err(Undone::OtherNumber) }
+    /// The filters that select these tasks together.
+    async fn of_ids(&self, ids: Vec<TaskId>) -> Result<Vec<TaskFilter>, Undone> {
+        let (action, bytes) = (self.action, bytes_of(&ids));
+        let read = move || {
+            let filters = ids.chunks(IDS_MAX).map(|ids| of_right_state(action, filter_of(ids)?));
+            filters.collect::<Result<Vec<_>, Unreadable>>()
+        };
+        Ok(self.dashboard.read_filter(bytes, read).await??)
+    }
+
+    /// What is selected, and the ids of all tasks of it that the action applies to, if they are as many as were agreed to.
+    async fn agreed_to(&self, selectors: &Selectors) -> Result<(TaskSelection, Vec<TaskId>), Undone> {
+        let action = self.action;
+        let read = move |selectors: Selectors| action.narrow(selectors.selection()?);
+        let selection = selectors.in_turn(self.dashboard, read).await??;
+        let ids = self.find(&selection).await?;
+        if ids.len() as u64 == self.agreed { Ok((selection, ids)) } else { Err(Undone::OtherNumber) }
     }
 
     /// The ids of all tasks that the action applies to; some more than can be agreed to, if there are too many.
-    async fn find(&self, selectors: &Selectors) -> Result<Vec<TaskId>, Undone> {
+    async fn find(&self, selection: &TaskSelection) -> Result<Vec<TaskId>, Undone> {
         if self.agreed > FOUND_MAX as u64 {
             let advice = format!(
                 "A search for names can be followed by an action on {} tasks at most. Use a filter, which has no such limit: \
@@ -219,8 +225,7 @@ impl Work<'_> {
             );
             return Err(Problem::invalid("These are too many tasks for a search by name", advice).into());
         }
-        let selectors = self.action.narrow(selectors)?;
-        let selection = TaskSelection { among: Some(self.action.applies_to()), ..selectors.selection()? };
+        let selection = TaskSelection { among: Some(self.action.applies_to()), ..selection.clone() };
         let (mut ids, mut after) = (Vec::new(), None);
         loop {
             let order = TaskOrder::default();
@@ -239,6 +244,14 @@ impl Work<'_> {
             }
         }
     }
+}
+
+/// What a filter selects among the tasks that can be archived, if that is what is done: one that cannot would stop all.
+fn of_right_state(action: Action, filter: TaskFilter) -> Result<TaskFilter, Unreadable> {
+    let Some(archived) = action.needs_archived() else { return Ok(filter) };
+    let states: Vec<String> = action.applies_to().words().iter().map(|word| format!("\"{word}\"")).collect();
+    let states = format!("status in [{}] and archived == {archived}", states.join(", "));
+    Ok(TaskFilter::parse(&format!("({}) and {states}", filter.text()))?)
 }
 
 /// What a filter selects among these tasks: nothing that began to match meanwhile.

@@ -44,12 +44,12 @@ const FIELDS: [&str; 21] = [
 ];
 
 /// Whether a filter can be read, and if not, where and why.
-pub(crate) async fn check(visit: Visit) -> PageResult {
+pub(crate) async fn check(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     visit.queue()?;
     let filter = visit.query.get("filter").unwrap_or_default().to_owned();
     let selectors =
         Selectors { filter: Some(filter.clone()).filter(|text| !text.trim().is_empty()), ..Selectors::default() };
-    let answer = match selectors.selection() {
+    let answer = match selectors.in_turn(&dashboard, |selectors| selectors.selection()).await? {
         Ok(_) => ObjectWriter::new().boolean("ok", true),
         Err(error) => {
             let mark = FilterMark::new(&filter, &error);

@@ -9,6 +9,7 @@ use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::grouping::{GroupQuery, TaskDimension};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::status::{Status, Statuses};
 use taskqueue_core::task::{Lifecycle, Task};
 use taskqueue_store::StoreError;
@@ -17,7 +18,7 @@ use super::view::View;
 use crate::address::Query;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
-use crate::selected::{Selectors, Target, Unreadable};
+use crate::selected::{Selectors, Target, Unreadable, and};
 use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -68,10 +69,10 @@ impl Action {
     }
 
     /// What matches and is not done already.
-    pub(super) fn narrow(self, selectors: &Selectors) -> Result<Selectors, Unreadable> {
+    pub(super) fn narrow(self, selection: TaskSelection) -> Result<TaskSelection, Unreadable> {
         match self.needs_archived() {
-            None => Ok(selectors.clone()),
-            Some(archived) => selectors.and(&format!("archived == {archived}")),
+            None => Ok(selection),
+            Some(archived) => and(selection, &format!("archived == {archived}")),
         }
     }
 
@@ -177,7 +178,8 @@ pub(super) async fn count(
             }
         }
         Target::Matching(selectors) => {
-            let (selection, dimensions) = (action.narrow(selectors)?.selection()?, vec![TaskDimension::Status]);
+            let read = move |selectors: Selectors| action.narrow(selectors.selection()?);
+            let (selection, dimensions) = (selectors.in_turn(dashboard, read).await??, vec![TaskDimension::Status]);
             let page = dashboard
                 .store()
                 .group_tasks(queue, GroupQuery { selection, dimensions, limit: 5, after: None })

@@ -61,8 +61,8 @@ pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -
     // Pages in another order would look at every task for each of them.
     let is_indexed = matches!(view.order.field, OrderField::CreatedAt | OrderField::Id);
     let order = if is_indexed { view.order } else { TaskOrder::default() };
+    let selection = view.selectors.in_turn(&dashboard, |selectors| selectors.selection()).await??;
     let permit = dashboard.download()?;
-    let selection = view.selectors.selection()?;
     let mut pages = Pages {
         dashboard,
         queue: queue.clone(),

@@ -140,7 +140,7 @@ struct ShownCell {
 pub(crate) async fn list(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     let view = View::read(&queue, &visit.query);
-    let read = view.selectors.selection();
+    let read = view.selectors.in_turn(&dashboard, |selectors| selectors.selection()).await?;
     let (found, error) = match read {
         Ok(selection) => (Some(find(&dashboard, &queue, &view, selection).await?), None),
         Err(error) => (None, Some(error)),
