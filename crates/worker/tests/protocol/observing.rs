@@ -1,7 +1,8 @@
 //! The content of observations, and that nothing depends on them.
 
-use taskqueue_client::JsonObject;
-use taskqueue_worker::{HandlerResult, OnFailures, Settings, StopMode};
+use std::time::Duration;
+
+use taskqueue_worker::{OnFailures, Settings, StopMode};
 
 use crate::server::{Reply, Request, Server, disconnect, refusal, task};
 use crate::test_worker::{TestWorker, settings};
@@ -32,8 +33,10 @@ async fn a_slot_is_idle_busy_with_its_task_idle_and_then_withdrawn() {
     assert!(server.asked("PUT").iter().all(|report| line(report) == path), "one worker id per slot");
 }
 
+/// No request gives up by itself: a worker that waited for an answer to an observation would hang.
 #[tokio::test]
 async fn observations_that_fail_touch_neither_runs_nor_guard_nor_end() {
+    let hour = Duration::from_secs(3_600);
     for reply in [disconnect(), refusal(404, "queue_not_found"), refusal(409, "worker_route_conflict"), Reply::Silence]
     {
         let server = Server::start().await;
@@ -41,7 +44,13 @@ async fn observations_that_fail_touch_neither_runs_nor_guard_nor_end() {
         server.script("PUT", [reply.clone()]);
         server.script("DELETE", [reply.clone()]);
         let settings = Settings { max_tasks: Some(3), on_failures: OnFailures::StopAfter(1), ..settings() };
-        let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
+        let mut worker = TestWorker::patient(&server, settings, hour);
+        for _ in 0..3 {
+            let run = worker.next_run().await;
+            // It is under way, or has failed, before the first run ends.
+            server.until("PUT", 1).await;
+            run.succeed();
+        }
         assert_eq!(worker.end().await.1.succeeded, 3, "{reply:?}");
     }
 }
