@@ -48,22 +48,33 @@ pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>, clock: Opt
         if wakeups.waiting() != Waiting::default() {
             wakeups.announce_waiters(Instant::now());
         }
-        let due = interval + Duration::from_micros(random_u64() % JITTER_MICROS);
-        let requested = timeout(due, wakeups.poll_now.notified()).await.is_ok();
+        let pause = jittered(interval, random_u64());
+        let requested = timeout(pause, wakeups.poll_now.notified()).await.is_ok();
         let polled = [
             poll_routes(&wakeups, &readers, clock.as_deref()).await,
             poll_runs(&wakeups, &readers).await,
             poll_outputs(&wakeups, &readers, &mut seen).await,
         ];
-        interval = match polled.into_iter().collect::<Result<Vec<_>, _>>() {
-            Ok(found) => {
-                let found = if found.contains(&true) { "something" } else { "nothing" };
-                tracing::debug!("a poll found {found} for what waits");
-                INTERVAL
-            }
-            Err(_) if requested => interval,
-            Err(_) => (interval * 2).min(MAX_INTERVAL),
-        };
+        let polled = polled.into_iter().collect::<Result<Vec<_>, _>>();
+        if let Ok(found) = &polled {
+            let found = if found.contains(&true) { "something" } else { "nothing" };
+            tracing::debug!("a poll found {found} for what waits");
+        }
+        interval = next_interval(interval, polled.is_ok(), requested);
+    }
+}
+
+/// The pause before a poll, with its random part.
+fn jittered(interval: Duration, random: u64) -> Duration {
+    interval + Duration::from_micros(random % JITTER_MICROS)
+}
+
+/// The interval after a poll. One that was requested and failed says nothing about the pace.
+fn next_interval(interval: Duration, succeeded: bool, requested: bool) -> Duration {
+    match (succeeded, requested) {
+        (true, _) => INTERVAL,
+        (false, true) => interval,
+        (false, false) => (interval * 2).min(MAX_INTERVAL),
     }
 }
 
@@ -168,4 +179,37 @@ async fn count(session: &Session, routes: &WaitingRoutes, time: Option<i64>) -> 
         *count = exists.then_some(tasks);
     }
     Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest pause with any random part.
+    fn longest(interval: Duration) -> Duration {
+        let pauses = [0, JITTER_MICROS - 1, JITTER_MICROS, u64::MAX].map(|random| jittered(interval, random));
+        pauses.into_iter().fold(Duration::ZERO, Duration::max)
+    }
+
+    /// What the tests with several servers call the next poll.
+    #[test]
+    fn less_than_two_seconds_after_a_poll_comes_the_next_one() {
+        for interval in [INTERVAL, MAX_INTERVAL] {
+            for requested in [false, true] {
+                assert!(longest(next_interval(interval, true, requested)) < Duration::from_secs(2));
+            }
+        }
+    }
+
+    #[test]
+    fn polls_that_fail_come_less_often_but_every_few_seconds() {
+        let mut interval = INTERVAL;
+        for _ in 0..10 {
+            let next = next_interval(interval, false, false);
+            assert!(next >= interval && longest(next) < Duration::from_secs(6), "{next:?}");
+            assert_eq!(next_interval(next, false, true), next, "one that was requested counts for nothing");
+            interval = next;
+        }
+        assert!(interval > INTERVAL);
+    }
 }
