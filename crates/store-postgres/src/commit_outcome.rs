@@ -1,6 +1,8 @@
 //! Whether a transaction was committed whose connection was lost during `COMMIT`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 
 use crate::open::Connector;
 use crate::statements as sql;
@@ -20,7 +22,7 @@ pub(crate) async fn find_commit_outcome(connector: &Connector, id: Option<Transa
             Some((status, false)) if status == "committed" => break,
             Some((status, _)) if status == "aborted" => return Some(false),
             // The server process is still committing, or the database is starting.
-            _ => tokio::time::sleep(RETRY_PAUSE).await,
+            _ => sleep(RETRY_PAUSE).await,
         }
     }
     let transaction = id.number;

@@ -1,4 +1,4 @@
-//! What is believed of a transaction's end, on a real server that crashes.
+//! What is believed of a transaction's end, on a real server that crashes, and for how long one that is away is asked.
 
 use taskqueue_test_postgres::{Cluster, Database};
 use tokio::task::block_in_place;
@@ -56,4 +56,18 @@ async fn a_name_that_a_crash_gave_to_another_transaction_is_not_trusted() {
     assert_eq!(status, [[Some("committed".to_owned())]], "another transaction has its name");
     assert_eq!(find_commit_outcome(&connector, Some(name)).await, None);
     assert!(database.rows("SELECT 1 FROM taskqueue.queues WHERE queue_key = 100").is_empty());
+}
+
+/// A caller waits longer, so it is told that nobody knows. A socket that is not there refuses at once, so that the time is that of
+/// the pauses alone.
+#[tokio::test(start_paused = true)]
+async fn a_database_that_cannot_be_asked_leaves_it_unknown_within_five_seconds() {
+    let nobody = tempfile::tempdir().unwrap();
+    let folder = nobody.path().to_str().unwrap().replace('/', "%2F");
+    let address = Address::parse(&format!("postgres://me@{folder}/db")).unwrap();
+    let connector = Connector::new(address, Schema::new("taskqueue")).unwrap();
+    let (id, begun) = (TransactionId { number: "1".to_owned(), crash_epoch: "1".to_owned() }, Instant::now());
+    assert_eq!(find_commit_outcome(&connector, Some(id)).await, None);
+    let asked = begun.elapsed();
+    assert!(TIMEOUT <= asked && asked < Duration::from_secs(5), "{asked:?}");
 }
