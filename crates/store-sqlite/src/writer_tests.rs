@@ -164,6 +164,18 @@ fn the_index_of_a_storage_that_failed_is_not_published_until_it_was_opened_again
     assert!(shows_nothing(&writer));
 }
 
+/// So a disk that has room again, for example, is found out by the first write after that (L2 of docs/reference/invariants.md §4).
+#[test]
+fn a_storage_that_failed_a_second_ago_is_tried_again_by_the_next_write_and_not_by_each() {
+    let (mut writer, _folder) = writer();
+    writer.with_claim_index(Writer::fail);
+    // However long this takes, it failed just now.
+    writer.failed_at = Some(Instant::now() + Duration::from_secs(3_600));
+    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Err(StoreError::Unavailable)]);
+    writer.failed_at = Instant::now().checked_sub(Duration::from_secs(1));
+    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
+}
+
 #[test]
 fn a_batch_of_large_answers_is_committed_in_parts_and_every_command_is_answered() {
     let (mut writer, _folder) = writer();

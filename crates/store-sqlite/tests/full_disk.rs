@@ -104,6 +104,7 @@ async fn on_a_full_disk() {
             Ok(answer) => break answer,
             Err(error) => assert_eq!(error, StoreError::Unavailable),
         }
+        // The end of a test that hangs; that it is tried again within a second is in the tests of the writer.
         assert!(lifted.elapsed() < Duration::from_secs(60), "it does not heal");
         tokio::task::yield_now().await;
     };
