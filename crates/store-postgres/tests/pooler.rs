@@ -1,13 +1,14 @@
 //! Through PgBouncer in transaction mode, which forgets what was prepared: a good part of the suite that every backend
 //! passes, and a storm over two servers. That it is warned of once is seen in the log of a real server.
-//! A program of its own, because prepared statements are numbered through a whole process: among all other tests, the numbers
-//! would be beyond the ones that are taken here.
+//! A program of its own, because prepared statements are numbered through a whole process: all other tests would go on to numbers
+//! beyond the ones that are taken here.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "integration/storage/mod.rs"]
 #[allow(dead_code, reason = "this program uses a part of it")]
 mod storage;
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use storage::open;
@@ -21,7 +22,7 @@ use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::{Store, StoreExt};
 use taskqueue_test_postgres::{Cluster, Database, PoolMode, Pooler};
 use tokio::task::JoinSet;
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 /// A database behind the pooler that all tests here share.
 struct Behind {
@@ -97,14 +98,36 @@ async fn two_servers_behind_one_pooler_lose_nothing() {
     assert_tables_are_consistent(&behind.database);
 }
 
+/// Names that are taken from a number on: more than all tests here use while one of them runs.
+const NAMES: usize = 5_000;
+
+/// A connection of somebody else.
+async fn stranger(behind: &Behind) -> Client {
+    let (client, connection) = tokio_postgres::connect(&behind.url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// The number in the name of the statement that this process prepares next: it takes one to find out.
+async fn next_number(behind: &Behind) -> usize {
+    let client = stranger(behind).await;
+    // In one transaction, so that the pooler keeps one connection.
+    client.batch_execute("BEGIN").await.unwrap();
+    let statement = client.prepare("SELECT 1 AS probe").await.unwrap();
+    let find = "SELECT name FROM pg_prepared_statements WHERE statement = 'SELECT 1 AS probe'";
+    let name: String = client.query_typed(find, &[]).await.unwrap()[0].get(0);
+    drop(statement);
+    client.batch_execute("COMMIT").await.unwrap();
+    name.strip_prefix('s').unwrap().parse::<usize>().unwrap() + 1
+}
+
 /// A pooler keeps connections, and on them what a process prepared that has ended since.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_of_an_earlier_process_are_not_in_the_way() {
     let behind = fresh();
-    let (client, connection) = tokio_postgres::connect(&behind.url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    let taken: String = (0..5_000).map(|number| format!("PREPARE s{number} AS SELECT 1;")).collect();
-    client.batch_execute(&taken).await.unwrap();
+    let next = next_number(&behind).await;
+    let taken: String = (next..next + NAMES).map(|number| format!("PREPARE s{number} AS SELECT 1;")).collect();
+    stranger(&behind).await.batch_execute(&taken).await.unwrap();
     let fixture = Fixture::with_queue(&behind).await;
     fixture.create(1, Definition::default()).await;
     fixture.get(1).await;
@@ -115,20 +138,21 @@ async fn statements_of_an_earlier_process_are_not_in_the_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_of_others_under_our_names_are_never_used() {
     let behind = fresh();
+    let first = next_number(&behind).await;
     let fixture = Fixture::with_queue(&behind).await;
     behind.database.admin("CREATE TABLE trap (n bigint)");
     // Every connection of the pooler but the one that our statements were prepared on.
     let mut strangers = Vec::new();
     for _ in 0..4 {
-        let (client, connection) = tokio_postgres::connect(&behind.url, NoTls).await.unwrap();
-        tokio::spawn(connection);
+        let client = stranger(&behind).await;
         client.batch_execute("BEGIN").await.unwrap();
-        for n in 0..400 {
-            let trap = format!("SAVEPOINT p; PREPARE s{n} AS INSERT INTO trap SELECT {n} RETURNING n");
-            if client.batch_execute(&trap).await.is_err() {
-                client.batch_execute("ROLLBACK TO p").await.unwrap();
-            }
-        }
+        let ours = client.query_typed("SELECT name FROM pg_prepared_statements", &[]).await.unwrap();
+        let ours: HashSet<String> = ours.iter().map(|row| row.get(0)).collect();
+        let traps: String = (first..first + NAMES)
+            .filter(|n| !ours.contains(&format!("s{n}")))
+            .map(|n| format!("PREPARE s{n} AS INSERT INTO trap SELECT {n} RETURNING n;"))
+            .collect();
+        client.batch_execute(&traps).await.unwrap();
         strangers.push(client);
     }
     for client in &strangers {
