@@ -31,7 +31,7 @@ use crate::state::AppState;
 use crate::waiting::WaitPreference;
 
 pub(crate) use batch::{BatchCall, away_from_async};
-pub(crate) use body::discard;
+pub(crate) use body::{discard, discard_the_rest};
 pub(crate) use filter::{filter_turn, read_filter};
 pub(crate) use path::{is_unroutable, normalised, percent_decoded};
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::map_request;
 use axum::routing::{get, put};
 use taskqueue_api::paths;
 use taskqueue_dashboard::Mode;
@@ -12,6 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::dashboard_host::DashboardHost;
+use crate::extract::discard_the_rest;
 use crate::pages::Pages;
 use crate::routes::{
     batches, bulk_actions, counts, discovery, fallback, lists, metrics, output, probes, queues, runs, settings, stats,
@@ -84,7 +86,8 @@ pub(crate) fn router(state: AppState) -> Router {
 /// The dashboard, if there is one. Its pages are not in the document: they are for people.
 fn pages(state: AppState) -> Router {
     let mode = state.pages().map_or(Mode::Off, Pages::mode);
-    taskqueue_dashboard::router(Arc::new(DashboardHost::new(state)), mode)
+    // A form that is refused before it was read to its end: the browser shows the answer only if it could send all of it.
+    taskqueue_dashboard::router(Arc::new(DashboardHost::new(state)), mode).layer(map_request(discard_the_rest))
 }
 
 /// The table of a listener that serves nothing but metrics.

@@ -1,10 +1,15 @@
 //! Reads bodies within their limits of size and time, and discards bodies that are not read.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::header::EXPECT;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use hyper::body::{Frame, SizeHint};
 use taskqueue_core::limits::BATCH_BODY_BYTES;
 use tokio::time::{Instant, timeout};
 
@@ -140,6 +145,41 @@ pub(crate) fn discard(mut body: Body) {
             }
         }
     }));
+}
+
+/// A body of which the rest is discarded when its reader is done with it. Not for a client that waits for `100 Continue`, which reading
+/// would send.
+pub(crate) async fn discard_the_rest(request: Request) -> Request {
+    let waits = request.headers().contains_key(EXPECT);
+    request.map(|body| if waits { body } else { Body::new(Discarded(body)) })
+}
+
+struct Discarded(Body);
+
+impl HttpBody for Discarded {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.0).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
+impl Drop for Discarded {
+    fn drop(&mut self) {
+        discard(std::mem::take(&mut self.0));
+    }
 }
 
 #[cfg(test)]

@@ -219,3 +219,16 @@ fn both_hosts_of_an_absolute_target_must_be_accepted() {
         assert_answer(&raw(&server, &format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n")), expected);
     }
 }
+
+/// A browser shows the answer only if it could send its form to the end.
+#[test]
+fn a_form_that_is_too_large_is_answered_to_who_reads_only_after_sending() {
+    let server = Server::with_queue();
+    let form = format!("lines={}", "x".repeat(30 << 20));
+    let submit = Request::new("POST", "/ui/queues/q/submit")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .header("sec-fetch-site", "same-origin")
+        .body(form);
+    let response = server.connect().exchange(&submit).expect("all of it is taken").expect(422);
+    assert!(String::from_utf8_lossy(&response.body).contains("too large"));
+}
