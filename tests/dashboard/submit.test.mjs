@@ -376,8 +376,7 @@ test("hostile forms are answered and create nothing that is not meant", async ()
   const answer = await large.text();
   assert.match(answer, /more than 8 MiB/);
   assert.ok(answer.length < 100_000, `${answer.length} characters`);
-  const larger = await post({ way: "lines", step: "create", lines: "x".repeat(30 * 1024 * 1024) });
-  assert.equal(larger.status, 422);
+  // One that is too large to be read at all is in contract/browsers.rs: fetch gives up when it is answered before it has sent everything.
   const many = await post({ way: "lines", step: "create-valid", expect: "10001", lines: "{}\n".repeat(10_001) });
   assert.match(await many.text(), /more than 10,000 lines/);
   const foreign = await fetch(submit, { method: "POST", body: new URLSearchParams({ way: "one", step: "create", form_token: "x" }) });
