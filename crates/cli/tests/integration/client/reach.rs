@@ -37,7 +37,7 @@ async fn a_unix_socket_is_as_good_as_a_port() {
 
 #[tokio::test]
 async fn a_server_that_is_not_reached_has_certainly_done_nothing() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     let config = Config::new(&format!("http://{}", server.address)).unwrap().retries(Retries::NONE);
     let client = Client::new(config).unwrap();
     server.kill();

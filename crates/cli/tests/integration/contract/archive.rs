@@ -15,7 +15,7 @@ fn count(server: &Server, query: &str) -> Value {
 }
 
 /// Tasks 0 to 4 in the five states, of which those that have ended, 2 to 4, are archived.
-fn archived_tasks() -> Server {
+fn archived_tasks() -> SharedServer {
     let server = Server::with_queue();
     for (n, state) in STATES.into_iter().enumerate() {
         server.create_in_state(n, state);

@@ -103,7 +103,7 @@ fn refused_items_leave_their_neighbours_alone() {
 
 #[test]
 fn every_item_of_an_answer_survives_a_kill() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     let address = server.address.clone();
     let (sender, acknowledged) = mpsc::channel();
     let clients: Vec<_> = (0..4)

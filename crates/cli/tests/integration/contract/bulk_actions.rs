@@ -19,7 +19,7 @@ fn assert_counts(response: Response, matched: usize, changed: usize) {
     assert_eq!(response.expect(200).json(), json!({"matched": matched, "changed": changed}));
 }
 
-fn one_of_each_state() -> Server {
+fn one_of_each_state() -> SharedServer {
     let server = Server::with_queue();
     for (n, state) in STATES.into_iter().enumerate() {
         server.create_in_state(n, state);

@@ -42,7 +42,7 @@ fn fill(server: &Server) {
 
 #[test]
 fn a_database_is_sound_while_servers_use_it_and_when_they_have_stopped() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     fill(&server);
     let database = server.database.argument();
     assert_eq!(assert_sound(&database), (1, 6));
@@ -60,7 +60,7 @@ fn a_database_is_sound_while_servers_use_it_and_when_they_have_stopped() {
 
 #[test]
 fn a_database_is_sound_at_every_moment_while_it_is_written_to() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     let database = server.database.argument();
     let write = |thread: usize, round: usize| {
         let (n, route) = (thread * 1_000_000 + round, format!("r{thread}"));

@@ -212,7 +212,7 @@ fn ordinary_answers_show_neither_the_active_run_nor_its_lease() {
 
 #[test]
 fn a_run_id_of_a_deleted_task_or_queue_claims_nothing_also_after_a_restart() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({}));
     server.claim(1);
     server.act(1, "complete", 1).expect(204);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::support::*;
 
 /// Four tasks: 1 pending on a and b, 2 pending on b, 3 running on a, 4 cancelled on B.
-fn four_tasks() -> Server {
+fn four_tasks() -> SharedServer {
     let server = Server::with_queue();
     server.create(3, json!({"routes": ["a"], "name": "three"}));
     server.claim_for("q", "a", 1).expect(200);

@@ -5,15 +5,20 @@ use serde_json::json;
 
 use super::support::*;
 
-/// Queue `q` with tasks 1 to 6, priorities equal to their numbers, and workers 1 to 3.
-fn six_tasks() -> Server {
-    let server = Server::with_queue();
+/// Fills the queue `q` with tasks 1 to 6, priorities equal to their numbers, and workers 1 to 3.
+fn fill(server: &Server) {
     for n in 1..=6 {
         server.create(n, json!({"priority": n, "name": format!("name {n}"), "routes": [format!("r{n}")]}));
     }
     for n in 1..=3 {
         server.put(&of_worker(n), json!({"route": format!("r{n}"), "status": "idle", "task_id": null})).expect(204);
     }
+}
+
+/// A server with these six tasks.
+fn six_tasks() -> SharedServer {
+    let server = Server::with_queue();
+    fill(&server);
     server
 }
 
@@ -63,7 +68,8 @@ fn a_cursor_may_be_used_repeatedly_and_with_another_limit() {
 
 #[test]
 fn a_cursor_survives_a_restart() {
-    let mut server = six_tasks();
+    let mut server = Server::alone();
+    fill(&server);
     let paths = [
         in_queue(&format!("/tasks?{BY_PRIORITY}")),
         in_queue("/tasks?status=pending&name_fuzzy=name&filter=priority%3E0"),

@@ -237,7 +237,7 @@ fn batches_create_and_report_with_delays() {
 
 #[test]
 fn delays_survive_a_kill() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({"not_before": "2099-01-01T00:00:00Z", "retry_delay": {"seconds": 30}}));
     server.create(2, json!({"not_before": from_now(1_000)}));
     let before = server.task(1);

@@ -212,7 +212,7 @@ fn a_delayed_task_waits_for_both_its_time_and_its_dependencies() {
 
 #[test]
 fn what_waits_for_what_survives_a_kill() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({}));
     server.create(2, waiting_for(&[1]));
     let before = server.snapshot();

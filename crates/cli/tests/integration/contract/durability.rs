@@ -54,7 +54,7 @@ fn fill(server: &Server) {
 #[test]
 fn all_that_reads_show_survives_a_stop_and_a_kill() {
     for signal in ["TERM", "INT", "KILL"] {
-        let mut server = Server::with_queue();
+        let mut server = Server::alone();
         fill(&server);
         let before = read_everything(&server);
         stop(&mut server, signal);
@@ -67,7 +67,7 @@ fn all_that_reads_show_survives_a_stop_and_a_kill() {
 #[test]
 fn runs_and_leases_survive() {
     for signal in ["TERM", "KILL"] {
-        let mut server = Server::with_queue();
+        let mut server = Server::alone();
         for n in 1..=4 {
             server.create(n, json!({}));
         }
@@ -93,7 +93,7 @@ fn runs_and_leases_survive() {
 
 #[test]
 fn older_run_ids_stay_used() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({"max_attempts": 9}));
     for run in 1..=3 {
         server.claim(run);
@@ -110,7 +110,7 @@ fn older_run_ids_stay_used() {
 #[test]
 fn the_pending_order_survives() {
     for signal in ["TERM", "KILL"] {
-        let mut server = Server::with_queue();
+        let mut server = Server::alone();
         for n in 1..=6 {
             server.create(n, json!({"priority": n / 4}));
         }
@@ -128,7 +128,7 @@ fn the_pending_order_survives() {
 
 #[test]
 fn creation_identities_survive() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({"priority": 1, "args": {"a": 1}}));
     let task = server.patch(&of_task(1, ""), json!({"priority": 2})).expect(200).json();
     stop(&mut server, "KILL");
@@ -139,7 +139,7 @@ fn creation_identities_survive() {
 
 #[test]
 fn observations_survive_with_their_routes() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.put(&of_worker(1), json!({"route": "a", "status": "idle", "task_id": null})).expect(204);
     let before = server.get(&in_queue("/workers")).text();
     stop(&mut server, "KILL");
@@ -150,7 +150,7 @@ fn observations_survive_with_their_routes() {
 
 #[test]
 fn updated_at_never_decreases_over_a_restart() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({}));
     let mut last = micros(&server.task(1)["updated_at"]);
     for round in 1..=3 {
@@ -190,7 +190,7 @@ fn interrupted(server: &Server, first_thread: usize, answers: usize, signal: &st
     thread::scope(|scope| {
         for number in first_thread..first_thread + 4 {
             let sender = sender.clone();
-            scope.spawn(move || load(server, number, &sender));
+            scope.spawn(of_this_test(move || load(server, number, &sender)));
         }
         drop(sender);
         let first: Vec<_> = journal.iter().take(answers).collect();
@@ -225,7 +225,7 @@ fn all_tasks(server: &Server) -> HashMap<usize, Value> {
 
 /// Three times load, signal, restart; then every acknowledged stage must be there, and at most one more per thread.
 fn assert_nothing_acknowledged_is_lost(signal: &str) {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     let mut acknowledged = HashMap::new();
     for round in 0..3 {
         acknowledged.extend(interrupted(&server, round * 4 + 1, 300, signal));
@@ -264,7 +264,7 @@ fn counted_as_created(server: &Server) -> u64 {
 
 #[test]
 fn no_activity_is_lost_by_a_stop() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     for n in 1..=3 {
         server.create(n, json!({}));
         stop(&mut server, "TERM");
@@ -274,7 +274,7 @@ fn no_activity_is_lost_by_a_stop() {
 
 #[test]
 fn activity_that_is_older_than_five_seconds_survives_a_kill() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({}));
     // The server saves every five seconds.
     let age = || server.get(&in_queue("/stats")).expect(200).json()["routes"][0]["oldest_pending_seconds"].as_f64();

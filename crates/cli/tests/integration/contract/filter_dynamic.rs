@@ -38,7 +38,7 @@ fn without(numbers: &[usize], left_out: &[usize]) -> Vec<usize> {
     numbers.iter().copied().filter(|n| !left_out.contains(n)).collect()
 }
 
-fn values() -> Server {
+fn values() -> SharedServer {
     let server = Server::with_queue();
     server.create(1, json!({}));
     for (n, value) in (2..).zip(VALUES) {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::support::*;
 
 /// Tasks 1, 2 and 3 with these priorities and the names `a`, `b` and none.
-fn three_tasks() -> Server {
+fn three_tasks() -> SharedServer {
     let server = Server::with_queue();
     let keywords = json!({
         "lambda": 1, "class": 2, "in": 3, "and": 4, "not": 5, "exists": 6, "None": 7, "true": 8, "_x9": 9, "a": {"b": {"or": 10}},

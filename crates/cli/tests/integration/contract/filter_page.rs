@@ -42,7 +42,7 @@ fn page_path(rest: &str) -> String {
 }
 
 /// A server with the tasks and the workers of the page. Tasks that stay pending come last, so that claims find the others.
-fn server_with_examples() -> Server {
+fn server_with_examples() -> SharedServer {
     let server = Server::with_queue();
     let (_, block) = PAGE.split_once("```jsonl\n").unwrap();
     let (block, _) = block.split_once("```").unwrap();

@@ -9,7 +9,7 @@ const ALL: &[usize] = &[1, 2, 3, 4, 5, 6];
 
 /// Six tasks: 1 pending and never claimed; 2 running, without a name; 3 failed; 4 pending after a failure with a
 /// traceback; 5 cancelled, with an empty name; 6 succeeded after a failure.
-fn six_tasks() -> Server {
+fn six_tasks() -> SharedServer {
     let server = Server::with_queue();
     server.create(1, json!({"name": "a", "priority": 1, "routes": ["a", "b"]}));
     server.create(2, json!({"priority": -5, "routes": ["r2"]}));
@@ -161,7 +161,7 @@ fn last_errors_are_missing_without_a_failure() {
         ("missing(last_error.type)", &[1, 2, 5]),
         ("last_error.message > 'm'", &[6]),
         ("last_error.message <= 'm'", &[3, 4]),
-        ("last_error.run_id == 'r_000000000004'", &[4]),
+        (&format!("last_error.run_id == '{}'", run_id(4)), &[4]),
         ("last_error.attempt == 1.0", &[3, 4, 6]),
         ("last_error.attempt != 1", &[]),
         ("last_error.attempt > 1", &[]),

@@ -21,7 +21,7 @@ const ORDERS: [(&str, [usize; 6], [usize; 6]); 11] = [
 ];
 
 /// Six tasks in all states, with ties and nulls in every column that can have them.
-fn assortment() -> Server {
+fn assortment() -> SharedServer {
     let server = Server::with_queue();
     for (n, name, priority, max_attempts) in [
         (3, json!("b"), 5, 2),

@@ -37,7 +37,7 @@ fn bulk(server: &Server, n: usize, priority: usize) -> Response {
 
 /// A server with so many large documents that a bulk update takes long; gives their number.
 fn with_documents() -> (Server, usize) {
-    let (server, document) = (Server::with_queue(), document());
+    let (server, document) = (Server::alone(), document());
     let (mut documents, mut took) = (0, Duration::ZERO);
     while took < LONG && documents < DOCUMENTS {
         let more = documents..(documents * 2).max(1);

@@ -42,7 +42,7 @@ fn await_count(server: &Server, status: &str, count: usize, begun: Instant) -> D
 fn longest_beside(server: &Server, work: impl FnOnce() + Send) -> Duration {
     let mut longest = Duration::ZERO;
     thread::scope(|scope| {
-        let work = scope.spawn(work);
+        let work = scope.spawn(of_this_test(work));
         for n in 90_000_000.. {
             server.create(n, json!({"routes": ["beside"]}));
             let asked = Instant::now();

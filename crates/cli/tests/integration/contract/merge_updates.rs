@@ -194,7 +194,7 @@ fn patches_at_the_same_time_lose_nothing_of_each_other() {
 
 #[test]
 fn a_patch_survives_a_restart() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({"args": {"a": 1}}));
     assert_counts(bulk(&server, "priority == 0", &json!({"args_patch": {"b": {"c": 2}}})), 1, 1);
     let task = update(&server, 1, &json!({"metadata_patch": {"m": 1}}));

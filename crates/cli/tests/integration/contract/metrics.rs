@@ -39,7 +39,7 @@ fn value(text: &str, series: &str) -> Option<f64> {
 
 #[test]
 fn metrics_tell_what_happened_and_how_the_queues_are() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     server.create(1, json!({}));
     server.create(2, json!({}));
     server.claim(1);

@@ -193,7 +193,7 @@ fn a_heartbeat_and_a_batch_may_carry_progress() {
 
 #[test]
 fn progress_survives_a_kill() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     running(&server, 1);
     report(&server, 1, 1, json!({"step": 1})).expect(204);
     server.post(&of_task(1, "/heartbeat"), json!({"run_id": run_id(1), "progress": {"step": 2}})).expect(200);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::support::*;
 
-fn three_tasks() -> Server {
+fn three_tasks() -> SharedServer {
     let server = Server::with_queue();
     for n in 1..=3 {
         server.create(n, json!({"name": format!("a{n}")}));

@@ -81,7 +81,7 @@ fn a_patch_changes_what_it_names_and_null_sets_the_default() {
 
 #[test]
 fn settings_are_those_of_one_queue_survive_a_kill_and_go_with_it() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create_queue("other");
     change(&server, json!({"paused": true, "max_running": 3}));
     assert_eq!(server.get("/api/v2/queues/other/settings").text(), DEFAULT);

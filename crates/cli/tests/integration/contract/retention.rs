@@ -120,7 +120,7 @@ fn thousands_of_tasks_go_while_others_are_served() {
 
 #[test]
 fn retention_survives_a_kill() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create_in_state(1, "succeeded");
     server.create(2, json!({}));
     keep(&server, json!({"succeeded_seconds": 0}));

@@ -198,7 +198,7 @@ fn a_claim_that_waits_says_who_claims() {
 
 #[test]
 fn it_survives_a_kill_of_the_server() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     for n in 1..=2 {
         server.create(n, json!({}));
         claim_by(&server, n, &host("a"));

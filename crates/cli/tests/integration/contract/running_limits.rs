@@ -62,7 +62,7 @@ fn no_more_tasks_run_than_the_limits_allow_and_an_end_makes_room() {
 
 #[test]
 fn a_limit_of_zero_stops_claims_and_limits_survive_a_kill() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     create_many(&server, 5, &json!({}));
     change(&server, json!({"max_running": 0}));
     server.claim_for("q", "default", 1).expect(204);
@@ -142,7 +142,7 @@ fn limits_hold_for_eight_clients_while_settings_change() {
     thread::scope(|scope| {
         for lane in 0..8 {
             let client = &client;
-            scope.spawn(move || client(lane, until));
+            scope.spawn(of_this_test(move || client(lane, until)));
         }
         // The limit in force is the higher one while it is changed; after a change to the lower one, runs above it go on.
         while Instant::now() < until {

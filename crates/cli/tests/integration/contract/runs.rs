@@ -8,7 +8,7 @@ use super::support::*;
 const ACTIONS: [&str; 4] = ["complete", "fail", "unclaim", "heartbeat"];
 
 /// A queue with task 1, claimed by run 1.
-fn running(max_attempts: i64) -> (Server, Value) {
+fn running(max_attempts: i64) -> (SharedServer, Value) {
     let server = Server::with_queue();
     server.create(1, json!({"max_attempts": max_attempts}));
     let claim = server.claim(1);

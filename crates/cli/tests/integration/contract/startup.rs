@@ -216,7 +216,7 @@ fn a_unix_socket_left_by_a_crash_is_replaced() {
 
 #[test]
 fn a_stop_is_graceful_and_quick_in_spite_of_open_connections() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     let mut used = server.connect();
     used.exchange(&Request::new("GET", "/health")).unwrap().expect(200);
     let idle = server.connect();
@@ -231,7 +231,7 @@ fn a_stop_is_graceful_and_quick_in_spite_of_open_connections() {
 
 #[test]
 fn a_request_in_flight_is_answered_before_the_stop() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     let mut connection = server.connect();
     let head = format!(
         "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 14\r\nExpect: 100-continue\r\n\r\n",

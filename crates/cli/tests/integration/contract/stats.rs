@@ -95,7 +95,7 @@ fn a_repeated_request_counts_once() {
 
 #[test]
 fn activity_survives_a_stop_and_goes_with_its_queue() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({}));
     let since = stats(&server)["since"].clone();
     server.restart();

@@ -93,7 +93,7 @@ fn what_is_no_object_or_too_large_is_refused() {
 
 #[test]
 fn telemetry_survives_a_kill() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.put(&of_worker(1), idle()).expect(204);
     measure(&server, 1, json!({"cpu": 1})).expect(204);
     let before = observations(&server);

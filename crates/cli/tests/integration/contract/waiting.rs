@@ -129,7 +129,7 @@ fn a_thousand_waiters_and_a_thousand_creations_meet() {
     let server = Server::with_queue();
     let route = |n: usize| format!("route-{}", n % 10);
     let mut waiters = thread::scope(|scope| {
-        let creating = scope.spawn(|| {
+        let creating = scope.spawn(of_this_test(|| {
             in_parallel(4, |lane| {
                 for n in (0..MANY).filter(|n| n % 4 == lane) {
                     // In another order than the waiters come.
@@ -137,7 +137,7 @@ fn a_thousand_waiters_and_a_thousand_creations_meet() {
                     server.create(n, json!({"routes": [route(n)], "priority": n % 3}));
                 }
             })
-        });
+        }));
         let waiters: Vec<Connection> = (0..MANY).map(|n| begin(&server, &waiting(&route(n), n, 25))).collect();
         creating.join().unwrap();
         waiters

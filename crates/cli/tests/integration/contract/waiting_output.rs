@@ -150,7 +150,7 @@ fn many_followers_each_get_every_byte_in_order() {
 
 #[test]
 fn what_was_acknowledged_before_a_kill_is_there_and_nothing_that_was_not_sent() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     (0..4).for_each(|n| printing(&server, n));
     let mut sent = [3; 4];
     for round in 0..3 {
@@ -159,7 +159,7 @@ fn what_was_acknowledged_before_a_kill_is_there_and_nothing_that_was_not_sent() 
             let lanes: Vec<_> = (0..4)
                 .map(|n| {
                     let (server, mut offset) = (&server, sent[n]);
-                    scope.spawn(move || {
+                    scope.spawn(of_this_test(move || {
                         loop {
                             let text = line(offset);
                             let body = json!({"run_id": run_id(n), "offset": offset, "text": text});
@@ -170,7 +170,7 @@ fn what_was_acknowledged_before_a_kill_is_there_and_nothing_that_was_not_sent() 
                             }
                             offset += text.len();
                         }
-                    })
+                    }))
                 })
                 .collect();
             let progressing = || server.get(&of_task(3, &format!("/output?offset={}", sent[3] + 500))).json();

@@ -19,7 +19,7 @@ fn ids(server: &Server, query: &str) -> Vec<usize> {
 }
 
 /// Four workers: 1 idle on a, 2 busy on a with task 7, 3 idle on B with task 8, 4 busy on b without a task.
-fn four_workers() -> Server {
+fn four_workers() -> SharedServer {
     let server = Server::with_queue();
     server.put(&of_worker(3), report("B", "idle", json!(task_id(8)))).expect(204);
     server.put(&of_worker(1), report("a", "idle", json!(null))).expect(204);

@@ -7,7 +7,7 @@ use crate::support::{Server, of_task, run_id, task_id};
 
 #[test]
 fn a_progress_bar_is_drawn_in_place_and_colours_stay() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     server.create_in_state(1, "running");
     let print = |offset: usize, text: &str| {
         let body = json!({"run_id": run_id(1001), "offset": offset, "text": text});

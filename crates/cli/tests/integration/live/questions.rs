@@ -10,7 +10,7 @@ use crate::support::Server;
 /// A progress bar that was there already was drawn over the question, which looked as if the command was at work.
 #[test]
 fn a_question_stays_on_the_screen_until_it_is_answered() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     server.create(1, json!({}));
     let url = format!("http://{}", server.address);
     for action in ["cancel", "delete"] {
@@ -28,7 +28,7 @@ fn a_question_stays_on_the_screen_until_it_is_answered() {
 /// Nobody agreed to the task that came meanwhile.
 #[test]
 fn a_number_that_is_another_one_after_the_answer_is_asked_about_again() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     server.create(1, json!({}));
     let url = format!("http://{}", server.address);
     let arguments = ["task", "cancel", "--filter", "priority == 0", "--queue", "q", "--url", &url];

@@ -11,7 +11,7 @@ const DOWN: &str = "\u{1b}[B";
 
 /// A server with a queue `q` in which something of every kind has happened, and an empty queue `zz`.
 fn server_with_work() -> Server {
-    let server = Server::with_queue();
+    let server = Server::alone();
     server.create_queue("zz");
     for (number, state) in ["running", "succeeded", "failed", "cancelled"].into_iter().enumerate() {
         server.create_in_state(number + 1, state);
@@ -115,7 +115,7 @@ fn what_happens_on_the_server_appears_and_a_pause_stops_it() {
 
 #[test]
 fn an_end_is_expected_only_while_a_worker_is_alive() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     server.create_in_state(1, "running");
     server.create(2, json!({}));
     let mut terminal = top(&server, 110, 24);

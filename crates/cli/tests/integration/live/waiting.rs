@@ -7,7 +7,7 @@ use crate::support::{Server, of_task, run_id};
 
 #[test]
 fn the_progress_of_a_whole_queue_is_shown_while_it_is_waited_for() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     let report = |number: usize, step: usize| {
         let progress = json!({"run_id": run_id(1000 + number), "progress": {"step": step, "total": 100}});
         server.post(&of_task(number, "/progress"), progress).expect(204);

@@ -14,7 +14,7 @@ fn url(server: &Server) -> String {
 
 #[test]
 fn new_tasks_appear_and_q_gives_the_terminal_back() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     let arguments = ["task", "list", "--watch", "0.2", "--queue", "q", "--status", "pending", "--url", &url(&server)];
     let mut terminal = Terminal::start(120, 24, &arguments, &[]);
     terminal.wait_for("no tasks");
@@ -30,7 +30,7 @@ fn new_tasks_appear_and_q_gives_the_terminal_back() {
 
 #[test]
 fn columns_can_be_chosen() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     server.create(1, json!({"args": {"lr": 0.25}, "name": "first"}));
     let columns = ["--columns", "id,args.lr", "--sort", "-priority"];
     let arguments = ["task", "list", "--watch", "0.2", "--queue", "q", "--url", &url(&server)];
@@ -43,7 +43,7 @@ fn columns_can_be_chosen() {
 
 #[test]
 fn a_wrong_filter_ends_with_a_line_that_shows_where() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     let arguments = ["task", "list", "--watch", "--queue", "q", "--filter", "stats == 1", "--url", &url(&server)];
     let (status, left) = Terminal::start(120, 24, &arguments, &[]).wait_for_end();
     assert_eq!(status.code(), Some(1));
@@ -82,7 +82,7 @@ impl Drop for Changes {
 
 #[test]
 fn programs_get_a_line_for_each_task_that_is_new_or_changed() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     server.create(1, json!({}));
     let mut changes = Changes::of(&server);
     assert_eq!(changes.next(), (json!(task_id(1)), json!("pending")));
@@ -94,7 +94,7 @@ fn programs_get_a_line_for_each_task_that_is_new_or_changed() {
 
 #[test]
 fn programs_get_an_error_when_the_queue_is_deleted() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     server.create(1, json!({}));
     let mut changes = Changes::of(&server);
     changes.next();

@@ -1,5 +1,6 @@
 //! A database per server of these tests, on the PostgreSQL that all tests of this process share.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -60,6 +61,11 @@ impl Database {
     pub(crate) fn inside(&self) -> &taskqueue_test_postgres::Database {
         assert!(!self.returns, "others get this database afterwards: take a fresh one");
         self.inside.as_ref().unwrap()
+    }
+
+    /// The folder of its files; nothing, because it has none of its own.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        None
     }
 
     /// What `--database` takes.

@@ -79,7 +79,7 @@ fn assert_refuses(database: &Path, to: &Path, more: &[&str], why: &str) {
 
 #[test]
 fn a_backup_under_load_holds_everything_that_was_acknowledged_before_it() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.file(), folder.path().join("copy.db"));
     create_large(&server, 0, 60);
     let acknowledged = std::sync::Mutex::new(Vec::new());
@@ -116,7 +116,7 @@ fn a_backup_under_load_holds_everything_that_was_acknowledged_before_it() {
 
 #[test]
 fn a_backup_that_is_killed_harms_nothing_and_the_next_one_cleans_up() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.file(), folder.path().join("copy.db"));
     create_large(&server, 0, 60);
     assert_eq!(backup(&database, &to, &[]).code, Some(0));
@@ -141,7 +141,7 @@ fn a_backup_that_is_killed_harms_nothing_and_the_next_one_cleans_up() {
 
 #[test]
 fn a_backup_that_is_asked_to_stop_leaves_nothing() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let to = folder.path().join("copy.db");
     create_large(&server, 0, 60);
     for signal in ["INT", "TERM"] {
@@ -157,7 +157,7 @@ fn a_backup_that_is_asked_to_stop_leaves_nothing() {
 #[test]
 fn a_server_that_is_killed_or_stopped_during_a_backup_loses_nothing_and_the_backup_is_whole() {
     for signal in ["KILL", "TERM"] {
-        let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+        let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
         let (database, to) = (server.database.file(), folder.path().join("copy.db"));
         create_large(&server, 0, 60);
         let mut copying = spawn_backup(&database, &to);
@@ -178,7 +178,7 @@ fn a_server_that_is_killed_or_stopped_during_a_backup_loses_nothing_and_the_back
 
 #[test]
 fn a_stopped_and_a_killed_server_are_backed_up_and_their_files_stay_as_they_are() {
-    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let database = server.database.file();
     for (n, signal) in [(1, "TERM"), (2, "KILL")] {
         server.create(n, json!({}));
@@ -204,7 +204,7 @@ const READ_ONLY: &str = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro 
 #[test]
 fn a_database_on_a_read_only_mount_is_backed_up_and_checked() {
     let Some(way) = super::files::mounting() else { return };
-    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let database = server.database.file();
     for (n, signal) in [(1, "TERM"), (2, "KILL")] {
         server.create(n, json!({}));
@@ -227,7 +227,7 @@ fn a_database_on_a_read_only_mount_is_backed_up_and_checked() {
 
 #[test]
 fn a_full_disk_is_told_and_nothing_is_left() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.file(), folder.path().join("copy.db"));
     create_large(&server, 0, 30);
     // A file cannot become larger than 512 KiB.
@@ -242,7 +242,7 @@ fn a_full_disk_is_told_and_nothing_is_left() {
 
 #[test]
 fn an_earlier_backup_is_replaced_only_if_that_is_wanted() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.file(), folder.path().join("copy.db"));
     assert_eq!(backup(&database, &to, &[]).code, Some(0));
     server.create(1, json!({}));
@@ -256,7 +256,7 @@ fn an_earlier_backup_is_replaced_only_if_that_is_wanted() {
 
 #[test]
 fn a_target_that_would_harm_something_is_refused() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, place) = (server.database.file(), |name: &str| folder.path().join(name));
     let replacing = ["--replace"];
     for suffix in ["", "-wal", "-shm", "-lock"] {
@@ -276,7 +276,7 @@ fn a_target_that_would_harm_something_is_refused() {
     assert_refuses(&database, &place("missing/copy.db"), &[], "cannot write");
     fs::write(place("used.db-wal"), "").unwrap();
     assert_refuses(&database, &place("used.db"), &[], "used.db-wal exists");
-    let other = Server::with_queue();
+    let other = Server::alone();
     assert_refuses(&database, &other.database.file(), &replacing, "q.db-wal exists");
     assert_eq!(fs::read_to_string(place("letter")).unwrap(), "Dear reader, ...".repeat(100));
     server.create(1, json!({}));

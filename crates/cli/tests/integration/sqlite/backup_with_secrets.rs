@@ -188,7 +188,7 @@ fn check_says_which_secrets_of_a_backup_others_can_read() {
 
 #[test]
 fn what_is_copied_and_what_is_not_there_is_said() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.argument(), folder.path().join("backup"));
     let arguments = ["backup", "--with-secrets", "--database", &database, "--to", text(&to)];
     let exit = run(&arguments, &[]);
@@ -221,7 +221,7 @@ fn what_is_copied_and_what_is_not_there_is_said() {
 
 #[test]
 fn a_secret_that_a_flag_names_and_that_is_not_there_leaves_no_backup() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, missing, to) = (server.database.argument(), folder.path().join("x"), folder.path().join("backup"));
     let backup = ["backup", "--with-secrets", "--database", &database, "--to", text(&to)];
     let own_key = format!("--tls-self-signed={}", text(&missing));
@@ -395,7 +395,7 @@ fn of_an_installation_with_postgresql_the_secrets_alone_are_copied() {
 
 #[test]
 fn a_backup_is_checked_without_a_database_besides() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.argument(), folder.path().join("backup"));
     let exit = run(&["backup", "--with-secrets", "--database", &database, "--to", text(&to)], &[]);
     assert_eq!(exit.code, Some(0), "{exit:?}");
@@ -421,7 +421,7 @@ fn a_tokens_file_is_made_for_everybody_whatever_the_umask() {
 
 #[test]
 fn a_backup_in_a_file_is_of_the_database_alone() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.argument(), folder.path().join("copy.db"));
     let backup = ["backup", "--database", &database, "--to", text(&to)];
     let cases: [&[&str]; 3] = [&["--token-file", "x"], &["--tokens", "x"], &["--tls-self-signed"]];

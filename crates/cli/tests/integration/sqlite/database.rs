@@ -1,7 +1,7 @@
 //! The database of each server of these tests: an SQLite file in a folder of its own.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -12,6 +12,11 @@ pub(crate) struct Database(TempDir);
 impl Database {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
+    }
+
+    /// The folder of its files.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        Some(self.0.path())
     }
 
     pub(crate) fn file(&self) -> PathBuf {

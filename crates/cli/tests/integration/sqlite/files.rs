@@ -53,7 +53,7 @@ fn assert_in_use(exit: &Exit) {
 
 #[test]
 fn a_second_server_is_refused_under_every_other_name_of_the_file() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     server.create(1, json!({}));
     let (folder, file) = (tempfile::tempdir().unwrap(), server.database.file());
     let other = folder.path().join("other.db");
@@ -102,7 +102,7 @@ fn everything_acknowledged_survives_a_kill_after_files_of_the_database_were_remo
         ("the lock is removed", |file, _| fs::remove_file(with_suffix(file, "-lock")).unwrap()),
     ];
     for (what, deed) in deeds {
-        let mut server = Server::with_queue();
+        let mut server = Server::alone();
         let file = server.database.file();
         server.create(1, json!({"priority": 1}));
         let older = fs::read(with_suffix(&file, "-wal")).unwrap();
@@ -125,7 +125,7 @@ fn everything_acknowledged_survives_a_kill_after_files_of_the_database_were_remo
 
 #[test]
 fn readers_that_were_idle_when_the_log_was_removed_read_what_was_acknowledged() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     for n in 1..5 {
         server.create(n, json!({}));
     }
@@ -139,7 +139,7 @@ fn readers_that_were_idle_when_the_log_was_removed_read_what_was_acknowledged() 
 fn no_answer_is_given_for_what_lies_in_a_removed_log_alone() {
     const MANY: usize = 5_000;
     for round in 0..4 {
-        let mut server = Server::with_queue();
+        let mut server = Server::alone();
         let log = with_suffix(&server.database.file(), "-wal");
         let acknowledged: Vec<usize> = in_parallel(5, |thread| {
             if thread == 4 {
@@ -161,7 +161,7 @@ fn no_answer_is_given_for_what_lies_in_a_removed_log_alone() {
 
 #[test]
 fn a_database_that_was_deleted_can_be_copied_from_the_running_server() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     let file = server.database.file();
     for n in 1..8 {
         server.create(n, json!({}));
@@ -201,7 +201,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn the_files_of_a_new_database_are_for_their_owner_only() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     let file = server.database.file();
     for suffix in ["", "-wal", "-shm", "-lock"] {
         assert_eq!(mode(&with_suffix(&file, suffix)), 0o600, "{suffix}");

@@ -36,7 +36,7 @@ fn queues(database: &Database) -> Option<String> {
 
 /// A stopped server whose queue `q` has a task in every state.
 fn filled() -> Server {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     for (n, state) in (1..).zip(STATES) {
         server.create_in_state(n, state);
     }
@@ -84,7 +84,7 @@ fn everything_goes_to_postgresql_and_back_and_the_active_run_goes_on() {
 
 #[test]
 fn a_source_that_a_server_uses_is_refused() {
-    let (server, database) = (Server::with_queue(), Cluster::shared().database());
+    let (server, database) = (Server::alone(), Cluster::shared().database());
     let line = assert_refuses(text(&server.database.file()), &database.url());
     assert!(line.contains("in use") && line.contains("--from"), "{line}");
     assert_eq!(queues(&database), None);
@@ -123,7 +123,7 @@ fn the_same_database_is_not_copied_to_itself() {
 /// Kills a migration as soon as something is written to the target; then the target is empty, and the next one succeeds.
 #[test]
 fn a_migration_killed_in_the_middle_leaves_an_empty_target_and_can_be_repeated() {
-    let server = Server::with_queue();
+    let server = Server::alone();
     in_parallel(4, |thread| {
         for n in 0..500 {
             server.create(1 + thread * 500 + n, json!({"args": {"text": "x".repeat(20_000)}}));

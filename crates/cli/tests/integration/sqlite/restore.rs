@@ -38,7 +38,7 @@ fn assert_refuses(from: &Path, database: &Path, more: &[&str], why: &str) {
 
 #[test]
 fn a_backup_is_restored_to_a_new_place_with_its_active_runs() {
-    let (server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     for (n, state) in (1..).zip(STATES) {
         server.create_in_state(n, state);
     }
@@ -56,7 +56,7 @@ fn a_backup_is_restored_to_a_new_place_with_its_active_runs() {
 
 #[test]
 fn a_database_is_replaced_only_if_that_is_wanted_and_without_the_log_of_the_old_one() {
-    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
     server.create(1, json!({}));
     backup(&database, &copy);
@@ -77,7 +77,7 @@ fn a_database_is_replaced_only_if_that_is_wanted_and_without_the_log_of_the_old_
 
 #[test]
 fn a_database_that_a_server_uses_is_never_replaced() {
-    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
     backup(&database, &copy);
     server.create(1, json!({}));
@@ -90,7 +90,7 @@ fn a_database_that_a_server_uses_is_never_replaced() {
 
 #[test]
 fn a_backup_that_is_damaged_is_not_restored() {
-    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
     for n in 0..200 {
         server.create(n, json!({"args": {"text": "x".repeat(1_000)}}));
@@ -112,7 +112,7 @@ fn a_backup_that_is_damaged_is_not_restored() {
 
 #[test]
 fn a_database_is_not_restored_from_itself_nor_from_nothing() {
-    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     server.terminate();
     let database = server.database.file();
     assert_refuses(&database, &database, &["--replace"], "the same file");
@@ -126,7 +126,7 @@ fn a_database_is_not_restored_from_itself_nor_from_nothing() {
 
 #[test]
 fn what_is_no_database_of_ours_and_what_a_link_leads_to_is_never_replaced() {
-    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     server.terminate();
     let (database, place) = (server.database.file(), |name: &str| folder.path().join(name));
     let (copy, letter) = (place("copy.db"), "Dear reader, ...".repeat(300));
@@ -159,7 +159,7 @@ fn what_is_no_database_of_ours_and_what_a_link_leads_to_is_never_replaced() {
 
 #[test]
 fn a_restore_that_is_killed_harms_nothing_and_the_next_one_names_what_it_left() {
-    let (mut server, folder) = (Server::with_queue(), tempfile::tempdir().unwrap());
+    let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     for n in 0..20 {
         server.create(n, json!({"args": {"text": "x".repeat(50_000)}}));
     }

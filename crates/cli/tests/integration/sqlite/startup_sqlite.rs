@@ -44,7 +44,7 @@ fn foreign_database(application_id: u32) -> Vec<u8> {
 
 #[test]
 fn a_second_server_on_the_same_file_is_refused() {
-    let mut server = Server::with_queue();
+    let mut server = Server::alone();
     let database = server.database.argument();
     assert_refuses(&serving(&database), &[]);
     server.create(1, json!({}));

@@ -1,8 +1,9 @@
 //! Shortcuts for the API: paths and identifiers by number, and the calls that most tests need in the queue `q`.
 //! A shortcut that returns a `Value` has checked the success already.
 
+use std::cell::Cell;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -22,8 +23,39 @@ pub(crate) fn task_id(n: usize) -> String {
     format!("t_{n:012}")
 }
 
+thread_local! {
+    /// What the ids of runs begin with in this thread. Nothing before the first one.
+    static RUNS: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Gives the runs of this thread other ids than before. A server keeps ids of runs for a day after their queue has gone.
+pub(crate) fn renew_run_ids() -> usize {
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    let number = USED.fetch_add(1, Ordering::Relaxed);
+    RUNS.set(Some(number));
+    number
+}
+
+/// What the ids of runs begin with: in a test, and in the threads that it started by [`of_this_test`].
+fn runs() -> usize {
+    RUNS.get().unwrap_or_else(|| {
+        assert!(thread::current().name().is_some(), "a thread that does not know its test: start it by `of_this_test`");
+        renew_run_ids()
+    })
+}
+
+/// The work of a thread that belongs to the same test as this one.
+pub(crate) fn of_this_test<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let number = runs();
+    move || {
+        RUNS.set(Some(number));
+        work()
+    }
+}
+
+/// The id of run `n` since this test has taken its server.
 pub(crate) fn run_id(n: usize) -> String {
-    format!("r_{n:012}")
+    format!("r_{:04}{n:08}", runs())
 }
 
 pub(crate) fn worker_id(n: usize) -> String {
@@ -87,10 +119,10 @@ pub(crate) fn in_parallel<T: Send>(threads: usize, work: impl Fn(usize) -> T + S
     let (barrier, work) = (&Barrier::new(threads), &work);
     thread::scope(|scope| {
         let start = |n| {
-            scope.spawn(move || {
+            scope.spawn(of_this_test(move || {
                 barrier.wait();
                 work(n)
-            })
+            }))
         };
         let handles: Vec<_> = (0..threads).map(start).collect();
         handles.into_iter().map(|handle| handle.join().expect("no thread panics")).collect()
@@ -109,7 +141,7 @@ pub(crate) fn meanwhile(others: &[&(dyn Fn(usize) + Sync)], work: impl FnOnce())
     let done = &AtomicBool::new(false);
     thread::scope(|scope| {
         for other in others {
-            scope.spawn(move || (0..).take_while(|_| !done.load(Ordering::Relaxed)).for_each(other));
+            scope.spawn(of_this_test(move || (0..).take_while(|_| !done.load(Ordering::Relaxed)).for_each(other)));
         }
         let _done = Done(done);
         work();

@@ -5,11 +5,13 @@ mod api;
 mod check;
 mod http;
 mod process;
+mod shared;
 mod tls;
 
 pub(crate) use api::*;
 pub(crate) use check::*;
 pub(crate) use http::*;
 pub(crate) use process::*;
+pub(crate) use shared::*;
 #[allow(unused_imports, reason = "for tests of TLS")]
 pub(crate) use tls::*;

@@ -1,5 +1,5 @@
 //! The real binary as a child process: started on a free port and an own database, stopped politely or not at all politely.
-//! One server per test; it dies with the value that owns it. Which kind of database it has is decided by the module
+//! A server dies with the value that owns it. Which kind of database it has is decided by the module
 //! beside this one, `database`.
 
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use taskqueue_test_postgres::{eventually, patient};
 use tempfile::TempDir;
 
 use super::super::database::Database;
-use super::{Connection, Request, Response, assert_general_rules};
+use super::{Connection, Request, Response, SharedServer, assert_general_rules};
 
 /// The log line of a server with `--log-level debug` when a claim starts to wait.
 #[allow(dead_code, reason = "for tests of waiting claims")]
@@ -180,8 +180,13 @@ impl Server {
         Self::launch(None, &[])
     }
 
-    /// A server with the empty queue `q`.
-    pub(crate) fn with_queue() -> Self {
+    /// A server with the empty queue `q`, which other tests had before and get afterwards.
+    pub(crate) fn with_queue() -> SharedServer {
+        SharedServer::take()
+    }
+
+    /// A server with the empty queue `q` for one test alone: to stop it, to read its log, its metrics or its database.
+    pub(crate) fn alone() -> Self {
         let server = Self::start();
         server.create_queue("q");
         server
@@ -311,6 +316,11 @@ impl Server {
     #[track_caller]
     pub(crate) fn await_log_lines(&self, text: &str, times: usize) {
         eventually(text, || self.count_log_lines(text) >= times);
+    }
+
+    /// The folders that go with the server.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
+        [self.directory.path()].into_iter().chain(self.database.folder())
     }
 
     fn stderr_file(&self) -> PathBuf {

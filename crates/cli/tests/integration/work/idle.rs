@@ -9,8 +9,10 @@ use super::support::Setup;
 #[test]
 fn the_first_line_says_who_claims_what_from_where() {
     let server = Server::start();
-    let mut worker = Setup::new(&server).flags("--slots 2,5 --route gpu --idle-timeout 0").sh("true", &[]);
+    let mut worker = Setup::new(&server).flags("--slots 2,5 --route gpu").sh("true", &[]);
     let pid = worker.pid().as_raw_nonzero();
+    worker.wait_for_line("claiming from");
+    worker.signal(Signal::TERM);
     let stderr = worker.finish_well();
     let folder = worker.path("runs").canonicalize().unwrap();
     let first =

@@ -48,7 +48,7 @@ pub(super) fn setting(name: &str, usual: usize) -> usize {
 #[allow(clippy::print_stderr, reason = "figures for runs with --nocapture")]
 pub(super) fn endures(attack: &dyn Attack) {
     let _alone = alone();
-    let (server, other) = (Server::with_queue(), Server::with_queue());
+    let (server, other) = (Server::alone(), Server::alone());
     attack.prepare(&server);
     let (mut probe, mut control) = (Probe::new(&server), Probe::new(&other));
     for at_once in AT_ONCE {
