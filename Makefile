@@ -33,6 +33,7 @@ check: ## Formatting, lints, documentation and the house rules, warnings denied
 
 book: ## Build the book of docs/ into target/book; installs mdBook into target/tools where it is missing
 	@$(MDBOOK) --version 2>/dev/null | grep -q 'v$(MDBOOK_VERSION)$$' || cargo install --locked --root $(MDBOOK:/bin/mdbook=) --version $(MDBOOK_VERSION) --no-default-features --features search mdbook
+	mkdir -p target && COMMAND_REFERENCE=$(CURDIR)/target/commands.txt cargo test --package taskqueue --bin taskqueue the_command_reference
 	$(MDBOOK) build
 	@echo "open target/book/index.html"
 
