@@ -1,4 +1,4 @@
-// The two pictures of README.md: made here, so that they show what is there. UPDATE_PICTURES=1 scripts/dashboard-test
+// The two pictures of README.md and of the book: made here, so that they show what is there. UPDATE_PICTURES=1 scripts/dashboard-test
 // tests/dashboard/readme.test.mjs writes them into docs/images; without it they are build output like the others.
 
 import assert from "node:assert/strict";
