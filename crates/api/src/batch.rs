@@ -1,4 +1,4 @@
-//! Many in one request, the extension `batch` (docs/decisions/0040): the bodies, whose items are read one at a time, and the
+//! Many in one request, the extension `batch` (docs/decisions/0039): the bodies, whose items are read one at a time, and the
 //! answers. An item is the body of the single request with its ids, and is refused as that would be.
 
 mod answer;

@@ -1,4 +1,4 @@
-//! Cancelling, requeueing and deleting all tasks that match a filter, the extension `bulk-actions` (docs/decisions/0041): the body
+//! Cancelling, requeueing and deleting all tasks that match a filter, the extension `bulk-actions` (docs/decisions/0017): the body
 //! and the answer.
 
 use std::borrow::BorrowMut;

@@ -1,4 +1,4 @@
-//! What belongs to an installation besides its tasks: the files of a backup with secrets (docs/decisions/0074), how they are found
+//! What belongs to an installation besides its tasks: the files of a backup with secrets (docs/decisions/0056), how they are found
 //! by the flags of `serve`, and where they are put back. No message shows what a secret holds.
 
 mod manifest;

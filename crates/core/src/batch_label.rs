@@ -1,5 +1,5 @@
 //! Where the label of a batch of tasks is kept: as the member `batch` of their metadata, so that `--after-batch` and filters find them
-//! (docs/decisions/0037-what-derived-ids-are-made-of.md). The command line and the dashboard label alike.
+//! (docs/decisions/0037-how-the-command-line-submits-many.md). The command line and the dashboard label alike.
 
 use crate::json::{JsonObject, ObjectWriter, lookup, merge_patch, write_string};
 

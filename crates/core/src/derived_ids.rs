@@ -1,5 +1,5 @@
 //! Ids that are derived from what a task is to do, so that the same sweep or file can be submitted again and no task is created
-//! twice (docs/decisions/0037-what-derived-ids-are-made-of.md).
+//! twice (docs/decisions/0037-how-the-command-line-submits-many.md).
 
 use std::collections::HashMap;
 

@@ -4,7 +4,7 @@
 /// Largest request body in bytes.
 pub const REQUEST_BODY_BYTES: usize = 1_048_576;
 /// Largest body of a batch in bytes, and largest canonical size of the args, metadata and results of its items together; beyond
-/// the contract, see docs/decisions/0040.
+/// the contract, see docs/decisions/0039.
 pub const BATCH_BODY_BYTES: usize = 16 * 1_048_576;
 /// Most items of a batch; beyond the contract.
 pub const BATCH_ITEMS: usize = 1000;
@@ -43,7 +43,7 @@ pub const OBSERVATION_SECONDS: i64 = 300;
 /// Largest canonical size of the metadata that a worker may report of itself; beyond the contract, see
 /// docs/decisions/0008. A full page of observations stays within [`PAGE_BYTES`].
 pub const REPORT_METADATA_BYTES: usize = 16_384;
-/// Largest canonical size of what a claim may say of its worker; beyond the contract, see docs/decisions/0034.
+/// Largest canonical size of what a claim may say of its worker; beyond the contract, see docs/decisions/0008.
 pub const CLAIM_WORKER_BYTES: usize = 4_096;
 
 /// What a claim of several runs says of its claimant for one of them, in canonical form: a slot and its id. Together with what it
@@ -65,7 +65,7 @@ pub const OUTPUT_PARTS: usize = 256;
 pub const WAIT_SECONDS_MAX: u32 = 60;
 /// Longest `X-Request-Id` in bytes; beyond the contract.
 pub const REQUEST_ID_BYTES: usize = 128;
-/// How long the run ids of a deleted task are kept, in seconds from its deletion (docs/decisions/0021).
+/// How long the run ids of a deleted task are kept, in seconds from its deletion (docs/decisions/0006).
 pub const DELETED_RUN_SECONDS: i64 = 86_400;
 /// Longest pause between two lease scans in seconds.
 pub const LEASE_SCAN_SECONDS: i64 = 5;

@@ -1,5 +1,5 @@
 //! What runs print: whose output a task keeps, which bytes of it, and which of them an answer gives
-//! (docs/decisions/0049). The bytes themselves lie in storage; here are only their offsets.
+//! (docs/decisions/0048). The bytes themselves lie in storage; here are only their offsets.
 
 use std::str;
 

@@ -1,4 +1,4 @@
-//! One test for each sentence about output (docs/decisions/0049), then random sends against a map of bytes.
+//! One test for each sentence about output (docs/decisions/0048), then random sends against a map of bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What the pending tasks of a queue wait for: a claim, a time, other tasks, or the end of a pause (docs/decisions/0073). Which of
+//! What the pending tasks of a queue wait for: a claim, a time, other tasks, or the end of a pause (docs/decisions/0060). Which of
 //! them a task waits for is decided in `delta.rs` (`PendingPlace`).
 
 /// How many pending tasks of a queue are in which place. Together they are all pending tasks.

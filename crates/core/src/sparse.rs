@@ -1,5 +1,5 @@
 //! Whether a read looks at the tasks of a few states only, or at the tasks of its queue one after the other
-//! (docs/decisions/0038). What both give is the same; this decides what it costs.
+//! (docs/decisions/0004). What both give is the same; this decides what it costs.
 
 use crate::status::{Status, Statuses};
 

@@ -1,4 +1,4 @@
-//! Translates a selection to SQL (docs/decisions/0010): a condition that holds for every selected task, and is `exact` if
+//! Translates a selection to SQL (docs/decisions/0003): a condition that holds for every selected task, and is `exact` if
 //! it holds for no other. What cannot be translated becomes `true`, inside a negation too. The order of pages is in
 //! `dialect/order.rs`. Literals are always parameters.
 

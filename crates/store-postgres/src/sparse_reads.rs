@@ -1,5 +1,5 @@
 //! How a read finds the tasks that it may select. If only tasks of a few states come into question, and few tasks have
-//! those states, then it looks at these alone (docs/decisions/0038): tables beside `tasks` have the keys of all pending,
+//! those states, then it looks at these alone (docs/decisions/0004): tables beside `tasks` have the keys of all pending,
 //! running, failed and cancelled tasks. Succeeded tasks are in none; most tasks succeed.
 
 use taskqueue_core::selection::TaskSelection;
@@ -15,7 +15,7 @@ use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
 /// The keys of all tasks that have a state which is selected, if it is cheaper to look these up than to visit the queue
-/// (docs/decisions/0038). Nothing if they are too many to collect, or if the tables do not have all of them: the counts tell,
+/// (docs/decisions/0004). Nothing if they are too many to collect, or if the tables do not have all of them: the counts tell,
 /// in the same snapshot.
 pub(crate) async fn few_keys(
     snapshot: &Snapshot<'_>,

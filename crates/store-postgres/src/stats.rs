@@ -35,7 +35,7 @@ const PRIORITY_STEPS: i64 = 10_000;
 
 /// How many pending tasks of each queue are looked at to say what they wait for: a millisecond for a large queue. Dependencies are
 /// looked at only if a queue has more tasks in the pending order than that, and those of ended tasks are among them
-/// (docs/decisions/0073).
+/// (docs/decisions/0060).
 const COUNTED: CountBounds = CountBounds { entries: 1_000, dependencies: 10_000 };
 
 /// What is going on in a queue. `clock` is a time instead of the database's, for tests.

@@ -82,7 +82,7 @@ async fn stats_are_found_by_indexes_and_visit_no_task_twice_whatever_the_planner
     assert_eq!(oldest(&session).await, both(4));
 }
 
-/// Claims leave dead entries at the head of the order until it is vacuumed (docs/decisions/0015). The first who comes by marks them.
+/// Claims leave dead entries at the head of the order until it is vacuumed (docs/decisions/0009). The first who comes by marks them.
 #[tokio::test]
 async fn dead_entries_at_the_head_of_the_order_do_not_make_stats_slow() {
     let (database, session) = filled().await;

@@ -1,6 +1,6 @@
 //! What the claim index writes to the file from time to time, so that neither memory nor a start grows with the number of
 //! finished tasks: which tasks may be living (`living_tasks.rs`), the used run ids (`used_runs.rs`), and how far that goes.
-//! The hot path only adds to lists in memory. The reasons: docs/decisions/0042.
+//! The hot path only adds to lists in memory. The reasons: docs/decisions/0002.
 
 use rusqlite::{Connection, params};
 use taskqueue_core::delta::{Delta, TallyLine};

@@ -1,5 +1,5 @@
 //! Which tasks may be pending or running, as bits in the file: what a start looks at. Bits of tasks that have ended since are
-//! harmless, so the hot path writes nothing here (docs/decisions/0042).
+//! harmless, so the hot path writes nothing here (docs/decisions/0002).
 
 use std::ops::RangeInclusive;
 

@@ -159,7 +159,7 @@ fn connect(path: &Path, flags: OpenFlags, cache_kib: i64) -> rusqlite::Result<Co
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Plans must not depend on bound values: otherwise SQLite prepares a join again whenever values are bound.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // A log that may be the only complete copy must survive every way to end (decision 0047).
+    // A log that may be the only complete copy must survive every way to end (decision 0020).
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.pragma_update(None, "cache_size", -cache_kib)?;
     connection.pragma_update(None, "temp_store", "memory")?;

@@ -167,7 +167,7 @@ impl Ownership {
         self.sync().inspect_err(|error| self.give_up_copying(error)).is_ok()
     }
 
-    /// Whether pages that were copied from the log may be lost. Then nothing is copied and written any more (decision 0047).
+    /// Whether pages that were copied from the log may be lost. Then nothing is copied and written any more (decision 0020).
     pub(crate) fn copying_failed(&self) -> bool {
         self.copying_failed.load(Ordering::Acquire)
     }

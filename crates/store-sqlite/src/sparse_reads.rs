@@ -1,5 +1,5 @@
 //! How a read finds the tasks that it may select. If only tasks of a few states come into question, and few tasks have
-//! those states, then it looks at these alone (docs/decisions/0038): failed and cancelled tasks have an index, pending
+//! those states, then it looks at these alone (docs/decisions/0004): failed and cancelled tasks have an index, pending
 //! and running ones are known to the writer (`published_index.rs`). Succeeded tasks have neither; most tasks succeed.
 
 use rusqlite::{OptionalExtension, Row, params};

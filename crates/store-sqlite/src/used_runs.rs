@@ -1,5 +1,5 @@
 //! The run ids that were used: those of recently ended runs in memory, all others in sorted segments in the file, each behind a
-//! filter in memory. Which runs are active is known to the claim index. The reasons: docs/decisions/0042.
+//! filter in memory. Which runs are active is known to the claim index. The reasons: docs/decisions/0002.
 
 mod index_builder;
 mod merge;

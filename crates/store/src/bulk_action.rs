@@ -1,6 +1,6 @@
 //! Bulk actions: cancelling, requeueing or deleting every task that matches a filter. The tasks are found besides the writer,
 //! in a snapshot, and worked off in portions, each a command in the writer's queue like any other. So others are served in
-//! between, and what is done is done. Why: docs/decisions/0041. What a portion does is in `execute/found.rs`.
+//! between, and what is done is done. Why: docs/decisions/0017. What a portion does is in `execute/found.rs`.
 
 mod blocked;
 mod found;

@@ -1,4 +1,4 @@
-//! Tasks that wait for themselves, alone or in a circle: accepted, and never claimed (docs/decisions/0071). Found by reading, outside
+//! Tasks that wait for themselves, alone or in a circle: accepted, and never claimed (docs/decisions/0063). Found by reading, outside
 //! the writer, as far as a bounded number of reads goes.
 
 use std::collections::hash_map::Entry;

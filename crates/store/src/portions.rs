@@ -1,6 +1,6 @@
 //! Commands of several items that weigh more than one transaction takes: they are written in portions, one after the other, so that
 //! others are served in between. Each item is judged as if it had come alone, so that this changes no answer; only a failure of the
-//! storage in the middle leaves a part done. The reasons: docs/decisions/0065.
+//! storage in the middle leaves a part done. The reasons: docs/decisions/0039.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The secret that all servers of one installation share. It is made once, by the first store that opens the database, and is a part
-//! of what keeps sessions of the dashboard from being forged (docs/decisions/0062). Each backend keeps it in a table of one row.
+//! of what keeps sessions of the dashboard from being forged (docs/decisions/0061). Each backend keeps it in a table of one row.
 
 use std::{fmt, io};
 

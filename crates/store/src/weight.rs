@@ -1,6 +1,6 @@
 //! What commands take of a transaction: the rows that they write and load, and not how long their requests are. Transactions are
 //! filled by it (`write_backlog.rs`), commands of several items are divided by it (`portions.rs`), and a bulk update that weighs
-//! more than one transaction may take is refused. The reasons: docs/decisions/0065.
+//! more than one transaction may take is refused. The reasons: docs/decisions/0039.
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::json::JsonObject;

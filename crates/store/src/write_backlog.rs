@@ -1,7 +1,7 @@
 //! What writers have received and not begun, and which of it the next transaction takes. Transactions are filled by weight
 //! (`weight.rs`). What is heavy waits in lines of its own, one for each queue, which take turns: light commands come first, none of
 //! them waits for more than one transaction that is full, and no queue has the writer for itself while another one waits
-//! (docs/decisions/0039 and 0065).
+//! (docs/decisions/0039).
 
 mod lines;
 

@@ -1,5 +1,5 @@
 //! Renews the lease of a run, and hears of its end. The server is asked to hold each heartbeat until the run is over, so that a cancel
-//! arrives at once; those that it does not hold are sent with those of other runs (docs/decisions/0044). Only an answer of the server about this run ends it: an unreachable, slow or broken server never does, however
+//! arrives at once; those that it does not hold are sent with those of other runs (docs/decisions/0036). Only an answer of the server about this run ends it: an unreachable, slow or broken server never does, however
 //! long that lasts.
 
 mod holding;

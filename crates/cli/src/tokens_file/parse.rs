@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<FileToken>, Mistake> {
     for entry in content.token {
         let (name_at, digest_at) = (entry.name.span().start, entry.sha256.span().start);
         let token = read_entry(text, entry)?;
-        // A token that is being exchanged has two entries, of which the old one ends first (docs/decisions/0075).
+        // A token that is being exchanged has two entries, of which the old one ends first (docs/decisions/0054).
         if let Some(first) = names.insert((token.name.clone(), token.expires_at), name_at) {
             let message = format!(
                 "the name {} is already in line {}; two tokens of one name need different ends (expires_at)",

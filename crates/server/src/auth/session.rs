@@ -1,4 +1,4 @@
-//! Sessions of the dashboard (docs/decisions/0062): what a browser keeps instead of the token. Nothing is stored: a session says until
+//! Sessions of the dashboard (docs/decisions/0061): what a browser keeps instead of the token. Nothing is stored: a session says until
 //! when it is good and whose it is, sealed by a key that is made of the secret of the installation and of the digest of the token. So
 //! every server of the installation accepts it, it ends with its token, and neither the database nor the tokens file is enough to
 //! forge one. Which requests need one is decided elsewhere.

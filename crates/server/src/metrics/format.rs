@@ -1,5 +1,5 @@
 //! In which format metrics are given. Prometheus names both and prefers OpenMetrics; who names none may be anybody with a browser
-//! or `curl`, or a program that knows the older one only (docs/decisions/0073).
+//! or `curl`, or a program that knows the older one only (docs/decisions/0060).
 
 use hyper::HeaderMap;
 use hyper::header::ACCEPT;

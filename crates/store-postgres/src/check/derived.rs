@@ -1,6 +1,6 @@
 //! Checks what holds over all tasks, by statements that list what differs: counts, the pending order, the list of running tasks,
 //! run ids, rows that belong to nothing; and observations. The list of unsuccessful tasks is left out: it may differ without
-//! harm, and older servers leave it so (docs/decisions/0038).
+//! harm, and older servers leave it so (docs/decisions/0004).
 
 use std::pin::pin;
 

@@ -1,5 +1,5 @@
 //! A server that was started before the table `unsuccessful` was there goes on until it is stopped, on the same database, and
-//! does not write to that table (docs/decisions/0038). The same is so for progress and output (docs/decisions/0048, 0049). The
+//! does not write to that table (docs/decisions/0004). The same is so for progress and output (docs/decisions/0048). The
 //! others answer and write correctly all the same.
 
 use taskqueue_core::definition::Definition;

@@ -1,4 +1,4 @@
-//! Checks what lets a start and a claim do without all tasks (docs/decisions/0042): every pending or running task is among those
+//! Checks what lets a start and a claim do without all tasks (docs/decisions/0002): every pending or running task is among those
 //! that a start reads, every used run id is found, and the segments of run ids are as they were written.
 
 use rusqlite::{Connection, Row};

@@ -1,5 +1,5 @@
 //! Loads the claim index from the file: the living tasks, the tasks behind the last flush, and the runs that have ended since.
-//! What ended before the last flush is not read (docs/decisions/0042).
+//! What ended before the last flush is not read (docs/decisions/0002).
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

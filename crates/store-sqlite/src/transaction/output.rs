@@ -1,4 +1,4 @@
-//! Writes the output of a task (docs/decisions/0049). Its bytes lie in pieces. What is printed is added to the piece before it
+//! Writes the output of a task (docs/decisions/0048). Its bytes lie in pieces. What is printed is added to the piece before it
 //! while that is small; every statement costs what it changes, however much output there is.
 
 use rusqlite::params;

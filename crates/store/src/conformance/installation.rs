@@ -1,4 +1,4 @@
-//! The secret of an installation (docs/decisions/0062): every store of one database has the same, as long as the database is there.
+//! The secret of an installation (docs/decisions/0061): every store of one database has the same, as long as the database is there.
 
 use super::Storage;
 use super::fixture::Fixture;

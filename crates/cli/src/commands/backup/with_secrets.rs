@@ -1,4 +1,4 @@
-//! `taskqueue backup --with-secrets`: the database and the secrets of an installation in a folder (docs/decisions/0074).
+//! `taskqueue backup --with-secrets`: the database and the secrets of an installation in a folder (docs/decisions/0056).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `taskqueue restore --from DIR`: puts a backup with secrets back as a whole (docs/decisions/0074). Secrets come first and the
+//! `taskqueue restore --from DIR`: puts a backup with secrets back as a whole (docs/decisions/0056). Secrets come first and the
 //! database last: its place is free until everything else is there, so that a restore that was killed can be run again.
 
 use std::path::{Path, PathBuf};

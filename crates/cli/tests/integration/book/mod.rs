@@ -1,6 +1,6 @@
 //! The book in `docs/`, and README.md: what a page tells people to type is typed here, by a shell with the real program, and
 //! what the page shows is compared with what comes. Links lead somewhere, every page is in the table of contents.
-//! How a page says what to run, and what not: `docs/decisions/0058-a-book-whose-commands-are-run.md`.
+//! How a page says what to run, and what not: `docs/decisions/0032-documents-are-held-to-the-code.md`.
 
 #![allow(clippy::print_stdout, reason = "what was counted is shown with --nocapture")]
 

@@ -1,5 +1,5 @@
 //! `backup --with-secrets`, `check DIR` and `restore --from DIR` on the real binary: an installation moves with its TLS key and its
-//! tokens, and its clients notice nothing (docs/decisions/0074).
+//! tokens, and its clients notice nothing (docs/decisions/0056).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
