@@ -1,4 +1,4 @@
-//! Writes the history of a file that has none or is far behind: one from before there was any, or one that a transfer filled.
+//! Writes the history of a file that has none or is far behind: one that a transfer filled, or whose history was damaged.
 //! A part at a time, each in a transaction of its own, so that it continues after a crash; then a start reads few rows.
 
 use std::ops::ControlFlow;

@@ -203,7 +203,7 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
             "INSERT INTO observations SELECT 99, id, route, status, task_id, last_seen_at, expires_at, metadata, telemetry,
                 telemetry_updated_at FROM observations",
         ),
-        (Rule::References, "INSERT INTO purges (queue_key) SELECT queue_key FROM queues"),
+        (Rule::References, "INSERT INTO purges (queue_key, kept_until) SELECT queue_key, 0 FROM queues"),
         (Rule::Tally, "UPDATE tally SET tasks = tasks + 1 WHERE status = 'running'"),
         (Rule::Tally, "DELETE FROM tally WHERE status = 'failed'"),
         (Rule::RunIds, "DELETE FROM run_pages; DELETE FROM run_segments"),
@@ -318,6 +318,16 @@ async fn a_check_that_shall_end_ends() {
     assert_eq!(check(&file, &mut watch), Err(CheckError::Interrupted));
 }
 
+/// Its rules are unknown to this program.
+#[tokio::test]
+async fn of_an_older_schema_the_files_are_checked_and_the_tasks_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = filled(&folder).await;
+    let older = damaged(&file, |file| file.execute_batch("DELETE FROM migrations; DELETE FROM definitions").unwrap());
+    let report = check_file(&older);
+    assert_eq!((report.schema, report.rules_checked, report.findings), (0, false, Findings::default()));
+}
+
 #[tokio::test]
 async fn a_file_of_another_program_or_of_a_newer_version_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -329,5 +339,5 @@ async fn a_file_of_another_program_or_of_a_newer_version_is_refused() {
     };
     assert!(refused("PRAGMA application_id = 7").contains("another program"));
     assert!(refused("INSERT INTO migrations VALUES (1000, 'next', 'x')").contains("newer taskqueue"));
-    assert!(refused("UPDATE migrations SET checksum = 'x' WHERE version = 2").contains("unknown schema"));
+    assert!(refused("UPDATE migrations SET checksum = 'x' WHERE version = 1").contains("unknown schema"));
 }

@@ -1,10 +1,6 @@
 //! Applies the migrations of this program to a file, each in a transaction of its own. Which ones are missing, and which
 //! files are refused, is decided in `store::migration`.
 
-mod packed_rows;
-#[cfg(test)]
-mod packed_rows_tests;
-
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -12,18 +8,8 @@ use taskqueue_store::migration::{AppliedMigration, Migration, SchemaMismatch, un
 
 use crate::open::{APPLICATION_ID, OpenError};
 
-const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
-    Migration { version: 2, name: "deleted_runs", sql: include_str!("migrations/0002_deleted_runs.sql") },
-    Migration { version: 3, name: "last_runs", sql: include_str!("migrations/0003_last_runs.sql") },
-    Migration { version: 4, name: "unsuccessful_tasks", sql: include_str!("migrations/0004_unsuccessful_tasks.sql") },
-    Migration { version: 5, name: "history", sql: include_str!("migrations/0005_history.sql") },
-    Migration { version: 6, name: packed_rows::MIGRATION, sql: include_str!("migrations/0006_packed_rows.sql") },
-    Migration { version: 7, name: "progress_and_output", sql: include_str!("migrations/0007_progress_and_output.sql") },
-    Migration { version: 8, name: "activity", sql: include_str!("migrations/0008_activity.sql") },
-    Migration { version: 9, name: "installation_secret", sql: include_str!("migrations/0009_installation_secret.sql") },
-    Migration { version: 10, name: "waiting_tasks", sql: include_str!("migrations/0010_waiting_tasks.sql") },
-];
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (
     version  INTEGER PRIMARY KEY,
@@ -33,17 +19,18 @@ const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (
 
 /// Brings the file to the newest schema.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    migrate_to(MIGRATIONS, connection, path)
+}
+
+/// Brings the file to the schema of the last one of these migrations.
+fn migrate_to(known: &[Migration], connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let failed = |error: rusqlite::Error| OpenError::of_sqlite(path, &error);
     if is_empty(connection).map_err(failed)? {
         initialise(connection).map_err(failed)?;
     }
     let applied = applied(connection).map_err(failed)?;
-    for migration in fitting(&applied, path)? {
-        match migration.name {
-            packed_rows::MIGRATION => packed_rows::with_room(connection, |connection| apply(connection, migration)),
-            _ => apply(connection, migration),
-        }
-        .map_err(failed)?;
+    for migration in fitting(known, &applied, path)? {
+        apply(connection, migration).map_err(failed)?;
         // Nobody upgrades a new file.
         if !applied.is_empty() {
             tracing::info!(version = migration.version, name = migration.name, "applied a migration");
@@ -58,13 +45,18 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
 /// The version of the schema of a file, and that of this program. Refuses what this program does not know.
 pub(crate) fn versions(connection: &Connection, path: &Path) -> Result<(i64, i64), OpenError> {
     let applied = applied(connection).map_err(|error| OpenError::of_sqlite(path, &error))?;
-    fitting(&applied, path)?;
+    fitting(MIGRATIONS, &applied, path)?;
     let newest = MIGRATIONS.last().map_or(0, |migration| migration.version);
     Ok((applied.last().map_or(0, |migration| migration.version), newest))
 }
 
-fn fitting(applied: &[AppliedMigration], path: &Path) -> Result<&'static [Migration], OpenError> {
-    unapplied(MIGRATIONS, applied).map_err(|mismatch| match mismatch {
+/// Returns the migrations that are still to be applied.
+fn fitting<'a>(
+    known: &'a [Migration],
+    applied: &[AppliedMigration],
+    path: &Path,
+) -> Result<&'a [Migration], OpenError> {
+    unapplied(known, applied).map_err(|mismatch| match mismatch {
         SchemaMismatch::Newer(why) => OpenError::Newer(path.into(), why),
         SchemaMismatch::Changed(why) => OpenError::Changed(path.into(), why),
     })
@@ -102,13 +94,14 @@ fn applied(connection: &Connection) -> rusqlite::Result<Vec<AppliedMigration>> {
 
 fn apply(connection: &mut Connection, migration: &Migration) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    match migration.name {
-        packed_rows::MIGRATION => packed_rows::apply(&transaction, migration.sql)?,
-        _ => transaction.execute_batch(migration.sql)?,
-    }
+    transaction.execute_batch(migration.sql)?;
     transaction.execute(
         "INSERT INTO migrations (version, name, checksum) VALUES (?1, ?2, ?3)",
         (migration.version, migration.name, migration.checksum()),
     )?;
     transaction.commit()
 }
+
+#[cfg(test)]
+#[path = "migrate_tests.rs"]
+mod tests;

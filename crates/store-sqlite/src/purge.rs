@@ -1,7 +1,6 @@
 //! Removal of the tasks of deleted queues, of what they waited for and of what was counted there, some at a time. When that happens is up to the writer.
 
 use rusqlite::params;
-use taskqueue_core::lease;
 use taskqueue_store::transaction::{Loaded, Transaction};
 
 use crate::each_row::CONTINUE;
@@ -25,7 +24,6 @@ impl SqliteTransaction<'_> {
         let Some((queue, runs_kept_until)) = self.one(sql::FIND_PURGE, [], "looking for a purge", rows::purge)? else {
             return Ok(false);
         };
-        let runs_kept_until = runs_kept_until.unwrap_or_else(|| lease::run_ids_kept_until(self.now()));
         let mut keys = Vec::new();
         self.each(sql::LIST_PURGEABLE_TASKS, params![queue, most], "listing tasks to purge", |row| {
             keys.push(rows::key(row)?);

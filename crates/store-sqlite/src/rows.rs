@@ -261,9 +261,9 @@ pub(crate) fn deleted_run(row: &Row<'_>) -> Result<DeletedRun> {
     Ok((time(row, "kept_until")?, run_id(row)?))
 }
 
-/// A deleted queue, and the time until which the run ids of its tasks stay used, if its deletion recorded one.
-pub(crate) fn purge(row: &Row<'_>) -> Result<(i64, Option<Timestamp>)> {
-    Ok((row.get("queue_key")?, time_or_null(row, "kept_until")?))
+/// A deleted queue, and the time until which the run ids of its tasks stay used.
+pub(crate) fn purge(row: &Row<'_>) -> Result<(i64, Timestamp)> {
+    Ok((row.get("queue_key")?, time(row, "kept_until")?))
 }
 
 /// The identity of a transferred task.

@@ -40,8 +40,6 @@ pub struct SqliteTransfer {
     ownership: Ownership,
     queues: BTreeMap<QueueKey, QueueName>,
     keys: HashMap<QueueName, QueueKey>,
-    /// For run ids of queues that were deleted without recording a time.
-    runs_kept_until: Timestamp,
 }
 
 impl SqliteTransfer {
@@ -212,7 +210,7 @@ impl Source for SqliteTransfer {
     async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
         let last = after.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
         let (kept_until, run_id) = last.unwrap_or((i64::MIN, ""));
-        let params = params![kept_until, run_id, self.runs_kept_until.as_micros(), CHUNK_RUNS];
+        let params = params![kept_until, run_id, CHUNK_RUNS];
         let mut runs = Vec::new();
         each_row(&self.connection, &sql::TRANSFER_DELETED_RUNS, params, |row| {
             runs.push(rows::deleted_run(row)?);

@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use taskqueue_core::lease;
-use taskqueue_store::clock::{Clock, SystemClock};
 use taskqueue_store::transfer::TransferError;
 
 use super::SqliteTransfer;
@@ -40,8 +38,7 @@ impl SqliteTransfer {
         connection.execute_batch(begin).map_err(failed)?;
         ownership.watch_log()?;
         let (queues, keys) = (BTreeMap::new(), HashMap::new());
-        let runs_kept_until = lease::run_ids_kept_until(SystemClock::new().now());
-        let mut transfer = Self { connection, ownership, queues, keys, runs_kept_until };
+        let mut transfer = Self { connection, ownership, queues, keys };
         match transfer.load_queues() {
             Ok(()) => Ok(transfer),
             Err(error) => Err(OpenError::of_sqlite(transfer.ownership.path(), &error)),

@@ -353,24 +353,23 @@ async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart()
     fixture.ok(fail("dead", "zzz", 1)).await;
     fixture.create(1, Definition::default()).await;
     fixture.create(2, Definition::default()).await;
+    let kept_until = fixture.now().plus_seconds(86_400).as_micros();
     let Fixture { store, clock } = fixture;
     store.close().await;
     drop(store);
     // A stop right behind the deletion, before anything was purged.
-    let deleted = "INSERT INTO purges (queue_key) SELECT queue_key FROM queues WHERE name = 'dead';
+    let deleted = format!(
+        "INSERT INTO purges (queue_key, kept_until) SELECT queue_key, {kept_until} FROM queues WHERE name = 'dead';
         DELETE FROM tally WHERE queue_key IN (SELECT queue_key FROM purges);
-        DELETE FROM queues WHERE name = 'dead';";
-    Connection::open(folder.file()).unwrap().execute_batch(deleted).unwrap();
+        DELETE FROM queues WHERE name = 'dead';"
+    );
+    Connection::open(folder.file()).unwrap().execute_batch(&deleted).unwrap();
 
     let fixture = Fixture { store: Arc::new(folder.try_open(&clock).unwrap()), clock };
     let stale = Refusal::StaleRun { run_id: run_id(1) };
     assert_eq!(fixture.refused(claim("q", "default", 1)).await, stale, "before its purge");
     until("the purge is over", async || count(&folder.look(), "SELECT count(*) FROM purges") == 0).await;
-    assert_eq!(
-        fixture.refused(claim("q", "default", 1)).await,
-        stale,
-        "and a day longer, though the deletion noted no time"
-    );
+    assert_eq!(fixture.refused(claim("q", "default", 1)).await, stale, "and until the deletion says");
     fixture.clock.advance_seconds(86_400);
     fixture.scan().await;
     assert_eq!(fixture.claim(1).await.task.id, task_id(1), "then it is forgotten");

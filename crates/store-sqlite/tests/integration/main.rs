@@ -7,4 +7,3 @@ mod durability;
 mod empty_claims;
 mod storage;
 mod transfer;
-mod upgrades;

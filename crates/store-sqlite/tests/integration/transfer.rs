@@ -89,7 +89,7 @@ async fn tasks_of_a_deleted_queue_are_not_moved() {
     fixture.store.close().await;
     drop(fixture);
     // As a deletion leaves it before the purge.
-    let deleted = "INSERT INTO purges (queue_key) SELECT queue_key FROM queues WHERE name = 'q';
+    let deleted = "INSERT INTO purges (queue_key, kept_until) SELECT queue_key, 0 FROM queues WHERE name = 'q';
         DELETE FROM tally WHERE queue_key IN (SELECT queue_key FROM purges); DELETE FROM queues WHERE name = 'q'";
     Connection::open(folder.file()).unwrap().execute_batch(deleted).unwrap();
     let mut source = SqliteTransfer::source(&folder.file()).unwrap();
