@@ -67,10 +67,7 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
     let cases: &[(Rule, &str)] = &[
         (Rule::Schema, "DROP INDEX taskqueue.tasks_by_creation"),
         (Rule::Schema, "DROP TABLE taskqueue.output_purges"),
-        (
-            Rule::Engine,
-            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'taskqueue.runs_by_task'::regclass",
-        ),
+        (Rule::Engine, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'taskqueue.runs_by_task'::regclass"),
         (Rule::Readable, "UPDATE taskqueue.tasks SET last_route = '?' WHERE task_key = {third}"),
         (Rule::Readable, "UPDATE taskqueue.definitions SET identity = 'x' WHERE task_key = {third}"),
         (Rule::Readable, "UPDATE taskqueue.outputs SET parts = 'x'"),
@@ -78,18 +75,20 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
         (Rule::References, "DELETE FROM taskqueue.definitions WHERE task_key = {third}"),
         (Rule::References, "INSERT INTO taskqueue.definitions VALUES (99, '', '{}', '{}')"),
         (Rule::References, "INSERT INTO taskqueue.outcomes (task_key) VALUES (99)"),
+        (Rule::References, "INSERT INTO taskqueue.outputs SELECT 99, 1, 1, 1, 0, run_id, '0-1' FROM taskqueue.outputs"),
         (Rule::References, "INSERT INTO taskqueue.output_pieces VALUES (99, 0, 'x')"),
+        (Rule::References, "INSERT INTO taskqueue.delayed SELECT queue_key, 1, 99 FROM taskqueue.queues"),
         (Rule::References, "INSERT INTO taskqueue.ready VALUES (99, 0, 1, 1, 'x')"),
         (
             Rule::References,
-            "INSERT INTO taskqueue.observations SELECT 99, last_seen_at, expires_at, id, route, status, task_id, metadata
-                FROM taskqueue.observations",
+            "INSERT INTO taskqueue.observations (queue_key, last_seen_at, expires_at, id, route, status, metadata)
+                SELECT 99, last_seen_at, expires_at, id, route, status, metadata FROM taskqueue.observations",
         ),
         (
             Rule::References,
             "INSERT INTO taskqueue.tally (queue_key, shard, routes, status, tasks) VALUES (99, 0, '[]', 'pending', 1)",
         ),
-        (Rule::References, "INSERT INTO taskqueue.purges (queue_key) SELECT queue_key FROM taskqueue.queues"),
+        (Rule::References, "INSERT INTO taskqueue.purges SELECT queue_key, 0 FROM taskqueue.queues"),
         (Rule::Tally, "UPDATE taskqueue.tally SET tasks = tasks + 1 WHERE status = 'running'"),
         (Rule::Tally, "DELETE FROM taskqueue.tally WHERE status = 'failed'"),
         (Rule::PendingOrder, "DELETE FROM taskqueue.ready WHERE route = 'for-1'"),
@@ -107,10 +106,7 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
         (Rule::Times, "UPDATE taskqueue.tasks SET finished_at = 0 WHERE task_key = {third}"),
         (Rule::Sizes, "UPDATE taskqueue.tasks SET definition_bytes = definition_bytes + 1 WHERE task_key = {third}"),
         (Rule::Sizes, "UPDATE taskqueue.tasks SET progress_bytes = 1 WHERE status = 'running'"),
-        (
-            Rule::CanonicalJson,
-            "UPDATE taskqueue.definitions SET args = '{\"b\":2,\"a\":1}' WHERE task_key = {third}",
-        ),
+        (Rule::CanonicalJson, "UPDATE taskqueue.definitions SET args = '{\"b\":2,\"a\":1}' WHERE task_key = {third}"),
         (Rule::CanonicalJson, "UPDATE taskqueue.outcomes SET result = '{\"r\": 1}' WHERE task_key = {third}"),
         (Rule::Output, "DELETE FROM taskqueue.output_pieces"),
         (Rule::Output, "UPDATE taskqueue.outputs SET bytes = bytes + 1"),
@@ -158,6 +154,16 @@ async fn a_schema_that_is_missing_foreign_or_newer_is_refused_and_nothing_is_mad
     fill(&database).await;
     database.admin("INSERT INTO taskqueue.migrations VALUES (99, 'next', 'x')");
     assert!(refused().await.contains("newer taskqueue"));
+}
+
+/// Its rules are unknown to this program.
+#[tokio::test]
+async fn of_an_older_schema_the_files_are_checked_and_the_tasks_are_not() {
+    let database = Cluster::shared().database();
+    fill(&database).await;
+    database.admin("DELETE FROM taskqueue.migrations; DELETE FROM taskqueue.definitions");
+    let report = try_check(&database).await.unwrap();
+    assert_eq!((report.schema, report.rules_checked, report.findings), (0, false, Findings::default()));
 }
 
 #[tokio::test]

@@ -28,18 +28,15 @@ use crate::statements::READER;
 /// The key of the queue `q`.
 pub(crate) const QUEUE_KEY: i64 = 7;
 
+/// The columns of `tasks` that every row has.
+pub(crate) const REQUIRED_COLUMNS: &str = "task_key, queue_key, created_at, priority, pending_seq, attempt, max_attempts, \
+    updated_at, definition_bytes, id, status, routes";
+
 /// A migrated database with the queue `q`.
 pub(crate) fn migrated(cluster: &Cluster) -> Database {
     let database = cluster.database();
     database.admin("CREATE SCHEMA taskqueue");
     database.admin(include_str!("migrations/0001_initial.sql"));
-    database.admin(include_str!("migrations/0002_deleted_runs_and_clock.sql"));
-    database.admin(include_str!("migrations/0003_last_runs.sql"));
-    database.admin(include_str!("migrations/0004_unsuccessful_tasks.sql"));
-    database.admin(include_str!("migrations/0005_progress_and_output.sql"));
-    database.admin(include_str!("migrations/0006_activity.sql"));
-    database.admin(include_str!("migrations/0007_installation_secret.sql"));
-    database.admin(include_str!("migrations/0008_waiting_tasks.sql"));
     database.admin(&format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({QUEUE_KEY}, 'q')"));
     database
 }
@@ -175,7 +172,12 @@ async fn insert_task(session: &Session, key: i64, task: &Task) {
         &(definition.stored_bytes() as i64),
         &micros(lifecycle.started_at),
         &micros(lifecycle.finished_at),
+        &micros(lifecycle.not_before),
         &micros(lifecycle.run.map(|run| run.lease_expires_at)),
+        &micros(lifecycle.run.and_then(|run| run.times_out_at)),
+        &task.outcome.progress.as_ref().map(|_| task.outcome.progress_bytes() as i64),
+        &(lifecycle.unmet > 0).then_some(lifecycle.unmet as i32),
+        &lifecycle.archived.then_some(true),
         &task.id.as_str(),
         &lifecycle.status.as_str(),
         &definition.routes.as_json(),
@@ -184,11 +186,6 @@ async fn insert_task(session: &Session, key: i64, task: &Task) {
         &lifecycle.finished_run.map(|run| run.run_id.to_string()),
         &lifecycle.finished_run.map(|run| run.end.as_str()),
         &definition.name.as_deref(),
-        &task.outcome.progress.as_ref().map(|_| task.outcome.progress_bytes() as i64),
-        &micros(lifecycle.not_before),
-        &(lifecycle.unmet > 0).then_some(lifecycle.unmet as i32),
-        &lifecycle.archived.then_some(true),
-        &micros(lifecycle.run.and_then(|run| run.times_out_at)),
         &definition.scheduling.as_json(),
     ];
     let places: Vec<String> = (1..=params.len()).map(|number| format!("${number}")).collect();
@@ -205,16 +202,16 @@ async fn insert_task(session: &Session, key: i64, task: &Task) {
         let sql = "INSERT INTO taskqueue.outcomes VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
         let params: [&(dyn ToSql + Sync); 11] = [
             &key,
-            &result,
-            &error.map(|error| error_text(&error.failure)),
             &error.map(|error| error.occurred_at.as_micros()),
             &error.map(|error| error.attempt),
-            &error.and_then(|error| error.run_id).map(|run_id| run_id.to_string()),
             &last_run.map(|run| run.attempt),
-            &last_run.map(|run| run.worker.as_str()),
-            &progress.map(|progress| progress.value.as_str()),
             &progress.map(|progress| progress.updated_at.as_micros()),
             &progress.map(|progress| progress.attempt),
+            &error.and_then(|error| error.run_id).map(|run_id| run_id.to_string()),
+            &last_run.map(|run| run.worker.as_str()),
+            &error.map(|error| error_text(&error.failure)),
+            &result,
+            &progress.map(|progress| progress.value.as_str()),
         ];
         session.client().execute(sql, &params).await.unwrap();
     }

@@ -11,20 +11,8 @@ use crate::failure::describe;
 use crate::open::OpenError;
 use crate::session::Schema;
 
-const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
-    Migration {
-        version: 2,
-        name: "deleted_runs_and_clock",
-        sql: include_str!("migrations/0002_deleted_runs_and_clock.sql"),
-    },
-    Migration { version: 3, name: "last_runs", sql: include_str!("migrations/0003_last_runs.sql") },
-    Migration { version: 4, name: "unsuccessful_tasks", sql: include_str!("migrations/0004_unsuccessful_tasks.sql") },
-    Migration { version: 5, name: "progress_and_output", sql: include_str!("migrations/0005_progress_and_output.sql") },
-    Migration { version: 6, name: "activity", sql: include_str!("migrations/0006_activity.sql") },
-    Migration { version: 7, name: "installation_secret", sql: include_str!("migrations/0007_installation_secret.sql") },
-    Migration { version: 8, name: "waiting_tasks", sql: include_str!("migrations/0008_waiting_tasks.sql") },
-];
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE taskqueue.migrations (
     version  bigint NOT NULL PRIMARY KEY,
@@ -74,19 +62,24 @@ impl From<Error> for Stop {
 
 /// Brings the schema to the newest version. A schema that is up to date needs no right to change it.
 pub(crate) async fn migrate(client: &mut Client, schema: &Schema, hosts: &str) -> Result<(), OpenError> {
+    migrate_to(MIGRATIONS, client, schema, hosts).await
+}
+
+/// Brings the schema to the version of the last one of these migrations.
+async fn migrate_to(known: &[Migration], client: &mut Client, schema: &Schema, hosts: &str) -> Result<(), OpenError> {
     for _ in 1..ATTEMPTS {
-        match try_migrate(client, schema).await {
+        match try_migrate(known, client, schema).await {
             Err(Stop::Driver(error)) if was_created_by_other(&error) => {}
             done => return done.map_err(|stop| explain(stop, schema, hosts)),
         }
     }
-    try_migrate(client, schema).await.map_err(|stop| explain(stop, schema, hosts))
+    try_migrate(known, client, schema).await.map_err(|stop| explain(stop, schema, hosts))
 }
 
 /// Inspects the schema and applies what is missing.
-async fn try_migrate(client: &mut Client, schema: &Schema) -> Result<(), Stop> {
+async fn try_migrate(known: &[Migration], client: &mut Client, schema: &Schema) -> Result<(), Stop> {
     let state = inspect(client, schema).await?;
-    if matches!(state, SchemaState::Ours) && missing(client, schema).await?.is_empty() {
+    if matches!(state, SchemaState::Ours) && missing(known, client, schema).await?.is_empty() {
         return Ok(());
     }
     let transaction = client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await?;
@@ -100,13 +93,13 @@ async fn try_migrate(client: &mut Client, schema: &Schema) -> Result<(), Stop> {
         SchemaState::Ours => transaction.batch_execute(&schema.apply(LOCK_MIGRATIONS)).await?,
     }
     // Read again: the server that was waited for may have applied them.
-    let missing = missing(&transaction, schema).await?;
+    let missing = missing(known, &transaction, schema).await?;
     for migration in missing {
         apply(&transaction, schema, migration).await?;
     }
     transaction.commit().await?;
     // Nobody upgrades a new schema.
-    if missing.len() == MIGRATIONS.len() {
+    if missing.len() == known.len() {
         tracing::info!(schema = schema.name(), "made the tables of a new database");
         return Ok(());
     }
@@ -121,7 +114,7 @@ pub(crate) async fn versions(client: &Client, schema: &Schema, hosts: &str) -> R
     let newest = MIGRATIONS.last().map_or(0, |migration| migration.version);
     let found = async {
         match inspect(client, schema).await? {
-            SchemaState::Ours => Ok(MIGRATIONS.len() - missing(client, schema).await?.len()),
+            SchemaState::Ours => Ok(MIGRATIONS.len() - missing(MIGRATIONS, client, schema).await?.len()),
             SchemaState::Missing | SchemaState::Empty => {
                 Err(Stop::Refused(OpenError::Missing(schema.name().to_owned(), hosts.to_owned())))
             }
@@ -157,14 +150,18 @@ async fn inspect(client: &Client, schema: &Schema) -> Result<SchemaState, Stop> 
 }
 
 /// The migrations that are still to be applied.
-async fn missing(client: &impl GenericClient, schema: &Schema) -> Result<&'static [Migration], Stop> {
+async fn missing<'a>(
+    known: &'a [Migration],
+    client: &impl GenericClient,
+    schema: &Schema,
+) -> Result<&'a [Migration], Stop> {
     let question = schema.apply("SELECT version, name, checksum FROM taskqueue.migrations ORDER BY version");
     let mut applied = Vec::new();
     for row in client.query_typed(&question, &[]).await? {
         let (version, name) = (row.try_get("version")?, row.try_get("name")?);
         applied.push(AppliedMigration { version, name, checksum: row.try_get("checksum")? });
     }
-    unapplied(MIGRATIONS, &applied).map_err(|mismatch| {
+    unapplied(known, &applied).map_err(|mismatch| {
         Stop::Refused(match mismatch {
             SchemaMismatch::Newer(why) => OpenError::Newer(schema.name().to_owned(), why),
             SchemaMismatch::Changed(why) => OpenError::Changed(schema.name().to_owned(), why),

@@ -5,7 +5,11 @@ use taskqueue_test_postgres::{Cluster, Database, eventually};
 
 use super::*;
 use crate::address::Address;
+use crate::database_tests::REQUIRED_COLUMNS;
 use crate::open::Connector;
+
+/// A second migration, which does not exist.
+const MADE_UP: &str = "ALTER TABLE taskqueue.queues ADD COLUMN note text; UPDATE taskqueue.queues SET note = name";
 
 /// How many migrations there are.
 fn versions() -> String {
@@ -13,10 +17,21 @@ fn versions() -> String {
 }
 
 async fn migrated(url: &str, schema: &str) -> Result<(), OpenError> {
+    migrated_to(MIGRATIONS, url, schema).await
+}
+
+/// As a program does it that is newer by this migration.
+async fn migrated_with(sql: &'static str, url: &str) -> Result<(), OpenError> {
+    let Migration { version, name, sql: first } = &MIGRATIONS[0];
+    let second = Migration { version: 2, name: "made_up", sql };
+    migrated_to(&[Migration { version: *version, name, sql: first }, second], url, "taskqueue").await
+}
+
+async fn migrated_to(known: &[Migration], url: &str, schema: &str) -> Result<(), OpenError> {
     let schema = Schema::new(schema);
     let connector = Connector::new(Address::parse(url).unwrap(), schema.clone())?;
     let mut client = connector.open().await?;
-    migrate(&mut client, &schema, &connector.hosts()).await
+    migrate_to(known, &mut client, &schema, &connector.hosts()).await
 }
 
 fn count(database: &Database, question: &str) -> String {
@@ -26,8 +41,11 @@ fn count(database: &Database, question: &str) -> String {
 /// Everything in the schemas that are not the server's own.
 fn picture(database: &Database) -> Vec<Vec<Option<String>>> {
     database.rows(
-        "SELECT n.nspname, c.relname FROM pg_namespace AS n LEFT JOIN pg_class AS c ON c.relnamespace = n.oid
-         WHERE n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' ORDER BY 1, 2",
+        "SELECT n.nspname, c.relname, a.attname
+         FROM pg_namespace AS n
+         LEFT JOIN pg_class AS c ON c.relnamespace = n.oid
+         LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid
+         WHERE n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' ORDER BY 1, 2, 3",
     )
 }
 
@@ -36,18 +54,7 @@ async fn an_empty_database_gets_the_schema_and_a_second_start_changes_nothing() 
     let database = Cluster::shared().database();
     migrated(&database.url(), "taskqueue").await.unwrap();
     let ledger = database.rows("SELECT version, name, length(checksum) FROM taskqueue.migrations");
-    let known = |version: &str, name: &str| [Some(version.to_owned()), Some(name.to_owned()), Some("64".to_owned())];
-    let applied = [
-        (1, "initial"),
-        (2, "deleted_runs_and_clock"),
-        (3, "last_runs"),
-        (4, "unsuccessful_tasks"),
-        (5, "progress_and_output"),
-        (6, "activity"),
-        (7, "installation_secret"),
-        (8, "waiting_tasks"),
-    ];
-    assert_eq!(ledger, applied.map(|(version, name)| known(&version.to_string(), name)));
+    assert_eq!(ledger, [["1", "initial", "64"].map(|text| Some(text.to_owned()))]);
     assert_eq!(count(&database, "taskqueue.tasks"), "0");
     let before = picture(&database);
     migrated(&database.url(), "taskqueue").await.unwrap();
@@ -101,58 +108,59 @@ async fn a_server_that_dies_in_the_middle_leaves_nothing() {
     assert_eq!(count(&database, "taskqueue.migrations"), versions());
 }
 
-#[tokio::test]
-async fn a_database_from_before_last_runs_keeps_its_rows_and_rewrites_none() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_eight_servers_at_once_one_applies_a_second_migration_and_no_row_is_lost() {
     let database = Cluster::shared().database();
-    let connector = Connector::new(Address::parse(&database.url()).unwrap(), Schema::new("taskqueue")).unwrap();
-    let mut client = connector.open().await.unwrap();
-    let transaction = client.transaction().await.unwrap();
-    transaction.batch_execute(&format!("CREATE SCHEMA taskqueue; {CREATE_MIGRATIONS}")).await.unwrap();
-    for migration in MIGRATIONS.iter().take_while(|migration| migration.name != "last_runs") {
-        apply(&transaction, &Schema::new("taskqueue"), migration).await.unwrap();
-    }
-    transaction.commit().await.unwrap();
-    database
-        .admin("INSERT INTO taskqueue.outcomes (task_key, result) SELECT n, '{}' FROM generate_series(1, 1000) AS n");
-    let file = "SELECT pg_relation_filenode('taskqueue.outcomes')";
-    let before = database.rows(file);
     migrated(&database.url(), "taskqueue").await.unwrap();
-    assert_eq!(database.rows(file), before, "the table was not written anew");
-    let untouched = "taskqueue.outcomes WHERE result = '{}' AND last_run_attempt IS NULL AND last_run_worker IS NULL";
-    assert_eq!(count(&database, untouched), "1000");
+    database.admin("INSERT INTO taskqueue.queues (queue_key, name) VALUES (1, 'q')");
+    let servers = (0..8).map(|_| {
+        let url = database.url();
+        tokio::spawn(async move { migrated_with(MADE_UP, &url).await })
+    });
+    for server in join_all(servers).await {
+        server.unwrap().unwrap();
+    }
+    let ledger =
+        database.rows("SELECT string_agg(version || ' ' || name, ',' ORDER BY version) FROM taskqueue.migrations");
+    assert_eq!(ledger, [[Some("1 initial,2 made_up".to_owned())]]);
+    assert_eq!(count(&database, "taskqueue.queues WHERE queue_key = 1 AND name = 'q' AND note = 'q'"), "1");
+
+    let fresh = Cluster::shared().database();
+    migrated_with(MADE_UP, &fresh.url()).await.unwrap();
+    assert_eq!(picture(&fresh), picture(&database), "a new schema is what an upgraded one is");
+    let error = migrated(&database.url(), "taskqueue").await.unwrap_err();
+    assert!(matches!(&error, OpenError::Newer(_, why) if why == "schema version 2"), "{error:?}");
+    let error = migrated_with("SELECT 1", &database.url()).await.unwrap_err();
+    assert!(matches!(error, OpenError::Changed(..)), "another second migration: {error:?}");
 }
 
-/// A claim and a report of a task that uses nothing of it write what they wrote before.
 #[tokio::test]
-async fn a_database_from_before_waiting_tasks_keeps_its_rows_and_rewrites_none() {
+async fn a_migration_that_fails_in_the_middle_has_changed_nothing_and_can_be_done_again() {
     let database = Cluster::shared().database();
-    let connector = Connector::new(Address::parse(&database.url()).unwrap(), Schema::new("taskqueue")).unwrap();
-    let mut client = connector.open().await.unwrap();
-    let transaction = client.transaction().await.unwrap();
-    transaction.batch_execute(&format!("CREATE SCHEMA taskqueue; {CREATE_MIGRATIONS}")).await.unwrap();
-    for migration in MIGRATIONS.iter().take_while(|migration| migration.name != "waiting_tasks") {
-        apply(&transaction, &Schema::new("taskqueue"), migration).await.unwrap();
-    }
-    transaction.commit().await.unwrap();
-    database.admin(
-        "INSERT INTO taskqueue.tasks
-        SELECT n, 1, n, 0, n, 0, 3, n, 0, NULL, NULL, NULL, 't_' || n, 'pending', '[]' FROM generate_series(1, 1000) AS n;
-        INSERT INTO taskqueue.running SELECT n FROM generate_series(1, 1000) AS n",
-    );
-    let file = "SELECT pg_relation_filenode('taskqueue.tasks'), pg_relation_filenode('taskqueue.running')";
-    let before = database.rows(file);
     migrated(&database.url(), "taskqueue").await.unwrap();
-    assert_eq!(database.rows(file), before, "the tables were not written anew");
-    let untouched = "taskqueue.tasks WHERE not_before IS NULL AND unmet IS NULL AND archived IS NULL
-        AND times_out_at IS NULL AND scheduling IS NULL";
-    assert_eq!(count(&database, untouched), "1000");
-    // HOT: no index has a new entry, and the table has room on the same page.
-    database.admin("VACUUM FULL taskqueue.tasks");
-    database.admin("UPDATE taskqueue.tasks SET unmet = 1, not_before = 1, times_out_at = 1, scheduling = '{}'");
+    let before = picture(&database);
+    let error = migrated_with("CREATE TABLE taskqueue.notes (); UPDATE taskqueue.nothing SET x = 1", &database.url());
+    assert!(matches!(error.await, Err(OpenError::Failed(..))));
+    assert_eq!((picture(&database), count(&database, "taskqueue.migrations")), (before, "1".to_owned()));
+    migrated_with(MADE_UP, &database.url()).await.unwrap();
+    assert_eq!(count(&database, "taskqueue.migrations"), "2");
+}
+
+/// No index has a new entry, and the table has room on the same page.
+#[tokio::test]
+async fn what_claims_and_reports_change_of_a_task_is_a_hot_update() {
+    let database = Cluster::shared().database();
+    migrated(&database.url(), "taskqueue").await.unwrap();
+    database.admin(&format!(
+        "INSERT INTO taskqueue.tasks ({REQUIRED_COLUMNS})
+        SELECT n, 1, n, 0, n, 0, 3, n, 0, 't_' || n, 'pending', '[]' FROM generate_series(1, 1000) AS n"
+    ));
+    database.admin(
+        "UPDATE taskqueue.tasks SET status = 'running', attempt = 1, updated_at = 1, started_at = 1, lease_expires_at = 1,
+            run_id = 'r', last_route = 'a', unmet = 1, not_before = 1, times_out_at = 1, progress_bytes = 1, scheduling = '{}'",
+    );
     let hot = "SELECT n_tup_hot_upd > 500 FROM pg_stat_user_tables WHERE relid = 'taskqueue.tasks'::regclass";
-    taskqueue_test_postgres::eventually("the database has counted", || {
-        database.rows(hot)[0][0].as_deref() == Some("t")
-    });
+    eventually("the database has counted", || database.rows(hot)[0][0].as_deref() == Some("t"));
 }
 
 #[tokio::test]

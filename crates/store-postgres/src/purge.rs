@@ -1,7 +1,6 @@
 //! Background removal of the tasks of deleted queues, of the output of deleted tasks, in small transactions, and of tally rows
 //! that add up to zero. Any number of servers may do it at the same time; each skips what another has locked.
 
-use taskqueue_core::limits::DELETED_RUN_SECONDS;
 use tokio_postgres::{Error, Row};
 
 use crate::changes::archived_shard;
@@ -16,8 +15,7 @@ pub(crate) async fn purge(session: &Session, limit: i64, merge: Option<i16>) -> 
     if let Some(shard) = merge {
         merge_tally(session, shard).await?;
     }
-    let kept_micros = DELETED_RUN_SECONDS * 1_000_000;
-    let queue = session.first(&sql::LOCK_PURGE, &[&kept_micros]).await?;
+    let queue = session.first(&sql::LOCK_PURGE, &[]).await?;
     let queue = queue.map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1)));
     if let Some((queue, runs_kept_until)) = queue {
         let mut entries = session.execute(&sql::PURGE_READY, &[&queue, &limit]).await?;
@@ -46,15 +44,6 @@ async fn purge_output(session: &Session, limit: i64) -> Result<bool, Error> {
         session.execute(&sql::DELETE_OUTPUT_PURGES, &[&tasks]).await?;
     }
     Ok(true)
-}
-
-/// Removes the output of up to `limit` tasks that do not exist, after this key. Returns the key to go on from, if there may be
-/// more.
-pub(crate) async fn sweep_output(session: &Session, after: i64, limit: i64) -> Result<Option<i64>, Error> {
-    begin_to_write(session).await?;
-    let last = session.first(&sql::SWEEP_OUTPUTS, &[&after, &limit]).await?;
-    session.execute_text("COMMIT").await?;
-    last.map_or(Ok(None), |row| row.try_get(0))
 }
 
 /// Removes tally rows whose shards add up to zero. What other writers have added since is added again.

@@ -200,8 +200,8 @@ async fn observations_count_until_the_time_of_the_service_or_of_the_caller() {
     let readers = readers(&database);
     let insert = |id: &str, expires_at: &str| {
         database.admin(&format!(
-            "INSERT INTO taskqueue.observations
-            SELECT {QUEUE_KEY}, 0, {expires_at}, '{id}', 'a', 'idle', NULL, '{{}}' FROM taskqueue.clock"
+            "INSERT INTO taskqueue.observations (queue_key, last_seen_at, expires_at, id, route, status, metadata)
+            SELECT {QUEUE_KEY}, 0, {expires_at}, '{id}', 'a', 'idle', '{{}}' FROM taskqueue.clock"
         ));
     };
     let micros = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
@@ -232,7 +232,8 @@ async fn observations_count_until_the_time_of_the_service_or_of_the_caller() {
 async fn more_observations_than_a_page_are_all_counted() {
     let database = migrated(Cluster::shared());
     database.admin(&format!(
-        "INSERT INTO taskqueue.observations SELECT {QUEUE_KEY}, 0, 9, 'w_' || lpad(n::text, 12, '0'), 'a', 'idle', NULL, '{{}}'
+        "INSERT INTO taskqueue.observations (queue_key, last_seen_at, expires_at, id, route, status, metadata)
+        SELECT {QUEUE_KEY}, 0, 9, 'w_' || lpad(n::text, 12, '0'), 'a', 'idle', '{{}}'
         FROM generate_series(1, 2500) AS n"
     ));
     let readers = readers(&database);

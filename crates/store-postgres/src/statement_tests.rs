@@ -6,7 +6,7 @@ use taskqueue_store::conformance::commands::{run_id, task_id};
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 use tokio_postgres::types::Type;
 
-use crate::database_tests::{QUEUE_KEY, migrated, session};
+use crate::database_tests::{QUEUE_KEY, REQUIRED_COLUMNS, migrated, session};
 use crate::dialect;
 use crate::dialect::operand::Bound;
 use crate::dialect::order;
@@ -27,12 +27,11 @@ async fn filled() -> (Database, Session) {
     let database = migrated(Cluster::shared());
     database.admin(&format!(
         "INSERT INTO taskqueue.queues (queue_key, name) VALUES (8, 'r');
-        INSERT INTO taskqueue.tasks
-        SELECT n, {QUEUE_KEY} + n % 2, {FIRST_SECOND} + n, n % 5, n, 0, 3, 0, 100, NULL, NULL, NULL,
-            't_' || lpad(n::text, 12, '0'), 'pending', '[\"default\"]', NULL, NULL, NULL, NULL, NULL
+        INSERT INTO taskqueue.tasks ({REQUIRED_COLUMNS})
+        SELECT n, {QUEUE_KEY} + n % 2, {FIRST_SECOND} + n, n % 5, n, 0, 3, 0, 100, 't_' || lpad(n::text, 12, '0'), 'pending', '[\"default\"]'
         FROM generate_series(1, 6000) AS n;
         INSERT INTO taskqueue.definitions SELECT task_key, '', '{{}}', '{{}}' FROM taskqueue.tasks;
-        INSERT INTO taskqueue.outcomes SELECT task_key, '{{}}' FROM taskqueue.tasks WHERE task_key % 3 = 0;
+        INSERT INTO taskqueue.outcomes (task_key, result) SELECT task_key, '{{}}' FROM taskqueue.tasks WHERE task_key % 3 = 0;
         ANALYZE"
     ));
     let session = session(&database).await;
@@ -333,9 +332,8 @@ async fn a_writer_plans_anew_when_tables_that_were_empty_have_filled() {
     session.execute_text(&format!("PREPARE it ({}) AS {}", types.join(", "), *SAVE_NAMES.text)).await.unwrap();
     assert!(!looks_up(&plan_of_saving().await, "tasks"), "there is nothing to look up");
     database.admin(&format!(
-        "INSERT INTO taskqueue.tasks
-        SELECT n, {QUEUE_KEY}, {FIRST_SECOND} + n, 0, n, 0, 3, 0, 100, NULL, NULL, NULL,
-            't_' || lpad(n::text, 12, '0'), 'pending', '[\"default\"]', NULL, NULL, NULL, NULL, NULL
+        "INSERT INTO taskqueue.tasks ({REQUIRED_COLUMNS})
+        SELECT n, {QUEUE_KEY}, {FIRST_SECOND} + n, 0, n, 0, 3, 0, 100, 't_' || lpad(n::text, 12, '0'), 'pending', '[\"default\"]'
         FROM generate_series(1, 6000) AS n"
     ));
     plan_of_saving().await;

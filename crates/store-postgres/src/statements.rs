@@ -112,7 +112,7 @@ statements! {
     LOCK_NAMED_STATUSES = "lock_named_statuses" (TEXT_ARRAY, TEXT_ARRAY);
     LOCK_OBSERVATIONS = "lock_observations" (INT8_ARRAY, TEXT_ARRAY);
     LOCK_OUTPUT_PURGES = "lock_output_purges" (INT8);
-    LOCK_PURGE = "lock_purge" (INT8);
+    LOCK_PURGE = "lock_purge" ();
     LOCK_QUEUES = "lock_queues" (TEXT_ARRAY);
     LOCK_QUEUE_ALONE = "lock_queue_alone" (TEXT_ARRAY);
     LOCK_QUEUE_BY_KEY = "lock_queue_by_key" (INT8);
@@ -168,7 +168,6 @@ statements! {
     SAVE_SETTLED = "save_settled" (INT8, INT8);
     SAVE_TELEMETRY = "save_telemetry" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     SETTINGS = "settings" ();
-    SWEEP_OUTPUTS = "sweep_outputs" (INT8, INT8);
     TAKE_NUMBERS = "take_numbers" ();
     TALLY_QUEUE = "tally_queue" (INT8);
     WALK_DEPENDENTS = "walk_dependents" (INT8, TEXT_ARRAY, INT8, BOOL);
@@ -184,7 +183,7 @@ statements! {
     LOAD_OUTPUT_PIECES = "load_output_pieces" (INT8_ARRAY);
     LOAD_QUEUES = "load_queues" ();
     RAISE_NUMBERS = "raise_numbers" (INT8);
-    TRANSFER_DELETED_RUNS = "transfer_deleted_runs" (INT8, TEXT, INT8, INT8);
+    TRANSFER_DELETED_RUNS = "transfer_deleted_runs" (INT8, TEXT, INT8);
     TRANSFER_DEPENDENCIES = "transfer_dependencies" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     TRANSFER_UNSETTLED = "transfer_unsettled" (INT8);
     TRANSFER_TASKS = "transfer_tasks" (INT8, INT8_ARRAY, INT8);

@@ -8,7 +8,7 @@ use taskqueue_test_postgres::{Cluster, Database};
 use tokio_postgres::types::Type;
 
 use super::*;
-use crate::database_tests::{QUEUE_KEY, migrated, session};
+use crate::database_tests::{QUEUE_KEY, REQUIRED_COLUMNS, migrated, session};
 
 const DAY: i64 = 86_400;
 
@@ -17,9 +17,8 @@ async fn filled() -> (Database, Session) {
     let database = migrated(Cluster::shared());
     database.admin(&format!(
         "INSERT INTO taskqueue.activity_since VALUES (1, 1);
-        INSERT INTO taskqueue.tasks
-        SELECT n, {QUEUE_KEY}, n, n % 5, n, 0, 3, n, 100, NULL, NULL, NULL, 't_' || lpad(n::text, 12, '0'), 'pending',
-            '[\"a\",\"b\"]'
+        INSERT INTO taskqueue.tasks ({REQUIRED_COLUMNS})
+        SELECT n, {QUEUE_KEY}, n, n % 5, n, 0, 3, n, 100, 't_' || lpad(n::text, 12, '0'), 'pending', '[\"a\",\"b\"]'
         FROM generate_series(1, 100000) AS n;
         INSERT INTO taskqueue.ready
         SELECT queue_key, priority, pending_seq, task_key, route FROM taskqueue.tasks, unnest(ARRAY['a', 'b']) AS route;

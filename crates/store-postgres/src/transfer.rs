@@ -56,8 +56,6 @@ pub struct PostgresTransfer {
     keys: HashMap<QueueName, QueueKey>,
     numbers: Range<i64>,
     offset_micros: i64,
-    /// For run ids of queues that were deleted without recording a time.
-    runs_kept_until: Timestamp,
     /// The largest number that was copied.
     last_number: i64,
 }
@@ -227,8 +225,8 @@ impl Source for PostgresTransfer {
     async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
         let last = after.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
         let (kept_until, run_id) = last.unwrap_or((i64::MIN, ""));
-        let (otherwise, most) = (self.runs_kept_until.as_micros(), i64::from(CHUNK_RUNS));
-        let params: [&(dyn ToSql + Sync); 4] = [&kept_until, &run_id, &otherwise, &most];
+        let most = i64::from(CHUNK_RUNS);
+        let params: [&(dyn ToSql + Sync); 3] = [&kept_until, &run_id, &most];
         let found = self.query(&sql::TRANSFER_DELETED_RUNS, &params, "reading run ids of deleted tasks").await?;
         found.iter().map(|row| Ok(rows::deleted_run(row)?)).collect()
     }

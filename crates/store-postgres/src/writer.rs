@@ -86,8 +86,6 @@ pub(crate) struct Writer {
     /// Commands whose task others hold.
     postponed: Postponed,
     purging: bool,
-    /// After which task to look for output that servers of an older version have left. Nothing if that is done.
-    sweep_after: Option<i64>,
     merged_at: Instant,
     health: Arc<WriterHealth>,
     /// Whether `COMMIT` was sent for the transaction under way.
@@ -127,18 +125,11 @@ impl Writer {
             connect_failed_at: None,
             postponed: Postponed::default(),
             purging: true,
-            sweep_after: None,
             merged_at: Instant::now(),
             health: Arc::default(),
             committing: Cell::new(false),
             expected: Cell::default(),
         })
-    }
-
-    /// This writer looks once, while it is idle, for output of tasks that servers of an older version have deleted. Before it was
-    /// started the last of them may have been stopped.
-    pub(crate) fn sweeping(self) -> Self {
-        Self { sweep_after: Some(i64::MIN), ..self }
     }
 
     pub(crate) fn health(&self) -> Arc<WriterHealth> {
@@ -411,12 +402,7 @@ impl Writer {
             if merge {
                 self.merged_at = Instant::now();
             }
-            let more = purged.map_err(|error| failed("purging a deleted queue", &error)).ok()?;
-            if let Some(after) = self.sweep_after {
-                let swept = self.runtime.block_on(crate::purge::sweep_output(session, after, PURGE));
-                self.sweep_after = swept.map_err(|error| failed("looking for output of deleted tasks", &error)).ok()?;
-            }
-            Some(more || self.sweep_after.is_some())
+            purged.map_err(|error| failed("purging a deleted queue", &error)).ok()
         });
         if purged.is_none() {
             self.session = None;

@@ -38,9 +38,8 @@ impl Writers {
             let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
             Writer::new(shared.clone(), shard)
         };
-        let (ordinary_writers, long_writer) =
-            ((0..count).map(writer).collect::<std::io::Result<Vec<_>>>()?, writer(count)?.sweeping());
-        let upkeep_writer = writer(count + 1)?;
+        let ordinary_writers = (0..count).map(writer).collect::<std::io::Result<Vec<_>>>()?;
+        let (long_writer, upkeep_writer) = (writer(count)?, writer(count + 1)?);
         let (ordinary, ordinary_writes) = WriteQueue::new();
         let (long, long_writes) = WriteQueue::new();
         let (upkeep, upkeep_writes) = WriteQueue::new();

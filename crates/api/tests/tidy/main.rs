@@ -110,6 +110,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("mounts.rs", "an SQLite file lies on a file system"),
     ("ownership.rs", "an SQLite file has one owner"),
     ("lost_files.rs", "an SQLite file and its log can be removed"),
+    ("migrate/packed_rows.rs", "only SQLite packs columns"),
     ("rows/packed.rs", "only SQLite packs columns: decoding them one by one is what it spends its time with"),
     ("rows/packed_documents.rs", "only SQLite packs columns"),
     ("rows/packed_head.rs", "only SQLite packs columns"),

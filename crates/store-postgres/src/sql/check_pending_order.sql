@@ -1,6 +1,6 @@
 -- Lists where the pending order and the pending tasks of existing queues differ, for a check. Delayed tasks are in
 -- it or among the delayed ones, tasks that wait for others in neither. A row of the delayed ones that is not true of its task is no
--- damage: an older server may have left it, and it is removed when its time comes.
+-- damage: it is removed when its time comes.
 WITH
     expected AS (
         SELECT

@@ -1,7 +1,7 @@
 -- Moves delayed tasks of the queues $1 whose time has come to the pending order, except those that other transactions hold, and says
 -- whether there were such. At most 1000 of each queue: the rest is moved by the next claims. Without $2 the time is that of the
 -- service (table `clock`). A task may have been changed after it was found and before it was held, so it is looked at again; a row
--- that is not true of its task any more, as older servers may leave it, is removed.
+-- that is not true of its task any more is removed.
 WITH
     found AS MATERIALIZED (
         SELECT found.*

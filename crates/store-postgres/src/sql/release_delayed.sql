@@ -1,5 +1,5 @@
 -- Moves delayed tasks of all queues whose time has come by $1 to the pending order, at most $2, except those that other transactions
--- hold. Like move_due.sql. Removes rows of tasks that do not exist, as older servers may leave them.
+-- hold. Like move_due.sql.
 WITH
     due AS MATERIALIZED (
         SELECT
@@ -24,15 +24,5 @@ WITH
         SELECT queue_key, priority, pending_seq, task_key, unnest(string_to_array(btrim(routes, '[]"'), '","'))
         FROM moved
         WHERE is_true
-    ),
-    lost AS (
-        DELETE FROM taskqueue.delayed WHERE ctid = ANY (ARRAY(
-            SELECT delayed.ctid
-            FROM taskqueue.delayed
-            WHERE delayed.not_before <= $1
-                AND NOT EXISTS (SELECT 1 FROM taskqueue.tasks WHERE tasks.task_key = delayed.task_key)
-            ORDER BY delayed.not_before
-            LIMIT $2
-        ))
     )
 SELECT count(*) AS tasks FROM moved;

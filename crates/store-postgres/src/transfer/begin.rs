@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use taskqueue_core::lease::{is_longer_than_outage, run_ids_kept_until};
+use taskqueue_core::lease::is_longer_than_outage;
 use taskqueue_core::limits::OUTAGE_SECONDS;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::clock::{Clock, SystemClock};
 use taskqueue_store::transfer::TransferError;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -67,7 +66,6 @@ impl PostgresTransfer {
             keys: HashMap::new(),
             numbers: first..first + BLOCK,
             offset_micros,
-            runs_kept_until: run_ids_kept_until(SystemClock::new().now()),
             last_number: 0,
         };
         transfer.load_queues().await?;

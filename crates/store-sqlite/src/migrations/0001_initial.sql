@@ -41,7 +41,7 @@ CREATE TABLE tasks (
 CREATE UNIQUE INDEX tasks_by_id ON tasks (queue_key, id);
 CREATE INDEX tasks_by_creation ON tasks (queue_key, created_at, id);
 -- In most queues few tasks end without success, and a list or count of them must not cost what all tasks of the queue cost
--- (docs/decisions/0038). A task enters this index when it fails for good or is cancelled: creations, claims and completions write
+-- (docs/decisions/0004). A task enters this index when it fails for good or is cancelled: creations, claims and completions write
 -- nothing here.
 CREATE INDEX unsuccessful_tasks ON tasks (queue_key, status, created_at, id) WHERE status IN ('failed', 'cancelled');
 
@@ -56,7 +56,7 @@ CREATE TABLE outcomes (
     outcome  BLOB NOT NULL
 ) STRICT;
 
--- Which bytes of the output of a task are kept, and of which run (docs/decisions/0049). Only tasks that have output have a row.
+-- Which bytes of the output of a task are kept, and of which run (docs/decisions/0048). Only tasks that have output have a row.
 CREATE TABLE outputs (
     task_key INTEGER PRIMARY KEY,
     packed   BLOB NOT NULL
@@ -148,7 +148,7 @@ CREATE TABLE observations (
 ) STRICT, WITHOUT ROWID;
 
 -- The next four tables let a start load the pending and running tasks alone, and a claim check a run id without all of them in
--- memory (docs/decisions/0042). Everything in them is derived from `tasks`, `past_runs` and `deleted_runs`. Where they are behind,
+-- memory (docs/decisions/0002). Everything in them is derived from `tasks`, `past_runs` and `deleted_runs`. Where they are behind,
 -- after a transfer, or damaged, a start reads all tasks once and writes them.
 
 -- How far it was written. One row.
@@ -210,7 +210,7 @@ CREATE TABLE lease_scans (
     last_at INTEGER NOT NULL
 ) STRICT;
 
--- The secret that all servers of this installation share (docs/decisions/0062). One row, which the first server writes that opens
+-- The secret that all servers of this installation share (docs/decisions/0061). One row, which the first server writes that opens
 -- the file.
 CREATE TABLE installation_secret (
     one    INTEGER PRIMARY KEY CHECK (one = 1),

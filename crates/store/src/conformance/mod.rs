@@ -56,7 +56,6 @@ mod special_suites;
 pub mod stats;
 pub mod telemetry;
 pub mod updates;
-pub mod upgraded;
 pub mod waiting;
 pub mod waiting_output;
 

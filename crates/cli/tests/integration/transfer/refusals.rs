@@ -103,7 +103,7 @@ async fn tasks_of_a_deleted_queue_are_not_moved() {
     let (source, target) = (filled(Schema).await, Place::new(File));
     let Place::Schema(database) = &source else { panic!("a schema") };
     database.admin(
-        "INSERT INTO \"some where\".purges SELECT queue_key FROM \"some where\".queues;
+        "INSERT INTO \"some where\".purges SELECT queue_key, 0 FROM \"some where\".queues;
         DELETE FROM \"some where\".tally; DELETE FROM \"some where\".queues;
         INSERT INTO \"some where\".queues (queue_key, name) VALUES (1, 'q')",
     );
