@@ -31,7 +31,7 @@ pub enum InvalidRoutes {
     NoSet,
 }
 
-/// Whether a request may name so many routes. Tasks that were stored before there was a limit may have more.
+/// Refuses more routes than a request may name.
 pub fn check_route_count(count: usize) -> Result<(), InvalidRoutes> {
     if count > TASK_ROUTES { Err(InvalidRoutes::TooMany) } else { Ok(()) }
 }

@@ -164,8 +164,7 @@ pub fn task(task: &Task, head: &TaskHead) -> Vec<Broken> {
     never(Rule::Sizes, "is not of the size that is noted", definition.stored_bytes() != head.definition_bytes);
     never(Rule::Sizes, "has progress of another size than noted", outcome.progress_bytes() != head.progress_bytes);
     let (result_bytes, progress_bytes) = (outcome.result.as_str().len(), outcome.progress_bytes());
-    // Without the name of the member `progress`, which earlier versions did not count.
-    let too_large = check_stored_size(definition.stored_bytes(), result_bytes + progress_bytes, 0).is_err();
+    let too_large = check_stored_size(definition.stored_bytes(), result_bytes, progress_bytes).is_err();
     never(Rule::Sizes, "is larger than a task may be", too_large);
     never(Rule::CanonicalJson, "has args that are not canonical", !is_canonical(&definition.args));
     never(Rule::CanonicalJson, "has metadata that are not canonical", !is_canonical(&definition.metadata));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::iter::successors;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use taskqueue_core::definition::{Routes, check_route_count};
+use taskqueue_core::definition::Routes;
 use taskqueue_core::task::TaskHead;
 use taskqueue_store::transaction::TaskKey;
 
@@ -30,8 +30,7 @@ enum RouteTasks {
 /// Memory of a route with one pending task, without its name: the entry of the table when it is least filled, and the
 /// smallest allocation for the name. A test checks this number and the next one.
 const ROUTE_BYTES: usize = 128;
-/// Memory of each further pending task of a route, and of a task with too many routes without their text: an entry
-/// of a tree whose nodes are half full.
+/// Memory of each further pending task of a route: an entry of a tree whose nodes are half full.
 pub(crate) const ENTRY_BYTES: usize = 56;
 
 /// Priorities of a route among which its oldest task is looked for, the highest first: a third of a millisecond.
@@ -46,9 +45,6 @@ pub(crate) struct PendingOrder {
     /// An upper bound of the memory in use.
     bytes: usize,
     routes: HashMap<Box<str>, RouteTasks>,
-    /// Tasks that were stored with more routes than a request may name today. Each has one entry here instead of one for
-    /// each of its routes: a hundred thousand of those would cost fifty times what the task takes in the file.
-    oversized: BTreeMap<Rank, (TaskKey, Routes)>,
 }
 
 /// The same while it is read from the file. Sorted lists make compact trees: inserting a million tasks one by one would
@@ -56,18 +52,12 @@ pub(crate) struct PendingOrder {
 #[derive(Default)]
 pub(crate) struct PendingLists {
     routes: HashMap<Box<str>, Vec<(Rank, TaskKey)>>,
-    oversized: BTreeMap<Rank, (TaskKey, Routes)>,
 }
 
 impl PendingLists {
     /// Adds a task; `routes` is the text that [`Routes::as_json`] gives.
     pub(crate) fn add(&mut self, rank: Rank, task: TaskKey, routes: &str) {
-        let routes = Routes::from_json(routes);
-        if is_oversized(&routes) {
-            self.oversized.insert(rank, (task, routes));
-            return;
-        }
-        for route in routes.iter() {
+        for route in Routes::from_json(routes).iter() {
             match self.routes.get_mut(route) {
                 Some(tasks) => tasks.push((rank, task)),
                 None => drop(self.routes.insert(route.into(), vec![(rank, task)])),
@@ -82,21 +72,14 @@ impl PendingLists {
         };
         let names: usize = self.routes.keys().map(|route| ROUTE_BYTES + route.len()).sum();
         let further: usize = self.routes.values().map(|list| (list.len() - 1) * ENTRY_BYTES).sum();
-        let oversized: usize = self.oversized.values().map(|(_, routes)| oversized_bytes(routes)).sum();
-        let bytes = names + further + oversized;
         let routes = self.routes.into_iter().map(|(route, list)| (route, tasks(list))).collect();
-        PendingOrder { bytes, routes, oversized: self.oversized }
+        PendingOrder { bytes: names + further, routes }
     }
 }
 
 impl PendingOrder {
     /// Adds a task.
     pub(crate) fn add(&mut self, rank: Rank, task: TaskKey, routes: &Routes) {
-        if is_oversized(routes) {
-            self.bytes += oversized_bytes(routes);
-            self.oversized.insert(rank, (task, routes.clone()));
-            return;
-        }
         for route in routes.iter() {
             match self.routes.get_mut(route) {
                 Some(tasks) => {
@@ -113,11 +96,6 @@ impl PendingOrder {
 
     /// Removes a task that was added with this rank and these routes.
     pub(crate) fn remove(&mut self, rank: Rank, routes: &Routes) {
-        if is_oversized(routes) {
-            self.bytes -= oversized_bytes(routes);
-            self.oversized.remove(&rank);
-            return;
-        }
         for route in routes.iter() {
             match self.routes.get_mut(route).map(|tasks| tasks.remove(rank)) {
                 // Routes without a pending task are removed, so that the table does not grow with every route ever used.
@@ -141,25 +119,13 @@ impl PendingOrder {
 
     /// The first task of a route.
     pub(crate) fn first(&self, route: &str) -> Option<TaskKey> {
-        let first = self.routes.get(route).and_then(RouteTasks::first);
-        let before = |rank: &Rank| first.is_none_or(|(first, _)| *rank < first);
-        let mut oversized = self.oversized.iter().take_while(|(rank, _)| before(rank));
-        match oversized.find(|(_, (_, routes))| routes.contains(route)) {
-            Some((_, (task, _))) => Some(*task),
-            None => first.map(|(_, task)| task),
-        }
+        self.routes.get(route).and_then(RouteTasks::first)
     }
 
-    /// The task of a route that has been pending longest, whatever its priority, without those that have too many routes. Adds
-    /// to `steps` how many places were looked at.
+    /// The task of a route that has been pending longest, whatever its priority. Adds to `steps` how many places were looked at.
     pub(crate) fn oldest(&self, route: &str, steps: &mut usize) -> Option<Placed> {
         *steps += 1;
         self.routes.get(route)?.oldest(steps)
-    }
-
-    /// Tasks that have too many routes, those of the highest priorities first.
-    pub(crate) fn oversized(&self) -> impl Iterator<Item = (Placed, &Routes)> {
-        self.oversized.iter().map(|((_, seq), (task, routes))| ((*seq, *task), routes))
     }
 
     /// Adds the keys of all tasks to `keys`, some of them several times. Returns false, with a part of them, if there would be
@@ -174,21 +140,17 @@ impl PendingOrder {
                 RouteTasks::Many(tasks) => keys.extend(tasks.values()),
             }
         }
-        keys.extend(self.oversized.values().map(|(task, _)| *task));
-        keys.len() <= most
+        true
     }
 
     /// How many tasks of a route come before a rank, counted up to `most`.
     pub(crate) fn ahead(&self, route: &str, rank: Rank, most: usize) -> usize {
-        let oversized = self.oversized.range(..rank).filter(|(_, (_, routes))| routes.contains(route));
-        let oversized = oversized.take(most).count();
-        oversized + self.routes.get(route).map_or(0, |tasks| tasks.ahead(rank, most - oversized))
+        self.routes.get(route).map_or(0, |tasks| tasks.ahead(rank, most))
     }
 
     /// How many tasks a route has.
     pub(crate) fn count(&self, route: &str) -> usize {
-        let oversized = self.oversized.values().filter(|(_, routes)| routes.contains(route)).count();
-        oversized + self.routes.get(route).map_or(0, RouteTasks::count)
+        self.routes.get(route).map_or(0, RouteTasks::count)
     }
 }
 
@@ -224,10 +186,10 @@ impl RouteTasks {
         }
     }
 
-    fn first(&self) -> Option<(Rank, TaskKey)> {
+    fn first(&self) -> Option<TaskKey> {
         match self {
-            Self::One(rank, task) => Some((*rank, *task)),
-            Self::Many(tasks) => tasks.first_key_value().map(|(rank, task)| (*rank, *task)),
+            Self::One(_, task) => Some(*task),
+            Self::Many(tasks) => tasks.first_key_value().map(|(_, task)| *task),
         }
     }
 
@@ -259,17 +221,9 @@ impl RouteTasks {
     }
 }
 
-fn oversized_bytes(routes: &Routes) -> usize {
-    ENTRY_BYTES + routes.as_json().len()
-}
-
-fn is_oversized(routes: &Routes) -> bool {
-    check_route_count(routes.count()).is_err()
-}
-
 #[cfg(test)]
 mod tests {
-    use taskqueue_store::conformance::commands::{route, routes};
+    use taskqueue_store::conformance::commands::routes;
 
     use super::*;
 
@@ -279,8 +233,7 @@ mod tests {
 
     #[test]
     fn what_was_added_and_removed_costs_nothing() {
-        let oversized = Routes::new((0..300).map(|n| route(&format!("r{n}"))).collect()).unwrap();
-        let tasks = [routes(&["a"]), routes(&["a", "b"]), oversized, routes(&["a", "r7"])];
+        let tasks = [routes(&["a"]), routes(&["a", "b"]), routes(&["r7", "r8"]), routes(&["a", "r7"])];
         let mut order = PendingOrder::default();
         let mut lists = PendingLists::default();
         for (task, routes) in (1..).zip(&tasks) {
@@ -291,10 +244,10 @@ mod tests {
         assert_eq!(order.first("r7"), Some(TaskKey(3)));
         assert_eq!((order.count("a"), order.count("r7"), order.count("x")), (3, 2, 0));
         let mut keys = Vec::new();
-        assert!(order.add_keys(&mut keys, 6), "one for each route, and one for all routes of the oversized one");
+        assert!(order.add_keys(&mut keys, 7), "one for each route");
         keys.sort_unstable();
-        assert_eq!(keys, [1, 2, 2, 3, 4, 4].map(TaskKey));
-        assert!(!order.add_keys(&mut Vec::new(), 5));
+        assert_eq!(keys, [1, 2, 2, 3, 3, 4, 4].map(TaskKey));
+        assert!(!order.add_keys(&mut Vec::new(), 6));
         for (task, routes) in (1..).zip(&tasks) {
             assert!(order.bytes() > 0);
             order.remove(rank(task), routes);

@@ -162,7 +162,7 @@ impl PublishedIndex {
             let now = self.clock.now();
             let Some(slice) = self.look(until, move |index| index.oldest_pending(&asked, first, now)) else { break };
             oldest.of_routes.extend(slice.of_routes);
-            oldest.apart.extend(slice.apart);
+            oldest.due.extend(slice.due);
             oldest.updates = slice.updates;
         }
         oldest

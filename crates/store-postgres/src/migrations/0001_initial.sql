@@ -216,7 +216,7 @@ CREATE TABLE taskqueue.tally (
     shard     smallint NOT NULL,
     status    text COLLATE "C" NOT NULL,
     routes    text COLLATE "C" NOT NULL,
-    -- Stands for the routes in the key: an entry of an index has 2,704 bytes at most, the routes of a task a million. The
+    -- Stands for the routes in the key: an entry of an index has 2,704 bytes at most, the routes of a task 33,000. The
     -- decoding gives the bytes of the text as they are; what other functions give depends on settings, which is not
     -- allowed here.
     digest    bytea NOT NULL GENERATED ALWAYS AS (sha256(decode(replace(routes, '\', '\\'), 'escape'))) STORED,

@@ -6,13 +6,12 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::QueueKey;
 
 use super::ClaimIndex;
-use crate::pending_order::{PendingOrder, Placed};
+use crate::pending_order::Placed;
 
 /// Places that are looked at before the writer goes on: less than a millisecond, with the last route.
 const MOST_STEPS: usize = 2_000;
-/// Tasks of a queue that are looked at which have too many routes, or which are not in the order yet although their time has
-/// come.
-const MOST_APART: usize = 100;
+/// Tasks of a queue that are looked at which are not in the order yet although their time has come.
+const MOST_DUE: usize = 100;
 
 /// A route of a queue.
 pub(crate) type QueueRoute = (QueueKey, Box<str>);
@@ -20,11 +19,10 @@ pub(crate) type QueueRoute = (QueueKey, Box<str>);
 /// What is known of the routes that a read asks about.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct OldestTasks {
-    /// For as many of the routes as could be looked at, in their order: the task that has been pending longest, without
-    /// those that have too many routes.
+    /// For as many of the routes as could be looked at, in their order: the task that has been pending longest.
     pub(crate) of_routes: Vec<Option<Placed>>,
-    /// Tasks of the queues of these routes that have too many routes, or whose time has just come.
-    pub(crate) apart: Vec<(QueueKey, Placed, Routes)>,
+    /// Tasks of the queues of these routes whose time has just come.
+    pub(crate) due: Vec<(QueueKey, Placed, Routes)>,
     /// As long as this number is the same, no task has changed that is at the same place.
     pub(crate) updates: u64,
 }
@@ -45,11 +43,8 @@ impl ClaimIndex {
             if !is_first_of_queue {
                 continue;
             }
-            let oversized = order.into_iter().flat_map(PendingOrder::oversized).take(MOST_APART);
-            let due = self.waiting.due_of(*queue, now).take(MOST_APART);
-            let due = due.map(|(task, delayed)| ((delayed.rank.1, task), &delayed.routes));
-            for (placed, routes) in oversized.chain(due) {
-                oldest.apart.push((*queue, placed, routes.clone()));
+            for (task, delayed) in self.waiting.due_of(*queue, now).take(MOST_DUE) {
+                oldest.due.push((*queue, (delayed.rank.1, task), delayed.routes.clone()));
                 steps += 1;
             }
         }
@@ -61,7 +56,7 @@ impl ClaimIndex {
 mod tests {
     use std::cmp::Reverse;
 
-    use taskqueue_store::conformance::commands::{route, routes};
+    use taskqueue_store::conformance::commands::routes;
     use taskqueue_store::transaction::TaskKey;
 
     use super::*;
@@ -91,25 +86,16 @@ mod tests {
     }
 
     #[test]
-    fn tasks_with_too_many_routes_are_told_once_for_their_queue() {
-        let oversized = Routes::new((0..300).map(|n| route(&format!("r{n}"))).collect()).unwrap();
-        let mut index = ClaimIndex::default();
-        index.pending.entry(QueueKey(1)).or_default().add((Reverse(0), 5), TaskKey(7), &oversized);
-        let asked: Vec<_> = [(1, "r1"), (1, "r2"), (2, "r1")].map(|(key, name)| (QueueKey(key), name.into())).into();
-        let oldest = index.oldest_pending(&asked, 0, NOW);
-        assert_eq!(oldest.of_routes, [None; 3]);
-        assert_eq!(oldest.apart, [(QueueKey(1), (5, TaskKey(7)), oversized)]);
-        assert_eq!(index.oldest_pending(&asked, 1, NOW).apart, []);
-    }
-
-    #[test]
-    fn a_task_whose_time_has_come_is_told_before_the_next_batch() {
+    fn a_task_whose_time_has_come_is_told_once_for_its_queue_before_the_next_batch() {
         let mut index = ClaimIndex::default();
         let due = |micros| (Timestamp::from_micros(micros), TaskKey(micros));
         for micros in [10, 11] {
-            index.waiting.add_delayed(QueueKey(1), due(micros), (Reverse(0), micros), &routes(&["a"]));
+            index.waiting.add_delayed(QueueKey(1), due(micros), (Reverse(0), micros), &routes(&["a", "b"]));
         }
-        let asked: Vec<_> = vec![(QueueKey(1), "a".into())];
-        assert_eq!(index.oldest_pending(&asked, 0, NOW).apart, [(QueueKey(1), (10, TaskKey(10)), routes(&["a"]))]);
+        let asked: Vec<_> = [(1, "a"), (1, "b"), (2, "a")].map(|(key, name)| (QueueKey(key), name.into())).into();
+        let oldest = index.oldest_pending(&asked, 0, NOW);
+        assert_eq!(oldest.of_routes, [None; 3]);
+        assert_eq!(oldest.due, [(QueueKey(1), (10, TaskKey(10)), routes(&["a", "b"]))]);
+        assert_eq!(index.oldest_pending(&asked, 1, NOW).due, []);
     }
 }

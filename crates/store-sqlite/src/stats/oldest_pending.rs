@@ -119,8 +119,8 @@ fn oldest_by_route(asked: &[QueueRoute], found: OldestTasks) -> HashMap<QueueKey
     for ((key, route), placed) in known {
         oldest.entry(*key).or_default().extend(placed.map(|placed| (&**route, placed)));
     }
-    // A task that has too many routes is not among those of each, nor is one whose time has just come.
-    for (key, placed, routes) in &found.apart {
+    // A task whose time has just come is not among those of its routes yet.
+    for (key, placed, routes) in &found.due {
         let asked = asked[..found.of_routes.len()].iter().filter(|(asked, _)| asked == key);
         for (_, route) in asked.filter(|(_, route)| routes.contains(route)) {
             let oldest = oldest.entry(*key).or_default().entry(route).or_insert(*placed);

@@ -275,7 +275,6 @@ macro_rules! conformance_suite {
                 bulk_updates_count_matches_and_changes_and_leave_running_tasks_out
                 one_refusal_in_a_bulk_update_leaves_every_task_untouched
                 bulk_updates_move_tasks_in_the_pending_order
-                a_stored_task_with_more_routes_than_a_request_may_name_works_on
             }
             lists {
                 every_order_and_direction_equals_a_plain_sort_at_every_limit

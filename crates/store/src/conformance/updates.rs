@@ -288,38 +288,3 @@ pub async fn bulk_updates_move_tasks_in_the_pending_order(storage: &impl Storage
     fixture.ok(update_all("q", "exists(id)", to_priority(0))).await;
     assert_eq!(claim_all(&fixture, "default", "r").await, ["a", "c", "d", "e", "f"]);
 }
-
-/// Stored before requests were held to 256 routes.
-pub async fn a_stored_task_with_more_routes_than_a_request_may_name_works_on(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
-    let names: Vec<String> = (0..2_000).map(|n| format!("route-{n:05}")).collect();
-    let many = with_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    fixture.create(1, with_routes(&["route-01999"])).await;
-    for id in [2, 3, 4] {
-        fixture.create(id, many.clone()).await;
-    }
-    let urgent = Update { priority: Some(1), ..Update::default() };
-    let changed = fixture.task_of(update("q", 3, urgent.clone())).await;
-    assert_eq!((changed.definition.priority, &changed.definition.routes), (1, &many.routes));
-    assert_eq!(fixture.get(3).await, changed);
-    let bulk = update_all("q", "priority == 0", Update { name: Some(Some("n".into())), ..Update::default() });
-    assert_eq!(fixture.ok(bulk).await, Updated { matched: 3, updated: 3 });
-
-    let claimed = |run, route| {
-        let claim = fixture.claimed(claim("q", route, run));
-        async { claim.await.map(|claimed| claimed.task.id) }
-    };
-    // By priority, then by pending order, together with tasks of few routes; by exactly its routes.
-    assert_eq!(claimed(1, "route-02000").await, None);
-    assert_eq!(claimed(2, "route-0199").await, None);
-    assert_eq!(claimed(3, "route-01999").await, Some(task_id(3)));
-    assert_eq!(claimed(4, "route-01999").await, Some(task_id(1)));
-    assert_eq!(claimed(5, "route-00000").await, Some(task_id(2)));
-    fixture.ok(update("q", 4, to_routes(&["few"]))).await;
-    assert_eq!(claimed(6, "route-01000").await, None);
-    fixture.ok(update("q", 4, Update { routes: Some(many.routes.clone()), ..Update::default() })).await;
-    fixture.ok(unclaim("q", 2, 5)).await;
-    assert_eq!(claimed(7, "route-01000").await, Some(task_id(4)));
-    assert_eq!(claimed(8, "route-01000").await, Some(task_id(2)));
-    assert_eq!(claimed(9, "route-01000").await, None);
-}
