@@ -139,8 +139,9 @@ async fn a_migration_that_fails_in_the_middle_has_changed_nothing_and_can_be_don
     let database = Cluster::shared().database();
     migrated(&database.url(), "taskqueue").await.unwrap();
     let before = picture(&database);
-    let error = migrated_with("CREATE TABLE taskqueue.notes (); UPDATE taskqueue.nothing SET x = 1", &database.url());
-    assert!(matches!(error.await, Err(OpenError::Failed(..))));
+    let broken = "CREATE TABLE taskqueue.notes (); UPDATE taskqueue.nothing SET x = 1";
+    let error = migrated_with(broken, &database.url()).await.unwrap_err();
+    assert!(matches!(error, OpenError::Failed(..)), "{error:?}");
     assert_eq!((picture(&database), count(&database, "taskqueue.migrations")), (before, "1".to_owned()));
     migrated_with(MADE_UP, &database.url()).await.unwrap();
     assert_eq!(count(&database, "taskqueue.migrations"), "2");

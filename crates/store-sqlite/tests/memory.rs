@@ -36,12 +36,12 @@ fn resident_bytes() -> i64 {
 }
 
 /// A file with one task in `q`, which `multiply` copies under other keys and ids.
-fn file_with(definition: Definition, multiply: impl FnOnce(&Connection)) -> Folder {
+fn file_with(multiply: impl FnOnce(&Connection)) -> Folder {
     let folder = fresh();
     let store = open(&folder.file());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(store.write(create_queue("q"))).unwrap();
-    runtime.block_on(store.write(create("q", 0, definition))).unwrap();
+    runtime.block_on(store.write(create("q", 0, Definition::default()))).unwrap();
     drop(store);
     let file = Connection::open(folder.file()).unwrap();
     multiply(&file);
@@ -116,7 +116,7 @@ fn stored_things_cost_in_memory_what_the_documents_say() {
     }
     let one_route = |_| "[\"default\"]".to_owned();
     let own_route = |copy| format!("[\"route-{copy:07}\"]");
-    let cost = |multiply: &dyn Fn(&Connection)| cost_of(&file_with(Definition::default(), multiply));
+    let cost = |multiply: &dyn Fn(&Connection)| cost_of(&file_with(multiply));
     let nothing = cost(&|_| {});
     let finished = cost(&|file| copies(file, COUNT, one_route, "succeeded"));
     let pending = cost(&|file| copies(file, COUNT, one_route, "pending"));
@@ -138,20 +138,4 @@ fn stored_things_cost_in_memory_what_the_documents_say() {
         println!("{what}: {bytes} bytes");
         assert!(bytes <= most, "{what} costs {bytes} bytes and not {most}, as docs/memory.md says");
     }
-    // Stored before requests were held to 256 routes: fifteen of these took a gigabyte.
-    let letters = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let letter = |n: usize| char::from(letters[n % letters.len()]);
-    let name = |n: usize| [letter(n / 62 / 62), letter(n / 62), letter(n)].iter().collect::<String>();
-    let names: Vec<String> = (0..150_000).map(name).collect();
-    let wide = with_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let text = wide.routes.as_json().len() as i64;
-    let fifteen = |status| {
-        cost_of(&file_with(wide.clone(), |file| {
-            copies(file, 14, |_| wide.routes.as_json().to_owned(), status);
-            file.execute("UPDATE tasks SET status = ?1", [status]).unwrap();
-        }))
-    };
-    let bytes = (fifteen("pending") - fifteen("succeeded")).max(0) / 15;
-    println!("a pending task of 150,000 routes, {text} bytes of text: {bytes} bytes");
-    assert!(bytes <= 2 * text, "a task with 150,000 routes costs {bytes} bytes");
 }
