@@ -71,6 +71,11 @@ impl Capabilities {
         self.features.iter().any(|name| name == feature)
     }
 
+    /// The first extension of this version that the server lacks. Output does not count: a server may be told to keep none.
+    pub fn first_missing(&self) -> Option<&'static str> {
+        FEATURES.into_iter().find(|feature| *feature != OUTPUT && !self.has(feature))
+    }
+
     /// Appends the capabilities of this version, without those that are turned off.
     pub fn write(out: &mut Vec<u8>, turned_off: &[&str]) {
         let features = FEATURES.into_iter().filter(|feature| !turned_off.contains(feature));

@@ -69,6 +69,11 @@ fn failure(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
             by_reach(error, format!("{}{advice}", invalid_answer(url, error, message, *from_taskqueue)))
         }
         Error::Api { .. } => Failure::Refused(refusal(url, command, error).unwrap_or_else(|| error.to_string())),
+        Error::ServerTooOld { missing } => {
+            let needed =
+                concat!("taskqueue ", env!("CARGO_PKG_VERSION"), " or newer is needed there: upgrade the server");
+            Failure::Refused(format!("the server at {url} has no {missing}; {needed}"))
+        }
         _ => Failure::Refused(error.to_string()),
     }
 }

@@ -11,8 +11,7 @@ pub struct BatchAnswer<T> {
     /// it, or that of the request that was to carry it. After a request that was lost no other is sent, and the items of the
     /// others have a [`Transport`](Error::Transport) error that says that they did not arrive.
     pub items: Vec<Result<T, Error>>,
-    /// The error of the first request that failed as a whole; each item of that request has it as its outcome. A server without
-    /// [`BATCH`](taskqueue_api::capabilities::BATCH) answers 404.
+    /// The error of the first request that failed as a whole; each item of that request has it as its outcome.
     pub request_error: Option<Error>,
     /// The wait in seconds that the server agreed to; nothing if the answer does not name one.
     pub wait_applied: Option<u32>,

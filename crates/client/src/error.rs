@@ -43,6 +43,12 @@ pub enum Error {
         /// Whether the answer has the version that a server of this API sends with each. Without it, another program has answered.
         from_taskqueue: bool,
     },
+    /// The server lacks an extension of this version. Nothing was asked of it but that.
+    #[error("the server has no {missing}; taskqueue {} or newer is needed there: upgrade the server", env!("CARGO_PKG_VERSION"))]
+    ServerTooOld {
+        /// The name of the extension.
+        missing: &'static str,
+    },
     /// The call was sent and its answer was lost, so it may have been done or not. It was not repeated.
     #[error("it is unknown whether the call to {call} was done: {cause}; {advice}")]
     OutcomeUnknown {
@@ -85,16 +91,10 @@ impl Error {
         matches!(self, Self::OutcomeUnknown { .. })
     }
 
-    /// Whether a batch was refused as a whole for a reason that the single requests may not have: the server, or something before
-    /// it, takes no batches, or not this one. Nothing was done.
-    pub fn is_no_batch(&self) -> bool {
-        let (status, is_about_queue) = match self {
-            Self::Api { status, code, .. } => (*status, *code == Code::Known(ErrorCode::QueueNotFound)),
-            Self::Protocol { status, .. } => (*status, false),
-            _ => return false,
-        };
-        // Proxies answer 408 and 429 when the call should be repeated later.
-        (400..500).contains(&status) && !matches!(status, 401 | 403 | 408 | 429) && !is_about_queue
+    /// Whether the request was too large, for the server or for a proxy before it. Nothing was done. What a batch has in it can be
+    /// sent alone.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Self::Api { status: 413, .. } | Self::Protocol { status: 413, .. })
     }
 
     /// Whether a proxy has answered in place of the server, because it does not reach it. For an unknown outcome, whether its cause
@@ -112,7 +112,7 @@ impl Error {
         match self {
             Self::Transport { .. } => true,
             Self::Api { status, .. } | Self::Protocol { status, .. } => *status == 503,
-            Self::OutcomeUnknown { .. } => false,
+            Self::ServerTooOld { .. } | Self::OutcomeUnknown { .. } => false,
         }
     }
 
@@ -123,6 +123,7 @@ impl Error {
             Self::Transport { may_have_arrived, .. } => *may_have_arrived,
             Self::Api { code: Code::Known(ErrorCode::DatabaseBusy), .. } => false,
             Self::Api { status, .. } | Self::Protocol { status, .. } => !(300..500).contains(status),
+            Self::ServerTooOld { .. } => false,
             Self::OutcomeUnknown { .. } => true,
         }
     }
@@ -147,19 +148,18 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_taken_apart_when_only_its_form_is_refused() {
+    fn only_what_is_too_large_can_be_sent_in_parts() {
         let page = |status| Error::Protocol { status, message: String::new(), from_taskqueue: false };
-        for error in
-            [api(404, "not_found"), api(405, "method_not_allowed"), api(422, "invalid_request"), page(404), page(413)]
-        {
-            assert!(error.is_no_batch(), "{error:?}");
-        }
         let lost = Error::Transport { message: String::new(), may_have_arrived: true };
-        let unknown = Error::OutcomeUnknown { call: "", advice: "", cause: Box::new(lost.clone()) };
-        let others =
-            [api(401, "unauthorized"), api(403, "forbidden"), api(404, "queue_not_found"), api(429, "slow_down")];
-        for error in [api(503, "database_busy"), page(200), page(502), lost, unknown].into_iter().chain(others) {
-            assert!(!error.is_no_batch(), "{error:?}");
+        for (error, expected) in [
+            (api(413, "request_too_large"), true),
+            (page(413), true),
+            (api(404, "not_found"), false),
+            (api(422, "invalid_request"), false),
+            (page(502), false),
+            (lost, false),
+        ] {
+            assert_eq!(error.is_too_large(), expected, "{error:?}");
         }
     }
 

@@ -6,7 +6,8 @@
 //! * **Batches** (`create_tasks`, `claim_tasks`, `report_runs`) send many items with one request, split where the limits of a
 //!   request need that, and give each its own outcome in the order of the call. They follow the same rules as the single calls: creations are
 //!   repeated, so a task that a lost first try has created is then [`CreateOutcome::Existing`]; claims are repeated if asked to; reports
-//!   are not. Ask [`Client::capabilities`] first: a server without [`capabilities::BATCH`] needs single calls.
+//!   are not.
+//! * **Extensions of the contract**, such as batches, need a server that has them: [`Client::require_extensions`] asks once for all.
 //! * **Every other call** is sent once. When its answer is lost the error is [`Error::OutcomeUnknown`], which says how to find
 //!   out what happened.
 //! * **The token** goes to the configured server only, and over plain HTTP only to this machine, unless

@@ -116,7 +116,7 @@ impl WorkerContext {
         let (attempt, (answer, claimed)) = (self.new_attempt()?, oneshot::channel());
         self.mark_busy();
         let want = Want { slot, attempt, is_busy: true, answer };
-        if self.settings.slots.len() > 1 && self.features.may_batch() {
+        if self.settings.slots.len() > 1 {
             self.claims.fresh.push(want);
         } else {
             self.first_claim(vec![want]).await;
@@ -167,19 +167,6 @@ impl WorkerContext {
             }),
             self.wait_for_tasks(idle)
         );
-    }
-
-    /// Whether slots that become free together claim with one request.
-    async fn claims_together(&self) -> bool {
-        let mut stop = self.stop.subscribe();
-        let features = async {
-            tokio::select! {
-                biased;
-                _ = stop_reached(&mut stop, StopMode::Finish) => self.features.known(),
-                features = self.server_features() => features,
-            }
-        };
-        self.settings.slots.len() > 1 && features.await.batch
     }
 
     fn new_attempt(&self) -> Option<ClaimAttempt> {

@@ -13,7 +13,7 @@ use crate::claims::{ClaimQueues, Claims};
 use crate::collector::{Collected, Collector, collector};
 use crate::events::{Event, EventSink, RunOutcome};
 use crate::failure_guard::{FailureGuard, Verdict};
-use crate::features::Features;
+use crate::features::ServerFeatures;
 use crate::handler::Misfit;
 use crate::identity::WorkerIdentity;
 use crate::outgoing::Outgoing;
@@ -28,7 +28,7 @@ use crate::telemetry::MeasuredSlots;
 /// The shortest wait of an idle slot while another slot is busy: the other run may create tasks.
 const MIN_WAIT_WHILE_BUSY: Duration = Duration::from_secs(1);
 
-/// How many heartbeats of one worker the server may hold at a time, if the others can be sent together: each has a connection, of which
+/// How many heartbeats of one worker the server may hold at a time; the others are sent together: each has a connection, of which
 /// a server has some thousands for all of its workers.
 const HELD_HEARTBEATS: usize = 128;
 
@@ -75,7 +75,7 @@ pub(crate) struct WorkerContext {
     pub(crate) settings: Settings,
     pub(crate) events: Arc<dyn EventSink>,
     pub(crate) reachability: Reachability,
-    pub(crate) features: Features,
+    pub(crate) features: ServerFeatures,
     pub(crate) spool: Spool,
     pub(crate) stop: watch::Sender<StopMode>,
     /// Until when nothing is claimed because of failures in a row.
@@ -118,7 +118,7 @@ impl WorkerContext {
             reachability: Reachability::new(settings.intervals.outage_settle, Arc::clone(&events)),
             settings,
             events,
-            features: Features::unknown(),
+            features: ServerFeatures::default(),
             spool,
             stop: watch::Sender::new(StopMode::Running),
             slowed_until: watch::Sender::new(None),

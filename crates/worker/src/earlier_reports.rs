@@ -1,5 +1,4 @@
-//! Delivers the reports that an earlier worker left in the spool: together where the server takes that. Those that such a request did
-//! not settle are repeated one by one.
+//! Delivers the reports that an earlier worker left in the spool: together, and those that such a request did not settle one by one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +34,7 @@ impl WorkerContext {
 
     /// Sends them once, those of a queue together. Returns what is not settled.
     async fn deliver_together(&self, reports: Vec<Stored>) -> Vec<Stored> {
-        if reports.len() < 2 || !self.server_features().await.batch {
+        if reports.len() < 2 {
             return reports;
         }
         let mut queues: HashMap<QueueName, Vec<Stored>> = HashMap::new();
@@ -51,9 +50,6 @@ impl WorkerContext {
             };
             let sent = Instant::now();
             let answer = self.client.report_runs(&queue, &reports.iter().map(item).collect::<Vec<_>>()).await;
-            if answer.request_error.as_ref().is_some_and(Error::is_no_batch) {
-                self.features.has_no_batch();
-            }
             for ((run, report), outcome) in reports.into_iter().zip(answer.items) {
                 match outcome {
                     Ok(_) => remaining.extend(self.settle_earlier(run, report, sent, Ok(())).await),

@@ -33,7 +33,7 @@ impl ErrorClass {
     /// Whether a claim that failed with this error ends the worker: the configuration is wrong, and repeating the claim cannot
     /// succeed.
     pub(crate) fn ends_claiming(error: &Error) -> bool {
-        let Error::Api { status, code, .. } = error else { return false };
+        let Error::Api { status, code, .. } = error else { return matches!(error, Error::ServerTooOld { .. }) };
         let is_about_run_id = matches!(code, Code::Known(ErrorCode::StaleRun | ErrorCode::RunIdConflict));
         is_final(*status) && !is_about_run_id
     }
@@ -103,5 +103,6 @@ mod tests {
             assert_eq!(ErrorClass::of(&error), ErrorClass::Retryable, "{error:?}");
             assert!(!ErrorClass::ends_claiming(&error), "{error:?}");
         }
+        assert!(ErrorClass::ends_claiming(&Error::ServerTooOld { missing: "batch" }));
     }
 }

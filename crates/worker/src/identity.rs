@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use taskqueue_client::{JsonObject, WorkerId};
-use taskqueue_core::json::{ObjectWriter, lookup, merge_patch, parse, write_array, write_integer};
+use taskqueue_core::json::{ObjectWriter, merge_patch, parse};
 use taskqueue_core::limits::{CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES};
 
 /// The name of this machine; empty if it is unknown.
@@ -44,16 +44,6 @@ impl WorkerIdentity<'_> {
     /// The `worker` of claims of several slots at once, to which each adds what it is: [`SlotIdentity::own`].
     pub(crate) fn in_shared_claims(&self) -> JsonObject {
         self.longest_of(CLAIM_WORKER_BYTES - CLAIM_WORKER_ITEM_BYTES, |own| own)
-    }
-
-    /// The same for a server that does not take what each slot adds: it says which slots these are.
-    pub(crate) fn of_all(&self, slots: &[SlotIdentity]) -> JsonObject {
-        let numbers = |out: &mut Vec<u8>| write_array(out, slots, |out, slot| write_integer(out, slot.integer()));
-        let all = self.longest_of(CLAIM_WORKER_BYTES, |own| own.field("slots", numbers));
-        // The folder leads to the run, so it is worth more than the slots.
-        let alone = self.longest_of(CLAIM_WORKER_BYTES, |own| own);
-        let has_folder = |worker: &JsonObject| lookup(worker.as_str(), &["folder"]).is_some();
-        if has_folder(&alone) && !has_folder(&all) { alone } else { all }
     }
 
     /// What is said with what `add` writes; what makes it too long for the server is left out: first what its user says, then the
@@ -140,27 +130,6 @@ mod tests {
         let merged = merge_patch(&worker.in_shared_claims(), &slot().own());
         assert_eq!(merged, worker.in_claims(&slot()));
         assert!(slot().own().as_str().len() <= CLAIM_WORKER_ITEM_BYTES);
-    }
-
-    #[test]
-    fn for_an_older_server_a_claim_of_several_slots_says_which_these_are() {
-        let empty = JsonObject::empty();
-        let slots = [1, 4].map(|number| SlotIdentity { number, ..slot() });
-        let claimed = worker(&empty, Some("/runs")).of_all(&slots);
-        assert!(claimed.as_str().starts_with(r#"{"folder":"/runs","host":""#), "{}", claimed.as_str());
-        assert!(claimed.as_str().ends_with(r#","slots":[1,4]}"#), "{}", claimed.as_str());
-        let long = format!("/{}", "x".repeat(CLAIM_WORKER_BYTES));
-        let claimed = worker(&empty, Some(&long)).of_all(&slots);
-        assert!(!claimed.as_str().contains("folder") && claimed.as_str().contains("slots"), "{}", claimed.as_str());
-        let many = [SlotIdentity { number: 1000, ..slot() }; 1000];
-        let claimed = worker(&empty, Some("/runs")).of_all(&many);
-        assert!(claimed.as_str().contains("/runs") && !claimed.as_str().contains("slots"), "{}", claimed.as_str());
-        let claimed = worker(&empty, Some(&long)).of_all(&many);
-        assert!(
-            claimed.as_str().starts_with("{\"host\":") && !claimed.as_str().contains("slots"),
-            "{}",
-            claimed.as_str()
-        );
     }
 
     #[test]

@@ -114,10 +114,6 @@ impl WorkerContext {
         if self.reachability.is_lost() {
             return None;
         }
-        let features = self.server_features().await;
-        if !features.stats {
-            return Some(IdleReason::Untold);
-        }
         let pending = match self.client.queue_stats(&self.settings.queue).await {
             Ok(stats) => match of_routes(&stats.routes, &self.settings.route) {
                 Ok(reason) => return Some(reason),
@@ -125,9 +121,6 @@ impl WorkerContext {
             },
             Err(error) => return is_untold(&error).then_some(IdleReason::Untold),
         };
-        if !features.explain {
-            return Some(IdleReason::Held(pending));
-        }
         self.why_held(pending).await
     }
 

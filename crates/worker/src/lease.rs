@@ -68,9 +68,8 @@ impl WorkerContext {
         if !pause.is_zero() {
             sleep(pause).await;
         }
-        // Without batches there is nothing better for the runs beyond the limit.
         let permit = self.held_heartbeats.try_acquire();
-        match holding.next(permit.is_ok() || !is_together) {
+        match holding.next(permit.is_ok()) {
             // A held heartbeat renews when it arrives and is answered later, so the lease counts from when it was sent.
             Some(hold) => {
                 let (sent, RunKey { queue, task_id, run_id, .. }) = (Instant::now(), run);

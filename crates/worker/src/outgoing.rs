@@ -1,5 +1,4 @@
-//! What this worker says of its runs, heartbeats, progress and final reports: what comes together is sent with one request, where the server
-//! takes that. Each is answered for itself. When something is repeated is decided elsewhere, and what is repeated is sent alone.
+//! What this worker says of its runs, heartbeats, progress and final reports: what comes together is sent with one request. Each is answered for itself. When something is repeated is decided elsewhere, and what is repeated is sent alone.
 
 use std::sync::Arc;
 
@@ -63,7 +62,7 @@ impl WorkerContext {
 
     /// Whether what comes together is sent with one request.
     pub(crate) fn reports_together(&self) -> bool {
-        self.settings.slots.len() > 1 && self.features.known().batch
+        self.settings.slots.len() > 1
     }
 
     async fn send_alone(&self, run: &RunKey, what: &What) -> Sent {
@@ -99,28 +98,17 @@ impl WorkerContext {
     }
 
     async fn send_batch(self: Arc<Self>, items: Vec<Outgoing>) {
-        if items.len() == 1 || !self.features.known().batch {
+        if items.len() == 1 {
             return self.send_one_by_one(items).await;
         }
         let (reports, sent): (Vec<RunItem>, _) = (items.iter().map(Outgoing::in_batch).collect(), Instant::now());
         let answer = self.client.report_runs(&self.settings.queue, &reports).await;
-        if answer.request_error.as_ref().is_some_and(Error::is_no_batch) {
-            self.features.has_no_batch();
+        if answer.request_error.as_ref().is_some_and(Error::is_too_large) {
             return self.send_one_by_one(items).await;
         }
-        let mut alone = Vec::new();
         for (item, outcome) in items.into_iter().zip(answer.items) {
-            match outcome {
-                // The single call leaves out what the server may not know.
-                Err(Error::Api { status: 422, .. })
-                    if matches!(item.what, What::End(FinalReport::Fail { retry: false, .. })) =>
-                {
-                    alone.push(item);
-                }
-                outcome => item.answer(outcome.map(|_| sent)),
-            }
+            item.answer(outcome.map(|_| sent));
         }
-        self.send_one_by_one(alone).await;
     }
 
     async fn send_one_by_one(self: Arc<Self>, items: Vec<Outgoing>) {

@@ -98,17 +98,15 @@ impl WorkerContext {
         let mut backoff = Backoff::new(self.settings.intervals.backoff);
         loop {
             progress.next().await;
-            if self.server_features().await.progress {
-                let sending = progress.sending.lock().await;
-                let sent = self.send_newest(run, progress).await;
-                drop(sending);
-                match sent.map_err(|error| class_of(&error)) {
-                    Ok(()) => backoff.reset(),
-                    // The lease hears of it too.
-                    Err(ErrorClass::RunOver) => std::future::pending().await,
-                    Err(ErrorClass::Rejected) => {}
-                    Err(ErrorClass::Retryable) => sleep(backoff.next()).await,
-                }
+            let sending = progress.sending.lock().await;
+            let sent = self.send_newest(run, progress).await;
+            drop(sending);
+            match sent.map_err(|error| ErrorClass::of(&error)) {
+                Ok(()) => backoff.reset(),
+                // The lease hears of it too.
+                Err(ErrorClass::RunOver) => std::future::pending().await,
+                Err(ErrorClass::Rejected) => {}
+                Err(ErrorClass::Retryable) => sleep(backoff.next()).await,
             }
             sleep(self.settings.intervals.progress).await;
         }
@@ -116,14 +114,12 @@ impl WorkerContext {
 
     /// Sends the last progress of a run that is about to be reported, once.
     pub(crate) async fn send_last_progress(&self, run: &RunKey, progress: &ProgressOfRun) {
-        if self.features.known().progress {
-            let last = async {
-                // One that is not answered by then is probably lost.
-                let _sending = timeout(LAST_TIMEOUT / 2, progress.sending.lock()).await;
-                self.send_newest(run, progress).await
-            };
-            drop(timeout(LAST_TIMEOUT, last).await);
-        }
+        let last = async {
+            // One that is not answered by then is probably lost.
+            let _sending = timeout(LAST_TIMEOUT / 2, progress.sending.lock()).await;
+            self.send_newest(run, progress).await
+        };
+        drop(timeout(LAST_TIMEOUT, last).await);
         progress.finish();
     }
 
@@ -133,7 +129,7 @@ impl WorkerContext {
         let sent = self.send_progress(run, &newest).await;
         match &sent {
             Ok(()) => progress.settle(newest),
-            Err(error) if class_of(error) == ErrorClass::Rejected => {
+            Err(error) if ErrorClass::of(error) == ErrorClass::Rejected => {
                 progress.settle(newest);
                 self.note_refusal(run, progress, error);
             }
@@ -148,14 +144,6 @@ impl WorkerContext {
             let text = &format!("the server refused its progress: {error}");
             self.events.on_event(&Event::Note { task_id: Some(run.task_id), text });
         }
-    }
-}
-
-/// A server that does not know of progress does not know it the next time.
-fn class_of(error: &Error) -> ErrorClass {
-    match (ErrorClass::of(error), error) {
-        (ErrorClass::Retryable, Error::Api { status: 404 | 405, .. }) => ErrorClass::RunOver,
-        (class, _) => class,
     }
 }
 

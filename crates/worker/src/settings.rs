@@ -30,9 +30,9 @@ pub struct Settings {
     pub grace: Duration,
     /// Where reports are stored until the server has accepted or refused them.
     pub spool: Option<SpoolSettings>,
-    /// What of the output of runs is sent, to a server that takes it.
+    /// What of the output of runs is sent, to a server that keeps it.
     pub send_output: SendOutput,
-    /// Whether it is measured what runs, the machine and its GPUs use, and sent to a server that takes it. For that a program may be
+    /// Whether it is measured what runs, the machine and its GPUs use, and sent to the server. For that a program may be
     /// started, so `main` has to begin with [`run_if_supervisor`](crate::run_if_supervisor).
     pub telemetry: bool,
     pub intervals: Intervals,

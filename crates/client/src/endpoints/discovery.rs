@@ -19,11 +19,21 @@ impl Client {
     /// What the server offers beyond the contract. A server that does not know the question offers nothing.
     pub async fn capabilities(&self) -> Result<Capabilities, Error> {
         let call = Call::read("read the capabilities", paths::CAPABILITIES.to_owned());
-        self.perform(call, |answer| match answer.status {
-            404 => Ok(Capabilities::default()),
-            _ => answer.read(&[200], Capabilities::read),
-        })
-        .await
+        match self.perform(call, |answer| answer.read(&[200], Capabilities::read)).await {
+            Err(Error::Api { status: 404, .. }) => Ok(Capabilities::default()),
+            answered => answered,
+        }
+    }
+
+    /// The extensions of a server that has all of this version, as our own programs expect. To be asked before anything is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ServerTooOld`] if the server lacks one, except [`OUTPUT`](taskqueue_api::capabilities::OUTPUT), which can be
+    /// turned off.
+    pub async fn require_extensions(&self) -> Result<Capabilities, Error> {
+        let capabilities = self.capabilities().await?;
+        capabilities.first_missing().map_or(Ok(capabilities), |missing| Err(Error::ServerTooOld { missing }))
     }
 
     /// The schema of the API, as JSON text.

@@ -171,7 +171,7 @@ impl Client {
     }
 
     /// Ends a run with a failure, which is charged. Without `retry` the task has failed at once, whatever is left of its
-    /// budget. A server that does not know this refuses it, and gets the failure without it.
+    /// budget.
     pub async fn fail(
         &self,
         queue: &QueueName,
@@ -180,19 +180,9 @@ impl Client {
         failure: &Failure,
         retry: bool,
     ) -> Result<(), Error> {
-        let mut request = FailRequest { run_id, error: failure.clone(), retry, retry_after_seconds: None };
-        let path = of_task(paths::FAIL, queue, id);
-        let call = |request: &FailRequest| {
-            Call::change("fail the run", Method::POST, path.clone(), AFTER_REPORT).body(request)
-        };
-        match self.perform(call(&request), Answer::no_content).await {
-            // Nothing was done. A failure that is refused for another reason is refused again.
-            Err(Error::Api { status: 422, .. }) if !retry => {
-                request.retry = true;
-                self.perform(call(&request), Answer::no_content).await
-            }
-            sent => sent,
-        }
+        let request = FailRequest { run_id, error: failure.clone(), retry, retry_after_seconds: None };
+        let call = Call::change("fail the run", Method::POST, of_task(paths::FAIL, queue, id), AFTER_REPORT);
+        self.perform(call.body(&request), Answer::no_content).await
     }
 
     /// Gives a task back uncharged.

@@ -301,7 +301,7 @@ async fn an_answer_that_is_larger_than_its_items_can_need_is_not_read() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_batches_says_so_and_nothing_was_done() {
+async fn a_batch_that_is_refused_as_a_whole_is_the_error_of_each_item() {
     for reply in [refusal(404, "not_found", ""), Reply::Bytes(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n".to_vec())]
     {
         let server = FaultyServer::start([reply]).await;

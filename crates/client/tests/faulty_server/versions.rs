@@ -1,6 +1,6 @@
-//! An older server is warned of once, and its results and errors count all the same. It need not know our extensions.
+//! An older server is warned of once, and its results and errors count all the same. One that lacks our extensions is too old.
 
-use taskqueue_client::{Capabilities, ErrorCode, Failure, Version, capabilities};
+use taskqueue_client::{Capabilities, Error, ErrorCode, Failure, Version, capabilities};
 
 use crate::server::{FaultyServer, answer, ok, queue, refusal, run_id, task_id};
 
@@ -44,11 +44,13 @@ async fn a_missing_strange_equal_or_newer_version_proves_nothing() {
 
 #[tokio::test]
 async fn a_server_that_does_not_know_capabilities_has_none() {
-    let unknown = r#"{"detail":"Not Found"}"#;
-    for reply in [refusal(404, "not_found", ""), answer(404, "", unknown)] {
-        let server = FaultyServer::start([reply]).await;
-        assert_eq!(server.client().capabilities().await, Ok(Capabilities::default()));
-    }
+    let server = FaultyServer::start([refusal(404, "not_found", "")]).await;
+    assert_eq!(server.client().capabilities().await, Ok(Capabilities::default()));
+    let server = FaultyServer::start([answer(404, "", "<html>")]).await;
+    assert!(
+        matches!(server.client().capabilities().await, Err(Error::Protocol { status: 404, .. })),
+        "another program"
+    );
     let server = FaultyServer::start([ok(r#"{"features":["merge-updates","new"],"more":1}"#)]).await;
     let found = server.client().capabilities().await.unwrap();
     assert!(found.has(capabilities::MERGE_UPDATES) && found.has("new") && !found.has("delay"));
@@ -59,20 +61,27 @@ async fn a_server_that_does_not_know_capabilities_has_none() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_retry_gets_the_failure_without_it() {
-    let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
-    let (refused, done) = (refusal(422, "invalid_request", ""), answer(204, "", ""));
-    let server = FaultyServer::start([refused.clone(), done.clone()]).await;
-    server.client().fail(&queue(), task_id(), run_id(), &failure, false).await.unwrap();
-    let sent: Vec<bool> = server.requests().iter().map(|request| request.contains(r#""retry":false"#)).collect();
-    assert_eq!(sent, [true, false]);
-    // What is wrong with the failure itself is refused again, and a failure that may be retried is sent once.
-    for (retry, requests) in [(false, 2), (true, 1)] {
-        let server = FaultyServer::start([refused.clone()]).await;
-        let error = server.client().fail(&queue(), task_id(), run_id(), &failure, retry).await.unwrap_err();
-        assert_eq!((error.code(), server.requests().len()), (Some(ErrorCode::InvalidRequest), requests));
+async fn a_server_that_lacks_an_extension_is_too_old_and_output_may_be_turned_off() {
+    let without = |left_out: &str| {
+        let features: Vec<&str> = capabilities::FEATURES.into_iter().filter(|name| *name != left_out).collect();
+        ok(&format!(r#"{{"features":{features:?}}}"#))
+    };
+    let server = FaultyServer::start([without("output")]).await;
+    assert!(!server.client().require_extensions().await.unwrap().has(capabilities::OUTPUT));
+    for (reply, missing) in [(without("explain"), "explain"), (refusal(404, "not_found", ""), "archive")] {
+        let error = FaultyServer::start([reply]).await.client().require_extensions().await.unwrap_err();
+        assert_eq!(error, Error::ServerTooOld { missing });
+        let sentence = format!("the server has no {missing}; taskqueue {} or newer is", env!("CARGO_PKG_VERSION"));
+        assert!(error.to_string().starts_with(&sentence), "{error}");
     }
-    let server = FaultyServer::start([done]).await;
-    server.client().fail(&queue(), task_id(), run_id(), &failure, true).await.unwrap();
-    assert!(!server.requests()[0].contains("retry"), "the contract's body");
+}
+
+#[tokio::test]
+async fn a_failure_that_may_be_retried_has_the_contracts_body() {
+    let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
+    for retry in [true, false] {
+        let server = FaultyServer::start([answer(204, "", "")]).await;
+        server.client().fail(&queue(), task_id(), run_id(), &failure, retry).await.unwrap();
+        assert_eq!(server.requests()[0].contains(r#""retry":false"#), !retry);
+    }
 }

@@ -23,7 +23,7 @@ impl WorkerContext {
     pub(super) async fn release(self: Arc<Self>, wants: Vec<Want>) {
         let (in_doubt, settled): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(|want| want.attempt.in_doubt);
         settled.into_iter().for_each(|want| self.answer(want, None));
-        let is_together = self.features.known().batch && in_doubt.iter().all(Want::may_be_sent_together);
+        let is_together = in_doubt.iter().all(Want::may_be_sent_together);
         let alone = if in_doubt.len() > 1 && is_together { self.release_claims(in_doubt).await } else { in_doubt };
         // At the same time.
         for want in alone {

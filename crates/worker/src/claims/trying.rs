@@ -28,8 +28,6 @@ pub(super) struct Tried {
 pub(super) enum Next {
     /// The server has waited, some have got tasks, or a pause after failures has begun.
     AtOnce,
-    /// The server takes no batches: claim one by one.
-    OneByOne,
     /// After a pause, of at least this duration if the server asked for one.
     AfterPause(Duration),
     /// The worker is stopping.
@@ -55,7 +53,7 @@ impl WorkerContext {
             () = self.slowed_down(), if wait.is_some() => None,
             answers = self.send_claims(&wants, wait) => Some(answers),
         };
-        let Some(ClaimAnswers { claims, wait_applied, is_no_batch }) = answers else {
+        let Some(ClaimAnswers { claims, wait_applied }) = answers else {
             for ClaimAttempt { is_repeated, in_doubt, may_own_task, .. } in
                 wants.iter_mut().map(|want| &mut want.attempt)
             {
@@ -63,9 +61,6 @@ impl WorkerContext {
             }
             return Tried { left: wants, next: if self.is_stopping() { Next::Never } else { Next::AtOnce } };
         };
-        if is_no_batch {
-            return Tried { left: wants, next: Next::OneByOne };
-        }
         let is_together = wants.len() > 1;
         let (mut left, mut has_claimed, mut pause) = (Vec::new(), false, None);
         for (mut want, claim) in wants.into_iter().zip(claims) {
@@ -128,8 +123,6 @@ impl WorkerContext {
             return Duration::ZERO;
         }
         self.reachability.call_failed(&error, sent);
-        // It may come back as another version.
-        self.features.forget();
         let attempt = &mut want.attempt;
         attempt.is_repeated = true;
         if !matches!(error, Error::Transport { may_have_arrived: false, .. }) {

@@ -1,5 +1,5 @@
 //! When claims are sent: at once when a slot becomes free; then one request waits for all idle slots, by itself or, where the server
-//! does not wait, after pauses. Claims in doubt are repeated besides, so that a task that this worker owns does not wait for another one.
+//! does not wait (it is stopping, or holds too many), after pauses. Claims in doubt are repeated besides, so that a task that this worker owns does not wait for another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,8 @@ impl WorkerContext {
     /// The first try for slots that have just become free. It ends when they are answered; what is left of them is looked after
     /// by others.
     pub(super) async fn first_claim(self: &Arc<Self>, mut wants: Vec<Want>) {
-        let most = if wants.len() > 1 && self.claims_together().await { BATCH_ITEMS } else { 1 };
-        while wants.len() > most {
-            let more = wants.split_off(most);
+        while wants.len() > BATCH_ITEMS {
+            let more = wants.split_off(BATCH_ITEMS);
             tokio::spawn(Arc::clone(self).first_try(std::mem::replace(&mut wants, more)));
         }
         Arc::clone(self).first_try(wants).await;
@@ -66,18 +65,17 @@ impl WorkerContext {
                 tokio::spawn(Arc::clone(&self).release(std::mem::take(&mut wants)));
                 continue;
             };
-            let many = if self.claims_together().await { BATCH_ITEMS } else { 1 };
-            let others = wants.split_off(wants.len().min(many));
+            let others = wants.split_off(wants.len().min(BATCH_ITEMS));
             let Tried { left, next } = self.try_claims(wants, Some(wait)).await;
-            wants = self.without_lost(left, many, next.asked_pause());
+            wants = self.without_lost(left, next.asked_pause());
             wants.extend(others);
             self.pause_before(next, &mut backoff).await;
         }
     }
 
     /// Leaves those to themselves that are not to be sent together any more.
-    fn without_lost(self: &Arc<Self>, wants: Vec<Want>, many: usize, pause: Duration) -> Vec<Want> {
-        let is_lost = |want: &Want| many > 1 && !want.may_be_sent_together();
+    fn without_lost(self: &Arc<Self>, wants: Vec<Want>, pause: Duration) -> Vec<Want> {
+        let is_lost = |want: &Want| self.settings.slots.len() > 1 && !want.may_be_sent_together();
         let (lost, rest): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(is_lost);
         for want in lost {
             tokio::spawn(Arc::clone(self).settle(vec![want], pause));
@@ -106,9 +104,7 @@ impl WorkerContext {
                 return self.release(wants).await;
             }
             if wants.len() > 1 {
-                let many = if self.claims_together().await { BATCH_ITEMS } else { 1 };
-                let alone = |want: &Want| many == 1 || !want.may_be_sent_together();
-                let (alone, together): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(alone);
+                let (together, alone): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(Want::may_be_sent_together);
                 for want in alone {
                     tokio::spawn(settle_alone(Arc::clone(&self), want));
                 }
@@ -144,7 +140,7 @@ impl WorkerContext {
     async fn pause_before(&self, next: Next, backoff: &mut Backoff) {
         let least = match next {
             Next::AtOnce => return backoff.reset(),
-            Next::OneByOne | Next::Never => return,
+            Next::Never => return,
             Next::AfterPause(least) => least,
         };
         let pause = backoff.next().max(least).min(self.idle_left().unwrap_or(Duration::MAX));

@@ -77,7 +77,7 @@ impl WorkerContext {
     pub(crate) fn start_output(self: &Arc<Self>, run: &RunKey) -> (RunOutput, OutputEnd) {
         let (going_on, reported) = watch::channel(());
         let end = OutputEnd { _is_going_on: going_on };
-        if self.settings.send_output == SendOutput::Off {
+        if self.settings.send_output == SendOutput::Off || !self.features.has_output() {
             return (RunOutput::off(), end);
         }
         let buffer_bytes = BUFFER_BYTES.min(ALL_BUFFERS_BYTES / self.settings.slots.len().max(1));
@@ -121,7 +121,7 @@ impl Sender {
             }
         };
         let bytes = self.text.give_up(&self.shared);
-        if bytes > 0 && ending != Ending::Refused && context.features.known().output {
+        if bytes > 0 && ending != Ending::Refused {
             context.events.on_event(&Event::OutputNotSent { task_id: self.run.task_id, bytes });
         }
     }
@@ -139,14 +139,6 @@ impl Sender {
                 if room.is_none() {
                     return Ending::GivenUp;
                 }
-            }
-            if !context.server_features().await.output {
-                if is_ended && context.features.is_certain() {
-                    return Ending::Refused;
-                }
-                // It may have it, but was not asked or did not answer.
-                sleep(context.settings.intervals.output).await;
-                continue;
             }
             self.text.gather(&self.shared, Instant::now());
             let piece = self.text.piece();
@@ -214,13 +206,9 @@ fn room_for_rest<'r>(room: &'r Semaphore, buffer: &mut Buffer) -> Option<Semapho
     })
 }
 
-/// Whether the same text would be refused again: the run is over and another one has begun, the task is gone, or the server does not take
-/// output.
+/// Whether the same text would be refused again: the run is over and another one has begun, or the task is gone.
 fn is_refused(error: &Error) -> bool {
-    match error {
-        Error::Api { status: 404 | 405, .. } => true,
-        error => ErrorClass::of(error) != ErrorClass::Retryable,
-    }
+    ErrorClass::of(error) != ErrorClass::Retryable
 }
 
 /// Returns when the run was reported, so the server is there again; or when the worker is about to end.

@@ -74,10 +74,8 @@ impl WorkerContext {
         loop {
             sleep(jittered(pause)).await;
             pause = interval;
-            if self.server_features().await.telemetry {
-                let measured = measuring.measure(&self).await;
-                self.send_telemetry(measured).await;
-            }
+            let measured = measuring.measure(&self).await;
+            self.send_telemetry(measured).await;
         }
     }
 

@@ -1,4 +1,4 @@
-//! A worker and a server that takes batches: what is sent together, and that nothing is lost, done twice or mixed up when the server
+//! A worker with several slots: what is sent together, and that nothing is lost, done twice or mixed up when the server
 //! stalls, lies, refuses or goes away in between.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use taskqueue_worker::{BackoffLimits, EndReason, HandlerResult, Intervals, RunCo
 use tempfile::tempdir;
 
 use crate::batch_server::{actions, run_ids};
-use crate::server::{Reply, Server, capabilities, disconnect, lease, refusal};
+use crate::server::{Reply, Server, disconnect, lease, refusal};
 use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, spooling, until};
 
 fn with_slots(count: usize) -> Settings {
@@ -72,19 +72,6 @@ async fn slots_that_are_free_together_claim_with_one_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_slot_for_each_claim_is_told_all_of_them() {
-    let server = Server::with_batches(2).await;
-    server.script("capabilities", [capabilities(&["batch", "run-info", "wait"])]);
-    server.script("batch/claim", [refusal(422, "invalid_request"), Reply::Honest]);
-    let mut worker = TestWorker::start(&server, for_tasks(2));
-    runs(&mut worker, 2).await.into_iter().for_each(WaitingRun::succeed);
-    assert_eq!(worker.end().await.1.succeeded, 2);
-    let claims = server.asked("batch/claim");
-    assert!(claims[0].body().contains(r#""workers":[{"#) && claims[0].body().contains(r#""slot":1"#), "{claims:?}");
-    assert!(claims[1].body().contains(r#""slots":["#) && !claims[1].body().contains("workers"), "{claims:?}");
-}
-
-#[tokio::test]
 async fn what_ended_together_is_reported_with_one_request_or_two() {
     let server = Server::with_batches(8).await;
     let mut worker = TestWorker::start(&server, for_tasks(8));
@@ -102,35 +89,6 @@ async fn one_slot_sends_what_it_sends_without_batches() {
     let worker = TestWorker::always(&server, Settings { max_tasks: Some(2), ..settings() }, success());
     assert_eq!(worker.end().await.1.succeeded, 2);
     assert_eq!(server.verbs(), ["claim", "complete", "claim", "complete"]);
-}
-
-#[tokio::test]
-async fn a_server_without_the_capability_gets_single_requests() {
-    let server = Server::with_batches(4).await;
-    server.script("capabilities", [capabilities(&["wait"])]);
-    let worker = TestWorker::always(&server, for_tasks(4), success());
-    assert_eq!(worker.end().await.1.succeeded, 4);
-    // On a busy machine a run takes long enough for heartbeats, which are single, too.
-    let mut verbs = server.verbs();
-    verbs.retain(|verb| verb != "heartbeat");
-    verbs.sort();
-    assert_eq!(verbs, [["claim"; 4], ["complete"; 4]].concat());
-}
-
-#[tokio::test]
-async fn a_server_that_takes_no_batches_although_it_says_so_gets_single_requests_at_once() {
-    let page = Reply::Answer(404, "", "<html>".to_owned());
-    for refusing in
-        [refusal(404, "not_found"), refusal(405, "method_not_allowed"), refusal(422, "invalid_request"), page]
-    {
-        let server = Server::with_batches(3).await;
-        server.script("batch/claim", [refusing.clone()]);
-        server.script("batch/report", [refusing.clone()]);
-        let worker = TestWorker::always(&server, for_tasks(3), success());
-        assert_eq!(worker.end().await, (EndReason::MaxTasks, counts(3)), "{refusing:?}");
-        assert_completed(&server, 3);
-        assert_eq!(server.asked("batch/claim").len() + server.asked("batch/report").len(), 1, "{refusing:?}");
-    }
 }
 
 fn counts(succeeded: u64) -> taskqueue_worker::Counts {
@@ -369,7 +327,7 @@ async fn what_a_batch_does_not_settle_for_a_worker_that_stops_is_asked_again_alo
         let error = r#""outcome":"refused","error":{"code":"database_busy","message":"no","details":{}}}"#;
         items.iter().map(|item| format!("{},{error}", item.split(',').next().unwrap())).collect()
     });
-    for (what, reply) in [("no batch", refusal(404, "not_found")), ("none", none), ("busy", busy)] {
+    for (what, reply) in [("refused", refusal(404, "not_found")), ("none", none), ("busy", busy)] {
         let server = Server::with_batches(3).await;
         server.script("batch/claim", [Reply::Silence, reply]);
         let worker = TestWorker::patient(&server, with_slots(3), Duration::from_secs(20));
@@ -441,26 +399,13 @@ async fn a_heartbeat_that_failed_with_others_is_repeated_alone() {
 #[tokio::test]
 async fn a_claim_for_several_slots_says_which_these_are() {
     let server = Server::with_batches(3).await;
-    server.script("capabilities", [capabilities(&["batch", "run-info"])]);
     let settings = Settings { slots: vec![2, 3, 5], max_tasks: Some(3), ..settings() };
-    let worker = TestWorker::always(&server, settings.clone(), success());
+    let worker = TestWorker::always(&server, settings, success());
     assert_eq!(worker.end().await.1.succeeded, 3);
     let claim = &server.asked("batch/claim")[0];
     for slot in [2, 3, 5] {
         assert!(claim.text.contains(&format!("\"slot\":{slot}}}")), "{}", claim.text);
     }
-
-    // A server that refuses to book each task for one slot is told all of them, and one that refuses that is told nothing.
-    let server = Server::with_batches(3).await;
-    server.script("capabilities", [capabilities(&["batch", "run-info"])]);
-    server.script("batch/claim", [refusal(422, "invalid_request"), refusal(422, "invalid_request"), Reply::Honest]);
-    let worker = TestWorker::always(&server, settings, success());
-    assert_eq!(worker.end().await.1.succeeded, 3);
-    let told =
-        |word: &str| server.asked("batch/claim").iter().map(|claim| claim.text.contains(word)).collect::<Vec<_>>();
-    assert_eq!(told("\"workers\":["), [true, false, false]);
-    assert_eq!(told("\"slots\":[2,3,5]"), [false, true, false]);
-    assert_eq!(told("\"worker\""), [true, true, false]);
 }
 
 #[tokio::test]

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use taskqueue_client::JsonObject;
+use taskqueue_client::{Error, JsonObject};
 use taskqueue_worker::{EndReason, HandlerResult, Settings, StopMode};
 
-use crate::server::{Reply, Request, Server, capabilities, disconnect, empty, empty_after_waiting, refusal, task};
+use crate::server::{Reply, Server, capabilities_without, disconnect, empty, empty_after_waiting, refusal, task};
 use crate::test_worker::{TestWorker, settings, until};
 
 #[tokio::test]
@@ -53,19 +53,6 @@ async fn a_repeated_claim_whose_lease_has_ended_meanwhile_is_not_run() {
     assert_ne!(claims[1].member("run_id"), claims[2].member("run_id"));
     run.succeed();
     assert_eq!(worker.end().await.1.succeeded, 1);
-}
-
-#[tokio::test]
-async fn an_idle_worker_asks_the_server_to_wait_once_for_all_its_slots() {
-    let server = Server::start().await;
-    server.script("claim", std::iter::repeat_n(empty(), 8).chain([Reply::Silence]));
-    let worker = TestWorker::start(&server, Settings { slots: (0..8).collect(), ..settings() });
-    server.until("claim", 9).await;
-    let waiting: Vec<_> =
-        server.asked("claim").into_iter().filter(|claim| claim.text.contains("prefer: wait=")).collect();
-    assert_eq!(waiting.len(), 1, "{waiting:?}");
-    worker.stop(StopMode::Kill);
-    worker.end().await;
 }
 
 #[tokio::test]
@@ -118,7 +105,7 @@ async fn a_refused_claim_ends_the_worker_with_the_reason() {
     for (status, code) in [(401, "unauthorized"), (404, "queue_not_found"), (422, "invalid_request")] {
         let server = Server::start().await;
         server.script("claim", [refusal(status, code)]);
-        let (end, _) = TestWorker::start(&server, Settings { slots: vec![0, 1], ..settings() }).end().await;
+        let (end, _) = TestWorker::start(&server, settings()).end().await;
         let EndReason::Refused(error) = end else { panic!("{code}: {end:?}") };
         assert!(error.to_string().contains(code), "{error}");
     }
@@ -172,9 +159,14 @@ async fn an_unreachable_server_is_one_event_and_its_return_another() {
 
 #[tokio::test]
 async fn a_slot_whose_claim_is_in_doubt_does_not_wait_for_the_one_that_waits_for_all() {
-    let server = Server::start().await;
-    server.script("claim", [empty(), disconnect(), Reply::Silence]);
-    let worker = TestWorker::start(&server, Settings { slots: vec![0, 1], ..settings() });
+    let server = Server::with_batches(1).await;
+    server.script("claim", [Reply::Silence, disconnect(), Reply::Silence]);
+    let settings = Settings { slots: vec![0, 1], ..settings() };
+    let mut worker = TestWorker::patient(&server, settings, Duration::from_secs(20));
+    let run = worker.next_run().await;
+    // The other slot waits.
+    server.until("claim", 1).await;
+    run.succeed();
     server.until("claim", 2).await;
     let in_doubt = server.asked("claim")[1].member("run_id");
     until(|| server.asked("claim").iter().filter(|claim| claim.member("run_id") == in_doubt).count() > 1).await;
@@ -207,14 +199,9 @@ async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
     }
 }
 
-fn body(request: &Request) -> &str {
-    request.text.split("\r\n\r\n").nth(1).unwrap()
-}
-
 #[tokio::test]
-async fn a_claim_says_who_claims_where_the_server_takes_that() {
+async fn a_claim_says_who_claims() {
     let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["run-info", "telepathy"])]);
     server.script("claim", [task(1)]);
     let settings = Settings { max_tasks: Some(2), slots: vec![7], ..settings() };
     TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty())).end().await;
@@ -226,51 +213,27 @@ async fn a_claim_says_who_claims_where_the_server_takes_that() {
 }
 
 #[tokio::test]
-async fn a_claim_has_only_the_contracts_fields_where_the_server_does_not_take_more() {
-    let not_found = Reply::Answer(404, "", r#"{"detail":"Not Found"}"#.to_owned());
-    for answer in [
-        refusal(404, "not_found"),
-        not_found,
-        capabilities(&["merge-updates"]),
-        refusal(403, "forbidden"),
-        refusal(500, "internal_error"),
-        disconnect(),
-        Reply::Silence,
-    ] {
+async fn a_server_that_lacks_an_extension_ends_the_worker_before_any_claim() {
+    for (answer, missing) in [(refusal(404, "not_found"), "archive"), (capabilities_without(&["run-info"]), "run-info")]
+    {
         let server = Server::start().await;
-        server.script("capabilities", [answer.clone()]);
-        server.script("claim", [task(1)]);
-        let settings = Settings { max_tasks: Some(2), ..settings() };
-        let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
-        assert_eq!(worker.end().await.1.succeeded, 2, "{answer:?}");
-        for claim in server.asked("claim") {
-            let expected = format!(r#"{{"route":"default","run_id":"{}"}}"#, claim.member("run_id"));
-            assert_eq!(body(&claim), expected, "{answer:?}");
-        }
+        server.script("capabilities", [answer]);
+        let (end, _) = TestWorker::start(&server, Settings { slots: vec![0, 1], ..settings() }).end().await;
+        assert_eq!(end, EndReason::Refused(Error::ServerTooOld { missing }));
+        assert_eq!((server.verbs(), server.asked("capabilities").len()), (Vec::new(), 1));
     }
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_to_be_told_who_claims_is_not_told_again() {
-    let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["run-info"])]);
-    server.script("claim", [refusal(422, "invalid_request"), task(1)]);
-    let settings = Settings { max_tasks: Some(2), ..settings() };
-    let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
-    assert_eq!(worker.end().await.1.succeeded, 2);
-    let claims = server.asked("claim");
-    let told: Vec<bool> = claims.iter().map(|claim| claim.text.contains("\"worker\"")).collect();
-    assert_eq!(told, [true, false, false]);
-    assert_eq!(claims[0].member("run_id"), claims[1].member("run_id"));
-}
-
-#[tokio::test]
-async fn after_an_outage_the_server_is_asked_again_what_it_takes() {
-    let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["run-info"]), refusal(404, "not_found")]);
-    server.script("claim", [disconnect(), empty(), task(1)]);
-    let settings = Settings { max_tasks: Some(1), ..settings() };
-    TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty())).end().await;
-    let claims = server.asked("claim");
-    assert!(claims[0].text.contains("\"worker\"") && !claims.last().unwrap().text.contains("\"worker\""), "{claims:?}");
+async fn a_server_that_does_not_say_what_it_has_is_asked_again_before_the_first_claim() {
+    let page = Reply::Answer(404, "", "<html>".to_owned());
+    for answer in [page, refusal(500, "internal_error"), refusal(503, "database_busy"), disconnect(), Reply::Silence] {
+        let server = Server::start().await;
+        server.script("capabilities", [answer.clone(), answer.clone(), capabilities_without(&[])]);
+        server.script("claim", [task(1)]);
+        let settings = Settings { max_tasks: Some(2), ..settings() };
+        let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
+        assert_eq!(worker.end().await.1.succeeded, 2, "{answer:?}");
+        assert_eq!(server.asked("capabilities").len(), 3, "{answer:?}");
+    }
 }

@@ -68,21 +68,21 @@ async fn a_worker_that_pauses_after_failures_claims_nothing_and_stops_at_once() 
 /// pause began. `last` answers what is claimed after that.
 async fn paused_while_a_claim_waits(server: &Server, last: Reply) -> TestWorker {
     let hour = Duration::from_secs(3600);
-    let replies = [task(1), empty(), Reply::Silence].into_iter().chain((2..=6).map(task)).chain([last]);
-    server.script("claim", replies);
+    server.tasks(|tasks| tasks.pending = 1);
+    server.script("claim", [Reply::Silence].into_iter().chain((2..=6).map(task)).chain([last]));
     let failure_pause = BackoffLimits { first: hour, longest: hour };
     let intervals = Intervals { wait: hour, failure_pause, ..settings().intervals };
     let mut worker = TestWorker::patient(server, Settings { slots: vec![0, 1], intervals, ..settings() }, hour);
     let first = worker.next_run().await;
-    server.until("claim", 3).await;
+    server.until("claim", 1).await;
     first.succeed();
     for _ in 0..5 {
         worker.next_run().await.end(failure());
     }
     // What waited may own a task, so it is repeated at once.
-    server.until("claim", 9).await;
+    server.until("claim", 7).await;
     let claims: Vec<String> = server.asked("claim").iter().map(|claim| claim.member("run_id")).collect();
-    assert_eq!(claims[8], claims[2], "{claims:?}");
+    assert_eq!(claims[6], claims[0], "{claims:?}");
     worker
 }
 
@@ -95,7 +95,7 @@ async fn a_pause_after_failures_holds_idle_slots_too() {
     assert_eq!(worker.end().await.0, EndReason::Stopped);
     let claims: Vec<String> = server.asked("claim").iter().map(|claim| claim.member("run_id")).collect();
     // The stop may have come before the answer, and then it is repeated once more.
-    assert!(claims[8..].iter().all(|run_id| *run_id == claims[2]), "nothing else is claimed: {claims:?}");
+    assert!(claims[6..].iter().all(|run_id| *run_id == claims[0]), "nothing else is claimed: {claims:?}");
 }
 
 #[tokio::test]
@@ -106,8 +106,8 @@ async fn a_task_that_a_claim_may_have_got_when_a_pause_began_is_given_back_and_n
     worker.stop(StopMode::Finish);
     assert_eq!(worker.end().await.0, EndReason::Stopped);
     let (claims, given_back) = (server.asked("claim"), server.asked("unclaim"));
-    assert_eq!((claims.len(), given_back.len()), (9, 1), "nothing else is claimed");
-    assert_eq!(given_back[0].member("run_id"), claims[8].member("run_id"));
+    assert_eq!((claims.len(), given_back.len()), (7, 1), "nothing else is claimed");
+    assert_eq!(given_back[0].member("run_id"), claims[6].member("run_id"));
 }
 
 #[tokio::test]
@@ -171,8 +171,7 @@ async fn released_runs_do_not_count_for_the_guard() {
 
 #[tokio::test]
 async fn an_idle_worker_ends_after_its_time_and_not_while_something_runs() {
-    let server = Server::start().await;
-    server.script("claim", [task(1), empty()]);
+    let server = Server::with_batches(1).await;
     let settings = Settings { idle_timeout: Some(Duration::from_millis(60)), slots: vec![0, 1], ..settings() };
     let mut worker = TestWorker::start(&server, settings);
     let run = worker.next_run().await;
@@ -185,27 +184,17 @@ async fn an_idle_worker_ends_after_its_time_and_not_while_something_runs() {
 }
 
 #[tokio::test]
-async fn it_runs_no_more_than_max_tasks_with_any_number_of_slots() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
-    let settings = Settings { slots: (0..4).collect(), max_tasks: Some(10), ..settings() };
-    let (end, counts) = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty())).end().await;
-    assert_eq!((end, counts.succeeded), (EndReason::MaxTasks, 10));
-    assert_eq!(server.asked("claim").len(), 10);
-}
-
-#[tokio::test]
 async fn a_first_request_lets_runs_finish_a_second_gives_back_a_third_kills() {
-    let server = Server::start().await;
-    server.script("claim", [task(1), task(2), empty()]);
+    let server = Server::with_batches(2).await;
     let mut worker = TestWorker::start(&server, Settings { slots: vec![0, 1], ..settings() });
     let (one, mut two) = (worker.next_run().await, worker.next_run().await);
     worker.stop(StopMode::Finish);
-    let claims = server.asked("claim").len();
-    server.until("heartbeat", 6).await;
+    let asked = |verbs: [&str; 2]| verbs.map(|verb| server.asked(verb).len()).iter().sum::<usize>();
+    let claims = asked(["claim", "batch/claim"]);
+    until(|| asked(["heartbeat", "batch/report"]) >= 6).await;
     assert_eq!((*one.run.control.borrow(), *two.run.control.borrow()), (RunControl::Continue, RunControl::Continue));
     one.succeed();
-    server.until("complete", 1).await;
+    until(|| server.tasks(|tasks| tasks.ended.len()) == 1).await;
     worker.stop(StopMode::Release);
     two.run.stop_requested().await;
     assert_eq!(*two.run.control.borrow(), RunControl::Stop);
@@ -214,7 +203,7 @@ async fn a_first_request_lets_runs_finish_a_second_gives_back_a_third_kills() {
     two.end(HandlerResult::Stopped);
     let (end, counts) = worker.end().await;
     assert_eq!((end, counts.succeeded, counts.released), (EndReason::Stopped, 1, 1));
-    assert_eq!(server.asked("claim").len(), claims, "claimed after it was told to stop");
+    assert_eq!(asked(["claim", "batch/claim"]), claims, "claimed after it was told to stop");
 }
 
 struct Panicking;

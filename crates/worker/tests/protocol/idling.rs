@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use taskqueue_worker::{Intervals, Settings, StopMode};
 
-use crate::server::{Reply, Server, capabilities, empty, refusal, task};
+use crate::server::{Reply, Server, empty, refusal, task};
 use crate::test_worker::{TestWorker, settings, until};
 
 /// Settings of a worker that asks soon.
@@ -30,6 +30,13 @@ fn route(name: &str, pending: u32) -> String {
     )
 }
 
+/// How the pending tasks of the worker's route are asked for.
+const TASKS_OF_ROUTE: &str = "tasks?status=pending&filter=%22default%22+in+routes&limit=5";
+
+fn no_tasks() -> Reply {
+    Reply::Answer(200, "", r#"{"items":[],"next_cursor":null}"#.to_owned())
+}
+
 fn told(worker: &TestWorker) -> Vec<String> {
     worker.events.all().into_iter().filter(|event| event.starts_with("Idle")).collect()
 }
@@ -37,9 +44,9 @@ fn told(worker: &TestWorker) -> Vec<String> {
 #[tokio::test]
 async fn the_reason_is_told_once_until_it_changes() {
     let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["stats"])]);
     let (five, six) = (stats(&route("gpu", 5)), stats(&route("gpu", 6)));
     server.script("stats", [five, six, stats(&route("default", 2)), stats("")]);
+    server.script(TASKS_OF_ROUTE, [no_tasks()]);
     let worker = TestWorker::start(&server, curious());
     server.until("stats", 8).await;
     let expected = [r#"Idle(OtherRoutes([("gpu", 5)]))"#, "Idle(Held(2))", "Idle(NoTask)"];
@@ -50,14 +57,8 @@ async fn the_reason_is_told_once_until_it_changes() {
 
 #[tokio::test]
 async fn a_worker_that_is_not_told_why_it_is_idle_says_that_and_goes_on() {
-    for (features, answer) in [
-        (vec![], stats("")),
-        (vec!["stats"], refusal(401, "unauthorized")),
-        (vec!["stats"], refusal(403, "forbidden")),
-        (vec!["stats"], refusal(404, "not_found")),
-    ] {
+    for answer in [refusal(401, "unauthorized"), refusal(403, "forbidden"), refusal(404, "not_found")] {
         let server = Server::start().await;
-        server.script("capabilities", [capabilities(&features)]);
         server.script("stats", [answer]);
         let mut worker = TestWorker::start(&server, curious());
         until(|| !told(&worker).is_empty()).await;
@@ -73,7 +74,6 @@ async fn a_worker_that_is_not_told_why_it_is_idle_says_that_and_goes_on() {
 #[tokio::test]
 async fn an_answer_that_says_to_ask_later_says_nothing_about_tasks() {
     let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["stats"])]);
     server.script("stats", [refusal(408, "timeout"), refusal(429, "slow_down"), refusal(503, "busy"), stats("")]);
     let worker = TestWorker::start(&server, curious());
     until(|| !told(&worker).is_empty()).await;
@@ -86,10 +86,8 @@ async fn an_answer_that_says_to_ask_later_says_nothing_about_tasks() {
 #[tokio::test]
 async fn only_tasks_of_the_own_route_are_looked_at() {
     let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["explain", "stats"])]);
     server.script("stats", [stats(&route("default", 2))]);
-    let path = "tasks?status=pending&filter=%22default%22+in+routes&limit=5";
-    server.script(path, [Reply::Answer(200, "", r#"{"items":[],"next_cursor":null}"#.to_owned())]);
+    server.script(TASKS_OF_ROUTE, [no_tasks()]);
     let worker = TestWorker::start(&server, curious());
     until(|| !told(&worker).is_empty()).await;
     assert_eq!(told(&worker), ["Idle(Held(2))"]);
@@ -100,7 +98,6 @@ async fn only_tasks_of_the_own_route_are_looked_at() {
 #[tokio::test]
 async fn a_worker_that_has_work_asks_nothing() {
     let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["stats"])]);
     server.script("claim", [task(1)]);
     let mut worker = TestWorker::start(&server, curious());
     let run = worker.next_run().await;

@@ -4,14 +4,8 @@
 use taskqueue_client::JsonObject;
 use taskqueue_worker::{HandlerResult, Settings, StopMode};
 
-use crate::server::{Reply, Request, Server, capabilities, disconnect, refusal, task};
+use crate::server::{Reply, Request, Server, disconnect, refusal, task};
 use crate::test_worker::{TestWorker, settings};
-
-async fn server() -> Server {
-    let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["telemetry"])]);
-    server
-}
 
 fn path(request: &Request) -> String {
     request.text.lines().next().unwrap().split(' ').nth(1).unwrap().to_owned()
@@ -19,7 +13,7 @@ fn path(request: &Request) -> String {
 
 #[tokio::test]
 async fn each_slot_tells_of_its_machine_again_and_again() {
-    let server = server().await;
+    let server = Server::start().await;
     let worker = TestWorker::start(&server, Settings { telemetry: true, slots: vec![0, 1], ..settings() });
     server.until("POST", 6).await;
     let mut observed: Vec<String> = server.asked("PUT").iter().map(|request| path(request) + "/telemetry").collect();
@@ -37,22 +31,19 @@ async fn each_slot_tells_of_its_machine_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_server_without_telemetry_and_a_worker_that_shall_not_get_none() {
-    for (features, telemetry) in [(&["output"][..], true), (&["telemetry"], false)] {
-        let server = server().await;
-        server.script("capabilities", [capabilities(features)]);
-        let worker = TestWorker::start(&server, Settings { telemetry, ..settings() });
-        server.until("PUT", 5).await;
-        worker.stop(StopMode::Finish);
-        worker.end().await;
-        assert!(server.asked("POST").is_empty(), "{features:?}");
-    }
+async fn a_worker_that_shall_not_measure_sends_none() {
+    let server = Server::start().await;
+    let worker = TestWorker::start(&server, Settings { telemetry: false, ..settings() });
+    server.until("PUT", 5).await;
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+    assert!(server.asked("POST").is_empty());
 }
 
 #[tokio::test]
 async fn telemetry_that_fails_touches_neither_runs_nor_end() {
     for reply in [disconnect(), refusal(404, "worker_not_found"), refusal(422, "invalid_request"), Reply::Silence] {
-        let server = server().await;
+        let server = Server::start().await;
         server.script("claim", [task(1)]);
         server.script("POST", [reply.clone()]);
         let settings = Settings { telemetry: true, max_tasks: Some(3), ..settings() };

@@ -8,13 +8,12 @@ use taskqueue_worker::process::Stream;
 use taskqueue_worker::{Intervals, SendOutput, Settings, StopMode};
 
 use crate::batch_server::{member, text};
-use crate::server::{Reply, Request, Server, capabilities, disconnect, done, empty, refusal, task};
+use crate::server::{Reply, Request, Server, capabilities_without, disconnect, done, empty, refusal, task};
 use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, until};
 
 /// A server that takes output and has these tasks.
 async fn server(tasks: impl IntoIterator<Item = Reply>) -> Server {
     let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["output"])]);
     server.script("claim", tasks.into_iter().chain([empty()]));
     server
 }
@@ -95,16 +94,16 @@ async fn requests_are_no_more_frequent_than_the_interval() {
 
 #[tokio::test]
 async fn a_server_without_output_and_a_worker_that_shall_not_get_none() {
-    for (features, send_output) in [(&["run-info"][..], SendOutput::On), (&["output"], SendOutput::Off)] {
+    for (left_out, send_output) in [(&["output"][..], SendOutput::On), (&[], SendOutput::Off)] {
         let server = server([task(1)]).await;
-        server.script("capabilities", [capabilities(features)]);
+        server.script("capabilities", [capabilities_without(left_out)]);
         let mut worker = TestWorker::start(&server, Settings { send_output, ..one_task() });
         let run = worker.next_run().await;
         print(&run, "secret\n");
         run.succeed();
         let events = std::sync::Arc::clone(&worker.events);
         worker.end().await;
-        assert!(server.asked("output").is_empty(), "{features:?}");
+        assert!(server.asked("output").is_empty(), "{left_out:?}");
         assert!(!events.all().iter().any(|event| event.contains("OutputNotSent")), "{:?}", events.all());
     }
 }
@@ -190,12 +189,7 @@ async fn a_worker_that_ends_waits_for_the_rest_but_not_for_long() {
 
 #[tokio::test]
 async fn a_refusal_ends_the_sending_and_nothing_else() {
-    for refused in [
-        refusal(409, "stale_run"),
-        refusal(404, "task_not_found"),
-        refusal(404, "not_found"),
-        refusal(422, "invalid_request"),
-    ] {
+    for refused in [refusal(409, "stale_run"), refusal(404, "task_not_found"), refusal(422, "invalid_request")] {
         let server = server([task(1)]).await;
         server.script("output", [refused.clone()]);
         let mut worker = TestWorker::start(&server, one_task());
@@ -283,19 +277,4 @@ async fn when_the_report_was_accepted_the_rest_is_sent_at_once() {
     run.succeed();
     worker.end().await;
     assert_eq!(pieces(&server), vec![(0, "all of it\n".to_owned()); 4]);
-}
-
-#[tokio::test]
-async fn a_server_that_did_not_say_what_it_takes_is_asked_again() {
-    let server = server([task(1)]).await;
-    server.script("capabilities", [disconnect(), capabilities(&["output"])]);
-    let intervals = Intervals { late_output: Duration::from_secs(15), ..intervals() };
-    let mut worker = TestWorker::start(&server, Settings { intervals, ..settings() });
-    let run = worker.next_run().await;
-    print(&run, "late\n");
-    run.succeed();
-    server.until("output", 1).await;
-    assert_eq!(whole(&server), "late\n");
-    worker.stop(StopMode::Finish);
-    worker.end().await;
 }

@@ -6,12 +6,11 @@ use taskqueue_client::JsonObject;
 use taskqueue_worker::{Intervals, Settings, StopMode};
 
 use crate::batch_server::actions;
-use crate::server::{Reply, Server, capabilities, disconnect, done, empty, held, refusal, task};
+use crate::server::{Reply, Server, disconnect, done, empty, held, refusal, task};
 use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, until};
 
 async fn server(tasks: impl IntoIterator<Item = Reply>) -> Server {
     let server = Server::start().await;
-    server.script("capabilities", [capabilities(&["progress"])]);
     server.script("claim", tasks.into_iter().chain([empty()]));
     server
 }
@@ -89,18 +88,6 @@ async fn after_an_error_the_newest_is_sent_instead() {
 }
 
 #[tokio::test]
-async fn a_server_without_progress_gets_none() {
-    let server = server([task(1)]).await;
-    server.script("capabilities", [capabilities(&["output"])]);
-    let mut worker = TestWorker::start(&server, one_task());
-    let run = worker.next_run().await;
-    report(&run, 1);
-    run.succeed();
-    worker.end().await;
-    assert!(server.asked("progress").is_empty());
-}
-
-#[tokio::test]
 async fn refused_progress_is_noted_once_and_costs_the_run_nothing() {
     let server = server([task(1)]).await;
     server.script("progress", [refusal(422, "task_data_too_large")]);
@@ -163,7 +150,6 @@ async fn the_last_progress_waits_for_the_answer_to_the_one_before() {
 #[tokio::test]
 async fn the_progress_of_many_slots_goes_with_few_requests() {
     let server = Server::with_batches(16).await;
-    server.script("capabilities", [capabilities(&["batch", "progress"])]);
     server.script("progress", [Reply::Honest]);
     let settings = Settings { slots: (0..16).collect(), ..settings() };
     let mut worker = TestWorker::patient(&server, settings, Duration::from_secs(20));

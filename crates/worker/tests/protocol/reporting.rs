@@ -223,14 +223,6 @@ async fn a_task_that_no_run_can_do_is_not_tried_again() {
         assert_eq!(worker.end().await.1.failed, 1);
         assert_eq!(server.asked("fail")[0].text.contains("\"retry\":false"), is_final);
     }
-    // A server that does not know that is told without it.
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
-    server.script("fail", [refusal(422, "invalid_request"), done()]);
-    let settings = Settings { max_tasks: Some(1), ..settings() };
-    let worker = TestWorker::always(&server, settings, HandlerResult::Reject(failure()));
-    assert_eq!(worker.end().await.1.failed, 1);
-    assert!(!server.asked("fail")[1].text.contains("retry"));
 }
 
 #[tokio::test]

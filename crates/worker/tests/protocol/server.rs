@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use taskqueue_client::capabilities::FEATURES;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -42,8 +43,9 @@ pub(crate) fn empty_after_waiting() -> Reply {
     Reply::Answer(204, "Preference-Applied: wait=1\r\n", String::new())
 }
 
-/// The features of a server.
-pub(crate) fn capabilities(features: &[&str]) -> Reply {
+/// The features of a server of this version, without those that are left out.
+pub(crate) fn capabilities_without(left_out: &[&str]) -> Reply {
+    let features: Vec<&str> = FEATURES.into_iter().filter(|feature| !left_out.contains(feature)).collect();
     Reply::Answer(200, "", format!(r#"{{"features":{features:?}}}"#))
 }
 
@@ -142,7 +144,9 @@ impl Server {
         }
         server.script("claim", [empty()]);
         server.script("heartbeat", [lease()]);
-        server.script("capabilities", [refusal(404, "not_found")]);
+        server.script("capabilities", [capabilities_without(&[])]);
+        server.script("batch/claim", [Reply::Honest]);
+        server.script("batch/report", [Reply::Honest]);
         tokio::spawn(async move {
             while let Ok((stream, _)) = events.accept().await {
                 tokio::spawn(serve(stream, Arc::clone(&state)));
@@ -151,12 +155,11 @@ impl Server {
         server
     }
 
-    /// Takes batches, and answers by itself with so many tasks.
+    /// Answers by itself with so many tasks.
     pub(crate) async fn with_batches(pending: u8) -> Self {
         let server = Self::start().await;
         server.tasks(|tasks| tasks.pending = pending);
-        server.script("capabilities", [capabilities(&["batch", "wait"])]);
-        for verb in ["claim", "heartbeat", "complete", "fail", "unclaim", "batch/claim", "batch/report"] {
+        for verb in ["claim", "heartbeat", "complete", "fail", "unclaim"] {
             server.script(verb, [Reply::Honest]);
         }
         server

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use taskqueue_client::{
     QueueName, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch, Status, TaskSelection, Timestamp,
-    capabilities,
 };
 
 use crate::args::{QueueLimitArgs, QueueRetentionArgs};
@@ -15,13 +14,13 @@ use crate::failure::{CommandError, Failure};
 use crate::output::{self, SettingsRecord};
 
 pub(super) async fn show(context: &ClientContext, queue: &QueueName) -> Result<(), CommandError> {
-    require(context).await?;
+    context.client.require_extensions().await?;
     let settings = context.client.queue_settings(queue).await?;
     Ok(context.printer.one(&SettingsRecord { queue, settings: &settings })?)
 }
 
 pub(super) async fn pause(context: &ClientContext, queue: &QueueName, paused: bool) -> Result<(), CommandError> {
-    require(context).await?;
+    context.client.require_extensions().await?;
     let patch = SettingsPatch { paused: Some(paused), ..SettingsPatch::default() };
     let settings = context.client.change_settings(queue, &patch).await?;
     let word = if paused { "paused; running tasks go on" } else { "resumed" };
@@ -30,14 +29,14 @@ pub(super) async fn pause(context: &ClientContext, queue: &QueueName, paused: bo
 
 pub(super) async fn limit(context: &ClientContext, args: &QueueLimitArgs) -> Result<(), CommandError> {
     let patch = limits(args)?;
-    require(context).await?;
+    context.client.require_extensions().await?;
     let settings = context.client.change_settings(&args.name, &patch).await?;
     Ok(context.printer.one(&SettingsRecord { queue: &args.name, settings: &settings })?)
 }
 
 pub(super) async fn retention(context: &ClientContext, args: &QueueRetentionArgs) -> Result<(), CommandError> {
     let retention = kept(args)?;
-    require(context).await?;
+    context.client.require_extensions().await?;
     let before = context.client.queue_settings(&args.name).await?;
     let patch = SettingsPatch { retention, ..SettingsPatch::default() };
     // Only so many routes have limits, and this changes none.
@@ -50,14 +49,6 @@ pub(super) async fn retention(context: &ClientContext, args: &QueueRetentionArgs
     }
     let settings = context.client.change_settings(&args.name, &patch).await?;
     Ok(context.printer.one(&SettingsRecord { queue: &args.name, settings: &settings })?)
-}
-
-async fn require(context: &ClientContext) -> Result<(), CommandError> {
-    if context.client.capabilities().await?.has(capabilities::QUEUE_SETTINGS) {
-        return Ok(());
-    }
-    let message = "is too old for settings of queues: it has no queue-settings; update the server";
-    Err(Failure::Refused(format!("the server at {} {message}", context.url)).into())
 }
 
 fn limits(args: &QueueLimitArgs) -> Result<SettingsPatch, Failure> {

@@ -1,20 +1,17 @@
 //! `taskqueue queue stats`: what is going on in a queue, for people with a plot of the last hour.
 
-use taskqueue_client::{QueueName, RouteStats, SeriesSelection, Stats, Unit, capabilities};
+use taskqueue_client::{QueueName, RouteStats, SeriesSelection, Stats, Unit};
 
 use crate::args::{Format, QueueStatsArgs};
 use crate::client_context::ClientContext;
-use crate::failure::{CommandError, Failure};
+use crate::failure::CommandError;
 use crate::output::{self, ActivityRecord, RouteRecord, SeriesRecord, StatsRecord};
 
 /// What is plotted for people.
 const PLOTTED_SECONDS: i64 = 3_600;
 
 pub(super) async fn show(context: &ClientContext, args: &QueueStatsArgs) -> Result<(), CommandError> {
-    if !context.client.capabilities().await?.has(capabilities::STATS) {
-        let message = "the server has no stats: it is older than this program; taskqueue task count shows counts";
-        return Err(Failure::Refused(message.to_owned()).into());
-    }
+    context.client.require_extensions().await?;
     if let Some(unit) = args.series {
         return series(context, args, unit).await;
     }

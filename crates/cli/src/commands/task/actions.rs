@@ -48,7 +48,7 @@ impl Action {
         }
     }
 
-    /// The same for all tasks that match, if the server can do that.
+    /// The same for all tasks that match, if one request can do that.
     fn bulk(&self) -> Option<BulkAction> {
         match self {
             Self::Cancel => Some(BulkAction::Cancel),
@@ -158,6 +158,9 @@ async fn act_on_selection(
     args: &SelectionArgs,
     confirm: ConfirmArgs,
 ) -> Result<(), CommandError> {
+    if action.bulk().is_some() {
+        context.client.require_extensions().await?;
+    }
     let change = action.change();
     let mut done_before = 0;
     let (counts, progress) = loop {
@@ -286,11 +289,7 @@ impl<'s> ActionProgress<'s> {
     /// Acts on the tasks of a selection, of which there were so many. False if their number is another one by now, so that
     /// somebody has to be asked again.
     async fn act(&mut self, args: &SelectionArgs, applicable: u64, confirm: ConfirmArgs) -> Result<bool, CommandError> {
-        let bulk = match self.action.bulk() {
-            Some(bulk) => bulk_requests::filter(self.context, args).await?.map(|filter| (bulk, filter)),
-            None => None,
-        };
-        let Some((bulk, filter)) = bulk else {
+        let Some((bulk, filter)) = self.action.bulk().zip(bulk_requests::as_filter(args)) else {
             self.add_selected(walked(self.action.change(), args)).await?;
             self.wait_for_all().await?;
             return Ok(true);

@@ -6,7 +6,6 @@ use taskqueue_client::{BulkUpdateRequest, Status, TaskSelection, Update, Updated
 use super::actions::{self, Action};
 use super::bulk_change::{Change, note_no_match};
 use super::bulk_requests::as_filter;
-use super::server_features;
 use crate::args::{ArchiveArgs, ConfirmArgs, SelectionArgs};
 use crate::client_context::ClientContext;
 use crate::commands::status_counts::StatusCounts;
@@ -14,7 +13,7 @@ use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 
 pub(super) async fn run(context: &ClientContext, args: &ArchiveArgs, archived: bool) -> Result<(), CommandError> {
-    server_features::require(context, &[server_features::ARCHIVE]).await?;
+    context.client.require_extensions().await?;
     let mut target = args.target.clone();
     target.selection.include_archived |= !archived;
     if target.selection.conditions.fuzzy.is_some() {

@@ -1,12 +1,9 @@
 //! Cancelling, requeueing and deleting selected tasks by the server's bulk actions: one request for all of them, repeated while
-//! the server says that its time was over. For servers without them, and for selections that no filter says, there are
-//! single requests (`actions.rs`).
+//! the server says that its time was over. For selections that no filter says there are single requests (`actions.rs`).
 
 use std::time::{Duration, Instant};
 
-use taskqueue_client::{
-    Acted, BulkActionRequest, Error, ErrorCode, OrderField, TaskQuery, TaskSelection, Timestamp, capabilities,
-};
+use taskqueue_client::{Acted, BulkActionRequest, Error, ErrorCode, OrderField, TaskQuery, TaskSelection, Timestamp};
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::json::write_string;
@@ -31,13 +28,7 @@ pub(super) struct Done {
     pub(super) error: Option<Error>,
 }
 
-/// The filter for a bulk action, if the selection can be said by one and the server has bulk actions.
-pub(super) async fn filter(context: &ClientContext, args: &SelectionArgs) -> Result<Option<String>, Error> {
-    let Some(filter) = as_filter(args) else { return Ok(None) };
-    Ok(context.client.capabilities().await?.has(capabilities::BULK_ACTIONS).then_some(filter))
-}
-
-/// Nothing for a fuzzy search, and for a filter that is too long.
+/// The selection as one filter. `None` for a fuzzy search, and for a filter that is too long.
 pub(super) fn as_filter(args: &SelectionArgs) -> Option<String> {
     let conditions = &args.conditions;
     if conditions.fuzzy.is_some() {

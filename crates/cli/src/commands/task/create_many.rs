@@ -1,17 +1,16 @@
-//! Creates many tasks, by batches where the server knows them, else with concurrent calls for one each. The tasks come from a
-//! file (`jsonl.rs`) or a sweep. Ctrl-C ends it with a message that says how far it came.
+//! Creates many tasks by batches, a few at a time. The tasks come from a file (`jsonl.rs`) or a sweep. Ctrl-C ends it with a message
+//! that says how far it came.
 
 use std::collections::BTreeSet;
 use std::future::Future;
 
-use taskqueue_client::{Capabilities, Error, capabilities};
+use taskqueue_client::Error;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
-use super::creation_calls::{CreateResult, Creating, create_batch, create_one};
-use super::planned_task::{Origin, PlannedTask, TaskGroup};
+use super::creation_calls::{CreateResult, Creating, create_batch};
+use super::planned_task::{Origin, TaskGroup};
 use super::refusals::Refusals;
-use super::server_features;
 use crate::client_context::ClientContext;
 use crate::explain_error;
 use crate::failure::{CommandError, Failure};
@@ -21,7 +20,7 @@ use crate::progress::Progress;
 /// Enough that the server always has one to work on.
 const BATCHES_MAX: usize = 4;
 
-/// The result of one call, which created one task or many.
+/// The result of one batch.
 #[derive(Debug)]
 struct CallResult {
     /// The place of its first task.
@@ -34,7 +33,6 @@ struct CallResult {
 #[derive(Debug)]
 pub(super) struct TaskCreator<'s> {
     context: &'s ClientContext,
-    capabilities: Capabilities,
     calls: ConcurrentCalls<CallResult>,
     /// The places of the calls under way.
     open: BTreeSet<u64>,
@@ -57,7 +55,7 @@ where
     let mut creator = TaskCreator::new(context, progress);
     let is_interrupted = tokio::select! {
         outcome = async {
-            creator.ask_for_capabilities().await?;
+            context.client.require_extensions().await?;
             feed(&mut creator).await?;
             creator.wait_for_results().await
         } => {
@@ -73,8 +71,7 @@ impl<'s> TaskCreator<'s> {
     fn new(context: &'s ClientContext, progress: Progress) -> Self {
         Self {
             context,
-            capabilities: Capabilities::default(),
-            calls: ConcurrentCalls::new(),
+            calls: ConcurrentCalls::of_at_most(BATCHES_MAX),
             open: BTreeSet::new(),
             progress,
             position: 0,
@@ -86,52 +83,22 @@ impl<'s> TaskCreator<'s> {
         }
     }
 
-    async fn ask_for_capabilities(&mut self) -> Result<(), CommandError> {
-        self.capabilities = self.context.client.capabilities().await?;
-        if self.has_batches() {
-            self.calls = ConcurrentCalls::of_at_most(BATCHES_MAX);
-        }
-        Ok(())
-    }
-
-    fn has_batches(&self) -> bool {
-        self.capabilities.has(capabilities::BATCH)
-    }
-
     /// Waits first while too many calls are running.
     pub(super) async fn add(&mut self, group: TaskGroup) -> Result<(), CommandError> {
         let TaskGroup { tasks, end, .. } = group;
         let mut planned = Vec::with_capacity(tasks.len());
         for task in tasks {
             match task {
-                Ok(task) => match self.lacking(&task) {
-                    Some(reason) => self.refusals.add(task.origin, || reason),
-                    None => planned.push(task),
-                },
+                Ok(task) => planned.push(task),
                 Err(wrong) => self.refusals.add(wrong.origin, || wrong.reason),
             }
         }
-        let (client, queue) = (self.context.client.clone(), self.context.queue.clone());
-        match planned.first().map(|first| first.origin.number()) {
-            None => self.print_known_refusals(),
-            Some(place) if self.has_batches() => {
-                let tasks = create_batch(client, queue, planned);
-                self.start(place, async move { CallResult { place, end, tasks: tasks.await } }).await?;
-            }
-            Some(_) => {
-                for task in planned {
-                    let place = task.origin.number();
-                    let created = create_one(client.clone(), queue.clone(), task);
-                    self.start(place, async move { CallResult { place, end, tasks: Ok(vec![created.await]) } }).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Why the server cannot create a task as it is meant.
-    fn lacking(&self, task: &PlannedTask) -> Option<String> {
-        server_features::lacking(&self.context.url, &self.capabilities, &server_features::of_creation(&task.creation))
+        let Some(place) = planned.first().map(|first| first.origin.number()) else {
+            self.print_known_refusals();
+            return Ok(());
+        };
+        let tasks = create_batch(self.context.client.clone(), self.context.queue.clone(), planned);
+        self.start(place, async move { CallResult { place, end, tasks: tasks.await } }).await
     }
 
     async fn start(

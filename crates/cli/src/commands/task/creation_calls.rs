@@ -1,5 +1,4 @@
-//! The calls that create planned tasks: one by one, or many with one request. What becomes of all of them together stands in
-//! `create_many.rs`.
+//! The calls that create planned tasks, many with one request. What becomes of all of them together stands in `create_many.rs`.
 
 use taskqueue_client::{Client, CreateOutcome, Creation, Error, ErrorCode, QueueName, Status, Task, TaskId};
 use taskqueue_core::batch_label::is_same_metadata;
@@ -11,8 +10,8 @@ use crate::failure::Failure;
 /// Tasks of a batch that are compared at the same time.
 const COMPARISONS_MAX: usize = 16;
 
-/// Tasks of a refused batch that are created at the same time. All batches under way together have as many calls as a command
-/// has for a server without batches.
+/// Tasks of a batch that is too large for a proxy, created at the same time. All batches under way together have as many calls as
+/// other commands.
 const SINGLE_CALLS_MAX: usize = 16;
 
 /// What became of one task.
@@ -27,7 +26,7 @@ pub(super) enum Creating {
 /// The origin of a task, and what became of it.
 pub(super) type CreateResult = (Origin, Result<Creating, Error>);
 
-pub(super) async fn create_one(client: Client, queue: QueueName, planned: PlannedTask) -> CreateResult {
+async fn create_one(client: Client, queue: QueueName, planned: PlannedTask) -> CreateResult {
     let PlannedTask { id, is_derived, creation, is_delayed, origin } = planned;
     let outcome = match client.create_task(&queue, id, &creation).await {
         Ok(answer) if answer.created => Ok(Creating::Created),
@@ -38,8 +37,8 @@ pub(super) async fn create_one(client: Client, queue: QueueName, planned: Planne
     (origin, outcome)
 }
 
-/// Creates the tasks with one request. A request that fails is the error of each of them, except where it fails because it is a
-/// batch: then they are created one by one.
+/// Creates the tasks with one request. A request that fails is the error of each of them, except where a
+/// proxy finds it too large: then they are created one by one.
 pub(super) async fn create_batch(
     client: Client,
     queue: QueueName,
@@ -51,7 +50,7 @@ pub(super) async fn create_batch(
         origins.push((origin, is_derived, is_delayed));
     }
     let answer = client.create_tasks(&queue, &tasks).await;
-    if answer.request_error.as_ref().is_some_and(Error::is_no_batch) {
+    if answer.request_error.as_ref().is_some_and(Error::is_too_large) {
         let planned = tasks.into_iter().zip(origins).map(|((id, creation), (origin, is_derived, is_delayed))| {
             PlannedTask { id, is_derived, creation, is_delayed, origin }
         });

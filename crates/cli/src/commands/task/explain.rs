@@ -4,7 +4,6 @@
 use taskqueue_client::{Explanation, Reason, Task, TaskId};
 use taskqueue_core::dependency::DEPENDENCY_FAILED;
 
-use super::server_features;
 use crate::args::Format;
 use crate::client_context::ClientContext;
 use crate::explained_reasons::{Known, sentences};
@@ -13,7 +12,7 @@ use crate::output::{self, ExplanationRecord, ReasonRecord, worker_place};
 use crate::shell_command::ShellCommand;
 
 pub(super) async fn run(context: &ClientContext, id: TaskId) -> Result<(), CommandError> {
-    server_features::require(context, &[server_features::EXPLAIN]).await?;
+    context.client.require_extensions().await?;
     let explanation = context.client.explain_task(&context.queue, id).await?;
     match context.printer.format() {
         Format::Json | Format::Jsonl => Ok(context.printer.one(&ExplanationRecord(&explanation))?),

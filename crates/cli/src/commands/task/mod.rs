@@ -14,14 +14,12 @@ mod jsonl;
 mod list;
 mod loaded_tasks;
 mod logs;
-mod merge_updates;
 mod named_tasks;
 mod one_action;
 mod outage;
 mod planned_task;
 mod refusals;
 mod rerun;
-mod server_features;
 mod show;
 mod submit;
 mod sweep;
@@ -66,8 +64,10 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
 /// With changes, if any are given.
 async fn requeue(context: &ClientContext, args: &RequeueArgs) -> Result<(), CommandError> {
     let update = change_args::patches(&args.patch)?;
-    merge_updates::require(context, &update).await?;
     let changes = update.has_patches().then(|| update.into());
+    if changes.is_some() {
+        context.client.require_extensions().await?;
+    }
     actions::run(context, Action::Requeue(changes), &args.target, args.confirm).await
 }
 

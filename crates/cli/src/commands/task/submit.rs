@@ -10,7 +10,6 @@ use super::create_many;
 use super::dry_run::DryRun;
 use super::jsonl;
 use super::planned_task::{Given, Origin};
-use super::server_features;
 use crate::args::{SchedulingArgs, SubmitArgs};
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
@@ -43,7 +42,10 @@ async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandEr
         dry_run.add(&Given::default().task(id, false, creation, Origin::Flags))?;
         return dry_run.finish();
     }
-    server_features::require(context, &server_features::of_creation(&creation)).await?;
+    // A task as the contract has it needs no second request.
+    if creation.not_before.is_some() || creation.definition.scheduling != Scheduling::default() {
+        context.client.require_extensions().await?;
+    }
     let created = context.client.create_task(&context.queue, id, &creation).await?;
     let word = if created.created { "created" } else { "already there" };
     Ok(context.printer.done(&created.value, &format!("{id} {word}"))?)
@@ -58,10 +60,6 @@ async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> R
     let (name, mut definition) = named_definition(&args.definition)?;
     definition.scheduling = scheduling(context, &args.scheduling).await?;
     let (ids, not_before) = (DerivedIds::new(args.batch.as_deref()), not_before(&args.scheduling, output::now()));
-    if !args.dry_run {
-        let of_flags = Creation { definition: definition.clone(), not_before };
-        server_features::require(context, &server_features::of_creation(&of_flags)).await?;
-    }
     let given = Given::by(args.batch.as_deref(), &args.scheduling, not_before);
     let mut lines = jsonl::read(path, LineReader { name, definition, not_before, ids }, given)?;
     if args.dry_run {

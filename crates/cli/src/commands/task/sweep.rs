@@ -7,7 +7,6 @@ use taskqueue_core::sweep::Sweep;
 use super::create_many;
 use super::dry_run::DryRun;
 use super::planned_task::{Given, Origin, PlannedTask, TaskGroup};
-use super::server_features;
 use super::submit::scheduling;
 use crate::args::SweepArgs;
 use crate::client_context::ClientContext;
@@ -39,8 +38,6 @@ pub(super) async fn run(context: &ClientContext, args: &SweepArgs) -> Result<(),
         plan.tasks().try_for_each(|planned| dry_run.add(&planned?))?;
         return dry_run.finish();
     }
-    let of_flags = Creation { definition: plan.definition.clone(), not_before: plan.not_before };
-    server_features::require(context, &server_features::of_creation(&of_flags)).await?;
     let progress = Progress::of_tasks("submitting", plan.sweep.count() as u64);
     create_many::create(context, progress, async |creator| {
         let mut group = TaskGroup::default();

@@ -4,9 +4,7 @@ use taskqueue_client::{BulkUpdateRequest, TaskId, TaskSelection, Update, Updated
 
 use super::awaited_tasks;
 use super::bulk_change::{Change, note_no_match};
-use super::merge_updates;
 use super::named_tasks;
-use super::server_features;
 use super::update_preview;
 use crate::args::UpdateArgs;
 use crate::change_args;
@@ -19,8 +17,7 @@ use crate::output::{self, Summary};
 pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<(), CommandError> {
     let after = awaited_tasks::find(context, &args.change.scheduling.new).await?;
     let update = change_args::update(&args.change, after, output::now())?;
-    merge_updates::require(context, &update).await?;
-    server_features::require(context, &server_features::of_update(&update)).await?;
+    context.client.require_extensions().await?;
     let ids = named_tasks::ids(context, &args.ids).await?;
     match ids.as_slice() {
         [] if args.dry_run => update_preview::of_selection(context, selection(args), &update).await,

@@ -71,9 +71,9 @@ impl OutputReader {
     }
 }
 
-/// Whether nothing is kept, the task is gone, or the server keeps no output.
+/// Whether nothing is kept, or the task is gone.
 fn is_missing(error: &Error) -> bool {
-    matches!(error.code(), Some(ErrorCode::OutputNotFound | ErrorCode::TaskNotFound | ErrorCode::NotFound))
+    matches!(error.code(), Some(ErrorCode::OutputNotFound | ErrorCode::TaskNotFound))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use taskqueue_client::{Client, ErrorCode, Health, QueueName, QueueSettings};
+use taskqueue_client::{Client, Health, QueueName, QueueSettings};
 
 #[derive(Debug, Default)]
 pub(super) struct SettingsReader {
@@ -11,15 +11,13 @@ pub(super) struct SettingsReader {
     /// As it was said last.
     health: Option<Health>,
     refreshes: usize,
-    /// The server knows of no settings.
-    has_none: bool,
 }
 
 impl SettingsReader {
     /// Begins a refresh: the health that counts for it, if the settings of a queue are read instead.
     pub(super) fn begin(&mut self) -> Option<Health> {
         self.refreshes += 1;
-        let is_turn = self.refreshes.is_multiple_of(2) && !self.has_none;
+        let is_turn = self.refreshes.is_multiple_of(2);
         self.health.clone().filter(|health| is_turn && health.is_ok)
     }
 
@@ -39,9 +37,8 @@ impl SettingsReader {
     pub(super) async fn read(&mut self, client: &Client, queues: &[QueueName], selected: Option<&QueueName>) {
         self.known.retain(|queue, _| queues.contains(queue));
         let Some(queue) = self.next(queues, selected) else { return };
-        match client.queue_settings(queue).await {
-            Ok(settings) => drop(self.known.insert(queue.clone(), settings)),
-            Err(error) => self.has_none = error.code() == Some(ErrorCode::NotFound),
+        if let Ok(settings) = client.queue_settings(queue).await {
+            self.known.insert(queue.clone(), settings);
         }
     }
 
@@ -80,8 +77,6 @@ mod tests {
             is_replaced
         };
         assert_eq!([asks(), asks(), asks(), asks()], [false, true, false, true]);
-        let mut old = SettingsReader { has_none: true, health: Some(health), ..SettingsReader::default() };
-        assert!((0..4).all(|_| old.begin().is_none()), "a server without settings is asked for its health only");
     }
 
     #[test]

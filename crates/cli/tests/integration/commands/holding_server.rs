@@ -1,5 +1,5 @@
-//! A server that answers the first creations of tasks and then no more, to see what a command does that is interrupted while it
-//! waits. It knows batches or not.
+//! A server that answers the first batches of new tasks and then no more, to see what a command does that is interrupted while it
+//! waits.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use taskqueue_client::capabilities::FEATURES;
 
 /// Longer than the slowest machine needs for a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,19 +20,9 @@ pub(crate) struct HoldingServer {
 }
 
 impl HoldingServer {
-    /// Answers so many creations, of one task each.
+    /// Answers so many batches.
     pub(crate) fn start(answers: usize) -> Self {
-        Self::launch(answers, "404 Not Found", &error("not_found"))
-    }
-
-    /// Answers so many creations, of many tasks each.
-    pub(crate) fn with_batches(answers: usize) -> Self {
-        Self::launch(answers, "200 OK", &json!({"features": ["batch"]}))
-    }
-
-    /// `status` and `capabilities` are the answer to what the server offers.
-    fn launch(answers: usize, status: &'static str, capabilities: &Value) -> Self {
-        let capabilities = capabilities.to_string();
+        let capabilities = json!({"features": FEATURES}).to_string();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (sender, requests) = mpsc::channel();
@@ -41,11 +32,11 @@ impl HoldingServer {
                 let stream = stream.unwrap();
                 let (path, body) = read_request(&stream);
                 if path.ends_with("/capabilities") {
-                    (&stream).write_all(answer(status, &capabilities).as_bytes()).unwrap();
+                    (&stream).write_all(answer(&capabilities).as_bytes()).unwrap();
                     continue;
                 }
                 if answered < answers {
-                    (&stream).write_all(created(&path, &body).as_bytes()).unwrap();
+                    (&stream).write_all(created(&body).as_bytes()).unwrap();
                     answered += 1;
                 } else {
                     held.push(stream);
@@ -77,30 +68,17 @@ fn read_request(stream: &TcpStream) -> (String, Vec<u8>) {
     (head.split(' ').nth(1).unwrap().to_owned(), body)
 }
 
-fn created(path: &str, body: &[u8]) -> String {
-    if path.ends_with("/batch/create") {
-        let request: Value = serde_json::from_slice(body).unwrap();
-        let items = request["tasks"].as_array().unwrap().iter();
-        let items: Vec<Value> = items.map(|task| json!({"id": task["id"], "outcome": "created"})).collect();
-        return answer("200 OK", &json!({"items": items}).to_string());
-    }
-    let time = "2026-01-01T00:00:00.000000Z";
-    let task = json!({
-        "id": path.rsplit('/').next().unwrap(), "queue": "q", "status": "pending", "name": null, "args": {}, "metadata": {},
-        "priority": 0, "attempt": 0, "max_attempts": 3, "routes": ["default"], "result": {}, "last_error": null,
-        "last_route": null, "created_at": time, "updated_at": time, "started_at": null, "finished_at": null,
-    });
-    answer("201 Created", &task.to_string())
+fn created(body: &[u8]) -> String {
+    let request: Value = serde_json::from_slice(body).unwrap();
+    let items = request["tasks"].as_array().unwrap().iter();
+    let items: Vec<Value> = items.map(|task| json!({"id": task["id"], "outcome": "created"})).collect();
+    answer(&json!({"items": items}).to_string())
 }
 
-fn error(code: &str) -> Value {
-    json!({"error": {"code": code, "message": "no", "details": {}}})
-}
-
-fn answer(status: &str, body: &str) -> String {
+fn answer(body: &str) -> String {
     let length = body.len();
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n\
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n\
          {body}"
     )
 }

@@ -15,7 +15,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 const BROKEN: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 
-/// As the contract's own server answers to what it does not know.
+/// As a server answers to what it does not know.
 const MISSING: &str = "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 58\r\n\r\n\
                        {\"error\":{\"code\":\"not_found\",\"message\":\"no\",\"details\":{}}}";
 
@@ -154,19 +154,16 @@ fn ctrl_c_during_a_rerun_prints_the_copies_that_exist() {
 #[test]
 fn a_task_that_becomes_pending_again_during_a_cancellation_is_cancelled() {
     let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--route", "a"]);
-    server.submit("t_bbbbbbbbbbbb", &["--route", "b"]);
+    server.submit("t_aaaaaaaaaaaa", &["--route", "a", "--name", "one"]);
+    server.submit("t_bbbbbbbbbbbb", &["--route", "b", "--name", "one"]);
     server.claim("b", 1);
     let mut is_first = true;
     let proxy = Proxy::start(&server, move |request| {
-        // A server without bulk actions: the tasks are listed and cancelled one by one.
-        if request.contains("/capabilities") {
-            return Fate::Missing;
-        }
         let is_list = request.contains("/tasks?") && request.contains("order_by");
         if is_list && std::mem::take(&mut is_first) { Fate::Held } else { Fate::Passed }
     });
-    let cancel = proxy.spawn(&server, &["task", "cancel", "--filter", "max_attempts == 3", "--yes"]);
+    // What a fuzzy search finds is listed and cancelled one by one.
+    let cancel = proxy.spawn(&server, &["task", "cancel", "--fuzzy", "one", "--yes"]);
     proxy.wait_until_held();
     // It has attempts left.
     server.fail("t_bbbbbbbbbbbb", 1);

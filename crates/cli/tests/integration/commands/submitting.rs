@@ -8,8 +8,7 @@ use serde_json::json;
 use super::holding_server::HoldingServer;
 use super::support::{Ran, Server, binary, finish};
 
-/// Calls that a command has under way at once, for one task each or for many.
-const CALLS_MAX: usize = 64;
+/// Batches that a command has under way at once, and the tasks of each.
 const BATCHES_MAX: usize = 4;
 const BATCH: usize = 500;
 
@@ -235,22 +234,19 @@ fn ctrl_c_tells_how_many_were_created_and_that_the_same_command_continues() {
     let folder = tempfile::tempdir().unwrap();
     let lines: String = (0..5000).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
     std::fs::write(folder.path().join("tasks.jsonl"), lines).unwrap();
-    let by_batches = (HoldingServer::with_batches as fn(usize) -> HoldingServer, 2, BATCHES_MAX, 2 * BATCH);
-    let one_by_one = (HoldingServer::start as fn(usize) -> HoldingServer, 10, CALLS_MAX, 10);
-    for (start, answers, under_way, created) in [by_batches, one_by_one] {
-        for flags in ["task submit --from tasks.jsonl", "task sweep --arg n=1..5000"] {
-            let server = start(answers);
-            let mut command = binary(folder.path());
-            command.env("TASKQUEUE_URL", &server.url).env("TASKQUEUE_QUEUE", "q").args(flags.split(' '));
-            let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-            // A further request is sent only when an answer has been counted.
-            server.wait_for_requests(answers + under_way);
-            let ran = interrupted(child);
-            assert_eq!(ran.stdout, "");
-            let message = ran.fails(130);
-            let so_far = format!("{created} created so far ({under_way} requests not answered yet)");
-            let expected = format!("error: interrupted: {so_far}; run the same command again to go on\n");
-            assert_eq!(message, expected, "{flags}");
-        }
+    let (answers, under_way, created) = (2, BATCHES_MAX, 2 * BATCH);
+    for flags in ["task submit --from tasks.jsonl", "task sweep --arg n=1..5000"] {
+        let server = HoldingServer::start(answers);
+        let mut command = binary(folder.path());
+        command.env("TASKQUEUE_URL", &server.url).env("TASKQUEUE_QUEUE", "q").args(flags.split(' '));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A further request is sent only when an answer has been counted.
+        server.wait_for_requests(answers + under_way);
+        let ran = interrupted(child);
+        assert_eq!(ran.stdout, "");
+        let message = ran.fails(130);
+        let so_far = format!("{created} created so far ({under_way} requests not answered yet)");
+        let expected = format!("error: interrupted: {so_far}; run the same command again to go on\n");
+        assert_eq!(message, expected, "{flags}");
     }
 }

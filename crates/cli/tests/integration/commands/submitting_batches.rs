@@ -34,30 +34,17 @@ fn lines_with_wrong_ones() -> String {
 }
 
 #[test]
-fn a_server_without_batches_gets_single_requests_and_says_the_same() {
-    let mut said = Vec::new();
-    for knows_batches in [true, false] {
-        let server = Server::start();
-        server.submit("t_aaaaaaaaaaaa", &[]);
-        server.write("tasks.jsonl", &lines_with_wrong_ones());
-        let proxy = Proxy::start(&server, move |request| {
-            assert!(knows_batches || !is_batch(request), "{request}");
-            let asks = request.contains("/api/v2/capabilities");
-            if asks && !knows_batches { Fate::Missing } else { Fate::Passed }
-        });
-        let ran = server.run_with(&["task", "submit", "--from", "tasks.jsonl", "--url", &proxy.url]);
-        assert_eq!(ran.stdout, format!("{} created, 7 refused\n", LINES - 7));
-        assert_eq!(server.count("args.n > 0"), LINES as u64 - 7);
-        said.push(ran.fails(1).replace(&proxy.url, "URL"));
-    }
-    assert_eq!(said[0], said[1]);
-    let places: Vec<&str> = said[0].lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
+fn wrong_lines_are_refused_by_line_and_the_others_created() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    server.write("tasks.jsonl", &lines_with_wrong_ones());
+    let ran = server.run("task submit --from tasks.jsonl");
+    assert_eq!(ran.stdout, format!("{} created, 7 refused\n", LINES - 7));
+    assert_eq!(server.count("args.n > 0"), LINES as u64 - 7);
+    let said = ran.fails(1);
+    let places: Vec<&str> = said.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
     assert_eq!(places, [1, 500, 501, 700, 1200, 1300, 2500].map(|n| format!("line {n}")));
-    assert!(
-        said[0].contains("line 1200: there is a task t_aaaaaaaaaaaa already, with another definition"),
-        "{}",
-        said[0]
-    );
+    assert!(said.contains("line 1200: there is a task t_aaaaaaaaaaaa already, with another definition"), "{said}");
 }
 
 #[test]
@@ -174,20 +161,18 @@ fn a_file_of_long_lines_is_sent_in_full_batches_that_pass_usual_proxies() {
 }
 
 #[test]
-fn batches_that_are_refused_as_a_whole_are_sent_one_by_one() {
-    for refusal in [Fate::TooLarge, Fate::Missing] {
-        let server = Server::start();
-        server.submit("t_aaaaaaaaaaaa", &[]);
-        let conflict = "{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":1}\n";
-        server.write("tasks.jsonl", &format!("{}{conflict}{}", lines(BATCH), lines(100)));
-        let proxy = Proxy::start(&server, move |request| if is_batch(request) { refusal } else { Fate::Passed });
-        let ran = server.run_with(&["task", "submit", "--from", "tasks.jsonl", "--url", &proxy.url]);
-        assert_eq!(ran.stdout, format!("{} created, 1 refused\n", BATCH + 100));
-        let message = ran.fails(1);
-        let expected = format!("warning: line {}: there is a task t_aaaaaaaaaaaa already", BATCH + 1);
-        assert!(message.starts_with(&expected) && message.lines().count() == 1, "{message}");
-        assert_eq!(server.count("args.n >= 0"), BATCH as u64 + 100);
-    }
+fn batches_that_are_too_large_for_a_proxy_are_sent_one_by_one() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let conflict = "{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":1}\n";
+    server.write("tasks.jsonl", &format!("{}{conflict}{}", lines(BATCH), lines(100)));
+    let proxy = Proxy::start(&server, |request| if is_batch(request) { Fate::TooLarge } else { Fate::Passed });
+    let ran = server.run_with(&["task", "submit", "--from", "tasks.jsonl", "--url", &proxy.url]);
+    assert_eq!(ran.stdout, format!("{} created, 1 refused\n", BATCH + 100));
+    let message = ran.fails(1);
+    let expected = format!("warning: line {}: there is a task t_aaaaaaaaaaaa already", BATCH + 1);
+    assert!(message.starts_with(&expected) && message.lines().count() == 1, "{message}");
+    assert_eq!(server.count("args.n >= 0"), BATCH as u64 + 100);
 }
 
 #[test]

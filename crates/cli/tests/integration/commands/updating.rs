@@ -1,9 +1,5 @@
 //! `task update`, by id and by filter: new values, and single members of args and metadata.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-
 use serde_json::{Value, json};
 
 use super::support::{Server, binary, finish, lines};
@@ -165,64 +161,6 @@ fn what_cannot_be_merged_is_refused_and_nothing_is_changed() {
         assert!(message.contains(expected), "{flags}: {message}");
     }
     assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), json!({"k": 1}));
-}
-
-#[test]
-fn a_server_that_cannot_merge_is_not_worked_around() {
-    let old = OldServer::start();
-    let folder = tempfile::tempdir().unwrap();
-    for line in [
-        "task update t_aaaaaaaaaaaa --arg a=1",
-        "task update --filter priority==0 --unset-meta a --yes",
-        "task requeue t_aaaaaaaaaaaa --arg a=1",
-    ] {
-        let ran = finish(binary(folder.path()).args(line.split(' ')).args(["--url", &old.url]));
-        let message = ran.fails(1);
-        assert!(message.contains("too old") && message.contains("task update --args JSON"), "{line}: {message}");
-        assert_eq!(old.take_requests(), ["GET /api/v2/capabilities HTTP/1.1"], "{line}");
-    }
-}
-
-/// A server that knows nothing: every answer is 404.
-struct OldServer {
-    url: String,
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-impl OldServer {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&requests);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                answer(&stream.unwrap(), &kept);
-            }
-        });
-        Self { url, requests }
-    }
-
-    fn take_requests(&self) -> Vec<String> {
-        std::mem::take(&mut *self.requests.lock().unwrap())
-    }
-}
-
-fn answer(mut stream: &TcpStream, requests: &Mutex<Vec<String>>) {
-    let (mut head, mut reader) = (String::new(), BufReader::new(stream));
-    while !head.ends_with("\r\n\r\n") {
-        if reader.read_line(&mut head).unwrap_or(0) == 0 {
-            return;
-        }
-    }
-    requests.lock().unwrap().extend(head.lines().next().map(str::to_owned));
-    let body = r#"{"error":{"code":"not_found","message":"no such path","details":{}}}"#;
-    let length = body.len();
-    let answer = format!(
-        "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
-         Connection: close\r\n\r\n{body}"
-    );
-    drop(stream.write_all(answer.as_bytes()));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
+use taskqueue_client::capabilities::FEATURES;
 
 use super::outages::{assert_done_once, running};
 use super::server::{Server, task_id};
@@ -114,7 +115,7 @@ fn assert_outlived(replies: Replies) {
     assert_done_once(&server.task(1));
 }
 
-/// Answers claims with task 1 and accepts the unclaim; other requests get no answer.
+/// Says what it has, answers claims with task 1 and accepts the unclaim; other requests get no answer.
 fn silent_after_a_claim(request: &str) -> Option<Vec<u8>> {
     let time = "2026-01-01T00:00:00.000000Z";
     let task = json!({
@@ -122,6 +123,9 @@ fn silent_after_a_claim(request: &str) -> Option<Vec<u8>> {
         "attempt": 1, "max_attempts": 3, "routes": ["default"], "result": {}, "last_error": null,
         "last_route": "default", "created_at": time, "updated_at": time, "started_at": time, "finished_at": null,
     });
+    if request.contains("/capabilities") {
+        return response("200 OK", &json!({"features": FEATURES}).to_string());
+    }
     if request.contains("/claim") {
         let run_id = &request[request.find("r_").unwrap()..][..14];
         let claim = json!({"task": task, "run_id": run_id, "lease_expires_at": "2026-01-01T00:05:00.000000Z"});

@@ -137,14 +137,12 @@ impl<'s> Logs<'s> {
 
     /// Refuses if the server keeps no output at all.
     async fn require_feature(&self) -> Result<(), CommandError> {
-        if self.context.client.capabilities().await?.has(capabilities::OUTPUT) {
+        if self.context.client.require_extensions().await?.has(capabilities::OUTPUT) {
             return Ok(());
         }
         let (url, place) = (&self.context.url, self.place().await);
-        Err(Failure::Refused(format!(
-            "the server at {url} keeps no output: it is older than this program, or runs with --task-output-bytes 0{place}"
-        ))
-        .into())
+        Err(Failure::Refused(format!("the server at {url} keeps no output: it runs with --task-output-bytes 0{place}"))
+            .into())
     }
 
     /// Where the whole log is, behind a semicolon; nothing if that is not known.
@@ -159,9 +157,9 @@ fn nothing(task: &Task) -> Output {
     Output { attempt: task.attempt, start: 0, end: 0, text: String::new(), ended: task.status != Status::Running }
 }
 
-/// Whether there is no output, or no such endpoint.
+/// Whether the server keeps no output of the task.
 fn is_without_output(error: &Error) -> bool {
-    matches!(error.code(), Some(ErrorCode::OutputNotFound | ErrorCode::NotFound))
+    error.code() == Some(ErrorCode::OutputNotFound)
 }
 
 fn style(format: Format, args: &LogsArgs) -> Result<LogStyle, &'static str> {
