@@ -1,7 +1,7 @@
 //! What can be done to all tasks that match a filter, in portions, and to which tasks each of these actions applies. What an
 //! action does to one task is in `lifecycle.rs`.
 
-use crate::status::{Status, Statuses};
+use crate::status::Statuses;
 
 /// An action on many tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +30,7 @@ impl BulkAction {
             Self::Cancel => Statuses::LIVING,
             // Not pending: it would only lose its place.
             Self::Requeue => Statuses::UNSUCCESSFUL,
-            Self::Delete => Statuses::NONE
-                .with(Status::Pending)
-                .with(Status::Succeeded)
-                .with(Status::Failed)
-                .with(Status::Cancelled),
+            Self::Delete => Statuses::NOT_RUNNING,
         }
     }
 }

@@ -52,6 +52,10 @@ impl Statuses {
     pub const LIVING: Self = Self::NONE.with(Status::Pending).with(Status::Running);
     /// The states in which a task has ended without success. In most queues few tasks do.
     pub const UNSUCCESSFUL: Self = Self::NONE.with(Status::Failed).with(Status::Cancelled);
+    /// The states in which a task has ended: it can be archived, and submitted again.
+    pub const ENDED: Self = Self::UNSUCCESSFUL.with(Status::Succeeded);
+    /// The states in which a task can be updated and deleted.
+    pub const NOT_RUNNING: Self = Self::ENDED.with(Status::Pending);
 
     #[must_use]
     pub const fn with(self, status: Status) -> Self {
@@ -85,6 +89,12 @@ impl Statuses {
     /// The contract's words.
     pub fn words(self) -> Vec<&'static str> {
         self.iter().map(Status::as_str).collect()
+    }
+
+    /// The filter that selects the tasks in these states.
+    pub fn filter_text(self) -> String {
+        let words: Vec<String> = self.iter().map(|status| format!("\"{}\"", status.as_str())).collect();
+        format!("status in [{}]", words.join(", "))
     }
 }
 

@@ -2,6 +2,7 @@
 //! `task wait` again and again.
 
 use taskqueue_client::{Client, Error, GroupQuery, QueueName, Status, TaskDimension, TaskSelection};
+use taskqueue_core::status::Statuses;
 
 /// Counts of one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,12 +54,12 @@ impl StatusCounts {
     }
 
     pub(super) fn total(&self) -> u64 {
-        self.of_those(|_| true)
+        self.among(Statuses::ALL)
     }
 
-    /// How many are in a state that `is_meant` names.
-    pub(super) fn of_those(&self, is_meant: impl Fn(Status) -> bool) -> u64 {
-        Status::ALL.into_iter().filter(|status| is_meant(*status)).map(|status| self.get(status)).sum()
+    /// How many are in one of these states.
+    pub(super) fn among(&self, statuses: Statuses) -> u64 {
+        statuses.iter().map(|status| self.get(status)).sum()
     }
 
     /// The counts as words, such as `2 failed, 1 cancelled`, of the states that `is_meant` names.
@@ -77,7 +78,7 @@ mod tests {
     fn counts_are_summed_and_named_by_state() {
         let counts = StatusCounts { pending: 1, failed: 2, ..StatusCounts::default() };
         assert_eq!(counts.total(), 3);
-        assert_eq!(counts.of_those(|status| status != Status::Pending), 2);
+        assert_eq!(counts.among(Statuses::ENDED), 2);
         assert_eq!(counts.words(|_| true), "1 pending, 2 failed");
         assert_eq!(counts.words(|status| status == Status::Running), "");
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use taskqueue_client::{Client, ErrorCode, OrderField, QueueName, Status, TaskId, TaskQuery, TaskSelection, Update};
+use taskqueue_client::{Client, ErrorCode, OrderField, QueueName, TaskId, TaskQuery, TaskSelection, Update};
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::filter::TaskFilter;
 
@@ -165,7 +165,7 @@ async fn act_on_selection(
     let mut done_before = 0;
     let (counts, progress) = loop {
         let counts = StatusCounts::of(&context.client, &context.queue, args.selection()).await?;
-        let applicable = counts.of_those(|status| change.applies_to(status));
+        let applicable = counts.among(change.applies_to());
         // Before the progress bar, which would be drawn over the question.
         if applicable > 0 {
             change.confirm(context, &counts, confirm)?;
@@ -206,9 +206,7 @@ fn walked(change: Change, args: &SelectionArgs) -> TaskSelection {
     if args.status.is_some() || change == Change::Delete {
         return selection;
     }
-    let applicable = Status::ALL.into_iter().filter(|status| change.applies_to(*status));
-    let words: Vec<String> = applicable.map(|status| format!("\"{}\"", status.as_str())).collect();
-    let states = format!("status in [{}]", words.join(", "));
+    let states = change.applies_to().filter_text();
     let filter =
         args.conditions.filter.as_ref().map_or_else(|| states.clone(), |filter| format!("({filter}) and {states}"));
     // A longer filter than a server accepts: the states are told apart here alone.
@@ -321,7 +319,7 @@ impl<'s> ActionProgress<'s> {
         let mut walk = self.context.client.walk_tasks(&self.context.queue, query);
         loop {
             match walk.next().await {
-                Ok(Some(task)) if change.applies_to(task.status) => self.add(task.id).await?,
+                Ok(Some(task)) if change.applies_to().contains(task.status) => self.add(task.id).await?,
                 Ok(Some(_)) => {}
                 Ok(None) => return Ok(()),
                 Err(error) => {
@@ -429,6 +427,8 @@ impl<'s> ActionProgress<'s> {
 
 #[cfg(test)]
 mod tests {
+    use taskqueue_client::Status;
+
     use super::*;
 
     #[test]

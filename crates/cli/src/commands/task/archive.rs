@@ -1,7 +1,7 @@
 //! `task archive` and `task unarchive`. Named tasks are changed one by one, selected ones together by a bulk update; a fuzzy search,
 //! which no filter says, is walked through.
 
-use taskqueue_client::{BulkUpdateRequest, Status, TaskSelection, Update, Updated};
+use taskqueue_client::{BulkUpdateRequest, TaskSelection, Update, Updated};
 
 use super::actions::{self, Action};
 use super::bulk_change::{Change, note_no_match};
@@ -43,7 +43,7 @@ async fn change_selected(
     let filter = format!("({filter}) and archived == {}", !archived);
     let selection = TaskSelection::all().filter(&filter).include_archived(args.include_archived);
     let counts = StatusCounts::of(&context.client, &context.queue, selection).await?;
-    let applicable = counts.of_those(|status| change.applies_to(status));
+    let applicable = counts.among(change.applies_to());
     let left_out = counts.total() - applicable;
     if counts.total() == 0 {
         note_no_match(context);
@@ -54,9 +54,7 @@ async fn change_selected(
         return Err(change.nothing_changed(&counts).into());
     }
     change.confirm(context, &counts, confirm)?;
-    let ended = Status::ALL.into_iter().filter(|status| change.applies_to(*status));
-    let ended: Vec<String> = ended.map(|status| format!("\"{}\"", status.as_str())).collect();
-    let filter = format!("{filter} and status in [{}]", ended.join(", "));
+    let filter = format!("{filter} and {}", change.applies_to().filter_text());
     let changes = Update { archived: Some(archived), ..Update::default() };
     let request = BulkUpdateRequest { filter: filter.into(), changes, include_archived: args.include_archived };
     let updated = context.client.update_tasks(&context.queue, &request).await?;

@@ -2,6 +2,8 @@
 //! why tasks are left out.
 
 use taskqueue_client::Status;
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::status::Statuses;
 
 use crate::args::ConfirmArgs;
 use crate::client_context::ClientContext;
@@ -23,16 +25,14 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Whether selected tasks in this state are changed. A pending task can be requeued by id; among selected ones it would
-    /// only lose its place.
-    pub(super) fn applies_to(self, status: Status) -> bool {
+    /// The states of the selected tasks that are changed. A pending task can be requeued by id.
+    pub(super) const fn applies_to(self) -> Statuses {
         match self {
-            Self::Cancel => matches!(status, Status::Pending | Status::Running),
-            Self::Requeue => matches!(status, Status::Failed | Status::Cancelled),
-            Self::Delete | Self::Update => status != Status::Running,
-            Self::Rerun | Self::Archive | Self::Unarchive => {
-                matches!(status, Status::Succeeded | Status::Failed | Status::Cancelled)
-            }
+            Self::Cancel => BulkAction::Cancel.applies_to(),
+            Self::Requeue => BulkAction::Requeue.applies_to(),
+            Self::Delete => BulkAction::Delete.applies_to(),
+            Self::Update => Statuses::NOT_RUNNING,
+            Self::Rerun | Self::Archive | Self::Unarchive => Statuses::ENDED,
         }
     }
 
@@ -64,7 +64,8 @@ impl Change {
 
     /// `3 are running: ...; 1 succeeded, 2 failed: ...`. What several states have in common is said once.
     pub(super) fn reasons(self, counts: &StatusCounts) -> String {
-        let left_out = Status::ALL.into_iter().filter(|status| !self.applies_to(*status) && counts.get(*status) > 0);
+        let left_out =
+            Status::ALL.into_iter().filter(|status| !self.applies_to().contains(*status) && counts.get(*status) > 0);
         let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         for status in left_out {
             let (reason, words) = (self.reason(status), in_state(counts.get(status), status));
@@ -84,8 +85,8 @@ impl Change {
         counts: &StatusCounts,
         args: ConfirmArgs,
     ) -> Result<(), Failure> {
-        let tasks = output::counted(counts.of_those(|status| self.applies_to(status)), "task");
-        let left_out = counts.words(|status| !self.applies_to(status));
+        let tasks = output::counted(counts.among(self.applies_to()), "task");
+        let left_out = counts.words(|status| !self.applies_to().contains(status));
         let left_out = if left_out.is_empty() { left_out } else { format!(" ({left_out} left out)") };
         let end = if self == Self::Rerun { " as new tasks" } else { "" };
         confirm(&format!("{} {tasks} of queue {}{end}{left_out}?", self.imperative(), context.queue), args)
@@ -142,7 +143,7 @@ mod tests {
         for (change, expected, applicable) in cases {
             let reasons = change.reasons(&one_each);
             assert!(reasons.contains(expected), "{change:?}: {reasons}");
-            assert_eq!(one_each.of_those(|status| change.applies_to(status)), applicable, "{change:?}");
+            assert_eq!(one_each.among(change.applies_to()), applicable, "{change:?}");
             assert_eq!(reasons.matches("1 ").count() as u64, 5 - applicable, "{change:?}: {reasons}");
         }
         let many = StatusCounts { running: 3, ..StatusCounts::default() };

@@ -37,7 +37,7 @@ async fn rerun_ids(context: &ClientContext, ids: &[TaskId]) -> Result<(), Comman
         let (mut is_complete, mut seen) = (true, BTreeSet::new());
         for id in ids.iter().filter(|id| seen.insert(**id)) {
             let refusal = match context.client.task(&context.queue, *id).await {
-                Ok(task) if Change::Rerun.applies_to(task.status) => {
+                Ok(task) if Change::Rerun.applies_to().contains(task.status) => {
                     copies.add(task).await?;
                     continue;
                 }
@@ -58,7 +58,7 @@ async fn rerun_ids(context: &ClientContext, ids: &[TaskId]) -> Result<(), Comman
 async fn rerun_selection(context: &ClientContext, args: &RerunArgs) -> Result<(), CommandError> {
     let (change, selection) = (Change::Rerun, args.target.selection.selection());
     let counts = StatusCounts::of(&context.client, &context.queue, selection.clone()).await?;
-    let applicable = counts.of_those(|status| change.applies_to(status));
+    let applicable = counts.among(change.applies_to());
     if counts.total() == 0 {
         note_no_match(context);
         return Copies::new(context, 0).finish(Ok(()));
@@ -72,7 +72,7 @@ async fn rerun_selection(context: &ClientContext, args: &RerunArgs) -> Result<()
         let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
         let mut walk = context.client.walk_tasks(&context.queue, query);
         while let Some(task) = walk.next().await?.filter(|_| copies.error.is_none()) {
-            if change.applies_to(task.status) {
+            if change.applies_to().contains(task.status) {
                 copies.add(task).await?;
             }
         }

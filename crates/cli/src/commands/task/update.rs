@@ -31,7 +31,7 @@ pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<()
 async fn update_selected(context: &ClientContext, args: &UpdateArgs, changes: Update) -> Result<(), CommandError> {
     let change = Change::Update;
     let counts = StatusCounts::of(&context.client, &context.queue, selection(args)).await?;
-    let applicable = counts.of_those(|status| change.applies_to(status));
+    let applicable = counts.among(change.applies_to());
     if counts.total() == 0 {
         note_no_match(context);
         return Ok(print_summary(context, Updated { matched: 0, updated: 0 }, 0)?);

@@ -249,9 +249,8 @@ impl Work<'_> {
 /// What a filter selects among the tasks that can be archived, if that is what is done: one that cannot would stop all.
 fn of_right_state(action: Action, filter: TaskFilter) -> Result<TaskFilter, Unreadable> {
     let Some(archived) = action.needs_archived() else { return Ok(filter) };
-    let states: Vec<String> = action.applies_to().words().iter().map(|word| format!("\"{word}\"")).collect();
-    let states = format!("status in [{}] and archived == {archived}", states.join(", "));
-    Ok(TaskFilter::parse(&format!("({}) and {states}", filter.text()))?)
+    let states = action.applies_to().filter_text();
+    Ok(TaskFilter::parse(&format!("({}) and {states} and archived == {archived}", filter.text()))?)
 }
 
 /// What a filter selects among these tasks: nothing that began to match meanwhile.

@@ -34,9 +34,6 @@ pub(super) enum Action {
     Unarchive,
 }
 
-/// The states in which a task can be archived.
-const ENDED: Statuses = Statuses::UNSUCCESSFUL.with(Status::Succeeded);
-
 impl Action {
     pub(super) fn read(word: Option<&str>) -> Result<Self, Problem> {
         let action = match word {
@@ -53,9 +50,8 @@ impl Action {
     pub(super) const fn applies_to(self) -> Statuses {
         match self {
             Self::Bulk(action) => action.applies_to(),
-            // Running tasks are not updated, and that is also what cannot be deleted.
-            Self::Priority | Self::Routes | Self::Args => BulkAction::Delete.applies_to(),
-            Self::Archive | Self::Unarchive => ENDED,
+            Self::Priority | Self::Routes | Self::Args => Statuses::NOT_RUNNING,
+            Self::Archive | Self::Unarchive => Statuses::ENDED,
         }
     }
 
