@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use taskqueue_client::{JsonObject, TaskId};
+use taskqueue_client::TaskId;
 use taskqueue_worker::{
     BackoffLimits, EndReason, Handler, HandlerResult, Intervals, OnFailures, RunControl, Settings, StopMode, TaskRun,
 };
