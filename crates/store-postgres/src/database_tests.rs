@@ -149,7 +149,7 @@ pub(crate) async fn insert(session: &Session, tasks: &[Task]) {
         insert_task(session, number as i64, task).await;
         for (shard, tasks) in [(0_i16, 3_i64), (1, -2)] {
             let shard = if task.lifecycle.archived { archived_shard(shard) } else { shard };
-            let sql = "INSERT INTO taskqueue.tally AS tally VALUES ($1, $2, $3, $4, $5)
+            let sql = "INSERT INTO taskqueue.tally AS tally (queue_key, shard, routes, status, tasks) VALUES ($1, $2, $3, $4, $5)
                 ON CONFLICT (queue_key, digest, status, shard) DO UPDATE SET tasks = tally.tasks + excluded.tasks";
             let (routes, status) = (task.definition.routes.as_json(), task.lifecycle.status.as_str());
             session.client().execute(sql, &[&QUEUE_KEY, &shard, &routes, &status, &tasks]).await.unwrap();
