@@ -40,6 +40,7 @@ pub mod status;
 pub mod sweep;
 pub mod task;
 pub mod task_view;
+pub mod terminal;
 pub mod time;
 pub mod trace;
 pub mod update;

@@ -6,8 +6,7 @@ use taskqueue_core::json::{
     JsonObject, ObjectError, ParseError, PathStep, Reader, Unusable, Value, parse, write_string, write_value,
 };
 use taskqueue_core::limits::{JSON_DEPTH, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
-
-use crate::show::html::is_bidi_control;
+use taskqueue_core::terminal::is_bidi_control;
 
 /// What would be longer when it is indented is not: the indentation of deep values is many times as long as they are.
 const INDENTED_BYTES: usize = 64 * 1024;

@@ -3,12 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Control characters (C0, DEL, C1), line separators, and marks that change the direction of text.
-pub(super) fn is_harmful(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}')
-        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
+use taskqueue_core::terminal::is_harmful;
 
 /// For people: `\n`, `\t`, `\u{1b}`.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {

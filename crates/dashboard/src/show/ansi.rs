@@ -1,14 +1,14 @@
-//! What a run printed, as a terminal would show it: colours, bold and underline become classes, a carriage return writes over the
-//! line, and every other control sequence is left out. Colours are the nearest of the usual sixteen, so that they fit the theme.
+//! What a run printed, as HTML: its lines (`taskqueue_core::terminal`), in which colours, bold and underline become classes. Colours
+//! are the nearest of the usual sixteen, so that they fit the theme.
 
-use super::html::{Html, is_bidi_control};
+use taskqueue_core::terminal::{Cell, LineReader, LineSink, is_bidi_control};
+
+use super::html::Html;
 
 /// Pieces of different looks that are made of one text, at most; what follows is plain.
 const PIECES: usize = 4_000;
 /// A line that is longer is not kept together for what may still be written over it.
 const LINE_CHARS: usize = 16 * 1024;
-/// A control sequence that does not end within this is none.
-const SEQUENCE_BYTES: usize = 256;
 
 /// How characters look. Zero is the default of everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,122 +156,71 @@ pub(crate) struct Screen {
 
 /// Shows a text that begins with this look.
 pub(crate) fn screen(text: &str, look: Look) -> Screen {
-    let mut terminal = Terminal { look, pieces: PIECES, resume: Resume { byte: 0, look }, ..Terminal::default() };
-    let mut at = 0;
-    while let Some(character) = text[at..].chars().next() {
-        let next = at + character.len_utf8();
-        match character {
-            '\u{1b}' => {
-                at = next + terminal.sequence(&text[next..]);
-                continue;
-            }
-            '\n' => terminal.end_line(next),
-            '\r' => terminal.go_to_start(at),
-            '\u{8}' => terminal.column = terminal.column.saturating_sub(1),
-            '\t' => terminal.put(character),
-            other if other.is_control() => {}
-            other => terminal.put(other),
+    let (mut reader, mut lines) = (LineReader::new(LINE_CHARS), HtmlLines::new(look));
+    for (at, character) in text.char_indices() {
+        // If much was written over the line, it is enough to go on from the last time.
+        if character == '\r' && at - lines.resume.byte > LINE_CHARS {
+            lines.resume = Resume { byte: at, look: lines.look };
         }
-        if terminal.line.len() > LINE_CHARS {
-            terminal.end_long_line(next);
-        }
-        at = next;
+        (lines.at, lines.next) = (at, at + character.len_utf8());
+        reader.push(character, &mut lines);
     }
+    let HtmlLines { html, mut pieces, resume, .. } = lines;
     let mut last = Html::new();
-    terminal.write_line(&mut last);
-    Screen { lines: terminal.html, last, resume: terminal.resume }
+    write_line(&mut last, reader.line(), &mut pieces);
+    Screen { lines: html, last, resume }
 }
 
-#[derive(Default)]
-struct Terminal {
+/// The lines that have ended.
+struct HtmlLines {
     html: Html,
-    line: Vec<(char, Look)>,
-    /// The place of the next character in the line.
-    column: usize,
     look: Look,
     resume: Resume,
+    /// Where the present character begins and ends.
+    at: usize,
+    next: usize,
+    /// Pieces of different looks that may still be made.
     pieces: usize,
 }
 
-impl Terminal {
-    fn put(&mut self, character: char) {
-        match self.line.get_mut(self.column) {
-            Some(place) => *place = (character, self.look),
-            None => self.line.push((character, self.look)),
+impl HtmlLines {
+    fn new(look: Look) -> Self {
+        Self { html: Html::new(), look, resume: Resume { byte: 0, look }, at: 0, next: 0, pieces: PIECES }
+    }
+}
+
+impl LineSink for HtmlLines {
+    type Look = Look;
+
+    fn look(&self) -> Look {
+        self.look
+    }
+
+    fn change_look(&mut self, parameters: &str) {
+        self.look.obey(parameters);
+    }
+
+    fn end_line(&mut self, line: &[Cell<Look>], is_too_long: bool) {
+        write_line(&mut self.html, line, &mut self.pieces);
+        self.html.markup(if is_too_long { "" } else { "\n" });
+        // Of a line that is too long the present character is the first that is left.
+        let byte = if is_too_long { self.at } else { self.next };
+        self.resume = Resume { byte, look: self.look };
+    }
+}
+
+/// Writes a line, in pieces of the same look.
+fn write_line(html: &mut Html, line: &[Cell<Look>], pieces: &mut usize) {
+    for piece in line.chunk_by(|one, other| one.look == other.look) {
+        let look = piece[0].look;
+        let is_plain = look == Look::default() || *pieces == 0;
+        if !is_plain {
+            *pieces -= 1;
+            look.open(html);
         }
-        self.column += 1;
-    }
-
-    /// The line began at `resume`; if much was written over it, it is enough to go on from the last time.
-    fn go_to_start(&mut self, at: usize) {
-        if at - self.resume.byte > LINE_CHARS {
-            self.resume = Resume { byte: at, look: self.look };
-        }
-        self.column = 0;
-    }
-
-    fn end_line(&mut self, next: usize) {
-        self.end_long_line(next);
-        self.html.markup("\n");
-    }
-
-    fn end_long_line(&mut self, next: usize) {
-        let mut html = std::mem::take(&mut self.html);
-        self.write_line(&mut html);
-        self.html = html;
-        self.line.clear();
-        self.column = 0;
-        self.resume = Resume { byte: next, look: self.look };
-    }
-
-    /// Takes what follows an escape. Returns how many bytes belong to it.
-    fn sequence(&mut self, text: &str) -> usize {
-        let bytes = &text.as_bytes()[..text.floor_char_boundary(SEQUENCE_BYTES)];
-        match bytes.first() {
-            Some(b'[') => {
-                let Some(end) = bytes[1..].iter().position(|byte| (0x40..=0x7e).contains(byte)) else { return 1 };
-                self.control(&text[1..=end], bytes[end + 1]);
-                end + 2
-            }
-            // Titles, links and the like: up to a bell or a string terminator.
-            Some(b']' | b'P' | b'_' | b'^' | b'X') => {
-                let end = bytes.iter().position(|byte| matches!(byte, 0x07 | 0x1b));
-                end.map_or(1, |end| if bytes[end] == 0x07 { end + 1 } else { end })
-            }
-            // Two-character sequences, and those that choose a character set.
-            Some(b'(' | b')' | b'*' | b'+' | b'#' | b'%') if bytes.get(1).is_some_and(u8::is_ascii) => 2,
-            Some(byte) if byte.is_ascii_graphic() => 1,
-            _ => 0,
-        }
-    }
-
-    fn control(&mut self, parameters: &str, last: u8) {
-        match (last, parameters) {
-            (b'm', _) => self.look.obey(parameters),
-            (b'K', "" | "0") => self.line.truncate(self.column),
-            (b'K', "2") => {
-                self.line.clear();
-                self.column = 0;
-            }
-            (b'G', "" | "1") => self.column = 0,
-            _ => {}
-        }
-        self.column = self.column.min(self.line.len());
-    }
-
-    /// Writes the line, in pieces of the same look.
-    fn write_line(&mut self, html: &mut Html) {
-        for piece in self.line.chunk_by(|(_, a), (_, b)| a == b) {
-            let look = piece[0].1;
-            let is_plain = look == Look::default() || self.pieces == 0;
-            if !is_plain {
-                self.pieces -= 1;
-                look.open(html);
-            }
-            write_characters(html, piece.iter().map(|(character, _)| *character));
-            if !is_plain {
-                html.markup("</span>");
-            }
+        write_characters(html, piece.iter().map(|cell| cell.character));
+        if !is_plain {
+            html.markup("</span>");
         }
     }
 }
@@ -322,29 +271,13 @@ mod tests {
     fn other_sequences_and_control_characters_are_left_out() {
         let cases = [
             ("a\u{1b}[2J\u{1b}[10;20Hb\u{1b}[?25lc", "abc"),
+            ("long line\r\u{1b}[1mshort\n", "<span class=\"bold\">short</span>\n"),
             ("\u{1b}]0;a title\u{7}x\u{1b}]8;;http://evil\u{1b}\\link", "xlink"),
-            ("\u{1b}(Bx\u{1b}7y\u{0}\u{7}\u{9f}z", "xyz"),
+            ("x\u{1b}[>4;1m\u{0}\u{7}y", "xy"),
             ("x\u{1b}", "x"),
-            ("x\u{1b}[", "x"),
             ("tab\there", "tab\there"),
             ("<script>\u{1b}[31m</pre>", "&lt;script&gt;<span class=\"f1\">&lt;/pre&gt;</span>"),
             ("a\u{202e}b", "a<span class=\"control\">U+202E</span>b"),
-            ("\u{1b}é", "é"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(shown(text), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_carriage_return_writes_over_the_line() {
-        let cases = [
-            ("10%\r20%\r100%\n", "100%\n"),
-            ("long line\rshort\n", "shortline\n"),
-            ("long line\r\u{1b}[Kshort\n", "short\n"),
-            ("windows\r\nlines\r\n", "windows\nlines\n"),
-            ("abc\u{8}\u{8}X", "aXc"),
-            ("\u{8}\ra", "a"),
         ];
         for (text, expected) in cases {
             assert_eq!(shown(text), expected, "{text:?}");

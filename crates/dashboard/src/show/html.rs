@@ -58,12 +58,6 @@ impl fmt::Display for Html {
 /// Everything in it is ours or was escaped.
 impl HtmlSafe for Html {}
 
-/// Whether a character changes the order in which those after it are shown. Texts of programs are shown as they are stored, so these
-/// are named and not obeyed.
-pub(crate) fn is_bidi_control(character: char) -> bool {
-    matches!(character, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,9 @@
 //! object, what is shown is bounded; the whole of it has an address of its own.
 
 use taskqueue_core::json::{ParseError, Reader};
+use taskqueue_core::terminal::is_bidi_control;
 
-use super::html::{Html, is_bidi_control};
+use super::html::Html;
 use super::number;
 
 /// Values that are shown of an object, at most.

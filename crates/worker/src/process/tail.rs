@@ -1,5 +1,7 @@
 //! The last bytes of a command's output, as text for the report of a failure.
 
+use taskqueue_core::terminal::{Cell, LineReader, LineSink};
+
 /// Enough for a long stack trace.
 pub(crate) const TAIL_BYTES: usize = 16 * 1024;
 
@@ -34,37 +36,33 @@ impl Tail {
             Some(start) if is_cut && start < raw.len() => &raw[start..],
             _ => raw,
         };
-        let plain = without_sequences(&String::from_utf8_lossy(whole));
-        let shown = plain.split('\n').map(|line| line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default());
-        shown.collect::<Vec<_>>().join("\n")
+        let (mut reader, mut lines) = (LineReader::new(TAIL_BYTES), PlainLines::default());
+        reader.read(&String::from_utf8_lossy(whole), &mut lines);
+        lines.add(reader.line());
+        lines.0
     }
 }
 
-/// Removes control characters other than line ends and tabs, and whole terminal control sequences.
-fn without_sequences(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\u{1b}' => skip_sequence(&mut characters),
-            '\n' | '\r' | '\t' => plain.push(character),
-            _ if character.is_control() => {}
-            _ => plain.push(character),
-        }
+/// Lines without colours and control characters.
+#[derive(Default)]
+struct PlainLines(String);
+
+impl PlainLines {
+    fn add(&mut self, line: &[Cell<()>]) {
+        self.0.extend(line.iter().map(|cell| cell.character));
     }
-    plain
 }
 
-/// After an escape character: `[`, parameters and one letter; or `]`, anything and a bell or escape; or one character.
-fn skip_sequence(characters: &mut std::str::Chars<'_>) {
-    let last = match characters.next() {
-        Some('[') => characters.find(|character| matches!(character, '\u{40}'..='\u{7e}' | '\n')),
-        Some(']') => characters.find(|character| matches!(character, '\u{7}' | '\u{1b}' | '\n')),
-        other => other,
-    };
-    // The terminator `ESC \` has two characters.
-    if last == Some('\u{1b}') {
-        characters.next();
+impl LineSink for PlainLines {
+    type Look = ();
+
+    fn look(&self) {}
+
+    fn change_look(&mut self, _parameters: &str) {}
+
+    fn end_line(&mut self, line: &[Cell<()>], is_too_long: bool) {
+        self.add(line);
+        self.0.push_str(if is_too_long { "" } else { "\n" });
     }
 }
 

@@ -4,15 +4,14 @@
 pub(super) use self::decoder::partial_bytes;
 
 mod decoder;
-mod styles;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 
+use taskqueue_core::terminal::{self, Sequences, Step, Styles};
+
 use self::decoder::Decoder;
-use self::styles::Styles;
-use super::sequences::{Sequences, Step};
 
 /// A line that is longer is given away in pieces.
 const LINE_CELLS: usize = 16 * 1024;
@@ -23,13 +22,10 @@ const SCREEN_COLUMNS: usize = 1024;
 const HELD_ROWS: usize = 256;
 const HELD_CELLS: usize = LINE_CELLS;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cell {
-    character: char,
-    style: u16,
-}
+/// A character and the number of its style.
+type Cell = terminal::Cell<u16>;
 
-const BLANK: Cell = Cell { character: ' ', style: 0 };
+const BLANK: Cell = Cell { character: ' ', look: 0 };
 
 type Row = Vec<Cell>;
 
@@ -157,6 +153,7 @@ impl LineState {
                 }
             }
             Step::Style(parameters) => self.styles.change(&parameters),
+            Step::Control(_) => {}
         }
     }
 
@@ -178,7 +175,7 @@ impl LineState {
             self.ready = text;
             self.start_anew();
         }
-        let (cell, column) = (Cell { character, style: self.styles.present() }, self.column);
+        let (cell, column) = (Cell { character, look: self.styles.present() }, self.column);
         let row = &mut self.rows[self.row];
         if column >= row.len() {
             self.held_cells += column + 1 - row.len();

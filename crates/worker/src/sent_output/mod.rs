@@ -4,7 +4,6 @@
 mod buffer;
 mod line_state;
 mod sender;
-mod sequences;
 mod text;
 
 use std::fmt;

@@ -10,8 +10,9 @@ const STYLES: usize = 512;
 
 const RESET: &str = "\u{1b}[0m";
 
-#[derive(Debug)]
-pub(super) struct Styles {
+/// The colours that cells name by number.
+#[derive(Clone, Debug)]
+pub struct Styles {
     /// Sequences that lead to a style from none. The first is no style.
     known: Vec<String>,
     present: u16,
@@ -24,15 +25,15 @@ impl Default for Styles {
 }
 
 impl Styles {
-    pub(super) fn present(&self) -> u16 {
+    /// Returns the style of what is printed next.
+    pub fn present(&self) -> u16 {
         self.present
     }
 
-    /// The parameters of a sequence: none and 0 end all colours, everything else is added.
-    pub(super) fn change(&mut self, parameters: &str) {
+    /// Obeys a sequence with these parameters: none and 0 end all colours, everything else is added.
+    pub fn change(&mut self, parameters: &str) {
         if parameters.trim_matches(['0', ';']).is_empty() {
-            self.present = 0;
-            return;
+            return self.reset();
         }
         // `0;31` begins anew.
         let before = if parameters.starts_with("0;") { "" } else { &*self.known[usize::from(self.present)] };
@@ -50,12 +51,17 @@ impl Styles {
         };
     }
 
-    /// A row as text.
-    pub(super) fn text(&self, row: &[Cell]) -> String {
+    /// Ends all colours.
+    pub fn reset(&mut self) {
+        self.present = 0;
+    }
+
+    /// Returns a row as text.
+    pub fn text(&self, row: &[Cell<u16>]) -> String {
         let mut text = String::with_capacity(row.len());
         let mut present = "";
         for cell in row {
-            let wanted = self.known.get(usize::from(cell.style)).map_or("", String::as_str);
+            let wanted = self.known.get(usize::from(cell.look)).map_or("", String::as_str);
             if wanted != present {
                 match wanted.strip_prefix(present) {
                     Some(more) => text.push_str(more),
@@ -74,8 +80,8 @@ impl Styles {
         text
     }
 
-    /// No cell has a style any more.
-    pub(super) fn forget_unused(&mut self) {
+    /// Forgets all styles but the present one. To be called when no cell has one any more.
+    pub fn forget_unused(&mut self) {
         if self.known.len() > 1 {
             let present = std::mem::take(&mut self.known[usize::from(self.present)]);
             *self = Self::default();
@@ -83,6 +89,25 @@ impl Styles {
                 self.known.push(present);
                 self.present = 1;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_grows_with_the_number_of_colours() {
+        let mut styles = Styles::default();
+        for number in 0..2 * STYLES {
+            styles.change(&format!("0;38;5;{number}"));
+        }
+        assert!(styles.known.len() <= STYLES && styles.present() == 0);
+        styles.forget_unused();
+        for _ in 0..2 * STYLES {
+            styles.change("1");
+            assert!(styles.known.iter().all(|style| style.len() <= STYLE_BYTES));
         }
     }
 }

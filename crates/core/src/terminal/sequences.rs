@@ -1,15 +1,20 @@
 //! Reads terminal control sequences: which characters are printed, and what moves the cursor or erases. Sequences that mean nothing in a
 //! text that is only read (titles, cursor shapes, mouse, character sets) are left out.
+//!
+//! The crate `vte` reads them as a terminal does, where a title that never ends takes everything behind it with it. An output is of a
+//! program that may have been killed anywhere, and its other lines must be seen, so here a line end ends every sequence.
 
 /// No real sequence has more parameters; what is longer is left out.
 const PARAMETER_CHARS: usize = 64;
 /// The longest title or link. Behind it everything is text again: something began a sequence and never ended it.
 const TEXT_CHARS: usize = 4096;
 
-/// What one character does, together with those before it.
+/// The effect of one character, together with those before it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     Print(char),
+    /// A control character that does none of what follows.
+    Control(char),
     LineEnd,
     /// To the beginning of the line.
     Return,
@@ -28,10 +33,11 @@ pub(super) enum Step {
     Style(String),
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Sequences(State);
+/// A reader of control sequences. Text may come in pieces that end anywhere.
+#[derive(Clone, Debug, Default)]
+pub struct Sequences(State);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum State {
     #[default]
     Ground,
@@ -45,7 +51,8 @@ enum State {
 }
 
 impl Sequences {
-    pub(super) fn push(&mut self, character: char) -> Option<Step> {
+    /// Takes the next character. Returns nothing inside of a sequence, and for one that is left out.
+    pub fn push(&mut self, character: char) -> Option<Step> {
         let (state, step) = match std::mem::take(&mut self.0) {
             State::Ground => ground(character),
             State::Escape => escape(character),
@@ -67,7 +74,10 @@ fn ground(character: char) -> (State, Option<Step>) {
         '\r' => Some(Step::Return),
         '\u{8}' => Some(Step::Back(1)),
         '\t' => Some(Step::Print('\t')),
-        _ if character.is_control() => None,
+        // `ESC [`, and what begins a title or the like, as one character each.
+        '\u{9b}' => return (State::Parameters(String::new()), None),
+        '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return (State::Text(0, false), None),
+        _ if character.is_control() => Some(Step::Control(character)),
         _ => Some(Step::Print(character)),
     };
     (State::Ground, step)
@@ -94,7 +104,7 @@ fn in_parameters(mut parameters: String, character: char) -> (State, Option<Step
             (State::Parameters(parameters), None)
         }
         '@'..='~' if parameters.len() > PARAMETER_CHARS => (State::Ground, None),
-        '@'..='~' => (State::Ground, control(&parameters, character)),
+        '@'..='~' => (State::Ground, control(parameters, character)),
         _ => ground(character),
     }
 }
@@ -103,19 +113,19 @@ fn in_text(chars: usize, is_escaped: bool, character: char) -> (State, Option<St
     match character {
         '\\' if is_escaped => (State::Ground, None),
         _ if is_escaped => escape(character),
-        '\u{7}' => (State::Ground, None),
+        '\u{7}' | '\u{9c}' => (State::Ground, None),
         '\u{1b}' => (State::Text(chars, true), None),
-        '\n' => ground(character),
+        '\n' | '\r' => ground(character),
         _ if chars >= TEXT_CHARS => ground(character),
         _ => (State::Text(chars + 1, false), None),
     }
 }
 
-/// What `ESC [ parameters letter` does.
-fn control(parameters: &str, letter: char) -> Option<Step> {
+/// Returns the effect of `ESC [ parameters letter`.
+fn control(parameters: String, letter: char) -> Option<Step> {
     if letter == 'm' {
         let is_plain = parameters.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'));
-        return is_plain.then(|| Step::Style(parameters.to_owned()));
+        return is_plain.then_some(Step::Style(parameters));
     }
     let number = if parameters.is_empty() { None } else { Some(parameters.parse::<usize>().ok()?) };
     // Zero counts as one.
@@ -174,6 +184,8 @@ mod tests {
             ("\u{1b}[J", Step::EraseBelow),
             ("\u{1b}[m", Step::Style(String::new())),
             ("\u{1b}[38;5;12m", Step::Style("38;5;12".to_owned())),
+            ("\u{9b}2K", Step::EraseLine),
+            ("\u{7}", Step::Control('\u{7}')),
         ] {
             assert_eq!(steps(text), [step], "{text:?}");
         }
@@ -195,10 +207,13 @@ mod tests {
             "\u{1b}(B",
             "\u{1b}=",
             "\u{1b}7",
+            "\u{1b}P1;2q...\u{1b}\\",
+            "\u{9b}31m",
+            "\u{9d}0;t\u{9c}",
             "\0",
             "\u{7}",
             "\u{7f}",
-            "\u{9b}",
+            "\u{9c}",
             "\u{c}",
         ] {
             assert_eq!(printed(&format!("a{text}b")), "ab", "{text:?}");
@@ -208,7 +223,9 @@ mod tests {
     #[test]
     fn what_never_ends_does_not_take_the_rest_with_it() {
         assert_eq!(printed("\u{1b}]0;title\nnext"), "\nnext");
+        assert_eq!(printed("\u{1b}]0;title\rnext"), "next");
         assert_eq!(printed("\u{1b}[12\nnext"), "\nnext");
+        assert_eq!(printed("\u{1b}äx\u{1b}[3äx"), "äxäx");
         assert_eq!(printed("\u{1b}\u{1b}[1mx"), "x");
         let endless = format!("\u{1b}]{}", "x".repeat(TEXT_CHARS + 10));
         assert_eq!(printed(&endless), "x".repeat(10));

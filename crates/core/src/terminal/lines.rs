@@ -1,0 +1,202 @@
+//! An output as lines, for those who read it: what is behind the last carriage return of a line, because workers send a line that has
+//! changed as a whole behind one (docs/decisions/0051). What else controls a terminal is left to whoever shows the lines.
+
+use super::{Sequences, Step, is_harmful};
+
+/// A character and how it looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell<L> {
+    pub character: char,
+    pub look: L,
+}
+
+/// A taker of lines, which knows how characters look.
+pub trait LineSink {
+    type Look: Copy + Default;
+
+    /// Returns the look of what is printed next.
+    fn look(&self) -> Self::Look;
+
+    /// Obeys `ESC [ parameters m`.
+    fn change_look(&mut self, parameters: &str);
+
+    /// Takes a line that has ended, or a piece of one that `is_too_long`.
+    fn end_line(&mut self, line: &[Cell<Self::Look>], is_too_long: bool);
+
+    /// Returns what is put into the line for a harmful character.
+    fn shown(&self, harmful: char) -> String {
+        if harmful.is_control() { String::new() } else { harmful.to_string() }
+    }
+}
+
+/// A reader of lines. Text may come in pieces that end anywhere.
+#[derive(Clone, Debug)]
+pub struct LineReader<L> {
+    /// A longer line is given in pieces.
+    most_cells: usize,
+    sequences: Sequences,
+    line: Vec<Cell<L>>,
+    /// The place of the next character.
+    column: usize,
+    /// Whether a carriage return was the last: what follows replaces the line.
+    is_returned: bool,
+    /// Whether something in the line was written over.
+    is_redrawn: bool,
+}
+
+impl<L: Copy + Default> LineReader<L> {
+    /// Returns a reader that gives a line with more than `most_cells` in pieces.
+    pub fn new(most_cells: usize) -> Self {
+        let sequences = Sequences::default();
+        Self { most_cells, sequences, line: Vec::new(), column: 0, is_returned: false, is_redrawn: false }
+    }
+
+    /// Reads on.
+    pub fn read(&mut self, text: &str, sink: &mut impl LineSink<Look = L>) {
+        text.chars().for_each(|character| self.push(character, sink));
+    }
+
+    /// Reads one character.
+    pub fn push(&mut self, character: char, sink: &mut impl LineSink<Look = L>) {
+        let Some(step) = self.sequences.push(character) else { return };
+        match step {
+            Step::Print(character) if character == '\t' || !is_harmful(character) => self.put(character, sink),
+            Step::Print(harmful) | Step::Control(harmful) => {
+                sink.shown(harmful).chars().for_each(|character| self.put(character, sink));
+            }
+            Step::LineEnd => self.finish(sink, false),
+            Step::Return => (self.column, self.is_returned) = (0, true),
+            Step::Back(count) => self.go_to(self.column.saturating_sub(count)),
+            Step::Forward(count) => self.go_to(self.column.saturating_add(count)),
+            Step::Column(column) => self.go_to(column),
+            Step::EraseRight | Step::EraseBelow => self.erase_from(self.column),
+            Step::EraseLine => self.erase_from(0),
+            Step::EraseLeft => self.erase_left(),
+            Step::Style(parameters) => sink.change_look(&parameters),
+            // A line that was given away is not changed any more.
+            Step::Up(_) | Step::Down(_) => {}
+        }
+    }
+
+    /// Returns the line that has not ended yet, without the blanks with which a longer state of it was erased.
+    pub fn line(&self) -> &[Cell<L>] {
+        let blanks = self.line.iter().rev().take_while(|cell| cell.character == ' ').count();
+        if self.is_redrawn { &self.line[..self.line.len() - blanks] } else { &self.line }
+    }
+
+    fn go_to(&mut self, column: usize) {
+        (self.column, self.is_returned) = (column.min(self.line.len()), false);
+    }
+
+    fn erase_from(&mut self, column: usize) {
+        self.is_redrawn |= column < self.line.len();
+        self.line.truncate(column);
+        // What is written next stays where it would be on a terminal.
+        self.line.resize(self.column, blank());
+    }
+
+    fn erase_left(&mut self) {
+        let end = (self.column + 1).min(self.line.len());
+        self.is_redrawn |= end > 0;
+        self.line[..end].fill(blank());
+    }
+
+    fn put(&mut self, character: char, sink: &mut impl LineSink<Look = L>) {
+        if self.column >= self.most_cells {
+            self.finish(sink, true);
+        }
+        if std::mem::take(&mut self.is_returned) {
+            self.is_redrawn |= !self.line.is_empty();
+            self.line.clear();
+        }
+        let cell = Cell { character, look: sink.look() };
+        match self.line.get_mut(self.column) {
+            Some(old) => (*old, self.is_redrawn) = (cell, true),
+            None => self.line.push(cell),
+        }
+        self.column += 1;
+    }
+
+    fn finish(&mut self, sink: &mut impl LineSink<Look = L>, is_too_long: bool) {
+        sink.end_line(self.line(), is_too_long);
+        self.line.clear();
+        (self.column, self.is_returned, self.is_redrawn) = (0, false, false);
+    }
+}
+
+fn blank<L: Default>() -> Cell<L> {
+    Cell { character: ' ', look: L::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines without looks, each with its end.
+    #[derive(Default)]
+    struct Plain(String);
+
+    impl LineSink for Plain {
+        type Look = ();
+
+        fn look(&self) {}
+
+        fn change_look(&mut self, _: &str) {}
+
+        fn end_line(&mut self, line: &[Cell<()>], is_too_long: bool) {
+            self.0.extend(line.iter().map(|cell| cell.character));
+            self.0.push_str(if is_too_long { "|" } else { "\n" });
+        }
+
+        fn shown(&self, harmful: char) -> String {
+            if harmful == '\0' { String::new() } else { format!("<{:x}>", u32::from(harmful)) }
+        }
+    }
+
+    const CELLS: usize = 1000;
+
+    /// The lines of a text, and the one that is left open.
+    fn lines(text: &str) -> String {
+        let (mut reader, mut plain) = (LineReader::new(CELLS), Plain::default());
+        reader.read(text, &mut plain);
+        plain.0 + &reader.line().iter().map(|cell| cell.character).collect::<String>()
+    }
+
+    #[test]
+    fn a_line_is_shown_in_its_last_state() {
+        let cases = [
+            ("one\ntwo\n", "one\ntwo\n"),
+            ("no end", "no end"),
+            ("", ""),
+            ("\n\n", "\n\n"),
+            ("windows\r\n", "windows\n"),
+            (" 10%\r 50%\r100%\n", "100%\n"),
+            ("long state\rshort\n", "short\n"),
+            ("state\r\r\n", "state\n"),
+            ("state\r\u{1b}[3CX\n", "staXe\n"),
+            ("long state\r\u{1b}[Kshort\n", "short\n"),
+            ("state\r\u{1b}[K\n", "\n"),
+            ("long state\r          \rshort\n", "short\n"),
+            ("long state\u{1b}[2K\rshort\n", "short\n"),
+            ("abc\u{8}\u{8}X\n", "aXc\n"),
+            ("\u{8}\ra", "a"),
+            ("abc\u{1b}[1Gx\u{1b}[Cz\n", "xbz\n"),
+            ("abc\u{1b}[2DX\n", "aXc\n"),
+            ("abc\u{1b}[1K!\n", "   !\n"),
+            ("trailing  \n", "trailing  \n"),
+            ("a\tb\n", "a\tb\n"),
+            ("ä漢\rb\n", "b\n"),
+            ("a\u{7}\0b\u{1b}[2Ac\u{202e}", "a<7>bc<202e>"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(lines(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_does_not_grow_for_ever() {
+        let piece = "x".repeat(CELLS);
+        assert_eq!(lines(&format!("{piece}{piece}x")), format!("{piece}|{piece}|x"));
+        assert_eq!(lines(&format!("{piece}\n")), format!("{piece}\n"));
+    }
+}
