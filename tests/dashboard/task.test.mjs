@@ -65,7 +65,7 @@ test("a running task looks as it should, wide and narrow, light and dark", async
     telemetry: { cpu_percent: 312.4, memory_bytes: 5583457485, gpus: [{ memory_total_bytes: 42949672960, memory_used_bytes: 41017000000, utilization_percent: 97 }] },
   });
   await checkLooks(page(id), "task-running", async (shown) => {
-    await shown.getByText("97 % · 38.2 GiB of 40 GiB").waitFor();
+    await shown.getByText("97 % · 38.2 of 40 GiB").waitFor();
     await shown.getByText("step 6,039 of 10,000 · 60 %").waitFor();
   });
 });

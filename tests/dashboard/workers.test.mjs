@@ -44,7 +44,7 @@ test("a worker stands under its host with its task, since when it runs, and what
     await page.goto(`${server.url}/ui/queues/experiments/workers`);
     assert.deepEqual(await page.locator("tr.host .name").allInnerTexts(), ["gpu-1", "gpu-2", "gpu-3", "gpu-4"]);
     const host = page.locator("tr.host").nth(1);
-    assert.match((await host.innerText()).replace(/\s+/g, " "), /gpu-2 1 busy, 0 idle load 13.5 of 64 cores memory 220 GiB of 512 GiB GPU 0 97 % · 35 GiB of 80 GiB · 60 °C GPU 1 0 %/);
+    assert.match((await host.innerText()).replace(/\s+/g, " "), /gpu-2 1 busy, 0 idle load 13.5 of 64 cores memory 220 of 512 GiB GPU 0 97 % · 35 of 80 GiB · 60 °C GPU 1 0 %/);
     const busy = await row(page, 1).innerText();
     assert.match(busy.replace(/\s+/g, " "), /slot 0 w_demo00000001 ◐ ?busy a100 vit-\d+ [\d.]+ s [\d.]+ s ago 200 % 10 GiB/);
     assert.equal(await row(page, 1).getByRole("link").getAttribute("href"), `/ui/queues/experiments/tasks/${ids.running[1]}`);

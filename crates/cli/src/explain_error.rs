@@ -3,12 +3,13 @@
 
 use taskqueue_client::{Error, ErrorCode, JsonObject, SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 use taskqueue_core::json::{Found, elements, lookup};
+use taskqueue_core::words;
 use unicode_width::UnicodeWidthStr;
 
 use crate::client_context::ClientContext;
 use crate::config::Source;
 use crate::failure::Failure;
-use crate::output::{counted, escape};
+use crate::output::escape;
 use crate::shell_command::ShellCommand;
 use crate::similar_names::similar_names;
 
@@ -200,11 +201,11 @@ fn refusal(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
             (problem, format!("choose another --id, or see: {}", command("task get").argument(&id).as_str()))
         }
         ErrorCode::QueueNotEmpty => {
-            let tasks = counted(number("tasks"), "task");
+            let tasks = words::count(number("tasks"), "task");
             (format!("queue {} has {tasks}", text("queue")), "--cascade deletes them, too".to_owned())
         }
         ErrorCode::QueueHasRunningTasks => {
-            let (queue, running) = (text("queue"), counted(number("running"), "running task"));
+            let (queue, running) = (text("queue"), words::count(number("running"), "running task"));
             let advice = format!("cancel them first: taskqueue task cancel --queue {queue} --status running");
             (format!("queue {queue} has {running}"), advice)
         }

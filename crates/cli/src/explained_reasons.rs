@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use taskqueue_client::{ExplainedReason, Explanation, QueueName, Reason, Route, Status, TaskId, Timestamp};
 use taskqueue_core::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES};
-
-use crate::output::{age, counted, with_commas};
+use taskqueue_core::words;
 
 /// What is known of the task, and of some that it waits for, besides the reasons.
 #[derive(Debug, Default)]
@@ -74,7 +73,7 @@ fn ended(id: TaskId, status: Status, known: &Known, command: &dyn Fn(&str) -> St
 /// Who runs a task, and when that was last heard of.
 fn heard_of(known: &Known, at: Timestamp, now: Timestamp) -> String {
     let place = known.runs_on.as_ref().map(|place| format!(", on {place},")).unwrap_or_default();
-    format!(" Its worker{place} was last heard of {}.", age(at, now))
+    format!(" Its worker{place} was last heard of {}.", words::age(at, now))
 }
 
 struct Speaker<'a> {
@@ -103,7 +102,7 @@ impl Speaker<'_> {
             Some(Reason::QueueAtLimit { max_running }) => format!(
                 "{} of queue {queue} may run at the same time, and so many do; it has to wait until one ends, or {} {queue} \
                  --max-running COUNT raises the limit",
-                counted(*max_running, "task"),
+                words::count(*max_running, "task"),
                 (self.command)("queue limit")
             ),
             Some(Reason::RouteAtLimit { routes }) => format!(
@@ -117,7 +116,7 @@ impl Speaker<'_> {
             Some(Reason::Dependencies { unmet }) => self.dependencies(unmet),
             Some(Reason::NotBefore { until }) => format!(
                 "it is delayed until {until} ({}); {} {id} --no-delay lets it be claimed now",
-                age(*until, self.now),
+                words::age(*until, self.now),
                 (self.command)("task update")
             ),
             // One that stopped a moment ago is gone at once, so nothing is said of how long there was none.
@@ -132,7 +131,7 @@ impl Speaker<'_> {
                 let (tasks, come) = if *ahead == 1 { ("task", "comes") } else { ("tasks", "come") };
                 format!(
                     "{}{more} {tasks} {come} first; {} {id} --priority NUMBER with a higher number lets it go before others",
-                    with_commas(*ahead),
+                    words::number(*ahead),
                     (self.command)("task update")
                 )
             }

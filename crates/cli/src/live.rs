@@ -22,4 +22,4 @@ pub(crate) use self::schedule::RefreshSchedule;
 pub(crate) use self::screen::require_terminal;
 pub(crate) use self::table::{Table, first_visible_row};
 pub(crate) use self::theme::Theme;
-pub(crate) use self::widgets::{clock, error_line, footer, help, seconds};
+pub(crate) use self::widgets::{clock, error_line, footer, help};

@@ -35,7 +35,6 @@ mod similar_names;
 mod sweep;
 mod systemd_credential;
 mod task_ids;
-mod telemetry_view;
 mod token;
 mod tokens_file;
 mod toml_lines;

@@ -3,9 +3,8 @@
 
 use taskqueue_client::{Status, Task, Timestamp};
 use taskqueue_core::json::{JsonObject, Value, parse, write_value};
-use taskqueue_core::progress::{Estimate, LEFT_SECONDS_MAX, Reported};
-
-use crate::output::span;
+use taskqueue_core::progress::{Estimate, Reported};
+use taskqueue_core::words::{Units, span, step_rate};
 
 /// The progress of a task at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +13,7 @@ pub(crate) struct ProgressView {
     pub(crate) done: Option<f64>,
     /// `420/1000`, where both were reported.
     pub(crate) steps: Option<String>,
-    /// `3.5/s` or `12s/step`: the average since the run began.
+    /// `3.5 steps/s` or `12s per step`: the average since the run began.
     pub(crate) rate: Option<String>,
     /// Until the end of a running task at that rate.
     pub(crate) seconds_left: Option<u64>,
@@ -37,7 +36,7 @@ impl ProgressView {
         Some(Self {
             done,
             steps: steps.map(|(step, total)| format!("{step}/{total}")),
-            rate: step_seconds.and_then(rate),
+            rate: step_seconds.and_then(|seconds| step_rate(seconds, Units::Typed)),
             seconds_left,
             age_seconds,
             is_old,
@@ -69,7 +68,7 @@ impl ProgressView {
         }
     }
 
-    /// `42 %  420/1000  3.5/s  ETA 3m`: what is known of it.
+    /// `42 %  420/1000  3.5 steps/s  ETA 3m`: what is known of it.
     pub(crate) fn measures(&self) -> String {
         let parts = [self.percent(), self.steps.clone(), self.rate.clone(), self.eta()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
@@ -99,24 +98,6 @@ fn others(progress: &JsonObject, used: &[&str]) -> Vec<(String, String)> {
         }
     };
     shown.map(|(key, value)| (key.to_string(), text(value))).collect()
-}
-
-/// Steps per second, or seconds per step where that is the larger number.
-fn rate(step_seconds: f64) -> Option<String> {
-    let per_second = 1.0 / step_seconds;
-    match per_second {
-        _ if !per_second.is_finite() || !step_seconds.is_finite() || step_seconds > LEFT_SECONDS_MAX => None,
-        100.0.. => Some(format!("{per_second:.0}/s")),
-        1.0.. => Some(format!("{}/s", short_decimal(per_second))),
-        _ if step_seconds < 10.0 => Some(format!("{}s/step", short_decimal(step_seconds))),
-        _ => Some(format!("{}/step", span(step_seconds.round() as u64))),
-    }
-}
-
-/// With one decimal, unless that is a zero.
-fn short_decimal(number: f64) -> String {
-    let text = format!("{number:.1}");
-    text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! When a task may run, for how long, and behind which others, as people read it: in a note beside its status, and in full.
 
 use taskqueue_client::{OnDependencyFailure, RetryDelay, Scheduling, Status, Task, Timestamp};
-
-use crate::output::{age, counted, span};
+use taskqueue_core::words::{self, Units, exact_duration};
 
 /// Why a task waits as far as it says that itself, or that it is archived: `from in 9m, after 3 tasks`. Nothing for most tasks.
 /// Whether those that it comes after have succeeded is not known here; `task explain` tells.
@@ -11,8 +10,8 @@ pub(crate) fn note(task: &Task, now: Timestamp) -> Option<String> {
     let until = task.not_before.filter(|not_before| is_pending && *not_before > now);
     let after = Some(task.scheduling.dependencies.len()).filter(|count| is_pending && *count > 0);
     let notes = [
-        until.map(|until| format!("delayed, {}", age(until, now))),
-        after.map(|count| format!("after {}", counted(count as u64, "task"))),
+        until.map(|until| format!("delayed, {}", words::age(until, now))),
+        after.map(|count| format!("after {}", words::count(count as u64, "task"))),
         task.archived.then(|| "archived".to_owned()),
     ];
     let notes: Vec<String> = notes.into_iter().flatten().collect();
@@ -29,7 +28,7 @@ pub(crate) fn details(
     let ids = || dependencies.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ");
     let choice = scheduling.on_dependency_failure;
     let fields = [
-        ("not_before", not_before.map(|time| format!("{time} ({})", age(time, now)))),
+        ("not_before", not_before.map(|time| format!("{time} ({})", words::age(time, now)))),
         ("retry_delay", scheduling.retry_delay.as_ref().map(retry_delay)),
         ("timeout_seconds", scheduling.timeout_seconds.map(timeout)),
         ("dependencies", (!dependencies.is_empty()).then(ids)),
@@ -40,7 +39,8 @@ pub(crate) fn details(
 
 /// `10s, 2 times as long each time, at most 1h`.
 fn retry_delay(delay: &RetryDelay) -> String {
-    let (first, longest) = (exact_span(delay.seconds()), exact_span(delay.max_seconds()));
+    let (first, longest) =
+        (exact_duration(delay.seconds(), Units::Typed), exact_duration(delay.max_seconds(), Units::Typed));
     if delay.seconds() >= delay.max_seconds() || delay.factor() <= 1.0 {
         return if delay.seconds() <= delay.max_seconds() { first } else { longest };
     }
@@ -49,24 +49,13 @@ fn retry_delay(delay: &RetryDelay) -> String {
 
 /// `7200 (2h)`.
 fn timeout(seconds: i64) -> String {
-    let words = exact_span(seconds as f64);
+    let words = exact_duration(seconds as f64, Units::Typed);
     if words == format!("{seconds}s") { words } else { format!("{seconds} ({words})") }
-}
-
-/// In the largest unit of which it is a multiple: settings are shown as they were typed.
-pub(crate) fn exact_span(seconds: f64) -> String {
-    const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3600, "h"), (60, "m")];
-    if seconds.fract() != 0.0 || seconds >= 1e15 {
-        return format!("{seconds}s");
-    }
-    let whole = seconds as u64;
-    let unit = UNITS.into_iter().find(|(unit, _)| whole > 0 && whole.is_multiple_of(*unit));
-    unit.map_or_else(|| format!("{whole}s"), |(unit, name)| format!("{}{name}", whole / unit))
 }
 
 /// About how long something is kept or allowed, with its exact number of seconds where that says more.
 pub(crate) fn seconds_in_words(seconds: u64) -> String {
-    let (exact, about) = (exact_span(seconds as f64), span(seconds));
+    let (exact, about) = (exact_duration(seconds as f64, Units::Typed), words::span(seconds));
     if exact.ends_with('s') && about != exact { format!("{exact} (about {about})") } else { exact }
 }
 
@@ -125,9 +114,6 @@ mod tests {
 
     #[test]
     fn durations_are_shown_as_they_were_typed() {
-        for (seconds, expected) in [(10.0, "10s"), (90.0, "90s"), (120.0, "2m"), (86_400.0, "1d"), (0.5, "0.5s")] {
-            assert_eq!(exact_span(seconds), expected);
-        }
         assert_eq!(seconds_in_words(604_800), "7d");
         assert_eq!(seconds_in_words(100_000), "100000s (about 27h)");
         let constant = RetryDelay::new(10.0, Some(1.0), None).unwrap();

@@ -44,3 +44,4 @@ pub mod terminal;
 pub mod time;
 pub mod trace;
 pub mod update;
+pub mod words;

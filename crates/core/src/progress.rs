@@ -11,7 +11,7 @@ const STEPS_OF_PATIENCE: f64 = 3.0;
 /// Before that a rate says nothing.
 const RAN_SECONDS_MIN: f64 = 1.0;
 /// Beyond this an expected end says nothing.
-pub const LEFT_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
+const LEFT_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 /// The members that the part that is done is computed from.
 const MEASURES: [&str; 3] = ["step", "total", "percent"];
 
@@ -163,11 +163,19 @@ mod tests {
         for nonsense in [
             r#"{"step":1,"total":0}"#,
             r#"{"step":-1,"total":10}"#,
+            r#"{"step":1,"total":-10}"#,
             r#"{"step":11,"total":10}"#,
             r#"{"step":"1","total":"10"}"#,
+            r#"{"step":"NaN","total":10}"#,
+            r#"{"step":null,"total":10}"#,
+            r#"{"step":[1],"total":{"a":1}}"#,
             r#"{"step":1}"#,
+            r#"{"total":1}"#,
+            r#"{"percent":-0.1}"#,
             r#"{"percent":100.1}"#,
+            r#"{"percent":"50"}"#,
             r#"{"percent":true}"#,
+            r#"{"percent":1e300}"#,
             "{}",
         ] {
             let seen = estimate(nonsense);
@@ -183,7 +191,9 @@ mod tests {
     fn extreme_numbers_neither_panic_nor_promise_an_end() {
         for extreme in [
             r#"{"step":1,"total":9223372036854775807}"#,
+            r#"{"step":9223372036854775807,"total":9223372036854775807}"#,
             r#"{"step":5e-324,"total":1.7976931348623157e308}"#,
+            r#"{"step":1.7976931348623157e308,"total":1.7976931348623157e308}"#,
             r#"{"percent":5e-324}"#,
             r#"{"step":0,"total":10}"#,
             r#"{"percent":100}"#,
@@ -204,5 +214,9 @@ mod tests {
         let slow = r#"{"step":1,"total":100}"#;
         assert!(!estimate_after(slow, 289).is_old, "a step took 100 seconds");
         assert!(estimate_after(slow, 291).is_old);
+        let value = JsonObject::from_canonical(slow);
+        let ended = Reported { value: &value, updated_at: NOW, started_at: Some(NOW), is_running: false };
+        let seen = Estimate::of(ended, NOW.plus_seconds(9999));
+        assert_eq!((seen.is_old, seen.seconds_left), (false, None));
     }
 }

@@ -26,6 +26,11 @@ const PAIRS: [[u8; 2]; 128] = {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 
+/// Returns the time from one instant to a later one; zero if it is not later.
+pub fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::from_micros(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
+}
+
 impl Timestamp {
     /// The instant that many microseconds after 1970.
     pub const fn from_micros(micros: i64) -> Self {

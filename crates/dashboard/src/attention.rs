@@ -6,10 +6,8 @@ use std::time::Duration;
 use taskqueue_core::activity::{Counts, Event};
 use taskqueue_core::stats::QueueFigures;
 use taskqueue_core::status::Status;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::time::{Timestamp, between};
 use taskqueue_store::figures::ProcessFigures;
-
-use crate::show::between;
 
 /// A queue fails if at least this many runs of the last hour did,
 const FAILED_RUNS: u64 = 3;

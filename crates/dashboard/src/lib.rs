@@ -31,7 +31,6 @@ mod selected;
 mod shared_figures;
 mod show;
 mod state;
-mod telemetry;
 mod time_field;
 mod viewer;
 mod visit;

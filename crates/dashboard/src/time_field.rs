@@ -2,6 +2,7 @@
 
 use taskqueue_core::scheduling::seconds_as_duration;
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words::{Units, exact_duration};
 
 /// Names of units and their seconds, the largest first. The first name of each is the one that is written.
 const UNITS: [(f64, &[&str]); 4] = [
@@ -40,14 +41,9 @@ pub(crate) fn whole_seconds(text: &str, least: u64, most: u64) -> Result<u64, St
     }
 }
 
-/// How many seconds, in the largest unit that has a whole number of them: `90 s`, `2 h`, `1 day`.
+/// How many seconds, as they can be typed: `90 s`, `2 h`, `1 day`.
 pub(crate) fn written(seconds: f64) -> String {
-    let fits = |factor: &f64| seconds >= *factor && (seconds / factor).fract() == 0.0;
-    match UNITS.iter().find(|(factor, _)| fits(factor)) {
-        Some((86_400.0, _)) if seconds == 86_400.0 => "1 day".to_owned(),
-        Some((factor, names)) => format!("{} {}", seconds / factor, names[0]),
-        None => format!("{seconds} s"),
-    }
+    exact_duration(seconds, Units::Full)
 }
 
 /// A moment, or how far ahead of now it is.

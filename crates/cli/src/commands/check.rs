@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use taskqueue_core::soundness::Rule;
+use taskqueue_core::words;
 use taskqueue_store::check::{CheckError, Report, Watch};
 
 use super::maintenance::{Bars, blocking, check_failure, note_older_schema, print_problems, stop_flag};
@@ -10,7 +11,7 @@ use crate::args::{CheckArgs, Format};
 use crate::failure::Failure;
 use crate::installation::{Manifest, Part};
 use crate::open_store::{self, Database};
-use crate::output::{CheckRecord, CheckedFolder, Printer, counted, warning};
+use crate::output::{CheckRecord, CheckedFolder, Printer, warning};
 
 pub(crate) async fn run(args: CheckArgs) -> Result<(), Failure> {
     let CheckArgs { given, folder, database, database_schema, output } = args;
@@ -34,7 +35,7 @@ pub(crate) async fn run(args: CheckArgs) -> Result<(), Failure> {
     if report.findings.is_sound() {
         return Ok(());
     }
-    let problems = counted(report.findings.count(), "problem");
+    let problems = words::count(report.findings.count(), "problem");
     Err(Failure::Refused(match folder {
         Some(_) => format!("{problems} in the backup; restore another one that taskqueue check finds sound"),
         None => format!(

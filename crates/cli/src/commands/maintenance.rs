@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use taskqueue_core::words;
 use taskqueue_store::check::{self, CheckError, Report, Step};
 use taskqueue_store_sqlite::{BackupError, BackupProgress};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{Format, OutputArgs};
 use crate::failure::Failure;
-use crate::output::{self, Printer, ProblemRecord, counted};
+use crate::output::{self, Printer, ProblemRecord};
 use crate::progress::Progress;
 
 /// Told to end by a signal.
@@ -87,7 +88,7 @@ pub(super) fn backup_failure(error: BackupError, doing: &str, output: OutputArgs
         BackupError::Interrupted => Failure::Interrupted(format!("the {doing} was interrupted; nothing was changed")),
         BackupError::Unsound(report) => match print_problems(&report, output) {
             Ok(()) => {
-                let problems = counted(report.findings.count(), "problem");
+                let problems = words::count(report.findings.count(), "problem");
                 Failure::Refused(format!("{problems}, so nothing was changed; the lines above say which"))
             }
             Err(failure) => failure,

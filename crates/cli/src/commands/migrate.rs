@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use taskqueue_core::words;
 use taskqueue_store::transfer::{Progress, Step, Totals, transfer};
 
 use crate::args::MigrateArgs;
 use crate::failure::Failure;
 use crate::open_store;
-use crate::output::{self, counted};
+use crate::output;
 
 pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
     let began = Instant::now();
@@ -44,8 +45,8 @@ fn show(bar: &ProgressBar, progress: Progress) {
 }
 
 fn summary(copied: &Totals, seconds: f64) -> String {
-    let (queues, tasks) = (counted(copied.queues, "queue"), counted(copied.tasks(), "task"));
-    let observations = counted(copied.observations, "observation");
+    let (queues, tasks) = (words::count(copied.queues, "queue"), words::count(copied.tasks(), "task"));
+    let observations = words::count(copied.observations, "observation");
     format!("copied {queues}, {tasks} ({} running), {observations} in {seconds:.1} s", copied.running)
 }
 

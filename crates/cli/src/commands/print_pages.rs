@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use taskqueue_client::{Error, Group, PageQuery, Walk};
+use taskqueue_core::words;
 use tokio::time::timeout;
 
 use crate::args::Format;
@@ -69,11 +70,11 @@ pub(super) fn note_absent(fields: &[String]) {
 
 /// Says how much a table left out. `total` is the number of all items; if it takes too long or fails, none is given.
 pub(super) async fn note_cut(printed: Printed, noun: &str, total: impl Future<Output = Result<u64, Error>>) {
-    let shown = output::with_commas(printed.count);
+    let shown = words::number(printed.count);
     let total = timeout(COUNT_PATIENCE, total).await.ok().and_then(Result::ok);
     // Items may have been deleted meanwhile; a number that cannot be right is left out.
     output::note(&match total.filter(|total| *total > printed.count) {
-        Some(total) => format!("{shown} of {} {noun} shown; --all shows them all", output::with_commas(total)),
+        Some(total) => format!("{shown} of {} {noun} shown; --all shows them all", words::number(total)),
         None => format!("{shown} {noun} shown, there are more; --all shows them all"),
     });
 }

@@ -6,6 +6,7 @@ mod stats;
 use std::collections::BTreeMap;
 
 use taskqueue_client::{Client, ErrorCode, QueueName, Status, TaskSelection};
+use taskqueue_core::words;
 use tokio::task::JoinSet;
 
 use super::client_runtime;
@@ -88,7 +89,7 @@ async fn delete(context: &ClientContext, args: &DeleteQueueArgs) -> Result<(), C
     if args.cascade {
         let tasks = context.client.count_tasks(&args.name, &TaskSelection::all().include_archived(true)).await?;
         if tasks > 0 {
-            let tasks = output::counted(tasks, "task");
+            let tasks = words::count(tasks, "task");
             confirm(&format!("Delete queue {} with {tasks}?", args.name), args.confirm)?;
         }
         context.client.delete_queue_with_tasks(&args.name).await?;

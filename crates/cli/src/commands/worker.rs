@@ -1,6 +1,7 @@
 //! `taskqueue worker ...`
 
 use taskqueue_client::{GroupQuery, WorkerDimension, WorkerSelection};
+use taskqueue_core::words;
 
 use super::client_runtime;
 use super::print_pages::{note_cut, print_groups, print_items, print_items_as};
@@ -48,7 +49,7 @@ async fn note_nothing(context: &ClientContext, selection: &WorkerSelectionArgs) 
     };
     output::note(&match others {
         Some(0) => format!("no worker of queue {queue} has reported within the last five minutes"),
-        Some(others) => format!("no worker matches; queue {queue} has {}", output::counted(others, "worker")),
+        Some(others) => format!("no worker matches; queue {queue} has {}", words::count(others, "worker")),
         None => format!("no worker of queue {queue} matches"),
     });
 }

@@ -7,11 +7,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words;
 
 use super::connection_state::{ConnectionState, FetchError};
 use super::controls::Controls;
 use super::theme::Theme;
-use crate::output::{escape, span};
+use crate::output::escape;
 
 const KEYS: &[(&str, &str)] = &[
     ("space", "pause and go on"),
@@ -23,9 +24,10 @@ const KEYS: &[(&str, &str)] = &[
 /// The line that is shown while refreshes fail. The most important comes first, because narrow screens cut the rest.
 pub(crate) fn error_line(connection: &ConnectionState, now: Instant, theme: Theme) -> Option<Line<'static>> {
     let FetchError { headline, message } = connection.error.as_ref()?;
-    let age = connection.age(now).map_or("no data yet".to_owned(), |age| format!("data {} old", seconds(age)));
+    let age =
+        connection.age(now).map_or("no data yet".to_owned(), |age| format!("data {} old", words::span(age.as_secs())));
     let next = match connection.next_at {
-        Some(at) => format!("next try in {}", seconds(at.saturating_duration_since(now))),
+        Some(at) => format!("next try in {}", words::span(at.saturating_duration_since(now).as_secs())),
         None => "trying".to_owned(),
     };
     let text = format!("{headline}, {age}, {next}: {}", escape(message));
@@ -37,7 +39,7 @@ pub(crate) fn footer(controls: &Controls, theme: Theme, notes: &[String], keys: 
     let state = if controls.paused {
         Span::styled("PAUSED".to_owned(), theme.warning())
     } else {
-        Span::styled(format!("every {}", seconds(controls.interval)), theme.dimmed())
+        Span::styled(format!("every {}", words::short_duration(controls.interval.as_secs_f64())), theme.dimmed())
     };
     let notes = notes.iter().map(|text| Span::styled(format!("  {text}"), theme.dimmed()));
     let keys = Span::styled(format!("  {keys}"), theme.dimmed());
@@ -59,15 +61,6 @@ pub(crate) fn help(frame: &mut Frame<'_>, area: Rect, keys: &[(&str, &str)], the
 pub(crate) fn clock(at: Timestamp) -> String {
     // The format of the contract: `2026-11-15T07:15:25.123456Z`.
     at.to_string().get(11..19).map(|time| format!("{time} UTC")).unwrap_or_default()
-}
-
-/// A short duration: `500ms`, `2s`, `5m`.
-pub(crate) fn seconds(time: Duration) -> String {
-    match time.as_millis() {
-        millis @ 1..1000 => format!("{millis}ms"),
-        millis @ 1000..10_000 if millis % 1000 == 500 => format!("{}.5s", millis / 1000),
-        _ => span(time.as_secs()),
-    }
 }
 
 #[cfg(test)]
@@ -96,12 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_short() {
+    fn the_clock_has_the_time_of_day() {
         assert_eq!(clock(Timestamp::from_micros(1_800_000_000_000_001)), "08:00:00 UTC");
-        let cases =
-            [(0, "0s"), (500, "500ms"), (1500, "1.5s"), (2000, "2s"), (2250, "2s"), (90_000, "90s"), (300_000, "5m")];
-        for (millis, expected) in cases {
-            assert_eq!(seconds(Duration::from_millis(millis)), expected);
-        }
     }
 }

@@ -5,11 +5,12 @@ use std::io::{self, IsTerminal, StdoutLock, Write};
 
 use taskqueue_client::Output;
 use taskqueue_core::json::ObjectWriter;
+use taskqueue_core::words;
 
 use super::escape::escape_json;
 use super::log_lines::LogLines;
+use super::note;
 use super::terminal::{Terminal, columns};
-use super::{note, with_commas};
 use crate::failure::Failure;
 
 /// How output is printed.
@@ -66,7 +67,7 @@ impl LogPrinter {
 
     /// Bytes that were printed before the next piece are not there.
     pub(crate) fn missing(&mut self, bytes: u64) -> Result<(), Failure> {
-        let words = format!("{} {} missing here", byte_count(bytes), if bytes == 1 { "is" } else { "are" });
+        let words = format!("{} {} missing here", words::count(bytes, "byte"), if bytes == 1 { "is" } else { "are" });
         match self.style {
             LogStyle::Lines { .. } => {
                 self.end_line()?;
@@ -175,9 +176,4 @@ fn json(piece: &Output) -> String {
     Output::write(&mut out, piece.attempt, piece.start, &piece.text, piece.ended);
     // JSON is UTF-8.
     String::from_utf8(out).unwrap_or_default()
-}
-
-/// `1 byte`, `1,234 bytes`.
-pub(crate) fn byte_count(bytes: u64) -> String {
-    format!("{} byte{}", with_commas(bytes), if bytes == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! Who works for a queue: workers by host and route, what each is busy with, and what it measures (`telemetry.rs`).
+//! Who works for a queue: workers by host and route, what each is busy with, and what it measures.
 
 mod group;
 
@@ -22,8 +22,8 @@ use self::group::{Group, groups};
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::Unreadable;
-use crate::show;
 use crate::show::command::{CommandLine, server_url};
+use crate::show::{self, Metered as _};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use askama::filters::HtmlSafe;
+use taskqueue_core::words::telemetry::Measure;
 
 const WIDTH: f64 = 100.0;
 /// From this part on a limit is near.
@@ -26,6 +27,18 @@ impl Meter {
     /// A part of what must not be used as a whole.
     pub(crate) fn of_limit(used: f64, whole: f64) -> Option<Self> {
         Self::new(used, whole).map(|meter| Self { is_limit: true, ..meter })
+    }
+}
+
+/// What a meter can be drawn of.
+pub(crate) trait Metered {
+    fn meter(&self) -> Option<Meter>;
+}
+
+impl Metered for Measure {
+    fn meter(&self) -> Option<Meter> {
+        let meter = Meter::new(self.used, self.whole?);
+        meter.map(|meter| Meter { is_limit: self.is_limit, ..meter })
     }
 }
 

@@ -1,8 +1,9 @@
 //! A moment as people read it: how long ago, with the exact time on hover.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::time::{Timestamp, between};
+use taskqueue_core::words::whole_duration;
 
 /// A moment, seen from another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl Moment {
 
     /// How long ago: `41 s`, `3 h`. Something of a clock that is ahead is of now.
     pub(crate) fn age(&self) -> String {
-        super::age(between(self.at, self.now))
+        whole_duration(between(self.at, self.now))
     }
 }
 
@@ -40,10 +41,5 @@ pub(crate) fn now() -> Timestamp {
 
 /// How far ahead a moment is: `in 9 min`.
 pub(crate) fn ahead(now: Timestamp, at: Timestamp) -> String {
-    format!("in {}", super::age(between(now, at)))
-}
-
-/// From one moment to a later one.
-pub(crate) fn between(from: Timestamp, to: Timestamp) -> Duration {
-    Duration::from_micros(u64::try_from(to.as_micros().saturating_sub(from.as_micros())).unwrap_or(0))
+    format!("in {}", whole_duration(between(now, at)))
 }

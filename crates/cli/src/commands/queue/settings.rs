@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use taskqueue_client::{
     QueueName, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch, Status, TaskSelection, Timestamp,
 };
+use taskqueue_core::words;
 
 use crate::args::{QueueLimitArgs, QueueRetentionArgs};
 use crate::client_context::ClientContext;
@@ -43,7 +44,7 @@ pub(super) async fn retention(context: &ClientContext, args: &QueueRetentionArgs
     let after = patch.apply(&before).unwrap_or_else(|_| before.clone());
     let outdated = outdated(context, &args.name, &before.retention, &after.retention).await?;
     if outdated > 0 {
-        let tasks = output::counted(outdated, "task");
+        let tasks = words::count(outdated, "task");
         let question = format!("Delete {tasks} of queue {} that ended longer ago, and later ones in time?", args.name);
         confirm(&question, args.confirm)?;
     }

@@ -1,6 +1,7 @@
 //! `taskqueue queue stats`: what is going on in a queue, for people with a plot of the last hour.
 
 use taskqueue_client::{QueueName, RouteStats, SeriesSelection, Stats, Unit};
+use taskqueue_core::words;
 
 use crate::args::{Format, QueueStatsArgs};
 use crate::client_context::ClientContext;
@@ -45,10 +46,10 @@ async fn for_people(context: &ClientContext, queue: &QueueName, stats: &Stats) -
     context.printer.text("")?;
     context.printer.list(&ActivityRecord::all(&stats.activity))?;
     if let Some(left_out) = stats.routes_left_out {
-        output::note(&format!("{} more routes are not shown", output::with_commas(left_out)));
+        output::note(&format!("{} more routes are not shown", words::number(left_out)));
     }
     for route in stats.routes.iter().filter(|route| has_no_worker(route)) {
-        let tasks = output::counted(route.pending, "task");
+        let tasks = words::count(route.pending, "task");
         output::note(&format!("{tasks} pending on route {} and no worker for it was seen lately", route.route));
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use taskqueue_core::words;
 use taskqueue_store::check::Report;
 use taskqueue_store_sqlite::BackupWatch;
 
@@ -14,7 +15,7 @@ use crate::commands::maintenance::{Bars, backup_failure, blocking, note_older_sc
 use crate::failure::Failure;
 use crate::installation::{Entry, Manifest, Part, PutBack, Secret, place_of, whole_path};
 use crate::open_store::{self, Database};
-use crate::output::{FolderFile, FolderRecord, Printer, counted, note};
+use crate::output::{FolderFile, FolderRecord, Printer, note};
 
 /// What is put back, and how.
 struct Work {
@@ -69,7 +70,7 @@ fn file_of(entry: &Entry, place: &Path) -> FolderFile {
 fn put_back(work: &Work) -> Result<Option<Report>, Failure> {
     let problems = work.manifest.problems(&work.from, &work.stop)?;
     if let Some((_, first)) = problems.first() {
-        let count = counted(problems.len() as u64, "problem");
+        let count = words::count(problems.len() as u64, "problem");
         let more = if problems.len() > 1 { "; taskqueue check names all" } else { "" };
         return Err(Failure::Refused(format!("{count} in the backup, so nothing was changed: {first}{more}")));
     }

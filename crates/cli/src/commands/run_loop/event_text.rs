@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use taskqueue_client::{Code, Error, ErrorCode, QueueName, Route};
+use taskqueue_core::words;
 use taskqueue_worker::{Counts, EndReason, Event, IdleReason, RunOutcome, StopMode};
 
-use crate::output::{byte_count, counted, escape};
+use crate::output::escape;
 
 /// How many routes with tasks for others are named.
 const ROUTES_SHOWN: usize = 5;
@@ -54,15 +55,15 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
             "warning: the disk of the run directory {} is nearly full: {} of {} are free; delete old folders there, or let \
              --keep-runs do that",
             escape(&run_dir.to_string_lossy()),
-            size(*available_bytes),
-            size(*total_bytes)
+            words::bytes(*available_bytes),
+            words::bytes(*total_bytes)
         ),
         Event::OutputNotSent { task_id, bytes } => {
             after_output = true;
             // The log may have reached its limit.
             format!(
                 "note: {task_id}: {} of its output did not get to the server; see its output.log",
-                byte_count(*bytes)
+                words::count(*bytes, "byte")
             )
         }
         Event::SlowedDown { failures, pause, task_id } => format!(
@@ -125,7 +126,7 @@ pub(super) fn begins(serves: &str, slots: &[usize], run_dir: &Path) -> String {
 
 /// Why the worker has nothing to do.
 pub(super) fn idle(reason: &IdleReason, queue: &QueueName, route: &Route) -> String {
-    let tasks = |count: u64| counted(count, "task");
+    let tasks = |count: u64| words::count(count, "task");
     let why = match reason {
         IdleReason::NoTask => format!("no task waits for route {route} of queue {queue}"),
         IdleReason::Untold => {
@@ -230,13 +231,6 @@ pub(super) fn whole_seconds(time: Duration) -> String {
     if time.as_secs() < 120 { format!("{} s", time.as_secs()) } else { duration(time) }
 }
 
-/// In MiB or GiB, with one decimal.
-fn size(bytes: u64) -> String {
-    const MIB: u64 = 1024 * 1024;
-    let tenths = |unit: u64| format!("{}.{}", bytes / unit, bytes % unit * 10 / unit);
-    if bytes < 1024 * MIB { format!("{} MiB", tenths(MIB)) } else { format!("{} GiB", tenths(1024 * MIB)) }
-}
-
 fn word(word: &str, tone: AnsiColor, colour: bool) -> String {
     if !colour {
         return word.to_owned();
@@ -257,12 +251,6 @@ mod tests {
             texts,
             ["0.04 s", "9.99 s", "10.0 s", "119.9 s", "2 min 0 s", "119 min 59 s", "2 h 0 min", "25 h 1 min"]
         );
-    }
-
-    #[test]
-    fn sizes_have_one_decimal() {
-        let texts = [0, 1_572_864, 1_073_741_823, 1_073_741_824, 12_884_901_888].map(size);
-        assert_eq!(texts, ["0.0 MiB", "1.5 MiB", "1023.9 MiB", "1.0 GiB", "12.0 GiB"]);
     }
 
     #[test]

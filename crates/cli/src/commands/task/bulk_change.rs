@@ -4,6 +4,7 @@
 use taskqueue_client::Status;
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::status::Statuses;
+use taskqueue_core::words;
 
 use crate::args::ConfirmArgs;
 use crate::client_context::ClientContext;
@@ -85,7 +86,7 @@ impl Change {
         counts: &StatusCounts,
         args: ConfirmArgs,
     ) -> Result<(), Failure> {
-        let tasks = output::counted(counts.among(self.applies_to()), "task");
+        let tasks = words::count(counts.among(self.applies_to()), "task");
         let left_out = counts.words(|status| !self.applies_to().contains(status));
         let left_out = if left_out.is_empty() { left_out } else { format!(" ({left_out} left out)") };
         let end = if self == Self::Rerun { " as new tasks" } else { "" };

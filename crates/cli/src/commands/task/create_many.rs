@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use taskqueue_client::Error;
+use taskqueue_core::words;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
@@ -207,7 +208,7 @@ impl<'s> TaskCreator<'s> {
         let done = self.summary().sentence();
         let open = match self.calls.count() {
             0 => String::new(),
-            count => format!(" ({} not answered yet)", output::counted(count as u64, "request")),
+            count => format!(" ({} not answered yet)", words::count(count as u64, "request")),
         };
         Failure::Interrupted(format!("interrupted: {done} so far{open}; run the same command again to go on"))
     }

@@ -1,5 +1,7 @@
 //! `--dry-run` of commands that create many tasks: shows what would be created, and sends nothing.
 
+use taskqueue_core::words;
+
 use super::planned_task::{Origin, PlannedTask};
 use crate::args::Format;
 use crate::client_context::ClientContext;
@@ -47,7 +49,7 @@ impl<'s> DryRun<'s> {
         if self.refused > REFUSALS_SHOWN {
             output::warning(&format!("{} more would be refused", self.refused - REFUSALS_SHOWN));
         }
-        let tasks = output::counted(self.count, "task");
+        let tasks = words::count(self.count, "task");
         let them = if self.count == 1 { "it is not" } else { "none of them" };
         let mut sentence = format!("{tasks}, {them} created");
         if self.count > self.rows_max {

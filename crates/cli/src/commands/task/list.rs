@@ -1,6 +1,7 @@
 //! `task list` and `task count`.
 
 use taskqueue_client::{GroupQuery, TaskDimension, TaskSelection};
+use taskqueue_core::words;
 
 use super::loaded_tasks;
 use crate::args::{CountArgs, Format, ListArgs, SelectionArgs};
@@ -49,10 +50,10 @@ async fn note_nothing(context: &ClientContext, selection: &SelectionArgs) {
     output::note(&match others {
         Some(0) => format!("queue {queue} is empty"),
         Some(archived) if selection.is_empty() => {
-            let tasks = output::counted(archived, "task");
+            let tasks = words::count(archived, "task");
             format!("{tasks} of queue {queue}, all of them archived: --include-archived shows them")
         }
-        Some(others) => format!("no task matches; queue {queue} has {}", output::counted(others, "task")),
+        Some(others) => format!("no task matches; queue {queue} has {}", words::count(others, "task")),
         None => format!("no task of queue {queue} matches"),
     });
 }

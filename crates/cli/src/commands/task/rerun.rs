@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use taskqueue_client::{Definition, Error, ErrorCode, OrderField, SchedulingFields, Task, TaskId, TaskQuery};
+use taskqueue_core::words;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
@@ -195,7 +196,7 @@ impl<'s> Copies<'s> {
     fn interrupted(&mut self) -> Failure {
         self.error = None;
         self.warn_unsure(|id| !self.answered.contains_key(&id));
-        let tasks = output::counted(self.created, "task");
+        let tasks = words::count(self.created, "task");
         Failure::Interrupted(format!(
             "interrupted: {tasks} submitted again so far; running the command again makes further copies"
         ))

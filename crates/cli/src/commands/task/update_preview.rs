@@ -8,6 +8,7 @@ use taskqueue_client::{Definition, ErrorCode, OrderField, Status, Task, TaskId, 
 use taskqueue_core::json::Value;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task as stored;
+use taskqueue_core::words;
 
 use super::bulk_change::Change;
 use crate::args::Format;
@@ -115,7 +116,7 @@ impl<'s> Preview<'s> {
 
 impl Counts {
     fn sentence(&self, together: Together) -> String {
-        let mut said = vec![format!("{} would be updated", output::counted(self.changed, "task"))];
+        let mut said = vec![format!("{} would be updated", words::count(self.changed, "task"))];
         said.extend((self.unchanged > 0).then(|| format!("{} would stay the same", self.unchanged)));
         said.extend((self.running > 0).then(|| {
             format!("{} {} running: {}", self.running, if self.running == 1 { "is" } else { "are" }, running_reason())

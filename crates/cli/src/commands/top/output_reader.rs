@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use taskqueue_client::{Client, Error, ErrorCode, QueueName, TaskId};
+use taskqueue_core::words;
 
 use super::snapshot::TaskOutput;
 use crate::commands::task::{Cursor, Step};
-use crate::output::{LogLines, byte_count};
+use crate::output::LogLines;
 
 /// The lines that are kept for scrolling.
 const LINES_MAX: usize = 2000;
@@ -55,9 +56,9 @@ impl OutputReader {
             Step::AnotherRun => return self.mark(&format!("attempt {} begins", output.attempt)),
             Step::Next { missing: 0, .. } => {}
             Step::Next { missing, is_first: true } => {
-                self.mark(&format!("{} of older output are no longer kept", byte_count(missing)));
+                self.mark(&format!("{} of older output are no longer kept", words::count(missing, "byte")));
             }
-            Step::Next { missing, .. } => self.mark(&format!("{} are missing here", byte_count(missing))),
+            Step::Next { missing, .. } => self.mark(&format!("{} are missing here", words::count(missing, "byte"))),
         }
         let lines = &mut self.lines;
         self.open.read(&output.text, |line| lines.push_back(line));

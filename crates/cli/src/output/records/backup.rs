@@ -2,9 +2,10 @@
 
 use taskqueue_core::json::{ObjectWriter, write_array};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words;
 use taskqueue_store::check::{Problem, Report};
 
-use crate::output::{Cell, Column, Record, counted, with_commas};
+use crate::output::{Cell, Column, Record};
 
 /// A database that was copied.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(crate) struct BackupRecord<'a> {
 
 impl BackupRecord<'_> {
     pub(crate) fn sentence(&self, verb: &str) -> String {
-        let (size, tasks) = (mebibytes(self.bytes), tasks(self.report.tasks));
+        let (size, tasks) = (words::bytes(self.bytes), words::count(self.report.tasks, "task"));
         let checked = if self.report.rules_checked { format!("{tasks}, ") } else { String::new() };
         format!("{verb} {} ({checked}{size}) in {:.1} s", self.file, self.seconds)
     }
@@ -54,16 +55,6 @@ impl Record for BackupRecord<'_> {
     }
 }
 
-/// `1 task`, `1,234 tasks`.
-pub(super) fn tasks(count: u64) -> String {
-    format!("{} task{}", with_commas(count), if count == 1 { "" } else { "s" })
-}
-
-pub(super) fn mebibytes(bytes: u64) -> String {
-    let tenths = bytes.saturating_mul(10) >> 20;
-    format!("{}.{} MiB", with_commas(tenths / 10), tenths % 10)
-}
-
 /// The result of a check.
 #[derive(Debug)]
 pub(crate) struct CheckRecord<'a> {
@@ -86,7 +77,7 @@ impl CheckRecord<'_> {
 
     pub(crate) fn sentence(&self) -> String {
         let Some(CheckedFolder { files, has_database }) = self.folder else { return self.of_database() };
-        let files = counted(files, "file");
+        let files = words::count(files, "file");
         match has_database {
             true => format!("{}; {files} as the manifest says", self.of_database()),
             false => format!("sound: {files} as the manifest says; no database"),
@@ -96,7 +87,11 @@ impl CheckRecord<'_> {
     fn of_database(&self) -> String {
         let Report { schema, queues, tasks, rules_checked, .. } = self.report;
         match rules_checked {
-            true => format!("sound: {}, {}, schema {schema}", counted(*queues, "queue"), self::tasks(*tasks)),
+            true => format!(
+                "sound: {}, {}, schema {schema}",
+                words::count(*queues, "queue"),
+                self::words::count(*tasks, "task")
+            ),
             false => format!("the file is sound; schema {schema}"),
         }
     }
@@ -183,7 +178,7 @@ mod tests {
     fn a_backup_is_told_in_a_sentence_and_in_numbers() {
         let (bytes, report) = (3 << 20, report());
         let record = BackupRecord { file: "a.db".into(), bytes, report: &report, seconds: 1.25 };
-        assert_eq!(record.sentence("backed up"), "backed up a.db (1,234 tasks, 3.0 MiB) in 1.2 s");
+        assert_eq!(record.sentence("backed up"), "backed up a.db (1,234 tasks, 3 MiB) in 1.2 s");
         let expected = r#"{"file":"a.db","bytes":3145728,"schema":7,"queues":1,"tasks":1234,"seconds":1.250}"#;
         assert_eq!(record.json(), expected);
     }

@@ -3,8 +3,8 @@
 
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words;
 
-use super::backup::{mebibytes, tasks};
 use crate::output::{Cell, Column, Record};
 
 /// One file of the folder.
@@ -41,8 +41,8 @@ impl FolderRecord {
     }
 
     fn sentence(&self, verb: &str, files: &str, absent: &str, names: &str) -> String {
-        let size = mebibytes(self.files.iter().map(|file| file.bytes).sum());
-        let tasks = self.tasks.map(|count| format!("{}, ", tasks(count))).unwrap_or_default();
+        let size = words::bytes(self.files.iter().map(|file| file.bytes).sum());
+        let tasks = self.tasks.map(|count| format!("{}, ", words::count(count, "task"))).unwrap_or_default();
         let told = format!("{verb} {} ({tasks}{size}) in {:.1} s: {files}", self.folder, self.seconds);
         if names.is_empty() { told } else { format!("{told}; {absent}: {names}") }
     }
@@ -101,9 +101,9 @@ mod tests {
             tasks: Some(1),
             seconds: 1.25,
         };
-        let expected = "backed up b (1 task, 3.0 MiB) in 1.2 s: taskqueue.db, token; not there: a tokens file";
+        let expected = "backed up b (1 task, 3 MiB) in 1.2 s: taskqueue.db, token; not there: a tokens file";
         assert_eq!(record.backed_up(&["a tokens file"]), expected);
-        let expected = "restored b (1 task, 3.0 MiB) in 1.2 s: taskqueue.db to /srv/taskqueue.db, token to /srv/token; not in the \
+        let expected = "restored b (1 task, 3 MiB) in 1.2 s: taskqueue.db to /srv/taskqueue.db, token to /srv/token; not in the \
                         backup: tokens.toml";
         assert_eq!(record.restored(), expected);
         let expected = concat!(

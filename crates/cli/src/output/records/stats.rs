@@ -5,8 +5,9 @@ use taskqueue_client::{
     Event, EventCounts, Percentiles, QueueName, RecentActivity, RouteStats, SeriesItem, Stats, Status, Timestamp,
 };
 use taskqueue_core::json::ObjectWriter;
+use taskqueue_core::words;
 
-use crate::output::{Cell, Column, Record, age, counted, span, with_commas};
+use crate::output::{Cell, Column, Record};
 
 /// The bars of a plot, from nothing to the most.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -65,29 +66,24 @@ impl Record for StatsRecord<'_> {
     fn details(&self, now: Timestamp) -> Vec<(&'static str, Cell)> {
         let mut details = vec![("queue", Cell::new(self.queue.as_str()))];
         for (status, tasks) in self.tasks() {
-            let cell = Cell::new(with_commas(tasks));
+            let cell = Cell::new(words::number(tasks));
             details.push((status.as_str(), if tasks > 0 { cell.with_style_of(&Cell::status(status)) } else { cell }));
         }
         details.push(("waited", Cell::optional(self.stats.wait_seconds.map(percentiles))));
         details.push(("ran", Cell::optional(self.stats.run_seconds.map(percentiles))));
         details.push(("last hour", Cell::optional(plot(self.last_hour, now))));
-        details.push(("counted since", Cell::new(age(self.stats.since, now))));
+        details.push(("counted since", Cell::new(words::age(self.stats.since, now))));
         details
     }
 }
 
 fn percentiles(Percentiles { p50, p90, p99 }: Percentiles) -> String {
-    format!("p50 {}, p90 {}, p99 {}", seconds(p50), seconds(p90), seconds(p99))
-}
-
-/// `0.4ms`, `120ms`, `3.2s`, `41s`, `5m`: two digits are as exact as percentiles are.
-fn seconds(seconds: f64) -> String {
-    match seconds {
-        ..0.001 => "<1ms".to_owned(),
-        ..1.0 => format!("{:.0}ms", seconds * 1e3),
-        ..10.0 => format!("{seconds:.1}s"),
-        _ => span(seconds.round() as u64),
-    }
+    format!(
+        "p50 {}, p90 {}, p99 {}",
+        words::short_duration(p50),
+        words::short_duration(p90),
+        words::short_duration(p99)
+    )
 }
 
 /// The runs that ended in each two minutes of the last hour as bars, with the most of them; nothing if none ended.
@@ -101,7 +97,7 @@ fn plot(minutes: &[SeriesItem], now: Timestamp) -> Option<String> {
     let most = ended.into_iter().max().filter(|most| *most > 0)?;
     let bar = |count: u64| BARS[(count * (BARS.len() as u64 - 1)).div_ceil(most) as usize];
     let bars: String = ended.into_iter().map(bar).collect();
-    Some(format!("{bars}  up to {} ended in {BAR_MINUTES} minutes", counted(most, "run")))
+    Some(format!("{bars}  up to {} ended in {BAR_MINUTES} minutes", words::count(most, "run")))
 }
 
 /// Tasks and workers of a route.
@@ -131,7 +127,7 @@ impl Record for RouteRecord<'_> {
             Cell::new(route),
             Cell::number(pending),
             Cell::number(running),
-            Cell::optional(oldest_pending_seconds.map(seconds)),
+            Cell::optional(oldest_pending_seconds.map(words::short_duration)),
             workers(*workers_idle),
             workers(*workers_busy),
         ]
@@ -172,7 +168,7 @@ impl Record for ActivityRecord {
     const FIELDS: &'static [&'static str] = &["event", "last_minute", "last_5_minutes", "last_hour"];
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        let counts = self.counts.map(|count| Cell::new(with_commas(count)));
+        let counts = self.counts.map(|count| Cell::new(words::number(count)));
         [Cell::new(self.event.as_str())].into_iter().chain(counts).collect()
     }
 
@@ -226,7 +222,7 @@ impl Record for SeriesRecord {
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         let SeriesItem { start, counts, wait_seconds, run_seconds } = &self.0;
-        let median = |of: &Option<Percentiles>| Cell::optional(of.map(|of| seconds(of.p50)));
+        let median = |of: &Option<Percentiles>| Cell::optional(of.map(|of| words::short_duration(of.p50)));
         let counts = Event::ALL.map(|event| Cell::number(EventCounts::get(counts, event)));
         let times = [median(wait_seconds), median(run_seconds)];
         [Cell::new(start.to_string())].into_iter().chain(counts).chain(times).collect()
@@ -245,14 +241,6 @@ impl Record for SeriesRecord {
 mod tests {
     use super::*;
     use crate::output::now;
-
-    #[test]
-    fn durations_have_two_digits_and_a_fitting_unit() {
-        let cases = [(0.0004, "<1ms"), (0.0124, "12ms"), (0.4, "400ms"), (3.24, "3.2s"), (41.2, "41s"), (600.0, "10m")];
-        for (value, expected) in cases {
-            assert_eq!(seconds(value), expected);
-        }
-    }
 
     #[test]
     fn a_plot_has_a_bar_for_each_two_minutes_and_none_without_runs() {

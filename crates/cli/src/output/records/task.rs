@@ -6,9 +6,11 @@ use anstyle::AnsiColor;
 use taskqueue_client::{LastError, LastRun, Status, Task};
 use taskqueue_core::json::Value;
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::time::between;
+use taskqueue_core::words;
 
 use crate::field_path::{DURATION, FieldPath, WAITED};
-use crate::output::{Cell, Column, Record, age, span};
+use crate::output::{Cell, Column, Record};
 use crate::progress_view::ProgressView;
 use crate::run_log::RunLog;
 use crate::scheduling_view;
@@ -65,8 +67,8 @@ impl Record for Task {
             Cell::number(self.priority),
             Cell::new(format!("{}/{}", self.attempt, self.max_attempts)),
             Cell::new(routes(self)),
-            Cell::new(age(self.created_at, now)),
-            Cell::new(age(self.updated_at, now)),
+            Cell::new(words::age(self.created_at, now)),
+            Cell::new(words::age(self.updated_at, now)),
             Cell::optional(scheduling_view::note(self, now)),
             Cell::optional(present_progress(self, now)),
             Cell::optional(error_type(self)),
@@ -87,8 +89,8 @@ impl Record for Task {
     fn field_cell(&self, field: &FieldPath, now: Timestamp) -> Option<Cell> {
         match field.head.as_str() {
             "progress" => ProgressView::of(self, now).map(|view| Cell::new(view.short())),
-            DURATION => run_time(self, now).map(|time| Cell::new(span(time.as_secs()))),
-            WAITED => Some(Cell::new(span(waiting_time(self, now).as_secs()))),
+            DURATION => run_time(self, now).map(|time| Cell::new(words::span(time.as_secs()))),
+            WAITED => Some(Cell::new(words::span(waiting_time(self, now).as_secs()))),
             _ => None,
         }
     }
@@ -100,7 +102,7 @@ impl Record for Task {
     }
 
     fn details(&self, now: Timestamp) -> Vec<(&'static str, Cell)> {
-        let time = |at: Timestamp| format!("{at} ({})", age(at, now));
+        let time = |at: Timestamp| format!("{at} ({})", words::age(at, now));
         let mut fields = vec![
             ("id", Cell::new(self.id.as_str())),
             ("queue", Cell::new(self.queue.as_str())),
@@ -151,10 +153,6 @@ fn waiting_time(task: &Task, now: Timestamp) -> Duration {
     between(task.created_at, until)
 }
 
-fn between(start: Timestamp, end: Timestamp) -> Duration {
-    Duration::from_micros(u64::try_from(end.as_micros().saturating_sub(start.as_micros())).unwrap_or(0))
-}
-
 /// The type of the last error, unless the task has succeeded since.
 fn error_type(task: &Task) -> Option<&str> {
     let error = task.last_error.as_ref().filter(|_| task.status != Status::Succeeded);
@@ -177,7 +175,7 @@ fn progress_details(task: &Task, view: &ProgressView) -> Vec<(&'static str, Cell
     let said = Some(view.said()).filter(|said| !said.is_empty());
     let age = match view.age_seconds {
         0 => "now".to_owned(),
-        seconds => format!("{} ago", span(seconds)),
+        seconds => format!("{} ago", words::span(seconds)),
     };
     let attempt = task.progress_attempt.map(|attempt| format!("attempt {attempt}, ")).unwrap_or_default();
     let age = match view.is_old {

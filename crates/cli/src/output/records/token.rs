@@ -3,8 +3,9 @@
 use anstyle::AnsiColor;
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words;
 
-use crate::output::{Cell, Column, Record, age};
+use crate::output::{Cell, Column, Record};
 use crate::tokens_file::FileToken;
 
 /// A token of a file, without the token.
@@ -20,8 +21,8 @@ impl Record for TokenRecord<'_> {
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let expires = match self.0.expires_at {
             None => Cell::new("never").dimmed(),
-            Some(end) if end <= now => Cell::new(format!("expired {}", age(end, now))).coloured(AnsiColor::Red),
-            Some(end) => Cell::new(age(end, now)),
+            Some(end) if end <= now => Cell::new(format!("expired {}", words::age(end, now))).coloured(AnsiColor::Red),
+            Some(end) => Cell::new(words::age(end, now)),
         };
         vec![Cell::new(&self.0.name), Cell::new(scopes(self.0).join(",")), Cell::new(queues(self.0).join(",")), expires]
     }

@@ -5,9 +5,10 @@ use taskqueue_api::worker::write_observation;
 use taskqueue_client::{JsonObject, Observation, WorkerStatus};
 use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words;
+use taskqueue_core::words::telemetry::{Measure, Telemetry};
 
-use crate::output::{Cell, Column, Record, age};
-use crate::telemetry_view::TelemetryView;
+use crate::output::{Cell, Column, Record};
 
 /// Workers of one machine differ at the end of this, so it is not cut as much as others are.
 const WHERE: Column<'static> = Column { shrinks_to: Some(20), ..Column::text("WHERE") };
@@ -44,8 +45,8 @@ impl Record for Observation {
             status(self),
             Cell::new(self.report.route.as_str()),
             Cell::optional(self.report.task_id.as_ref().map(|id| id.as_str())),
-            Cell::new(age(self.last_seen_at, now)),
-            Cell::new(age(self.expires_at, now)),
+            Cell::new(words::age(self.last_seen_at, now)),
+            Cell::new(words::age(self.expires_at, now)),
             Cell::optional(worker_place(&self.report.metadata)),
         ]
     }
@@ -99,19 +100,23 @@ impl Record for WideWorker<'_> {
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let worker = self.0;
-        let seen = worker.telemetry.as_ref().map(|telemetry| TelemetryView::of(&telemetry.value)).unwrap_or_default();
+        let seen = worker.telemetry.as_ref().map(|telemetry| Telemetry::of(telemetry.value.as_str()));
+        let seen = seen.unwrap_or_default();
+        let text = |measure: Option<Measure>| Cell::optional(measure.map(|measure| measure.text));
+        let gpus = seen.gpus.iter().map(|gpu| format!("{}: {}", gpu.index, gpu.words(" "))).collect::<Vec<_>>();
+        let gpus = Some(gpus.join(", ")).filter(|gpus| !gpus.is_empty());
         vec![
             Cell::new(worker.id.as_str()),
             status(worker),
             Cell::new(worker.report.route.as_str()),
             Cell::optional(worker.report.task_id.as_ref().map(|id| id.as_str())),
-            Cell::new(age(worker.last_seen_at, now)),
+            Cell::new(words::age(worker.last_seen_at, now)),
             Cell::optional(worker_place(&worker.report.metadata)),
-            Cell::optional(seen.cpu),
-            Cell::optional(seen.memory),
-            Cell::optional(seen.gpus),
+            text(seen.cpu),
+            text(seen.memory),
+            Cell::optional(gpus),
             Cell::optional(seen.other),
-            Cell::optional(worker.telemetry.as_ref().map(|telemetry| age(telemetry.updated_at, now))),
+            Cell::optional(worker.telemetry.as_ref().map(|telemetry| words::age(telemetry.updated_at, now))),
         ]
     }
 

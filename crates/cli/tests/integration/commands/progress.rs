@@ -105,7 +105,7 @@ fn workers_show_what_they_measure_where_that_is_asked_for() {
     let head: Vec<&str> = wide[0].split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
     assert_eq!(head[5..], ["WHERE", "CPU", "MEMORY", "GPUS", "TELEMETRY", "MEASURED"]);
     assert!(wide[1].contains("gpu-3, slot 2, pid 7"), "{wide:?}");
-    assert!(wide[1].contains("250 %  1.5 GiB  0: 97 % 16.0/24.0 GiB 71 °C"), "{wide:?}");
+    assert!(wide[1].contains("250 %  1.5 GiB  0: 97 % 16 of 24 GiB 71 °C"), "{wide:?}");
     assert!(wide[2].contains(r#"{"load":[1,2]}"#), "{wide:?}");
     let listed = server.run("worker list -o json").json();
     assert_eq!((&listed[0]["telemetry"], listed[2].get("telemetry")), (&telemetry, None));

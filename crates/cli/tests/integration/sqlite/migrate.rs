@@ -162,6 +162,6 @@ fn a_migration_killed_in_the_middle_leaves_an_empty_target_and_can_be_repeated()
         }
         let exit = migrate(text(&file), &target);
         let line = exit.stdout.first().cloned().unwrap_or_default();
-        assert!(line.starts_with("copied 1 queue, 2000 tasks (0 running), 0 observations in "), "{exit:?}");
+        assert!(line.starts_with("copied 1 queue, 2,000 tasks (0 running), 0 observations in "), "{exit:?}");
     }
 }

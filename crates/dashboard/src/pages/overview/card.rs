@@ -4,7 +4,7 @@ use taskqueue_core::access::Scope;
 use taskqueue_core::activity::Event;
 use taskqueue_core::ids::Route;
 use taskqueue_core::status::Status;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::time::{Timestamp, between};
 
 use super::alert::failures;
 use super::reading::{Lately, QueueReading};
@@ -12,7 +12,7 @@ use crate::attention;
 use crate::outlook::{Load, Outlook, Pace};
 use crate::pages::settings::running_of;
 use crate::shared_figures::SharedQueue;
-use crate::show::{self, Bar, Moment, Spark, between};
+use crate::show::{self, Bar, Moment, Spark};
 use crate::visit::Visit;
 
 pub(crate) struct Card {

@@ -13,7 +13,7 @@ use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::stats::{KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::time::{Timestamp, between};
 use taskqueue_store::Store;
 use taskqueue_store::transaction::QueueKey;
 
@@ -22,7 +22,7 @@ use crate::attention::{self, Concern, Failure, QueueSight, ServerSight};
 use crate::looks::Look;
 use crate::problem::Problem;
 use crate::shared_figures::{QUEUES_AT_ONCE, SharedQueue};
-use crate::show::{Minute, between};
+use crate::show::Minute;
 use crate::state::Dashboard;
 use crate::visit::Visit;
 

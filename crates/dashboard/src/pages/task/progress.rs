@@ -5,6 +5,7 @@ use std::time::Duration;
 use taskqueue_core::progress::{Estimate, Reported};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words::{Units, step_rate};
 
 use super::cut;
 use crate::show::{self, Moment, duration, number};
@@ -47,7 +48,7 @@ impl ProgressView {
         Some(Self {
             width: estimate.done.map(|done| format!("{:.1}", done * 100.0)),
             percent: estimate.percent(),
-            rate: estimate.step_seconds.and_then(rate),
+            rate: estimate.step_seconds.and_then(|seconds| step_rate(seconds, Units::Full)),
             left: estimate.seconds_left.map(|seconds| duration(Duration::from_secs(seconds))),
             reported: Moment::new(progress.updated_at, now),
             is_old: estimate.is_old,
@@ -64,35 +65,12 @@ fn grouped(text: &str) -> String {
     text.parse::<u64>().map_or_else(|_| show::cut(text, 40).into_owned(), number)
 }
 
-/// `3.5 steps/s` or `12 s per step`.
-fn rate(step_seconds: f64) -> Option<String> {
-    let per_second = 1.0 / step_seconds;
-    match per_second {
-        _ if !per_second.is_finite() || !(0.0..=1e9).contains(&step_seconds) => None,
-        10.0..=1e9 => Some(format!("{} steps/s", number(per_second.round() as u64))),
-        1.0..10.0 => Some(format!("{per_second:.1} steps/s")),
-        ..1.0 => Some(format!("{} per step", duration(Duration::from_secs_f64(step_seconds)))),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_the_larger_of_both_numbers() {
-        let cases = [
-            (0.001, Some("1,000 steps/s")),
-            (0.4, Some("2.5 steps/s")),
-            (90.0, Some("2 min per step")),
-            (0.0, None),
-            (f64::MAX, None),
-            (5e-324, None),
-        ];
-        for (seconds, expected) in cases {
-            assert_eq!(rate(seconds).as_deref(), expected, "{seconds}");
-        }
+    fn digits_are_grouped_if_there_is_nothing_else() {
         assert_eq!(
             (grouped("10000").as_str(), grouped("0.5").as_str(), grouped("-3").as_str()),
             ("10,000", "0.5", "-3")

@@ -6,9 +6,9 @@ use std::time::Duration;
 use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::stats::pending_since;
 use taskqueue_core::task::{LastError, Lifecycle, RunEnd, Status, Task};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::time::{Timestamp, between};
 
-use crate::show::{Moment, ahead, between, count, cut, duration};
+use crate::show::{Moment, ahead, count, cut, duration};
 
 /// Characters of the name of a host or of the type of an error.
 const WORD_CHARS: usize = 60;

@@ -6,11 +6,11 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::ObservationQuery;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words::telemetry::Telemetry;
 use taskqueue_store::{Store, StoreError};
 
 use super::cut;
 use crate::show::Moment;
-use crate::telemetry::{Gpu, Telemetry};
 
 /// Members of what a claim said that are shown.
 const MEMBERS: usize = 12;
@@ -75,13 +75,7 @@ fn measured(telemetry: &str) -> Vec<(&'static str, String)> {
     let Telemetry { cpu, memory, gpus, .. } = Telemetry::of(telemetry);
     let cpu = cpu.map(|cpu| ("CPU", format!("{} of a core", cpu.text)));
     let memory = memory.map(|memory| ("Memory", memory.text));
-    cpu.into_iter().chain(memory).chain(gpus.into_iter().map(|gpu| ("GPU", gpu_text(gpu)))).collect()
-}
-
-/// `97 % · 38.2 GiB of 40 GiB · 71 °C`, as far as it was measured.
-fn gpu_text(gpu: Gpu) -> String {
-    let parts = [gpu.used.map(|used| used.text), gpu.memory.map(|memory| memory.text), gpu.temperature];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    cpu.into_iter().chain(memory).chain(gpus.into_iter().map(|gpu| ("GPU", gpu.words(" · ")))).collect()
 }
 
 #[cfg(test)]
@@ -91,8 +85,7 @@ mod tests {
     #[test]
     fn what_our_workers_measure_is_shown_and_nonsense_is_not() {
         let gpus = r#"{"cpu_percent":312.4,"gpus":[{"memory_total_bytes":42949672960,"memory_used_bytes":41017000000,"temperature_celsius":71,"utilization_percent":97},{},7],"memory_bytes":5583457485}"#;
-        let expected =
-            [("CPU", "312 % of a core"), ("Memory", "5.2 GiB"), ("GPU", "97 % · 38.2 GiB of 40 GiB · 71 °C")];
+        let expected = [("CPU", "312 % of a core"), ("Memory", "5.2 GiB"), ("GPU", "97 % · 38.2 of 40 GiB · 71 °C")];
         assert_eq!(measured(gpus), expected.map(|(name, text)| (name, text.to_owned())));
         assert_eq!(measured(r#"{"gpus":[1,null,{"a":1}],"note":"hot"}"#), []);
     }

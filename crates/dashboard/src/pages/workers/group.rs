@@ -6,10 +6,10 @@ use taskqueue_core::ids::TaskId;
 use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::observation::{Observation, WorkerStatus};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words::telemetry::{Gpu, Measure, Telemetry};
 
 use super::BusyWith;
 use crate::show::{self, Moment};
-use crate::telemetry::{Gpu, Measure, Telemetry};
 
 /// Texts that workers choose are cut to so many characters.
 const TEXT_CHARS: usize = 100;

@@ -6,6 +6,7 @@ mod follow;
 mod tail;
 
 use taskqueue_client::{Error, ErrorCode, Output, Status, Task, TaskId, capabilities};
+use taskqueue_core::words;
 
 pub(crate) use self::cursor::{Cursor, Step};
 use self::follow::Follow;
@@ -14,7 +15,7 @@ use crate::args::{Format, LogsArgs};
 use crate::client_context::ClientContext;
 use crate::commands::task::named_tasks;
 use crate::failure::{CommandError, Failure};
-use crate::output::{LogPrinter, LogStyle, byte_count};
+use crate::output::{LogPrinter, LogStyle};
 use crate::run_log::RunLog;
 
 pub(super) async fn run(context: &ClientContext, args: &LogsArgs) -> Result<(), CommandError> {
@@ -117,7 +118,7 @@ impl<'s> Logs<'s> {
     async fn tell_pushed_out(&mut self, bytes: u64) -> Result<(), CommandError> {
         let place = self.place().await;
         let verb = if bytes == 1 { "is" } else { "are" };
-        let words = format!("{} of older output {verb} no longer kept{place}", byte_count(bytes));
+        let words = format!("{} of older output {verb} no longer kept{place}", words::count(bytes, "byte"));
         Ok(self.printer.note(&words)?)
     }
 

@@ -11,6 +11,7 @@ mod watched;
 use std::time::Duration;
 
 use taskqueue_client::{Error, Status};
+use taskqueue_core::words;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::tally::Tally;
@@ -206,7 +207,7 @@ impl Wait<'_> {
 }
 
 fn not_ended(count: u64) -> String {
-    format!("{} {} not ended", output::counted(count, "task"), if count == 1 { "has" } else { "have" })
+    format!("{} {} not ended", words::count(count, "task"), if count == 1 { "has" } else { "have" })
 }
 
 /// How many did not succeed, and the command that lists them.

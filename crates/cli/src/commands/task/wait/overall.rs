@@ -1,7 +1,8 @@
 //! How far tasks are together, by what their runs say. Pure.
 
+use taskqueue_core::words;
+
 use super::tally::Tally;
-use crate::output::span;
 use crate::progress_view::ProgressView;
 
 /// Of one task all that is known, of several the part that is done, and when the last of them ends if none is still to begin.
@@ -26,7 +27,7 @@ pub(super) fn overall(tally: &Tally, running: &[&ProgressView]) -> Option<String
 fn eta(tally: &Tally, running: &[&ProgressView]) -> Option<String> {
     let all: Option<Vec<u64>> = running.iter().map(|view| view.seconds_left).collect();
     let last = all.filter(|all| all.len() as u64 == tally.unfinished())?.into_iter().max()?;
-    Some(format!("ETA {}", span(last)))
+    Some(format!("ETA {}", words::span(last)))
 }
 
 #[cfg(test)]
@@ -55,7 +56,7 @@ mod tests {
             missing: 0,
         };
         let half = view(r#"{"step":50,"total":100}"#);
-        assert_eq!(overall(&tally(9, 1), &[&half]).as_deref(), Some("50 %  50/100  2s/step  ETA 100s"));
+        assert_eq!(overall(&tally(9, 1), &[&half]).as_deref(), Some("50 %  50/100  2s per step  ETA 100s"));
         assert_eq!(overall(&tally(2, 2), &[&half]).as_deref(), Some("62 % of all"));
         let quarter = view(r#"{"step":25,"total":100}"#);
         assert_eq!(overall(&tally(1, 2), &[&half, &quarter]).as_deref(), Some("58 % of all  ETA 5m"));

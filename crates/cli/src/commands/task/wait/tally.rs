@@ -1,7 +1,9 @@
 //! What became so far of the tasks that are waited for.
 
+use taskqueue_core::words;
+
 use crate::commands::status_counts::StatusCounts;
-use crate::output::{Summary, counted};
+use crate::output::Summary;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
@@ -39,15 +41,15 @@ impl Tally {
     pub(super) fn problems(&self) -> String {
         let mut parts = Vec::new();
         if self.counts.failed > 0 {
-            parts.push(format!("{} failed", counted(self.counts.failed, "task")));
+            parts.push(format!("{} failed", words::count(self.counts.failed, "task")));
         }
         if self.counts.cancelled > 0 {
             let verb = if self.counts.cancelled == 1 { "was" } else { "were" };
-            parts.push(format!("{} {verb} cancelled", counted(self.counts.cancelled, "task")));
+            parts.push(format!("{} {verb} cancelled", words::count(self.counts.cancelled, "task")));
         }
         if self.missing > 0 {
             let verb = if self.missing == 1 { "does" } else { "do" };
-            parts.push(format!("{} {verb} not exist", counted(self.missing, "task")));
+            parts.push(format!("{} {verb} not exist", words::count(self.missing, "task")));
         }
         parts.join(", ")
     }

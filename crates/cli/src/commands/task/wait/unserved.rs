@@ -7,6 +7,7 @@ use taskqueue_client::{
     Error, GroupQuery, Routes, Status, TaskDimension, TaskSelection, WorkerDimension, WorkerSelection,
 };
 use taskqueue_core::limits::FILTER_BYTES;
+use taskqueue_core::words;
 use tokio::time::{Instant, timeout};
 
 use super::watched::Watched;
@@ -60,7 +61,7 @@ fn warning(route: &str, count: u64) -> String {
     let wait = if count == 1 { "waits" } else { "wait" };
     format!(
         "no live worker serves the route {route}, which {} {wait} for; start one with: taskqueue loop --route {route} -- COMMAND",
-        output::counted(count, "task")
+        words::count(count, "task")
     )
 }
 

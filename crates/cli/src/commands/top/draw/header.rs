@@ -3,9 +3,10 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
+use taskqueue_core::words;
 
 use crate::commands::top::view::TopView;
-use crate::live::{DrawContext, clock, seconds};
+use crate::live::{DrawContext, clock};
 use crate::output::escape;
 
 /// Narrower screens show the address only.
@@ -41,7 +42,7 @@ fn health(view: &TopView, context: &DrawContext<'_>) -> Span<'static> {
     }
     // A slow refresh has not failed yet, and a pause is easily forgotten.
     if let Some(age) = context.connection.stale_age(context.now, context.controls.interval) {
-        return Span::styled(format!("data {} old", seconds(age)), theme.warning());
+        return Span::styled(format!("data {} old", words::span(age.as_secs())), theme.warning());
     }
     match &view.snapshot {
         None => Span::styled("connecting", theme.dimmed()),

@@ -5,11 +5,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use taskqueue_client::{Observation, Status, Task, WorkerStatus};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words;
 
 use crate::commands::top::snapshot::{Counts, Pane, Rows, busy_first};
 use crate::commands::top::view::TopView;
 use crate::live::{DrawContext, Table, Theme, first_visible_row};
-use crate::output::{Cell, Column, Record, WideWorker, age, span};
+use crate::output::{Cell, Column, Record, WideWorker};
 use crate::progress_view::ProgressView;
 
 const ROUTES: &[Column<'static>] = &[
@@ -139,7 +140,7 @@ fn running(task: &Task, now: Timestamp) -> Vec<Cell> {
         Cell::optional(task.name.as_deref()),
         Cell::optional(task.last_route.as_ref().map(|route| route.as_str())),
         attempt(task),
-        Cell::optional(task.started_at.map(|at| span(since(at)))),
+        Cell::optional(task.started_at.map(|at| words::span(since(at)))),
         Cell::optional(ProgressView::of(task, now).map(|view| progress(&view)).filter(|text| !text.is_empty())),
     ]
 }
@@ -158,7 +159,7 @@ fn failed(task: &Task, now: Timestamp) -> Vec<Cell> {
         Cell::new(task.id.as_str()),
         Cell::optional(task.name.as_deref()),
         attempt(task),
-        Cell::optional(task.finished_at.map(|at| age(at, now))),
+        Cell::optional(task.finished_at.map(|at| words::age(at, now))),
         Cell::optional(error),
     ]
 }

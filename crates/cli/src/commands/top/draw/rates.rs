@@ -4,12 +4,12 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::Sparkline;
+use taskqueue_core::words;
 
 use crate::commands::top::rates::Rates;
 use crate::commands::top::snapshot::QueueCounts;
 use crate::commands::top::view::TopView;
 use crate::live::Theme;
-use crate::output::span;
 
 /// With more bars, each would cover less than a refresh interval.
 const BARS_MAX: u16 = 60;
@@ -51,7 +51,7 @@ pub(super) fn rate(per_second: f64) -> String {
 pub(super) fn eta(rates: &Rates, queue: &QueueCounts) -> Option<String> {
     let seconds = rates.seconds_left(&queue.counts).filter(|_| queue.has_workers);
     // The cast saturates, which is good enough for centuries.
-    seconds.map(|seconds| span((seconds.ceil() as u64).max(1)))
+    seconds.map(|seconds| words::span((seconds.ceil() as u64).max(1)))
 }
 
 #[cfg(test)]

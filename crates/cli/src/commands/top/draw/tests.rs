@@ -341,8 +341,8 @@ fn workers_show_what_they_measure_where_one_of_them_does() {
     assert_eq!(
         shown(Rows::Workers(vec![worker]), 100, 12)[6..8],
         [
-            "ID              STATUS  ROUTE  TASK  LAST SEEN  WHERE   CPU   MEMORY  MEASURED",
-            "w_000000000001  idle    gpu    -     50s ago    -      50 %  1.0 GiB  7s ago",
+            "ID              STATUS  ROUTE  TASK  LAST SEEN  WHERE   CPU  MEMORY  MEASURED",
+            "w_000000000001  idle    gpu    -     50s ago    -      50 %   1 GiB  7s ago",
         ]
     );
 }
@@ -363,7 +363,7 @@ fn the_output_of_a_task_covers_the_screen_and_shows_its_latest_lines() {
         shown(&view)[1..],
         [
             "t_000000000001  running  attempt 1/3",
-            "[====>               ]  20 %  20/100  5s/step  ETA 6m  loss=",
+            "[====>               ]  20 %  20/100  5s per step  ETA 6m  l",
             "line    6",
             "line    7",
             "line    8",
