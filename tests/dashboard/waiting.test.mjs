@@ -106,7 +106,7 @@ test("a task shows what it waits for and what waits for it, and says why it is n
     assert.deepEqual((await items("dependents")).map((text) => text.replace("○", "")), [`pending evaluate ${child}`]);
     const reasons = await page.locator("#waiting p").allTextContents();
     assert.match(reasons[0], /^2 tasks that it waits for have not succeeded \(1 failed or cancelled, 1 missing\)\./);
-    assert.match(reasons[1], /^It is not claimed before \d{4}-.*, in (59|60|1)/);
+    assert.match(reasons[1], /^It cannot be claimed before \d{4}-.*, in (59|60|1)/);
     assert.match(await page.locator("#timeline").textContent(), /delayed.*until \d{4}/s);
     await assertNoOverflow(page);
     await page.locator("#dependents a").click();
@@ -148,9 +148,9 @@ test("a pending task says that its queue is paused or at its limit, and where to
   const id = await create("paused", { name: "waits" });
   await server.api("PATCH", "/queues/paused/settings", { max_running: 1 });
   const page = await open(ui("paused", `/tasks/${id}`));
-  await page.getByText("The queue is at its limit: 1 task may run at once.").waitFor();
+  await page.getByText("As many tasks of the queue are running as may be: 1.").waitFor();
   await server.api("PATCH", "/queues/paused/settings", { paused: true });
-  await page.getByText("The queue is paused: nothing of it is claimed.").waitFor(LIVE);
+  await page.locator("#waiting").getByText("The queue is paused.").waitFor(LIVE);
   await page.locator("#waiting").getByRole("link", { name: "Settings" }).first().click();
   await page.getByRole("heading", { name: "Settings of paused" }).waitFor();
   await page.goto(ui("paused", `/tasks/${running}`));

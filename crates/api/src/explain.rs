@@ -5,15 +5,11 @@ use std::borrow::BorrowMut;
 use taskqueue_core::explain::{self, Reason};
 use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::json::{ObjectWriter, Value, write_array, write_string};
-use taskqueue_core::limits::EXPLAINED_AHEAD;
 use taskqueue_core::status::Status;
 use utoipa::ToSchema;
 
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::schema;
-
-/// The status of a dependency that does not exist.
-const MISSING: &str = "missing";
 
 /// Why a task is not claimed, as the API shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,45 +104,6 @@ fn code() -> utoipa::openapi::schema::Object {
         .build()
 }
 
-/// A sentence for people.
-pub fn message(reason: &Reason) -> String {
-    let listed = |routes: &[Route]| routes.iter().map(Route::as_str).collect::<Vec<_>>().join(", ");
-    match reason {
-        Reason::NotPending { status, last_heard_at: None } => format!("the task is {}", status.as_str()),
-        Reason::NotPending { status, last_heard_at: Some(at) } => {
-            format!("the task is {}; its run was last heard of at {at}", status.as_str())
-        }
-        Reason::QueuePaused => "the queue is paused".to_owned(),
-        Reason::QueueAtLimit { max_running } => {
-            format!("as many tasks of the queue are running as may be: {max_running}")
-        }
-        Reason::RouteAtLimit { routes } => {
-            format!("as many tasks are running as may be claimed for {}", listed(routes))
-        }
-        Reason::DependencyCycle { tasks } if tasks.is_empty() => "it waits for itself, so for ever".to_owned(),
-        Reason::DependencyCycle { tasks } => {
-            let ids: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
-            format!("it waits for itself, so for ever: by way of {}", ids.join(", "))
-        }
-        Reason::Dependencies { unmet } => match unmet.as_slice() {
-            [] => "what it waits for has succeeded just now; it can be claimed in a moment".to_owned(),
-            [(id, status)] => format!("it waits for the task {id}, which is {}", word(*status)),
-            _ => "it waits for tasks that have not succeeded".to_owned(),
-        },
-        Reason::NotBefore { until } => format!("it cannot be claimed before {until}"),
-        Reason::NoWorker { routes } => format!("no worker was seen lately for {}", listed(routes)),
-        Reason::WaitingTurn { ahead: 1 } => "1 task comes first".to_owned(),
-        Reason::WaitingTurn { ahead } if *ahead >= EXPLAINED_AHEAD => {
-            format!("{EXPLAINED_AHEAD} tasks or more come first")
-        }
-        Reason::WaitingTurn { ahead } => format!("{ahead} tasks come first"),
-    }
-}
-
-fn word(status: Option<Status>) -> &'static str {
-    status.map_or(MISSING, Status::as_str)
-}
-
 /// Appends an explanation as JSON.
 pub fn write_explanation(out: &mut Vec<u8>, explanation: &explain::Explanation) {
     ObjectWriter::append_to(out)
@@ -156,7 +113,7 @@ pub fn write_explanation(out: &mut Vec<u8>, explanation: &explain::Explanation) 
 }
 
 fn write_reason(out: &mut Vec<u8>, reason: &Reason) {
-    let object = ObjectWriter::append_to(out).text("code", reason.code()).text("message", &message(reason));
+    let object = ObjectWriter::append_to(out).text("code", reason.code()).text("message", &reason.message());
     write_members(object, reason).end();
 }
 
@@ -180,7 +137,10 @@ pub fn write_members<B: BorrowMut<Vec<u8>>>(object: ObjectWriter<B>, reason: &Re
         }
         Reason::Dependencies { unmet } => object.field("unmet", |out| {
             write_array(out, unmet, |out, (id, status)| {
-                ObjectWriter::append_to(out).text("id", id.as_str()).text("status", word(*status)).end();
+                ObjectWriter::append_to(out)
+                    .text("id", id.as_str())
+                    .text("status", explain::status_word(*status))
+                    .end();
             });
         }),
         Reason::NotBefore { until } => object.time("until", *until),
@@ -232,7 +192,7 @@ fn read_tasks(reason: &ObjectReader<'_>) -> Result<Vec<TaskId>, Unreadable> {
 
 fn read_unmet(value: &Value<'_>) -> Result<(TaskId, Option<Status>), Unreadable> {
     let unmet = ObjectReader::of(value, "dependency")?;
-    let status = |word: &str| if word == MISSING { Some(None) } else { Status::parse(word).map(Some) };
+    let status = |word: &str| if word == explain::MISSING { Some(None) } else { Status::parse(word).map(Some) };
     Ok((unmet.parsed("id", TaskId::parse)?, unmet.parsed("status", status)?))
 }
 

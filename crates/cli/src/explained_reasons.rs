@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use taskqueue_client::{ExplainedReason, Explanation, QueueName, Reason, Route, Status, TaskId, Timestamp};
-use taskqueue_core::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES};
+use taskqueue_core::limits::EXPLAINED_DEPENDENCIES;
 use taskqueue_core::words;
 
 /// What is known of the task, and of some that it waits for, besides the reasons.
@@ -85,57 +85,37 @@ struct Speaker<'a> {
 }
 
 impl Speaker<'_> {
+    /// What is so, in the words of the API where nothing more is known here, and what helps.
     fn sentence(&self, explained: &ExplainedReason) -> String {
-        let (id, queue) = (self.id, self.queue);
-        match &explained.reason {
-            // A newer server has reasons that this program does not know.
-            None => explained.message.clone(),
-            Some(Reason::NotPending { status, .. }) => format!("it {}", ended(id, *status, self.known, self.command)),
-            Some(Reason::QueuePaused) => {
-                let resume = (self.command)("queue resume");
-                format!("queue {queue} is paused, so no task of it is claimed; {resume} {queue} ends that")
-            }
-            Some(Reason::QueueAtLimit { max_running: 0 }) => format!(
-                "the limit of queue {queue} lets no task run; {} {queue} --max-running COUNT raises it",
-                (self.command)("queue limit")
-            ),
-            Some(Reason::QueueAtLimit { max_running }) => format!(
-                "{} of queue {queue} may run at the same time, and so many do; it has to wait until one ends, or {} {queue} \
-                 --max-running COUNT raises the limit",
-                words::count(*max_running, "task"),
-                (self.command)("queue limit")
-            ),
-            Some(Reason::RouteAtLimit { routes }) => format!(
-                "on {} as many tasks run as may; it has to wait until one ends, or {} {queue} --route {}=COUNT raises the \
-                 limit",
-                listed(routes),
-                (self.command)("queue limit"),
-                routes.first().map_or("ROUTE", Route::as_str)
-            ),
-            Some(Reason::DependencyCycle { tasks }) => self.cycle(tasks),
-            Some(Reason::Dependencies { unmet }) => self.dependencies(unmet),
-            Some(Reason::NotBefore { until }) => format!(
-                "it is delayed until {until} ({}); {} {id} --no-delay lets it be claimed now",
-                words::age(*until, self.now),
-                (self.command)("task update")
-            ),
+        let (id, queue, command) = (self.id, self.queue, self.command);
+        // A newer server has reasons that this program does not know.
+        let Some(reason) = &explained.reason else { return explained.message.clone() };
+        let limit = || format!("it has to wait until one ends, or {} {queue}", command("queue limit"));
+        let advice = match reason {
+            Reason::NotPending { status, .. } => return format!("it {}", ended(id, *status, self.known, command)),
+            Reason::DependencyCycle { tasks } => return self.cycle(tasks),
+            Reason::Dependencies { unmet } if unmet.is_empty() => return reason.message(),
+            Reason::Dependencies { unmet } => return self.dependencies(unmet),
             // One that stopped a moment ago is gone at once, so nothing is said of how long there was none.
-            Some(Reason::NoWorker { routes }) => format!(
-                "no worker for {} is there; {} --route {} -- COMMAND starts one",
-                listed(routes),
-                (self.command)("loop"),
-                routes.first().map_or("ROUTE", Route::as_str)
-            ),
-            Some(Reason::WaitingTurn { ahead }) => {
-                let more = if *ahead >= EXPLAINED_AHEAD { " or more" } else { "" };
-                let (tasks, come) = if *ahead == 1 { ("task", "comes") } else { ("tasks", "come") };
+            Reason::NoWorker { routes } => {
+                let loop_command = format!("{} --route {}", command("loop"), first(routes));
+                return format!("no worker for {} is there; {loop_command} -- COMMAND starts one", listed(routes));
+            }
+            Reason::NotBefore { until } => {
+                let (when, update) = (words::age(*until, self.now), command("task update"));
+                return format!("{} ({when}); {update} {id} --no-delay lets it be claimed now", reason.message());
+            }
+            Reason::QueuePaused => format!("{} {queue} ends that", command("queue resume")),
+            Reason::QueueAtLimit { .. } => format!("{} --max-running COUNT raises the limit", limit()),
+            Reason::RouteAtLimit { routes } => format!("{} --route {}=COUNT raises the limit", limit(), first(routes)),
+            Reason::WaitingTurn { .. } => {
                 format!(
-                    "{}{more} {tasks} {come} first; {} {id} --priority NUMBER with a higher number lets it go before others",
-                    words::number(*ahead),
-                    (self.command)("task update")
+                    "{} {id} --priority NUMBER with a higher number lets it go before others",
+                    command("task update")
                 )
             }
-        }
+        };
+        format!("{}; {advice}", reason.message())
     }
 
     fn cycle(&self, tasks: &[TaskId]) -> String {
@@ -151,9 +131,6 @@ impl Speaker<'_> {
 
     /// Which tasks are waited for, those first that need somebody to do something.
     fn dependencies(&self, unmet: &[(TaskId, Option<Status>)]) -> String {
-        if unmet.is_empty() {
-            return "what it waits for has succeeded just now; it can be claimed in a moment".to_owned();
-        }
         let mut sorted: Vec<&(TaskId, Option<Status>)> = unmet.iter().collect();
         sorted.sort_by_key(|(_, status)| matches!(status, Some(Status::Pending | Status::Running)));
         let shown = sorted.iter().take(Known::SHOWN).map(|(id, status)| {
@@ -199,6 +176,11 @@ impl Speaker<'_> {
             _ => String::new(),
         }
     }
+}
+
+/// The route to name in a command.
+fn first(routes: &[Route]) -> &str {
+    routes.first().map_or("ROUTE", Route::as_str)
 }
 
 /// `route gpu`, `routes cpu, gpu`.
@@ -254,16 +236,16 @@ mod tests {
     #[test]
     fn every_reason_is_a_sentence_that_says_what_helps() {
         let cases = [
-            (Reason::QueuePaused, "queue q is paused", "taskqueue queue resume q"),
-            (Reason::QueueAtLimit { max_running: 8 }, "8 tasks of queue q", "queue limit q --max-running COUNT"),
-            (Reason::QueueAtLimit { max_running: 0 }, "lets no task run", "queue limit q --max-running COUNT"),
-            (Reason::RouteAtLimit { routes: gpu() }, "on route gpu as many", "queue limit q --route gpu=COUNT"),
+            (Reason::QueuePaused, "the queue is paused", "taskqueue queue resume q"),
+            (Reason::QueueAtLimit { max_running: 8 }, "running as may be: 8", "queue limit q --max-running COUNT"),
+            (Reason::QueueAtLimit { max_running: 0 }, "running as may be: 0", "queue limit q --max-running COUNT"),
+            (Reason::RouteAtLimit { routes: gpu() }, "as may be claimed for gpu", "queue limit q --route gpu=COUNT"),
             (
                 Reason::NotBefore { until: TEST_TIME.plus_seconds(600) },
-                "delayed until 2027-01-15T08:10:00.000000Z (in 10m)",
+                "claimed before 2027-01-15T08:10:00.000000Z (in 10m)",
                 "task update t_000000000001 --no-delay",
             ),
-            (Reason::WaitingTurn { ahead: 1000 }, "1,000 or more tasks come first", "--priority NUMBER"),
+            (Reason::WaitingTurn { ahead: 1000 }, "1000 tasks or more come first", "--priority NUMBER"),
         ];
         for (reason, what, advice) in cases {
             let lines = said(vec![reason]);

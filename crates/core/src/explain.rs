@@ -11,6 +11,17 @@ use crate::time::Timestamp;
 /// The code of a task that waits for itself: of a reason, and of a warning.
 pub const DEPENDENCY_CYCLE: &str = "dependency_cycle";
 
+/// The status of a dependency that does not exist.
+pub const MISSING: &str = "missing";
+
+/// Returns the word for the status of a dependency.
+pub const fn status_word(status: Option<Status>) -> &'static str {
+    match status {
+        Some(status) => status.as_str(),
+        None => MISSING,
+    }
+}
+
 /// What is so of a task at one moment.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -93,6 +104,41 @@ impl Reason {
             Self::NotBefore { .. } => "not_before",
             Self::NoWorker { .. } => "no_worker",
             Self::WaitingTurn { .. } => "waiting_turn",
+        }
+    }
+
+    /// Returns the reason as a sentence without its full stop, as the API tells it. The command line and the dashboard add what helps.
+    pub fn message(&self) -> String {
+        let listed = |routes: &[Route]| routes.iter().map(Route::as_str).collect::<Vec<_>>().join(", ");
+        match self {
+            Self::NotPending { status, last_heard_at: None } => format!("the task is {}", status.as_str()),
+            Self::NotPending { status, last_heard_at: Some(at) } => {
+                format!("the task is {}; its run was last heard of at {at}", status.as_str())
+            }
+            Self::QueuePaused => "the queue is paused".to_owned(),
+            Self::QueueAtLimit { max_running } => {
+                format!("as many tasks of the queue are running as may be: {max_running}")
+            }
+            Self::RouteAtLimit { routes } => {
+                format!("as many tasks are running as may be claimed for {}", listed(routes))
+            }
+            Self::DependencyCycle { tasks } if tasks.is_empty() => "it waits for itself, so for ever".to_owned(),
+            Self::DependencyCycle { tasks } => {
+                let ids: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
+                format!("it waits for itself, so for ever: by way of {}", ids.join(", "))
+            }
+            Self::Dependencies { unmet } => match unmet.as_slice() {
+                [] => "what it waits for has succeeded just now; it can be claimed in a moment".to_owned(),
+                [(id, status)] => format!("it waits for the task {id}, which is {}", status_word(*status)),
+                _ => "it waits for tasks that have not succeeded".to_owned(),
+            },
+            Self::NotBefore { until } => format!("it cannot be claimed before {until}"),
+            Self::NoWorker { routes } => format!("no worker was seen lately for {}", listed(routes)),
+            Self::WaitingTurn { ahead: 1 } => "1 task comes first".to_owned(),
+            Self::WaitingTurn { ahead } if *ahead >= EXPLAINED_AHEAD => {
+                format!("{EXPLAINED_AHEAD} tasks or more come first")
+            }
+            Self::WaitingTurn { ahead } => format!("{ahead} tasks come first"),
         }
     }
 

@@ -33,6 +33,13 @@ pub(crate) fn cut(text: &str, most_chars: usize) -> Cow<'_, str> {
     }
 }
 
+/// A text as a sentence: with a capital letter and a full stop.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(characters).chain(['.']).collect()
+}
+
 /// How often something happens in a minute, with as many digits as tell something: `156`, `3.4`, `0.2`.
 pub(crate) fn per_minute(times: u64, within: Duration) -> String {
     let rate = if within.is_zero() { 0.0 } else { times as f64 * 60.0 / within.as_secs_f64() };

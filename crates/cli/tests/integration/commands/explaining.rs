@@ -20,10 +20,10 @@ fn every_reason_is_a_line_the_one_that_weighs_most_first() {
     let shown = explain(&server);
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines[0], "t_aaaaaaaaaaaa (report) cannot be claimed now:");
-    assert!(lines[1].starts_with("- queue q is paused") && lines[1].contains("taskqueue queue resume q"), "{shown}");
+    assert!(lines[1].starts_with("- the queue is paused") && lines[1].contains("taskqueue queue resume q"), "{shown}");
     assert!(lines[2].contains("t_bbbbbbbbbbbb (prepare) is pending"), "{shown}");
     assert!(lines[2].contains("task explain --queue q t_bbbbbbbbbbbb says why that one waits"), "{shown}");
-    assert!(lines[3].starts_with("- it is delayed until 2") && lines[3].contains("(in "), "{shown}");
+    assert!(lines[3].starts_with("- it cannot be claimed before 2") && lines[3].contains("(in "), "{shown}");
     assert!(lines[4].starts_with("- no worker for route default is there"), "{shown}");
 }
 

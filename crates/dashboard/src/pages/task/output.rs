@@ -21,7 +21,7 @@ use crate::layout::{self, PageResult};
 use crate::problem::Problem;
 use crate::show::ansi::{Look, Resume, screen};
 use crate::show::html::Html;
-use crate::show::{bytes, number};
+use crate::show::{bytes, number, sentence};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -125,12 +125,7 @@ fn note(tail: &Tail, task: &Task) -> String {
     if tail.from > tail.kept_from {
         notes.push(format!("the last {} are shown, the download has all of it", bytes(tail.end - tail.from)));
     }
-    let mut note = notes.join("; ");
-    if let Some(first) = note.get(..1).map(str::to_uppercase) {
-        note.replace_range(..1, &first);
-        note.push('.');
-    }
-    note
+    if notes.is_empty() { String::new() } else { sentence(&notes.join("; ")) }
 }
 
 /// Reads the output of one task.

@@ -3,7 +3,6 @@
 
 use taskqueue_core::explain::{Explanation, Reason};
 use taskqueue_core::ids::{Route, TaskId};
-use taskqueue_core::limits::EXPLAINED_AHEAD;
 use taskqueue_core::stats::{QueueFigures, pending_since};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
@@ -87,22 +86,13 @@ impl Waiting {
 
 /// What keeps a claim from the task, or lets others come first.
 fn sentence(task: &Task, reason: &Reason, now: Timestamp) -> Option<Sentence> {
-    let settings = |sentence: Sentence| sentence.leading(format!("/ui/queues/{}/settings", task.queue), "Settings");
+    let (settings, dependencies) = (format!("/ui/queues/{}/settings", task.queue), "#dependencies".to_owned());
+    let told = |text: String| Sentence::new(show::sentence(&text));
     Some(match reason {
-        Reason::QueuePaused => settings(Sentence::new("The queue is paused: nothing of it is claimed.")),
-        Reason::QueueAtLimit { max_running } => settings(Sentence::new(format!(
-            "The queue is at its limit: {} may run at once.",
-            count(*max_running, "task")
-        ))),
+        Reason::QueuePaused | Reason::QueueAtLimit { .. } => told(reason.message()).leading(settings, "Settings"),
         Reason::RouteAtLimit { routes } => {
-            let routes: Vec<&str> = routes.iter().take(ROUTES).map(Route::as_str).collect();
-            let text = match routes.as_slice() {
-                [route] => format!("As many tasks run on its route ({route}) as the queue allows."),
-                routes => {
-                    format!("As many tasks run on each of its routes ({}) as the queue allows.", routes.join(", "))
-                }
-            };
-            settings(Sentence::new(text))
+            let routes = routes.iter().take(ROUTES).cloned().collect();
+            told(Reason::RouteAtLimit { routes }.message()).leading(settings, "Settings")
         }
         Reason::DependencyCycle { tasks } => {
             let by_way_of = match tasks.as_slice() {
@@ -111,30 +101,20 @@ fn sentence(task: &Task, reason: &Reason, now: Timestamp) -> Option<Sentence> {
                 [first, rest @ ..] => format!(", by way of {first} and {} more", show::number(rest.len() as u64)),
             };
             let text = format!("It waits for itself{by_way_of}: it is not claimed until its dependencies are changed.");
-            Sentence::new(text).leading("#dependencies".to_owned(), "Show them")
+            Sentence::new(text).leading(dependencies, "Show them")
         }
+        Reason::Dependencies { unmet } if unmet.is_empty() => told(reason.message()).leading(dependencies, "Show them"),
         Reason::Dependencies { unmet } => {
-            Sentence::new(dependencies(task, unmet)).leading("#dependencies".to_owned(), "Show them")
+            Sentence::new(self::dependencies(task, unmet)).leading(dependencies, "Show them")
         }
-        Reason::NotBefore { until } => {
-            Sentence::new(format!("It is not claimed before {until}, {}.", show::ahead(now, *until)))
-        }
-        Reason::WaitingTurn { ahead } if *ahead >= EXPLAINED_AHEAD => {
-            Sentence::new(format!("{} or more tasks come first.", show::number(*ahead)))
-        }
-        Reason::WaitingTurn { ahead } => {
-            let comes = if *ahead == 1 { "comes" } else { "come" };
-            Sentence::new(format!("{} {comes} first.", count(*ahead, "task")))
-        }
+        Reason::NotBefore { until } => told(format!("{}, {}", reason.message(), show::ahead(now, *until))),
+        Reason::WaitingTurn { .. } => told(reason.message()),
         // It is told with the workers. A task that has just been claimed is shown as such by the next look.
         Reason::NoWorker { .. } | Reason::NotPending { .. } => return None,
     })
 }
 
 fn dependencies(task: &Task, unmet: &[(TaskId, Option<Status>)]) -> String {
-    if unmet.is_empty() {
-        return "What it waits for has succeeded just now; it can be claimed in a moment.".to_owned();
-    }
     // More than are explained may be unmet.
     let number = u64::from(task.lifecycle.unmet).max(unmet.len() as u64);
     let hopeless =

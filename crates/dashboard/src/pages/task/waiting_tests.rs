@@ -58,12 +58,9 @@ fn every_reason_is_a_sentence_and_nobody_is_said_to_take_what_cannot_be_claimed(
     let id = |n: usize| TaskId::parse(&format!("t_{n:012}")).unwrap();
     let unmet = vec![(id(1), Some(Status::Running)), (id(2), Some(Status::Failed)), (id(3), None)];
     let cases = [
-        (Reason::QueuePaused, "The queue is paused: nothing of it is claimed."),
-        (Reason::QueueAtLimit { max_running: 1 }, "The queue is at its limit: 1 task may run at once."),
-        (
-            Reason::RouteAtLimit { routes: routes() },
-            "As many tasks run on each of its routes (a, b) as the queue allows.",
-        ),
+        (Reason::QueuePaused, "The queue is paused."),
+        (Reason::QueueAtLimit { max_running: 1 }, "As many tasks of the queue are running as may be: 1."),
+        (Reason::RouteAtLimit { routes: routes() }, "As many tasks are running as may be claimed for a, b."),
         (
             Reason::DependencyCycle { tasks: vec![] },
             "It waits for itself: it is not claimed until its dependencies are changed.",
@@ -74,7 +71,7 @@ fn every_reason_is_a_sentence_and_nobody_is_said_to_take_what_cannot_be_claimed(
         ),
         (
             Reason::NotBefore { until: NOW.plus_seconds(540) },
-            "It is not claimed before 1970-01-01T00:09:00.000000Z, in 9 min.",
+            "It cannot be claimed before 1970-01-01T00:09:00.000000Z, in 9 min.",
         ),
     ];
     for (reason, text) in cases {
@@ -91,7 +88,7 @@ fn every_reason_is_a_sentence_and_nobody_is_said_to_take_what_cannot_be_claimed(
 fn who_comes_first_is_counted_as_far_as_it_is_known() {
     assert_eq!(texts(&told(vec![]))[0], "A worker for its routes is idle: it should take the task in a moment.");
     for (ahead, text) in
-        [(1, "1 task comes first."), (7, "7 tasks come first."), (1_000, "1,000 or more tasks come first.")]
+        [(1, "1 task comes first."), (7, "7 tasks come first."), (1_000, "1000 tasks or more come first.")]
     {
         assert_eq!(texts(&told(vec![Reason::WaitingTurn { ahead }]))[0], text);
     }
