@@ -1,4 +1,5 @@
-//! Lines of comma-separated values (RFC 4180 with line feeds), as the command line prints them and the dashboard sends them.
+//! Lines of comma-separated values (RFC 4180 with line feeds), as the command line prints them and the dashboard sends them. Every
+//! character of a value is kept, and no text begins as a formula (docs/reference/configuration.md); `--raw-csv` leaves that out.
 
 use std::borrow::Cow;
 

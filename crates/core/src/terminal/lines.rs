@@ -1,7 +1,8 @@
 //! An output as lines, for those who read it: what is behind the last carriage return of a line, because workers send a line that has
 //! changed as a whole behind one (docs/decisions/0051). What else controls a terminal is left to whoever shows the lines.
 
-use super::{Sequences, Step, is_harmful};
+use super::harmful::is_harmful;
+use super::sequences::{Sequences, Step};
 
 /// A character and how it looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The colours of cells. A line is written so that it does not need the lines before it: it ends without colour, and the next one sets
 //! its colours again.
 
-use super::Cell;
+use super::lines::Cell;
 
 /// The sequences of a style, one behind the other. What is longer is forgotten but for its last sequence.
 const STYLE_BYTES: usize = 48;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{number, one_decimal};
+use super::numbers::{number, one_decimal};
 use crate::time::Timestamp;
 
 const DAY: u64 = 86_400;
