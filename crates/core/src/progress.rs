@@ -1,8 +1,8 @@
 //! What the progress of a task means: the part that is done, how long a step takes, the time that is left. Runs report what they
-//! like, so nothing here trusts a value. How it is written for people is decided by whoever shows it.
+//! like, so nothing here trusts a value. How it is written for people: `words.rs`.
 
 use crate::json::{Found, JsonObject, lookup};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, between};
 
 /// A running task that said nothing for so long may hang, if a step takes less.
 const QUIET_SECONDS: f64 = 120.0;
@@ -50,8 +50,9 @@ impl Estimate {
     pub fn of(reported: Reported<'_>, now: Timestamp) -> Self {
         let Reported { value, updated_at, started_at, is_running } = reported;
         let measure = Measure::of(value.as_str());
-        let ran = started_at.map(|at| seconds_between(at, updated_at)).filter(|seconds| *seconds >= RAN_SECONDS_MIN);
-        let age = seconds_between(updated_at, now);
+        let ran =
+            started_at.map(|at| between(at, updated_at).as_secs_f64()).filter(|seconds| *seconds >= RAN_SECONDS_MIN);
+        let age = between(updated_at, now).as_secs_f64();
         let step_seconds = measure.step.zip(ran).filter(|(step, _)| *step > 0.0).map(|(step, ran)| ran / step);
         let patience = step_seconds.map_or(QUIET_SECONDS, |step| QUIET_SECONDS.max(STEPS_OF_PATIENCE * step));
         Self {
@@ -110,10 +111,6 @@ fn number(progress: &str, name: &str) -> Option<(f64, String)> {
         Found::Float(float) if float.is_finite() => Some((float, float.to_string())),
         _ => None,
     }
-}
-
-fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
-    to.as_micros().saturating_sub(from.as_micros()).max(0) as f64 / 1_000_000.0
 }
 
 /// The seconds until the end, counted from now. Nothing if nothing is done yet, if all is, or if the end should have come

@@ -1,6 +1,6 @@
-//! The parts that every view has: the error line, the footer, the help, and the format of times in them.
+//! The parts that every view has: the error line, the footer, the help and the clock.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -65,6 +65,8 @@ pub(crate) fn clock(at: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn state(error: Option<&str>, answered_at: Option<Instant>, next_at: Option<Instant>) -> ConnectionState {

@@ -87,11 +87,9 @@ impl CheckRecord<'_> {
     fn of_database(&self) -> String {
         let Report { schema, queues, tasks, rules_checked, .. } = self.report;
         match rules_checked {
-            true => format!(
-                "sound: {}, {}, schema {schema}",
-                words::count(*queues, "queue"),
-                self::words::count(*tasks, "task")
-            ),
+            true => {
+                format!("sound: {}, {}, schema {schema}", words::count(*queues, "queue"), words::count(*tasks, "task"))
+            }
             false => format!("the file is sound; schema {schema}"),
         }
     }
