@@ -2,7 +2,7 @@
 //! reasons are found by the store and ordered in `core`; here they become sentences.
 
 use taskqueue_core::explain::{Explanation, Reason};
-use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::ids::TaskId;
 use taskqueue_core::stats::{QueueFigures, pending_since};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;

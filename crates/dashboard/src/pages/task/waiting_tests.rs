@@ -2,7 +2,7 @@
 
 use super::*;
 use taskqueue_core::definition::{Definition, Routes};
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::task::{Lifecycle, Outcome};
 
