@@ -2,8 +2,8 @@
 
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words;
 
-use super::age::age;
 use super::cell::{Cell, Column};
 use super::record::{self, Record};
 use crate::field_path::FieldPath;
@@ -40,7 +40,7 @@ pub(crate) fn cells<R: Record>(fields: &[FieldPath], record: &R, now: Timestamp)
         let time = text.as_deref().filter(|_| is_time).and_then(Timestamp::parse);
         let status = text.as_deref().filter(|_| field.head == "status").and_then(Status::parse);
         match (time, status) {
-            (Some(time), _) => Cell::new(age(time, now)),
+            (Some(time), _) => Cell::new(words::age(time, now)),
             (_, Some(status)) => Cell::status(status),
             _ => Cell::optional(text),
         }

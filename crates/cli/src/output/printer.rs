@@ -5,11 +5,11 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 
 use taskqueue_core::time::Timestamp;
 
-use super::age::now;
 use super::cell::{Cell, Column};
 use super::csv::CsvStyle;
 use super::escape::{escape, escape_json};
 use super::fields;
+use super::now;
 use super::record::{self, Record};
 use super::table::Layout;
 use super::terminal::Terminal;

@@ -12,7 +12,6 @@ use tokio::time::{Instant, timeout};
 
 use super::watched::Watched;
 use crate::client_context::ClientContext;
-use crate::output;
 
 /// The warnings are optional: the wait goes on without them.
 const CHECK_TIME: Duration = Duration::from_secs(10);
