@@ -5,8 +5,7 @@ use std::time::Duration;
 use anstyle::AnsiColor;
 use taskqueue_client::{LastError, LastRun, Status, Task};
 use taskqueue_core::json::Value;
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::time::between;
+use taskqueue_core::time::{Timestamp, between};
 use taskqueue_core::words;
 
 use crate::field_path::{DURATION, FieldPath, WAITED};
