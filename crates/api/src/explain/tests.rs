@@ -69,7 +69,7 @@ fn every_reason_has_a_code_a_sentence_and_its_own_fields() {
         assert_eq!(json, format!(r#"{{"claimable":false,"reasons":[{expected}]}}"#));
         check::<ExplanationSchema>(&json);
         let read = Explanation::read(&json::parse(json.as_bytes()).unwrap()).unwrap();
-        let shown = ExplainedReason { code: reason.code().into(), message: message(&reason), reason: Some(reason) };
+        let shown = ExplainedReason { code: reason.code().into(), message: reason.message(), reason: Some(reason) };
         assert_eq!(read, Explanation { claimable: false, reasons: vec![shown] });
     }
     let none = text(|out| write_explanation(out, &explain::Explanation { claimable: true, reasons: vec![] }));
