@@ -6,73 +6,32 @@ use std::collections::BTreeMap;
 use taskqueue_core::definition::Routes;
 use taskqueue_core::delta::Delta;
 use taskqueue_core::ids::{Route, RunId};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Lifecycle, Progress, RunEnd, TaskHead};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Documents;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use tokio_postgres::types::ToSql;
 
+use crate::derived_tables::{DerivedChanges, OutputChanges};
 use crate::rows;
 use crate::session::Sql;
 use crate::statements as sql;
-use crate::transaction_rows::{Entry, TransactionRows};
+use crate::transaction_rows::{BulkValues, Entry, TransactionRows};
 
-/// One statement and the values of its parameters.
-pub(crate) type Write<'a> = (&'static Sql, Vec<&'a (dyn ToSql + Sync)>);
-
-/// Declares the parameters of set statements: a struct for one row, and one with a vector for each column. The columns have
-/// the order of the statement's parameters.
-macro_rules! sets {
-    ($($set:ident of $row:ident { $first:ident: $first_type:ty, $($column:ident: $type:ty,)* })*) => {$(
-        struct $row<'a> {
-            $first: $first_type,
-            $($column: $type,)*
-        }
-
-        #[derive(Default)]
-        struct $set<'a> {
-            $first: Vec<$first_type>,
-            $($column: Vec<$type>,)*
-        }
-
-        impl<'a> $set<'a> {
-            fn push(&mut self, row: $row<'a>) {
-                self.$first.push(row.$first);
-                $(self.$column.push(row.$column);)*
-            }
-
-            /// The statement with these columns, if there is a row to write.
-            fn write(&self, sql: &'static Sql) -> Option<Write<'_>> {
-                let params: Vec<&(dyn ToSql + Sync)> = vec![&self.$first, $(&self.$column),*];
-                (!self.$first.is_empty()).then_some((sql, params))
-            }
-        }
-    )*};
-}
-
-mod bulk;
-mod dependencies;
-mod ended;
 mod observations;
-mod output;
-mod parts;
-mod pending;
+mod sets;
 
-use self::bulk::BulkWrite;
-use self::dependencies::DependencyWrites;
-pub(crate) use self::dependencies::state_number;
-use self::ended::EndedWrites;
-use self::observations::ObservationWrites;
-use self::output::OutputWrites;
-use self::parts::{Parts, write_keys};
-use self::pending::PendingWrites;
+use self::observations::ObservationChanges;
+use self::sets::Parts;
+pub(crate) use self::sets::{RowSet, Write, sets};
 
 sets! {
-    Queues of Queue { key: i64, name: &'a str, }
+    Queues of Queue<'a> { key: i64, name: &'a str, }
 
-    NewTasks of NewTask {
+    NewTasks of NewTask<'a> {
         key: i64,
         queue: i64,
         id: &'a str,
@@ -101,7 +60,7 @@ sets! {
         scheduling: Option<&'a str>,
     }
 
-    Lifecycles of LifecycleRow {
+    Lifecycles of LifecycleRow<'a> {
         key: i64,
         status: &'a str,
         attempt: i64,
@@ -121,7 +80,7 @@ sets! {
         times_out_at: Option<i64>,
     }
 
-    Heads of HeadRow {
+    Heads of HeadRow<'a> {
         key: i64,
         priority: i64,
         max_attempts: i64,
@@ -131,27 +90,23 @@ sets! {
         scheduling: Option<&'a str>,
     }
 
-    Names of Name { key: i64, name: Option<&'a str>, }
+    Names of Name<'a> { key: i64, name: Option<&'a str>, }
 
-    NewDefinitions of NewDefinition { key: i64, identity: &'a [u8], args: &'a str, metadata: &'a str, }
+    NewDefinitions of NewDefinition<'a> { key: i64, identity: &'a [u8], args: &'a str, metadata: &'a str, }
 
-    Definitions of DefinitionRow { key: i64, args: &'a str, metadata: &'a str, }
+    Definitions of DefinitionRow<'a> { key: i64, args: &'a str, metadata: &'a str, }
 
-    Results of ResultRow { key: i64, result: &'a str, }
+    Results of ResultRow<'a> { key: i64, result: &'a str, }
 
-    Errors of ErrorRow { key: i64, error: String, occurred_at: i64, attempt: i64, run_id: Option<&'a str>, }
+    Errors of ErrorRow<'a> { key: i64, error: String, occurred_at: i64, attempt: i64, run_id: Option<&'a str>, }
 
-    LastRuns of LastRunRow { key: i64, attempt: i64, worker: &'a str, }
+    LastRuns of LastRunRow<'a> { key: i64, attempt: i64, worker: &'a str, }
 
-    Progresses of ProgressRow { key: i64, progress: &'a str, updated_at: i64, attempt: i64, }
+    Progresses of ProgressRow<'a> { key: i64, progress: &'a str, updated_at: i64, attempt: i64, }
 
-    AddedUnsuccessful of UnsuccessfulRow { key: i64, queue: i64, status: &'a str, }
+    Runs of RunRow<'a> { run_id: &'a str, key: i64, kept_until: Option<i64>, }
 
-    StartedTasks of StartedTask { key: i64, queue: Option<i64>, route: Option<&'a str>, }
-
-    Runs of RunRow { run_id: &'a str, key: i64, kept_until: Option<i64>, }
-
-    Tally of TallyRow { queue: i64, routes: &'a str, status: &'a str, tasks: i64, shard: i16, }
+    Tally of TallyRow<'a> { queue: i64, routes: &'a str, status: &'a str, tasks: i64, shard: i16, }
 }
 
 /// Differences of the counts, in the order in which every transaction writes them.
@@ -175,20 +130,14 @@ pub(crate) struct Changes<'a> {
     cleared_last_runs: Vec<i64>,
     progresses: Progresses<'a>,
     cleared_progress: Vec<i64>,
-    pending: PendingWrites<'a>,
-    dependencies: DependencyWrites<'a>,
-    ended_tasks: Vec<i64>,
-    started_tasks: StartedTasks<'a>,
-    removed_unsuccessful: Vec<i64>,
-    added_unsuccessful: AddedUnsuccessful<'a>,
+    derived: DerivedChanges<'a>,
     new_runs: Runs<'a>,
     deleted_tasks: Vec<i64>,
     deleted_runs_kept_until: i64,
-    ended: EndedWrites<'a>,
-    observations: ObservationWrites<'a>,
-    output: OutputWrites<'a>,
+    observations: ObservationChanges<'a>,
+    output: OutputChanges<'a>,
     tally: Tally<'a>,
-    bulk: Option<BulkWrite<'a>>,
+    bulk: Option<BulkChange<'a>>,
 }
 
 /// The shard in which archived tasks are counted.
@@ -255,9 +204,9 @@ impl<'a> Changes<'a> {
             let kept_until = deleted(key).then_some(kept_until);
             changes.new_runs.push(RunRow { run_id: run_id.as_str(), key: key.0, kept_until });
         }
-        changes.dependencies = DependencyWrites::of(&rows.dependencies);
-        changes.observations = ObservationWrites::of(rows);
-        changes.output = OutputWrites::of(rows);
+        changes.derived.add_dependencies(&rows.dependencies);
+        changes.observations = ObservationChanges::of(rows);
+        changes.output = OutputChanges::of(rows);
         if let Some(values) = &rows.bulk_values {
             changes.add_bulk_values(values);
         }
@@ -290,41 +239,7 @@ impl<'a> Changes<'a> {
                     difference;
             }
         }
-        self.pending.add(entry.queue, key, delta.pending, now);
-        self.add_unsuccessful(key, entry.queue, entry.stored.as_ref(), after);
-        if let Some(settings) = settings.filter(|settings| !settings.retention.is_unused()) {
-            self.ended.add(key, entry.queue, &settings.retention, entry.stored.as_ref(), after);
-        }
-        // Another run than before may be one of another route.
-        match (delta.run.removed, delta.run.added) {
-            (None, None) => {}
-            (removed, added) => {
-                if removed.is_some() {
-                    self.ended_tasks.push(key.0);
-                }
-                if added.is_some() {
-                    // Only where they are counted.
-                    let counted = settings.filter(|settings| settings.limits_claims()).map(|_| entry.queue.0);
-                    let route = counted.and(entry.head.lifecycle.last_route.as_ref()).map(Route::as_str);
-                    self.started_tasks.push(StartedTask { key: key.0, queue: counted, route });
-                }
-            }
-        }
-    }
-
-    /// Notes a task that begins or ceases to be one that ended without success.
-    fn add_unsuccessful(&mut self, key: TaskKey, queue: QueueKey, before: Option<&TaskHead>, after: Option<&TaskHead>) {
-        let status = |head: &TaskHead| Some(head.lifecycle.status).filter(|own| Statuses::UNSUCCESSFUL.contains(*own));
-        let (before, after) = (before.and_then(status), after.and_then(status));
-        if before == after {
-            return;
-        }
-        if before.is_some() {
-            self.removed_unsuccessful.push(key.0);
-        }
-        if let Some(status) = after {
-            self.added_unsuccessful.push(UnsuccessfulRow { key: key.0, queue: queue.0, status: status.as_str() });
-        }
+        self.derived.add_task(key, entry, &delta, settings, now);
     }
 
     fn add_new_task(&mut self, key: TaskKey, entry: &'a Entry) {
@@ -424,73 +339,86 @@ impl<'a> Changes<'a> {
         }
     }
 
+    /// Adds the values that a bulk update gives to many tasks, each of which is sent once.
+    fn add_bulk_values(&mut self, values: &'a BulkValues) {
+        let update = &values.update;
+        let text = |json: &'a Option<JsonObject>| json.as_ref().map(JsonObject::as_str);
+        let name = update.name.as_ref().and_then(Option::as_deref);
+        values.names.iter().for_each(|key| self.names.push(Name { key: *key, name }));
+        for (key, Documents { args, metadata }) in &values.merged {
+            self.definitions.push(DefinitionRow { key: *key, args: args.as_str(), metadata: metadata.as_str() });
+        }
+        let mut result = text(&update.result);
+        if update.result.as_ref().is_some_and(JsonObject::is_empty_object) {
+            self.cleared_results.extend(&values.results);
+            result = None;
+        }
+        self.bulk = Some(BulkChange { values, args: text(&update.args), metadata: text(&update.metadata), result });
+    }
+
     /// The statements that have something to write, in the same order in every transaction, so that transactions that wait
     /// for each other cannot wait in a circle.
     pub(crate) fn writes(&self) -> Vec<Write<'_>> {
-        let mut deleted_tasks = write_keys(&sql::DELETE_TASKS, &self.deleted_tasks);
+        let mut deleted_tasks = self.deleted_tasks.write(&sql::DELETE_TASKS);
         deleted_tasks.iter_mut().for_each(|(_, params)| params.push(&self.deleted_runs_kept_until));
-        let [forgotten_ends, noted_ends] = self.ended.writes();
-        let [removed_ready, added_ready, removed_delayed, added_delayed] = self.pending.writes();
-        let [removed_dependencies, saved_dependencies, worked_off, unsettled] = self.dependencies.writes();
-        let [locked_observations, withdrawn_observations, observations, telemetry] = self.observations.writes();
-        let [appended_output, deleted_pieces, cut_pieces, output_pieces, outputs] = self.output.writes();
-        let [args, metadata, results] = self.bulk.as_ref().map(BulkWrite::writes).unwrap_or_default();
         let mut writes = vec![
             self.new_queues.write(&sql::INSERT_QUEUES),
             // Before the new ones: an id may be deleted and created again.
             deleted_tasks,
             self.new_tasks.write(&sql::INSERT_TASKS),
         ];
-        writes.extend(self.new_definitions.writes(|part| part.write(&sql::INSERT_DEFINITIONS)));
+        writes.extend(self.new_definitions.writes(&sql::INSERT_DEFINITIONS));
         writes.extend([
             self.lifecycles.write(&sql::SAVE_LIFECYCLES),
             self.heads.write(&sql::SAVE_HEADS),
             self.names.write(&sql::SAVE_NAMES),
             self.definitions.write(&sql::SAVE_DEFINITIONS),
         ]);
-        writes.extend(self.results.writes(|part| part.write(&sql::SAVE_RESULTS)));
-        writes.push(write_keys(&sql::CLEAR_RESULTS, &self.cleared_results));
-        writes.extend(self.errors.writes(|part| part.write(&sql::SAVE_ERRORS)));
+        writes.extend(self.results.writes(&sql::SAVE_RESULTS));
+        writes.push(self.cleared_results.write(&sql::CLEAR_RESULTS));
+        writes.extend(self.errors.writes(&sql::SAVE_ERRORS));
         writes.extend([
-            write_keys(&sql::CLEAR_ERRORS, &self.cleared_errors),
+            self.cleared_errors.write(&sql::CLEAR_ERRORS),
             self.last_runs.write(&sql::SAVE_LAST_RUNS),
-            write_keys(&sql::CLEAR_LAST_RUNS, &self.cleared_last_runs),
+            self.cleared_last_runs.write(&sql::CLEAR_LAST_RUNS),
             self.progresses.write(&sql::SAVE_PROGRESS),
-            write_keys(&sql::CLEAR_PROGRESS, &self.cleared_progress),
-            removed_ready,
-            added_ready,
-            removed_delayed,
-            added_delayed,
-            removed_dependencies,
-            saved_dependencies,
-            worked_off,
-            unsettled,
-            write_keys(&sql::DELETE_RUNNING, &self.ended_tasks),
-            self.started_tasks.write(&sql::INSERT_RUNNING),
-            write_keys(&sql::DELETE_UNSUCCESSFUL, &self.removed_unsuccessful),
-            self.added_unsuccessful.write(&sql::INSERT_UNSUCCESSFUL),
-            forgotten_ends,
-            noted_ends,
-            self.new_runs.write(&sql::INSERT_RUNS),
-            appended_output,
-            deleted_pieces,
-            cut_pieces,
-            output_pieces,
-            outputs,
-            locked_observations,
-            withdrawn_observations,
-            observations,
-            telemetry,
-            self.tally.write(&sql::ADD_TALLY),
-            args,
-            metadata,
-            results,
+            self.cleared_progress.write(&sql::CLEAR_PROGRESS),
         ]);
+        writes.extend(self.derived.writes());
+        writes.push(self.new_runs.write(&sql::INSERT_RUNS));
+        writes.extend(self.output.writes());
+        writes.extend(self.observations.writes());
+        writes.push(self.tally.write(&sql::ADD_TALLY));
+        writes.extend(self.bulk.iter().flat_map(BulkChange::writes));
         writes.into_iter().flatten().collect()
     }
 
-    /// How many rows of the pending order these writes leave behind as dead.
+    /// How many entries of the pending order and of the delayed tasks these writes leave behind as dead.
     pub(crate) fn dead_entries(&self) -> usize {
-        self.pending.dead_entries()
+        self.derived.dead_entries()
     }
+}
+
+/// The values that a bulk update gives to many tasks.
+struct BulkChange<'a> {
+    values: &'a BulkValues,
+    args: Option<&'a str>,
+    metadata: Option<&'a str>,
+    result: Option<&'a str>,
+}
+
+impl BulkChange<'_> {
+    fn writes(&self) -> [Option<Write<'_>>; 3] {
+        [
+            write_one(&sql::SAVE_ONE_ARGS, &self.values.args, &self.args),
+            write_one(&sql::SAVE_ONE_METADATA, &self.values.metadata, &self.metadata),
+            write_one(&sql::SAVE_ONE_RESULT, &self.values.results, &self.result),
+        ]
+    }
+}
+
+/// A statement that gives one value to the tasks with these keys, if there are any.
+fn write_one<'a>(sql: &'static Sql, keys: &'a Vec<i64>, value: &'a Option<&'a str>) -> Option<Write<'a>> {
+    let params: Vec<&(dyn ToSql + Sync)> = vec![keys, value];
+    (!keys.is_empty() && value.is_some()).then_some((sql, params))
 }

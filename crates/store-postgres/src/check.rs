@@ -1,26 +1,29 @@
 //! `taskqueue check` on a schema that servers may be writing to: what PostgreSQL knows of its own files, the schema, and our
-//! rules. Everything is read in one snapshot, in portions, and nothing is written, so a standby can be asked as well. The tasks
-//! themselves are checked in `check/tasks.rs`, what is counted and listed beside them in `check/derived.rs`.
-
-mod derived;
-mod tasks;
+//! rules. Everything is read in one snapshot, in portions, and nothing is written, so a standby can be asked as well.
 
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::soundness::Rule;
+use futures_util::{StreamExt, TryStreamExt};
+use taskqueue_core::ids::{QueueName, RunId};
+use taskqueue_core::output::Part;
+use taskqueue_core::soundness::{self, Broken, Rule};
+use taskqueue_core::task::Task;
 use taskqueue_store::check::{CheckError, Findings, Progress, Report, Step, Watch};
-use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_store::transfer::CHUNK_BYTES;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Row};
 
 use crate::address::Address;
+use crate::derived_tables::DERIVED_TABLES;
 use crate::failure::describe;
 use crate::open::{Connector, OpenError};
+use crate::output_rows::StoredOutput;
 use crate::rows::{self, Damaged};
-use crate::session::{Schema, Session, Sql};
-use crate::{migrate, statements as sql};
+use crate::session::{Param, Schema, Session, Sql};
+use crate::{migrate, settings, statements as sql};
 
 /// One snapshot for everything, without a time limit.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
@@ -72,7 +75,7 @@ impl Checked<'_, '_> {
         if self.watch.row(step, done, self.tasks).is_break() { Err(Stop::Interrupted) } else { Ok(()) }
     }
 
-    async fn query(&self, sql: &'static Sql) -> Result<Vec<tokio_postgres::Row>, Error> {
+    async fn query(&self, sql: &'static Sql) -> Result<Vec<Row>, Error> {
         self.session.query(sql, &[]).await
     }
 }
@@ -167,8 +170,147 @@ async fn check_all(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
             Err(Damaged { .. }) => checked.findings.add(Rule::Readable, "a count cannot be read"),
         }
     }
-    tasks::check(checked).await?;
-    derived::check(checked).await
+    check_tasks(checked).await?;
+    check_all_together(checked).await
+}
+
+/// Checks each task of an existing queue with everything that belongs to it: whether its rows can be read, the rules of `core`,
+/// and its output.
+async fn check_tasks(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
+    let queues: Vec<i64> = checked.queues.keys().map(|queue| queue.0).collect();
+    let (mut last, mut done, bytes) = (i64::MIN, 0, CHUNK_BYTES as i64);
+    loop {
+        let params: [&(dyn ToSql + Sync); 3] = [&last, &queues, &bytes];
+        let found = checked.session.query(&sql::TRANSFER_TASKS, &params).await?;
+        let Some(end) = found.last().and_then(|row| rows::key(row).ok()) else { return Ok(()) };
+        let outputs = outputs(checked, last, end.0).await?;
+        for row in &found {
+            check_task(checked, row, &outputs);
+            done += 1;
+            checked.row(Step::Tasks, done)?;
+        }
+        last = end.0;
+    }
+}
+
+/// What is known of the output of a task.
+enum Output {
+    Read { stored: StoredOutput, end: i64, bytes: i64, pieces: Vec<Part> },
+    Unreadable,
+}
+
+async fn outputs(checked: &Checked<'_, '_>, after: i64, until: i64) -> Result<HashMap<TaskKey, Output>, Stop> {
+    let found = checked.session.query(&sql::CHECK_OUTPUTS, &[&after, &until]).await?;
+    let read = |row: &Row| Some((rows::output_key(row).ok()?, output(row).unwrap_or(Output::Unreadable)));
+    Ok(found.iter().filter_map(read).collect())
+}
+
+fn output(row: &Row) -> Result<Output, Damaged> {
+    let Some(stored) = rows::stored_output(row)? else { return Ok(Output::Unreadable) };
+    let (end, bytes) = rows::output_sizes(row)?;
+    Ok(Output::Read { stored, end, bytes, pieces: rows::places_of_pieces(row)? })
+}
+
+fn check_task(checked: &mut Checked<'_, '_>, row: &Row, outputs: &HashMap<TaskKey, Output>) {
+    let (Ok(key), Ok(queue_key)) = (rows::key(row), rows::queue_key(row)) else { return };
+    let Some(queue) = checked.queues.get(&queue_key).cloned() else { return };
+    let read = (rows::task(row, &queue), rows::head(row), rows::identity(row), rows::runs(row));
+    let (Ok(task), Ok(head), Ok(_), Ok(runs)) = read else {
+        let id = rows::id(row).map_or_else(|_| format!("in row {}", key.0), |id| id.to_string());
+        checked.findings.add(Rule::Readable, format!("task {id} of queue {queue} cannot be read"));
+        return;
+    };
+    checked.findings.add_of_task(&queue, task.id, &soundness::task(&task, &head));
+    let broken = outputs.get(&key).map_or_else(Vec::new, |output| check_output(output, &task, &runs));
+    checked.findings.add_of_task(&queue, task.id, &broken);
+}
+
+fn check_output(output: &Output, task: &Task, runs: &[RunId]) -> Vec<Broken> {
+    let Output::Read { stored: StoredOutput { kept, last_start }, end, bytes, pieces } = output else {
+        return vec![(Rule::Readable, "has output of which nobody can read what is kept")];
+    };
+    let own = [task.lifecycle.run.map(|run| run.run_id), task.lifecycle.finished_run.map(|run| run.run_id)];
+    let runs: Vec<RunId> = runs.iter().copied().chain(own.into_iter().flatten()).collect();
+    let mut broken = soundness::output(kept, &runs, pieces);
+    let kept_bytes: u64 = kept.parts.iter().map(|part| part.bytes()).sum();
+    let noted = (u64::try_from(*end), u64::try_from(*bytes), pieces.last().map(|piece| piece.start));
+    if noted != (Ok(kept.end()), Ok(kept_bytes), Some(*last_start)) {
+        broken.push((Rule::Output, "has output of other sizes than noted"));
+    }
+    broken
+}
+
+/// Checks what holds over all tasks, by statements that list what differs: counts, settings, rows that belong to nothing, the
+/// derived tables, run ids; and observations.
+async fn check_all_together(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
+    checked.row(Step::Derived, 0)?;
+    each(checked, &sql::CHECK_TALLY, |checked, row| {
+        let what = rows::wrong_count(row).unwrap_or_else(|_| "a count cannot be read".to_owned());
+        checked.findings.add(Rule::Tally, what);
+    })
+    .await?;
+    each(checked, &sql::CHECK_SETTINGS, |checked, row| {
+        if let Some(what) = settings::wrong_settings(row) {
+            checked.findings.add(Rule::Settings, what);
+        }
+    })
+    .await?;
+    for (rule, statement) in differences() {
+        checked.row(Step::Derived, 0)?;
+        each(checked, statement, |checked, row| {
+            let what = rows::difference(row).unwrap_or_else(|_| "a row cannot be read".to_owned());
+            checked.findings.add(rule, what);
+        })
+        .await?;
+    }
+    check_observations(checked).await
+}
+
+/// The statements that list what is wrong and the key of a row, by their rules.
+fn differences() -> Vec<(Rule, &'static Sql)> {
+    let mut differences = vec![
+        (Rule::References, &sql::CHECK_REFERENCES),
+        (Rule::RunIds, &sql::CHECK_RUN_IDS),
+        (Rule::Settings, &sql::CHECK_LIMITED),
+    ];
+    differences.extend(DERIVED_TABLES.iter().filter_map(|table| table.check));
+    differences.sort_by_key(|(rule, _)| *rule);
+    differences
+}
+
+/// Passes the rows of a statement one by one: of a badly damaged database there are many.
+async fn each(
+    checked: &mut Checked<'_, '_>,
+    statement: &'static Sql,
+    mut visit: impl FnMut(&mut Checked<'_, '_>, &Row),
+) -> Result<(), Stop> {
+    let session = checked.session;
+    let mut found = pin!(session.stream(&statement.text, &[]).await?);
+    while let Some(row) = found.try_next().await? {
+        visit(checked, &row);
+        if checked.watch.is_stopped() {
+            return Err(Stop::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+async fn check_observations(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
+    let queues: Vec<_> = checked.queues.iter().map(|(key, name)| (key.0, name.clone())).collect();
+    for (key, queue) in queues {
+        let params: [Param<'_>; 1] = [(&key, Type::INT8)];
+        let mut found = pin!(checked.session.stream(&sql::CHECK_OBSERVATIONS.text, &params).await?);
+        while let Some(row) = found.next().await.transpose()? {
+            let Ok(observation) = rows::observation(&row, &queue) else {
+                checked.findings.add(Rule::Readable, format!("an observation of queue {queue} cannot be read"));
+                continue;
+            };
+            for (rule, what) in soundness::observation(&observation) {
+                checked.findings.add(rule, format!("the observation of {} in queue {queue} {what}", observation.id));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use taskqueue_store::transaction::{Loaded, Outdated, QueueKey, TaskKey};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
+use crate::changes::RowSet;
+use crate::derived_tables::{ENDED, ended_rows};
 use crate::rows::{self, EndedRow};
 use crate::session::{Session, Sql};
 use crate::statements as sql;
@@ -80,9 +82,7 @@ impl PostgresTransaction<'_> {
         let reads_on = self.read_ended()?;
         let (noted, more) = self.list_outdated(most)?;
         let (tasks, dropped) = self.hold_noted(&noted)?;
-        if !dropped.is_empty() {
-            self.write_ended(&sql::DELETE_ENDED, &dropped)?;
-        }
+        self.write_ended(ENDED.remove, &dropped)?;
         // Those that others hold have their turn later. If they are all there is, it is not tried again at once.
         let gets_further = !tasks.is_empty() || !dropped.is_empty() || noted.is_empty();
         Ok(Outdated { tasks, more: reads_on || (more && gets_further) })
@@ -162,9 +162,7 @@ impl PostgresTransaction<'_> {
             let noted = noted_end(&retention, &head);
             ended.extend(noted.map(|(status, ended_at)| EndedRow { queue, status, ended_at, key }));
         }
-        if !ended.is_empty() {
-            self.write_ended(&sql::INSERT_ENDED, &ended)?;
-        }
+        self.write_ended(ENDED.add, &ended)?;
         self.wrote = true;
         let last = found.last().filter(|_| found.len() == READ_AT_ONCE).map(rows::id).transpose()?;
         let asked = async {
@@ -177,14 +175,12 @@ impl PostgresTransaction<'_> {
         Ok(true)
     }
 
-    fn write_ended(&mut self, sql: &'static Sql, rows: &[EndedRow]) -> Loaded<()> {
-        let queues: Vec<i64> = rows.iter().map(|row| row.queue.0).collect();
-        let statuses: Vec<&str> = rows.iter().map(|row| row.status.as_str()).collect();
-        let times: Vec<i64> = rows.iter().map(|row| row.ended_at.as_micros()).collect();
-        let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
-        let session = self.session;
+    fn write_ended(&mut self, sql: &'static Sql, noted: &[EndedRow]) -> Loaded<()> {
+        if noted.is_empty() {
+            return Ok(());
+        }
+        let (session, rows) = (self.session, ended_rows(noted));
         self.wrote = true;
-        let params: [&(dyn ToSql + Sync); 4] = [&queues, &statuses, &times, &keys];
-        self.wait("noting ended tasks", async { session.execute(sql, &params).await }).map(drop)
+        self.wait("noting ended tasks", async { session.execute(sql, &rows.columns()).await }).map(drop)
     }
 }

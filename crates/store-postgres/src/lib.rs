@@ -11,6 +11,7 @@ mod clock;
 mod commit_outcome;
 mod database_size;
 mod dependency_rows;
+mod derived_tables;
 mod dialect;
 mod durability;
 mod ended;

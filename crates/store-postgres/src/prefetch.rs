@@ -1,23 +1,22 @@
 //! Begins a transaction in one round trip: `BEGIN`, read the clock, take a block of numbers, lock the queues and tasks that
 //! the batch names, and pick tasks for its claims.
 
+mod alone;
 mod batch_keys;
-mod upkeep;
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-use futures_util::future::{FutureExt, LocalBoxFuture, join, join_all, join4};
+use futures_util::future::{FutureExt, LocalBoxFuture, join_all, join4};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse};
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
+pub(crate) use self::alone::{begin_alone, begin_upkeep, free};
 pub(crate) use self::batch_keys::BatchKeys;
-pub(crate) use self::upkeep::begin_upkeep;
 use crate::claim_turns;
 use crate::clock::{Clock, ClockRow};
 use crate::output_rows::OutputEntry;
@@ -28,19 +27,7 @@ use crate::transaction_rows::{Found, TransactionRows};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// For commands that visit every task of a queue.
-const LONG_TIMEOUT: &str = "SET LOCAL statement_timeout = '25s'";
-
 const NO_CLOCK: StoreError = StoreError::Broken("the clock has no row");
-
-/// For how long no other transaction may begin in a queue that a long command needs exclusively. Whoever waits for the lock announces
-/// it again before it is over. What a killed server has announced ends by itself, so it must be short: nobody can use the queue until
-/// then.
-const HELD_MICROS: i64 = 1_000_000;
-/// How long one of the tries waits for the lock, and how many there are: 4 seconds in all, as for every other lock.
-const LOCK_TRY: &str = "SET LOCAL lock_timeout = '500ms'";
-const LOCK_TRIES: usize = 8;
-const LOCKED: &str = "SET LOCAL lock_timeout = '4s'";
 
 /// Dependents that are loaded at the beginning. If there are more, those that are settled are loaded when they are needed.
 const DEPENDENTS: i64 = 400;
@@ -120,57 +107,28 @@ pub(crate) async fn begin(
     let route_queues: Vec<&str> = keys.wanted.keys().map(|(queue, _)| queue.as_str()).collect();
     let counts: Vec<i64> = keys.wanted.values().copied().collect();
     let (claims, settles, most) = (!counts.is_empty(), !settling.0.is_empty(), DEPENDENTS + 1);
-    let move_due = |needed| query_if(session, needed, &sql::MOVE_DUE, vec![&route_queues, &time]);
-    let pick =
-        |needed| query_if(session, needed, &sql::PICK_TASKS, vec![&route_queues, &routes, &counts, &false, &time]);
-    let named = |sql, needed| query_if(session, needed, sql, vec![&settling.0, &settling.1, &most]);
+    let move_due: Params<'_> = vec![&route_queues, &time];
+    let pick: Params<'_> = vec![&route_queues, &routes, &counts, &false, &time];
+    let dependents: Params<'_> = vec![&settling.0, &settling.1, &most];
 
-    // All are sent before the first answer is awaited, in this order.
-    let queries = vec![
-        async { begin_to_write(session).await.map(|()| Vec::new()) }.boxed_local(),
-        query_if(session, !queues.is_empty(), &sql::LOCK_QUEUES, vec![&queues]),
-        query_if(session, !held.0.is_empty(), &sql::LOCK_TASKS, vec![&held.0, &held.1]),
-        move_due(claims && expected.delayed),
-        pick(claims),
-        query_if(
-            session,
-            !dependencies.0.is_empty(),
-            &sql::LOCK_NAMED_STATUSES,
-            vec![&dependencies.0, &dependencies.1],
-        ),
-        named(&sql::LOCK_NAMED_DEPENDENTS, settles && expected.dependencies),
-        // After everything that locks tasks: what is read of a locked task is then current.
-        named(&sql::LIST_NAMED_DEPENDENTS, settles && expected.dependencies),
-        query_if(session, true, &sql::LOAD_CLOCK, vec![]),
-        query_if(session, !whole.0.is_empty(), &sql::LOAD_TASKS, vec![&whole.0, &whole.1]),
-        query_if(session, !identified.0.is_empty(), &sql::LOAD_IDENTITIES, vec![&identified.0, &identified.1]),
-        query_if(session, !sized.0.is_empty(), &sql::LOAD_RESULT_SIZES, vec![&sized.0, &sized.1]),
-        query_if(session, !printed.0.is_empty(), &sql::LOAD_OUTPUTS, vec![&printed.0, &printed.1]),
-        query_if(session, !runs.is_empty(), &sql::FIND_RUNS, vec![&runs]),
-        query_if(session, !observations.0.is_empty(), &sql::LOAD_OBSERVATIONS, vec![&observations.0, &observations.1]),
-    ];
-    let mut answers = join_all(queries).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().skip(1);
-    let mut next = || answers.next().unwrap_or_default();
-    // In the order of the statements.
-    let (queues, held, moved, picks, statuses) = (next(), next(), next(), next(), next());
-    let (waiting, noted, clock) = (next(), next(), next());
-    let (whole, identified, sized, printed, runs) = (next(), next(), next(), next(), next());
-    let observations = next();
-    let mut rows = PrefetchedRows {
-        queues,
-        held,
-        picks,
-        statuses,
-        waiting,
-        noted,
-        has_dependencies: None,
-        whole,
-        identified,
-        sized,
-        printed,
-        runs,
-        observations,
-    };
+    let mut first = Pipeline::beginning(session);
+    first.query_if(!queues.is_empty(), &sql::LOCK_QUEUES, vec![&queues]);
+    first.query_if(!held.0.is_empty(), &sql::LOCK_TASKS, vec![&held.0, &held.1]);
+    first.query_if(claims && expected.delayed, &sql::MOVE_DUE, move_due.clone());
+    first.query_if(claims, &sql::PICK_TASKS, pick.clone());
+    first.query_if(!dependencies.0.is_empty(), &sql::LOCK_NAMED_STATUSES, vec![&dependencies.0, &dependencies.1]);
+    first.query_if(settles && expected.dependencies, &sql::LOCK_NAMED_DEPENDENTS, dependents.clone());
+    // After everything that locks tasks: what is read of a locked task is then current.
+    first.query_if(settles && expected.dependencies, &sql::LIST_NAMED_DEPENDENTS, dependents.clone());
+    first.query_if(true, &sql::LOAD_CLOCK, vec![]);
+    first.query_if(!whole.0.is_empty(), &sql::LOAD_TASKS, vec![&whole.0, &whole.1]);
+    first.query_if(!identified.0.is_empty(), &sql::LOAD_IDENTITIES, vec![&identified.0, &identified.1]);
+    first.query_if(!sized.0.is_empty(), &sql::LOAD_RESULT_SIZES, vec![&sized.0, &sized.1]);
+    first.query_if(!printed.0.is_empty(), &sql::LOAD_OUTPUTS, vec![&printed.0, &printed.1]);
+    first.query_if(!runs.is_empty(), &sql::FIND_RUNS, vec![&runs]);
+    first.query_if(!observations.0.is_empty(), &sql::LOAD_OBSERVATIONS, vec![&observations.0, &observations.1]);
+    let mut answers = first.answers().await?;
+    let (clock, moved) = (answers.take(&sql::LOAD_CLOCK), answers.take(&sql::MOVE_DUE));
     let found = waits(&clock, time).and_then(|waits| Ok((waits, moved_tasks(&moved)?)));
     let ((has_dependencies, next_due), (mut moved, some_held)) = match found {
         Ok(found) => found,
@@ -180,32 +138,23 @@ pub(crate) async fn begin(
     let is_due = some_held || claims && next_due == Due::Now && !expected.delayed;
     let lists = settles && has_dependencies && !expected.dependencies;
     if is_due || lists {
-        let again = vec![
-            query_if(session, is_due, &sql::AWAIT_RELEASE, vec![]),
-            move_due(is_due),
-            pick(is_due),
-            named(&sql::LOCK_NAMED_DEPENDENTS, lists),
-            named(&sql::LIST_NAMED_DEPENDENTS, lists),
-        ];
-        let mut answers = join_all(again).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter();
-        let mut next = || answers.next().unwrap_or_default();
-        let (_, moved_now, picks, waiting, noted) = (next(), next(), next(), next(), next());
-        if is_due {
-            rows.picks = picks;
-        }
-        match moved_tasks(&moved_now) {
+        let mut again = Pipeline::new(session);
+        again.query_if(is_due, &sql::AWAIT_RELEASE, vec![]);
+        again.query_if(is_due, &sql::MOVE_DUE, move_due);
+        again.query_if(is_due, &sql::PICK_TASKS, pick);
+        again.query_if(lists, &sql::LOCK_NAMED_DEPENDENTS, dependents.clone());
+        again.query_if(lists, &sql::LIST_NAMED_DEPENDENTS, dependents);
+        answers.replace(again.answers().await?);
+        match moved_tasks(&answers.take(&sql::MOVE_DUE)) {
             Ok((more, _)) => moved += more,
             Err(error) => return Ok(Err(error)),
         }
-        if lists {
-            (rows.waiting, rows.noted) = (waiting, noted);
-        }
     }
-    rows.has_dependencies = Some(has_dependencies);
+    answers.has_dependencies = Some(has_dependencies);
     let expected = Expected { dependencies: has_dependencies, delayed: next_due != Due::Never };
     // What was moved is committed also if no command changes anything: otherwise a claim for another route would never get further.
     let moved = usize::try_from(moved).unwrap_or(0);
-    let begun = rows.into_begun(&clock, keys);
+    let begun = answers.into_begun(&clock, keys);
     Ok(begun.map(|begun| Begun { expected: Some(expected), wrote: moved > 0, moved, ..begun }))
 }
 
@@ -236,106 +185,72 @@ fn waits(clock: &[Row], time: Option<i64>) -> Result<(bool, Due), StoreError> {
     Ok((has_dependencies, due))
 }
 
-/// The rows of a statement, or none if it is not needed.
-fn query_if<'a>(
+type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
+
+/// Statements that are all sent before the first answer is awaited, in the order in which they are added.
+struct Pipeline<'a> {
     session: &'a Session,
-    needed: bool,
-    sql: &'static Sql,
-    params: Vec<&'a (dyn ToSql + Sync)>,
-) -> LocalBoxFuture<'a, Result<Vec<Row>, Error>> {
-    async move { if needed { session.query(sql, &params).await } else { Ok(Vec::new()) } }.boxed_local()
+    sent: Vec<LocalBoxFuture<'a, Result<Option<Answer>, Error>>>,
 }
 
-/// Begins a transaction for a long command, and locks its queue; or for a scan, which has none.
-pub(crate) async fn begin_alone(
-    session: &Session,
-    queue: Option<&QueueName>,
-) -> Result<Result<Begun, StoreError>, Error> {
-    let Some(queue) = queue else {
-        begin_for_long(session).await?;
-        // Only one scan at a time, over all servers.
-        let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
-        return Ok(PrefetchedRows::default().into_begun(&clock, &BatchKeys::default()));
-    };
-    let name = queue.as_str();
-    let queues = lock_alone(session, name).await?;
-    let (set, freed) = join(session.execute_text(LOCKED), session.execute(&sql::FREE_QUEUE, &[&name])).await;
-    set.and(freed)?;
-    let clock = session.query(&sql::LOAD_CLOCK, &[]).await?;
-    let mut begun = PrefetchedRows { queues, ..PrefetchedRows::default() }.into_begun(&clock, &BatchKeys::default());
-    if let Ok(begun) = &mut begun {
-        begun.rows.queues.entry(queue.clone()).or_insert(Found::Missing);
-        begun.rows.dependencies.is_alone = true;
-        begun.wrote = true;
+/// The name of a statement, and its rows.
+type Answer = (&'static str, Vec<Row>);
+
+impl<'a> Pipeline<'a> {
+    fn new(session: &'a Session) -> Self {
+        Self { session, sent: Vec::new() }
     }
-    Ok(begun)
-}
 
-/// Begins a transaction for a long command and locks its queue, which is announced as long as this waits.
-async fn lock_alone(session: &Session, name: &str) -> Result<Vec<Row>, Error> {
-    let mut tried = 0;
-    loop {
-        tried += 1;
-        announce(session, name).await?;
-        begin_for_long(session).await?;
-        let names = vec![name];
-        let locking = async { session.query(&sql::LOCK_QUEUE_ALONE, &[&names]).await };
-        let (set, locked) = join(session.execute_text(LOCK_TRY), locking).await;
-        match set.and(locked) {
-            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) && tried < LOCK_TRIES => {
-                session.execute_text("ROLLBACK").await?;
-            }
-            done => return done,
+    /// A pipeline that begins a transaction first.
+    fn beginning(session: &'a Session) -> Self {
+        let begin = async { begin_to_write(session).await.map(|()| None) };
+        Self { session, sent: vec![begin.boxed_local()] }
+    }
+
+    fn query_if(&mut self, needed: bool, sql: &'static Sql, params: Params<'a>) {
+        let session = self.session;
+        if needed {
+            let query = async move { Ok(Some((sql.name, session.query(sql, &params).await?))) };
+            self.sent.push(query.boxed_local());
         }
     }
-}
 
-async fn begin_for_long(session: &Session) -> Result<(), Error> {
-    let (begun, set) = join(begin_to_write(session), session.execute_text(LONG_TIMEOUT)).await;
-    begun.and(set)
-}
-
-/// Announces that a queue is needed alone, in a separate transaction, so that others see it.
-async fn announce(session: &Session, name: &str) -> Result<(), Error> {
-    let (begun, held) = join(begin_to_write(session), session.execute(&sql::HOLD_QUEUE, &[&name, &HELD_MICROS])).await;
-    begun.and(held)?;
-    session.execute_text("COMMIT").await
-}
-
-/// Withdraws the announcement that a queue is needed alone.
-pub(crate) async fn free(session: &Session, name: &str) -> Result<(), Error> {
-    let (begun, freed) = join(begin_to_write(session), session.execute(&sql::FREE_QUEUE, &[&name])).await;
-    begun.and(freed)?;
-    session.execute_text("COMMIT").await
+    /// Sends the statements. Of several errors the first one is returned: the later ones fail because of it.
+    async fn answers(self) -> Result<PrefetchedRows, Error> {
+        let answers = join_all(self.sent).await.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        let rows = answers.into_iter().flatten().collect();
+        Ok(PrefetchedRows { rows, has_dependencies: None })
+    }
 }
 
 fn pairs<'a, I>(keys: &'a BTreeSet<(QueueName, I)>, text: impl Fn(&'a I) -> &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
     keys.iter().map(|(queue, id)| (queue.as_str(), text(id))).unzip()
 }
 
-/// The rows that were loaded.
+/// The rows that were loaded, by the statements that load them.
 #[derive(Default)]
 struct PrefetchedRows {
-    queues: Vec<Row>,
-    held: Vec<Row>,
-    picks: Vec<Row>,
-    /// Of dependencies.
-    statuses: Vec<Row>,
-    /// Dependents.
-    waiting: Vec<Row>,
-    /// What is noted of them.
-    noted: Vec<Row>,
+    rows: HashMap<&'static str, Vec<Row>>,
     /// Nothing if that was not looked up after all tasks were locked.
     has_dependencies: Option<bool>,
-    whole: Vec<Row>,
-    identified: Vec<Row>,
-    sized: Vec<Row>,
-    printed: Vec<Row>,
-    runs: Vec<Row>,
-    observations: Vec<Row>,
 }
 
 impl PrefetchedRows {
+    /// The rows of one statement.
+    fn only(sql: &'static Sql, rows: Vec<Row>) -> Self {
+        Self { rows: HashMap::from([(sql.name, rows)]), has_dependencies: None }
+    }
+
+    /// Takes the rows of a statement; none if it was not needed.
+    fn take(&mut self, sql: &'static Sql) -> Vec<Row> {
+        self.rows.remove(sql.name).unwrap_or_default()
+    }
+
+    /// Uses the rows of statements that ran again.
+    fn replace(&mut self, later: Self) {
+        self.rows.extend(later.rows);
+    }
+
     fn into_begun(self, clock: &[Row], keys: &BatchKeys) -> Result<Begun, StoreError> {
         let clock = clock.first().ok_or(NO_CLOCK)?;
         Ok(Begun {
@@ -351,12 +266,12 @@ impl PrefetchedRows {
 
     fn into_transaction_rows(mut self, keys: &BatchKeys) -> Result<TransactionRows, StoreError> {
         let mut loaded = TransactionRows::default();
-        for row in &self.queues {
+        for row in &self.take(&sql::LOCK_QUEUES) {
             let (key, name) = rows::named_queue(row)?;
             loaded.queues.insert(name, Found::Here(key));
             loaded.settings.insert(key, rows::settings(row)?);
         }
-        for row in &self.held {
+        for row in &self.take(&sql::LOCK_TASKS) {
             loaded.add_held(rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
         }
         // Before rows that were only read: of a task that is locked they may be older.
@@ -367,8 +282,9 @@ impl PrefetchedRows {
             pairs.iter().filter_map(key).collect()
         };
         let to_hold: BTreeSet<(QueueKey, TaskId)> = ids(&keys.held, &loaded).into_iter().collect();
-        let is_whole = self.whole.iter().map(|row| (row, true));
-        for (row, is_whole) in is_whole.chain(self.identified.iter().map(|row| (row, false))) {
+        let (whole, identified) = (self.take(&sql::LOAD_TASKS), self.take(&sql::LOAD_IDENTITIES));
+        let whole = whole.iter().map(|row| (row, true));
+        for (row, is_whole) in whole.chain(identified.iter().map(|row| (row, false))) {
             let id = (rows::queue_key(row)?, rows::id(row)?);
             if to_hold.contains(&id) && !loaded.tasks.get(&rows::key(row)?).is_some_and(|entry| entry.held) {
                 loaded.ids.insert(id, Found::HeldElsewhere);
@@ -381,7 +297,7 @@ impl PrefetchedRows {
             loaded.ids.entry(id).or_insert(Found::Missing);
         }
         self.take_sizes_and_output(&mut loaded)?;
-        for row in &self.observations {
+        for row in &self.take(&sql::LOAD_OBSERVATIONS) {
             let queue = rows::found_queue(row)?;
             let held = loaded.queues.iter().find(|(_, found)| **found == Found::Here(queue));
             // Observations of a queue that is not locked are not used.
@@ -397,20 +313,21 @@ impl PrefetchedRows {
         Ok(loaded)
     }
 
-    fn take_dependencies(&self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
-        for row in &self.statuses {
+    fn take_dependencies(&mut self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
+        for row in &self.take(&sql::LOCK_NAMED_STATUSES) {
             let (task, found) = rows::named_status(row)?;
             loaded.dependencies.statuses.insert(task, found);
         }
-        loaded.add_held_rows(&self.waiting)?;
-        for row in &self.noted {
+        loaded.add_held_rows(&self.take(&sql::LOCK_NAMED_DEPENDENTS))?;
+        let noted = self.take(&sql::LIST_NAMED_DEPENDENTS);
+        for row in &noted {
             loaded.dependencies.add(&rows::dependency(row)?);
         }
         loaded.dependencies.unused = self.has_dependencies == Some(false);
         if self.has_dependencies.is_some() {
             let key = |(queue, id): &(QueueName, TaskId)| Some((loaded.held_queue(queue)?, *id));
             let settling: Vec<(QueueKey, TaskId)> = keys.settling.iter().filter_map(key).collect();
-            if self.noted.len() as i64 <= DEPENDENTS {
+            if noted.len() as i64 <= DEPENDENTS {
                 loaded.dependencies.complete = settling.into_iter().collect();
             } else {
                 loaded.dependencies.expected = settling.into_iter().map(|task| (task, false)).collect();
@@ -420,13 +337,13 @@ impl PrefetchedRows {
     }
 
     /// Of held tasks only: what was read of others may have changed since.
-    fn take_sizes_and_output(&self, loaded: &mut TransactionRows) -> Result<(), StoreError> {
-        for row in &self.sized {
+    fn take_sizes_and_output(&mut self, loaded: &mut TransactionRows) -> Result<(), StoreError> {
+        for row in &self.take(&sql::LOAD_RESULT_SIZES) {
             if let Some(entry) = loaded.tasks.get_mut(&rows::output_key(row)?).filter(|entry| entry.held) {
                 entry.result_bytes = Some(rows::result_bytes(row)?);
             }
         }
-        for row in &self.printed {
+        for row in &self.take(&sql::LOAD_OUTPUTS) {
             let key = rows::output_key(row)?;
             if loaded.tasks.get(&key).is_some_and(|entry| entry.held) {
                 loaded.outputs.insert(key, OutputEntry::loaded(rows::stored_output(row)?));
@@ -437,7 +354,7 @@ impl PrefetchedRows {
 
     fn take_claims(&mut self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
         loaded.runs.extend(keys.runs.iter().map(|run_id| (*run_id, RunUse::New)));
-        self.runs.iter().try_for_each(|row| loaded.add_run(row))?;
+        self.take(&sql::FIND_RUNS).iter().try_for_each(|row| loaded.add_run(row))?;
         let takes_turns = |queue: &QueueName| {
             let settings = loaded.held_queue(queue).and_then(|key| loaded.settings.get(&key)?.as_ref());
             settings.is_some_and(|settings| claim_turns::takes_turns(settings))
@@ -445,7 +362,7 @@ impl PrefetchedRows {
         let wanted_in_turn = keys.wanted.iter().filter(|((queue, _), _)| takes_turns(queue));
         loaded.wanted_in_turn = wanted_in_turn.map(|(route, wanted)| (route.clone(), *wanted)).collect();
         let routes: Vec<&Route> = keys.wanted.keys().map(|(_, route)| route).collect();
-        add_picks(loaded, std::mem::take(&mut self.picks), &routes)
+        add_picks(loaded, self.take(&sql::PICK_TASKS), &routes)
     }
 }
 

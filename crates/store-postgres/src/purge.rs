@@ -4,6 +4,7 @@
 use tokio_postgres::{Error, Row};
 
 use crate::changes::archived_shard;
+use crate::derived_tables::DERIVED_TABLES;
 use crate::prefetch::begin_to_write;
 use crate::session::Session;
 use crate::statements as sql;
@@ -18,12 +19,12 @@ pub(crate) async fn purge(session: &Session, limit: i64, merge: Option<i16>) -> 
     let queue = session.first(&sql::LOCK_PURGE, &[]).await?;
     let queue = queue.map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1)));
     if let Some((queue, runs_kept_until)) = queue {
-        let mut entries = session.execute(&sql::PURGE_READY, &[&queue, &limit]).await?;
-        entries += session.execute(&sql::PURGE_DELAYED, &[&queue, &limit]).await?;
-        entries += session.execute(&sql::PURGE_DEPENDENCIES, &[&queue, &limit]).await?;
-        let ends = session.execute(&sql::PURGE_ENDED, &[&queue, &limit]).await?;
-        let tasks = session.execute(&sql::PURGE_TASKS, &[&queue, &limit, &runs_kept_until]).await?;
-        if entries + ends + tasks == 0 {
+        let mut rows = 0;
+        for purge in DERIVED_TABLES.iter().filter_map(|table| table.purge) {
+            rows += session.execute(purge, &[&queue, &limit]).await?;
+        }
+        rows += session.execute(&sql::PURGE_TASKS, &[&queue, &limit, &runs_kept_until]).await?;
+        if rows == 0 {
             session.execute(&sql::DELETE_PURGE, &[&queue]).await?;
         }
     }

@@ -71,98 +71,6 @@ const BANNED_WORDS: &[&str] =
 /// Tests that wait for wall-clock time, and why they cannot do without.
 const MAY_SLEEP: &[(&str, &str)] = &[];
 
-/// Files of one backend that the other has no need of, and why.
-const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
-    ("waiting_tasks.rs", "SQLite's pending tasks that cannot be claimed yet are in memory, PostgreSQL's in tables"),
-    ("pending_order.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
-    ("checkpoint.rs", "SQLite's log is moved into its file by us"),
-    ("claim_index.rs", "SQLite has one writer, which keeps in memory what claims need"),
-    ("prepared.rs", "PostgreSQL prepares statements once for each connection"),
-    ("plan_age.rs", "PostgreSQL keeps plans that were made for smaller tables"),
-    ("claim_index/load.rs", "part of the claim index"),
-    ("claim_index/oldest.rs", "part of the claim index"),
-    ("claim_index/queue_settings.rs", "part of the claim index"),
-    ("claim_index/room.rs", "part of the claim index"),
-    (
-        "plain_pages.rs",
-        "SQLite reads rows in a loop, which passes over archived tasks; PostgreSQL leaves them out by SQL",
-    ),
-    ("database_size.rs", "the size of a file is known at once, that of tables is measured in the background"),
-    ("stats/oldest_pending.rs", "what SQLite's pending order in memory does not know of its oldest tasks"),
-    ("stats/route_window.rs", "SQLite would sort the routes of a queue in memory; PostgreSQL sorts them by itself"),
-    ("history.rs", "PostgreSQL finds living tasks and used run ids by indexes"),
-    ("living_tasks.rs", "PostgreSQL finds living tasks by an index"),
-    ("catch_up.rs", "PostgreSQL finds living tasks and used run ids by indexes"),
-    ("used_runs.rs", "PostgreSQL finds used run ids by an index"),
-    ("bloom_filter.rs", "SQLite's writer knows in memory what need not be looked for in the file"),
-    ("claim_index/awaited.rs", "part of the claim index"),
-    ("used_runs/index_builder.rs", "part of the used run ids"),
-    ("used_runs/merge.rs", "part of the used run ids"),
-    ("used_runs/page.rs", "part of the used run ids"),
-    ("used_runs/segment.rs", "part of the used run ids"),
-    ("published_index.rs", "SQLite's claim index is in memory and read by all threads of its server"),
-    ("backup.rs", "PostgreSQL has its own tools for backups"),
-    ("backup/pace.rs", "part of the backup"),
-    ("new_file.rs", "a backup is a file"),
-    ("restore.rs", "PostgreSQL has its own tools for backups"),
-    ("outside_reader.rs", "commands beside a server open its SQLite file a second time"),
-    ("check/history.rs", "PostgreSQL finds living tasks and used run ids by indexes"),
-    ("mounts.rs", "an SQLite file lies on a file system"),
-    ("ownership.rs", "an SQLite file has one owner"),
-    ("lost_files.rs", "an SQLite file and its log can be removed"),
-    ("migrate/packed_rows.rs", "only SQLite packs columns"),
-    ("rows/packed.rs", "only SQLite packs columns: decoding them one by one is what it spends its time with"),
-    ("rows/packed_documents.rs", "only SQLite packs columns"),
-    ("rows/packed_head.rs", "only SQLite packs columns"),
-    ("rows/packed_outcome.rs", "only SQLite packs columns"),
-    ("rows/packed_output.rs", "only SQLite packs columns"),
-    ("transaction/output.rs", "PostgreSQL writes the output of a batch at once"),
-    ("transaction/observations.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("transaction/tally.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("transaction/task_rows.rs", "only SQLite loads what it does not change of a packed column"),
-    ("each_row.rs", "SQLite gives rows in a loop, PostgreSQL as a stream"),
-    ("future_deadlines.rs", "PostgreSQL does it in one statement"),
-    ("changes/observations.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("changes/output.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("output_rows.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("writer/memory_limit.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
-    ("address.rs", "a server is found and logged in to by a URL"),
-    ("clock.rs", "the time is the database's"),
-    ("rows/error_column.rs", "a PostgreSQL text cannot hold U+0000"),
-    ("changes.rs", "PostgreSQL is written to in sets"),
-    ("dialect.rs", "rows travel, so the database narrows what it sends"),
-    ("durability.rs", "PostgreSQL's settings are somebody else's"),
-    ("wakeups.rs", "servers on one database notify each other of claimable tasks"),
-    ("poll.rs", "notifications between servers may be lost"),
-    ("notify.rs", "servers on one database notify each other of claimable tasks"),
-    ("notify/message.rs", "servers on one database notify each other of claimable tasks"),
-    ("dialect/operand.rs", "part of the dialect"),
-    ("dialect/order.rs", "part of the dialect"),
-    ("holding.rs", "other transactions may hold rows"),
-    ("claim_turns.rs", "several servers claim in one queue"),
-    ("writers.rs", "SQLite has one writer"),
-    ("changes/parts.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("changes/bulk.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("changes/ended.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("changes/dependencies.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("changes/pending.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("dependency_rows.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("rows/dependencies.rs", "PostgreSQL loads what waits for the tasks of a batch in one round trip"),
-    ("prefetch/batch_keys.rs", "a batch is loaded in one round trip"),
-    ("prefetch/upkeep.rs", "PostgreSQL has other servers, whose claims wait for a short transaction of its own"),
-    ("transaction/walk.rs", "PostgreSQL loads what waits for many tasks in one round trip"),
-    ("transaction/ending.rs", "PostgreSQL writes sets of rows when a transaction ends"),
-    ("rows/waiting.rs", "SQLite reads these rows where it uses them"),
-    ("writer/postponed.rs", "other transactions may hold rows, and a command is tried again then"),
-    ("prefetch.rs", "a batch is loaded in one round trip"),
-    ("purge.rs", "several servers purge at once"),
-    ("commit_outcome.rs", "a connection can be lost inside COMMIT"),
-    ("session.rs", "statements are prepared once for each connection"),
-    ("tls.rs", "PostgreSQL is reached over a network"),
-    ("vacuum.rs", "PostgreSQL leaves dead entries behind"),
-    ("transaction_rows.rs", "what a batch has loaded and not sent yet"),
-];
-
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -349,23 +257,6 @@ fn no_test_sleeps() {
         }
     }
     assert_none("tests that sleep (pass time in, pause it, or wait for what is to happen)", &broken);
-}
-
-#[test]
-fn both_backends_have_the_same_files() {
-    let sources = |package: &str| -> BTreeSet<PathBuf> {
-        let folder = Path::new("crates").join(package).join("src");
-        files().into_iter().filter_map(|file| file.strip_prefix(&folder).ok().map(Path::to_owned)).collect()
-    };
-    let (sqlite, postgres) = (sources("store-sqlite"), sources("store-postgres"));
-    if sqlite.is_empty() || postgres.is_empty() {
-        return;
-    }
-    let rust = |file: &&PathBuf| file.extension().is_some_and(|extension| extension == "rs");
-    let excused = |file: &&PathBuf| ONE_BACKEND_ONLY.iter().any(|(name, _)| file.as_path() == Path::new(name));
-    let tests = |file: &&PathBuf| !is_test_file(file);
-    let lonely = sqlite.symmetric_difference(&postgres).filter(rust).filter(tests).filter(|file| !excused(file));
-    assert_none("files of one backend only", &lonely.map(|file| file.display().to_string()).collect::<Vec<_>>());
 }
 
 #[test]

@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 
 use taskqueue_core::ids::TaskId;
 
-use super::Write;
-use crate::session::Sql;
+use super::{RowSet, Write, sets};
 use crate::statements as sql;
 use crate::transaction_rows::{ChangedObservation, TransactionRows};
-use tokio_postgres::types::ToSql;
 
 sets! {
-    Reports of ReportRow {
+    Reports of ReportRow<'a> {
         queue: i64,
         id: &'a str,
         route: &'a str,
@@ -24,15 +22,15 @@ sets! {
         telemetry_updated_at: Option<i64>,
     }
 
-    Measurements of MeasurementRow { queue: i64, id: &'a str, telemetry: &'a str, updated_at: i64, }
+    Measurements of MeasurementRow<'a> { queue: i64, id: &'a str, telemetry: &'a str, updated_at: i64, }
 
-    Withdrawals of Withdrawal { queue: i64, id: &'a str, }
+    Withdrawals of Withdrawal<'a> { queue: i64, id: &'a str, }
 
-    Locks of LockedRow { queue: i64, id: &'a str, }
+    Locks of LockedRow<'a> { queue: i64, id: &'a str, }
 }
 
 #[derive(Default)]
-pub(super) struct ObservationWrites<'a> {
+pub(super) struct ObservationChanges<'a> {
     /// Only where several statements follow: a single one locks in the order of the keys by itself.
     locks: Locks<'a>,
     withdrawals: Withdrawals<'a>,
@@ -40,17 +38,17 @@ pub(super) struct ObservationWrites<'a> {
     measurements: Measurements<'a>,
 }
 
-impl<'a> ObservationWrites<'a> {
+impl<'a> ObservationChanges<'a> {
     pub(super) fn of(rows: &'a TransactionRows) -> Self {
-        let mut writes = Self::default();
+        let mut changes = Self::default();
         for (queue, id) in &rows.withdrawn_observations {
-            writes.withdrawals.push(Withdrawal { queue: queue.0, id: id.as_str() });
+            changes.withdrawals.push(Withdrawal { queue: queue.0, id: id.as_str() });
         }
         for ((queue, id), ChangedObservation { observation, reported }) in &rows.changed_observations {
             let (report, telemetry) = (&observation.report, observation.telemetry.as_ref());
             if !reported {
                 let Some(telemetry) = telemetry else { continue };
-                writes.measurements.push(MeasurementRow {
+                changes.measurements.push(MeasurementRow {
                     queue: queue.0,
                     id: id.as_str(),
                     telemetry: telemetry.value.as_str(),
@@ -58,7 +56,7 @@ impl<'a> ObservationWrites<'a> {
                 });
                 continue;
             }
-            writes.reports.push(ReportRow {
+            changes.reports.push(ReportRow {
                 queue: queue.0,
                 id: id.as_str(),
                 route: report.route.as_str(),
@@ -71,15 +69,14 @@ impl<'a> ObservationWrites<'a> {
                 telemetry_updated_at: telemetry.map(|telemetry| telemetry.updated_at.as_micros()),
             });
         }
-        let kinds =
-            [!writes.withdrawals.id.is_empty(), !writes.reports.id.is_empty(), !writes.measurements.id.is_empty()];
-        if kinds.into_iter().filter(|is_there| *is_there).count() > 1 {
+        let kinds = [changes.withdrawals.count(), changes.reports.count(), changes.measurements.count()];
+        if kinds.into_iter().filter(|rows| *rows > 0).count() > 1 {
             let changed = rows.changed_observations.keys().chain(&rows.withdrawn_observations);
             for (queue, id) in changed.collect::<BTreeSet<_>>() {
-                writes.locks.push(LockedRow { queue: queue.0, id: id.as_str() });
+                changes.locks.push(LockedRow { queue: queue.0, id: id.as_str() });
             }
         }
-        writes
+        changes
     }
 
     /// Withdrawals first: a worker may be withdrawn and reported again, and then nothing of what was before is kept.

@@ -17,7 +17,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresTransaction;
-use crate::changes::state_number;
+use crate::derived_tables::state_number;
 use crate::rows::{self, UnsettledRow};
 use crate::statements as sql;
 use crate::transaction_rows::Found;
