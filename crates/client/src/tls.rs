@@ -19,9 +19,8 @@ use crate::pin::Pin;
 
 /// How the message of a transport error tells that the server's certificate is not trusted; the reason and the pin follow.
 pub const UNTRUSTED_CERTIFICATE: &str = "the server's certificate is not trusted";
-/// The reason that no list of authorities can mend: `openssl req -x509` makes such certificates. webpki says so by this name only.
+/// The reason that no list of authorities can mend: `openssl req -x509` makes such certificates.
 pub const SHOWN_AUTHORITY: &str = "it is the certificate of an authority (CA:TRUE), not of a server";
-const CA_AS_SERVER: &str = "CaUsedAsEndEntity";
 /// How it tells that the server has another key than the pinned one; its own pin follows.
 pub const UNEXPECTED_KEY: &str = "the server has another key than the pinned one";
 
@@ -188,9 +187,12 @@ fn reason(error: &Error) -> String {
         Expired | ExpiredContext { .. } => "it has expired".to_owned(),
         NotValidYet | NotValidYetContext { .. } => "it is not valid yet; is the clock right?".to_owned(),
         NotValidForName | NotValidForNameContext { .. } => "it is for another host name".to_owned(),
-        other => Some(other.to_string())
-            .filter(|text| !text.contains(CA_AS_SERVER))
-            .unwrap_or_else(|| SHOWN_AUTHORITY.to_owned()),
+        CertificateError::Other(OtherError(other))
+            if matches!(other.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
+        {
+            SHOWN_AUTHORITY.to_owned()
+        }
+        other => other.to_string(),
     }
 }
 

@@ -77,8 +77,8 @@ use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::activity::ActivityLog;
-use taskqueue_store::bulk::{BulkUpdates, Gate};
-use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
+use taskqueue_store::bulk::BulkUpdates;
+use taskqueue_store::bulk_action::BulkActions;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
@@ -117,10 +117,6 @@ pub struct Options {
     pub outage_credit_seconds: i64,
     /// A clock instead of the database's, for tests.
     pub clock: Option<Arc<dyn Clock>>,
-    /// What bulk updates pass between their two steps, and bulk actions before each portion, for tests.
-    pub bulk_gate: Gate,
-    /// Tasks that a bulk action finds at once; fewer in tests.
-    pub found_at_once: usize,
     pub concurrency: Concurrency,
 }
 
@@ -153,8 +149,6 @@ impl Default for Options {
             schema: "taskqueue".to_owned(),
             outage_credit_seconds: OUTAGE_CREDIT_SECONDS,
             clock: None,
-            bulk_gate: Gate::default(),
-            found_at_once: FOUND_MAX,
             concurrency: Concurrency::default(),
         }
     }
@@ -180,7 +174,7 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Connects to a database, creates or migrates its schema, and starts the threads.
     pub async fn open(address: Address, options: Options) -> Result<Self, OpenError> {
-        let Options { schema, outage_credit_seconds, clock, bulk_gate, found_at_once, concurrency } = options;
+        let Options { schema, outage_credit_seconds, clock, concurrency } = options;
         let connector = Arc::new(Connector::new(address, Schema::new(&schema))?);
         let mut client = connector.open().await?;
         migrate::migrate(&mut client, connector.schema(), &connector.hosts()).await?;
@@ -229,7 +223,7 @@ impl PostgresStore {
         background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers), clock.clone()));
         background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
         background_tasks.spawn(vacuum::run(dead, connector));
-        let (bulk, bulk_actions) = (BulkUpdates::new(bulk_gate.clone()), BulkActions::new(bulk_gate, found_at_once));
+        let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
         Ok(Self {
             writers,
             readers,

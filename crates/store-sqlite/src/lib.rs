@@ -94,8 +94,8 @@ use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::activity::ActivityLog;
-use taskqueue_store::bulk::{BulkUpdates, Gate};
-use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
+use taskqueue_store::bulk::BulkUpdates;
+use taskqueue_store::bulk_action::BulkActions;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Sought, Updated};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
@@ -143,10 +143,6 @@ pub struct Options {
     pub long_reads: usize,
     /// When and how ended tasks and runs leave the writer's memory.
     pub history: HistoryOptions,
-    /// What bulk updates pass between their two steps, and bulk actions before each portion, for tests.
-    pub bulk_gate: Gate,
-    /// Tasks that a bulk action finds at once; fewer in tests.
-    pub found_at_once: usize,
 }
 
 impl Default for Options {
@@ -156,8 +152,6 @@ impl Default for Options {
             pending_bytes: usize::MAX,
             long_reads: 64,
             history: HistoryOptions::default(),
-            bulk_gate: Gate::default(),
-            found_at_once: FOUND_MAX,
         }
     }
 }
@@ -243,8 +237,7 @@ impl SqliteStore {
         let stats = Stats::new(Arc::clone(&activity), Arc::clone(&published_index), Arc::clone(&ownership));
         let writer_figures = writer.figures();
         let threads = Arc::new(Threads::start(readers, writer).map_err(unusable)?);
-        let bulk = BulkUpdates::new(options.bulk_gate.clone());
-        let bulk_actions = BulkActions::new(options.bulk_gate.clone(), options.found_at_once);
+        let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
         Ok(Self {
             clock,
             ownership,

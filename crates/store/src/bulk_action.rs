@@ -52,17 +52,16 @@ pub trait FindTasks: Store {
 
 /// The bulk actions of a store, a few at a time.
 pub struct BulkActions {
-    permits: Arc<Semaphore>,
-    gate: Gate,
-    found_at_once: usize,
+    permits: Semaphore,
+}
+
+impl Default for BulkActions {
+    fn default() -> Self {
+        Self { permits: Semaphore::new(ACTIONS) }
+    }
 }
 
 impl BulkActions {
-    /// Every portion passes the gate first. So many tasks are found at once: [`FOUND_MAX`], and fewer in tests.
-    pub fn new(gate: Gate, found_at_once: usize) -> Self {
-        Self { permits: Arc::new(Semaphore::new(ACTIONS)), gate, found_at_once }
-    }
-
     /// Does a bulk action. When a caller drops this, the portion that has begun is finished and no other begins.
     pub async fn run(&self, store: &impl FindTasks, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
         if act.dry_run {
@@ -75,11 +74,13 @@ impl BulkActions {
             Ok(permit) => permit.map_err(|_| StoreError::Unavailable)?,
             Err(_) => return Err(StoreError::Busy),
         };
-        let find = timeout_at(begun + FIND_LIMIT, store.find_tasks(&act, None, self.found_at_once)).await;
+        let gate = Gate::of_this_task();
+        let most = gate.found_at_once.unwrap_or(FOUND_MAX);
+        let find = timeout_at(begun + FIND_LIMIT, store.find_tasks(&act, None, most)).await;
         let found = find.map_err(|_| StoreError::Busy)??;
         expect(&act, found.matched)?;
         let (deadline, acted) = (begun + TIME_LIMIT, Acted { matched: found.matched, changed: 0 });
-        let mut work = Work { store, actions: self, act, deadline, acted, size: PortionSize::default() };
+        let mut work = Work { store, gate, act, deadline, acted, size: PortionSize::default() };
         work.run(found).await
     }
 }
@@ -94,7 +95,7 @@ fn expect(act: &ActOnTasks, matched: u64) -> Result<(), StoreError> {
 /// A bulk action under way.
 struct Work<'a, S> {
     store: &'a S,
-    actions: &'a BulkActions,
+    gate: Gate,
     act: Arc<ActOnTasks>,
     deadline: Instant,
     acted: Acted,
@@ -139,7 +140,8 @@ impl<S: FindTasks> Work<'_, S> {
         let tasks = found.next(most);
         if tasks.is_empty() {
             let Some(range) = found.rest() else { return Ok(Step::Last) };
-            let find = self.store.find_tasks(&self.act, Some(range), self.actions.found_at_once);
+            let most = self.gate.found_at_once.unwrap_or(FOUND_MAX);
+            let find = self.store.find_tasks(&self.act, Some(range), most);
             let next = timeout_at(self.deadline, find).await.map_err(|_| StoreError::Busy)??;
             // A queue that was made again has other tasks, perhaps with keys that were used before.
             if next.queue != found.queue {
@@ -148,7 +150,7 @@ impl<S: FindTasks> Work<'_, S> {
             found.replace(next);
             return Ok(Step::More);
         }
-        self.actions.gate.pass().await;
+        self.gate.pass().await;
         let begun = Instant::now();
         let acted = match self.write(found, tasks.clone()).await {
             Ok(acted) => acted,

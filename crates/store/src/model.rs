@@ -29,8 +29,8 @@ use self::transaction::ModelTransaction;
 use crate::activity::ActivityLog;
 use crate::after_commit::AfterCommit;
 use crate::batch::execute_batch;
-use crate::bulk::{BulkUpdates, Gate};
-use crate::bulk_action::{BulkActions, FOUND_MAX};
+use crate::bulk::BulkUpdates;
+use crate::bulk_action::BulkActions;
 use crate::clock::Clock;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use crate::figures::StoreFigures;
@@ -61,12 +61,7 @@ pub struct ModelStore {
 impl ModelStore {
     /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self::with_gate(clock, Gate::default(), FOUND_MAX)
-    }
-
-    /// An empty store whose bulk updates and actions pass a gate, and whose actions find so many tasks at once.
-    pub fn with_gate(clock: Arc<dyn Clock>, gate: Gate, found_at_once: usize) -> Self {
-        let (bulk, bulk_actions) = (BulkUpdates::new(gate.clone()), BulkActions::new(gate, found_at_once));
+        let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
         let state = Mutex::new(State::begun_at(clock.now()));
         let secret = OnceLock::new();
         Self { clock, state, waiters: Arc::default(), activity: Arc::default(), bulk, bulk_actions, secret }

@@ -104,12 +104,12 @@ async fn while_a_bulk_update_is_written_reads_go_on_and_a_write_that_waits_for_t
     let folder = fresh();
     let (written, goes_on) = (Arc::new(Notify::new()), Arc::new(Barrier::new(2)));
     let (tell, wait) = (Arc::clone(&written), Arc::clone(&goes_on));
-    let bulk_gate = Gate::within_write(move || {
+    let gate = Gate::within_write(move || {
         tell.notify_one();
         wait.wait();
     });
-    let (clock, options) = (clock(), Options { bulk_gate, ..Options::default() });
-    let store = SqliteStore::open(&folder.file(), Arc::new(clock.clone()), &options).unwrap();
+    let clock = clock();
+    let store = folder.try_open(&clock).unwrap();
     let fixture = Fixture { store: Arc::new(store), clock };
     fixture.ok(create_queue("q")).await;
     for id in 0..10 {
@@ -117,7 +117,7 @@ async fn while_a_bulk_update_is_written_reads_go_on_and_a_write_that_waits_for_t
     }
     let store = Arc::clone(&fixture.store);
     let bulk = update_all("q", "exists(id)", to_priority(5));
-    let writing = tokio::spawn(async move { store.update_tasks(Arc::new(bulk)).await });
+    let writing = tokio::spawn(gate.around(async move { store.update_tasks(Arc::new(bulk)).await }));
     written.notified().await;
     let reads_go_on = async || {
         assert_eq!(fixture.count(filtered("priority == 0")).await, 10);

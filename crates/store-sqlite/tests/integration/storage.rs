@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags, Row};
 use taskqueue_store::Store;
-use taskqueue_store::bulk::Gate;
 use taskqueue_store::check::{Report, Watch};
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::{FOUND_AT_ONCE, GatedStorage, Storage};
+use taskqueue_store::conformance::Storage;
 use taskqueue_store_sqlite::{HistoryOptions, OpenError, Options, PackedHead, SqliteStore};
 use tempfile::TempDir;
 
@@ -47,13 +46,6 @@ impl Folder {
 impl Storage for Folder {
     async fn open(&self, clock: ManualClock) -> Arc<dyn Store> {
         Arc::new(self.try_open(&clock).unwrap())
-    }
-}
-
-impl GatedStorage for Folder {
-    async fn open_gated(&self, clock: ManualClock, bulk_gate: Gate) -> Arc<dyn Store> {
-        let options = Options { bulk_gate, found_at_once: FOUND_AT_ONCE, history: self.1, ..Options::default() };
-        Arc::new(SqliteStore::open(&self.file(), Arc::new(clock), &options).unwrap())
     }
 }
 

@@ -1,7 +1,6 @@
 //! The order of the steps of a bulk update: wait for a permit, plan, write; and update the plan if too much has changed in
 //! between. How a snapshot is read and how a plan reaches the writer is up to the backend.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -147,20 +146,21 @@ pub trait BulkSteps: Sync {
 /// The bulk updates of a store, a few at a time.
 pub struct BulkUpdates {
     permits: Arc<Semaphore>,
-    gate: Gate,
+}
+
+impl Default for BulkUpdates {
+    fn default() -> Self {
+        Self { permits: Arc::new(Semaphore::new(PLANS)) }
+    }
 }
 
 impl BulkUpdates {
-    pub fn new(gate: Gate) -> Self {
-        Self { permits: Arc::new(Semaphore::new(PLANS)), gate }
-    }
-
     /// Does a bulk update. A caller that drops this before the write has begun has changed nothing.
     ///
     /// If the plan is a refusal, or changes no task, it is answered without a write: the answer holds for the snapshot, which
     /// was taken within the call.
     pub async fn run<T: BulkSteps>(&self, store: &T, bulk: &Arc<BulkUpdate>) -> Result<Updated, StoreError> {
-        let caller = Arc::new(());
+        let (caller, gate) = (Arc::new(()), Gate::of_this_task());
         let limit = Limit::new(&caller);
         let permit = timeout(BEGIN_LIMIT, Arc::clone(&self.permits).acquire_owned());
         let permit = permit.await.map_err(|_| StoreError::Busy)?.map_err(|_| StoreError::Unavailable)?;
@@ -172,8 +172,8 @@ impl BulkUpdates {
             return Ok(Updated { matched, updated: 0 });
         }
         loop {
-            self.gate.pass().await;
-            let write = PlannedWrite { plan: Arc::clone(&plan), limit: limit.of_write(), gate: self.gate.clone() };
+            gate.pass().await;
+            let write = PlannedWrite { plan: Arc::clone(&plan), limit: limit.of_write(), gate: gate.clone() };
             let answer = store.write_plan(bulk, write).await;
             let outdated =
                 planned(&plan).outdated.take().filter(|_| answer == Err(StoreError::Busy) && !limit.is_over());
@@ -193,23 +193,39 @@ fn changes_nothing<S>(shared: &SharedPlan<S>) -> Option<u64> {
 
 type Passing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+tokio::task_local! {
+    static GATE: Gate;
+}
+
 /// What a bulk update passes between its plan and its write and again within its write, and a bulk action before each portion.
-/// Open in the product; tests let others come in between.
+/// Tests let others come in between. It belongs to the calls that a test makes: neither a store nor its options have one.
 #[derive(Clone, Default)]
 pub struct Gate {
     before: Option<Arc<dyn Fn() -> Passing + Send + Sync>>,
     within: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// How many tasks a bulk action finds at once.
+    pub(crate) found_at_once: Option<usize>,
 }
 
 impl Gate {
-    /// A gate that opens when `happened` is done.
-    pub fn until(happened: impl Fn() -> Passing + Send + Sync + 'static) -> Self {
-        Self { before: Some(Arc::new(happened)), within: None }
+    /// A gate that opens when `happened` is done, and behind which a bulk action finds so many tasks at once.
+    pub fn until(found_at_once: usize, happened: impl Fn() -> Passing + Send + Sync + 'static) -> Self {
+        Self { before: Some(Arc::new(happened)), within: None, found_at_once: Some(found_at_once) }
     }
 
     /// A gate within the write of a bulk update: the writer's thread waits in `happens`.
     pub fn within_write(happens: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { before: None, within: Some(Arc::new(happens)) }
+        Self { within: Some(Arc::new(happens)), ..Self::default() }
+    }
+
+    /// Makes calls of a store whose bulk updates and bulk actions pass this gate.
+    pub async fn around<F: Future>(self, calls: F) -> F::Output {
+        GATE.scope(self, calls).await
+    }
+
+    /// The gate of the calls that this task makes: open, except in tests.
+    pub(crate) fn of_this_task() -> Self {
+        GATE.try_with(Clone::clone).unwrap_or_default()
     }
 
     pub(crate) async fn pass(&self) {
@@ -222,11 +238,5 @@ impl Gate {
         if let Some(happens) = &self.within {
             happens();
         }
-    }
-}
-
-impl fmt::Debug for Gate {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(if self.before.is_some() || self.within.is_some() { "Gate(guarded)" } else { "Gate(open)" })
     }
 }

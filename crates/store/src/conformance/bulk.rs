@@ -11,12 +11,12 @@ use taskqueue_core::update::Update;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::GatedStorage;
 use super::agreement::{comparable, comparable_to};
 use super::any_command::{AnyAnswer, AnyCommand, Write};
 use super::commands::*;
 use super::fixture::{Fixture, without_seq};
 use super::generate::{Generator, QUEUES, Step};
+use super::{FOUND_AT_ONCE, Storage};
 use crate::bulk::{Gate, REDECIDED};
 use crate::clock::ManualClock;
 use crate::command::{BulkUpdate, DeleteQueue, Updated};
@@ -34,7 +34,7 @@ pub(super) struct Held {
 impl Held {
     pub(super) fn gate(&self) -> Gate {
         let held = self.clone();
-        Gate::until(move || {
+        Gate::until(FOUND_AT_ONCE, move || {
             let held = held.clone();
             Box::pin(async move {
                 if !held.passed.swap(true, Ordering::SeqCst) {
@@ -53,9 +53,9 @@ struct GatedBench {
 }
 
 impl GatedBench {
-    async fn open(storage: &impl GatedStorage) -> Self {
+    async fn open(storage: &impl Storage) -> Self {
         let (clock, held) = (ManualClock::new(super::fixture::START), Held::default());
-        let store = storage.open_gated(clock.clone(), held.gate()).await;
+        let store = storage.open(clock.clone()).await;
         let fixture = Fixture { store, clock };
         fixture.ok(create_queue("q")).await;
         Self { fixture, held }
@@ -64,7 +64,7 @@ impl GatedBench {
     /// Begins a bulk update; it has its plan when this is over.
     async fn begin(&self, bulk: BulkUpdate) -> JoinHandle<Result<Updated, StoreError>> {
         let store = Arc::clone(&self.fixture.store);
-        let writing = tokio::spawn(async move { bulk.write_to(&*store).await });
+        let writing = tokio::spawn(self.held.gate().around(async move { bulk.write_to(&*store).await }));
         self.held.reached.notified().await;
         writing
     }
@@ -104,7 +104,7 @@ fn priorities<const N: usize>(expected: [(&str, i64); N]) -> Vec<(String, i64)> 
     expected.map(|(id, priority)| (id.to_owned(), priority)).to_vec()
 }
 
-pub async fn what_is_created_between_plan_and_write_is_updated_too(storage: &impl GatedStorage) {
+pub async fn what_is_created_between_plan_and_write_is_updated_too(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     gated.fixture.create("a", named("m")).await;
     let between = commands![
@@ -119,7 +119,7 @@ pub async fn what_is_created_between_plan_and_write_is_updated_too(storage: &imp
     assert_eq!(gated.fixture.store.get_task(&queue("r"), task_id("d")).await.unwrap().definition.priority, 0);
 }
 
-pub async fn what_is_claimed_between_plan_and_write_is_left_out(storage: &impl GatedStorage) {
+pub async fn what_is_claimed_between_plan_and_write_is_left_out(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     for id in ["a", "b", "c"] {
         gated.fixture.create(id, Definition::default()).await;
@@ -139,7 +139,7 @@ pub async fn what_is_claimed_between_plan_and_write_is_left_out(storage: &impl G
     assert_eq!(gated.fixture.claim(3).await.task.id, task_id("c"));
 }
 
-pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(storage: &impl GatedStorage) {
+pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     for (id, name) in [("a", "m"), ("b", "m"), ("c", "n"), ("d", "m"), ("e", "m")] {
         gated.fixture.create(id, named(name)).await;
@@ -159,7 +159,7 @@ pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(stor
     assert_eq!(gated.fixture.get("b").await.definition.metadata, object(r#"{"k":"v"}"#));
 }
 
-pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(storage: &impl GatedStorage) {
+pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     let with_args = |args: &str| Definition { args: object(args), ..named("m") };
     for id in ["a", "b", "c", "d"] {
@@ -186,7 +186,7 @@ pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(stora
     }
 }
 
-pub async fn what_is_deleted_between_plan_and_write_is_not_counted(storage: &impl GatedStorage) {
+pub async fn what_is_deleted_between_plan_and_write_is_not_counted(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     for id in ["a", "b", "c", "d"] {
         gated.fixture.create(id, Definition::default()).await;
@@ -199,7 +199,7 @@ pub async fn what_is_deleted_between_plan_and_write_is_not_counted(storage: &imp
     assert_eq!(gated.priorities().await, priorities([("b", 5), ("c", 5)]));
 }
 
-pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched(storage: &impl GatedStorage) {
+pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     for id in ["a", "b", "c"] {
         gated.fixture.create(id, with_budget(3)).await;
@@ -215,7 +215,7 @@ pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_unto
     assert_eq!(gated.fixture.claimed(claim("q", "x", 2)).await, None);
 }
 
-pub async fn a_queue_that_is_deleted_between_plan_and_write_is_not_found(storage: &impl GatedStorage) {
+pub async fn a_queue_that_is_deleted_between_plan_and_write_is_not_found(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     gated.fixture.create("a", Definition::default()).await;
     let gone = DeleteQueue { queue: queue("q"), cascade: true };
@@ -223,7 +223,7 @@ pub async fn a_queue_that_is_deleted_between_plan_and_write_is_not_found(storage
     assert_eq!(answer, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("q") })));
 }
 
-pub async fn a_queue_that_is_made_again_between_plan_and_write_is_judged_anew(storage: &impl GatedStorage) {
+pub async fn a_queue_that_is_made_again_between_plan_and_write_is_judged_anew(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     gated.fixture.create("a", Definition::default()).await;
     gated.fixture.create("b", Definition::default()).await;
@@ -234,7 +234,7 @@ pub async fn a_queue_that_is_made_again_between_plan_and_write_is_judged_anew(st
     assert_eq!(gated.priorities().await, priorities([("a", 5)]));
 }
 
-pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(storage: &impl GatedStorage) {
+pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     let many = 2 * REDECIDED;
     for id in 0..many {
@@ -252,7 +252,7 @@ pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(sto
     assert!(tasks.len() == 3 * REDECIDED && tasks.iter().all(is_right));
 }
 
-pub async fn what_is_written_has_the_time_of_the_write(storage: &impl GatedStorage) {
+pub async fn what_is_written_has_the_time_of_the_write(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
@@ -265,7 +265,7 @@ pub async fn what_is_written_has_the_time_of_the_write(storage: &impl GatedStora
     }
 }
 
-pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(storage: &impl GatedStorage) {
+pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
@@ -278,7 +278,7 @@ pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(storag
 }
 
 /// The model gives the expected result: there the bulk update is done as a whole, after the writes in between.
-pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(storage: &impl GatedStorage) {
+pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     let model = Fixture {
         store: Arc::new(ModelStore::new(Arc::new(gated.fixture.clock.clone()))),
@@ -299,7 +299,8 @@ pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(sto
         gated.held.passed.store(false, Ordering::SeqCst);
         let store = Arc::clone(&gated.fixture.store);
         let bulk = Arc::clone(bulk);
-        let mut writing = tokio::spawn(async move { store.update_tasks(bulk).await });
+        let gate = gated.held.gate();
+        let mut writing = tokio::spawn(gate.around(async move { store.update_tasks(bulk).await }));
         let answered = tokio::select! {
             answer = &mut writing => Some(answer.unwrap()),
             () = gated.held.reached.notified() => None,
@@ -348,7 +349,7 @@ async fn compare(fixture: &Fixture, model: &Fixture) {
     }
 }
 
-pub async fn other_commands_are_done_while_bulk_updates_are_planned(storage: &impl GatedStorage) {
+pub async fn other_commands_are_done_while_bulk_updates_are_planned(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;

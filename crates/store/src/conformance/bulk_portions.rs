@@ -19,7 +19,7 @@ use super::counts::assert_kept_counts_are_right;
 use super::fixture::Fixture;
 use super::generate::{Generator, Step};
 use super::random::Random;
-use super::{FOUND_AT_ONCE, GatedStorage};
+use super::{FOUND_AT_ONCE, Storage};
 use crate::bulk::Gate;
 use crate::clock::ManualClock;
 use crate::command::{ActOnTasks, Acted, CreateTasks, DeleteQueue};
@@ -41,15 +41,15 @@ struct GatedBench {
 type Acting = JoinHandle<Result<Acted, StoreError>>;
 
 impl GatedBench {
-    async fn open(storage: &impl GatedStorage) -> Self {
+    async fn open(storage: &impl Storage) -> Self {
         let (clock, held) = (ManualClock::new(super::fixture::START), Held::default());
-        let store = storage.open_gated(clock.clone(), held.gate()).await;
+        let store = storage.open(clock.clone()).await;
         let fixture = Fixture { store, clock };
         fixture.ok(create_queue("q")).await;
         Self { fixture, held }
     }
 
-    async fn with_tasks(storage: &impl GatedStorage, tasks: usize) -> Self {
+    async fn with_tasks(storage: &impl Storage, tasks: usize) -> Self {
         let gated = Self::open(storage).await;
         for id in 0..tasks {
             gated.fixture.create(id, named("n")).await;
@@ -61,7 +61,7 @@ impl GatedBench {
     async fn begin(&self, act: ActOnTasks) -> Acting {
         self.held.passed.store(false, Ordering::SeqCst);
         let store = Arc::clone(&self.fixture.store);
-        let acting = tokio::spawn(async move { act.write_to(&*store).await });
+        let acting = tokio::spawn(self.held.gate().around(async move { act.write_to(&*store).await }));
         self.held.reached.notified().await;
         acting
     }
@@ -96,9 +96,7 @@ fn acted(matched: u64, changed: u64) -> Result<Acted, StoreError> {
     Ok(Acted { matched, changed })
 }
 
-pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again(
-    storage: &impl GatedStorage,
-) {
+pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     let fixture = &gated.fixture;
     for id in ["claimed", "completed", "renamed", "moved", "deleted", "again", "untouched"] {
@@ -137,7 +135,7 @@ pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_de
     assert_eq!(fixture.tasks("q").await.len(), 1);
 }
 
-pub async fn tasks_are_decided_in_order_also_if_some_have_changed(storage: &impl GatedStorage) {
+pub async fn tasks_are_decided_in_order_also_if_some_have_changed(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, 2).await;
     gated.fixture.create(2, cancelled_with(&[1])).await;
     let answer = gated.answer(act_on_all("q", Delete, "exists(id)"), [update("q", 1, to_priority(3))]).await;
@@ -145,14 +143,14 @@ pub async fn tasks_are_decided_in_order_also_if_some_have_changed(storage: &impl
     assert_eq!(counted(&gated.fixture, MINUTES).await, [3, 0, 0, 0, 0, 0, 1], "the second waited for the first");
 }
 
-pub async fn what_is_created_meanwhile_is_left_alone(storage: &impl GatedStorage) {
+pub async fn what_is_created_meanwhile_is_left_alone(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, 3).await;
     let created = (10..20).map(|id| create("q", id, named("n")));
     assert_eq!(gated.answer(act_on_all("q", Cancel, "name == 'n'"), created).await, acted(3, 3));
     assert_eq!(gated.fixture.count(of_status(Status::Pending)).await, 10);
 }
 
-pub async fn what_matches_only_later_is_not_done_beyond_the_number_that_was_counted(storage: &impl GatedStorage) {
+pub async fn what_matches_only_later_is_not_done_beyond_the_number_that_was_counted(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, 4).await;
     gated.fixture.create("late", named("other")).await;
     let act = ActOnTasks { expect: Some(4), ..act_on_all("q", Cancel, "name == 'n'") };
@@ -161,7 +159,7 @@ pub async fn what_matches_only_later_is_not_done_beyond_the_number_that_was_coun
     assert_eq!(gated.fixture.status("late").await, Status::Pending);
 }
 
-pub async fn others_are_served_between_two_portions(storage: &impl GatedStorage) {
+pub async fn others_are_served_between_two_portions(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, MANY).await;
     let fixture = &gated.fixture;
     let acting = gated.begin(act_on_all("q", Cancel, "name == 'n'")).await;
@@ -179,14 +177,14 @@ pub async fn others_are_served_between_two_portions(storage: &impl GatedStorage)
     assert_kept_counts_are_right(&*fixture.store, "q").await;
 }
 
-pub async fn a_queue_that_is_deleted_before_the_first_portion_is_not_found(storage: &impl GatedStorage) {
+pub async fn a_queue_that_is_deleted_before_the_first_portion_is_not_found(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, 3).await;
     let gone = DeleteQueue { queue: queue("q"), cascade: true };
     let answer = gated.answer(act_on_all("q", Cancel, "exists(id)"), [gone]).await;
     assert_eq!(answer, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("q") })));
 }
 
-pub async fn a_queue_that_is_deleted_between_two_portions_ends_the_action(storage: &impl GatedStorage) {
+pub async fn a_queue_that_is_deleted_between_two_portions_ends_the_action(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, MANY).await;
     let acting = gated.begin(act_on_all("q", Cancel, "exists(id)")).await;
     gated.one_portion().await;
@@ -195,7 +193,7 @@ pub async fn a_queue_that_is_deleted_between_two_portions_ends_the_action(storag
     assert_eq!(gated.end(acting).await, acted(MANY as u64, cancelled), "what was done until then");
 }
 
-pub async fn a_queue_that_is_made_again_is_left_alone(storage: &impl GatedStorage) {
+pub async fn a_queue_that_is_made_again_is_left_alone(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, MANY).await;
     let acting = gated.begin(act_on_all("q", Delete, "exists(id)")).await;
     gated.one_portion().await;
@@ -210,7 +208,7 @@ pub async fn a_queue_that_is_made_again_is_left_alone(storage: &impl GatedStorag
     assert_eq!(gated.fixture.count(all()).await, MANY as u64);
 }
 
-pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(storage: &impl GatedStorage) {
+pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, MANY).await;
     let acting = gated.begin(act_on_all("q", Cancel, "exists(id)")).await;
     gated.one_portion().await;
@@ -223,7 +221,7 @@ pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(storag
     assert_eq!(gated.fixture.count(of_status(Status::Cancelled)).await, cancelled);
 }
 
-pub async fn repeating_an_action_that_was_stopped_does_the_rest(storage: &impl GatedStorage) {
+pub async fn repeating_an_action_that_was_stopped_does_the_rest(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, MANY).await;
     for id in 0..MANY {
         gated.fixture.ok(cancel("q", id)).await;
@@ -235,7 +233,7 @@ pub async fn repeating_an_action_that_was_stopped_does_the_rest(storage: &impl G
     assert!(acting.await.unwrap_err().is_cancelled());
     gated.held.passed.store(true, Ordering::SeqCst);
     let rest = MANY as u64 - requeued;
-    let again = gated.fixture.ok(act_on_all("q", Requeue, "exists(id)")).await;
+    let again = gated.held.gate().around(gated.fixture.ok(act_on_all("q", Requeue, "exists(id)"))).await;
     assert_eq!(again, Acted { matched: rest, changed: rest });
     for run in 0..MANY {
         assert_eq!(gated.fixture.claim(run).await.task.id, task_id(run), "each in its place");
@@ -243,7 +241,7 @@ pub async fn repeating_an_action_that_was_stopped_does_the_rest(storage: &impl G
 }
 
 /// Every other task matches, so that the tasks that are looked for later lie among others.
-pub async fn more_tasks_than_are_found_at_once_are_done_each_once(storage: &impl GatedStorage) {
+pub async fn more_tasks_than_are_found_at_once_are_done_each_once(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     let fixture = &gated.fixture;
     gated.held.passed.store(true, Ordering::SeqCst);
@@ -264,11 +262,11 @@ pub async fn more_tasks_than_are_found_at_once_are_done_each_once(storage: &impl
     assert_eq!(fixture.count(filtered("name == 'other' and status == 'pending'")).await, matched);
     // Exactly as many as are found at once.
     let exactly = FOUND_AT_ONCE as u64;
-    let answer = fixture.ok(act_on_all("q", Cancel, "priority == 1")).await;
+    let answer = gated.held.gate().around(fixture.ok(act_on_all("q", Cancel, "priority == 1"))).await;
     assert_eq!(answer, Acted { matched: exactly, changed: exactly });
 }
 
-pub async fn what_is_found_later_is_decided_as_it_is_then(storage: &impl GatedStorage) {
+pub async fn what_is_found_later_is_decided_as_it_is_then(storage: &impl Storage) {
     let gated = GatedBench::with_tasks(storage, MANY).await;
     let fixture = &gated.fixture;
     let acting = gated.begin(act_on_all("q", Cancel, "name == 'n'")).await;
@@ -286,14 +284,14 @@ pub async fn what_is_found_later_is_decided_as_it_is_then(storage: &impl GatedSt
 
 /// Brings back tasks of which each waits for earlier ones by these numbers, and which were created in random order: more of them
 /// than are found at once. Gives how many portions that took.
-async fn requeue_in_random_order(storage: &impl GatedStorage, waits_for: impl Fn(usize) -> Vec<usize>) -> usize {
+async fn requeue_in_random_order(storage: &impl Storage, waits_for: impl Fn(usize) -> Vec<usize>) -> usize {
     let (clock, portions) = (ManualClock::new(super::fixture::START), Arc::<AtomicUsize>::default());
     let counted = Arc::clone(&portions);
-    let gate = Gate::until(move || {
+    let gate = Gate::until(FOUND_AT_ONCE, move || {
         counted.fetch_add(1, Ordering::SeqCst);
         Box::pin(async {})
     });
-    let fixture = Fixture { store: storage.open_gated(clock.clone(), gate).await, clock };
+    let fixture = Fixture { store: storage.open(clock.clone()).await, clock };
     fixture.ok(create_queue("q")).await;
     let (mut random, mut order) = (Random::new(8), (0..LENGTH).collect::<Vec<_>>());
     (1..LENGTH).for_each(|place| order.swap(place, random.below(place + 1)));
@@ -301,10 +299,10 @@ async fn requeue_in_random_order(storage: &impl GatedStorage, waits_for: impl Fn
         let new = |id: &usize| (task_id(id), Box::new(cancelled_with(&waits_for(*id)).into()));
         fixture.ok(CreateTasks { queue: queue("q"), tasks: ids.iter().map(new).collect() }).await;
     }
-    fixture.ok(act_on_all("q", Cancel, "exists(id)")).await;
+    gate.clone().around(fixture.ok(act_on_all("q", Cancel, "exists(id)"))).await;
     fixture.upkeep().await;
     portions.store(0, Ordering::SeqCst);
-    let requeued = fixture.ok(act_on_all("q", Requeue, "exists(id)")).await;
+    let requeued = gate.around(fixture.ok(act_on_all("q", Requeue, "exists(id)"))).await;
     assert_eq!(requeued, Acted { matched: LENGTH as u64, changed: LENGTH as u64 });
     assert_eq!(fixture.count_by_status().await, [LENGTH as u64, 0, 0, 0, 0]);
     portions.load(Ordering::SeqCst)
@@ -312,18 +310,18 @@ async fn requeue_in_random_order(storage: &impl GatedStorage, waits_for: impl Fn
 
 /// Each task is looked at when it is found, and after the one that it waits for. A portion goes down the chain: if it did not, there
 /// would be one for each task.
-pub async fn a_chain_in_random_order_is_requeued_at_once(storage: &impl GatedStorage) {
+pub async fn a_chain_in_random_order_is_requeued_at_once(storage: &impl Storage) {
     let portions = requeue_in_random_order(storage, |id| id.checked_sub(1).into_iter().collect()).await;
     assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
 }
 
-pub async fn tasks_that_wait_for_several_in_random_order_are_requeued_at_once(storage: &impl GatedStorage) {
+pub async fn tasks_that_wait_for_several_in_random_order_are_requeued_at_once(storage: &impl Storage) {
     let portions = requeue_in_random_order(storage, |id| (id.saturating_sub(3)..id).collect()).await;
     assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
 }
 
 /// The tasks that match when the portion is written, among those that matched when they were found.
-pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(storage: &impl GatedStorage) {
+pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(storage: &impl Storage) {
     let gated = GatedBench::open(storage).await;
     let fixture = &gated.fixture;
     gated.held.passed.store(true, Ordering::SeqCst);

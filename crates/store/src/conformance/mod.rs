@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use crate::Store;
-use crate::bulk::Gate;
 use crate::clock::ManualClock;
 
 pub mod actions;
@@ -71,14 +70,7 @@ pub trait Storage {
 }
 
 /// So few tasks that a bulk action in these tests looks for more several times.
-pub const FOUND_AT_ONCE: usize = 100;
-
-/// A place whose stores can let bulk updates wait between their two steps.
-pub trait GatedStorage: Storage {
-    /// Opens the storage with a gate between the two steps of every bulk update and before each portion of a bulk action,
-    /// which finds [`FOUND_AT_ONCE`] tasks at once.
-    fn open_gated(&self, clock: ManualClock, gate: Gate) -> impl Future<Output = Arc<dyn Store>>;
-}
+const FOUND_AT_ONCE: usize = 100;
 
 /// Expands to one test for each name in each module of the suite.
 #[doc(hidden)]

@@ -15,7 +15,7 @@ macro_rules! long_reads_suite {
     };
 }
 
-/// The tests of bulk updates that others come in between of: `bulk_suite!(fresh)`, where `fn fresh() -> impl GatedStorage`.
+/// The tests of bulk updates that others come in between of: `bulk_suite!(fresh)`, where `fn fresh() -> impl Storage`.
 #[macro_export]
 macro_rules! bulk_suite {
     ($fresh:ident) => {

@@ -8,8 +8,7 @@ use async_trait::async_trait;
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::bulk::Gate;
-use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX, FindTasks, FoundTasks, KeyRange};
+use taskqueue_store::bulk_action::{BulkActions, FindTasks, FoundTasks, KeyRange};
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{ActOnTasks, Acted};
 use taskqueue_store::conformance::commands::*;
@@ -65,7 +64,7 @@ impl Troubled {
 
     /// Cancels everything; gives the answer, how long it took, and how many tasks are cancelled.
     async fn cancel_all(&self) -> (Result<Acted, StoreError>, Duration, u64) {
-        self.cancel_all_by(&BulkActions::new(Gate::default(), FOUND_MAX)).await
+        self.cancel_all_by(&BulkActions::default()).await
     }
 
     async fn cancel_all_by(&self, actions: &BulkActions) -> (Result<Acted, StoreError>, Duration, u64) {
@@ -218,7 +217,7 @@ async fn an_action_whose_search_is_slow_still_changes_tasks() {
 async fn the_wait_for_a_turn_counts_as_search() {
     let store = Troubled::slow(Duration::from_secs(17), Done).await;
     let first = Troubled::slow(Duration::from_secs(4), Done).await;
-    let actions = BulkActions::new(Gate::default(), FOUND_MAX);
+    let actions = BulkActions::default();
     let (_, _, (answer, took, cancelled)) =
         tokio::join!(first.cancel_all_by(&actions), first.cancel_all_by(&actions), store.cancel_all_by(&actions));
     assert_eq!((answer, took.as_secs(), cancelled), (Err(StoreError::Busy), 20, 0));

@@ -5,10 +5,9 @@ pub(crate) mod tables;
 use std::sync::Arc;
 
 use taskqueue_store::Store;
-use taskqueue_store::bulk::Gate;
 use taskqueue_store::check::{Report, Watch};
 use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::conformance::{FOUND_AT_ONCE, GatedStorage, Storage};
+use taskqueue_store::conformance::Storage;
 use taskqueue_store_postgres::{Address, OpenError, Options, PostgresStore};
 use taskqueue_test_postgres::{Cluster, Database, patient};
 
@@ -44,14 +43,5 @@ pub(crate) async fn open(url: &str, clock: Option<Arc<dyn Clock>>) -> Result<Pos
 impl Storage for Fresh {
     async fn open(&self, clock: ManualClock) -> Arc<dyn Store> {
         Arc::new(self.try_open(&clock).await.unwrap_or_else(|error| panic!("{error}")))
-    }
-}
-
-impl GatedStorage for Fresh {
-    async fn open_gated(&self, clock: ManualClock, bulk_gate: Gate) -> Arc<dyn Store> {
-        let options =
-            Options { clock: Some(Arc::new(clock)), bulk_gate, found_at_once: FOUND_AT_ONCE, ..Options::default() };
-        let store = PostgresStore::open(Address::parse(&patient(&self.database.url())).unwrap(), options).await;
-        Arc::new(store.unwrap_or_else(|error| panic!("{error}")))
     }
 }
