@@ -170,11 +170,6 @@ impl Unit {
         }
     }
 
-    /// From its seconds.
-    pub fn from_seconds(seconds: i64) -> Option<Self> {
-        Self::ALL.into_iter().find(|unit| unit.seconds() == seconds)
-    }
-
     /// How long it is kept.
     pub const fn kept_seconds(self) -> i64 {
         match self {
@@ -278,12 +273,11 @@ mod tests {
     }
 
     #[test]
-    fn words_and_seconds_lead_back_to_their_unit() {
+    fn words_lead_back_to_their_unit() {
         for unit in Unit::ALL {
             assert_eq!(Unit::parse(unit.as_str()), Some(unit));
-            assert_eq!(Unit::from_seconds(unit.seconds()), Some(unit));
         }
-        assert_eq!((Unit::parse("day"), Unit::from_seconds(1)), (None, None));
+        assert_eq!(Unit::parse("day"), None);
     }
 
     #[test]

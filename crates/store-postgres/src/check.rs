@@ -20,7 +20,7 @@ use crate::address::Address;
 use crate::derived_tables::DERIVED_TABLES;
 use crate::failure::describe;
 use crate::open::{Connector, OpenError};
-use crate::output_rows::StoredOutput;
+use crate::output::StoredOutput;
 use crate::rows::{self, Damaged};
 use crate::session::{Param, Schema, Session, Sql};
 use crate::{migrate, settings, statements as sql};
@@ -28,6 +28,19 @@ use crate::{migrate, settings, statements as sql};
 /// One snapshot for everything, without a time limit.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
     SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '30s'; SET LOCAL jit = off";
+
+/// Lists what PostgreSQL itself knows to be damaged: invalid indexes of a schema, and pages of the database whose checksums were wrong
+/// when they were read.
+const DAMAGED: &str = "SELECT 'index ' || pg_class.relname || ' is not valid; REINDEX it' AS what
+    FROM pg_index
+    JOIN pg_class ON pg_class.oid = pg_index.indexrelid
+    JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+    WHERE pg_namespace.nspname = $1 AND NOT pg_index.indisvalid
+    UNION ALL
+    SELECT pg_stat_database.checksum_failures || ' pages had wrong checksums when they were read, the last one at '
+        || pg_stat_database.checksum_last_failure
+    FROM pg_stat_database
+    WHERE pg_stat_database.datname = current_database() AND pg_stat_database.checksum_failures > 0";
 
 /// The indexes of a schema, if the extension that checks them is installed and this role may use it.
 const CHECKABLE_INDEXES: &str = "SELECT pg_class.oid::text AS index_id, pg_class.relname::text AS index_name,
@@ -117,7 +130,7 @@ fn is_damage(error: &Error) -> bool {
 /// What PostgreSQL knows, and what its extension `amcheck` finds where it is installed.
 async fn check_engine(client: &Client, schema: &Schema, findings: &mut Findings) -> Result<(), Error> {
     let name = schema.name();
-    for row in client.query_typed(sql::CHECK_ENGINE, &[(&name, Type::TEXT)]).await? {
+    for row in client.query_typed(DAMAGED, &[(&name, Type::TEXT)]).await? {
         findings.add(Rule::Engine, row.try_get::<_, String>("what")?);
     }
     for row in client.query_typed(CHECKABLE_INDEXES, &[(&name, Type::TEXT)]).await? {

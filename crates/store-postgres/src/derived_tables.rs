@@ -17,7 +17,7 @@ use taskqueue_store::transaction::{QueueKey, TaskKey};
 use crate::changes::{RowSet, Write, sets};
 use crate::dependency_rows::DependencyRows;
 use crate::ended::noted_end;
-use crate::output_rows::OutputWrite;
+use crate::output::OutputWrite;
 use crate::rows::{EndedRow, offset_column, parts_text};
 use crate::session::Sql;
 use crate::statements as sql;

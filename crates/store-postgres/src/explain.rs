@@ -1,7 +1,8 @@
 //! Why a task is not claimed yet: what is so of it and of its queue, of one moment. What that means is said in `core::explain`.
+//! And the tasks around a task, by the keys of their rows.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::try_join4;
@@ -12,13 +13,13 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::status::Status;
 use taskqueue_core::task::TaskHead;
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::related::{Related, RelatedTask, RelatedTasks};
 use tokio_postgres::types::ToSql;
 
 use crate::readers::in_snapshot;
-use crate::reads::{Read, no_queue, refused};
-use crate::rows;
+use crate::reads::{Read, existing_queue, no_queue, refused};
 use crate::session::Session;
-use crate::statements as sql;
+use crate::{rows, statements as sql};
 
 /// Explains a task in one snapshot. `clock` is a time instead of the database's, for tests.
 pub(crate) async fn explain(
@@ -78,4 +79,22 @@ pub(crate) async fn explain(
 /// Whether a place in the pending order comes before that of a task.
 fn is_before((priority, pending_seq): (i64, i64), head: &TaskHead) -> bool {
     (Reverse(priority), pending_seq) < (Reverse(head.priority), head.lifecycle.pending_seq)
+}
+
+pub(crate) async fn related_tasks(session: &Session, queue: &QueueName, related: &Related) -> Read<RelatedTasks> {
+    let key = existing_queue(session, queue).await?;
+    let ids: Vec<&str> = related.dependencies.iter().map(TaskId::as_str).collect();
+    let mut found: HashMap<TaskId, RelatedTask> = HashMap::new();
+    if !ids.is_empty() {
+        for row in session.query(&sql::GET_RELATED, &[&key.0, &ids]).await? {
+            let task = rows::related_task(&row)?;
+            found.insert(task.id, task);
+        }
+    }
+    let most = i64::from(related.most_dependents);
+    let dependents = session.query(&sql::LIST_RELATED, &[&key.0, &related.id.as_str(), &most]).await?;
+    Ok(RelatedTasks {
+        dependencies: related.dependencies.iter().map(|id| found.remove(id)).collect(),
+        dependents: dependents.iter().map(rows::related_task).collect::<Result<_, _>>()?,
+    })
 }

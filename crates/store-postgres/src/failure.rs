@@ -20,7 +20,7 @@ pub(crate) enum Cause {
 pub(crate) fn cause(error: &Error) -> Cause {
     const CONFLICT: &[SqlState] = &[
         SqlState::UNIQUE_VIOLATION,
-        // See `save_observations.sql`.
+        // See `SAVE_OBSERVATIONS`.
         SqlState::NOT_NULL_VIOLATION,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::T_R_SERIALIZATION_FAILURE,

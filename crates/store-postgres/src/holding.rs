@@ -19,7 +19,7 @@ use crate::transaction_rows::Found;
 
 /// Tasks of claims that are loaded at once, at most.
 const TASKS_AT_ONCE: usize = 256;
-/// Bytes of tasks that are loaded at once, the last task aside. `pick_tasks.sql` has more of them, for the first ones.
+/// Bytes of tasks that are loaded at once, the last task aside. `PICK_TASKS` has more of them, for the first ones.
 const BYTES_AT_ONCE: i64 = 4 * 1_048_576;
 /// How long the outage credit waits for tasks that other transactions hold: far longer than a batch takes.
 const CREDIT_PATIENCE: Duration = Duration::from_secs(1);

@@ -3,17 +3,12 @@
 
 mod address;
 mod bulk;
-mod bulk_action;
 mod changes;
 mod check;
-mod claim_turns;
 mod clock;
-mod commit_outcome;
-mod database_size;
 mod dependency_rows;
 mod derived_tables;
 mod dialect;
-mod durability;
 mod ended;
 mod explain;
 mod failure;
@@ -23,18 +18,14 @@ mod migrate;
 mod notify;
 mod open;
 mod output;
-mod output_rows;
-mod plan_age;
 mod poll;
 mod prefetch;
 mod purge;
 mod readers;
 mod reads;
-mod related;
 mod rows;
 mod session;
 mod settings;
-mod snapshot;
 mod sparse_reads;
 mod statements;
 mod stats;
@@ -42,7 +33,6 @@ mod tls;
 mod transaction;
 mod transaction_rows;
 mod transfer;
-mod vacuum;
 mod wakeups;
 mod writer;
 mod writers;
@@ -97,12 +87,12 @@ use tokio_postgres::types::ToSql;
 pub use crate::address::{Address, AddressError};
 use crate::bulk::Steps;
 pub use crate::check::check;
-use crate::database_size::DatabaseSize;
+use crate::long_reader::Snapshot;
 use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::readers::{Lane, Readers};
 use crate::session::{Schema, Session};
-use crate::snapshot::Snapshot;
+use crate::stats::DatabaseSize;
 pub use crate::transfer::PostgresTransfer;
 use crate::wakeups::Wakeups;
 use crate::writer::SharedState;
@@ -179,7 +169,7 @@ impl PostgresStore {
         let mut client = connector.open().await?;
         migrate::migrate(&mut client, connector.schema(), &connector.hosts()).await?;
         let failed = |error: &dyn std::fmt::Display| OpenError::Failed(connector.hosts(), error.to_string());
-        let weaknesses = durability::weaknesses(&client).await.map_err(|error| failed(&failure::describe(&error)))?;
+        let weaknesses = open::weaknesses(&client).await.map_err(|error| failed(&failure::describe(&error)))?;
         for weakness in &weaknesses {
             tracing::warn!("THE DATABASE MAY LOSE ACKNOWLEDGED WRITES: {weakness}");
         }
@@ -222,7 +212,7 @@ impl PostgresStore {
         let mut background_tasks = JoinSet::new();
         background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers), clock.clone()));
         background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
-        background_tasks.spawn(vacuum::run(dead, connector));
+        background_tasks.spawn(purge::run_vacuum(dead, connector));
         let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
         Ok(Self {
             writers,
@@ -316,7 +306,7 @@ impl Store for PostgresStore {
     async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError> {
         let input = (queue, related);
         let read = self.readers.read(Lane::Page, "reading related tasks", &input, |session, (queue, related)| {
-            related::related_tasks(session, queue, related).boxed()
+            explain::related_tasks(session, queue, related).boxed()
         });
         read.await
     }

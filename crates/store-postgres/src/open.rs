@@ -1,4 +1,5 @@
-//! Connecting to a database, and the reasons to refuse one. The schema is checked in `migrate.rs`.
+//! Connecting to a database, the reasons to refuse one, and the settings with which PostgreSQL may lose confirmed commits, which are
+//! reported and not refused. The schema is checked in `migrate.rs`.
 
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -282,6 +283,26 @@ async fn drive<T: TlsStream + Unpin>(
             None => return,
         }
     }
+}
+
+/// Setting, weak value, and its risk.
+const WEAK: &[(&str, &str, &str)] = &[
+    ("fsync", "off", "the whole database can be lost or damaged when its machine crashes"),
+    ("full_page_writes", "off", "the database can be damaged when its machine crashes in the middle of a write"),
+    ("synchronous_commit", "off", "the latest acknowledged writes are lost when the database server crashes"),
+];
+
+/// The weak settings of this connection, each with its risk.
+pub(crate) async fn weaknesses(client: &Client) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    for (name, weak, risk) in WEAK {
+        let rows = client.query_typed(&format!("SELECT current_setting('{name}')"), &[]).await?;
+        let value: Option<String> = rows.first().map(|row| row.try_get(0)).transpose()?;
+        if value.is_some_and(|value| value == *weak) {
+            found.push(format!("{name}={weak}: {risk}"));
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use taskqueue_store::StoreError;
 use taskqueue_store::clock::Clock;
 use tokio::time::{Instant, timeout};
 
-use crate::notify::message::Waiting;
+use crate::notify::Waiting;
 use crate::random_u64;
 use crate::readers::{Lane, ReadError, Readers};
 use crate::rows;

@@ -17,11 +17,11 @@ use tokio_postgres::{Error, Row};
 
 pub(crate) use self::alone::{begin_alone, begin_upkeep, free};
 pub(crate) use self::batch_keys::BatchKeys;
-use crate::claim_turns;
 use crate::clock::{Clock, ClockRow};
-use crate::output_rows::OutputEntry;
+use crate::output::OutputEntry;
 use crate::rows;
 use crate::session::{Session, Sql};
+use crate::settings;
 use crate::statements as sql;
 use crate::transaction_rows::{Found, TransactionRows};
 
@@ -357,7 +357,7 @@ impl PrefetchedRows {
         self.take(&sql::FIND_RUNS).iter().try_for_each(|row| loaded.add_run(row))?;
         let takes_turns = |queue: &QueueName| {
             let settings = loaded.held_queue(queue).and_then(|key| loaded.settings.get(&key)?.as_ref());
-            settings.is_some_and(|settings| claim_turns::takes_turns(settings))
+            settings.is_some_and(|settings| settings::takes_turns(settings))
         };
         let wanted_in_turn = keys.wanted.iter().filter(|((queue, _), _)| takes_turns(queue));
         loaded.wanted_in_turn = wanted_in_turn.map(|(route, wanted)| (route.clone(), *wanted)).collect();

@@ -17,11 +17,11 @@ use tokio_postgres::{CancelToken, Error};
 
 use crate::Concurrency;
 use crate::failure::{Cause, cause, describe, failed};
+use crate::long_reader::Snapshot;
 use crate::long_reader::{LongRead, LongReader};
 use crate::open::Connector;
 use crate::rows::Damaged;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
 
 /// How many connections of the pool never read pages.
 const WITHOUT_PAGES: usize = 2;

@@ -11,9 +11,9 @@ use taskqueue_test_postgres::{Cluster, Database, eventually};
 
 use crate::Concurrency;
 use crate::database_tests::{Plain, migrated, session};
+use crate::long_reader::Snapshot;
 use crate::readers::{Lane, ReadError, Readers};
 use crate::reads;
-use crate::snapshot::Snapshot;
 
 fn readers(database: &Database) -> Arc<Readers> {
     Arc::new(Readers::new(Arc::new(Plain { url: database.url() }), Concurrency::default()))

@@ -27,13 +27,12 @@ use tokio_postgres::{Row, RowStream};
 use crate::dialect::operand::Bound;
 use crate::dialect::order;
 use crate::dialect::{self, Condition};
-use crate::durability;
+use crate::long_reader::Snapshot;
 use crate::readers::{Lane, ReadError, Readers, in_snapshot};
 use crate::rows::{self, RowFields};
 use crate::session::{Param, Session, Sql};
-use crate::snapshot::Snapshot;
 use crate::sparse_reads::{condition_among, few_keys};
-use crate::statements as sql;
+use crate::{open, statements as sql};
 
 pub(crate) type Read<T> = Result<T, ReadError>;
 
@@ -420,5 +419,5 @@ pub(crate) async fn group_workers(
 /// Whether the database answers, and what its settings risk.
 pub(crate) async fn check(session: &Session) -> Read<Vec<String>> {
     session.first(&sql::CHECK, &[]).await?;
-    Ok(durability::weaknesses(session.client()).await?)
+    Ok(open::weaknesses(session.client()).await?)
 }

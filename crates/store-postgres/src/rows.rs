@@ -2,12 +2,9 @@
 //! observation. How a filter reads a row without building a task first is in `row_fields.rs`. Rows with few columns are read
 //! by name.
 
-mod activity;
-mod dependencies;
-mod error_column;
+mod derived;
 mod packed_output;
 mod row_fields;
-mod waiting;
 
 use std::fmt::Display;
 
@@ -32,26 +29,20 @@ use tokio_postgres::types::FromSql;
 
 use crate::clock::ClockRow;
 
-pub(crate) use self::activity::{
-    OldestRow, RouteSums, SavedSpan, TallyRow, counted_status, known_since, oldest_pending, route_figures, route_name,
-    route_row, saved_span, tally, tally_or_null,
+use self::derived::scheduling;
+pub(crate) use self::derived::{
+    CountBounds, DependencyRow, EndedRow, OldestRow, RouteSums, SavedSpan, TallyRow, UnsettledRow, counted_status,
+    dependency, dependency_status, due_task, due_upkeep, ended, explained_queue, head_beside, kept_micros, known_since,
+    locked_status, moved_tasks, named_status, oldest_pending, pending_parts, reading_after, route_facts, route_figures,
+    route_name, route_row, running_of_route, running_tasks, saved_span, settings, tally, tally_or_null, unsettled,
+    unsettled_dependency, waiting, walked,
 };
-use self::dependencies::scheduling;
-pub(crate) use self::dependencies::{
-    DependencyRow, UnsettledRow, dependency, head_beside, locked_status, named_status, unsettled, unsettled_dependency,
-    waiting, walked,
-};
-use self::error_column::ErrorText;
-pub(crate) use self::error_column::error_text;
 pub(crate) use self::packed_output::{
     active_run, bytes_of_part, offset_column, output_key, output_key_or_null, output_sizes, parts_text,
     places_of_pieces, result_bytes, stored_output,
 };
-pub(crate) use self::row_fields::RowFields;
-pub(crate) use self::waiting::{
-    CountBounds, EndedRow, dependency_status, due_task, due_upkeep, ended, explained_queue, kept_micros, moved_tasks,
-    pending_parts, reading_after, route_facts, running_of_route, running_tasks, settings,
-};
+use self::row_fields::ErrorText;
+pub(crate) use self::row_fields::{RowFields, error_text};
 
 columns! {
     HEAD from 0;
@@ -105,10 +96,10 @@ columns! {
     IDENTITY = "definitions.identity",
 }
 
-/// The column after the head of a task in `load_identities.sql`.
+/// The column after the head of a task in `LOAD_IDENTITIES`.
 const LONE_IDENTITY: usize = HEAD.len();
 
-/// The column after a whole task in `pick_tasks.sql`.
+/// The column after a whole task in `PICK_TASKS`.
 const ROUTE_NUMBER: usize = IDENTITY + 1;
 
 mod observations {
@@ -224,7 +215,7 @@ fn unmet(row: &Row) -> Read<u32> {
     get::<Option<i32>>(row, UNMET)?.map_or(Ok(0), u32::try_from).map_err(|_| Damaged::at(UNMET))
 }
 
-/// What is shown of a task beside another one, from `get_related.sql` and `list_related.sql`.
+/// What is shown of a task beside another one, from `GET_RELATED` and `LIST_RELATED`.
 pub(crate) fn related_task(row: &Row) -> Read<RelatedTask> {
     let (id, status) = (parsed(row, 0, TaskId::parse)?, parsed(row, 1, Status::parse)?);
     Ok(RelatedTask { id, status, name: get::<Option<&str>>(row, 2)?.map(Into::into) })
@@ -396,7 +387,7 @@ pub(crate) fn boolean_column(row: &Row) -> Read<bool> {
     get(row, 0)
 }
 
-/// What a whole task counts against the byte limit of `list_tasks.sql`.
+/// What a whole task counts against the byte limit of `LIST_TASKS`.
 pub(crate) fn bytes(row: &Row) -> Read<usize> {
     let text = |column: usize| Ok(get::<Option<&str>>(row, column)?.map_or(0, str::len));
     let definition: i64 = get(row, DEFINITION_BYTES)?;

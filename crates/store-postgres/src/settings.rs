@@ -1,21 +1,29 @@
 //! The settings of queues, in the rows of the queues (docs/decisions/0064). A batch loads them with the queues that it holds; a change
 //! of them has its queue alone.
+//!
+//! Queues in which claims take turns (docs/decisions/0064): those that limit how many tasks may be running, or of which route. Claims
+//! of all servers hold one row of such a queue until their transaction ends; whoever has it counts what is running, and picks as many
+//! tasks as there is room for. Ends of runs take no turn: one that is not committed yet counts as running.
+//!
+//! Nobody waits for a turn: who does not get it tries again. So nothing can wait in a circle.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::settings::{QueueSettings, Retention};
-use taskqueue_core::task::{Lifecycle, Status};
+use futures_util::future::join;
+use taskqueue_core::ids::{QueueName, Route};
+use taskqueue_core::settings::{QueueSettings, Retention, RunningTasks};
+use taskqueue_core::task::{Lifecycle, Status, TaskHead};
+use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{Loaded, QueueKey};
 use tokio_postgres::{Error, Row};
 
-use crate::claim_turns::takes_turns;
-use crate::ended;
+use crate::prefetch::add_picks;
 use crate::reads::{Read, no_queue};
-use crate::rows;
 use crate::session::Session;
-use crate::statements as sql;
 use crate::transaction::PostgresTransaction;
+use crate::transaction_rows::{Found, TransactionRows};
+use crate::{ended, rows, statements as sql};
 
 /// The settings of a queue. One statement.
 pub(crate) async fn queue_settings(session: &Session, queue: &QueueName) -> Read<QueueSettings> {
@@ -98,5 +106,150 @@ impl PostgresTransaction<'_> {
         let kept = (*settings != QueueSettings::default()).then(|| Arc::new(settings.clone()));
         self.rows.settings.insert(queue, kept);
         Ok(())
+    }
+}
+
+/// Whether claims look at the settings of their queue before any task is picked for them.
+pub(crate) fn takes_turns(settings: &QueueSettings) -> bool {
+    settings.paused || settings.limits_claims()
+}
+
+/// What is running in a queue, with what this transaction has claimed and ended itself.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    of_queue: i64,
+    of_routes: HashMap<Route, i64>,
+}
+
+impl Turn {
+    fn add(&mut self, route: Option<&Route>, tasks: i64) {
+        self.of_queue += tasks;
+        if let Some(route) = route {
+            *self.of_routes.entry(route.clone()).or_default() += tasks;
+        }
+    }
+
+    fn add_run(&mut self, lifecycle: &Lifecycle, tasks: i64) {
+        if lifecycle.run.is_some() {
+            self.add(lifecycle.last_route.as_ref(), tasks);
+        }
+    }
+
+    fn running(&self, route: &Route) -> RunningTasks {
+        let count = |tasks: i64| u64::try_from(tasks).unwrap_or(0);
+        RunningTasks {
+            of_queue: count(self.of_queue),
+            of_route: count(self.of_routes.get(route).copied().unwrap_or(0)),
+        }
+    }
+}
+
+impl TransactionRows {
+    /// A task of a queue changes. Called before it is noted.
+    pub(crate) fn count_run(&mut self, queue: QueueKey, before: &TaskHead, after: &Lifecycle) {
+        if let Some(Some(turn)) = self.turns.get_mut(&queue) {
+            turn.add_run(&before.lifecycle, -1);
+            turn.add_run(after, 1);
+        }
+    }
+}
+
+impl PostgresTransaction<'_> {
+    /// What is running in a queue that limits claims. Takes the turn, and picks tasks for all claims of the queue.
+    pub(crate) fn running_in_turn(&mut self, queue: QueueKey, route: &Route) -> Loaded<RunningTasks> {
+        if !self.rows.turns.contains_key(&queue) {
+            let turn = self.take_turn(queue)?;
+            let has_turn = turn.is_some();
+            self.rows.turns.insert(queue, turn);
+            if has_turn {
+                self.pick_in_turn(queue)?;
+            }
+        }
+        let turn = self.rows.turns.get(&queue).and_then(Option::as_ref).ok_or(StoreError::Busy)?;
+        Ok(turn.running(route))
+    }
+
+    fn take_turn(&mut self, queue: QueueKey) -> Loaded<Option<Turn>> {
+        let session = self.session;
+        let asked = async {
+            // In this order: what the one before has claimed is committed when the turn is free.
+            let (turn, counted) =
+                join(session.first(&sql::LOCK_TURN, &[&queue.0]), session.query(&sql::COUNT_LIMITED, &[&queue.0]))
+                    .await;
+            Ok((turn?, counted?))
+        };
+        let (turn, counted) = self.wait("taking a turn to claim", asked)?;
+        if turn.is_none() {
+            return Ok(None);
+        }
+        let mut turn = Turn::default();
+        for row in &counted {
+            let (route, tasks) = rows::running_of_route(row)?;
+            turn.add(route.as_ref(), i64::try_from(tasks).unwrap_or(i64::MAX));
+        }
+        for entry in self.rows.tasks.values().filter(|entry| entry.queue == queue && entry.held) {
+            entry.stored.iter().for_each(|stored| turn.add_run(&stored.lifecycle, -1));
+            turn.add_run(&entry.head.lifecycle, 1);
+        }
+        Ok(Some(turn))
+    }
+
+    /// Picks tasks for the claims of a queue, as many as there is room for.
+    fn pick_in_turn(&mut self, queue: QueueKey) -> Loaded<()> {
+        let Some(settings) = self.settings_of(queue)? else { return Ok(()) };
+        let Some(Some(turn)) = self.rows.turns.get(&queue) else { return Ok(()) };
+        let (mut names, mut routes, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        for ((name, route), wanted) in &self.rows.wanted_in_turn {
+            if self.rows.queues.get(name) != Some(&Found::Here(queue)) {
+                continue;
+            }
+            let room = settings.room(route, turn.running(route)).map(|room| i64::try_from(room).unwrap_or(i64::MAX));
+            let count = room.unwrap_or(*wanted).min(*wanted);
+            if count > 0 {
+                names.push(name.to_string());
+                routes.push(route.clone());
+                counts.push(count);
+            }
+        }
+        if counts.is_empty() {
+            return Ok(());
+        }
+        let (session, now) = (self.session, self.clock.now.as_micros());
+        let texts = routes.iter().map(Route::as_str).collect::<Vec<_>>();
+        let asked = async { session.query(&sql::PICK_TASKS, &[&names, &texts, &counts, &true, &now]).await };
+        let picked = self.wait("picking tasks in turn", asked)?;
+        add_picks(&mut self.rows, picked, &routes.iter().collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_store::conformance::commands::route;
+
+    use super::*;
+
+    #[test]
+    fn a_turn_counts_by_queue_and_by_the_route_that_a_task_was_claimed_for() {
+        let mut turn = Turn::default();
+        turn.add(Some(&route("a")), 2);
+        turn.add(Some(&route("b")), 1);
+        turn.add(None, 1);
+        assert_eq!(turn.running(&route("a")), RunningTasks { of_queue: 4, of_route: 2 });
+        turn.add(Some(&route("a")), -2);
+        assert_eq!(turn.running(&route("a")), RunningTasks { of_queue: 2, of_route: 0 });
+        assert_eq!(turn.running(&route("c")), RunningTasks { of_queue: 2, of_route: 0 });
+    }
+
+    #[test]
+    fn claims_take_turns_exactly_where_settings_can_stop_them() {
+        let cases = [
+            (QueueSettings::default(), false),
+            (QueueSettings { paused: true, ..QueueSettings::default() }, true),
+            (QueueSettings { max_running: Some(1), ..QueueSettings::default() }, true),
+            (QueueSettings { route_limits: [(route("a"), 1)].into(), ..QueueSettings::default() }, true),
+        ];
+        for (settings, expected) in cases {
+            assert_eq!(takes_turns(&settings), expected, "{settings:?}");
+        }
     }
 }

@@ -8,10 +8,10 @@ use taskqueue_core::status::{Status, Statuses};
 use taskqueue_store::transaction::QueueKey;
 
 use crate::dialect::{self, Condition};
+use crate::long_reader::Snapshot;
 use crate::reads::{Read, next_parameter};
 use crate::rows;
 use crate::session::Sql;
-use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
 /// The keys of all tasks that have a state which is selected, if it is cheaper to look these up than to visit the queue

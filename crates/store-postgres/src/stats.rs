@@ -2,14 +2,17 @@
 //! have counted. No read visits more tasks than routes are asked for, and each takes two or three round trips, however many queues
 //! are asked for. The database sorts by route; of what it sends no more is held than is asked for, and a part of one queue. What
 //! the numbers mean is in `core::stats`.
+//!
+//! Also how large the tables are, and what processes have counted: saved and forgotten.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use futures_util::TryStreamExt;
 use futures_util::future::{try_join3, try_join4};
+use futures_util::{FutureExt, TryStreamExt};
 use taskqueue_core::activity::{Activity, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::{
@@ -17,17 +20,18 @@ use taskqueue_core::stats::{
 };
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::activity::{ActivityLog, ProcessId};
+use taskqueue_store::activity::{ActivityLog, ActivityRow, ProcessId};
 use taskqueue_store::figures::{ROUTES_AT_ONCE, StoreFigures};
-use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::transaction::{Loaded, QueueKey};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::readers::{BEGIN, END, in_snapshot};
+use crate::readers::{BEGIN, END, Lane, Readers, in_snapshot};
 use crate::reads::{Read, no_queue};
 use crate::rows::{self, CountBounds, OldestRow, RouteSums, SavedSpan};
 use crate::session::{Param, Session, Sql};
 use crate::statements as sql;
+use crate::transaction::PostgresTransaction;
 
 /// Steps from one priority of a route to the next in one search for the tasks that have been pending longest, of all routes
 /// together: some ten milliseconds.
@@ -322,6 +326,82 @@ impl<'a> Spans<'a> {
         }
         let rows = saved.into_iter().map(|((start, _), (process, activity))| (start, process, activity));
         Ok(log.sum(in_memory, rows))
+    }
+}
+
+/// How long a measurement counts.
+const KEPT: Duration = Duration::from_secs(60);
+/// The pause after one that failed: each failure is logged.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(600);
+
+#[derive(Default)]
+pub(crate) struct DatabaseSize(Mutex<Measured>);
+
+#[derive(Default)]
+struct Measured {
+    bytes: Option<u64>,
+    /// When to measure again; at once if nothing is there.
+    due: Option<Instant>,
+    is_under_way: bool,
+}
+
+impl DatabaseSize {
+    /// The last measurement, if there is one. Begins a new one if it is time for it.
+    pub(crate) fn known(self: &Arc<Self>, readers: &Arc<Readers>) -> Option<u64> {
+        let mut measured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !measured.is_under_way && measured.due.is_none_or(|due| Instant::now() >= due) {
+            measured.is_under_way = true;
+            tokio::spawn(Arc::clone(self).measure(Arc::clone(readers)));
+        }
+        measured.bytes
+    }
+
+    async fn measure(self: Arc<Self>, readers: Arc<Readers>) {
+        let answer = readers.read(Lane::Short, "measuring the tables", &(), |session, ()| bytes(session).boxed()).await;
+        let pause = if answer.is_ok() { KEPT } else { PAUSE_AFTER_FAILURE };
+        let mut measured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *measured = Measured { bytes: answer.ok(), due: Some(Instant::now() + pause), is_under_way: false };
+    }
+}
+
+async fn bytes(session: &Session) -> Read<u64> {
+    let row = session.first(&sql::MEASURE_TABLES, &[]).await?;
+    Ok(row.map_or(Ok(0), |row| rows::count(&row, "bytes"))?)
+}
+
+impl PostgresTransaction<'_> {
+    /// Busy if another transaction has a queue for itself. The rows of the other queues are saved all the same: when this is tried
+    /// again, saving them once more changes nothing.
+    pub(crate) fn save_counted(&mut self, process: ProcessId, counted: &[ActivityRow]) -> Loaded<()> {
+        if counted.is_empty() {
+            return Ok(());
+        }
+        let queues: Vec<i64> = counted.iter().map(|row| row.queue.0).collect();
+        let units: Vec<i64> = counted.iter().map(|row| row.span.unit.seconds()).collect();
+        let starts: Vec<i64> = counted.iter().map(|row| row.span.start.as_micros()).collect();
+        let bytes: Vec<Vec<u8>> = counted.iter().map(|row| row.activity.to_bytes()).collect();
+        let session = self.session;
+        self.wrote = true;
+        let asked = async { session.query(&sql::SAVE_ACTIVITY, &[&queues, &units, &starts, &process.0, &bytes]).await };
+        let saved = self.wait("saving activity", asked)?;
+        let mut left_out: BTreeSet<i64> = queues.into_iter().collect();
+        for row in &saved {
+            left_out.remove(&rows::found_queue(row)?.0);
+        }
+        if left_out.is_empty() || !self.any_queue_exists(left_out)? { Ok(()) } else { Err(StoreError::Busy) }
+    }
+
+    fn any_queue_exists(&mut self, keys: BTreeSet<i64>) -> Loaded<bool> {
+        let (session, keys) = (self.session, keys.into_iter().collect::<Vec<_>>());
+        let row = self.wait("finding queues", async { session.first(&sql::CHECK_QUEUES, &[&keys]).await })?;
+        Ok(row.as_ref().map(rows::boolean_column).transpose()?.unwrap_or(false))
+    }
+
+    pub(crate) fn forget_counted(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
+        let (session, seconds, before, most) = (self.session, unit.seconds(), before.as_micros(), i64::from(most));
+        let asked = async { session.execute(&sql::FORGET_ACTIVITY, &[&seconds, &before, &most]).await };
+        self.wrote |= self.wait("forgetting activity", asked)? > 0;
+        Ok(())
     }
 }
 

@@ -3,11 +3,8 @@
 //!
 //! The writer loads in advance what a batch names (`prefetch.rs`), so that most commands run no statement.
 
-mod activity;
 mod dependencies;
 mod ending;
-mod output;
-mod walk;
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -41,13 +38,13 @@ use crate::bulk;
 use crate::clock::Clock;
 use crate::ended::NextSearch;
 use crate::failure::{Cause, log_unless_conflict};
+use crate::long_reader::Snapshot;
+use crate::purge::DeadEntries;
 use crate::readers::ReadError;
 use crate::rows;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
 use crate::statements as sql;
 use crate::transaction_rows::{Body, Entry, Found, TransactionRows};
-use crate::vacuum::DeadEntries;
 
 /// Numbers in one value of the sequence, see the migration.
 pub(crate) const BLOCK: i64 = 1_024;
@@ -77,7 +74,7 @@ pub(crate) struct PostgresTransaction<'a> {
     pub(crate) is_idle: bool,
 }
 
-const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be loaded");
+pub(crate) const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be loaded");
 
 impl PostgresTransaction<'_> {
     /// Waits for the database on the writer's thread.

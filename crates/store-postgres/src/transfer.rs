@@ -26,7 +26,7 @@ use tokio_postgres::{Error, Row};
 
 use crate::changes::Changes;
 use crate::failure::failed;
-use crate::output_rows::{OutputEntry, StoredOutput};
+use crate::output::{OutputEntry, StoredOutput};
 use crate::rows::DependencyRow;
 use crate::session::{Session, Sql};
 use crate::transaction::BLOCK;

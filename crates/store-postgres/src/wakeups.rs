@@ -10,7 +10,7 @@ use taskqueue_store::waiting::{Hint, Waiters};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::notify::message::{Message, Waiting};
+use crate::notify::{Message, Waiting};
 
 /// How long an announcement of another server that it has waiters is valid.
 const ANNOUNCEMENT_VALIDITY: Duration = Duration::from_secs(5);

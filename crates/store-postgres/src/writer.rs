@@ -33,9 +33,9 @@ use crate::ended::NextSearch;
 use crate::failure::{Cause, failed, log_unless_conflict};
 use crate::open::Connector;
 use crate::prefetch::{self, BatchKeys, Begun, Expected};
+use crate::purge::DeadEntries;
 use crate::session::Session;
 use crate::transaction::{BLOCK, PostgresTransaction};
-use crate::vacuum::DeadEntries;
 use crate::wakeups::Wakeups;
 use crate::writer::postponed::{Postponed, Turn};
 

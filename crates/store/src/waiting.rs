@@ -137,10 +137,6 @@ impl Waiters {
         self.heartbeats.load(Ordering::SeqCst) > 0
     }
 
-    pub fn has_output_watchers(&self) -> bool {
-        self.outputs.load(Ordering::SeqCst) > 0
-    }
-
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -174,9 +174,13 @@ fn every_file_says_first_what_lives_in_it() {
 #[test]
 fn every_statement_says_first_what_it_is_for() {
     let statements = files().into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "sql"));
-    let is_silent = |file: &PathBuf| !fs::read_to_string(root().join(file)).unwrap().starts_with("-- ");
+    let is_silent = |file: &PathBuf| {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let mut named = text.split("\n-- name: ").skip(1).filter_map(|statement| statement.split_once('\n'));
+        !text.starts_with("-- ") || named.any(|(_, statement)| !statement.starts_with("-- "))
+    };
     let broken: Vec<String> = statements.filter(is_silent).map(|file| file.display().to_string()).collect();
-    assert_none("SQL files that do not begin with a comment", &broken);
+    assert_none("SQL files and named statements that do not begin with a comment", &broken);
 }
 
 #[test]

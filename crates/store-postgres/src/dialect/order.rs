@@ -7,7 +7,7 @@ use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition};
 use crate::dialect::operand::Bound;
 use crate::dialect::{ARCHIVED, Condition, NOT_ARCHIVED};
 
-/// The order and the condition in `list_tasks.sql`, which are replaced.
+/// The order and the condition in `LIST_TASKS`, which are replaced.
 const DEFAULT_ORDER: &str = "tasks.created_at DESC, tasks.id DESC";
 const DEFAULT_CONDITION: &str = "AND true";
 
@@ -23,7 +23,7 @@ pub(crate) fn with_order(text: &str, condition: &str, order: TaskOrder) -> Strin
     with_condition(&text.replace(DEFAULT_ORDER, &order_by(order)), condition)
 }
 
-/// The part of `list_tasks.sql` that finds the tasks of a page: from its first line to behind its last one.
+/// The part of `LIST_TASKS` that finds the tasks of a page: from its first line to behind its last one.
 const FIND_FIRST: &str = "        SELECT tasks.*\n        FROM taskqueue.tasks\n";
 const FIND_LAST: &str = "        LIMIT $2\n";
 const IN_QUEUE: &str = "WHERE tasks.queue_key = $1 AND ";

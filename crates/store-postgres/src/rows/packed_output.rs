@@ -6,7 +6,7 @@ use taskqueue_store::transaction::TaskKey;
 use tokio_postgres::Row;
 
 use super::{Damaged, Read, get, parsed, parsed_or_null};
-use crate::output_rows::StoredOutput;
+use crate::output::StoredOutput;
 
 /// An empty result needs no row.
 const EMPTY_RESULT_BYTES: usize = "{}".len();
@@ -58,7 +58,7 @@ pub(crate) fn output_sizes(row: &Row) -> Read<(i64, i64)> {
     Ok((get(row, "end_offset")?, get(row, "bytes")?))
 }
 
-/// Where the pieces of the output of a task lie, from `check_outputs.sql`.
+/// Where the pieces of the output of a task lie, from `CHECK_OUTPUTS`.
 pub(crate) fn places_of_pieces(row: &Row) -> Read<Vec<Part>> {
     let (starts, lengths): (Vec<i64>, Vec<i64>) = (get(row, "starts")?, get(row, "lengths")?);
     let number = |number: i64| u64::try_from(number).map_err(|_| Damaged::at("starts"));

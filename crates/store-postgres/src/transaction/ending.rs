@@ -9,7 +9,7 @@ use crate::changes::Changes;
 use crate::failure::{Cause, cause, log_unless_conflict};
 use crate::statements as sql;
 
-/// What identifies a transaction after its connection was lost (`sql/current_transaction.sql`).
+/// What identifies a transaction after its connection was lost (`CURRENT_TRANSACTION`).
 #[derive(Debug)]
 pub(crate) struct TransactionId {
     pub(crate) number: String,

@@ -17,7 +17,13 @@ use crate::failure::{Cause, cause, describe, failed};
 use crate::open::{Connector, OpenError};
 use crate::session::{Schema, Session, Sql};
 use crate::transaction::BLOCK;
-use crate::{durability, migrate, rows, statements as sql};
+use crate::{migrate, open, rows, statements as sql};
+
+/// Tells whether there is a schema of ours. Reads the catalogue, which every role may read.
+const HAS_SCHEMA: &str = "SELECT EXISTS (
+    SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+    WHERE pg_namespace.nspname = $1 AND pg_class.relname = 'migrations'
+)";
 
 /// One snapshot for everything, without a time limit; a server that scans is waited for only briefly.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = 0; \
@@ -45,7 +51,7 @@ impl PostgresTransfer {
     pub async fn target(address: Address, schema: &str) -> Result<Self, TransferError> {
         let connector = Connector::new(address.for_command(), Schema::new(schema)).map_err(|error| refused(&error))?;
         let mut client = connector.open().await.map_err(|error| refused(&error))?;
-        let weaknesses = durability::weaknesses(&client).await;
+        let weaknesses = open::weaknesses(&client).await;
         for weakness in weaknesses.map_err(|error| failed("reading settings", &error))? {
             tracing::warn!("THE TARGET MAY LOSE ACKNOWLEDGED WRITES: {weakness}");
         }
@@ -74,7 +80,7 @@ impl PostgresTransfer {
 }
 
 async fn schema_exists(client: &Client, connector: &Connector) -> Result<bool, TransferError> {
-    let asked = client.query_typed(sql::CHECK_SCHEMA, &[(&connector.schema().name(), Type::TEXT)]).await;
+    let asked = client.query_typed(HAS_SCHEMA, &[(&connector.schema().name(), Type::TEXT)]).await;
     let found = asked.map_err(|error| TransferError::Refused(describe(&error)))?;
     Ok(found.first().map(rows::boolean_column).transpose().map_err(StoreError::from)?.unwrap_or(false))
 }

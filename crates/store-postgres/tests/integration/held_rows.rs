@@ -77,7 +77,7 @@ async fn a_claim_waits_for_a_task_that_another_transaction_holds() {
     end(storage, fixture).await;
 }
 
-/// What upkeep and claims agree on (begin_release.sql).
+/// What upkeep and claims agree on (BEGIN_RELEASE).
 const RELEASE_LOCK: i64 = 7_405_302_117;
 
 /// A task whose time has come, and one of lower priority. Nobody has moved the first one to the pending order yet.

@@ -1,2 +1,0 @@
--- Adds queues.
-INSERT INTO taskqueue.queues (queue_key, name) SELECT * FROM unnest($1::bigint[], $2::text[]);

@@ -1,2 +1,0 @@
--- Loads all queues for a transfer.
-SELECT queue_key, name FROM taskqueue.queues ORDER BY name;
