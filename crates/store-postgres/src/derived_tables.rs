@@ -68,7 +68,7 @@ static RUNNING: DerivedTable = DerivedTable {
     check: Some((Rule::Running, &sql::CHECK_RUNNING)),
 };
 
-/// The tasks that ended without success. They may differ without harm, and older servers leave them so (docs/decisions/0038).
+/// The tasks that ended without success. They may differ without harm (docs/decisions/0004).
 static UNSUCCESSFUL: DerivedTable =
     DerivedTable { remove: &sql::DELETE_UNSUCCESSFUL, add: &sql::INSERT_UNSUCCESSFUL, purge: None, check: None };
 

@@ -3,7 +3,7 @@
 //!
 //! Also the dead index entries that claims leave behind are vacuumed. Claims remove rows at the front of `ready`, and every claim
 //! skips the dead entries before the first live one: 6.5 us per thousand. Autovacuum runs once a minute, when a busy server
-//! has left hundreds of thousands, so a server that has left many vacuums itself (docs/decisions/0015).
+//! has left hundreds of thousands, so a server that has left many vacuums itself (docs/decisions/0009).
 
 use std::convert::Infallible;
 use std::sync::Arc;
