@@ -6,10 +6,10 @@ BENCH := $(RELEASE)/taskqueue-bench
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
 MDBOOK := $(or $(CARGO_TARGET_DIR),target)/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
-.PHONY: help serve test test-quick test-times check audit book package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-shapes bench-tls
+.PHONY: help serve test test-quick test-times check audit book package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-scenarios bench-shapes
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: ## Build and start the server on the embedded database (more flags: make serve ARGS="--queue default")
 	cargo run --release --package taskqueue -- serve $(ARGS)
@@ -48,34 +48,14 @@ test-packages: ## Install each package in an empty root and run it, and check de
 	scripts/install-package-needs
 	scripts/test-packages $(ARGS)
 
-bench: bench-programs ## Measure the server against the bare-HTTP limit of this machine, about 7 minutes (only a part of it: make bench ARGS="--phases get")
-	@failed=0; $(BENCH) run $(ON_DISK) $(ARGS) || failed=1; \
-	if [ -z "$(ARGS)" ]; then $(BENCH) bulk $(ON_DISK) || failed=1; $(BENCH) submit $(ON_DISK) || failed=1; fi; exit $$failed
+bench: bench-programs ## Measure the server against the bare-HTTP limit of this machine, about 10 minutes (only a part of it: make bench ARGS="--only get")
+	$(BENCH) run $(ON_DISK) $(ARGS)
 
-bench-full: bench-programs ## Measure everything and draw the plots of docs/performance.md, the long one; goes on after a missed goal
-	-$(BENCH) run $(ON_DISK)
-	-$(BENCH) run $(ON_DISK) --phases claim-complete --connections 1,16,64,1000 --plots docs/plots
-	-$(BENCH) backlog $(ON_DISK) --plots docs/plots
-	-$(BENCH) cost $(ON_DISK) --plots docs/plots
-	-$(BENCH) wait $(ON_DISK)
-	-$(BENCH) run-output $(ON_DISK)
-	-$(BENCH) work $(ON_DISK)
-	-$(BENCH) bulk $(ON_DISK) --rounds 3
-	-$(BENCH) submit $(ON_DISK) --rounds 3
-	-$(BENCH) history $(ON_DISK)
-	-$(BENCH) tls $(ON_DISK)
-	-$(BENCH) waiting $(ON_DISK)
-	-$(BENCH) dependents $(ON_DISK)
-	-$(BENCH) shapes $(ON_DISK)
-	-$(BENCH) scrape $(ON_DISK)
-	-$(BENCH) dashboard $(ON_DISK)
-	-$(BENCH) postgres --server $(RELEASE)/taskqueue --pending 1000000 --completed 1000000
+bench-scenarios: bench-programs ## Measure everything else of the table, the long one: backlogs, history, waiting, bulk, worker, dashboard (one: ARGS="--only history")
+	$(BENCH) scenarios $(ON_DISK) $(ARGS)
 
-bench-compare: bench-programs ## Compare single requests with another build of the server: make bench-compare BASELINE=path/of/its/taskqueue
+bench-compare: bench-programs ## Compare the rows of `make bench` with another build of the server: make bench-compare BASELINE=path/of/its/taskqueue
 	$(BENCH) compare $(ON_DISK) --baseline $(BASELINE) $(ARGS)
-
-bench-tls: bench-programs ## Compare claims and completions with TLS and without, two minutes
-	$(BENCH) tls $(ON_DISK) $(ARGS)
 
 bench-shapes: bench-programs ## Send the largest request of every kind, and see what others notice, a long one (a part: ARGS="--only bulk/delete")
 	$(BENCH) shapes $(ON_DISK) $(ARGS)
@@ -85,7 +65,13 @@ bench-peers: bench-programs ## Do the same work on what users would pick instead
 	$(BENCH) peers $(ON_DISK) --peers-dir $(RELEASE)/../bench-peers $(ARGS)
 
 bench-postgres: bench-programs ## Measure the server on PostgreSQL against pgbench on the same cluster, some minutes
-	$(BENCH) postgres --server $(RELEASE)/taskqueue $(ARGS)
+	$(BENCH) postgres $(ON_DISK) $(ARGS)
+
+bench-full: bench-programs ## Measure all of these but other queues and builds; goes on after a missed goal
+	-$(BENCH) run $(ON_DISK)
+	-$(BENCH) scenarios $(ON_DISK)
+	-$(BENCH) postgres $(ON_DISK)
+	-$(BENCH) shapes $(ON_DISK)
 
 bench-programs:
 	cargo build --release --package taskqueue --package taskqueue-bench

@@ -1,7 +1,6 @@
 //! Why a measurement could not be taken. A figure that misses its goal is no failure.
 
 use std::fmt;
-use std::io;
 
 #[derive(Debug)]
 pub(crate) struct Failure(String);
@@ -12,6 +11,11 @@ impl Failure {
     pub(crate) fn new(message: String) -> Self {
         Self(message)
     }
+
+    /// Says what failed.
+    pub(crate) fn of(self, what: &str) -> Self {
+        Self(format!("{what}: {}", self.0))
+    }
 }
 
 impl fmt::Display for Failure {
@@ -20,8 +24,14 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<tokio::task::JoinError> for Failure {
+    fn from(error: tokio::task::JoinError) -> Self {
         Self(error.to_string())
     }
 }

@@ -2,20 +2,18 @@
 //! process: spread evenly over all identifiers, as those of real clients are, and never twice. So an identifier is written into a
 //! ready request, and the number read back, without an allocation.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
 
 /// Characters of an identifier behind its letter (`t_[A-Za-z0-9_-]{12}`), of 6 bits each.
 pub(crate) const CHARACTERS: usize = 12;
-/// What the reference calls its only task. It knows no key; its task has the number 0.
+/// The identifier of the only task of the reference. It knows no key; its task has the number 0.
 pub(crate) const REFERENCE_TASK: &[u8; CHARACTERS] = b"000000000000";
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const BITS_OF_HALF: u32 = 36;
-const HALF: u64 = (1 << BITS_OF_HALF) - 1;
-/// Any odd number with many different bits.
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+const BITS: u32 = 72;
+const ALL: u128 = (1 << BITS) - 1;
 
 /// Runs have a key of their own: the n-th run usually gets the n-th task, and their identifiers must not lie side by side.
 static KEYS: LazyLock<[Permutation; 2]> = LazyLock::new(|| [Permutation::random(), Permutation::random()]);
@@ -45,26 +43,28 @@ pub(crate) fn read_task(places: &[u8]) -> Option<u64> {
     if places == REFERENCE_TASK { Some(0) } else { KEYS[0].read(places) }
 }
 
-/// A permutation of 72 bits: a Feistel network, whose rounds are undone in reverse order.
+/// A permutation of 72 bits: products with two odd numbers, and the upper half mixed into the lower one between them. Each step is
+/// undone by itself or by the inverse of its factor.
 #[derive(Debug)]
-struct Permutation([u64; 4]);
+struct Permutation {
+    factors: [u128; 2],
+    inverses: [u128; 2],
+}
 
 impl Permutation {
     fn random() -> Self {
         // Each state is seeded by the operating system or differs from the one before.
-        Self([(); 4].map(|()| RandomState::new().build_hasher().finish()))
+        let random = || u128::from(RandomState::new().build_hasher().finish());
+        let factors = [(); 2].map(|()| (random() << 64 | random()) & ALL | 1);
+        let [first, second] = factors.map(inverse);
+        Self { factors, inverses: [second, first] }
     }
 
-    /// Numbers have 36 bits.
     fn write(&self, places: &mut [u8], number: u64) {
-        let (mut left, mut right) = (0, number & HALF);
-        for key in self.0 {
-            (left, right) = (right, left ^ mixed(right, key));
-        }
+        let mut mixed = mix(u128::from(number), self.factors);
         for place in places.iter_mut().rev() {
-            *place = ALPHABET[(right & 63) as usize];
-            right = right >> 6 | (left & 63) << (BITS_OF_HALF - 6);
-            left >>= 6;
+            *place = ALPHABET[(mixed & 63) as usize];
+            mixed >>= 6;
         }
     }
 
@@ -75,25 +75,25 @@ impl Permutation {
     }
 
     fn read(&self, places: &[u8]) -> Option<u64> {
-        let (mut left, mut right) = (0, 0);
-        for place in places {
-            left = (left << 6 | right >> (BITS_OF_HALF - 6)) & HALF;
-            right = (right << 6 | value(*place)?) & HALF;
-        }
-        for key in self.0.into_iter().rev() {
-            (left, right) = (right ^ mixed(left, key), left);
-        }
-        (left == 0).then_some(right)
+        let mixed = places.iter().try_fold(0, |mixed, place| Some(mixed << 6 | value(*place)?))?;
+        let number = mix(mixed, self.inverses);
+        // Ours are small; those of others are not.
+        (number < 1 << (BITS / 2)).then_some(number as u64)
     }
 }
 
-/// The upper half of a product, to which all bits contribute.
-fn mixed(half: u64, key: u64) -> u64 {
-    half.wrapping_add(key).wrapping_mul(MULTIPLIER) >> (64 - BITS_OF_HALF)
+fn mix(number: u128, [first, second]: [u128; 2]) -> u128 {
+    let product = number.wrapping_mul(first) & ALL;
+    (product ^ product >> (BITS / 2)).wrapping_mul(second) & ALL
 }
 
-fn value(character: u8) -> Option<u64> {
-    Some(u64::from(match character {
+/// The number whose product with an odd one is 1; each step doubles the bits that are right.
+fn inverse(odd: u128) -> u128 {
+    (0..7).fold(odd, |inverse, _| inverse.wrapping_mul(2_u128.wrapping_sub(odd.wrapping_mul(inverse)))) & ALL
+}
+
+fn value(character: u8) -> Option<u128> {
+    Some(u128::from(match character {
         b'A'..=b'Z' => character - b'A',
         b'a'..=b'z' => character - b'a' + 26,
         b'0'..=b'9' => character - b'0' + 52,
@@ -103,11 +103,21 @@ fn value(character: u8) -> Option<u64> {
     }))
 }
 
-/// The next numbers of tasks and runs. They rise over the whole measurement, so that nothing is ever named twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claimed {
+    Free,
+    Held,
+    Completed,
+}
+
+/// The next numbers of tasks and runs of one server. They rise over the whole measurement, so that nothing is ever named twice. Also
+/// which tasks are held, by the answers of the server: finds every task that is handed out twice.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     tasks: Cell<u64>,
     runs: Cell<u64>,
+    claimed: RefCell<Vec<Claimed>>,
+    double_claims: Cell<u64>,
 }
 
 impl Numbers {
@@ -122,6 +132,30 @@ impl Numbers {
     /// The number that the next new task will have.
     pub(crate) fn tasks_so_far(&self) -> u64 {
         self.tasks.get()
+    }
+
+    /// Notes that a claim was answered with this task.
+    pub(crate) fn handed_out(&self, task: u64) {
+        let is_double = self.set(task, Claimed::Held) != Claimed::Free;
+        self.double_claims.set(self.double_claims.get() + u64::from(is_double));
+    }
+
+    /// Notes that the end of a run is about to be sent. From then on the server may hand the task out again, unless it is complete.
+    pub(crate) fn ends(&self, task: u64, completes: bool) {
+        self.set(task, if completes { Claimed::Completed } else { Claimed::Free });
+    }
+
+    /// Counts the tasks that were handed out while they were held or after they were complete.
+    pub(crate) fn double_claims(&self) -> u64 {
+        self.double_claims.get()
+    }
+
+    fn set(&self, task: u64, state: Claimed) -> Claimed {
+        let (mut claimed, at) = (self.claimed.borrow_mut(), task as usize);
+        if claimed.len() <= at {
+            claimed.resize(at + 1, Claimed::Free);
+        }
+        std::mem::replace(&mut claimed[at], state)
     }
 }
 
@@ -138,7 +172,7 @@ mod tests {
     #[test]
     fn numbers_read_back() {
         let permutation = Permutation::random();
-        for number in (0..1000).chain([1_234_567, 999_999_999, HALF]) {
+        for number in (0..1000).chain([1_234_567, 999_999_999, (1 << 36) - 1]) {
             assert_eq!(permutation.read(&id(&permutation, number)), Some(number));
         }
         let mut places = [0; CHARACTERS];
@@ -147,6 +181,19 @@ mod tests {
         assert_eq!(read_task(b"00000000000x"), None);
         assert_eq!(read_task(b"00000000000 "), None);
         assert_eq!(read_task(REFERENCE_TASK), Some(0));
+    }
+
+    #[test]
+    fn a_held_or_complete_task_must_not_be_handed_out() {
+        let numbers = Numbers::default();
+        for (completes, double_claims) in [(false, 0), (true, 0), (true, 1)] {
+            numbers.handed_out(100);
+            assert_eq!(numbers.double_claims(), double_claims);
+            numbers.ends(100, completes);
+        }
+        numbers.handed_out(7);
+        numbers.handed_out(7);
+        assert_eq!(numbers.double_claims(), 2);
     }
 
     #[test]
@@ -160,7 +207,7 @@ mod tests {
     /// Whatever is sorted by identifier finds the next one anywhere: every part of the range is hit about as often as every other.
     #[test]
     fn consecutive_numbers_are_spread_evenly() {
-        for permutation in [Permutation([0; 4]), Permutation([1, 2, 3, 4]), Permutation::random()] {
+        for permutation in [Permutation::random(), Permutation::random()] {
             for column in [0, 5, 6, 11] {
                 let mut counts = [0_u32; 256];
                 for number in 0..64_000 {

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::usage::STORAGE;
+
 const SYNCS: &str = "syscalls:sys_enter_fdatasync,syscalls:sys_enter_fsync";
 /// How long perf may take to attach itself. It does not say when it has.
 const ATTACHING: Duration = Duration::from_millis(600);
@@ -49,12 +51,12 @@ impl Perf {
         sum_of_events(&fs::read_to_string(self.finish()?).ok()?)
     }
 
-    /// The share of our own code in what the threads with these names did; none when nothing was sampled.
-    pub(crate) fn share_of_ours(self, threads: &[&str]) -> Option<f64> {
+    /// The share of our own code in what the threads of the storage did; none when nothing was sampled.
+    pub(crate) fn share_of_ours(self) -> Option<f64> {
         let mut command = Command::new("perf");
         command.args(["report", "--stdio", "--no-children", "--sort", "comm,sym", "-i"]).arg(self.finish()?);
         let report = command.stderr(Stdio::null()).output().ok()?;
-        share_of_ours(&String::from_utf8_lossy(&report.stdout), threads)
+        share_of_ours(&String::from_utf8_lossy(&report.stdout), &STORAGE)
     }
 }
 
@@ -80,7 +82,7 @@ fn share_of_ours(report: &str, threads: &[&str]) -> Option<f64> {
     (all > 0.0).then(|| ours / all)
 }
 
-/// Whether a symbol is Rust, or the allocator that only Rust uses, and not SQLite or the kernel. None for the C library's
+/// Returns true for a symbol that is Rust, or the allocator that only Rust uses, and not SQLite or the kernel. None for the C library's
 /// copying and comparing, which all of them use.
 fn is_ours(symbol: &str) -> Option<bool> {
     let Some(name) = symbol.strip_prefix("[.] ") else { return Some(false) };

@@ -1,10 +1,10 @@
-//! `taskqueue-bench shapes`: the largest valid instance of every request shape there is, alone and by 32 clients, on servers that may
-//! use 256 MiB, on SQLite and on PostgreSQL. It holds the rules C1, C2, C3 and C5 of docs/reference/invariants.md, and it fails for an
-//! endpoint or a field that has no row in its list (`shapes/operations.rs`, `shapes/pages.rs`). The tests run it at a small size.
+//! The largest valid instance of every request shape there is, alone and by 32 clients, on servers that may use 256 MiB, on SQLite and on
+//! PostgreSQL. It holds the rules C1, C2, C3 and C5 of docs/reference/invariants.md, and it fails for an endpoint or a field that has no
+//! row in its list (`shapes/operations.rs`, `shapes/pages.rs`). The tests run it at a small size.
 //!
 //! It does not hold C4, at either size. That rule is about what a history costs, and the one of a run is a few thousand finished tasks:
-//! what each of them added to memory, to a start or to a claim would be far below what these figures vary by. `history` measures it with
-//! millions, and tests of the stores hold it by what they keep and which statements they run.
+//! what each of them added to memory, to a start or to a claim would be far below what these figures vary by. `scenarios/history` measures
+//! it with millions, and tests of the stores hold it by what they keep and which statements they run.
 
 mod attack;
 mod coverage;
@@ -13,139 +13,120 @@ mod fields;
 mod least;
 mod operations;
 mod pages;
-mod probes;
+pub(crate) mod probes;
 mod shape;
 mod world;
 
-use std::ffi::OsStr;
 use std::path::Path;
-use std::time::Duration;
+use std::rc::Rc;
 
-use clap::ValueEnum;
-use serde_json::{Value, json};
-use taskqueue_test_postgres::{Cluster, patient};
-
-pub use self::fields::Size;
+use serde_json::Value;
+use taskqueue_test_postgres::Cluster;
+use tokio::runtime::Builder;
 
 use self::attack::{Measured, Target, measure};
+use self::fields::Size;
 use self::least::Least;
 use self::operations::OPERATIONS;
 use self::pages::PAGES;
-use self::probes::{Beside, Probed, Probes, longest, p99};
+use self::probes::{Limits, Probed, Probes, longest, p99};
 use self::shape::Shape;
 use self::world::{Client, stored};
-use crate::args::ShapesArgs;
+use crate::bench::Bench;
 use crate::failure::{Failure, Result};
-use crate::goals::Judged;
-use crate::process::{Server, scratch};
-use crate::results::Results;
-use crate::{output, table};
+use crate::figures::progress;
+use crate::measures::Found;
+use crate::server::{Server, Storage, scratch};
 
 /// How many clients send a shape at the same time.
 const CROWD: usize = 32;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Sqlite,
     Postgres,
 }
 
-/// What one shape did on one engine.
-struct Row {
-    engine: Engine,
-    shape: &'static Shape,
-    measured: Measured,
-}
-
-pub(crate) async fn run(args: &ShapesArgs) -> Result<Results> {
-    let mut rows = Vec::new();
-    for engine in &args.engines {
-        rows.extend(on(*engine, &args.server.binary, &args.server.database_dir, args.size, &args.only)?);
-    }
-    let broken = |engine| rows.iter().filter(|row| row.engine == engine && !row.measured.is_held()).count();
-    let judge = |engine: &Engine| {
-        Judged::at_most(
-            44,
-            &format!("shapes that break C1, C2, C3 or C5, {engine:?}"),
-            broken(*engine) as f64,
-            0.0,
-            0.0,
-        )
-    };
-    let misses = rows.iter().flat_map(Row::misses).collect::<Vec<_>>().join("\n");
-    let heading = [
-        "engine",
-        "shape",
-        "clients",
-        "answers",
-        "slowest ms",
-        "health p99",
-        "heartbeat p99",
-        "writes max",
-        "busy",
-        "MiB",
-        "",
-    ];
-    Ok(Results {
-        text: format!("{}\n\n{misses}", table::render(&heading, &rows.iter().map(Row::cells).collect::<Vec<_>>(), 4)),
-        figures: rows.iter().map(Row::json).collect::<Vec<_>>().into(),
-        judged: args.engines.iter().map(judge).collect(),
-    })
+/// Sends all shapes, or a 64th of each in a run that only tries it, and tells of each as it goes.
+pub(crate) async fn run(bench: &Bench, engine: Engine, found: &mut Found<'_>) -> Result<()> {
+    let args = bench.args.clone();
+    let size = if args.scale < 1.0 { Size::Small } else { Size::Full };
+    let sending =
+        tokio::task::spawn_blocking(move || send_all(engine, &args.binary, &args.database_dir, size, &args.only));
+    let rows = sending.await??;
+    found.add("shapes", rows.len() as f64);
+    found.add(
+        "slowest answer alone or first of many, s",
+        rows.iter().map(|row| row.slowest.as_secs_f64()).fold(0.0, f64::max),
+    );
+    found.add("highest memory, MiB", rows.iter().map(|row| (row.peak_bytes >> 20) as f64).fold(0.0, f64::max));
+    found.add("shapes that break C1, C2, C3 or C5", rows.iter().filter(|row| !row.misses.is_empty()).count() as f64);
+    Ok(())
 }
 
 /// Everything that is wrong at a small size, for the tests.
 pub fn check(engine: Engine, binary: &Path, folder: &Path) -> Vec<String> {
-    match on(engine, binary, folder, Size::Small, "") {
-        Ok(rows) => rows.iter().flat_map(Row::misses).collect(),
+    match send_all(engine, binary, folder, Size::Small, "") {
+        Ok(rows) => rows.into_iter().flat_map(|row| row.misses).collect(),
         Err(failure) => vec![failure.to_string()],
     }
 }
 
 /// Sends all shapes to a server on a fresh database of this kind, beside another one that is idle.
-fn on(engine: Engine, binary: &Path, folder: &Path, size: Size, only: &str) -> Result<Vec<Row>> {
-    let start = |database: &OsStr| Server::within(binary, database, attack::MEMORY_BYTES);
-    match engine {
-        Engine::Sqlite => {
-            let (folder, idle) = (scratch(folder)?, scratch(folder)?);
-            let [server, idle] = [&folder, &idle].map(|folder| start(folder.path().join("bench.db").as_os_str()));
-            send_all(engine, &server?, &idle?, size, only)
-        }
-        Engine::Postgres => {
-            let cluster = Cluster::private();
-            let databases = [cluster.database(), cluster.database()];
-            let [server, idle] = databases.each_ref().map(|database| start(patient(&database.url()).as_ref()));
-            send_all(engine, &server?, &idle?, size, only)
-        }
-    }
-}
-
-fn send_all(engine: Engine, server: &Server, idle: &Server, size: Size, only: &str) -> Result<Vec<Row>> {
-    let mut client = Client::new(server.address, size);
+fn send_all(engine: Engine, binary: &Path, folder: &Path, size: Size, only: &str) -> Result<Vec<Measured>> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let cluster = (engine == Engine::Postgres).then(Cluster::private);
+    let start = || {
+        let storage = match &cluster {
+            Some(cluster) => Storage::Postgres(Rc::new(cluster.database())),
+            None => Storage::Folder(scratch(folder)?),
+        };
+        runtime.block_on(Server::start(binary, storage, &[], Some(attack::MEMORY_BYTES)))
+    };
+    let (server, idle) = (start()?, start()?);
+    let mut client = Client::new(server.endpoint.address, size)?;
     check_list(&mut client, size)?;
     client.prepare_world()?;
-    let (probes, control) = (Probes::new(server.address)?, Probes::new(idle.address)?);
-    let target = Target { server, probes: &probes, control: &control, size };
-    let (mut rows, mut turn) = (Vec::new(), 0);
-    for shape in OPERATIONS.iter().chain(PAGES).filter(|shape| shape.name().contains(only)) {
+    let (probes, control) = (Probes::new(server.endpoint.address)?, Probes::new(idle.endpoint.address)?);
+    let target = Target { server: &server, probes: &probes, control: &control, size };
+    let (mut rows, mut turn) = (Vec::<Measured>::new(), 0);
+    let name = |shape: &Shape| format!("{engine:?} {}", shape.name()).to_lowercase();
+    for shape in OPERATIONS.iter().chain(PAGES).filter(|shape| name(shape).contains(&only.to_lowercase())) {
         for clients in [1, CROWD] {
             turn += 1;
-            let measured = measure(&target, shape, turn, clients);
-            let measured = measured.unwrap_or_else(|failure| Measured::failed(clients, &failure));
-            let row = Row { engine, shape, measured };
+            let mut measured =
+                measure(&target, shape, turn, clients).unwrap_or_else(|failure| Measured::failed(&failure));
+            let name = format!("{engine:?}, {}, {clients} at once", shape.name());
+            measured.misses.iter_mut().for_each(|miss| *miss = format!("{name}: {miss}"));
             if size == Size::Full {
-                output::progress(&row.cells().join("  "));
-                row.misses().iter().for_each(|miss| output::progress(miss));
+                progress(&format!("{name}: {}", told(&measured)));
+                measured.misses.iter().for_each(|miss| progress(miss));
             }
-            rows.push(row);
+            rows.push(measured);
         }
     }
-    let all = Probed::merged(rows.iter().map(|row| &row.measured.probed));
-    let of_all = all.misses(&Probed::merged(rows.iter().map(|row| &row.measured.idle)), Beside::All);
+    let all = Probed::merged(rows.iter().map(|row| &row.probed));
+    let all_idle = Probed::merged(rows.iter().map(|row| &row.idle));
     if let Some(last) = rows.last_mut() {
-        last.measured.misses.extend(of_all.iter().map(|miss| format!("and all before it: {miss}")));
-        last.measured.misses.extend(attack::still_busy(server));
+        last.misses
+            .extend(all.misses(&all_idle, Limits::All).iter().map(|miss| format!("{engine:?}, all shapes: {miss}")));
+        last.misses.extend(attack::still_busy(&server));
     }
     Ok(rows)
+}
+
+/// Tells in a line what one shape did.
+fn told(measured: &Measured) -> String {
+    let Measured { answers, slowest, probed, peak_bytes, .. } = measured;
+    let answers: Vec<String> = answers.iter().map(|(answer, count)| format!("{count}x {answer}")).collect();
+    let [slowest, health, heartbeat, write] =
+        [*slowest, p99(&probed.health), p99(&probed.heartbeats), longest(&probed.writes)].map(|time| time.as_millis());
+    format!(
+        "{}; slowest {slowest} ms; health p99 {health}, heartbeat p99 {heartbeat}, write max {write} ms, {} busy; {} MiB",
+        answers.join(", "),
+        probed.refused.len(),
+        peak_bytes >> 20
+    )
 }
 
 /// Fails for whatever the list of shapes lacks.
@@ -153,7 +134,6 @@ fn check_list(client: &mut Client, size: Size) -> Result<()> {
     let document: Value = serde_json::from_slice(&client.get("/openapi.json")?.body)
         .map_err(|error| Failure::new(format!("/openapi.json: {error}")))?;
     let mut lacking = coverage::differences(&document);
-    lacking.extend(coverage::page_differences());
     let place = fields::Place { cursor: Some(String::new()), ..stored(shape::World::Large, size) };
     for shape in OPERATIONS.iter().chain(PAGES) {
         if shape.is_read_of_stored() && shape.least == Least::Anything {
@@ -170,49 +150,5 @@ fn check_list(client: &mut Client, size: Size) -> Result<()> {
             "the list of request shapes is not that of the server (see CONTRIBUTING.md):\n{}",
             lacking.join("\n")
         ))),
-    }
-}
-
-fn milliseconds(taken: Duration) -> String {
-    taken.as_millis().to_string()
-}
-
-impl Row {
-    fn cells(&self) -> Vec<String> {
-        let Measured { clients, answers, slowest, probed, peak_bytes, .. } = &self.measured;
-        let answers: Vec<String> = answers.iter().map(|(answer, count)| format!("{count}x {answer}")).collect();
-        vec![
-            format!("{:?}", self.engine),
-            self.shape.name(),
-            clients.to_string(),
-            answers.join(", "),
-            milliseconds(*slowest),
-            milliseconds(p99(&probed.health)),
-            milliseconds(p99(&probed.heartbeats)),
-            milliseconds(longest(&probed.writes)),
-            probed.refused.len().to_string(),
-            (peak_bytes >> 20).to_string(),
-            if self.measured.is_held() { String::new() } else { "BROKEN".to_owned() },
-        ]
-    }
-
-    fn misses(&self) -> Vec<String> {
-        let (name, clients) = (self.shape.name(), self.measured.clients);
-        self.measured
-            .misses
-            .iter()
-            .map(|miss| format!("{:?}, {name}, {clients} at once: {miss}", self.engine))
-            .collect()
-    }
-
-    fn json(&self) -> Value {
-        let Measured { clients, answers, slowest, probed, peak_bytes, misses, .. } = &self.measured;
-        json!({
-            "engine": format!("{:?}", self.engine), "shape": self.shape.name(), "clients": clients, "answers": answers,
-            "slowest_nanoseconds": slowest.as_nanos() as u64, "health_p99_nanoseconds": p99(&probed.health).as_nanos() as u64,
-            "heartbeat_p99_nanoseconds": p99(&probed.heartbeats).as_nanos() as u64,
-            "write_max_nanoseconds": longest(&probed.writes).as_nanos() as u64,
-            "creations_refused": probed.refused.len(), "peak_bytes": peak_bytes, "misses": misses,
-        })
     }
 }

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use super::exchange::{Answer, Connection};
 use super::fields::{Place, Size};
 use super::pages::{HIDDEN, PAGES};
-use super::probes::{Beside, HELD_UP, Probed, Probes, ROUNDS};
+use super::probes::{HELD_UP, Limits, Probed, Probes, ROUNDS};
 use super::shape::Shape;
 use super::world::Client;
 use crate::failure::{Failure, Result};
-use crate::process::Server;
-use crate::usage::Usage;
+use crate::server::Server;
+use crate::usage::{Usage, status_bytes};
 
-/// What the server is told that it may use.
+/// The memory that the server is told that it may use.
 pub(super) const MEMORY_BYTES: u64 = 256 << 20;
 /// How soon a request is refused that would change too much, at full size.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
@@ -38,11 +38,11 @@ const IDLE_CPU_SECONDS: f64 = 0.04;
 /// How a miss begins that is an error of the list of shapes.
 const OF_THE_LIST: &str = "the list:";
 
-/// What is done by a form is told on the page that it leads to. One that shows a page itself asks something, or says what is wrong;
+/// The beginning of what a sweep tells. What is done by a form is told on the page that it leads to. One that shows a page itself asks something, or says what is wrong;
 /// or it was a sweep, which is created in parts, and the page says this.
 const DONE_SO_FAR: &str = "So far: ";
 
-/// What one client was answered.
+/// The answers to one client.
 #[derive(Default)]
 struct Sent {
     /// The first answer, or why there was none.
@@ -55,13 +55,12 @@ struct Sent {
     only_busy: bool,
 }
 
-/// What one shape did.
+/// The figures of one shape.
 pub(super) struct Measured {
-    pub(super) clients: usize,
     pub(super) answers: BTreeMap<String, usize>,
     pub(super) slowest: Duration,
     pub(super) probed: Probed,
-    /// What an idle server took meanwhile.
+    /// The times of an idle server meanwhile.
     pub(super) idle: Probed,
     pub(super) peak_bytes: u64,
     pub(super) misses: Vec<String>,
@@ -71,14 +70,14 @@ pub(super) struct Measured {
 pub(super) struct Target<'t> {
     pub(super) server: &'t Server,
     pub(super) probes: &'t Probes,
-    /// The same on a server that nobody else asks for anything: what the machine itself costs.
+    /// Probes of a server that nobody else asks for anything: what the machine itself costs.
     pub(super) control: &'t Probes,
     pub(super) size: Size,
 }
 
 /// Sends a shape by so many clients.
 pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: usize) -> Result<Measured> {
-    let mut preparing = Client::new(target.server.address, target.size);
+    let mut preparing = Client::new(target.server.endpoint.address, target.size)?;
     let mut place =
         Place { size: target.size, heavy: shape.heavy, turn, client: 0, item: 0, matching: 0, cursor: None };
     preparing.prepare(shape, clients, &mut place)?;
@@ -94,8 +93,8 @@ pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: 
     // From here on the kernel counts the highest use anew.
     drop(fs::write(format!("/proc/{}/clear_refs", target.server.pid()), "5"));
     let (sent, probed, idle) = attack(target, &requests);
-    let peak_bytes = highest_bytes(target.server.pid());
-    let beside = if target.size == Size::Full { Beside::OneOfFullSize } else { Beside::OneSmall };
+    let peak_bytes = status_bytes(target.server.pid(), "VmHWM:")?;
+    let beside = if target.size == Size::Full { Limits::OneOfFullSize } else { Limits::OneSmall };
     let mut misses = probed.misses(&idle, beside);
     misses.extend(sent.iter().flat_map(|sent| sent.wrong.iter().cloned()).take(3));
     if clients == 1 {
@@ -125,25 +124,27 @@ pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: 
         *answers.entry(answer.clone()).or_default() += count;
     }
     let slowest = sent.iter().map(|sent| sent.first_taken).max().unwrap_or_default();
-    Ok(Measured { clients, answers, slowest, probed, idle, peak_bytes, misses })
+    Ok(Measured { answers, slowest, probed, idle, peak_bytes, misses })
 }
 
 /// Sends requests and leaves.
 fn abandon(server: &Server, requests: &[Vec<u8>]) {
-    let leave = |request: &Vec<u8>| TcpStream::connect(server.address)?.write_all(request);
+    let leave = |request: &Vec<u8>| TcpStream::connect(server.endpoint.address)?.write_all(request);
     // A server that has no room for the connection has nothing to stop either.
     requests.iter().for_each(|request| drop(leave(request)));
 }
 
-/// What breaks C2: the server works on although all clients have gone.
+/// Says what breaks C2: the server works on although all clients have gone.
 pub(super) fn still_busy(server: &Server) -> Option<String> {
-    const GONE: &str = "C2: the server has gone";
-    let cpu_seconds = || Usage::of(server.pid()).map(|usage| usage.cpu_seconds);
-    let Ok(first) = cpu_seconds() else { return Some(GONE.to_owned()) };
+    let cpu_seconds = || Usage::of(server.pid()).map_or(f64::INFINITY, |usage| usage.cpu_seconds);
+    let first = cpu_seconds();
     let mut before = first;
     loop {
         thread::sleep(WINDOW);
-        let Ok(now) = cpu_seconds() else { return Some(GONE.to_owned()) };
+        let now = cpu_seconds();
+        if now == f64::INFINITY {
+            return Some("C2: the server has gone".to_owned());
+        }
         if now - before <= IDLE_CPU_SECONDS {
             return None;
         }
@@ -196,13 +197,13 @@ fn attack(target: &Target<'_>, requests: &[Vec<u8>]) -> (Vec<Sent>, Probed, Prob
     thread::scope(|scope| {
         let probing = scope.spawn(|| target.probes.measure(done, rounds));
         let control = scope.spawn(|| target.control.measure(done, &AtomicUsize::new(0)));
-        let address = target.server.address;
+        let address = target.server.endpoint.address;
         let senders: Vec<_> = requests
             .iter()
             .map(|request| {
                 scope.spawn(move || {
-                    let (mut sent, mut connection) =
-                        (Sent { only_busy: true, ..Sent::default() }, Connection::new(address));
+                    let mut sent = Sent { only_busy: true, ..Sent::default() };
+                    let Ok(mut connection) = Connection::new(address) else { return sent };
                     sent.send(&mut connection, request);
                     answered.fetch_add(1, Ordering::Relaxed);
                     while !goes_on.is_zero() && !done.load(Ordering::Relaxed) {
@@ -278,22 +279,11 @@ fn unsuccessful(shape: &Shape, size: Size, sent: &Sent) -> Option<String> {
     }
 }
 
-/// The most memory that a process had since that was last reset.
-fn highest_bytes(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
-}
-
 impl Measured {
-    /// What there is to say if it could not be measured.
-    pub(super) fn failed(clients: usize, failure: &Failure) -> Self {
+    /// A shape that could not be measured.
+    pub(super) fn failed(failure: &Failure) -> Self {
         let (answers, slowest) = (BTreeMap::new(), Duration::ZERO);
         let (probed, idle) = (Probed::default(), Probed::default());
-        Self { clients, answers, slowest, probed, idle, peak_bytes: 0, misses: vec![failure.to_string()] }
-    }
-
-    pub(super) fn is_held(&self) -> bool {
-        self.misses.is_empty()
+        Self { answers, slowest, probed, idle, peak_bytes: 0, misses: vec![failure.to_string()] }
     }
 }

@@ -1,55 +1,16 @@
-//! Whether the list of shapes is complete: every operation of `/openapi.json` with every field of its request, and every route of the
-//! dashboard. What is missing is named.
+//! Names what the list of shapes lacks of the operations of `/openapi.json` and the fields of their requests. The tests here compare it
+//! with the routes of the dashboard, too.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::operations::OPERATIONS;
-use super::pages::{NOT_PAGES, PAGES};
 use super::shape::Shape;
 
-/// The dashboard has no document of its routes; this is its table.
-const DASHBOARD_ROUTER: &str = include_str!("../../../dashboard/src/router.rs");
-/// The pages that list the parameters of their addresses, and where they do.
-const LISTED_PARAMETERS: [(&str, &str); 2] = [
-    ("/ui/queues/{queue}/tasks", include_str!("../../../dashboard/src/pages/tasks/view.rs")),
-    ("/ui/queues/{queue}/compare", include_str!("../../../dashboard/src/pages/compare/view.rs")),
-];
-
-/// What the document has and the list of shapes has not, and the other way round.
+/// Names what the document has and the list of shapes has not, and the other way round.
 pub(super) fn differences(document: &Value) -> Vec<String> {
     compare(OPERATIONS, &described(document), "/openapi.json")
-}
-
-/// The same for the routes of the dashboard, and for the parameters of the pages that list theirs.
-pub(super) fn page_differences() -> Vec<String> {
-    let routes = routes(DASHBOARD_ROUTER).into_iter().filter(|(_, path)| !NOT_PAGES.contains(&path.as_str()));
-    let listed: BTreeSet<(String, String)> = operations(PAGES);
-    let routes: BTreeSet<(String, String)> = routes.collect();
-    let missing =
-        routes.difference(&listed).map(|(method, path)| format!("{method} {path}: no row in shapes/pages.rs"));
-    let gone = listed.difference(&routes).map(|(method, path)| format!("{method} {path}: no route of the dashboard"));
-    missing
-        .chain(gone)
-        .chain(LISTED_PARAMETERS.iter().flat_map(|(path, text)| parameter_differences(path, text)))
-        .collect()
-}
-
-fn parameter_differences(path: &str, text: &str) -> Vec<String> {
-    let rows = PAGES.iter().filter(|shape| (shape.method, shape.path) == ("GET", path));
-    let listed: BTreeSet<String> = rows.flat_map(Shape::fields).map(|field| field.name).collect();
-    let read = listed_parameters(text).into_iter().map(|name| format!("?{name}"));
-    read.filter(|name| !listed.contains(name))
-        .map(|name| format!("GET {path}: no row has the parameter {name}"))
-        .collect()
-}
-
-/// The names in the constant that lists the parameters of a page.
-fn listed_parameters(text: &str) -> Vec<&str> {
-    let list = text.split("const PARAMETERS: ").nth(1).and_then(|rest| rest.split(';').nth(1)).unwrap_or_default();
-    // Between two names there is a comma.
-    list.split('"').skip(1).step_by(2).collect()
 }
 
 /// An operation with the names of its fields, as the list of shapes writes them.
@@ -138,27 +99,6 @@ fn add_properties<'d>(
     }
 }
 
-/// The routes in the text of a route table.
-fn routes(text: &str) -> Vec<(String, String)> {
-    let text = text.split("#[cfg(test)]").next().unwrap_or(text);
-    let sign_in = text.split("SIGN_IN: &str = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
-    let mut routes = Vec::new();
-    for line in text.lines().filter_map(|line| line.trim().strip_prefix(".route(")) {
-        let path = match line.strip_prefix('"') {
-            Some(rest) => rest.split('"').next().unwrap_or_default(),
-            None if line.starts_with("SIGN_IN") => sign_in,
-            // Files of the program.
-            None => continue,
-        };
-        for method in ["get", "post"] {
-            if line.contains(&format!(" {method}(")) || line.contains(&format!(".{method}(")) {
-                routes.push((method.to_uppercase(), path.to_owned()));
-            }
-        }
-    }
-    routes
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -167,7 +107,68 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::shapes::pages::HIDDEN;
+    use crate::shapes::pages::{HIDDEN, NOT_PAGES, PAGES};
+
+    /// The dashboard has no document of its routes; this is its table.
+    const DASHBOARD_ROUTER: &str = include_str!("../../../dashboard/src/router.rs");
+    /// The pages that list the parameters of their addresses, and where they do.
+    const LISTED_PARAMETERS: [(&str, &str); 2] = [
+        ("/ui/queues/{queue}/tasks", include_str!("../../../dashboard/src/pages/tasks/view.rs")),
+        ("/ui/queues/{queue}/compare", include_str!("../../../dashboard/src/pages/compare/view.rs")),
+    ];
+
+    /// Names what differs from the routes of the dashboard, and from the parameters of the pages that list theirs.
+    fn page_differences() -> Vec<String> {
+        let routes = routes(DASHBOARD_ROUTER).into_iter().filter(|(_, path)| !NOT_PAGES.contains(&path.as_str()));
+        let listed: BTreeSet<(String, String)> = operations(PAGES);
+        let routes: BTreeSet<(String, String)> = routes.collect();
+        let missing =
+            routes.difference(&listed).map(|(method, path)| format!("{method} {path}: no row in shapes/pages.rs"));
+        let gone =
+            listed.difference(&routes).map(|(method, path)| format!("{method} {path}: no route of the dashboard"));
+        missing
+            .chain(gone)
+            .chain(LISTED_PARAMETERS.iter().flat_map(|(path, text)| parameter_differences(path, text)))
+            .collect()
+    }
+
+    fn parameter_differences(path: &str, text: &str) -> Vec<String> {
+        let rows = PAGES.iter().filter(|shape| (shape.method, shape.path) == ("GET", path));
+        let listed: BTreeSet<String> = rows.flat_map(Shape::fields).map(|field| field.name).collect();
+        let read = listed_parameters(text).into_iter().map(|name| format!("?{name}"));
+        read.filter(|name| !listed.contains(name))
+            .map(|name| format!("GET {path}: no row has the parameter {name}"))
+            .collect()
+    }
+
+    /// The names in the constant that lists the parameters of a page.
+    fn listed_parameters(text: &str) -> Vec<&str> {
+        let list = text.split("const PARAMETERS: ").nth(1).and_then(|rest| rest.split(';').nth(1)).unwrap_or_default();
+        // Between two names there is a comma.
+        list.split('"').skip(1).step_by(2).collect()
+    }
+
+    /// The routes in the text of a route table.
+    fn routes(text: &str) -> Vec<(String, String)> {
+        let text = text.split("#[cfg(test)]").next().unwrap_or(text);
+        let sign_in =
+            text.split("SIGN_IN: &str = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+        let mut routes = Vec::new();
+        for line in text.lines().filter_map(|line| line.trim().strip_prefix(".route(")) {
+            let path = match line.strip_prefix('"') {
+                Some(rest) => rest.split('"').next().unwrap_or_default(),
+                None if line.starts_with("SIGN_IN") => sign_in,
+                // Files of the program.
+                None => continue,
+            };
+            for method in ["get", "post"] {
+                if line.contains(&format!(" {method}(")) || line.contains(&format!(".{method}(")) {
+                    routes.push((method.to_uppercase(), path.to_owned()));
+                }
+            }
+        }
+        routes
+    }
 
     /// How the dashboard reads a parameter or a field by its name.
     const READS: [&str; 4] = ["get", "has", "filled", "all"];
@@ -197,7 +198,7 @@ mod tests {
         assert!(lacking.is_empty(), "no row in shapes/pages.rs has {lacking:?}");
     }
 
-    /// What stands in quotes where a parameter or a field is read.
+    /// The texts in quotes where a parameter or a field is read.
     fn names_read(folder: &Path) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

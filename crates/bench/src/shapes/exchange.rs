@@ -1,141 +1,112 @@
-//! A connection that is kept: sends a request and reads its answer, also one that comes in chunks. It blocks, so that clients and
-//! probes, each on a thread of its own, do not wait for each other.
+//! A connection that blocks, so that clients and probes, each on a thread of its own, do not wait for each other; and its answers.
 
 use std::borrow::Cow;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::answer_parser;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::client::{self, Client};
 
 /// Longer than any answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is kept of the body of an answer.
-const KEPT_BYTES: usize = 24 << 20;
-/// What a page of the dashboard says that stands for `database_busy`.
+/// The words of the page of the dashboard that stands for `database_busy`.
 const BUSY_TITLE: &str = "The server is busy";
 const BUSY_PROMISE: &str = "Nothing was changed.";
 
-pub(super) struct Answer {
-    pub(super) status: u16,
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: Vec<u8>,
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    /// `database_busy`, or whatever an error says; empty for others.
-    pub(super) fn code(&self) -> &str {
-        if self.status < 400 { "" } else { answer_parser::error_code(&self.body).unwrap_or("") }
+    fn parts(&self) -> client::Answer<'_> {
+        client::Answer { status: self.status, head: &self.head, body: &self.body }
     }
 
-    /// A 503 that says that nothing was done, and when to try again.
-    pub(super) fn is_truthful_busy(&self) -> bool {
-        let has_retry_after = answer_parser::header(&self.head, b"retry-after:").is_some();
-        self.status == 503 && has_retry_after && (self.is_busy_page() || self.code() == "database_busy")
+    /// The code of an error; empty for others.
+    pub(crate) fn code(&self) -> Cow<'_, str> {
+        if self.status < 400 { "".into() } else { self.parts().code() }
     }
 
-    /// Whether it is the page that stands for `database_busy`. Pages have no code, and others are 503, too: one says that only a part
-    /// was done.
-    fn is_busy_page(&self) -> bool {
-        let is_page =
-            answer_parser::header(&self.head, b"content-type:").is_some_and(|kind| kind.starts_with(b"text/html"));
-        let text = self.text();
-        is_page && text.contains(&format!("<h1>{BUSY_TITLE}</h1>")) && text.contains(BUSY_PROMISE)
+    /// A 503 that says that nothing was done, and when to try again. Pages have no code, and others are 503, too: one says that only a
+    /// part was done.
+    pub(crate) fn is_truthful_busy(&self) -> bool {
+        let has_retry_after = self.parts().header("retry-after:").is_some();
+        let is_page = self.parts().header("content-type:").is_some_and(|kind| kind.starts_with(b"text/html"));
+        let is_busy = match is_page {
+            true => self.text().contains(&format!("<h1>{BUSY_TITLE}</h1>")) && self.text().contains(BUSY_PROMISE),
+            false => self.code() == "database_busy",
+        };
+        self.status == 503 && has_retry_after && is_busy
     }
 
-    pub(super) fn text(&self) -> Cow<'_, str> {
+    pub(crate) fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
+    }
+
+    /// The beginning of the body, for people.
+    pub(crate) fn excerpt(&self) -> String {
+        String::from_utf8_lossy(&self.body[..self.body.len().min(300)]).into_owned()
     }
 
     #[cfg(test)]
     pub(super) fn with_body(body: &[u8]) -> Self {
         Self { status: 200, head: Vec::new(), body: body.to_vec() }
     }
-
-    /// The beginning of the body, for people.
-    pub(super) fn excerpt(&self) -> String {
-        String::from_utf8_lossy(&self.body[..self.body.len().min(300)]).into_owned()
-    }
 }
 
-pub(super) struct Connection {
+pub(crate) struct Connection {
     address: SocketAddr,
-    stream: Option<BufReader<TcpStream>>,
+    runtime: Runtime,
+    client: Option<Client>,
 }
 
 impl Connection {
-    pub(super) fn new(address: SocketAddr) -> Self {
-        Self { address, stream: None }
+    pub(crate) fn new(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self { address, runtime: Builder::new_current_thread().enable_all().build()?, client: None })
     }
 
-    pub(super) fn send(&mut self, request: &[u8]) -> io::Result<Answer> {
-        // A kept connection may have been closed as idle just before.
-        if self.stream.is_some() {
-            match self.exchange(request) {
-                Err(error) if is_closed(&error) => self.stream = None,
-                answered => return answered,
+    pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<Answer> {
+        let Self { address, runtime, client } = self;
+        runtime.block_on(async {
+            // A kept connection may have been closed as idle just before.
+            if client.is_some() {
+                match exchange(*address, client, request).await {
+                    Err(error) if is_closed(&error) => {}
+                    answered => return answered,
+                }
             }
-        }
-        self.exchange(request)
+            exchange(*address, client, request).await
+        })
     }
+}
 
-    fn exchange(&mut self, request: &[u8]) -> io::Result<Answer> {
-        let mut stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => {
-                let stream = TcpStream::connect(self.address)?;
-                stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                BufReader::new(stream)
-            }
-        };
-        // Who is refused early may find the connection closed, and the answer there.
-        let written = stream.get_mut().write_all(request);
-        let answer = read_answer(&mut stream).map_err(|error| written.err().unwrap_or(error))?;
-        let is_last = answer_parser::header(&answer.head, b"connection:").is_some_and(|value| value == b"close");
-        self.stream = (!is_last).then_some(stream);
-        Ok(answer)
+/// Sends a request over the connection that is kept, or over a new one, and keeps it if the server does.
+async fn exchange(address: SocketAddr, kept: &mut Option<Client>, request: &[u8]) -> io::Result<Answer> {
+    let mut client = match kept.take() {
+        Some(client) => client,
+        None => Client::connect(&address.into()).await?,
+    };
+    // Who is refused early may find the connection closed, and the answer there.
+    let written = client.write(request).await;
+    let answer = match timeout(PATIENCE, client.answer()).await? {
+        Ok(client::Answer { status, head, body }) => Answer { status, head: head.to_vec(), body: body.to_vec() },
+        Err(error) => return Err(written.err().unwrap_or(error)),
+    };
+    if answer.parts().header("connection:") != Some(b"close") {
+        *kept = Some(client);
     }
+    Ok(answer)
 }
 
 fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
-}
-
-fn read_answer(stream: &mut BufReader<TcpStream>) -> io::Result<Answer> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        if stream.read_until(b'\n', &mut head)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-    let number = |text: Option<&[u8]>| std::str::from_utf8(text?).ok()?.parse::<usize>().ok();
-    let status = number(head.get(9..12)).ok_or(io::ErrorKind::InvalidData)?;
-    let mut body = Vec::new();
-    match number(answer_parser::header(&head, b"content-length:")) {
-        Some(length) => take(stream, length, &mut body)?,
-        None if answer_parser::header(&head, b"transfer-encoding:").is_some() => loop {
-            let mut line = String::new();
-            stream.read_line(&mut line)?;
-            let length = usize::from_str_radix(line.trim(), 16).map_err(|_| io::ErrorKind::InvalidData)?;
-            take(stream, length, &mut body)?;
-            stream.read_line(&mut line)?;
-            if length == 0 {
-                break;
-            }
-        },
-        None => {}
-    }
-    Ok(Answer { status: status as u16, head, body })
-}
-
-/// Reads so many bytes, and keeps what there is room for.
-fn take(stream: &mut BufReader<TcpStream>, length: usize, body: &mut Vec<u8>) -> io::Result<()> {
-    let kept = length.min(KEPT_BYTES.saturating_sub(body.len()));
-    let read = stream.take(kept as u64).read_to_end(body)?
-        + io::copy(&mut stream.take((length - kept) as u64), &mut io::sink())? as usize;
-    if read == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The largest valid value of every field that a request can have, in a body, a query, a header or a form. One entry for each name;
 //! which request has which is in `operations.rs` and `pages.rs`.
 
-use clap::ValueEnum;
 use serde_json::{Value, json};
 use taskqueue_core::limits::{
     BATCH_ITEMS, CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES, DEPENDENCIES_MAX, FILTER_BYTES, FUZZY_WORDS, JSON_DEPTH,
@@ -15,8 +14,8 @@ use super::shape::World;
 use super::world::{DEPENDENTS_READ, LARGE_TASKS, stored};
 
 /// How large requests are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Size {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
     /// As large as the contract allows
     Full,
     /// A 64th of that
@@ -48,7 +47,7 @@ pub(super) struct Place<'p> {
     pub(super) size: Size,
     /// The field that takes the room of the request where not all of them fit; `all` for all of them.
     pub(super) heavy: &'p str,
-    /// What was prepared for these clients. Identifiers differ from one turn to the next.
+    /// The number of the turn. Identifiers differ from one turn to the next.
     pub(super) turn: usize,
     pub(super) client: usize,
     /// Which item of a batch.

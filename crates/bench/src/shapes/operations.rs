@@ -42,7 +42,7 @@ const LARGE: usize = 20;
 const DEPENDENT: usize = 900;
 /// Small tasks.
 const MANY: usize = 5_000;
-/// What an answer has of each of the large ones, at least.
+/// The least that an answer has of each of the large ones.
 const LARGE_BYTES: usize = TASK_DATA_BYTES / 10 * 8;
 /// Large ones that a page or a batch has room for.
 const LARGE_AT_ONCE: usize = 16;
@@ -52,6 +52,7 @@ const WORKERS_AT_ONCE: usize = 250;
 /// Routes that metrics name.
 const METRICS_ROUTES: usize = 100;
 
+#[rustfmt::skip]
 pub(super) const OPERATIONS: &[Shape] = &[
     // Discovery
     shape("GET", "/health", "", Nothing, &[]),
@@ -65,21 +66,10 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("PUT", QUEUE, "", Nothing, &[]),
     shape("DELETE", QUEUE, "dependencies", OwnQueue("dependencies", DEPENDENT), &["?cascade"]),
     shape("DELETE", QUEUE, "routes", OwnQueue("routes", 200), &["?cascade"]),
-    shape("GET", STATS, "routes", ManyQueues, &[])
-        .holds(Times("{\"route\":\"r", &[ROUTED_TASKS, STATS_ROUTES / ROUTED_TASKS])),
-    shape("GET", STATS, "series", Stored(World::Large), &["?series ?from ?to"])
-        .holds(Number("\"created\":", &[STORED_TASKS])),
+    shape("GET", STATS, "routes", ManyQueues, &[]).holds(Times("{\"route\":\"r", &[ROUTED_TASKS, STATS_ROUTES / ROUTED_TASKS])),
+    shape("GET", STATS, "series", Stored(World::Large), &["?series ?from ?to"]).holds(Number("\"created\":", &[STORED_TASKS])),
     shape("GET", SETTINGS, "limits", LimitedQueue, &[]).holds(Times("\":9223372036854775807", &[ROUTE_LIMITS_MAX])),
-    shape(
-        "PATCH",
-        SETTINGS,
-        "all",
-        OwnQueue("", 1),
-        &[
-            "max_running paused route_limits route_limits.*",
-            "retention.succeeded_seconds retention.failed_seconds retention.cancelled_seconds",
-        ],
-    ),
+    shape("PATCH", SETTINGS, "all", OwnQueue("", 1), &["max_running paused route_limits route_limits.*", "retention.succeeded_seconds retention.failed_seconds retention.cancelled_seconds"]),
     // Tasks
     shape("PUT", TASK, "all", Nothing, &[DEFINITION, WAITING]),
     shape("PUT", TASK, "routes", Nothing, &[DEFINITION]),
@@ -89,84 +79,44 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("PATCH", TASK, "args", Pending, &["args_patch metadata_patch"]),
     shape("PATCH", TASK, "outcome", Cancelled, &["archived result"]),
     shape("DELETE", TASK, "dependencies", Pending, &[]),
-    shape("GET", TASKS, "args", Stored(World::Large), &["?order_by ?descending ?limit", SELECTORS])
-        .holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
-    shape("GET", TASKS, "cursor", Stored(World::Large), &["?order_by ?descending ?limit ?cursor", SELECTORS])
-        .holds(Times("{\"id\":\"t_", &[PAGE])),
-    shape("GET", TASKS, "name", Stored(World::Large), &["?name=stored_name ?limit"])
-        .holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
-    shape("PATCH", TASKS, "all", Shared("", LARGE), &[BULK, "changes.", DEFINITION, WAITING])
-        .holds(Number("\"updated\":", &[LARGE])),
-    shape("PATCH", TASKS, "args", Shared("args", LARGE), &[BULK, "changes.", "args_patch metadata_patch"])
-        .holds(Number("\"updated\":", &[LARGE])),
-    shape("PATCH", TASKS, "priority", Shared("args", LARGE), &[BULK, "changes.", "priority"])
-        .holds(Number("\"updated\":", &[LARGE])),
+    shape("GET", TASKS, "args", Stored(World::Large), &["?order_by ?descending ?limit", SELECTORS]).holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
+    shape("GET", TASKS, "cursor", Stored(World::Large), &["?order_by ?descending ?limit ?cursor", SELECTORS]).holds(Times("{\"id\":\"t_", &[PAGE])),
+    shape("GET", TASKS, "name", Stored(World::Large), &["?name=stored_name ?limit"]).holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
+    shape("PATCH", TASKS, "all", Shared("", LARGE), &[BULK, "changes.", DEFINITION, WAITING]).holds(Number("\"updated\":", &[LARGE])),
+    shape("PATCH", TASKS, "args", Shared("args", LARGE), &[BULK, "changes.", "args_patch metadata_patch"]).holds(Number("\"updated\":", &[LARGE])),
+    shape("PATCH", TASKS, "priority", Shared("args", LARGE), &[BULK, "changes.", "priority"]).holds(Number("\"updated\":", &[LARGE])),
     shape("PATCH", TASKS, "routes", Shared("", MANY), &[BULK, "changes.", "routes priority"]).or_refused(),
     shape("PATCH", TASKS, "dependencies", Shared("", MANY), &[BULK, "changes.", "dependencies priority"]).or_refused(),
-    shape("PATCH", TASKS, "outcome", Cancelled, &[BULK, "changes.", "archived result"])
-        .holds(Number("\"updated\":", &[1])),
+    shape("PATCH", TASKS, "outcome", Cancelled, &[BULK, "changes.", "archived result"]).holds(Number("\"updated\":", &[1])),
     shape("GET", COUNT, "args", Stored(World::Large), &[SELECTORS]).holds(Number("\"count\":", &[STORED_TASKS])),
-    shape("GET", COUNT, "routes", Stored(World::Routes), &["?name=stored_name ?group_by ?limit"])
-        .holds(Times("{\"key\":", &[PAGE])),
-    shape("GET", COUNT, "groups", Stored(World::Routes), &["?group_by ?limit ?cursor"])
-        .holds(Times("{\"key\":", &[PAGE])),
+    shape("GET", COUNT, "routes", Stored(World::Routes), &["?name=stored_name ?group_by ?limit"]).holds(Times("{\"key\":", &[PAGE])),
+    shape("GET", COUNT, "groups", Stored(World::Routes), &["?group_by ?limit ?cursor"]).holds(Times("{\"key\":", &[PAGE])),
     shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/cancel", "dependencies", Pending, &[]),
     shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/requeue", "dependencies", Cancelled, &[]),
-    shape("GET", "/api/v2/queues/{queue}/tasks/{task_id}/explain", "dependencies", Stored(World::Dependent), &[])
-        .holds(Times("t_nobody", &[EXPLAINED_DEPENDENCIES])),
-    shape("POST", CANCEL_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK])
-        .holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("GET", "/api/v2/queues/{queue}/tasks/{task_id}/explain", "dependencies", Stored(World::Dependent), &[]).holds(Times("t_nobody", &[EXPLAINED_DEPENDENCIES])),
+    shape("POST", CANCEL_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
     shape("POST", CANCEL_ALL, "routes", Shared("routes", 200), &[BULK]).holds(Number("\"changed\":", &[200])),
-    shape("POST", CANCEL_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"])
-        .holds(Number("\"matched\":", &[MANY])),
-    shape("POST", REQUEUE_ALL, "dependencies", Shared("dependencies", DEPENDENT).cancelled(), &[BULK])
-        .holds(Number("\"changed\":", &[DEPENDENT])),
-    shape("POST", REQUEUE_ALL, "dry_run", Shared("", MANY).cancelled(), &[BULK, "dry_run expect"])
-        .holds(Number("\"matched\":", &[MANY])),
-    shape("POST", DELETE_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK])
-        .holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("POST", CANCEL_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
+    shape("POST", REQUEUE_ALL, "dependencies", Shared("dependencies", DEPENDENT).cancelled(), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("POST", REQUEUE_ALL, "dry_run", Shared("", MANY).cancelled(), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
+    shape("POST", DELETE_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
     shape("POST", DELETE_ALL, "args", Shared("args", LARGE), &[BULK]).holds(Number("\"changed\":", &[LARGE])),
-    shape("POST", DELETE_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"])
-        .holds(Number("\"matched\":", &[MANY])),
+    shape("POST", DELETE_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
     // Worker observations
-    shape("GET", WORKERS, "all", Workers(0), &["?filter=worker_filter ?limit"])
-        .holds(Times("{\"id\":\"w_", &[WORKERS_AT_ONCE])),
-    shape("GET", WORKERS, "cursor", Workers(0), &["?filter=worker_filter ?limit ?cursor"])
-        .holds(Times("{\"id\":\"w_", &[WORKERS_AT_ONCE])),
-    shape("GET", "/api/v2/queues/{queue}/workers/count", "all", Workers(0), &["?filter=worker_filter"])
-        .holds(Number("\"count\":", &[STORED_WORKERS])),
-    shape("GET", "/api/v2/queues/{queue}/workers/count", "groups", Workers(0), &["?group_by=group_by_workers ?limit"])
-        .holds(Times("{\"key\":", &[2])),
-    shape(
-        "GET",
-        "/api/v2/queues/{queue}/workers/count",
-        "cursor",
-        Workers(0),
-        &["?group_by=group_by_workers ?limit='1 ?cursor"],
-    )
-    .holds(Times("{\"key\":", &[1])),
+    shape("GET", WORKERS, "all", Workers(0), &["?filter=worker_filter ?limit"]).holds(Times("{\"id\":\"w_", &[WORKERS_AT_ONCE])),
+    shape("GET", WORKERS, "cursor", Workers(0), &["?filter=worker_filter ?limit ?cursor"]).holds(Times("{\"id\":\"w_", &[WORKERS_AT_ONCE])),
+    shape("GET", "/api/v2/queues/{queue}/workers/count", "all", Workers(0), &["?filter=worker_filter"]).holds(Number("\"count\":", &[STORED_WORKERS])),
+    shape("GET", "/api/v2/queues/{queue}/workers/count", "groups", Workers(0), &["?group_by=group_by_workers ?limit"]).holds(Times("{\"key\":", &[2])),
+    shape("GET", "/api/v2/queues/{queue}/workers/count", "cursor", Workers(0), &["?group_by=group_by_workers ?limit='1 ?cursor"]).holds(Times("{\"key\":", &[1])),
     shape("PUT", WORKER, "all", Nothing, &["route status task_id metadata=observed"]),
     shape("DELETE", WORKER, "all", OwnWorker, &[]),
     shape("POST", "/api/v2/queues/{queue}/workers/{id}/telemetry", "all", OwnWorker, &["telemetry"]),
     // Worker protocol
-    shape("POST", "/api/v2/queues/{queue}/tasks/claim", "args", Pending, &["Prefer: route run_id worker"])
-        .holds(Bytes(&[LARGE_BYTES])),
-    shape(
-        "POST",
-        "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat",
-        "outcome",
-        Running(1),
-        &["Prefer: run_id progress"],
-    ),
+    shape("POST", "/api/v2/queues/{queue}/tasks/claim", "args", Pending, &["Prefer: route run_id worker"]).holds(Bytes(&[LARGE_BYTES])),
+    shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat", "outcome", Running(1), &["Prefer: run_id progress"]),
     shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/progress", "outcome", Running(1), &["run_id progress"]),
     shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/complete", "outcome", Running(1), &["run_id result"]),
-    shape(
-        "POST",
-        "/api/v2/queues/{queue}/tasks/{task_id}/fail",
-        "outcome",
-        Running(1),
-        &["run_id retry retry_after_seconds error.type error.message error.traceback"],
-    ),
+    shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/fail", "outcome", Running(1), &["run_id retry retry_after_seconds error.type error.message error.traceback"]),
     shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/unclaim", "", Running(1), &["run_id delay_seconds"]),
     // Output
     shape("POST", OUTPUT, "", Running(1), &["run_id offset=end text"]),
@@ -178,24 +128,12 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("POST", CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]).or_busy(),
     shape("POST", CREATE, "args", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
     shape("POST", CREATE, "", Nothing, &["tasks.[]", "id args"]),
-    shape("POST", CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"])
-        .holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
-    shape("POST", CLAIM, "workers", Shared("", MANY), &["Prefer: route run_ids workers"])
-        .holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
-    shape("POST", CLAIM, "args", Shared("args", LARGE), &["Prefer: route run_ids"])
-        .holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
+    shape("POST", CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"]).holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
+    shape("POST", CLAIM, "workers", Shared("", MANY), &["Prefer: route run_ids workers"]).holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
+    shape("POST", CLAIM, "args", Shared("args", LARGE), &["Prefer: route run_ids"]).holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
     shape("POST", REPORT, "", Running(1_000), &["reports.[]", "task_id run_id action='heartbeat progress"]),
     shape("POST", REPORT, "outcome", Running(16), &["reports.[]", "task_id run_id action='complete result"]),
     shape("POST", REPORT, "progress", Running(1_000), &["reports.[]", "task_id run_id action='progress progress"]),
     shape("POST", REPORT, "unclaim", Running(1_000), &["reports.[]", "task_id run_id action='unclaim delay_seconds"]),
-    shape(
-        "POST",
-        REPORT,
-        "fail",
-        Running(1_000),
-        &[
-            "reports.[]",
-            "task_id run_id action='fail retry retry_after_seconds error.type error.message error.traceback",
-        ],
-    ),
+    shape("POST", REPORT, "fail", Running(1_000), &["reports.[]", "task_id run_id action='fail retry retry_after_seconds error.type error.message error.traceback"]),
 ];

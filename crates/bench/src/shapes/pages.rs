@@ -42,11 +42,13 @@ const OWN: usize = 40;
 const VALUES: usize = TASK_DATA_BYTES / 2 / 4;
 
 /// Routes that say nothing about a request: files of the program, and whatever is not there.
+#[cfg(test)]
 pub(super) const NOT_PAGES: [&str; 1] = ["/ui/{*path}"];
 
-/// What forms carry unseen.
+/// The fields that forms carry unseen.
 pub(super) const HIDDEN: [&str; 4] = ["form_token", "seen", "updated_at", "expect"];
 
+#[rustfmt::skip]
 pub(super) const PAGES: &[Shape] = &[
     shape("GET", "/ui/", "routes", ManyQueues, &[]).holds(Times(QUEUE_ROW, &[2])),
     // Their names begin with it.
@@ -54,22 +56,10 @@ pub(super) const PAGES: &[Shape] = &[
     shape("GET", "/ui/system", "routes", ManyQueues, &[]).holds(Times(QUEUE_ROW, &[2])),
     shape("POST", "/ui/queues", "", Nothing, &["&name=queue"]),
     shape("GET", "/ui/queues/{queue}/delete", "routes", OwnQueue("routes", OWN), &[]).holds(Number("<b>its ", &[OWN])),
-    shape(
-        "POST",
-        "/ui/queues/{queue}/delete",
-        "dependencies",
-        OwnQueue("dependencies", 900),
-        &["&with_tasks='yes &name=queue"],
-    ),
+    shape("POST", "/ui/queues/{queue}/delete", "dependencies", OwnQueue("dependencies", 900), &["&with_tasks='yes &name=queue"]),
     shape("GET", SETTINGS, "routes", OwnQueue("routes", OWN), &[]).holds(Number("<p class=\"small soft\">", &[OWN])),
     shape("GET", SETTINGS, "limits", LimitedQueue, &[]).holds(Times("name=\"route\" value=\"r", &[ROUTE_LIMITS_MAX])),
-    shape(
-        "POST",
-        SETTINGS,
-        "all",
-        OwnQueue("", 1),
-        &["&max_running &succeeded=typed_days &failed=typed_days &cancelled=typed_days &route &limit &agreed='yes"],
-    ),
+    shape("POST", SETTINGS, "all", OwnQueue("", 1), &["&max_running &succeeded=typed_days &failed=typed_days &cancelled=typed_days &route &limit &agreed='yes"]),
     shape("POST", "/ui/queues/{queue}/pause", "", OwnQueue("", 1), &["&paused='yes &next='/ui/"]),
     // Who looks, and how
     shape("GET", "/ui/sign-in", "", Nothing, &["?next=filter"]),
@@ -79,112 +69,48 @@ pub(super) const PAGES: &[Shape] = &[
     shape("POST", "/ui/theme", "", Nothing, &["&theme='dark &next=filter"]),
     shape("GET", "/ui/go", "", Nothing, &["?queue ?to='tasks"]),
     // Tasks of a queue
-    shape(
-        "GET",
-        TASKS,
-        "args",
-        Stored(World::Large),
-        &["?limit ?status='pending ?order_by ?descending ?column=columns", SELECTORS],
-    )
-    .holds(Times(TASK_ROW, &[ROWS])),
-    shape("GET", TASKS, "cursor", Stored(World::Large), &["?limit ?order_by ?cursor", SELECTORS])
-        .holds(Times(TASK_ROW, &[ROWS])),
-    shape("GET", TASKS, "dependencies", Stored(World::Dependent), &["?limit ?column='dependencies"])
-        .holds(Times(TASK_ROW, &[ROWS])),
-    shape("GET", "/ui/queues/{queue}/tasks/check", "", Stored(World::Large), &["?filter"])
-        .holds(Times("\"ok\":true", &[1])),
+    shape("GET", TASKS, "args", Stored(World::Large), &["?limit ?status='pending ?order_by ?descending ?column=columns", SELECTORS]).holds(Times(TASK_ROW, &[ROWS])),
+    shape("GET", TASKS, "cursor", Stored(World::Large), &["?limit ?order_by ?cursor", SELECTORS]).holds(Times(TASK_ROW, &[ROWS])),
+    shape("GET", TASKS, "dependencies", Stored(World::Dependent), &["?limit ?column='dependencies"]).holds(Times(TASK_ROW, &[ROWS])),
+    shape("GET", "/ui/queues/{queue}/tasks/check", "", Stored(World::Large), &["?filter"]).holds(Times("\"ok\":true", &[1])),
     shape("GET", "/ui/queues/{queue}/tasks/fields", "args", Stored(World::Large), &[]).holds(Times("\"args.a\"", &[1])),
-    shape(
-        "GET",
-        "/ui/queues/{queue}/tasks/download",
-        "args",
-        Stored(World::Large),
-        &["?format='jsonl ?column=columns", SELECTORS],
-    )
-    .holds(Bytes(&[LARGE_TASKS / 2, TASK_DATA_BYTES / 10 * 8])),
-    shape("GET", CONFIRM, "args", Stored(World::Large), &["?action='delete ?all='1", SELECTORS])
-        .holds(Number("name=\"expect\" value=\"", &[STORED_TASKS])),
+    shape("GET", "/ui/queues/{queue}/tasks/download", "args", Stored(World::Large), &["?format='jsonl ?column=columns", SELECTORS]).holds(Bytes(&[LARGE_TASKS / 2, TASK_DATA_BYTES / 10 * 8])),
+    shape("GET", CONFIRM, "args", Stored(World::Large), &["?action='delete ?all='1", SELECTORS]).holds(Number("name=\"expect\" value=\"", &[STORED_TASKS])),
     shape("POST", CONFIRM, "dependencies", Shared("dependencies", 900), &["?action='delete ?all='1 ?filter"]),
     shape("POST", CONFIRM, "ids", Shared("", 5_000), &["?action='routes ?id=ids", "&value=typed_routes"]),
     // A task
-    shape("GET", TASK, "args", Stored(World::Large), &[])
-        .holds(Times("[<span class=\"int\">1</span>]", &[SHOWN_VALUES])),
-    shape("GET", TASK, "dependencies", Stored(World::Dependent), &[])
-        .holds(Times("\"mono\">t_nobody", &[EXPLAINED_DEPENDENCIES])),
-    shape(
-        "GET",
-        "/ui/queues/{queue}/tasks/{task}/output",
-        "",
-        Output("coloured"),
-        &["?from='0 ?run='x ?look='31 ?end='0"],
-    )
-    .holds(Times("&lt;</span>", &[SHOWN_COLOURS])),
-    shape("GET", "/ui/queues/{queue}/tasks/{task}/output.txt", "", Output("coloured"), &[])
-        .holds(Bytes(&[TASK_OUTPUT_BYTES / 10 * 9])),
-    shape("GET", "/ui/queues/{queue}/tasks/{task}/json/{part}", "args", Stored(World::Large), &["?download='1"])
-        .holds(Times("[1],", &[VALUES])),
-    shape("GET", "/ui/queues/{queue}/tasks/{task}/edit", "args", Stored(World::Large), &[])
-        .holds(Times("[1]", &[VALUES])),
+    shape("GET", TASK, "args", Stored(World::Large), &[]).holds(Times("[<span class=\"int\">1</span>]", &[SHOWN_VALUES])),
+    shape("GET", TASK, "dependencies", Stored(World::Dependent), &[]).holds(Times("\"mono\">t_nobody", &[EXPLAINED_DEPENDENCIES])),
+    shape("GET", "/ui/queues/{queue}/tasks/{task}/output", "", Output("coloured"), &["?from='0 ?run='x ?look='31 ?end='0"]).holds(Times("&lt;</span>", &[SHOWN_COLOURS])),
+    shape("GET", "/ui/queues/{queue}/tasks/{task}/output.txt", "", Output("coloured"), &[]).holds(Bytes(&[TASK_OUTPUT_BYTES / 10 * 9])),
+    shape("GET", "/ui/queues/{queue}/tasks/{task}/json/{part}", "args", Stored(World::Large), &["?download='1"]).holds(Times("[1],", &[VALUES])),
+    shape("GET", "/ui/queues/{queue}/tasks/{task}/edit", "args", Stored(World::Large), &[]).holds(Times("[1]", &[VALUES])),
     shape("POST", "/ui/queues/{queue}/tasks/{task}/edit", "all", Pending, &[DEFINITION]),
-    shape("GET", "/ui/queues/{queue}/tasks/{task}/cancel", "dependencies", Stored(World::Dependent), &[])
-        .holds(Times("<code class=\"soft\">t_", &[1])),
+    shape("GET", "/ui/queues/{queue}/tasks/{task}/cancel", "dependencies", Stored(World::Dependent), &[]).holds(Times("<code class=\"soft\">t_", &[1])),
     shape("POST", "/ui/queues/{queue}/tasks/{task}/cancel", "dependencies", Pending, &[]),
     shape("POST", "/ui/queues/{queue}/tasks/{task}/requeue", "dependencies", Cancelled, &[]),
     shape("POST", "/ui/queues/{queue}/tasks/{task}/archive", "dependencies", Cancelled, &[]),
     shape("POST", "/ui/queues/{queue}/tasks/{task}/unarchive", "dependencies", Cancelled, &[]),
-    shape("GET", "/ui/queues/{queue}/tasks/{task}/delete", "dependencies", Stored(World::Dependent), &[])
-        .holds(Times("<code class=\"soft\">t_", &[1])),
+    shape("GET", "/ui/queues/{queue}/tasks/{task}/delete", "dependencies", Stored(World::Dependent), &[]).holds(Times("<code class=\"soft\">t_", &[1])),
     shape("POST", "/ui/queues/{queue}/tasks/{task}/delete", "dependencies", Pending, &[]),
     // Workers and routes of a queue
-    shape("GET", "/ui/queues/{queue}/workers", "all", Workers(0), &["?filter=worker_filter"])
-        .holds(Times(WORKER_ROW, &[ROWS])),
+    shape("GET", "/ui/queues/{queue}/workers", "all", Workers(0), &["?filter=worker_filter"]).holds(Times(WORKER_ROW, &[ROWS])),
     // However small the run, one page has this many.
-    shape("GET", "/ui/queues/{queue}/workers", "cursor", Workers(2 * ROWS), &["?filter=worker_filter ?cursor"])
-        .holds(Times(WORKER_ROW, &[ROWS])),
-    shape("GET", "/ui/queues/{queue}/routes", "routes", Stored(World::Routes), &["?find='r"])
-        .holds(Times("status=running&#38;filter=%22r", &[SHOWN_ROUTES])),
+    shape("GET", "/ui/queues/{queue}/workers", "cursor", Workers(2 * ROWS), &["?filter=worker_filter ?cursor"]).holds(Times(WORKER_ROW, &[ROWS])),
+    shape("GET", "/ui/queues/{queue}/routes", "routes", Stored(World::Routes), &["?find='r"]).holds(Times("status=running&#38;filter=%22r", &[SHOWN_ROUTES])),
     // Results side by side
-    shape("GET", "/ui/queues/{queue}/compare", "args", Stored(World::Large), &[COMPARE, SELECTORS])
-        .holds(Times(COMPARED_ROW, &[ROWS])),
-    shape(
-        "GET",
-        "/ui/queues/{queue}/compare",
-        "groups",
-        Stored(World::Large),
-        &["?status='all ?group='args.a", SELECTORS],
-    )
-    // Those that have it, and the others.
-    .holds(Times("<tr data-row>", &[2])),
-    shape("GET", "/ui/queues/{queue}/compare", "ids", Stored(World::Large), &["?id=stored_ids ?column=columns"])
-        .holds(Times(COMPARED_ROW, &[LARGE_TASKS])),
+    shape("GET", "/ui/queues/{queue}/compare", "args", Stored(World::Large), &[COMPARE, SELECTORS]).holds(Times(COMPARED_ROW, &[ROWS])),
+    // Groups: those that have it, and the others.
+    shape("GET", "/ui/queues/{queue}/compare", "groups", Stored(World::Large), &["?status='all ?group='args.a", SELECTORS]).holds(Times("<tr data-row>", &[2])),
+    shape("GET", "/ui/queues/{queue}/compare", "ids", Stored(World::Large), &["?id=stored_ids ?column=columns"]).holds(Times(COMPARED_ROW, &[LARGE_TASKS])),
     // It leads to the address that has these changes.
-    shape(
-        "GET",
-        "/ui/queues/{queue}/compare",
-        "changes",
-        Nothing,
-        &["?set=filter ?and=filter ?apply='column ?add='args.a ?all='1"],
-    ),
-    shape(
-        "GET",
-        "/ui/queues/{queue}/compare/csv",
-        "args",
-        Stored(World::Large),
-        &["?status='all ?read='5000 ?column=columns", SELECTORS],
-    )
-    .holds(Times("\nt_", &[STORED_TASKS])),
+    shape("GET", "/ui/queues/{queue}/compare", "changes", Nothing, &["?set=filter ?and=filter ?apply='column ?add='args.a ?all='1"]),
+    shape("GET", "/ui/queues/{queue}/compare/csv", "args", Stored(World::Large), &["?status='all ?read='5000 ?column=columns", SELECTORS]).holds(Times("\nt_", &[STORED_TASKS])),
     // New tasks
-    shape("GET", SUBMIT, "args", Stored(World::Large), &["?way='one ?from=stored_task ?created=stored_task"])
-        .holds(Times("[1]", &[VALUES])),
+    shape("GET", SUBMIT, "args", Stored(World::Large), &["?way='one ?from=stored_task ?created=stored_task"]).holds(Times("[1]", &[VALUES])),
     shape("GET", SUBMIT, "sweep", Nothing, &[SWEEP_ADDRESS]),
     shape("POST", SUBMIT, "all", OwnQueue("", 1), &["?way='one", "&way='one &step='create", DEFINITION]),
-    shape(
-        "POST",
-        SUBMIT,
-        "lines",
-        OwnQueue("", 1),
-        &["?way='lines", "&way='lines &step='create-valid &lines &batch='b &expect=lines_expected"],
-    ),
+    shape("POST", SUBMIT, "lines", OwnQueue("", 1), &["?way='lines", "&way='lines &step='create-valid &lines &batch='b &expect=lines_expected"]),
     shape("POST", SUBMIT, "sweep", OwnQueue("", 1), &["?way='sweep", SWEEP]),
     shape("POST", SUBMIT, "args", OwnQueue("", 1), &["?way='sweep", SWEEP]),
     shape("POST", SUBMIT, "keys", OwnQueue("", 1), &["?way='sweep", NESTED_SWEEP]),

@@ -17,29 +17,29 @@ const WRITE_LIMIT: Duration = Duration::from_secs(1);
 const TASKS: &str = "/api/v2/queues/probe/tasks";
 const RUNNING: &str = "t_probe0000000";
 /// From so many answers on there is a 99th percentile.
-pub(super) const ROUNDS: usize = 100;
+pub(crate) const ROUNDS: usize = 100;
 /// How many times the time of an idle server is added to what is allowed: on a machine that does nothing else it is next to nothing.
 const MARGIN: u32 = 3;
 /// From so many answers on there is a median.
 const FEW: usize = 5;
 /// The limit for each answer at a small size: far more than a stop of a busy machine, and far less than the 25 seconds that a
 /// read may hold up whoever waits for it.
-pub(super) const HELD_UP: Duration = Duration::from_secs(10);
+pub(crate) const HELD_UP: Duration = Duration::from_secs(10);
 /// So that probes do not become the load.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How long each kind of request took, and what should not have been answered.
 #[derive(Default)]
-pub(super) struct Probed {
-    pub(super) health: Vec<Duration>,
-    pub(super) heartbeats: Vec<Duration>,
-    pub(super) writes: Vec<Duration>,
+pub(crate) struct Probed {
+    pub(crate) health: Vec<Duration>,
+    pub(crate) heartbeats: Vec<Duration>,
+    pub(crate) writes: Vec<Duration>,
     /// Creations that were answered `database_busy`.
-    pub(super) refused: Vec<String>,
+    pub(crate) refused: Vec<String>,
     wrong: Vec<String>,
 }
 
-pub(super) fn p99(taken: &[Duration]) -> Duration {
+pub(crate) fn p99(taken: &[Duration]) -> Duration {
     let mut sorted = taken.to_vec();
     sorted.sort_unstable();
     sorted.get((sorted.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default()
@@ -52,11 +52,11 @@ fn median(taken: &[Duration]) -> Duration {
     if sorted.len() < FEW { Duration::ZERO } else { sorted[sorted.len() / 2] }
 }
 
-pub(super) fn longest(taken: &[Duration]) -> Duration {
+pub(crate) fn longest(taken: &[Duration]) -> Duration {
     taken.iter().max().copied().unwrap_or_default()
 }
 
-/// What is taken of many answers.
+/// A figure of many answers.
 #[derive(Clone, Copy, Debug)]
 enum Figure {
     Median,
@@ -76,7 +76,7 @@ impl Figure {
 
 /// Which answers are judged together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beside {
+pub(crate) enum Limits {
     /// Those beside one shape at full size, which are many.
     OneOfFullSize,
     /// Those beside one small shape, which are few: a busy machine may stop one of them, but not half of them.
@@ -85,9 +85,9 @@ pub(super) enum Beside {
     All,
 }
 
-impl Beside {
+impl Limits {
     /// The limits of reads and of writes, for each figure.
-    fn limits(self) -> Vec<(Figure, [Option<Duration>; 2])> {
+    fn of_figures(self) -> Vec<(Figure, [Option<Duration>; 2])> {
         match self {
             Self::OneOfFullSize => {
                 vec![(Figure::P99, [Some(READ_LIMIT), None]), (Figure::Longest, [None, Some(WRITE_LIMIT)])]
@@ -102,19 +102,19 @@ impl Beside {
 
 /// Who probes a server, from its start to its end.
 #[derive(Debug)]
-pub(super) struct Probes {
+pub(crate) struct Probes {
     address: SocketAddr,
     next: AtomicUsize,
 }
 
 impl Probes {
-    pub(super) fn new(address: SocketAddr) -> Result<Self> {
-        let mut connection = Connection::new(address);
+    pub(crate) fn new(address: SocketAddr) -> Result<Self> {
+        let mut connection = Connection::new(address)?;
         let claim = r#"{"route":"default","run_id":"r_probe0000000"}"#;
         for (request, expected) in [
-            (request::create_queue(address, "probe"), 201),
-            (request::with_body("PUT", address, &format!("{TASKS}/{RUNNING}"), "{}").into_bytes(), 201),
-            (request::with_body("POST", address, &format!("{TASKS}/claim"), claim).into_bytes(), 200),
+            (request::with_body("PUT", address, "/api/v2/queues/probe", ""), 201),
+            (request::with_body("PUT", address, &format!("{TASKS}/{RUNNING}"), "{}"), 201),
+            (request::with_body("POST", address, &format!("{TASKS}/claim"), claim), 200),
         ] {
             let answer = connection.send(&request)?;
             if answer.status != expected {
@@ -125,7 +125,7 @@ impl Probes {
     }
 
     /// All of it until it is done.
-    pub(super) fn measure(&self, done: &AtomicBool, rounds: &AtomicUsize) -> Probed {
+    pub(crate) fn measure(&self, done: &AtomicBool, rounds: &AtomicUsize) -> Probed {
         thread::scope(|scope| {
             let writing = scope.spawn(|| self.write(done));
             let read = self.read(done, rounds);
@@ -135,7 +135,8 @@ impl Probes {
 
     /// Health and heartbeats until it is done, at least one of each.
     fn read(&self, done: &AtomicBool, rounds: &AtomicUsize) -> Probed {
-        let (mut probed, mut connection) = (Probed::default(), Connection::new(self.address));
+        let mut probed = Probed::default();
+        let Ok(mut connection) = Connection::new(self.address) else { return probed };
         let beat = request::with_body(
             "POST",
             self.address,
@@ -146,7 +147,7 @@ impl Probes {
             let (health, taken) = timed(&mut connection, &request::get(self.address, "/health"));
             probed.health.push(taken);
             probed.expect("/health", &health, 200);
-            let (answer, taken) = timed(&mut connection, beat.as_bytes());
+            let (answer, taken) = timed(&mut connection, &beat);
             probed.heartbeats.push(taken);
             probed.expect("a heartbeat", &answer, 200);
             rounds.fetch_add(1, Ordering::Relaxed);
@@ -157,19 +158,20 @@ impl Probes {
 
     /// Creations, claims and completions until it is done, at least one of each.
     fn write(&self, done: &AtomicBool) -> Probed {
-        let (mut probed, mut connection) = (Probed::default(), Connection::new(self.address));
+        let mut probed = Probed::default();
+        let Ok(mut connection) = Connection::new(self.address) else { return probed };
         while !done.load(Ordering::Relaxed)
             || (probed.writes.is_empty() && probed.refused.is_empty() && probed.wrong.is_empty())
         {
             let id = format!("{:012}", self.next.fetch_add(1, Ordering::Relaxed));
             let create = request::with_body("PUT", self.address, &format!("{TASKS}/t_{id}"), "{}");
-            let (created, taken) = timed(&mut connection, create.as_bytes());
+            let (created, taken) = timed(&mut connection, &create);
             if !probed.wrote("a creation", &created, taken, 201) {
                 probed.refused.push(format!("{TASKS}/t_{id}"));
             }
             let claim = format!(r#"{{"route":"default","run_id":"r_{id}"}}"#);
             let claim = request::with_body("POST", self.address, &format!("{TASKS}/claim"), &claim);
-            let (claimed, taken) = timed(&mut connection, claim.as_bytes());
+            let (claimed, taken) = timed(&mut connection, &claim);
             probed.wrote("a claim", &claimed, taken, 200);
             self.complete(&mut connection, &claimed, &id);
             thread::sleep(PAUSE);
@@ -184,7 +186,7 @@ impl Probes {
         if let Some(task) = body.split("\"id\":\"").nth(1).and_then(|rest| rest.get(..14)) {
             let complete = format!(r#"{{"run_id":"r_{run}","result":{{}}}}"#);
             let path = format!("{TASKS}/{task}/complete");
-            drop(connection.send(request::with_body("POST", self.address, &path, &complete).as_bytes()));
+            drop(connection.send(&request::with_body("POST", self.address, &path, &complete)));
         }
     }
 }
@@ -204,7 +206,7 @@ impl Probed {
         }
     }
 
-    /// Whether it was not refused as busy. A claim that finds nothing is right if the creation was refused.
+    /// Returns true if it was not refused as busy. A claim that finds nothing is right if the creation was refused.
     fn wrote(&mut self, what: &str, answer: &Result<Answer>, taken: Duration, status: u16) -> bool {
         match answer {
             Ok(answer) if answer.is_truthful_busy() => return false,
@@ -224,7 +226,7 @@ impl Probed {
     }
 
     /// Those of all shapes. What was wrong with one of them is told there.
-    pub(super) fn merged<'p>(all: impl Iterator<Item = &'p Self>) -> Self {
+    pub(crate) fn merged<'p>(all: impl Iterator<Item = &'p Self>) -> Self {
         let mut merged = Self::default();
         for probed in all {
             merged.health.extend(&probed.health);
@@ -234,10 +236,10 @@ impl Probed {
         merged
     }
 
-    /// What breaks C1, as far as an idle server on the same machine was quicker.
-    pub(super) fn misses(&self, idle: &Self, beside: Beside) -> Vec<String> {
+    /// Names what breaks C1, as far as an idle server on the same machine was quicker.
+    pub(crate) fn misses(&self, idle: &Self, limits: Limits) -> Vec<String> {
         let mut misses = Vec::new();
-        for (figure, [read_limit, write_limit]) in beside.limits() {
+        for (figure, [read_limit, write_limit]) in limits.of_figures() {
             for (what, taken, idle, limit) in [
                 ("/health", &self.health, &idle.health, read_limit),
                 ("heartbeats", &self.heartbeats, &idle.heartbeats, read_limit),

@@ -9,7 +9,7 @@ use super::fields::{self, Place};
 use super::least::Least;
 use super::world;
 
-/// What all reads share, stored once.
+/// A kind of tasks that all reads share, stored once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum World {
     /// Tasks of a megabyte.
@@ -20,16 +20,16 @@ pub(super) enum World {
     Dependent,
 }
 
-/// What is stored before a shape is sent.
+/// The tasks, queues and workers that are stored before a shape is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     /// The queue, without a task.
     Nothing,
-    /// What all reads share.
+    /// The tasks that all reads share.
     Stored(World),
     /// A pending task for each client, with what is heavy in the shape.
     Pending,
-    /// The same, cancelled.
+    /// Such a task, cancelled.
     Cancelled,
     /// So many running tasks for each client.
     Running(usize),
@@ -37,7 +37,7 @@ pub(super) enum Before {
     Output(&'static str),
     /// So many tasks for all clients together; what is heavy in them.
     Shared(&'static str, usize),
-    /// The same, cancelled.
+    /// Such tasks, cancelled.
     SharedCancelled(&'static str, usize),
     /// A queue for each client, with so many tasks in all; what is heavy in them.
     OwnQueue(&'static str, usize),
@@ -69,18 +69,18 @@ pub(super) struct Shape {
     pub(super) method: &'static str,
     /// The template of its path.
     pub(super) path: &'static str,
-    /// What takes the room, where not all fields can be as large as they may be at once.
+    /// The field that takes the room, where not all fields can be as large as they may be at once.
     pub(super) heavy: &'static str,
     pub(super) before: Before,
     /// Fields, separated by blanks: `?name` of the query, `Name:` of the head, `&name` of a form, others of the body with their path.
     /// `name=key` takes the largest value of another name, and `name='word` this word. A group that ends with a dot or with `.[]` is
     /// the path of those behind it.
     groups: &'static [&'static str],
-    /// Whether a refusal is an answer, too, if it comes at once: nothing says how many tasks one request may change.
+    /// A refusal is an answer, too, if it comes at once: nothing says how many tasks one request may change.
     pub(super) may_be_refused: bool,
-    /// The same for `database_busy`: the memory of pending tasks may be full of what is stored.
+    /// `database_busy` is an answer, too: the memory of pending tasks may be full of what is stored.
     pub(super) may_be_busy: bool,
-    /// What the answer of one that is alone holds at least.
+    /// The least that the answer of one that is alone holds.
     pub(super) least: Least,
 }
 
@@ -124,17 +124,17 @@ impl Shape {
         Self { least, ..self }
     }
 
-    /// Whether it finds what was stored before it, so that it must say how much that is.
+    /// Returns true if it finds what was stored before it, so that it must say how much that is.
     pub(super) fn is_read_of_stored(&self) -> bool {
         self.method == "GET" && self.before != Before::Nothing
     }
 
-    /// Whether it is a form of the dashboard.
+    /// Returns true if it is a form of the dashboard.
     pub(super) fn is_form(&self) -> bool {
         self.method == "POST" && self.path.starts_with("/ui/")
     }
 
-    /// Whether it asks for a page behind the first one.
+    /// Returns true if it asks for a page behind the first one.
     pub(super) fn has_cursor(&self) -> bool {
         self.fields().iter().any(|field| field.key == "cursor")
     }
@@ -167,7 +167,7 @@ impl Shape {
         fields
     }
 
-    /// Whether each client has a queue of its own.
+    /// Returns true if each client has a queue of its own.
     pub(super) fn has_own_queue(&self) -> bool {
         matches!(self.before, Before::OwnQueue(..) | Before::LimitedQueue) || self.path == "/api/v2/queues/{queue}"
     }
@@ -309,7 +309,7 @@ fn text(field: &Field, place: &Place<'_>) -> String {
 }
 
 impl Field {
-    /// Whether the table of largest values knows it.
+    /// Returns true if the table of largest values knows it.
     pub(super) fn has_entry(&self, place: &Place<'_>) -> bool {
         self.key.starts_with('\'') || self.name.ends_with('*') || fields::largest(self.key, place).is_some()
     }

@@ -17,7 +17,7 @@ use crate::request;
 /// How long something is tried again that the server has no room for.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
-/// What a batch of prepared tasks holds at most.
+/// The most that a batch of prepared tasks holds.
 const BATCH_BYTES: usize = 1 << 20;
 /// Of what all reads share: tasks of each kind.
 pub(super) const LARGE_TASKS: usize = 30;
@@ -63,8 +63,8 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(address: SocketAddr, size: Size) -> Self {
-        Self { address, connection: Connection::new(address), size }
+    pub(super) fn new(address: SocketAddr, size: Size) -> Result<Self> {
+        Ok(Self { address, connection: Connection::new(address)?, size })
     }
 
     pub(super) fn get(&mut self, path: &str) -> Result<Answer> {
@@ -73,11 +73,7 @@ impl Client {
 
     fn send(&mut self, method: &str, path: &str, body: &str) -> Result<Answer> {
         let path = format!("/api/v2/queues/{path}");
-        let mut head = request::with_body(method, self.address, &path, body);
-        if body.is_empty() {
-            head = head.replacen("\r\n", "\r\ncontent-length: 0\r\n", 1);
-        }
-        Ok(self.connection.send(head.as_bytes())?)
+        Ok(self.connection.send(&request::with_body(method, self.address, &path, body))?)
     }
 
     /// Sends something until it is done; a server that is busy says so for a while.
@@ -96,7 +92,7 @@ impl Client {
         }
     }
 
-    /// What all reads share.
+    /// Stores what all reads share.
     pub(super) fn prepare_world(&mut self) -> Result<()> {
         let name = queue(0, None);
         self.succeed("PUT", &name, "")?;

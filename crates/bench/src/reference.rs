@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::failure::Result;
-use crate::{output, request};
+use crate::{figures, request};
 
 const VERSION_HEADER: HeaderName = HeaderName::from_static("taskqueue-server-version");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<()> {
     let orphaned = runtime.spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        output::line(&format!("http://{}", listener.local_addr()?));
+        figures::line(&format!("http://{}", listener.local_addr()?));
         tokio::select! {
             ended = accept(listener) => ended,
             _ = orphaned => Ok(()),
@@ -100,7 +100,9 @@ impl Bodies {
     fn find(&self, method: &Method, path: &str) -> (StatusCode, Bytes) {
         let last = path.rsplit('/').next().unwrap_or_default();
         match (method, last) {
-            (&Method::POST, "claim") if path.contains("/empty/") => (StatusCode::NO_CONTENT, Bytes::new()),
+            (&Method::POST, "claim") if path.contains(&format!("/{}/", request::OTHER)) => {
+                (StatusCode::NO_CONTENT, Bytes::new())
+            }
             (&Method::POST, "claim") => (StatusCode::OK, self.claimed.clone()),
             (&Method::POST, "heartbeat") => (StatusCode::OK, self.lease.clone()),
             (&Method::POST, _) => (StatusCode::NO_CONTENT, Bytes::new()),
@@ -115,7 +117,7 @@ impl Bodies {
 
 /// A task as the server writes it.
 fn task(status: &str, last_route: &str, started_at: &str) -> String {
-    let args = request::args().replace('#', "0");
+    let args = request::args();
     format!(
         r#"{{"id":"t_000000000000","queue":"claims","status":"{status}","name":"bench","args":{args},"metadata":{{}},"priority":0,"attempt":1,"max_attempts":3,"routes":["default"],"result":{{}},"last_error":null,"last_route":{last_route},"created_at":"2026-01-01T00:00:00.000000Z","updated_at":"2026-01-01T00:00:00.000000Z","started_at":{started_at},"finished_at":null}}"#
     )
@@ -132,6 +134,7 @@ mod tests {
         for body in all {
             serde_json::from_slice::<serde_json::Value>(body).unwrap();
         }
-        assert_eq!(crate::answer_parser::claimed_task(&bodies.claimed), Some(0));
+        let claimed = crate::client::Answer { status: 200, head: b"", body: &bodies.claimed };
+        assert_eq!(claimed.claimed_task(), Some(0));
     }
 }

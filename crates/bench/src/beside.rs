@@ -1,0 +1,347 @@
+//! What others do beside the load, on a thread of their own so that the load has its thread for itself: workers that print and report
+//! progress, with those who follow them, or people who have pages of the dashboard open.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::{MissedTickBehavior, interval_at, sleep};
+
+use crate::bench::Bench;
+use crate::client::{Client, Endpoint};
+use crate::failure::{Failure, Result};
+use crate::figures::Latencies;
+use crate::numbered_ids::{Numbers, run_id, task_id};
+use crate::request::{self, OTHER, Operation, QUEUE, tasks};
+use crate::server::Server;
+
+/// The bytes that a worker prints in a second.
+pub(crate) const PIECE_BYTES: usize = 1_024;
+/// The most that a request may hold, and that a task keeps.
+const LARGEST_PIECE: usize = 65_536;
+const KEPT_BYTES: usize = 262_144;
+const WORKERS: u64 = 1_000;
+pub(crate) const FOLLOWERS: usize = 16;
+/// Those who have a page of the dashboard open.
+const VIEWERS: u64 = 100;
+const PERIOD: Duration = Duration::from_secs(1);
+/// As often as a worker sends heartbeats, also while it prints nothing.
+const HEARTBEAT_TICKS: u64 = 60;
+/// Until all have begun, and until the last answer is there when they pause.
+const SETTLING: Duration = Duration::from_secs(2);
+/// Begins a piece with the time when it was sent, and is in no other place of it.
+const MARK: char = '@';
+const STAMP_DIGITS: usize = 20;
+
+/// Times are told from here.
+static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// Nothing that a disk or a database could make smaller.
+static RANDOM_TEXT: LazyLock<String> = LazyLock::new(|| (0..80_000).map(task_id).collect());
+
+/// Who is there beside the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beside {
+    Nobody,
+    Workers,
+    Viewers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Activity {
+    Paused,
+    Active,
+    Ended,
+}
+
+pub(crate) struct Others {
+    beside: Beside,
+    count: u64,
+    activity: watch::Sender<Activity>,
+    done: Arc<AtomicU64>,
+    thread: JoinHandle<Result<Latencies>>,
+    begun: RefCell<(Instant, u64)>,
+    /// The part that was done in each turn, over what was to be done.
+    shares: RefCell<Vec<f64>>,
+}
+
+impl Others {
+    /// Prepares those who are there, and lets them wait.
+    pub(crate) async fn start(beside: Beside, bench: &Bench, server: &Server) -> Result<Option<Self>> {
+        Ok(Some(match beside {
+            Beside::Nobody => return Ok(None),
+            Beside::Workers => {
+                let printers = Printer::running(server, bench.scaled(WORKERS), KEPT_BYTES).await?;
+                Self::printing(printers, (server.endpoint.clone(), server.endpoint.clone()))
+            }
+            Beside::Viewers => Self::looking(server.endpoint.clone(), pages(server), bench.scaled(VIEWERS)),
+        }))
+    }
+
+    /// Workers at one endpoint, and those who follow the first of them at another.
+    pub(crate) fn printing(printers: Vec<Printer>, (at, following): (Endpoint, Endpoint)) -> Self {
+        Self::spawn(Beside::Workers, printers.len() as u64, move |activity, done| async move {
+            let latencies: Rc<RefCell<Latencies>> = Rc::default();
+            let (mut followers, mut workers, all) = (JoinSet::new(), JoinSet::new(), printers.len());
+            for printer in printers.iter().take(FOLLOWERS) {
+                let client = Client::connect(&following).await?;
+                let (path, offset) = (printer.path("output"), printer.offset);
+                followers.spawn_local(follow(client, following.clone(), path, offset, latencies.clone()));
+            }
+            for (index, printer) in printers.into_iter().enumerate() {
+                // Spread over the second, as workers that were not started together are.
+                let start = Instant::now() + PERIOD.mul_f64(1.0 + index as f64 / all as f64);
+                let (client, done) = (Client::connect(&at).await?, done.clone());
+                workers.spawn_local(printer.work(client, start, index as u64, activity.clone(), done));
+            }
+            loop {
+                tokio::select! {
+                    Some(ended) = followers.join_next() => ended??,
+                    ended = workers.join_next() => match ended {
+                        Some(ended) => ended??,
+                        None => return Ok(latencies.take()),
+                    },
+                }
+            }
+        })
+    }
+
+    /// People, each with one of the pages open.
+    pub(crate) fn looking(at: Endpoint, pages: Vec<String>, count: u64) -> Self {
+        Self::spawn(Beside::Viewers, count, move |activity, done| async move {
+            let mut viewers = JoinSet::new();
+            for page in pages.into_iter().cycle().take(count as usize) {
+                viewers.spawn_local(look(at.clone(), page, activity.clone(), done.clone()));
+            }
+            while let Some(ended) = viewers.join_next().await {
+                ended??;
+            }
+            Ok(Latencies::default())
+        })
+    }
+
+    fn spawn<F: Future<Output = Result<Latencies>>>(
+        beside: Beside,
+        count: u64,
+        run: impl FnOnce(watch::Receiver<Activity>, Arc<AtomicU64>) -> F + Send + 'static,
+    ) -> Self {
+        let (activity, watched) = watch::channel(Activity::Paused);
+        let done: Arc<AtomicU64> = Arc::default();
+        let counter = done.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            LocalSet::new().block_on(&runtime, run(watched, counter))
+        });
+        let (begun, shares) = (RefCell::new((Instant::now(), 0)), RefCell::default());
+        Self { beside, count, activity, done, thread, begun, shares }
+    }
+
+    pub(crate) async fn begin(&self) {
+        self.activity.send_replace(Activity::Active);
+        sleep(SETTLING).await;
+        self.begun.replace((Instant::now(), self.done.load(Ordering::Relaxed)));
+    }
+
+    pub(crate) async fn pause(&self) -> Result<()> {
+        let (begin, before) = *self.begun.borrow();
+        let expected = self.count as f64 * begin.elapsed().as_secs_f64();
+        self.shares.borrow_mut().push((self.done.load(Ordering::Relaxed) - before) as f64 / expected);
+        self.activity.send_replace(Activity::Paused);
+        sleep(SETTLING).await;
+        match self.thread.is_finished() {
+            true => Err(Failure::new("those beside the load have ended".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets all of them end; what they did, and how old each piece was when its follower had it. Without the load of the workers the
+    /// throughput beside it says nothing.
+    pub(crate) fn end(self) -> Result<Vec<(&'static str, f64)>> {
+        self.activity.send_replace(Activity::Ended);
+        let latencies = self.thread.join().map_err(|_| Failure::new("those beside the load panicked".to_owned()))??;
+        let share = self.shares.take().into_iter().fold(f64::INFINITY, f64::min);
+        Ok(match self.beside {
+            Beside::Workers => vec![
+                ("printed and reported, over once per worker and second", share),
+                ("a follower has what was sent, p50 ms", latencies.millis(0.5)),
+                ("a follower has what was sent, p99 ms", latencies.millis(0.99)),
+                ("a follower has what was sent, max ms", latencies.millis(1.0)),
+            ],
+            _ => Vec::new(),
+        })
+    }
+}
+
+/// One run, and how much it has printed.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    task: String,
+    run: String,
+    pub(crate) offset: u64,
+    steps: u64,
+}
+
+impl Printer {
+    /// Running tasks that have printed so much.
+    pub(crate) async fn running(server: &Server, count: u64, bytes: usize) -> Result<Vec<Self>> {
+        let (mut client, numbers) = (server.client().await?, &server.numbers);
+        let mut printers = Vec::new();
+        for _ in 0..count {
+            let (task, run) = running_task(server, &mut client, numbers).await?;
+            let mut printer = Self { task: task_id(task), run: run_id(run), offset: 0, steps: 0 };
+            printer.print(&mut client, bytes).await?;
+            printers.push(printer);
+        }
+        Ok(printers)
+    }
+
+    pub(crate) fn path(&self, what: &str) -> String {
+        tasks(OTHER, &format!("/{}/{what}", self.task))
+    }
+
+    async fn print(&mut self, client: &mut Client, mut bytes: usize) -> Result<()> {
+        while bytes > 0 {
+            let piece = bytes.min(LARGEST_PIECE);
+            let text = text(piece, self.offset as usize);
+            let body = format!(r#"{{"run_id":"{}","offset":{},"text":"{text}"}}"#, self.run, self.offset);
+            client.call("POST", &self.path("output"), &body).await?;
+            self.offset += piece as u64;
+            bytes -= piece;
+        }
+        Ok(())
+    }
+
+    /// Prints and reports once a second while it should. What it cannot send in time is left out, and missing in the count.
+    async fn work(
+        mut self,
+        mut client: Client,
+        start: Instant,
+        index: u64,
+        activity: watch::Receiver<Activity>,
+        done: Arc<AtomicU64>,
+    ) -> Result<()> {
+        let mut ticks = interval_at(start.into(), PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        for tick in index.. {
+            ticks.tick().await;
+            let now = *activity.borrow();
+            if now == Activity::Ended {
+                break;
+            }
+            if now == Activity::Active {
+                self.print(&mut client, PIECE_BYTES).await?;
+                self.steps += 1;
+                let progress =
+                    format!(r#"{{"loss":{},"step":{},"total":100000}}"#, 1.0 / self.steps as f64, self.steps);
+                let body = format!(r#"{{"run_id":"{}","progress":{progress}}}"#, self.run);
+                client.call("POST", &self.path("progress"), &body).await?;
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            if tick % HEARTBEAT_TICKS == 0 {
+                let body = format!(r#"{{"run_id":"{}"}}"#, self.run);
+                client.call("POST", &self.path("heartbeat"), &body).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Creates and claims a task; its number and that of the run.
+pub(crate) async fn running_task(server: &Server, client: &mut Client, numbers: &Numbers) -> Result<(u64, u64)> {
+    let (mut requests, ids) = (server.requests(OTHER), (numbers.next_task(), numbers.next_run()));
+    client.operate(&mut requests, Operation::Create, ids).await?;
+    client.operate(&mut requests, Operation::Claim, ids).await?;
+    Ok(ids)
+}
+
+/// The time, and random characters, as JSON writes them.
+fn text(bytes: usize, from: usize) -> String {
+    let stamp = format!("{MARK}{:0STAMP_DIGITS$} ", BEGIN.elapsed().as_nanos());
+    let (length, from) = (bytes - stamp.len() - 1, from * 7919 % (RANDOM_TEXT.len() - bytes));
+    format!("{stamp}{}\\n", &RANDOM_TEXT[from..from + length])
+}
+
+/// How long ago each piece of a text was sent.
+fn ages(text: &str, now: Instant) -> impl Iterator<Item = Duration> {
+    let sent = |piece: &str| piece.get(..STAMP_DIGITS)?.parse().ok().map(Duration::from_nanos);
+    text.split(MARK).skip(1).filter_map(sent).map(move |sent| now.saturating_duration_since(*BEGIN + sent))
+}
+
+/// Follows a task as long as it runs, and records how old each piece is when it is there.
+async fn follow(
+    mut client: Client,
+    at: Endpoint,
+    path: String,
+    mut offset: u64,
+    latencies: Rc<RefCell<Latencies>>,
+) -> Result<()> {
+    loop {
+        let request = request::with_wait(&request::get(at.address, &format!("{path}?offset={offset}")));
+        let answer = client.send(&request).await?;
+        let (now, body) = (Instant::now(), serde_json::from_slice::<Value>(answer.body).unwrap_or_default());
+        let (Some(text), Some(end), false) = (body["text"].as_str(), body["end"].as_u64(), body["ended"] == true)
+        else {
+            return Err(Failure::new(format!("a follower was answered with {} {body}", answer.status)));
+        };
+        ages(text, now).for_each(|age| latencies.borrow_mut().record(age));
+        offset = end;
+    }
+}
+
+/// One of each page of the dashboard.
+pub(crate) fn pages(server: &Server) -> Vec<String> {
+    let newest = format!("tasks/{}", task_id(server.numbers.tasks_so_far() - 1));
+    let of_queue = ["tasks", &newest, "workers", "routes", "compare", "submit"];
+    let of_queue = of_queue.into_iter().map(|page| format!("/ui/queues/{QUEUE}/{page}"));
+    ["/ui/".to_owned(), "/ui/system".to_owned()].into_iter().chain(of_queue).collect()
+}
+
+/// Asks for a page while somebody looks, and again after as long as the page says.
+async fn look(at: Endpoint, page: String, mut activity: watch::Receiver<Activity>, done: Arc<AtomicU64>) -> Result<()> {
+    loop {
+        // The sender lives as long as this thread.
+        let now = activity.wait_for(|activity| *activity != Activity::Paused).await.map_or(Activity::Ended, |now| *now);
+        if now == Activity::Ended {
+            return Ok(());
+        }
+        let mut client = Client::connect(&at).await?;
+        let pause = refresh_seconds(&client.get(&page).await?.text()).unwrap_or(2);
+        done.fetch_add(1, Ordering::Relaxed);
+        tokio::select! {
+            () = sleep(Duration::from_secs(pause)) => {}
+            _ = activity.wait_for(|activity| *activity == Activity::Ended) => return Ok(()),
+        }
+    }
+}
+
+/// After how many seconds a page may be asked for again.
+fn refresh_seconds(page: &str) -> Option<u64> {
+    page.split("data-refresh=\"").nth(1)?.split('"').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_has_its_size_its_time_and_ends_with_its_line() {
+        let text = |from| serde_json::from_str::<String>(&format!("\"{}\"", text(PIECE_BYTES, from))).unwrap();
+        let (one, other) = (text(0), text(PIECE_BYTES));
+        assert!(one.len() == PIECE_BYTES && one.ends_with('\n') && one != other, "{one}");
+        let ages: Vec<Duration> = ages(&format!("{one}{other}"), Instant::now()).collect();
+        assert!(ages.len() == 2 && ages[0] >= ages[1] && ages[0] < Duration::from_secs(60), "{ages:?}");
+        assert_eq!(super::ages("the end of a piece\n", Instant::now()).count(), 0);
+    }
+
+    #[test]
+    fn a_page_says_when_it_may_be_asked_for_again() {
+        assert_eq!(refresh_seconds("<body data-refresh=\"20\">"), Some(20));
+        assert_eq!(refresh_seconds("<body>"), None);
+    }
+}
