@@ -32,7 +32,7 @@ pub const RUN_INFO: &str = "run-info";
 pub const STATS: &str = "stats";
 /// Workers may say what they measure, and observations show it.
 pub const TELEMETRY: &str = "telemetry";
-/// Tasks may limit the time of their runs: `timeout_seconds`.
+/// Tasks may limit the time of their runs.
 pub const TIMEOUT: &str = "timeout";
 /// Claims, heartbeats and reads of output follow `Prefer: wait=N`.
 pub const WAIT: &str = "wait";

@@ -45,7 +45,7 @@ fn factor(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<f64
 }
 
 pub(crate) fn timeout_seconds(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<i64> {
-    let seconds = scheduling::timeout_seconds(field::integer(value, at, errors)?);
+    let seconds = scheduling::run_limit(field::integer(value, at, errors)?);
     if seconds.is_none() {
         errors.add(at, format!("use an integer from 1 to {TIMEOUT_SECONDS_MAX}"));
     }

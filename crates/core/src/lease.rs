@@ -1,6 +1,8 @@
 //! Leases: how long one lasts, when it is over, and what an outage of the service adds; and how long the ids of runs
 //! outlive their task (docs/reference/task-life.md §5 to §7).
 
+use std::time::Duration;
+
 use crate::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_SECONDS};
 use crate::task::{ActiveRun, Failure, RunEnd};
 use crate::time::Timestamp;
@@ -79,9 +81,9 @@ pub fn expiry_failure() -> Failure {
 }
 
 /// What is recorded when a run was active for longer than it may be.
-pub fn timeout_failure(timeout_seconds: Option<i64>) -> Failure {
-    let message = match timeout_seconds {
-        Some(seconds) => format!("the run was active for longer than timeout_seconds allows ({seconds})"),
+pub fn timeout_failure(run_limit: Option<Duration>) -> Failure {
+    let message = match run_limit {
+        Some(limit) => format!("the run was active for longer than timeout_seconds allows ({})", limit.as_secs()),
         None => "the run was active for longer than timeout_seconds allowed".to_owned(),
     };
     Failure { kind: "ExecutionTimeout".into(), message: message.into(), traceback: None }

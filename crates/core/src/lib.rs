@@ -15,6 +15,7 @@ pub mod derived_ids;
 pub mod dotted_keys;
 pub mod durations;
 pub mod explain;
+pub mod fields;
 pub mod filter;
 pub mod fuzzy;
 pub mod grouping;

@@ -347,7 +347,7 @@ impl<'a> Step<'a> {
     /// progress of an earlier run goes, too, and the time before which the task could not be claimed.
     fn claim(&self, outcome: &Outcome, Claimant { route, run_id, worker }: Claimant<'_>) -> LeaseChange {
         let lease_expires_at = lease::from(self.lease_now);
-        let times_out_at = self.task.scheduling.timeout_seconds.map(|seconds| self.lease_now.plus_seconds(seconds));
+        let times_out_at = self.task.scheduling.run_limit().map(|limit| self.lease_now.plus(limit));
         let attempt = self.lifecycle.attempt.saturating_add(1);
         let last_run = match (worker, &outcome.last_run) {
             (Some(worker), _) => LastRunChange::Set(LastRun { attempt, worker: worker.clone() }),
@@ -420,7 +420,7 @@ impl<'a> Step<'a> {
 
     fn expire(&self, run: ActiveRun, end: RunEnd) -> Change {
         let failure = match end {
-            RunEnd::Timeout => lease::timeout_failure(self.task.scheduling.timeout_seconds),
+            RunEnd::Timeout => lease::timeout_failure(self.task.scheduling.run_limit()),
             _ => lease::expiry_failure(),
         };
         self.fail(run, end, &failure, true, None)

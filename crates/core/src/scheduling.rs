@@ -2,6 +2,7 @@
 //! that it waits for (docs/decisions/0063). What becomes of a task because of that is decided in `lifecycle.rs` and
 //! `dependency.rs`.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,11 @@ impl SchedulingFields {
         dependencies: Dependencies(None),
         on_dependency_failure: OnDependencyFailure::Wait,
     };
+
+    /// How long a run may be active; `None` for any time.
+    pub fn run_limit(&self) -> Option<Duration> {
+        self.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs)
+    }
 
     fn to_json(&self) -> String {
         let mut object = ObjectWriter::new();
@@ -99,8 +105,24 @@ impl Scheduling {
     /// Reads what [`Scheduling::as_json`] gave.
     pub fn from_json(text: &str) -> Option<Self> {
         let Value::Object(members) = json::parse(text.as_bytes()).ok()? else { return None };
+        Self::from_members(&members)
+    }
+
+    /// This with those members of `default` that were not given.
+    #[must_use]
+    pub fn or_default(&self, default: &Self, is_given: impl Fn(&str) -> bool) -> Self {
+        let Some(default) = default.as_json() else { return self.clone() };
+        let (own, default) = (json::parse(self.as_json().unwrap_or("{}").as_bytes()), json::parse(default.as_bytes()));
+        let (Ok(Value::Object(mut members)), Ok(Value::Object(defaults))) = (own, default) else {
+            return self.clone();
+        };
+        members.extend(defaults.into_iter().filter(|(name, _)| !is_given(name)));
+        Self::from_members(&members).unwrap_or_else(|| self.clone())
+    }
+
+    fn from_members(members: &[(Cow<'_, str>, Value<'_>)]) -> Option<Self> {
         let mut fields = SchedulingFields::default();
-        for (name, value) in &members {
+        for (name, value) in members {
             match (&**name, value) {
                 ("dependencies", Value::Array(ids)) => {
                     let id = |value: &Value<'_>| match value {
@@ -112,12 +134,8 @@ impl Scheduling {
                 ("on_dependency_failure", Value::Str(word)) => {
                     fields.on_dependency_failure = OnDependencyFailure::parse(word)?;
                 }
-                ("retry_delay", Value::Object(numbers)) => {
-                    let number = |name: &str| numbers.iter().find(|(key, _)| key == name).and_then(|(_, n)| number(n));
-                    let delay = RetryDelay::new(number("seconds")?, number("factor"), number("max_seconds"))?;
-                    fields.retry_delay = Some(delay);
-                }
-                ("timeout_seconds", Value::Int(seconds)) => fields.timeout_seconds = timeout_seconds(*seconds),
+                ("retry_delay", delay) => fields.retry_delay = Some(RetryDelay::from_value(delay)?),
+                ("timeout_seconds", Value::Int(seconds)) => fields.timeout_seconds = run_limit(*seconds),
                 _ => return None,
             }
         }
@@ -139,7 +157,7 @@ fn number(value: &Value<'_>) -> Option<f64> {
 }
 
 /// A limit of the runs of a task, if it is one.
-pub fn timeout_seconds(seconds: i64) -> Option<i64> {
+pub fn run_limit(seconds: i64) -> Option<i64> {
     (1..=TIMEOUT_SECONDS_MAX).contains(&seconds).then_some(seconds)
 }
 
@@ -160,6 +178,17 @@ impl RetryDelay {
         let are_finite = [seconds, factor, max_seconds].into_iter().all(f64::is_finite);
         // Minus zero is zero.
         (is_valid && are_finite).then_some(Self { seconds: seconds + 0.0, factor, max_seconds: max_seconds + 0.0 })
+    }
+
+    /// Reads what [`RetryDelay::write`] wrote.
+    pub fn from_json(text: &str) -> Option<Self> {
+        Self::from_value(&json::parse(text.as_bytes()).ok()?)
+    }
+
+    fn from_value(value: &Value<'_>) -> Option<Self> {
+        let Value::Object(numbers) = value else { return None };
+        let number = |name: &str| numbers.iter().find(|(key, _)| key == name).and_then(|(_, n)| number(n));
+        Self::new(number("seconds")?, number("factor"), number("max_seconds"))
     }
 
     /// The delay behind this attempt, which failed. The first one is 1.
@@ -363,5 +392,19 @@ mod tests {
         for text in ["", "[]", r#"{"other":1}"#, r#"{"dependencies":["x"]}"#, r#"{"retry_delay":{}}"#] {
             assert_eq!(Scheduling::from_json(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn defaults_count_for_members_that_were_not_given() {
+        let read = |text: &str| Scheduling::from_json(text).unwrap();
+        let default =
+            read(r#"{"dependencies":["t_abcdefghijkl"],"on_dependency_failure":"cancel","timeout_seconds":60}"#);
+        let own = read(r#"{"retry_delay":{"seconds":1},"timeout_seconds":5}"#);
+        assert_eq!(Scheduling::default().or_default(&default, |_| false), default);
+        assert_eq!(Scheduling::default().or_default(&default, |_| true), Scheduling::default());
+        assert_eq!(own.or_default(&Scheduling::default(), |_| false), own);
+        let mixed = own.or_default(&default, |name| name == "retry_delay" || name == "timeout_seconds");
+        assert_eq!((mixed.timeout_seconds, mixed.dependencies.len()), (Some(5), 1));
+        assert_eq!(mixed.retry_delay.map(|delay| delay.seconds()), Some(1.0));
     }
 }

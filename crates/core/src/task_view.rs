@@ -1,7 +1,7 @@
 //! A task as the API shows it, borrowed from wherever it lies: a row of a database or a [`Task`]. A page is written from
 //! these, so that no task of it is built first. Nothing private (run, lease, place in the pending order) is in it.
 
-use crate::definition::routes_of;
+use crate::definition::{Definition, routes_of};
 use crate::filter::{LastErrorFields, LastRunFields, TaskFields};
 use crate::ids::{Route, RunId, TaskId};
 use crate::task::{LastError, Status, Task};
@@ -117,7 +117,39 @@ impl LastError {
     }
 }
 
-impl TaskView<'_> {
+impl<'a> TaskView<'a> {
+    /// The task that creating it makes. Its queue and its times, which the server sets, are empty here.
+    pub fn planned(id: TaskId, definition: &'a Definition, not_before: Option<Timestamp>) -> Self {
+        let unset = Timestamp::from_micros(0);
+        Self {
+            id,
+            queue: "",
+            status: Status::Pending,
+            name: definition.name.as_deref(),
+            args: definition.args.as_str(),
+            metadata: definition.metadata.as_str(),
+            priority: definition.priority,
+            attempt: 0,
+            max_attempts: definition.max_attempts,
+            routes: definition.routes.as_json(),
+            result: "{}",
+            last_error: None,
+            last_route: None,
+            created_at: unset,
+            updated_at: unset,
+            started_at: None,
+            finished_at: None,
+            last_run: None,
+            progress: None,
+            progress_updated_at: None,
+            progress_attempt: None,
+            not_before,
+            scheduling: definition.scheduling.as_json(),
+            archived: false,
+            unmet: 0,
+        }
+    }
+
     /// What its texts take. Written, they take no less.
     pub fn bytes(&self) -> usize {
         let error = self

@@ -60,6 +60,19 @@ pub struct Effect {
 }
 
 impl Update {
+    /// The update that makes `after` of `before`: nothing of what is the same already.
+    pub fn of_scheduling(before: &Scheduling, after: &Scheduling) -> Self {
+        let SchedulingFields { retry_delay, timeout_seconds, dependencies, on_dependency_failure } =
+            SchedulingFields::clone(after);
+        Self {
+            retry_delay: Some(retry_delay).filter(|delay| *delay != before.retry_delay),
+            timeout_seconds: Some(timeout_seconds).filter(|limit| *limit != before.timeout_seconds),
+            dependencies: Some(dependencies).filter(|ids| *ids != before.dependencies),
+            on_dependency_failure: Some(on_dependency_failure).filter(|choice| *choice != before.on_dependency_failure),
+            ..Self::default()
+        }
+    }
+
     /// Whether what a task waits for may change: then its dependencies are looked up again.
     pub fn changes_waiting(&self) -> bool {
         self.dependencies.is_some() || self.on_dependency_failure.is_some()

@@ -74,7 +74,7 @@ impl Slot {
         let (progress, progress_of_run) = ProgressOfRun::new();
         let (output, output_end) = self.context.start_output(&run);
         let (trace, times_out_at) = (trace_of(&claim), times_out_at(&claim, run_began));
-        let timeout_seconds = claim.task.scheduling.timeout_seconds;
+        let run_limit = claim.task.scheduling.run_limit();
         let task_run =
             TaskRun { slot, worker_id, claim, times_out_at, trace, control: receiver, output, progress, processes };
         let work = tokio::spawn(async move { handler.run(task_run).await });
@@ -85,10 +85,10 @@ impl Slot {
             }
         });
         let outcome = match self.wait_for_handler(work, &control, lease.as_mut()).await {
-            Err(refusal) => ended_by_server(&refusal, timeout_seconds),
+            Err(refusal) => ended_by_server(&refusal, run_limit),
             Ok(result) => tokio::select! {
                 biased;
-                outcome = self.report(&run, result, &progress_of_run, timeout_seconds) => outcome,
+                outcome = self.report(&run, result, &progress_of_run, run_limit) => outcome,
                 // If a heartbeat is refused now, the report will be refused as well.
                 _ = async { lease.await; std::future::pending::<()>().await } => RunOutcome::Undelivered,
             },
@@ -143,7 +143,7 @@ impl Slot {
         run: &RunKey,
         result: HandlerResult,
         progress: &ProgressOfRun,
-        timeout_seconds: Option<i64>,
+        run_limit: Option<Duration>,
     ) -> RunOutcome {
         let (report, cannot_run) = match result {
             HandlerResult::Complete(result) => (FinalReport::Complete(result), None),
@@ -164,16 +164,16 @@ impl Slot {
                 RunOutcome::Failed { kind, message }
             }
             Delivery::Accepted(FinalReport::Unclaim) => cannot_run.map_or(RunOutcome::Released, RunOutcome::CannotRun),
-            Delivery::Refused(error) => ended_by_server(&error, timeout_seconds),
+            Delivery::Refused(error) => ended_by_server(&error, run_limit),
             Delivery::Abandoned => RunOutcome::Undelivered,
         }
     }
 }
 
 /// The outcome of a run that the server has ended. One that took longer than its task allows has failed there, and counts as that.
-fn ended_by_server(refusal: &Error, timeout_seconds: Option<i64>) -> RunOutcome {
+fn ended_by_server(refusal: &Error, run_limit: Option<Duration>) -> RunOutcome {
     if refusal.run_end() == Some(RunEnd::Timeout) {
-        let Failure { kind, message, .. } = timeout_failure(timeout_seconds);
+        let Failure { kind, message, .. } = timeout_failure(run_limit);
         return RunOutcome::Failed { kind, message };
     }
     RunOutcome::Revoked(refusal.to_string())
@@ -181,8 +181,7 @@ fn ended_by_server(refusal: &Error, timeout_seconds: Option<i64>) -> RunOutcome 
 
 /// When the time of a run is over, if its task limits it.
 fn times_out_at(claim: &Claim, run_began: Instant) -> Option<Instant> {
-    let seconds = u64::try_from(claim.task.scheduling.timeout_seconds?).ok()?;
-    run_began.checked_add(Duration::from_secs(seconds))
+    run_began.checked_add(claim.task.scheduling.run_limit()?)
 }
 
 /// A panic of the handler fails its run.

@@ -26,7 +26,7 @@ pub(crate) struct SchedulingArgs {
     pub(crate) retry_delay: Option<RetryDelay>,
 
     /// How long a run of the task may take, such as 30s, 5m or 2h; then it is ended, and tried again while attempts are left
-    #[arg(long, value_name = "DURATION", value_parser = timeout_seconds)]
+    #[arg(long, value_name = "DURATION", value_parser = run_limit)]
     pub(crate) timeout: Option<i64>,
 
     /// The task is claimed only when this one has succeeded (repeatable); an update replaces all of them
@@ -83,9 +83,9 @@ fn retry_delay(text: &str) -> Result<RetryDelay, &'static str> {
     RetryDelay::new(first, None, Some(longest)).ok_or(FORM)
 }
 
-fn timeout_seconds(text: &str) -> Result<i64, &'static str> {
+fn run_limit(text: &str) -> Result<i64, &'static str> {
     let seconds = duration(text).ok().and_then(|time| i64::try_from(time.as_secs()).ok());
-    seconds.and_then(scheduling::timeout_seconds).ok_or("write a duration from 1s to 365d, such as 30s, 5m or 2h")
+    seconds.and_then(scheduling::run_limit).ok_or("write a duration from 1s to 365d, such as 30s, 5m or 2h")
 }
 
 fn on_dependency_failure(text: &str) -> Result<OnDependencyFailure, &'static str> {
@@ -132,10 +132,10 @@ mod tests {
     #[test]
     fn a_time_limit_is_a_second_to_a_year() {
         for (text, expected) in [("1", 1), ("2h", 7200), ("365d", 31_536_000)] {
-            assert_eq!(timeout_seconds(text), Ok(expected), "{text}");
+            assert_eq!(run_limit(text), Ok(expected), "{text}");
         }
         for text in ["0", "366d", "1.5h", "never", ""] {
-            assert!(timeout_seconds(text).unwrap_err().contains("such as 30s, 5m or 2h"), "{text}");
+            assert!(run_limit(text).unwrap_err().contains("such as 30s, 5m or 2h"), "{text}");
         }
     }
 }

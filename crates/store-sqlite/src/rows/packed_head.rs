@@ -395,7 +395,7 @@ mod tests {
             times_out_at: Some(Timestamp::from_micros(9)),
             unmet: 300,
             archived: true,
-            scheduling: Some(r#"{"timeout_seconds":7}"#),
+            scheduling: Some(r#"{"retry_delay":12345}"#),
         };
         let with_extended = [
             &[1, 0, 0b10_0000, 0, 2, 0, 4, 6][..],
@@ -404,7 +404,7 @@ mod tests {
             &[8, 0, 0, 0, 0, 0, 0, 0],
             &[9, 0, 0, 0, 0, 0, 0, 0],
             &[0xd8, 4, 42],
-            br#"{"timeout_seconds":7}["gpu"]"#,
+            br#"{"retry_delay":12345}["gpu"]"#,
         ];
         let head = PackedHead { progress_bytes: 0, extended, ..head };
         assert_eq!(head.pack(), with_extended.concat());

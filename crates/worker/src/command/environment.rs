@@ -82,8 +82,8 @@ pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunF
         (PROGRESS_FILE_VARIABLE.into(), folder.progress().into()),
         (TRACE.into(), run.trace.to_string().into()),
     ];
-    if let Some(seconds) = task.scheduling.timeout_seconds {
-        variables.push((TIMEOUT.into(), seconds.to_string().into()));
+    if let Some(limit) = task.scheduling.run_limit() {
+        variables.push((TIMEOUT.into(), limit.as_secs().to_string().into()));
     }
     if let Some(token) = &settings.token {
         variables.push((TOKEN.into(), token.into()));

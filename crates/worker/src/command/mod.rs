@@ -161,7 +161,7 @@ impl Handler for CommandHandler {
 impl CommandHandler {
     /// The limit of the worker or of the task, whichever ends the run first.
     fn time_limit(&self, run: &TaskRun) -> Option<TimeLimit> {
-        let of_task = run.times_out_at.zip(run.claim.task.scheduling.timeout_seconds);
+        let of_task = run.times_out_at.zip(run.claim.task.scheduling.run_limit());
         TimeLimit::first(self.settings.timeout, of_task)
     }
 

@@ -29,13 +29,12 @@ enum Setter {
 impl TimeLimit {
     /// The limit that ends a run first, if there is one: that of the worker, which counts from now on, or the end and the seconds
     /// that the task has.
-    pub(super) fn first(of_worker: Option<Duration>, of_task: Option<(Instant, i64)>) -> Option<Self> {
+    pub(super) fn first(of_worker: Option<Duration>, of_task: Option<(Instant, Duration)>) -> Option<Self> {
         let of_worker = of_worker.and_then(|limit| {
             let ends_at = Instant::now().checked_add(limit)?;
             Some(Self { ends_at, seconds: limit.as_secs(), setter: Setter::Worker })
         });
-        let of_task =
-            of_task.map(|(ends_at, seconds)| Self { ends_at, seconds: seconds.unsigned_abs(), setter: Setter::Task });
+        let of_task = of_task.map(|(ends_at, limit)| Self { ends_at, seconds: limit.as_secs(), setter: Setter::Task });
         of_worker.into_iter().chain(of_task).min_by_key(|limit| limit.ends_at)
     }
 }
@@ -131,7 +130,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_limit_that_ends_a_run_first_counts_and_is_named() {
         let (now, seconds) = (Instant::now(), Duration::from_secs);
-        let task = |left, limit| Some((now + seconds(left), limit));
+        let task = |left, limit| Some((now + seconds(left), seconds(limit)));
         let cases = [
             (None, None, None),
             (Some(seconds(7)), None, Some((7, "--timeout allows (7 s)"))),

@@ -229,8 +229,8 @@ fn with_waiting_flags(mut command: CommandLine, scheduling: &Scheduling) -> Opti
         }
         command = command.flag("--retry-delay", &format!("{first}s..{longest}s"));
     }
-    if let Some(seconds) = scheduling.timeout_seconds {
-        command = command.flag("--timeout", &format!("{seconds}s"));
+    if let Some(limit) = scheduling.run_limit() {
+        command = command.flag("--timeout", &format!("{}s", limit.as_secs()));
     }
     command =
         scheduling.dependencies.as_slice().iter().fold(command, |command, id| command.flag("--after", id.as_str()));

@@ -167,7 +167,7 @@ impl Facts {
             waited: timeline::waited(task, now).map(duration),
             ran: timeline::ran(task, now).map(duration),
             not_before: lifecycle.not_before.map(|at| Moment::new(at, now)),
-            time_limit: definition.scheduling.timeout_seconds.map(|seconds| time_field::written(seconds as f64)),
+            time_limit: definition.scheduling.run_limit().map(|limit| time_field::written(limit.as_secs_f64())),
             retries: definition.scheduling.retry_delay.map(|delay| retries(&delay)),
         }
     }
