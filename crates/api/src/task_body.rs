@@ -382,3 +382,28 @@ fn dependencies() -> Array {
         .description(Some("Tasks of the queue that must have succeeded first: at most 1,000 different ones."))
         .build()
 }
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::fields::{FIELDS, SetBy, TaskField};
+
+    use super::*;
+    use crate::task::Task;
+
+    /// A field that is missing in one of them was forgotten there.
+    #[test]
+    fn bodies_and_tasks_have_the_fields_of_the_table() {
+        let sorted = |mut names: Vec<&'static str>| {
+            names.sort_unstable();
+            names.dedup();
+            names
+        };
+        let set_by = |setters: &[SetBy]| -> Vec<&str> {
+            FIELDS.iter().filter(|field| setters.contains(&field.set_by)).map(|field| field.path).collect()
+        };
+        assert_eq!(Creation::FIELDS, set_by(&[SetBy::CreationAndUpdate]));
+        let replaced = Update::FIELDS.iter().copied().filter(|name| !name.ends_with("_patch")).collect();
+        assert_eq!(sorted(replaced), sorted(set_by(&[SetBy::CreationAndUpdate, SetBy::Update])));
+        assert_eq!(sorted(Task::FIELDS.to_vec()), sorted(FIELDS.iter().map(TaskField::head).collect()));
+    }
+}

@@ -10,7 +10,6 @@ use taskqueue_core::filter::suggest::nearest;
 use taskqueue_core::ids::TaskId;
 use taskqueue_core::json::{self, Value, write_value};
 use taskqueue_core::name_template::{NameError, NameTemplate};
-use taskqueue_core::scheduling::SchedulingFields;
 use taskqueue_core::time::Timestamp;
 
 use crate::body::{self, Body, Invalid, Step};
@@ -108,20 +107,7 @@ impl LineReader {
         if lacks("not_before") {
             not_before = self.not_before;
         }
-        let mut scheduling = SchedulingFields::clone(&definition.scheduling);
-        if lacks("retry_delay") {
-            scheduling.retry_delay = default.scheduling.retry_delay;
-        }
-        if lacks("timeout_seconds") {
-            scheduling.timeout_seconds = default.scheduling.timeout_seconds;
-        }
-        if lacks("dependencies") {
-            scheduling.dependencies = default.scheduling.dependencies.clone();
-        }
-        if lacks("on_dependency_failure") {
-            scheduling.on_dependency_failure = default.scheduling.on_dependency_failure;
-        }
-        definition.scheduling = scheduling.into();
+        definition.scheduling = definition.scheduling.or_default(&default.scheduling, |field| !lacks(field));
         Ok(Creation { definition, not_before })
     }
 }
@@ -254,7 +240,8 @@ mod tests {
     #[test]
     fn a_line_says_when_its_task_may_run_or_gets_it_from_the_defaults() {
         let scheduling = |text: &str| Scheduling::from_json(text).unwrap();
-        let defaults = r#"{"dependencies":["t_abcdefghijkl"],"on_dependency_failure":"cancel","timeout_seconds":60}"#;
+        let defaults =
+            r#"{"dependencies":["t_abcdefghijkl"],"on_dependency_failure":"cancel","retry_delay":{"seconds":60}}"#;
         let definition = Definition { scheduling: scheduling(defaults), ..Definition::default() };
         let not_before = Timestamp::parse("2026-01-31T12:00:00Z");
         let mut reader = LineReader { name: None, definition, not_before, ids: DerivedIds::default() };
@@ -263,11 +250,11 @@ mod tests {
             (definition.scheduling, not_before)
         };
         assert_eq!(read("{}"), (scheduling(defaults), not_before));
-        let own = r#"{"not_before":null,"dependencies":[],"on_dependency_failure":"wait","timeout_seconds":null}"#;
+        let own = r#"{"not_before":null,"dependencies":[],"on_dependency_failure":"wait","retry_delay":null}"#;
         assert_eq!(read(own), (Scheduling::default(), None));
-        let (mixed, _) = read(r#"{"retry_delay":{"seconds":1},"timeout_seconds":5}"#);
-        assert_eq!((mixed.timeout_seconds, mixed.dependencies.len()), (Some(5), 1));
+        let (mixed, _) = read(r#"{"retry_delay":{"seconds":1}}"#);
         assert_eq!(mixed.retry_delay.map(|delay| delay.seconds()), Some(1.0));
+        assert_eq!(mixed.dependencies.len(), 1);
         assert!(task(r#"{"dependencies":["x"]}"#).unwrap_err().contains("dependencies.0:"));
     }
 

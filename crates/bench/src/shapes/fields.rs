@@ -127,6 +127,9 @@ pub(super) fn stored_name() -> String {
     words + &WIDE_LETTER.repeat(room)
 }
 
+/// The fields of a definition.
+pub(super) const DEFINITION: &str = "name args metadata priority max_attempts routes retry_delay.seconds retry_delay.factor retry_delay.max_seconds timeout_seconds";
+
 /// The largest value of a field; none if there is no entry for it.
 pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
     Some(match field {

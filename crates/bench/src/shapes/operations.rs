@@ -7,6 +7,7 @@ use taskqueue_core::limits::{
     TASK_DATA_BYTES,
 };
 
+use super::fields::DEFINITION;
 use super::least::Least::{Bytes, Number, Times};
 use super::shape::Before::{
     Cancelled, LimitedQueue, ManyQueues, Nothing, Output, OwnQueue, OwnWorker, Pending, Running, Shared, Stored,
@@ -15,7 +16,6 @@ use super::shape::Before::{
 use super::shape::{Shape, World, shape};
 use super::world::{ROUTED_TASKS, STORED_TASKS, WORKERS as STORED_WORKERS};
 
-const DEFINITION: &str = "name args metadata priority max_attempts routes retry_delay.seconds retry_delay.factor retry_delay.max_seconds timeout_seconds";
 const WAITING: &str = "dependencies on_dependency_failure not_before";
 const SELECTORS: &str = "?status='pending ?name_fuzzy ?filter ?include_archived";
 const BULK: &str = "filter include_archived";
