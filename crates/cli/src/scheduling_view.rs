@@ -1,6 +1,8 @@
 //! When a task may run, for how long, and behind which others, as people read it: in a note beside its status, and in full.
 
-use taskqueue_client::{OnDependencyFailure, RetryDelay, Scheduling, Status, Task, Timestamp};
+use taskqueue_client::{Status, Task, Timestamp};
+use taskqueue_core::fields::{TaskField, optional_defined_fields};
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::words::{self, Units, exact_duration};
 
 /// Why a task waits as far as it says that itself, or that it is archived: `from in 9m, after 3 tasks`. Nothing for most tasks.
@@ -18,39 +20,10 @@ pub(crate) fn note(task: &Task, now: Timestamp) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-/// Each field that is used, with its value in words.
-pub(crate) fn details(
-    not_before: Option<Timestamp>,
-    scheduling: &Scheduling,
-    now: Timestamp,
-) -> Vec<(&'static str, String)> {
-    let dependencies = scheduling.dependencies.as_slice();
-    let ids = || dependencies.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ");
-    let choice = scheduling.on_dependency_failure;
-    let fields = [
-        ("not_before", not_before.map(|time| format!("{time} ({})", words::age(time, now)))),
-        ("retry_delay", scheduling.retry_delay.as_ref().map(retry_delay)),
-        ("timeout_seconds", scheduling.timeout_seconds.map(timeout)),
-        ("dependencies", (!dependencies.is_empty()).then(ids)),
-        ("on_dependency_failure", (choice != OnDependencyFailure::Wait).then(|| choice.as_str().to_owned())),
-    ];
-    fields.into_iter().filter_map(|(name, words)| Some((name, words?))).collect()
-}
-
-/// `10s, 2 times as long each time, at most 1h`.
-fn retry_delay(delay: &RetryDelay) -> String {
-    let (first, longest) =
-        (exact_duration(delay.seconds(), Units::Typed), exact_duration(delay.max_seconds(), Units::Typed));
-    if delay.seconds() >= delay.max_seconds() || delay.factor() <= 1.0 {
-        return if delay.seconds() <= delay.max_seconds() { first } else { longest };
-    }
-    format!("{first}, {} times as long each time, at most {longest}", delay.factor())
-}
-
-/// `7200 (2h)`.
-fn timeout(seconds: i64) -> String {
-    let words = exact_duration(seconds as f64, Units::Typed);
-    if words == format!("{seconds}s") { words } else { format!("{seconds} ({words})") }
+/// Each optional field of its definition that a task uses, with its value in words.
+pub(crate) fn details(task: &TaskView<'_>, now: Timestamp) -> Vec<(&'static str, String)> {
+    let words = |field: &TaskField| Some((field.path, field.value(task)?.words(field.kind, now)));
+    optional_defined_fields().filter_map(words).collect()
 }
 
 /// About how long something is kept or allowed, with its exact number of seconds where that says more.
@@ -93,30 +66,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_shown_with_its_times() {
-        let fields = SchedulingFields {
-            retry_delay: RetryDelay::new(10.0, None, Some(3600.0)),
-            timeout_seconds: Some(7200),
-            dependencies: ids(2),
-            on_dependency_failure: OnDependencyFailure::Cancel,
-        };
-        let shown = details(Some(TEST_TIME.plus_seconds(600)), &fields.into(), TEST_TIME);
-        let expected = [
-            ("not_before", "2027-01-15T08:10:00.000000Z (in 10m)"),
-            ("retry_delay", "10s, 2 times as long each time, at most 1h"),
-            ("timeout_seconds", "7200 (2h)"),
-            ("dependencies", "t_000000000000, t_000000000001"),
-            ("on_dependency_failure", "cancel"),
-        ];
-        assert_eq!(shown, expected.map(|(name, words)| (name, words.to_owned())));
-        assert_eq!(details(None, &Scheduling::default(), TEST_TIME), []);
-    }
-
-    #[test]
     fn durations_are_shown_as_they_were_typed() {
         assert_eq!(seconds_in_words(604_800), "7d");
         assert_eq!(seconds_in_words(100_000), "100000s (about 27h)");
-        let constant = RetryDelay::new(10.0, Some(1.0), None).unwrap();
-        assert_eq!(retry_delay(&constant), "10s");
     }
 }

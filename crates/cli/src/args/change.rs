@@ -99,10 +99,9 @@ Examples:
   ids=$(taskqueue task rerun --status failed --yes --output quiet)
   [ -n \"$ids\" ] && taskqueue task wait $ids             # without ids: all tasks of the queue
 
-The new tasks have the name, args, metadata, priority, max_attempts, routes, retry_delay and
-timeout_seconds of the old ones, and random ids, which the command prints. They can be claimed at
-once: neither the time nor the tasks that the old ones waited for are taken over. The old tasks
-stay as they are. Pending and running tasks are left out.
+The new tasks have what the old ones were submitted with, and random ids, which the command prints.
+They can be claimed at once: neither the time nor the tasks that the old ones waited for are taken
+over. The old tasks stay as they are. Pending and running tasks are left out.
 
 With --output json the result is a list of {\"old_id\", \"new_id\"}, with quiet the new ids. Running
 the command again makes further copies. Ctrl-C ends it and prints those that were made.";

@@ -1,36 +1,13 @@
 //! `--columns` and `--sort` of task lists: fields of a task by their paths, checked against the fields that tasks have.
 
 use taskqueue_client::{OrderField, Task};
+use taskqueue_core::fields::{TaskField, paths_in};
 
 use crate::field_path::{DURATION, FieldPath, WAITED};
 use crate::similar_names::similar_names;
 
-/// The members of `last_error`.
-const ERROR_FIELDS: [&str; 6] = ["type", "message", "traceback", "occurred_at", "attempt", "run_id"];
-/// Fields without members. Those that are in no list may have any: a newer server may send more of them.
-const PLAIN_FIELDS: [&str; 20] = [
-    "id",
-    "queue",
-    "status",
-    "name",
-    "priority",
-    "attempt",
-    "max_attempts",
-    "routes",
-    "last_route",
-    "created_at",
-    "updated_at",
-    "started_at",
-    "finished_at",
-    "progress_updated_at",
-    "progress_attempt",
-    "not_before",
-    "timeout_seconds",
-    "dependencies",
-    "on_dependency_failure",
-    "archived",
-];
-
+/// The field that has the same members in every task.
+const ERROR: &str = "last_error";
 /// What a list computes of them, in seconds.
 const COMPUTED: [&str; 2] = [DURATION, WAITED];
 
@@ -84,10 +61,14 @@ fn task_field(path: &str) -> Result<FieldPath, String> {
         let known = [Task::FIELDS, &COMPUTED].concat();
         return Err(unknown(path, &known, &format!("; a member of the args is args.{path}")));
     }
+    // Those that are not in the table may have any members: a newer server may send more of them.
+    let is_plain = COMPUTED.contains(&name) || TaskField::find(name).is_some_and(|field| !field.has_members());
     match members.first() {
-        Some(_) if PLAIN_FIELDS.contains(&name) || COMPUTED.contains(&name) => Err(format!("{name} has no members")),
-        Some(member) if name == "last_error" && !ERROR_FIELDS.contains(&member.as_str()) && member != "*" => {
-            Err(unknown(member, &ERROR_FIELDS, " in last_error"))
+        Some(_) if is_plain => Err(format!("{name} has no members")),
+        Some(member) if name == ERROR && member != "*" => {
+            let known: Vec<&str> =
+                paths_in(ERROR).into_iter().filter_map(|path| path.split_once('.')).map(|(_, member)| member).collect();
+            if known.contains(&member.as_str()) { Ok(field) } else { Err(unknown(member, &known, " in last_error")) }
         }
         _ => Ok(field),
     }
@@ -102,22 +83,17 @@ fn unknown(name: &str, known: &[&str], note: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use taskqueue_core::fields::FIELDS;
+
     use super::*;
 
     #[test]
     fn every_field_of_a_task_is_known_here() {
-        for name in PLAIN_FIELDS.iter().chain(&[
-            "args",
-            "metadata",
-            "result",
-            "last_error",
-            "last_run",
-            "progress",
-            "progress.step",
-            "retry_delay.seconds",
-        ]) {
-            assert!(Task::FIELDS.contains(&name.split('.').next().unwrap()), "{name}");
-            assert!(task_field(name).is_ok(), "{name}");
+        let heads: Vec<&str> = FIELDS.iter().map(TaskField::head).collect();
+        assert!(Task::FIELDS.iter().all(|name| heads.contains(name)));
+        for path in FIELDS.iter().map(|field| field.path).chain(["progress.step", "retry_delay.seconds"]) {
+            assert!(Task::FIELDS.contains(&path.split('.').next().unwrap()), "{path}");
+            assert!(task_field(path).is_ok(), "{path}");
         }
     }
 

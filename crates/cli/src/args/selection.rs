@@ -2,18 +2,20 @@
 
 use clap::Args;
 use taskqueue_client::{OrderField, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
+use taskqueue_core::fields::{FIELDS, TaskField};
 use taskqueue_core::task::Status;
 
 use super::columns::{Columns, Sort, SortKeys, columns, sort};
 use super::connection::Format;
 use super::live::WatchArgs;
 use super::values::{TaskRef, order_field, status, task_ref};
+use super::wrapped;
 use crate::field_path::FieldPath;
 
 /// The largest page that a server gives.
 const PAGE_LIMIT: u16 = 1000;
 
-pub(super) const LIST_HELP: &str = "\
+const LIST_HELP: &str = "\
 Examples:
   taskqueue task list --status failed
   taskqueue task list --filter 'args.lr < 0.1 and \"gpu\" in routes' --sort -priority
@@ -28,14 +30,7 @@ Examples:
 Tables show the newest 100 tasks unless --limit or --all is given, and say when there are more.
 All other formats print every task that matches, unless --limit is given.
 
-Columns are the fields of a task: id, queue, status, name, priority, attempt, max_attempts, routes,
-last_route, created_at, updated_at, started_at, finished_at, progress_updated_at, progress_attempt,
-not_before, timeout_seconds, dependencies, on_dependency_failure, archived, and args, metadata,
-result, last_error, last_run, progress and retry_delay as a whole or with a member, such as
-args.model.layers, last_run.worker.host or progress.step; 'args.*' is a column for each member that
-a task of the list has. Two more are computed, in CSV as seconds: duration, of the latest run, and
-waited, from the creation to its start, both until now where it goes on. A table shows progress as a
-percentage with the time that is left, where the run reports step and total, or percent.
+{COLUMNS}
 
 --sort puts numbers first, then text, then false and true, then lists and objects, and tasks
 without a value last; a minus reverses the order of numbers among themselves, of texts among
@@ -46,6 +41,26 @@ routes, duration or waited, all tasks that match are loaded.
 CSV has a header line and quotes as in RFC 4180. Values keep every character; texts that a
 spreadsheet would run as a formula, because they begin with = + - @ or a tab, get an apostrophe in
 front. --raw-csv prints them without it, for programs.";
+
+pub(super) fn list_help() -> String {
+    let (objects, plain): (Vec<&TaskField>, Vec<&TaskField>) =
+        FIELDS.iter().partition(|field| field.has_members() || field.head() != field.path);
+    let names = |fields: &[&TaskField]| {
+        let mut names: Vec<&str> = fields.iter().map(|field| field.head()).collect();
+        names.dedup();
+        names.join(", ")
+    };
+    let columns = format!(
+        "Columns are the fields of a task: {}, and as a whole or with a member {}, such as args.model.layers, \
+         last_run.worker.host or progress.step; 'args.*' is a column for each member that a task of the list has. Two \
+         more are computed, in CSV as seconds: duration, of the latest run, and waited, from the creation to its start, \
+         both until now where it goes on. A table shows progress as a percentage with the time that is left, where the \
+         run reports step and total, or percent.",
+        names(&plain),
+        names(&objects)
+    );
+    LIST_HELP.replace("{COLUMNS}", &wrapped(&columns))
+}
 
 pub(super) const COUNT_HELP: &str = "\
 Examples:

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use taskqueue_core::fields::defined_fields;
 use taskqueue_core::ids::TaskId;
 
 use super::definition::{DefinitionArgs, ObjectArgs};
 use super::scheduling::SchedulingArgs;
 use super::values::{batch_label, task_id};
+use super::wrapped;
 
-pub(super) const SUBMIT_EXAMPLES: &str = "\
+const SUBMIT_EXAMPLES: &str = "\
 Examples:
   taskqueue task submit --name warm-up --arg lr=0.1 --arg model=resnet50
   taskqueue task submit --arg model.layers=2 --arg model.act=relu --route gpu --priority 5
@@ -25,10 +27,7 @@ model=resnet50 a string, model='\"7\"' the string 7. A dot in the key reaches in
 model.layers=2 is {\"model\": {\"layers\": 2}}. A key that contains a dot itself is given as JSON:
 --args '{\"a.b\": 1}'.
 
-With --from each line is one task: an object with any of name, args, metadata, priority,
-max_attempts, routes, not_before, retry_delay, timeout_seconds, dependencies,
-on_dependency_failure, and id, such as {\"name\": \"a\", \"args\": {\"lr\": 0.1}}. The flags count for
-lines that do not say it themselves. A line with dependencies does not get those of --after. {KEY} in --name is filled in from the args of the line; {{ and }} stand for braces.
+{LINES}
 
 A line without id gets one that is derived from its args, its name and --batch. So the same file
 can be submitted again, after an interruption or by mistake, and no task is created twice. Equal
@@ -36,6 +35,17 @@ lines are different tasks: three equal lines make three tasks. Tasks that are al
 another priority, other routes, metadata, attempts or dependencies stay as they are, and the exit code is 1:
 change them with task update, or make new ones with --batch LABEL. Tasks are created in about the
 order of the lines.";
+
+pub(super) fn submit_help() -> String {
+    let names: Vec<&str> = defined_fields().map(|field| field.path).collect();
+    let lines = format!(
+        "With --from each line is one task: an object with any of {}, and id, such as {{\"name\": \"a\", \"args\": \
+         {{\"lr\": 0.1}}}}. The flags count for lines that do not say it themselves. A line with dependencies does not \
+         get those of --after. {{KEY}} in --name is filled in from the args of the line; {{{{ and }}}} stand for braces.",
+        names.join(", ")
+    );
+    SUBMIT_EXAMPLES.replace("{LINES}", &wrapped(&lines))
+}
 
 pub(super) const SWEEP_EXAMPLES: &str = "\
 Examples:

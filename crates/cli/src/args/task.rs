@@ -6,7 +6,7 @@ use super::change::{self, ArchiveArgs, CancelArgs, DeleteArgs, RequeueArgs, Reru
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 use super::logs::{self, LogsArgs};
 use super::selection::{self, ListArgs, SelectionArgs};
-use super::submit::{SUBMIT_EXAMPLES, SWEEP_EXAMPLES, SubmitArgs, SweepArgs};
+use super::submit::{SWEEP_EXAMPLES, SubmitArgs, SweepArgs, submit_help};
 use super::values::{TaskDimensions, TaskRef, task_dimensions, task_ref};
 use super::wait::{self, WaitArgs};
 
@@ -42,7 +42,7 @@ pub(crate) struct TaskArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
     /// Create one task, or one for each line of a file
-    #[command(after_help = SUBMIT_EXAMPLES)]
+    #[command(after_help = submit_help())]
     Submit(SubmitArgs),
     /// Create a task for each combination of values
     #[command(after_help = SWEEP_EXAMPLES)]
@@ -57,7 +57,7 @@ pub(crate) enum TaskCommand {
     #[command(after_help = logs::HELP)]
     Logs(LogsArgs),
     /// List tasks
-    #[command(after_help = selection::LIST_HELP)]
+    #[command(after_help = selection::list_help())]
     List(ListArgs),
     /// Count tasks
     #[command(after_help = selection::COUNT_HELP)]

@@ -1,7 +1,8 @@
 //! The calls that create planned tasks, many with one request. What becomes of all of them together stands in `create_many.rs`.
 
-use taskqueue_client::{Client, CreateOutcome, Creation, Error, ErrorCode, QueueName, Status, Task, TaskId};
-use taskqueue_core::batch_label::is_same_metadata;
+use taskqueue_client::{Client, CreateOutcome, Creation, Error, ErrorCode, QueueName, TaskId};
+use taskqueue_core::fields::{TimeComparison, different_fields};
+use taskqueue_core::task_view::TaskView;
 
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
 use super::planned_task::{Origin, PlannedTask};
@@ -125,32 +126,8 @@ async fn compare(
     creation: &Creation,
     is_delayed: bool,
 ) -> Result<Creating, Error> {
-    let fields = different_fields(&client.task(queue, id).await?, creation, is_delayed);
+    let times = if is_delayed { TimeComparison::Presence } else { TimeComparison::Exact };
+    let wanted = TaskView::planned(id, &creation.definition, creation.not_before);
+    let fields = different_fields(&client.task(queue, id).await?.view(), &wanted, times);
     Ok(if fields.is_empty() { Creating::Existing } else { Creating::Different(fields) })
-}
-
-/// The time before which a task cannot be claimed is compared only until a claim has cleared it. One that `--delay` gives is another
-/// one each time: then it is enough that the task has one.
-fn different_fields(task: &Task, creation: &Creation, is_delayed: bool) -> Vec<&'static str> {
-    let definition = &creation.definition;
-    let (has, wants) = (&task.scheduling, &definition.scheduling);
-    let is_unclaimed = task.status == Status::Pending && task.started_at.is_none();
-    let is_same_time = match is_delayed {
-        true => task.not_before.is_some(),
-        false => task.not_before == creation.not_before,
-    };
-    let fields = [
-        ("name", task.name == definition.name),
-        ("args", task.args == definition.args),
-        ("metadata", is_same_metadata(&task.metadata, &definition.metadata)),
-        ("priority", task.priority == definition.priority),
-        ("max_attempts", task.max_attempts == definition.max_attempts),
-        ("routes", task.routes == definition.routes),
-        ("not_before", is_same_time || !is_unclaimed),
-        ("retry_delay", has.retry_delay == wants.retry_delay),
-        ("timeout_seconds", has.timeout_seconds == wants.timeout_seconds),
-        ("dependencies", has.dependencies == wants.dependencies),
-        ("on_dependency_failure", has.on_dependency_failure == wants.on_dependency_failure),
-    ];
-    fields.into_iter().filter(|(_, is_equal)| !is_equal).map(|(field, _)| field).collect()
 }

@@ -3,7 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use taskqueue_client::{Definition, Error, ErrorCode, OrderField, SchedulingFields, Task, TaskId, TaskQuery};
+use taskqueue_client::{
+    Definition, Dependencies, Error, ErrorCode, OnDependencyFailure, OrderField, SchedulingFields, Task, TaskId,
+    TaskQuery,
+};
 use taskqueue_core::words;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
@@ -118,8 +121,11 @@ where
 /// that one, and what it waited for had succeeded when it ran. To wait for tasks that failed or were deleted since, nobody would ask,
 /// and a task that was cancelled because of them would be cancelled again.
 fn definition_of(task: &Task) -> Definition {
-    let SchedulingFields { retry_delay, timeout_seconds, .. } = SchedulingFields::clone(&task.scheduling);
-    let scheduling = SchedulingFields { retry_delay, timeout_seconds, ..SchedulingFields::default() };
+    let scheduling = SchedulingFields {
+        dependencies: Dependencies::default(),
+        on_dependency_failure: OnDependencyFailure::default(),
+        ..SchedulingFields::clone(&task.scheduling)
+    };
     Definition {
         name: task.name.clone(),
         args: task.args.clone(),

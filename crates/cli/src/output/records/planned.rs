@@ -1,8 +1,10 @@
 //! A task that is not created yet: what `--dry-run` shows, in the form that `task submit --from` reads.
 
 use taskqueue_api::body::Body;
-use taskqueue_client::{Creation, OnDependencyFailure, TaskId};
+use taskqueue_client::{Creation, TaskId};
+use taskqueue_core::fields::optional_defined_fields;
 use taskqueue_core::json::ObjectWriter;
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 
 use crate::field_path::FieldPath;
@@ -17,6 +19,12 @@ pub(crate) struct PlannedRecord<'a> {
     pub(crate) creation: &'a Creation,
 }
 
+impl PlannedRecord<'_> {
+    fn view(&self) -> TaskView<'_> {
+        TaskView::planned(self.id, &self.creation.definition, self.creation.not_before)
+    }
+}
+
 impl Record for PlannedRecord<'_> {
     const COLUMNS: &'static [Column<'static>] =
         &[Column::text("ID"), Column::shrinking("NAME"), Column::shrinking("ARGS"), Column::with_values("WAITS", 10)];
@@ -26,21 +34,15 @@ impl Record for PlannedRecord<'_> {
     /// The columns of what is used beyond the contract stand behind the others.
     fn fields(&self) -> Vec<FieldPath> {
         let own = Self::FIELDS.iter().map(|path| FieldPath::new(path));
-        let scheduling = &self.creation.definition.scheduling;
-        let used = [
-            ("not_before", self.creation.not_before.is_some()),
-            ("retry_delay", scheduling.retry_delay.is_some()),
-            ("timeout_seconds", scheduling.timeout_seconds.is_some()),
-            ("dependencies", !scheduling.dependencies.is_empty()),
-            ("on_dependency_failure", scheduling.on_dependency_failure != OnDependencyFailure::Wait),
-        ];
-        let used = used.into_iter().filter(|(_, is_used)| *is_used).map(|(name, _)| FieldPath::new(name));
+        let task = self.view();
+        let used = optional_defined_fields().filter(|field| field.value(&task).is_some());
+        let used = used.map(|field| FieldPath::new(field.path));
         own.chain(used).collect()
     }
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
-        let Creation { definition, not_before } = self.creation;
-        let waits = scheduling_view::details(*not_before, &definition.scheduling, now);
+        let definition = &self.creation.definition;
+        let waits = scheduling_view::details(&self.view(), now);
         let waits: Vec<String> = waits.into_iter().map(|(name, words)| format!("{name} {words}")).collect();
         vec![
             Cell::new(self.id.as_str()),

@@ -113,7 +113,7 @@ impl Record for Task {
             ("attempt", Cell::new(format!("{} of {}", self.attempt, self.max_attempts))),
             ("routes", Cell::new(routes(self))),
         ];
-        let waiting = scheduling_view::details(self.not_before, &self.scheduling, now);
+        let waiting = scheduling_view::details(&self.view(), now);
         fields.extend(waiting.into_iter().map(|(name, words)| (name, Cell::new(words))));
         fields.extend(self.archived.then(|| ("archived", Cell::new("yes"))));
         fields.push(("result", Cell::new(self.result.as_str())));
