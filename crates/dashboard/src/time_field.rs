@@ -12,6 +12,8 @@ const UNITS: [(f64, &[&str]); 4] = [
     (1.0, &["s", "sec", "second", "seconds"]),
 ];
 const RULE: &str = "Write a number with its unit, such as 90 s, 15 min, 2 h or 7 days.";
+/// How a moment begins that is counted from now.
+const AHEAD: &str = "in ";
 const MOMENT_RULE: &str = "Write a time such as 2027-01-31T08:00:00Z, or how far ahead it is: in 2 h.";
 
 /// A number of seconds, not negative. A number without a unit is of seconds.
@@ -46,10 +48,15 @@ pub(crate) fn written(seconds: f64) -> String {
     exact_duration(seconds, Units::Full)
 }
 
+/// Whether a moment is written as how far ahead of now it is.
+pub(crate) fn is_relative(text: &str) -> bool {
+    text.trim().starts_with(AHEAD)
+}
+
 /// A moment, or how far ahead of now it is.
 pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let text = text.trim();
-    match text.strip_prefix("in ") {
+    match text.strip_prefix(AHEAD) {
         Some(ahead) => seconds(ahead).map(|seconds| now.plus(seconds_as_duration(seconds))),
         None => Timestamp::parse(text).ok_or_else(|| MOMENT_RULE.to_owned()),
     }

@@ -1,6 +1,7 @@
 //! When a task runs, for how long, and what it waits for, as fields of a form. What is left empty is not used. The form of a new task
 //! and the one that edits a task have the same ones.
 
+use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::ids::TaskId;
 use taskqueue_core::limits::{
     DEPENDENCIES_MAX, RETRY_DELAY_FACTOR_DEFAULT, RETRY_DELAY_MAX_SECONDS_DEFAULT, TIMEOUT_SECONDS_MAX,
@@ -93,6 +94,12 @@ impl WaitingFields {
     pub(crate) fn not_before(&mut self, now: Timestamp) -> Option<Option<Timestamp>> {
         let read = self.not_before.filled().map(|text| time_field::moment(text, now)).transpose();
         self.not_before.keep(read)
+    }
+
+    /// How that time is compared: one that is counted from now is another one each time.
+    pub(crate) fn times(&self) -> TimeComparison {
+        let is_relative = self.not_before.filled().is_some_and(time_field::is_relative);
+        if is_relative { TimeComparison::Presence } else { TimeComparison::Exact }
     }
 
     /// All others; none if a field is wrong, which then says so.

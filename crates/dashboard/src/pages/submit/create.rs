@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use taskqueue_core::batch_label::is_same_metadata;
 use taskqueue_core::definition::Definition;
+use taskqueue_core::fields::{self, TimeComparison};
 use taskqueue_core::ids::{ID_BYTES, QueueName, TaskId};
 use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::Task;
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::command::{CreateTasks, NewTask};
@@ -34,6 +36,8 @@ pub(super) struct Planned {
     pub(super) definition: Definition,
     /// Before when it is not claimed.
     pub(super) not_before: Option<Timestamp>,
+    /// How that time is compared with the one of a task that is there already.
+    pub(super) times: TimeComparison,
 }
 
 /// Tasks that are written together.
@@ -144,14 +148,14 @@ async fn compare(
     tally: &mut Tally,
 ) -> Result<(), StoreError> {
     let present = match dashboard.store().get_task(queue, task.id).await {
-        Ok(present) => present.definition,
+        Ok(present) => present,
         Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => {
             tally.refuse(task.number, "The task was deleted at this moment; try again.".to_owned());
             return Ok(());
         }
         Err(error) => return Err(error),
     };
-    let fields = different_fields(&present, &task.definition);
+    let fields = different_fields(&present, task);
     if fields.is_empty() {
         tally.existing += 1;
     } else {
@@ -161,21 +165,9 @@ async fn compare(
     Ok(())
 }
 
-fn different_fields(present: &Definition, wanted: &Definition) -> Vec<&'static str> {
-    let (is, wants) = (&present.scheduling, &wanted.scheduling);
-    let fields = [
-        ("name", present.name == wanted.name),
-        ("args", present.args == wanted.args),
-        ("metadata", is_same_metadata(&present.metadata, &wanted.metadata)),
-        ("priority", present.priority == wanted.priority),
-        ("max_attempts", present.max_attempts == wanted.max_attempts),
-        ("routes", present.routes == wanted.routes),
-        ("retry_delay", is.retry_delay == wants.retry_delay),
-        ("timeout_seconds", is.timeout_seconds == wants.timeout_seconds),
-        ("dependencies", is.dependencies == wants.dependencies),
-        ("on_dependency_failure", is.on_dependency_failure == wants.on_dependency_failure),
-    ];
-    fields.into_iter().filter(|(_, is_equal)| !is_equal).map(|(field, _)| field).collect()
+fn different_fields(present: &Task, wanted: &Planned) -> Vec<&'static str> {
+    let view = TaskView::planned(wanted.id, &wanted.definition, wanted.not_before);
+    fields::different_fields(&present.view(), &view, wanted.times)
 }
 
 /// The id of a form that was not sent yet.
@@ -190,8 +182,9 @@ pub(super) fn random_id() -> Result<TaskId, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use taskqueue_core::task::{Lifecycle, Outcome};
+
     use super::*;
-    use taskqueue_core::scheduling::SchedulingFields;
 
     #[test]
     fn the_sentence_says_exactly_what_became_of_each() {
@@ -210,11 +203,31 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_differ_are_named() {
-        let wanted = Definition::default();
-        let limited = SchedulingFields { timeout_seconds: Some(5), ..SchedulingFields::default() };
-        let present = Definition { priority: 5, max_attempts: 1, scheduling: limited.into(), ..Definition::default() };
-        assert_eq!(different_fields(&present, &wanted), ["priority", "max_attempts", "timeout_seconds"]);
-        assert!(different_fields(&wanted, &wanted).is_empty());
+    fn fields_that_differ_are_named_and_the_time_is_one_of_them() {
+        let wanted = |seconds: Option<i64>, times| Planned {
+            number: 1,
+            id: TaskId::parse("t_exampletask0").unwrap(),
+            is_derived: true,
+            definition: Definition::default(),
+            not_before: seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds)),
+            times,
+        };
+        let present = |definition: Definition, seconds: Option<i64>| Task {
+            queue: QueueName::parse("q").unwrap(),
+            id: TaskId::parse("t_exampletask0").unwrap(),
+            definition,
+            lifecycle: Lifecycle {
+                not_before: seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds)),
+                ..Lifecycle::created(Timestamp::from_micros(0), 1)
+            },
+            outcome: Outcome::empty(),
+        };
+        let other = Definition { priority: 5, max_attempts: 1, ..Definition::default() };
+        let exact = |seconds| wanted(seconds, TimeComparison::Exact);
+        assert_eq!(different_fields(&present(other, None), &exact(None)), ["priority", "max_attempts"]);
+        let same = |seconds| present(Definition::default(), seconds);
+        assert_eq!(different_fields(&same(Some(5)), &exact(Some(6))), ["not_before"]);
+        assert!(different_fields(&same(Some(5)), &exact(Some(5))).is_empty());
+        assert!(different_fields(&same(Some(5)), &wanted(Some(6), TimeComparison::Presence)).is_empty());
     }
 }

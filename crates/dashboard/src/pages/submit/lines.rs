@@ -5,6 +5,7 @@ use taskqueue_api::task_line::{LineReader, LineTask};
 use taskqueue_core::batch_label::labelled;
 use taskqueue_core::definition::{Definition, check_stored_size};
 use taskqueue_core::derived_ids::DerivedIds;
+use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::ids::QueueName;
 
 use super::create::{Batch, Planned, Tally, write};
@@ -221,7 +222,7 @@ fn planned(reader: &mut LineReader, number: u64, line: &str, batch: Option<&str>
     task.definition.metadata = labelled(task.definition.metadata, batch);
     check_stored_size(task.definition.stored_bytes(), "{}".len(), 0).map_err(|_| json_field::too_large())?;
     let LineTask { id, is_derived, definition, not_before } = task;
-    Ok(Planned { number, id, is_derived, definition, not_before })
+    Ok(Planned { number, id, is_derived, definition, not_before, times: TimeComparison::Exact })
 }
 
 fn row(task: &Planned) -> Row {

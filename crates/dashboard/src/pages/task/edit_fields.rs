@@ -1,7 +1,9 @@
 //! The fields of the form that edits a task: what is typed, what is wrong with it, and the update that it makes. Only what differs
 //! from the task is written.
 
-use taskqueue_core::json::JsonObject;
+use taskqueue_api::body::Body;
+use taskqueue_core::fields::TaskField;
+use taskqueue_core::json::{self, JsonObject, ObjectWriter};
 use taskqueue_core::task::Task;
 use taskqueue_core::update::Update;
 
@@ -77,7 +79,6 @@ impl Fields {
         if self.all().any(|(_, field)| field.error.is_some()) {
             return None;
         }
-        let (before, after) = (&definition.scheduling, scheduling?);
         Some(Update {
             name: name.filter(|name| *name != definition.name),
             args: args.filter(|args| *args != definition.args),
@@ -86,12 +87,7 @@ impl Fields {
             max_attempts: max_attempts.filter(|count| *count != definition.max_attempts),
             routes: routes.filter(|routes| *routes != definition.routes),
             not_before: not_before.filter(|at| *at != task.lifecycle.not_before),
-            retry_delay: Some(after.retry_delay).filter(|delay| *delay != before.retry_delay),
-            timeout_seconds: Some(after.timeout_seconds).filter(|limit| *limit != before.timeout_seconds),
-            dependencies: Some(after.dependencies.clone()).filter(|ids| *ids != before.dependencies),
-            on_dependency_failure: Some(after.on_dependency_failure)
-                .filter(|word| *word != before.on_dependency_failure),
-            ..Update::default()
+            ..Update::of_scheduling(&definition.scheduling, &scheduling?)
         })
     }
 }
@@ -110,22 +106,11 @@ fn object(text: &str) -> Result<JsonObject, String> {
     if text.trim().is_empty() { Err(json_field::EXAMPLE.to_owned()) } else { json_field::read(text) }
 }
 
-/// The names of the fields that an update writes.
+/// The names of the fields that an update writes, in sentences.
 pub(super) fn written(update: &Update) -> Vec<&'static str> {
-    let all = [
-        (update.name.is_some(), "name"),
-        (update.args.is_some(), "args"),
-        (update.metadata.is_some(), "metadata"),
-        (update.priority.is_some(), "priority"),
-        (update.max_attempts.is_some(), "attempts"),
-        (update.routes.is_some(), "routes"),
-        (update.not_before.is_some(), "not before"),
-        (update.retry_delay.is_some(), "retry delay"),
-        (update.timeout_seconds.is_some(), "time limit"),
-        (update.dependencies.is_some(), "dependencies"),
-        (update.on_dependency_failure.is_some(), "what happens if a dependency fails"),
-    ];
-    all.into_iter().filter(|(is_written, _)| *is_written).map(|(_, name)| name).collect()
+    let changes = update.write_fields(ObjectWriter::new()).into_text();
+    let names = json::members(&changes).map(|(name, _)| name.to_text());
+    names.filter_map(|name| TaskField::find(&name)).map(|field| field.label).collect()
 }
 
 #[cfg(test)]
@@ -195,8 +180,9 @@ mod tests {
         assert_eq!(Fields::of(&waiting).update(&waiting), Some(Update::default()), "as it is shown");
         let emptied = form(&[("timeout", ""), ("dependencies", " "), ("not_before", "")]);
         let update = Fields::typed(&emptied, &waiting).update(&waiting).unwrap();
-        assert_eq!((update.not_before, update.timeout_seconds), (Some(None), Some(None)));
-        assert!(update.dependencies.is_some_and(|ids| ids.is_empty()) && update.retry_delay.is_none());
+        assert_eq!(written(&update), ["not before", "time limit", "dependencies"]);
+        let after = update.apply(&waiting, show::now()).unwrap().unwrap();
+        assert_eq!((after.definition, after.lifecycle.not_before), (task().definition, None));
     }
 
     #[test]

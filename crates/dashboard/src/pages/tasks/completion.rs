@@ -3,6 +3,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use taskqueue_core::fields::{Kind, filterable_fields};
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 
@@ -18,30 +19,8 @@ use crate::visit::Visit;
 const NEWEST: u16 = 100;
 /// Fields that are told at most.
 const MOST_FIELDS: usize = 500;
-/// What a filter can ask for in every task.
-const FIELDS: [&str; 21] = [
-    "id",
-    "status",
-    "name",
-    "priority",
-    "attempt",
-    "max_attempts",
-    "routes",
-    "last_route",
-    "created_at",
-    "updated_at",
-    "started_at",
-    "finished_at",
-    "last_error.type",
-    "last_error.message",
-    "last_error.traceback",
-    "last_error.run_id",
-    "last_error.attempt",
-    "last_error.occurred_at",
-    "last_run.attempt",
-    "last_run.worker.host",
-    "archived",
-];
+/// What most workers say of themselves.
+const HOST: &str = "last_run.worker.host";
 
 /// Whether a filter can be read, and if not, where and why.
 pub(crate) async fn check(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
@@ -72,10 +51,15 @@ pub(crate) async fn fields(State(dashboard): State<Dashboard>, visit: Visit) -> 
     let tasks = dashboard.store().list_tasks(&queue, query, rows::writer(Vec::new())).await?;
     let seen = rows::seen(&rows::read(&tasks.bytes, 0));
     let occurring = seen.paths().into_iter().filter(|path| is_for_filters(path));
-    let fields: Vec<&str> = occurring.take(MOST_FIELDS).chain(FIELDS).collect();
+    let fields: Vec<&str> = occurring.take(MOST_FIELDS).chain(fields_of_every_task()).collect();
     let answer =
         ObjectWriter::new().field("fields", |out| write_array(out, &fields, |out, field| write_string(out, field)));
     Ok(json(answer.end()))
+}
+
+/// What a filter can ask for in every task. Of documents only their members can be asked for.
+fn fields_of_every_task() -> Vec<&'static str> {
+    filterable_fields().filter(|field| field.kind != Kind::Document).map(|field| field.path).chain([HOST]).collect()
 }
 
 fn json(body: Vec<u8>) -> Response {
@@ -90,7 +74,7 @@ mod tests {
 
     #[test]
     fn every_field_that_is_offered_can_be_asked_for() {
-        for field in FIELDS {
+        for field in fields_of_every_task() {
             assert!(TaskFilter::parse(&format!("exists({field})")).is_ok(), "{field}");
         }
     }

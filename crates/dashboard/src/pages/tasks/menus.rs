@@ -1,5 +1,6 @@
 //! The menus beside the filter: which columns, in which order.
 
+use taskqueue_core::fields::menu_fields;
 use taskqueue_core::selection::{OrderField, TaskOrder};
 
 use super::view::View;
@@ -7,28 +8,6 @@ use crate::columns::{Column, Seen};
 
 /// Paths that are offered; more can be written.
 const MOST_OFFERED: usize = 200;
-/// Fields that every task has.
-const FIELDS: [&str; 19] = [
-    "attempt",
-    "created_at",
-    "updated_at",
-    "started_at",
-    "finished_at",
-    "priority",
-    "max_attempts",
-    "routes",
-    "last_route",
-    "progress",
-    "last_run.worker",
-    "last_error.type",
-    "last_error.message",
-    "not_before",
-    "timeout_seconds",
-    "retry_delay",
-    "dependencies",
-    "archived",
-    "id",
-];
 
 /// The choice of columns.
 pub(super) struct ColumnsMenu {
@@ -54,7 +33,11 @@ impl ColumnsMenu {
         let entry = |path: &str, is_chosen| ColumnEntry { path: path.to_owned(), is_chosen, rows: rows(path) };
         let chosen = shown.iter().map(|column| entry(column.path(), true));
         let occurring = seen.paths().into_iter().filter(|path| !is_shown(path)).map(|path| entry(path, false));
-        let fields = FIELDS.into_iter().filter(|path| !is_shown(path)).map(|path| entry(path, false));
+        let fields = menu_fields()
+            .into_iter()
+            .map(|field| field.path)
+            .filter(|path| !is_shown(path))
+            .map(|path| entry(path, false));
         Self {
             carried: view.carried(&["column", "cursor"]),
             entries: chosen.chain(occurring.take(MOST_OFFERED)).chain(fields).collect(),

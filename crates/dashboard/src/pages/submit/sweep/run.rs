@@ -160,6 +160,7 @@ pub(super) async fn create(
             is_derived: true,
             definition,
             not_before: plan.not_before,
+            times: plan.times,
         });
         if !is_full && index + 1 < count {
             continue;

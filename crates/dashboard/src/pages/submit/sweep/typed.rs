@@ -3,6 +3,7 @@
 use taskqueue_core::batch_label::labelled;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::dotted_keys::{KeyError, Members};
+use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::json::{JsonObject, ObjectError, Value, parse};
 use taskqueue_core::limits::{JSON_DEPTH, REQUEST_BODY_BYTES};
 use taskqueue_core::name_template::NameTemplate;
@@ -110,6 +111,7 @@ pub(super) struct Plan<'t> {
     pub(super) definition: Definition,
     /// Before when none of them is claimed.
     pub(super) not_before: Option<Timestamp>,
+    pub(super) times: TimeComparison,
     pub(super) batch: Option<&'t str>,
 }
 
@@ -163,7 +165,15 @@ impl Typed {
         if self.base.error.is_some() {
             return None;
         }
-        Some(Plan { sweep: sweep?, name: name?, definition: definition?, not_before: not_before?, batch: batch? })
+        let times = self.fields.waiting.times();
+        Some(Plan {
+            sweep: sweep?,
+            name: name?,
+            definition: definition?,
+            not_before: not_before?,
+            times,
+            batch: batch?,
+        })
     }
 
     /// A name without placeholders is right or wrong for all tasks.
