@@ -59,6 +59,7 @@ pub enum SetBy {
 }
 
 /// All fields. [`scheduled`] finds those of the optional ones that are stored together by their names.
+#[rustfmt::skip]
 pub const FIELDS: &[TaskField] = &[
     field("id", Kind::Text, |task| Some(Value::owned(task.id.as_str()))).filterable().menu(19),
     field("queue", Kind::Text, |task| Some(Value::borrowed(task.queue))),
@@ -66,19 +67,10 @@ pub const FIELDS: &[TaskField] = &[
     field("name", Kind::Text, |task| task.name.map(Value::borrowed)).filterable().defined("name"),
     field("args", Kind::Document, |task| Some(Value::Json(task.args))).filterable().defined("args"),
     field("metadata", Kind::Document, |task| Some(Value::Json(task.metadata))).filterable().defined("metadata"),
-    field("priority", Kind::Integer, |task| Some(Value::integer(task.priority)))
-        .filterable()
-        .menu(6)
-        .defined("priority"),
+    field("priority", Kind::Integer, |task| Some(Value::integer(task.priority))).filterable().menu(6).defined("priority"),
     field("attempt", Kind::Integer, |task| Some(Value::integer(task.attempt))).filterable().menu(1),
-    field("max_attempts", Kind::Integer, |task| Some(Value::integer(task.max_attempts)))
-        .filterable()
-        .menu(7)
-        .defined("attempts"),
-    field("routes", Kind::Routes, |task| Some(Value::owned(&routes_of(task.routes).collect::<Vec<_>>().join(","))))
-        .filterable()
-        .menu(8)
-        .defined("routes"),
+    field("max_attempts", Kind::Integer, |task| Some(Value::integer(task.max_attempts))).filterable().menu(7).defined("attempts"),
+    field("routes", Kind::Routes, |task| Some(routes(task))).filterable().menu(8).defined("routes"),
     field("last_route", Kind::Text, |task| task.last_route.map(Value::borrowed)).filterable().menu(9),
     field("created_at", Kind::Time, |task| Some(Value::Time(task.created_at))).filterable().menu(2),
     field("updated_at", Kind::Time, |task| Some(Value::Time(task.updated_at))).filterable().menu(3),
@@ -86,45 +78,23 @@ pub const FIELDS: &[TaskField] = &[
     field("finished_at", Kind::Time, |task| task.finished_at.map(Value::Time)).filterable().menu(5),
     field("result", Kind::Document, |task| Some(Value::Json(task.result))).filterable().updated("result"),
     field("last_error.type", Kind::Text, |task| Some(Value::borrowed(task.last_error?.kind))).filterable().menu(12),
-    field("last_error.message", Kind::Text, |task| Some(Value::borrowed(task.last_error?.message)))
-        .filterable()
-        .menu(13),
+    field("last_error.message", Kind::Text, |task| Some(Value::borrowed(task.last_error?.message))).filterable().menu(13),
     field("last_error.traceback", Kind::Text, |task| task.last_error?.traceback.map(Value::borrowed)).filterable(),
     field("last_error.run_id", Kind::Text, |task| task.last_error?.run_id.map(Value::borrowed)).filterable(),
     field("last_error.attempt", Kind::Integer, |task| Some(Value::integer(task.last_error?.attempt))).filterable(),
     field("last_error.occurred_at", Kind::Time, |task| Some(Value::Time(task.last_error?.occurred_at))).filterable(),
-    field("last_run.attempt", Kind::Integer, |task| Some(Value::integer(task.last_run?.attempt)))
-        .optional()
-        .filterable(),
+    field("last_run.attempt", Kind::Integer, |task| Some(Value::integer(task.last_run?.attempt))).optional().filterable(),
     field("last_run.run_id", Kind::Text, |task| task.last_run?.run_id.map(Value::borrowed)).optional().filterable(),
-    field("last_run.worker", Kind::Document, |task| Some(Value::Json(task.last_run?.worker)))
-        .optional()
-        .filterable()
-        .menu(11),
+    field("last_run.worker", Kind::Document, |task| Some(Value::Json(task.last_run?.worker))).optional().filterable().menu(11),
     field("progress", Kind::Document, |task| task.progress.map(Value::Json)).optional().filterable().menu(10),
     field("progress_updated_at", Kind::Time, |task| task.progress_updated_at.map(Value::Time)).optional(),
     field("progress_attempt", Kind::Integer, |task| task.progress_attempt.map(Value::integer)).optional(),
     field("not_before", Kind::Time, |task| task.not_before.map(Value::Time)).optional().menu(14).defined("not before"),
-    field("retry_delay", Kind::RetryDelay, |task| scheduled(task, "retry_delay"))
-        .optional()
-        .menu(16)
-        .defined("retry delay"),
-    field("timeout_seconds", Kind::Seconds, |task| scheduled(task, "timeout_seconds"))
-        .optional()
-        .menu(15)
-        .defined("time limit"),
-    field("dependencies", Kind::TaskIds, |task| scheduled(task, "dependencies"))
-        .optional()
-        .menu(17)
-        .defined("dependencies"),
-    field("on_dependency_failure", Kind::Text, |task| scheduled(task, "on_dependency_failure"))
-        .optional()
-        .defined("what happens if a dependency fails"),
-    field("archived", Kind::Flag, |task| task.archived.then_some(Value::Json("true")))
-        .optional()
-        .filterable()
-        .menu(18)
-        .updated("archived"),
+    field("retry_delay", Kind::RetryDelay, |task| scheduled(task, "retry_delay")).optional().menu(16).defined("retry delay"),
+    field("timeout_seconds", Kind::Seconds, |task| scheduled(task, "timeout_seconds")).optional().menu(15).defined("time limit"),
+    field("dependencies", Kind::TaskIds, |task| scheduled(task, "dependencies")).optional().menu(17).defined("dependencies"),
+    field("on_dependency_failure", Kind::Text, |task| scheduled(task, "on_dependency_failure")).optional().defined("what happens if a dependency fails"),
+    field("archived", Kind::Flag, |task| task.archived.then_some(Value::Json("true"))).optional().filterable().menu(18).updated("archived"),
 ];
 
 /// A field that the server sets and that can only be read.
@@ -139,6 +109,10 @@ const fn field(path: &'static str, kind: Kind, value: for<'a> fn(&TaskView<'a>) 
         menu_place: None,
         value,
     }
+}
+
+fn routes<'a>(task: &TaskView<'a>) -> Value<'a> {
+    Value::owned(&routes_of(task.routes).collect::<Vec<_>>().join(","))
 }
 
 fn scheduled<'a>(task: &TaskView<'a>, member: &str) -> Option<Value<'a>> {

@@ -61,20 +61,13 @@ pub struct TaskView<'a> {
 impl Task {
     /// This task as the API shows it.
     pub fn view(&self) -> TaskView<'_> {
-        let (definition, lifecycle) = (&self.definition, &self.lifecycle);
+        let lifecycle = &self.lifecycle;
         let finished_run_id = lifecycle.finished_run.as_ref().map(|run| run.run_id.as_str());
         let (last_run, progress) = (self.outcome.last_run.as_ref(), self.outcome.progress.as_ref());
         TaskView {
-            id: self.id,
             queue: self.queue.as_str(),
             status: lifecycle.status,
-            name: definition.name.as_deref(),
-            args: definition.args.as_str(),
-            metadata: definition.metadata.as_str(),
-            priority: definition.priority,
             attempt: lifecycle.attempt,
-            max_attempts: definition.max_attempts,
-            routes: definition.routes.as_json(),
             result: self.outcome.result.as_str(),
             last_error: self.outcome.last_error.as_ref().map(LastError::fields),
             last_route: lifecycle.last_route.as_ref().map(Route::as_str),
@@ -87,10 +80,9 @@ impl Task {
             progress: progress.map(|progress| progress.value.as_str()),
             progress_updated_at: progress.map(|progress| progress.updated_at),
             progress_attempt: progress.map(|progress| progress.attempt),
-            not_before: lifecycle.not_before,
-            scheduling: definition.scheduling.as_json(),
             archived: lifecycle.archived,
             unmet: lifecycle.unmet,
+            ..TaskView::planned(self.id, &self.definition, lifecycle.not_before)
         }
     }
 }

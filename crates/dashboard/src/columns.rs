@@ -20,7 +20,9 @@ pub(crate) const PATH_BYTES: usize = 200;
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     path: String,
-    source: Source,
+    field: &'static TaskField,
+    /// The way to a value inside a document; empty for the whole value of the field.
+    steps: Vec<String>,
 }
 
 /// The path says all of it.
@@ -31,13 +33,6 @@ impl PartialEq for Column {
 }
 
 impl Eq for Column {}
-
-#[derive(Clone, Debug)]
-enum Source {
-    Field(&'static TaskField),
-    /// A value inside one of the JSON documents of a task.
-    Document(Document, Vec<String>),
-}
 
 /// A JSON document of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,17 +78,13 @@ impl Column {
         if path.len() > PATH_BYTES {
             return None;
         }
-        let own = |source| Some(Self { path: path.to_owned(), source });
-        if let Some(field) = TaskField::find(path) {
-            return own(Source::Field(field));
-        }
         let inside = |document: Document| {
             let steps = path.strip_prefix(document.path())?.strip_prefix('.')?;
-            let steps: Vec<String> = steps.split('.').map(str::to_owned).collect();
-            (!steps.contains(&String::new())).then_some((document, steps))
+            Some((TaskField::find(document.path())?, steps.split('.').map(str::to_owned).collect::<Vec<_>>()))
         };
-        let (document, steps) = Document::ALL.into_iter().find_map(inside)?;
-        own(Source::Document(document, steps))
+        let whole = TaskField::find(path).map(|field| (field, Vec::new()));
+        let (field, steps) = whole.or_else(|| Document::ALL.into_iter().find_map(inside))?;
+        (!steps.contains(&String::new())).then(|| Self { path: path.to_owned(), field, steps })
     }
 
     /// The columns of the parameter `column`, which may be repeated and may be lists with commas; each once. The others are
@@ -117,9 +108,9 @@ impl Column {
 
     /// The value of a task; nothing if it is missing or null.
     pub(crate) fn value<'a>(&self, task: &TaskView<'a>) -> Option<Value<'a>> {
-        match &self.source {
-            Source::Field(field) => field.value(task),
-            Source::Document(document, steps) => Value::found(json::lookup(document.of(task)?, steps)?),
+        match self.field.value(task)? {
+            Value::Json(document) if !self.steps.is_empty() => Value::found(json::lookup(document, &self.steps)?),
+            value => Some(value),
         }
     }
 }
