@@ -8,7 +8,7 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::filter::suggest::nearest;
 use taskqueue_core::ids::TaskId;
-use taskqueue_core::json::{self, Value, write_value};
+use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_value};
 use taskqueue_core::name_template::{NameError, NameTemplate};
 use taskqueue_core::time::Timestamp;
 
@@ -26,12 +26,10 @@ type Member<'v> = (Cow<'v, str>, Value<'v>);
 #[derive(Debug)]
 pub struct LineReader {
     /// The name of a line that has none.
-    pub name: Option<NameTemplate>,
-    /// The other members of a line that lacks them.
-    pub definition: Definition,
-    /// The same.
-    pub not_before: Option<Timestamp>,
-    pub ids: DerivedIds,
+    name: Option<NameTemplate>,
+    /// The other members of a line that lacks them: a creation body.
+    defaults: String,
+    ids: DerivedIds,
 }
 
 /// The task of a line.
@@ -64,6 +62,12 @@ impl fmt::Display for LineError {
 }
 
 impl LineReader {
+    /// A reader that gives each line the name and the other fields of `defaults` that it does not have. Args are its own.
+    pub fn new(name: Option<NameTemplate>, mut defaults: Creation, ids: DerivedIds) -> Self {
+        defaults.definition.args = JsonObject::empty();
+        Self { name, defaults: defaults.write_fields(ObjectWriter::new()).into_text(), ids }
+    }
+
     /// The task of a line, or what is wrong with it.
     pub fn read(&mut self, line: &[u8]) -> Result<LineTask, LineError> {
         let wrong = |invalid: &Invalid| LineError::Line(describe(invalid));
@@ -72,8 +76,12 @@ impl LineReader {
         if let Some(advice) = misplaced_args(&value) {
             return Err(LineError::Line(advice));
         }
-        let creation: Creation = body::read(&value).map_err(|invalid| wrong(&invalid))?;
-        let Creation { definition, not_before } = self.with_defaults(creation, &value)?;
+        let is_named = matches!(&value, Value::Object(members) if members.iter().any(|(key, _)| key == "name"));
+        self.add_defaults(&mut value);
+        let Creation { mut definition, not_before } = body::read(&value).map_err(|invalid| wrong(&invalid))?;
+        if let Some(name) = self.name.as_ref().filter(|_| !is_named) {
+            definition.name = Some(name.fill(&definition.args).map_err(LineError::Name)?);
+        }
         Ok(LineTask {
             id: given.unwrap_or_else(|| self.ids.next(&definition)),
             is_derived: given.is_none(),
@@ -82,33 +90,17 @@ impl LineReader {
         })
     }
 
-    fn with_defaults(&self, creation: Creation, line: &Value<'_>) -> Result<Creation, LineError> {
-        let Creation { mut definition, mut not_before } = creation;
-        let lacks = |field: &str| match line {
-            Value::Object(members) => members.iter().all(|(key, _)| key != field),
-            _ => true,
+    /// Adds the members that a line lacks. Members are sorted by their keys.
+    fn add_defaults<'v>(&'v self, line: &mut Value<'v>) {
+        let (Value::Object(members), Ok(Value::Object(defaults))) = (line, json::parse(self.defaults.as_bytes()))
+        else {
+            return;
         };
-        let default = &self.definition;
-        if lacks("metadata") {
-            definition.metadata = default.metadata.clone();
+        for (key, value) in defaults {
+            if let Err(at) = members.binary_search_by(|(other, _)| other.cmp(&key)) {
+                members.insert(at, (key, value));
+            }
         }
-        if lacks("priority") {
-            definition.priority = default.priority;
-        }
-        if lacks("max_attempts") {
-            definition.max_attempts = default.max_attempts;
-        }
-        if lacks("routes") {
-            definition.routes = default.routes.clone();
-        }
-        if let Some(name) = self.name.as_ref().filter(|_| lacks("name")) {
-            definition.name = Some(name.fill(&definition.args).map_err(LineError::Name)?);
-        }
-        if lacks("not_before") {
-            not_before = self.not_before;
-        }
-        definition.scheduling = definition.scheduling.or_default(&default.scheduling, |field| !lacks(field));
-        Ok(Creation { definition, not_before })
     }
 }
 
@@ -195,15 +187,13 @@ fn step(step: &Step) -> String {
 #[cfg(test)]
 mod tests {
     use taskqueue_core::definition::Routes;
-    use taskqueue_core::json::JsonObject;
     use taskqueue_core::scheduling::Scheduling;
 
     use super::*;
 
     fn read(name: Option<&str>, definition: &Definition, line: &str) -> Result<LineTask, String> {
         let name = name.map(|text| NameTemplate::parse(text).unwrap());
-        let mut reader =
-            LineReader { name, definition: definition.clone(), not_before: None, ids: DerivedIds::default() };
+        let mut reader = LineReader::new(name, definition.into(), DerivedIds::default());
         reader.read(line.as_bytes()).map_err(|error| error.to_string())
     }
 
@@ -244,7 +234,7 @@ mod tests {
             r#"{"dependencies":["t_abcdefghijkl"],"on_dependency_failure":"cancel","retry_delay":{"seconds":60}}"#;
         let definition = Definition { scheduling: scheduling(defaults), ..Definition::default() };
         let not_before = Timestamp::parse("2026-01-31T12:00:00Z");
-        let mut reader = LineReader { name: None, definition, not_before, ids: DerivedIds::default() };
+        let mut reader = LineReader::new(None, Creation { definition, not_before }, DerivedIds::default());
         let mut read = |line: &str| {
             let LineTask { definition, not_before, .. } = reader.read(line.as_bytes()).unwrap();
             (definition.scheduling, not_before)

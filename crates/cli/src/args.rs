@@ -268,22 +268,6 @@ fn command_of(arguments: &[OsString]) -> String {
     names.join(" ")
 }
 
-/// The words of a paragraph of help, in lines of at most 100 characters: pages are made of it as well, and these wrap nothing.
-fn wrapped(paragraph: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in paragraph.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= 100 => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod generated_pages_tests;
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! that it waits for (docs/decisions/0063). What becomes of a task because of that is decided in `lifecycle.rs` and
 //! `dependency.rs`.
 
-use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,24 +104,8 @@ impl Scheduling {
     /// Reads what [`Scheduling::as_json`] gave.
     pub fn from_json(text: &str) -> Option<Self> {
         let Value::Object(members) = json::parse(text.as_bytes()).ok()? else { return None };
-        Self::from_members(&members)
-    }
-
-    /// This with those members of `default` that were not given.
-    #[must_use]
-    pub fn or_default(&self, default: &Self, is_given: impl Fn(&str) -> bool) -> Self {
-        let Some(default) = default.as_json() else { return self.clone() };
-        let (own, default) = (json::parse(self.as_json().unwrap_or("{}").as_bytes()), json::parse(default.as_bytes()));
-        let (Ok(Value::Object(mut members)), Ok(Value::Object(defaults))) = (own, default) else {
-            return self.clone();
-        };
-        members.extend(defaults.into_iter().filter(|(name, _)| !is_given(name)));
-        Self::from_members(&members).unwrap_or_else(|| self.clone())
-    }
-
-    fn from_members(members: &[(Cow<'_, str>, Value<'_>)]) -> Option<Self> {
         let mut fields = SchedulingFields::default();
-        for (name, value) in members {
+        for (name, value) in &members {
             match (&**name, value) {
                 ("dependencies", Value::Array(ids)) => {
                     let id = |value: &Value<'_>| match value {
@@ -392,19 +375,5 @@ mod tests {
         for text in ["", "[]", r#"{"other":1}"#, r#"{"dependencies":["x"]}"#, r#"{"retry_delay":{}}"#] {
             assert_eq!(Scheduling::from_json(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn defaults_count_for_members_that_were_not_given() {
-        let read = |text: &str| Scheduling::from_json(text).unwrap();
-        let default =
-            read(r#"{"dependencies":["t_abcdefghijkl"],"on_dependency_failure":"cancel","timeout_seconds":60}"#);
-        let own = read(r#"{"retry_delay":{"seconds":1},"timeout_seconds":5}"#);
-        assert_eq!(Scheduling::default().or_default(&default, |_| false), default);
-        assert_eq!(Scheduling::default().or_default(&default, |_| true), Scheduling::default());
-        assert_eq!(own.or_default(&Scheduling::default(), |_| false), own);
-        let mixed = own.or_default(&default, |name| name == "retry_delay" || name == "timeout_seconds");
-        assert_eq!((mixed.timeout_seconds, mixed.dependencies.len()), (Some(5), 1));
-        assert_eq!(mixed.retry_delay.map(|delay| delay.seconds()), Some(1.0));
     }
 }

@@ -9,7 +9,6 @@ use super::columns::{Columns, Sort, SortKeys, columns, sort};
 use super::connection::Format;
 use super::live::WatchArgs;
 use super::values::{TaskRef, order_field, status, task_ref};
-use super::wrapped;
 use crate::field_path::FieldPath;
 
 /// The largest page that a server gives.
@@ -59,7 +58,7 @@ pub(super) fn list_help() -> String {
         names(&plain),
         names(&objects)
     );
-    LIST_HELP.replace("{COLUMNS}", &wrapped(&columns))
+    LIST_HELP.replace("{COLUMNS}", &columns)
 }
 
 pub(super) const COUNT_HELP: &str = "\

@@ -9,7 +9,6 @@ use taskqueue_core::ids::TaskId;
 use super::definition::{DefinitionArgs, ObjectArgs};
 use super::scheduling::SchedulingArgs;
 use super::values::{batch_label, task_id};
-use super::wrapped;
 
 const SUBMIT_EXAMPLES: &str = "\
 Examples:
@@ -44,7 +43,7 @@ pub(super) fn submit_help() -> String {
          get those of --after. {{KEY}} in --name is filled in from the args of the line; {{{{ and }}}} stand for braces.",
         names.join(", ")
     );
-    SUBMIT_EXAMPLES.replace("{LINES}", &wrapped(&lines))
+    SUBMIT_EXAMPLES.replace("{LINES}", &lines)
 }
 
 pub(super) const SWEEP_EXAMPLES: &str = "\

@@ -61,7 +61,7 @@ async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> R
     definition.scheduling = scheduling(context, &args.scheduling).await?;
     let (ids, not_before) = (DerivedIds::new(args.batch.as_deref()), not_before(&args.scheduling, output::now()));
     let given = Given::by(args.batch.as_deref(), &args.scheduling, not_before);
-    let mut lines = jsonl::read(path, LineReader { name, definition, not_before, ids }, given)?;
+    let mut lines = jsonl::read(path, LineReader::new(name, Creation { definition, not_before }, ids), given)?;
     if args.dry_run {
         let mut dry_run = DryRun::new(context);
         while let Some(group) = lines.receiver.recv().await {

@@ -1,9 +1,10 @@
 //! Many tasks as lines of JSON, each as `taskqueue task submit --from` takes it. All lines are checked before anything is created.
 
 use askama::Template;
+use taskqueue_api::task::Creation;
 use taskqueue_api::task_line::{LineReader, LineTask};
 use taskqueue_core::batch_label::labelled;
-use taskqueue_core::definition::{Definition, check_stored_size};
+use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::ids::QueueName;
@@ -184,8 +185,7 @@ fn check(text: &str, batch: Option<&str>) -> Checked {
         ));
     }
     let (mut report, mut tasks) = (Report::default(), Vec::new());
-    let mut reader =
-        LineReader { name: None, definition: Definition::default(), not_before: None, ids: DerivedIds::new(batch) };
+    let mut reader = LineReader::new(None, Creation::default(), DerivedIds::new(batch));
     for (number, line) in (1..).zip(text.split('\n')) {
         if line.trim_ascii().is_empty() {
             continue;
