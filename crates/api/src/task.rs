@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use taskqueue_core::definition::Routes;
+use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::filter::LastErrorFields;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value, string_len, write_string};
@@ -217,6 +217,19 @@ impl ToSchema for Task {
 }
 
 impl Task {
+    /// What creation and updates set of it, except its time.
+    pub fn definition(&self) -> Definition {
+        Definition {
+            name: self.name.clone(),
+            args: self.args.clone(),
+            metadata: self.metadata.clone(),
+            priority: self.priority,
+            max_attempts: self.max_attempts,
+            routes: self.routes.clone(),
+            scheduling: self.scheduling.clone(),
+        }
+    }
+
     /// About how many bytes a task will take.
     pub fn expected_bytes(task: &task::Task) -> usize {
         TASK_FRAME_BYTES + task.bytes()

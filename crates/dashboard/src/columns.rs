@@ -3,7 +3,7 @@
 
 mod seen;
 
-use taskqueue_core::fields::TaskField;
+use taskqueue_core::fields::{FIELDS, Kind, TaskField};
 use taskqueue_core::json;
 use taskqueue_core::task_view::TaskView;
 
@@ -34,43 +34,6 @@ impl PartialEq for Column {
 
 impl Eq for Column {}
 
-/// A JSON document of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Document {
-    Args,
-    Metadata,
-    Result,
-    Progress,
-    /// What the latest claim said of its worker.
-    Worker,
-}
-
-impl Document {
-    pub(crate) const ALL: [Self; 5] = [Self::Args, Self::Metadata, Self::Result, Self::Progress, Self::Worker];
-
-    /// The path to it.
-    pub(crate) const fn path(self) -> &'static str {
-        match self {
-            Self::Args => "args",
-            Self::Metadata => "metadata",
-            Self::Result => "result",
-            Self::Progress => "progress",
-            Self::Worker => "last_run.worker",
-        }
-    }
-
-    /// Its canonical text, if the task has it.
-    pub(crate) fn of<'a>(self, task: &TaskView<'a>) -> Option<&'a str> {
-        match self {
-            Self::Args => Some(task.args),
-            Self::Metadata => Some(task.metadata),
-            Self::Result => Some(task.result),
-            Self::Progress => task.progress,
-            Self::Worker => task.last_run.map(|run| run.worker),
-        }
-    }
-}
-
 impl Column {
     /// The column of a path; nothing if tasks cannot have it.
     pub(crate) fn parse(path: &str) -> Option<Self> {
@@ -78,12 +41,13 @@ impl Column {
         if path.len() > PATH_BYTES {
             return None;
         }
-        let inside = |document: Document| {
-            let steps = path.strip_prefix(document.path())?.strip_prefix('.')?;
-            Some((TaskField::find(document.path())?, steps.split('.').map(str::to_owned).collect::<Vec<_>>()))
+        let inside = |field: &'static TaskField| {
+            let steps = path.strip_prefix(field.path)?.strip_prefix('.')?;
+            Some((field, steps.split('.').map(str::to_owned).collect::<Vec<_>>()))
         };
+        let mut documents = FIELDS.iter().filter(|field| field.kind == Kind::Document);
         let whole = TaskField::find(path).map(|field| (field, Vec::new()));
-        let (field, steps) = whole.or_else(|| Document::ALL.into_iter().find_map(inside))?;
+        let (field, steps) = whole.or_else(|| documents.find_map(inside))?;
         (!steps.contains(&String::new())).then(|| Self { path: path.to_owned(), field, steps })
     }
 
@@ -126,7 +90,6 @@ pub(crate) fn is_for_filters(path: &str) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use taskqueue_core::fields::FIELDS;
     use taskqueue_core::filter::{LastErrorFields, LastRunFields, TaskFilter};
     use taskqueue_core::ids::TaskId;
     use taskqueue_core::status::Status;

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
+use taskqueue_core::fields::TaskField;
 use taskqueue_core::json::{self, Found};
 use taskqueue_core::task_view::TaskView;
 
-use super::{Document, PATH_BYTES, Value};
+use super::{PATH_BYTES, Value};
 
 /// Objects are followed so deep.
 const DEPTH: usize = 4;
@@ -17,12 +18,12 @@ const MOST_PATHS: usize = 1_000;
 
 /// The values of a task that can be columns, in the order of their paths: at most `most` of each document. Lists are values, objects
 /// are followed.
-pub(crate) fn leaves<'a>(task: &TaskView<'a>, documents: &[Document], most: usize) -> Vec<(String, Value<'a>)> {
+pub(crate) fn leaves<'a>(task: &TaskView<'a>, documents: &[&str], most: usize) -> Vec<(String, Value<'a>)> {
     let mut found = Vec::new();
     for document in documents {
-        if let Some(text) = document.of(task) {
+        if let Some(Value::Json(text)) = TaskField::find(document).and_then(|field| field.value(task)) {
             let end = found.len() + most;
-            collect(text, document.path(), DEPTH, end, &mut found);
+            collect(text, document, DEPTH, end, &mut found);
         }
     }
     found
@@ -110,14 +111,14 @@ mod tests {
     fn the_leaves_of_a_task_are_bounded_and_can_all_be_written_as_paths() {
         let args = r#"{"":1,"a,b":1,"a.b":2,"deep":{"a":{"b":{"c":{"d":1}}}},"empty":{},"lr":0.1,"none":null}"#;
         let view = task(args, r#"{"loss":0.5}"#);
-        let paths = |documents: &[Document], most| {
+        let paths = |documents: &[&str], most| {
             leaves(&view, documents, most).into_iter().map(|(path, _)| path).collect::<Vec<_>>()
         };
-        assert_eq!(paths(&[Document::Args], 10), ["args.deep.a.b.c", "args.empty", "args.lr"]);
-        assert_eq!(paths(&[Document::Args, Document::Result], 1), ["args.deep.a.b.c", "result.loss"]);
+        assert_eq!(paths(&["args"], 10), ["args.deep.a.b.c", "args.empty", "args.lr"]);
+        assert_eq!(paths(&["args", "result"], 1), ["args.deep.a.b.c", "result.loss"]);
         let many: String = (0..10_000).map(|n| format!("\"k{n:05}\":{n},")).collect();
         let many = format!("{{{}}}", many.trim_end_matches(','));
-        assert_eq!(leaves(&task(&many, "{}"), &[Document::Args], 40).len(), 40);
+        assert_eq!(leaves(&task(&many, "{}"), &["args"], 40).len(), 40);
     }
 
     #[test]

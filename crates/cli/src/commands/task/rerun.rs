@@ -126,15 +126,7 @@ fn definition_of(task: &Task) -> Definition {
         on_dependency_failure: OnDependencyFailure::default(),
         ..SchedulingFields::clone(&task.scheduling)
     };
-    Definition {
-        name: task.name.clone(),
-        args: task.args.clone(),
-        metadata: task.metadata.clone(),
-        priority: task.priority,
-        max_attempts: task.max_attempts,
-        routes: task.routes.clone(),
-        scheduling: scheduling.into(),
-    }
+    Definition { scheduling: scheduling.into(), ..task.definition() }
 }
 
 /// Copies that are being created.

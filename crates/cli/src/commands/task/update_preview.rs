@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use taskqueue_client::{Definition, ErrorCode, OrderField, Status, Task, TaskId, TaskQuery, TaskSelection, Update};
+use taskqueue_client::{ErrorCode, OrderField, Status, Task, TaskId, TaskQuery, TaskSelection, Update};
 use taskqueue_core::json::Value;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task as stored;
@@ -160,7 +160,7 @@ fn changes(task: &Task, update: &Update) -> Result<Vec<FieldChange>, Refusal> {
 
 /// The task as the rule of updates knows it. What is left out is neither changed by an update nor decides about it.
 fn as_stored(task: &Task) -> stored::Task {
-    let Task { status, attempt, updated_at, not_before, archived, priority, max_attempts, .. } = *task;
+    let Task { status, attempt, updated_at, not_before, archived, .. } = *task;
     let progress = task.progress.clone().map(|value| stored::Progress {
         value,
         updated_at: task.progress_updated_at.unwrap_or(updated_at),
@@ -169,15 +169,7 @@ fn as_stored(task: &Task) -> stored::Task {
     stored::Task {
         queue: task.queue.clone(),
         id: task.id,
-        definition: Definition {
-            name: task.name.clone(),
-            args: task.args.clone(),
-            metadata: task.metadata.clone(),
-            priority,
-            max_attempts,
-            routes: task.routes.clone(),
-            scheduling: task.scheduling.clone(),
-        },
+        definition: task.definition(),
         lifecycle: stored::Lifecycle {
             status,
             attempt,

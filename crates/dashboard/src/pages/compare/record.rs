@@ -12,15 +12,14 @@ use taskqueue_store::page::WriteTask;
 
 use super::path::Path;
 use super::value::{Kind, kept};
-use crate::columns::{Column, Document, Value, leaves};
+use crate::columns::{Column, Value, leaves};
 use crate::packed::{Reader, put, put_part};
 
 /// Values of a document that are looked at without being asked for.
 const DOCUMENT_VALUES: usize = 100;
 
 /// Documents whose values are looked at.
-const DOCUMENTS: [Document; 5] =
-    [Document::Args, Document::Result, Document::Progress, Document::Metadata, Document::Worker];
+const DOCUMENTS: [&str; 5] = ["args", "result", "progress", "metadata", "last_run.worker"];
 /// What a task has besides its documents.
 const FIELDS: [&str; 6] = ["status", "name", "attempt", "priority", "last_route", "created_at"];
 

@@ -10,7 +10,7 @@ use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::page::WriteTask;
 
-use crate::columns::{Column, Document, Seen, Value, leaves};
+use crate::columns::{Column, Seen, Value, leaves};
 use crate::packed::{Reader, put};
 use crate::show::cut;
 
@@ -20,7 +20,7 @@ const CELL_CHARS: usize = 160;
 pub(super) const MOST_BYTES: usize = 3 * 1_048_576;
 /// Values of each document of a task that are offered as columns.
 const LEAVES: usize = 40;
-const DOCUMENTS: [Document; 4] = [Document::Args, Document::Metadata, Document::Result, Document::Progress];
+const DOCUMENTS: [&str; 4] = ["args", "metadata", "result", "progress"];
 
 /// What a cell shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
