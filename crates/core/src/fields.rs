@@ -1,6 +1,6 @@
 //! The one table of the fields of a task: what each is called, what it holds, who sets it, and where it can be asked for or shown.
-//! Filters, columns, menus, completion, request bodies and the comparison of definitions follow from it or are held to it by
-//! tests. What the values are is in `fields/value.rs`; what they mean stays with the rules.
+//! Columns, menus, completion, help and the comparison of definitions follow from it; tests hold request bodies, tasks and the
+//! filter language, which this builds on, to it. What the values are is in `fields/value.rs`; what they mean stays with the rules.
 
 mod value;
 
@@ -137,6 +137,7 @@ impl TaskField {
         Self { label, set_by: SetBy::CreationAndUpdate, ..self }
     }
 
+    /// Not a part of the definition.
     const fn updated(self, label: &'static str) -> Self {
         Self { label, set_by: SetBy::Update, ..self }
     }

@@ -1,3 +1,5 @@
+//! What the table says of each field, and what follows from it: values, words, filters, the menu, the comparison of definitions.
+
 use super::*;
 use crate::definition::Definition;
 use crate::filter::{LastErrorFields, LastRunFields, TaskFilter};

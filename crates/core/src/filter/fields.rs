@@ -7,7 +7,6 @@ use super::ast::{
 use super::error::{At, Fault};
 use super::suggest;
 use super::types::FromLiteral;
-use crate::fields::{TaskField, filterable_fields, paths_in};
 
 /// The predicates over one kind of record. The grammar is the same for all of them.
 pub(super) trait FieldSet: Sized {
@@ -35,6 +34,19 @@ pub(super) struct Path<'a> {
     pub(super) names: Vec<&'a str>,
 }
 
+// The names that messages offer; a test compares them with the table of `fields.rs`.
+#[rustfmt::skip]
+const TASK_FIELDS: [&str; 19] = [
+    "id", "status", "name", "last_route", "priority", "attempt", "max_attempts", "created_at", "updated_at",
+    "started_at", "finished_at", "routes", "last_error", "args", "metadata", "result", "last_run", "progress",
+    "archived",
+];
+#[rustfmt::skip]
+const LAST_ERROR_FIELDS: [&str; 6] = [
+    "last_error.type", "last_error.message", "last_error.traceback", "last_error.run_id", "last_error.attempt",
+    "last_error.occurred_at",
+];
+const LAST_RUN_FIELDS: [&str; 3] = ["last_run.attempt", "last_run.run_id", "last_run.worker"];
 #[rustfmt::skip]
 const OBSERVATION_FIELDS: [&str; 10] = [
     "id", "queue", "route", "status", "task_id", "last_seen_at", "expires_at", "metadata", "telemetry",
@@ -64,7 +76,7 @@ impl FieldSet for TaskPredicate {
             ["metadata", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Metadata),
             ["result", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Result),
             ["progress", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Progress),
-            _ => Err(path.unknown(&task_fields())),
+            _ => Err(path.unknown(&TASK_FIELDS)),
         }
     }
 
@@ -82,7 +94,7 @@ impl FieldSet for LastErrorPredicate {
             [_, "run_id"] => scalar(path, question, Self::RunId),
             [_, "attempt"] => scalar(path, question, Self::Attempt),
             [_, "occurred_at"] => scalar(path, question, Self::OccurredAt),
-            _ => Err(path.unknown(&paths_in("last_error"))),
+            _ => Err(path.unknown(&LAST_ERROR_FIELDS)),
         }
     }
 
@@ -96,7 +108,7 @@ impl FieldSet for LastRunPredicate {
         match path.names[..] {
             [_, "attempt"] => scalar(path, question, Self::Attempt),
             [_, "run_id"] => scalar(path, question, Self::RunId),
-            _ => Err(path.unknown(&paths_in("last_run"))),
+            _ => Err(path.unknown(&LAST_RUN_FIELDS)),
         }
     }
 
@@ -129,13 +141,6 @@ impl FieldSet for ObservationPredicate {
     fn presence(exists: bool) -> Self {
         Self::Always(exists)
     }
-}
-
-/// The first names of the paths into a task.
-fn task_fields() -> Vec<&'static str> {
-    let mut names: Vec<&str> = filterable_fields().map(TaskField::head).collect();
-    names.dedup();
-    names
 }
 
 /// A field with one value of one type. Its constructor says which literals it takes.
@@ -204,6 +209,10 @@ impl Path<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{LAST_ERROR_FIELDS, LAST_RUN_FIELDS, TASK_FIELDS};
+    use crate::fields::filterable_fields;
     use crate::filter::{FilterError, ObservationFilter, TaskFilter};
 
     const TIME: &str = "'2026-01-01T00:00:00Z'";
@@ -237,6 +246,14 @@ mod tests {
         let equality = taken(&["P == L", "P != L", "L == P", "P in [L]", "P not in [L, L,]"]);
         let order = taken(&["P < L", "P <= L", "P > L", "P >= L", "L < P"]);
         (equality, order)
+    }
+
+    #[test]
+    fn messages_offer_the_fields_of_the_table() {
+        let offered: BTreeSet<&str> =
+            [&TASK_FIELDS[..], &LAST_ERROR_FIELDS, &LAST_RUN_FIELDS].concat().into_iter().collect();
+        let paths = filterable_fields().flat_map(|field| [field.head(), field.path]);
+        assert_eq!(offered, paths.collect::<BTreeSet<_>>());
     }
 
     #[test]
