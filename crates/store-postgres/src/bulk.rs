@@ -15,13 +15,13 @@ use futures_util::future::join;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::sparse::Need;
-use taskqueue_core::task::Task;
+use taskqueue_core::task::{Task, TaskHead};
+use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
-use taskqueue_store::batch::BatchTransaction;
 use taskqueue_store::bulk::{BulkSteps, Limit, Planned, PlannedWrite, Planner, REDECIDED};
-use taskqueue_store::bulk_action::{Collector, FindTasks, FoundTask, FoundTasks, KeyRange, Now};
+use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundTask, FoundTasks, KeyRange, Now};
 use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
-use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
+use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey};
 use taskqueue_store::write_queue::WriteQueue;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -97,7 +97,7 @@ async fn make_plan(
 }
 
 /// The tasks of a queue that a bulk update selects, until `each` breaks. Busy when the limit is over.
-pub(crate) async fn visit_matching(
+async fn visit_matching(
     snapshot: &Snapshot<'_>,
     queue: QueueKey,
     bulk: &BulkUpdate,
@@ -153,6 +153,102 @@ impl BatchTransaction for PostgresTransaction<'_> {
         let changed = self.wait("looking for what has changed", asked)?;
         let keys = changed.iter().map(rows::key).collect::<Result<Vec<_>, _>>()?;
         Ok((keys.len() <= REDECIDED).then_some(keys))
+    }
+
+    /// This transaction holds the queue alone, so that visited tasks do not change.
+    fn visit_matching(
+        &mut self,
+        queue: Queue<'_>,
+        bulk: &BulkUpdate,
+        limit: &Limit,
+        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
+    ) -> Loaded<()> {
+        let snapshot = Snapshot::bounded(self.session);
+        match self.runtime.block_on(visit_matching(&snapshot, queue.key, bulk, limit, each)) {
+            Ok(()) => Ok(()),
+            Err(ReadError::Failed(error)) => Err(self.failed("filtering tasks", &error)),
+            Err(error) => Err(error.into_store_error("filtering tasks")),
+        }
+    }
+
+    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
+        self.load_current(queue, keys)
+    }
+
+    /// A bulk update holds its queue alone, so all of these are held.
+    fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
+        if !self.rows.tasks.is_empty() {
+            self.send()?;
+            self.rows.forget_tasks();
+        }
+        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
+        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_HEADS, &[&wanted]).await })?;
+        let mut heads = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
+            self.rows.add_held(key, queue, head.clone());
+            heads.push((key, head));
+        }
+        Ok(heads)
+    }
+
+    /// Locks found tasks and tells what has become of them. Tasks that other transactions hold are left to a later portion; what the
+    /// batch has loaded for other commands, or as dependents of earlier tasks, may have changed.
+    fn load_found(
+        &mut self,
+        queue: QueueKey,
+        found: &[FoundTask],
+        _: Option<&dyn ChangeRecord>,
+    ) -> Loaded<Vec<(FoundTask, Now)>> {
+        let session = self.session;
+        let wanted: Vec<i64> = found
+            .iter()
+            .map(|found| found.key)
+            .filter(|key| !self.rows.tasks.contains_key(key))
+            .map(|key| key.0)
+            .collect();
+        let locked =
+            self.wait("locking tasks", async { session.query(&sql::LOCK_FOUND, &[&wanted, &queue.0]).await })?;
+        let mut versions = HashMap::with_capacity(locked.len());
+        for row in &locked {
+            let key = rows::key(row)?;
+            self.rows.add_held(key, queue, rows::head(row)?);
+            versions.insert(key, rows::version(row)?);
+        }
+        let deleted =
+            self.deleted_among(wanted.into_iter().filter(|key| !versions.contains_key(&TaskKey(*key))).collect())?;
+        let now = |found: &FoundTask| {
+            let now = match (versions.get(&found.key), self.rows.tasks.get(&found.key)) {
+                (Some(version), Some(entry)) if *version == found.version => Now::Unchanged(entry.head.clone()),
+                (Some(_), _) => Now::Changed,
+                (None, Some(entry)) if entry.held => Now::Changed,
+                (None, _) => Now::Held,
+            };
+            (*found, now)
+        };
+        Ok(found.iter().filter(|found| !deleted.contains(&found.key)).map(now).collect())
+    }
+
+    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
+        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
+        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_DOCUMENTS, &[&wanted]).await })?;
+        rows.iter().map(|row| Ok((rows::key(row)?, rows::documents(row)?))).collect()
+    }
+
+    fn save_effect(
+        &mut self,
+        _queue: QueueKey,
+        key: TaskKey,
+        (_, after): (&TaskHead, &TaskHead),
+        update: &Update,
+        effect: Effect,
+        merged: Option<&Documents>,
+    ) -> Loaded<()> {
+        let entry = self.held_entry(key)?;
+        entry.head = after.clone();
+        entry.updated = true;
+        self.rows.apply_effect(key, update, effect, merged);
+        Ok(())
     }
 
     fn goes_on_when_busy(&self) -> bool {
@@ -245,38 +341,6 @@ async fn collect(
 }
 
 impl PostgresTransaction<'_> {
-    /// Locks found tasks and tells what has become of them. Tasks that other transactions hold are left to a later portion; what the
-    /// batch has loaded for other commands, or as dependents of earlier tasks, may have changed.
-    pub(crate) fn lock_found(&mut self, queue: QueueKey, found: &[FoundTask]) -> Loaded<Vec<(FoundTask, Now)>> {
-        let session = self.session;
-        let wanted: Vec<i64> = found
-            .iter()
-            .map(|found| found.key)
-            .filter(|key| !self.rows.tasks.contains_key(key))
-            .map(|key| key.0)
-            .collect();
-        let locked =
-            self.wait("locking tasks", async { session.query(&sql::LOCK_FOUND, &[&wanted, &queue.0]).await })?;
-        let mut versions = HashMap::with_capacity(locked.len());
-        for row in &locked {
-            let key = rows::key(row)?;
-            self.rows.add_held(key, queue, rows::head(row)?);
-            versions.insert(key, rows::version(row)?);
-        }
-        let deleted =
-            self.deleted_among(wanted.into_iter().filter(|key| !versions.contains_key(&TaskKey(*key))).collect())?;
-        let now = |found: &FoundTask| {
-            let now = match (versions.get(&found.key), self.rows.tasks.get(&found.key)) {
-                (Some(version), Some(entry)) if *version == found.version => Now::Unchanged(entry.head.clone()),
-                (Some(_), _) => Now::Changed,
-                (None, Some(entry)) if entry.held => Now::Changed,
-                (None, _) => Now::Held,
-            };
-            (*found, now)
-        };
-        Ok(found.iter().filter(|found| !deleted.contains(&found.key)).map(now).collect())
-    }
-
     pub(crate) fn deleted_among(&mut self, keys: Vec<i64>) -> Loaded<HashSet<TaskKey>> {
         if keys.is_empty() {
             return Ok(HashSet::new());

@@ -3,7 +3,7 @@
 //! are asked for. The database sorts by route; of what it sends no more is held than is asked for, and a part of one queue. What
 //! the numbers mean is in `core::stats`.
 //!
-//! Also how large the tables are, and what processes have counted: saved and forgotten.
+//! Also how large the tables are, and saving what processes have counted.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -395,13 +395,6 @@ impl PostgresTransaction<'_> {
         let (session, keys) = (self.session, keys.into_iter().collect::<Vec<_>>());
         let row = self.wait("finding queues", async { session.first(&sql::CHECK_QUEUES, &[&keys]).await })?;
         Ok(row.as_ref().map(rows::boolean_column).transpose()?.unwrap_or(false))
-    }
-
-    pub(crate) fn forget_counted(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
-        let (session, seconds, before, most) = (self.session, unit.seconds(), before.as_micros(), i64::from(most));
-        let asked = async { session.execute(&sql::FORGET_ACTIVITY, &[&seconds, &before, &most]).await };
-        self.wrote |= self.wait("forgetting activity", asked)? > 0;
-        Ok(())
     }
 }
 

@@ -6,10 +6,9 @@
 mod dependencies;
 mod ending;
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
-use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::Identity;
 use taskqueue_core::delta::Delta;
 use taskqueue_core::dependency::DependencyState;
@@ -21,26 +20,19 @@ use taskqueue_core::scheduling::Dependencies;
 use taskqueue_core::settings::{QueueSettings, RunningTasks};
 use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::activity::{ActivityRow, ProcessId};
-use taskqueue_store::bulk::Limit;
-use taskqueue_store::bulk_action::{ChangeRecord, FoundTask, Now};
-use taskqueue_store::command::BulkUpdate;
 use taskqueue_store::transaction::{
-    Dependents, Loaded, Outdated, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction, Unsettled,
+    Dependents, Loaded, Needed, Outdated, Over, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction, Unsettled,
 };
 use tokio::runtime::Runtime;
 use tokio_postgres::{Error, Row};
 
 pub(crate) use self::ending::{Ended, TransactionId};
-use crate::bulk;
 use crate::clock::Clock;
 use crate::ended::NextSearch;
 use crate::failure::{Cause, log_unless_conflict};
-use crate::long_reader::Snapshot;
 use crate::purge::DeadEntries;
-use crate::readers::ReadError;
 use crate::rows;
 use crate::session::Session;
 use crate::statements as sql;
@@ -94,7 +86,7 @@ impl PostgresTransaction<'_> {
     }
 
     /// A task that is to be changed. It must be locked by this transaction, because other servers change tasks too.
-    fn held_entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
+    pub(crate) fn held_entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
         if self.rows.tasks.get(&key).is_none_or(|entry| !entry.held) {
             tracing::error!(task = key.0, "a task was to be changed that this transaction does not hold");
             return Err(StoreError::Broken("a task was to be changed that this transaction does not hold"));
@@ -124,17 +116,16 @@ impl Transaction for PostgresTransaction<'_> {
         self.look_up_queue(name)?.key()
     }
 
-    /// Also one that another transaction holds: until that is committed it is there.
-    fn has_queue(&mut self, name: &QueueName) -> Loaded<bool> {
-        Ok(self.look_up_queue(name)? != Found::Missing)
-    }
-
-    fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {
+    /// One that another transaction holds is there until that is committed.
+    fn insert_queue(&mut self, name: &QueueName) -> Loaded<bool> {
+        if self.look_up_queue(name)? != Found::Missing {
+            return Ok(false);
+        }
         let key = QueueKey(self.next_pending_seq());
         self.rows.queues.insert(name.clone(), Found::Here(key));
         self.rows.new_queues.insert(name.clone(), key);
         self.rows.settings.insert(key, None);
-        Ok(())
+        Ok(true)
     }
 
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
@@ -157,14 +148,19 @@ impl Transaction for PostgresTransaction<'_> {
         self.rows.ids.get(&(queue, id)).copied().unwrap_or(Found::Missing).key()
     }
 
-    fn hold_tasks(&mut self, queue: QueueKey, ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
-        let ids: Vec<TaskId> = ids.collect();
-        self.find_tasks(queue, &mut ids.iter().copied())?;
-        ids.into_iter().try_for_each(|id| self.find_task(queue, id).map(drop))
-    }
-
-    fn hold_dependencies(&mut self, queue: QueueKey, ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
-        self.hold_statuses(queue, &ids.collect::<Vec<_>>()).map(drop)
+    fn prepare(&mut self, queue: QueueKey, needed: Needed<'_>) -> Loaded<usize> {
+        match needed {
+            Needed::Tasks(ids) => {
+                self.find_tasks(queue, &mut ids.iter().copied())?;
+                ids.into_iter().try_for_each(|id| self.find_task(queue, id).map(drop))?;
+            }
+            Needed::Dependencies(ids) => drop(self.hold_statuses(queue, &ids)?),
+            Needed::Pending(route, most) => return self.hold_picks(queue, route, most),
+            Needed::Runs(runs) => self.rows.expect_runs(runs),
+            Needed::Dependents(id) => self.rows.dependencies.expect(queue, id, true),
+            Needed::Requeues(tasks) => self.rows.dependencies.expect_requeues(queue, tasks),
+        }
+        Ok(0)
     }
 
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
@@ -172,42 +168,6 @@ impl Transaction for PostgresTransaction<'_> {
             self.load_ahead(key)?;
         }
         self.entry(key)?.task(queue.name).ok_or(NO_TASK)
-    }
-
-    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
-        self.load_current(queue, keys)
-    }
-
-    /// A bulk update holds its queue alone, so all of these are held.
-    fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
-        if !self.rows.tasks.is_empty() {
-            self.send()?;
-            self.rows.forget_tasks();
-        }
-        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
-        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_HEADS, &[&wanted]).await })?;
-        let mut heads = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
-            self.rows.add_held(key, queue, head.clone());
-            heads.push((key, head));
-        }
-        Ok(heads)
-    }
-
-    fn load_found(
-        &mut self,
-        queue: QueueKey,
-        found: &[FoundTask],
-        _: Option<&dyn ChangeRecord>,
-    ) -> Loaded<Vec<(FoundTask, Now)>> {
-        self.lock_found(queue, found)
-    }
-
-    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
-        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
-        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_DOCUMENTS, &[&wanted]).await })?;
-        rows.iter().map(|row| Ok((rows::key(row)?, rows::documents(row)?))).collect()
     }
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
@@ -240,22 +200,6 @@ impl Transaction for PostgresTransaction<'_> {
         self.entry(key)?.identity.ok_or(NO_TASK)
     }
 
-    /// This transaction holds the queue alone, so that visited tasks do not change.
-    fn visit_matching(
-        &mut self,
-        queue: Queue<'_>,
-        bulk: &BulkUpdate,
-        limit: &Limit,
-        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
-    ) -> Loaded<()> {
-        let snapshot = Snapshot::bounded(self.session);
-        match self.runtime.block_on(bulk::visit_matching(&snapshot, queue.key, bulk, limit, each)) {
-            Ok(()) => Ok(()),
-            Err(ReadError::Failed(error)) => Err(self.failed("filtering tasks", &error)),
-            Err(error) => Err(error.into_store_error("filtering tasks")),
-        }
-    }
-
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<Option<TaskKey>> {
         if self.find_task(queue, task.id)?.is_some() {
             return Ok(None);
@@ -286,22 +230,6 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(())
     }
 
-    fn save_effect(
-        &mut self,
-        _queue: QueueKey,
-        key: TaskKey,
-        (_, after): (&TaskHead, &TaskHead),
-        update: &Update,
-        effect: Effect,
-        merged: Option<&Documents>,
-    ) -> Loaded<()> {
-        let entry = self.held_entry(key)?;
-        entry.head = after.clone();
-        entry.updated = true;
-        self.rows.apply_effect(key, update, effect, merged);
-        Ok(())
-    }
-
     fn delete_task(
         &mut self,
         queue: QueueKey,
@@ -320,14 +248,6 @@ impl Transaction for PostgresTransaction<'_> {
 
     fn may_have_dependents(&mut self, queue: QueueKey, _: TaskId) -> Loaded<bool> {
         self.find_dependents(queue)
-    }
-
-    fn expect_dependents(&mut self, queue: QueueKey, dependency: TaskId) {
-        self.rows.dependencies.expect(queue, dependency, true);
-    }
-
-    fn expect_requeues(&mut self, queue: QueueKey, tasks: &mut dyn Iterator<Item = &TaskHead>) {
-        self.rows.dependencies.expect_requeues(queue, tasks);
     }
 
     fn dependents(
@@ -411,27 +331,12 @@ impl Transaction for PostgresTransaction<'_> {
         }
     }
 
-    fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()> {
-        let (session, now, most) = (self.session, self.clock.now.as_micros(), i64::from(most));
-        let asked = async { session.execute(&sql::FORGET_DELETED_RUNS, &[&now, &most]).await };
-        self.wrote |= self.wait("forgetting run ids", asked)? > 0;
-        Ok(())
-    }
-
     /// Busy if other transactions hold all pending tasks: a claim may answer "nothing" only if there is none.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
         if let Some(key) = self.rows.next_pick(queue, route, self.clock.now) {
             return Ok(Some(key));
         }
         if self.others_hold_pending(queue, route)? { Err(StoreError::Busy) } else { Ok(None) }
-    }
-
-    fn hold_pending(&mut self, queue: QueueKey, route: &Route, most: usize) -> Loaded<usize> {
-        self.hold_picks(queue, route, most)
-    }
-
-    fn expect_runs(&mut self, runs: &[RunUse]) {
-        self.rows.expect_runs(runs);
     }
 
     fn running_until(&mut self, until: Timestamp, most: usize) -> Loaded<Vec<(QueueKey, TaskKey)>> {
@@ -442,10 +347,6 @@ impl Transaction for PostgresTransaction<'_> {
             Ok((queue, key))
         };
         rows.iter().map(take).collect()
-    }
-
-    fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {
-        Ok(self.clock.last_scan_at)
     }
 
     fn save_scan(&mut self) -> Loaded<()> {
@@ -461,8 +362,25 @@ impl Transaction for PostgresTransaction<'_> {
         self.save_counted(process, rows)
     }
 
-    fn forget_activity(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
-        self.forget_counted(unit, before, most)
+    fn forget(&mut self, over: Over) -> Loaded<u64> {
+        let (session, now) = (self.session, self.clock.now.as_micros());
+        let forgotten = match over {
+            Over::DeletedRuns { most } => {
+                let asked = async { session.execute(&sql::FORGET_DELETED_RUNS, &[&now, &i64::from(most)]).await };
+                self.wait("forgetting run ids", asked)?
+            }
+            Over::Activity { unit, before, most } => {
+                let (seconds, before, most) = (unit.seconds(), before.as_micros(), i64::from(most));
+                let asked = async { session.execute(&sql::FORGET_ACTIVITY, &[&seconds, &before, &most]).await };
+                self.wait("forgetting activity", asked)?
+            }
+            Over::Observations => {
+                let asked = async { session.execute(&sql::DELETE_EXPIRED_OBSERVATIONS, &[&now]).await };
+                self.wait("deleting expired observations", asked)?
+            }
+        };
+        self.wrote |= forgotten > 0;
+        Ok(forgotten)
     }
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
@@ -477,20 +395,11 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(observation)
     }
 
-    fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
-        self.rows.save_observation(queue, observation);
+    fn save_observation(&mut self, queue: QueueKey, id: WorkerId, observation: Option<&Observation>) -> Loaded<()> {
+        match observation {
+            Some(observation) => self.rows.save_observation(queue, observation),
+            None => self.rows.delete_observation(queue, id),
+        }
         Ok(())
-    }
-
-    fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
-        self.rows.delete_observation(queue, id);
-        Ok(())
-    }
-
-    fn delete_expired_observations(&mut self) -> Loaded<u64> {
-        let (session, now) = (self.session, self.clock.now.as_micros());
-        self.wrote = true;
-        let asked = async { session.execute(&sql::DELETE_EXPIRED_OBSERVATIONS, &[&now]).await };
-        self.wait("deleting expired observations", asked)
     }
 }

@@ -16,7 +16,7 @@ use taskqueue_store::StoreError;
 use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::after_commit::AfterCommit;
 use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
-use taskqueue_store::execute::credit_after_outage;
+use taskqueue_store::execute::{OutageCredit, credit_after_outage};
 use taskqueue_store::submission::BEGIN_LIMIT;
 use taskqueue_store::transaction::Transaction;
 use taskqueue_store::write_backlog::WriteBacklog;
@@ -302,8 +302,9 @@ impl Writer {
         // Always: a waiter that registers while this is under way may look for a task before it is committed.
         let mut after_commit = AfterCommit::new(true);
         // For other commands than a scan the credit was granted above.
-        let credit_seconds = if scans { self.shared.credit_seconds } else { 0 };
-        let executed = execute_batch(&mut tx, batch, credit_seconds, &mut after_commit);
+        let seconds = if scans { self.shared.credit_seconds } else { 0 };
+        let credit = OutageCredit { seconds, last_scan_at: tx.clock.last_scan_at };
+        let executed = execute_batch(&mut tx, batch, credit, &mut after_commit);
         let executed = executed.map_err(|error| failure_of(tx.failure, &error))?;
         // A method that cannot fail leaves its failure here (`next_pending_seq`).
         if let Some(cause) = tx.failure {
@@ -386,7 +387,10 @@ impl Writer {
         // Without a credit the scan is saved all the same: it may have found that the database's clock was set.
         let credited = match self.shared.credit_seconds {
             0 => tx.save_scan().map(|()| 0),
-            seconds => credit_after_outage(&mut tx, seconds),
+            seconds => {
+                let last_scan_at = tx.clock.last_scan_at;
+                credit_after_outage(&mut tx, OutageCredit { seconds, last_scan_at })
+            }
         };
         let credited = credited.map_err(|error| failure_of(tx.failure, &error))?;
         tracing::info!(runs = credited, "leases were lengthened after an outage");

@@ -10,11 +10,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::task::Task;
 use taskqueue_store::StoreError;
-use taskqueue_store::batch::BatchTransaction;
 use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, REDECIDED, SharedPlan, planned};
 use taskqueue_store::bulk_action::{ChangeRecord, FoundTask};
 use taskqueue_store::command::{BulkUpdate, Updated};
-use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
+use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::write_queue::WriteQueue;
 
 use crate::each_row::CONTINUE;
@@ -23,7 +22,6 @@ use crate::reads::{existing_queue, queue_share};
 use crate::rows::{self, RowFields};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
-use crate::transaction::SqliteTransaction;
 
 /// Tasks that a tracker records at most; with more of them a new plan is made. About 3 MiB.
 const RECORDED: usize = 65_536;
@@ -84,13 +82,13 @@ impl ChangeTracker {
     }
 
     /// What was recorded since this was last called; nothing if that is too much.
-    fn take(&self) -> Option<Vec<TaskKey>> {
+    pub(crate) fn take(&self) -> Option<Vec<TaskKey>> {
         let mut recorded = self.recorded();
         (!recorded.too_many).then(|| std::mem::take(&mut recorded.keys).into_iter().collect())
     }
 
     /// Whether so little was recorded that the write can decide it again.
-    fn is_few(&self) -> bool {
+    pub(crate) fn is_few(&self) -> bool {
         let recorded = self.recorded();
         !recorded.too_many && recorded.keys.len() <= REDECIDED
     }
@@ -181,16 +179,6 @@ impl BulkSteps for Steps<'_> {
         plan: PlannedWrite<Arc<ChangeTracker>>,
     ) -> Result<Updated, StoreError> {
         self.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
-    }
-}
-
-impl BatchTransaction for SqliteTransaction<'_> {
-    type Snapshot = Arc<ChangeTracker>;
-
-    /// Nothing changes until the write is done, because nobody else writes.
-    fn changed_since(&mut self, planned: &Planned<Arc<ChangeTracker>>) -> Loaded<Option<Vec<TaskKey>>> {
-        let tracker = &planned.snapshot;
-        Ok(if tracker.is_few() { tracker.take() } else { None })
     }
 }
 

@@ -2,6 +2,7 @@
 //! or a lookup in the claim index. Nothing is decided here.
 
 mod activity;
+mod bulk;
 mod dependencies;
 mod observations;
 mod output;
@@ -9,11 +10,9 @@ mod tally;
 mod task_rows;
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
-use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::delta::Delta;
 use taskqueue_core::dependency::DependencyState;
@@ -25,24 +24,20 @@ use taskqueue_core::scheduling::Dependencies;
 use taskqueue_core::settings::{QueueSettings, RunningTasks};
 use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Documents, Effect, Update};
+use taskqueue_core::update::Update;
 use taskqueue_store::StoreError;
 use taskqueue_store::activity::{ActivityRow, ProcessId};
-use taskqueue_store::bulk::Limit;
-use taskqueue_store::bulk_action::{ChangeRecord, FoundTask, Now};
-use taskqueue_store::command::BulkUpdate;
 use taskqueue_store::transaction::{
-    Dependents, Loaded, Outdated, Queue, QueueKey, QueueTally, RELEASED_AT_ONCE, RunUse, TaskKey, Transaction,
+    Dependents, Loaded, Outdated, Over, Queue, QueueKey, QueueTally, RELEASED_AT_ONCE, RunUse, TaskKey, Transaction,
     Unsettled,
 };
 
-use crate::bulk::{self, ChangedTasks};
+use crate::bulk::ChangedTasks;
 use crate::claim_index::ClaimIndex;
 use crate::each_row::{NextRow, each_row};
 use crate::failure::Doing;
 use crate::prepared::Prepared;
 use crate::rows::{self, PackedDocuments, PackedHead, PackedOutcome};
-use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
 use tally::TallyDifferences;
@@ -148,10 +143,13 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(self.claim_index.queue(name))
     }
 
-    fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {
+    fn insert_queue(&mut self, name: &QueueName) -> Loaded<bool> {
+        if self.claim_index.queue(name).is_some() {
+            return Ok(false);
+        }
         self.run(sql::INSERT_QUEUE, [name.as_str()], "creating a queue")?;
         self.claim_index.add_queue(name.clone(), QueueKey(self.connection.last_insert_rowid()));
-        Ok(())
+        Ok(true)
     }
 
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
@@ -194,19 +192,6 @@ impl Transaction for SqliteTransaction<'_> {
         self.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(NO_TASK)
     }
 
-    fn load_found(
-        &mut self,
-        _: QueueKey,
-        found: &[FoundTask],
-        changes: Option<&dyn ChangeRecord>,
-    ) -> Loaded<Vec<(FoundTask, Now)>> {
-        self.what_became_of(found, changes)
-    }
-
-    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
-        keys.iter().map(|key| Ok((*key, self.load_own_documents(*key)?))).collect()
-    }
-
     fn load_result_bytes(&mut self, key: TaskKey) -> Loaded<usize> {
         let read = |row: &Row<'_>| Ok(rows::packed_outcome(row, 0)?.result.len());
         let bytes = self.one(sql::LOAD_OUTCOME, [key.0], "loading an outcome", read)?;
@@ -224,28 +209,6 @@ impl Transaction for SqliteTransaction<'_> {
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
         self.one(sql::LOAD_IDENTITY, [key.0], "loading an identity", |row| row.get(0))?.ok_or(NO_TASK)
-    }
-
-    fn visit_matching(
-        &mut self,
-        queue: Queue<'_>,
-        bulk: &BulkUpdate,
-        limit: &Limit,
-        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
-    ) -> Loaded<()> {
-        let file = Snapshot { connection: self.connection, active: None };
-        match bulk::visit_matching(&file, queue.key, bulk, limit, each) {
-            Ok(ControlFlow::Continue(())) => Ok(()),
-            Ok(ControlFlow::Break(())) => Err(StoreError::Busy),
-            Err(error) => Err(error.into_store_error("filtering tasks")),
-        }
-    }
-
-    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
-        let load = |key: &TaskKey| bulk::load_existing(self.connection, (queue.key, queue.name), *key);
-        let found =
-            keys.iter().map(|key| Ok(load(key)?.map(|task| (*key, task)))).collect::<rusqlite::Result<Vec<_>>>();
-        Ok(found.doing("loading a task")?.into_iter().flatten().collect())
     }
 
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<Option<TaskKey>> {
@@ -300,31 +263,6 @@ impl Transaction for SqliteTransaction<'_> {
             ..Update::default()
         };
         self.save_updated(queue, key, (&before.head(), &after.head()), &changed)
-    }
-
-    fn save_effect(
-        &mut self,
-        queue: QueueKey,
-        key: TaskKey,
-        heads: (&TaskHead, &TaskHead),
-        update: &Update,
-        effect: Effect,
-        merged: Option<&Documents>,
-    ) -> Loaded<()> {
-        // At each task of a bulk update; for other commands the writer has looked.
-        if update.routes.is_some() && !self.claim_index.has_room(queue, 0, 0) {
-            return Err(StoreError::Busy);
-        }
-        let args = merged.map(|merged| &merged.args).or(update.args.as_ref());
-        let metadata = merged.map(|merged| &merged.metadata).or(update.metadata.as_ref());
-        let changed = Update {
-            name: update.name.clone(),
-            args: args.filter(|_| effect.args).cloned(),
-            metadata: metadata.filter(|_| effect.metadata).cloned(),
-            result: update.result.clone().filter(|_| effect.result),
-            ..Update::default()
-        };
-        self.save_updated(queue, key, heads, &changed)
     }
 
     fn delete_task(
@@ -420,11 +358,6 @@ impl Transaction for SqliteTransaction<'_> {
         self.claim_index.run_use(self.connection, run_id).doing("looking for a run id")
     }
 
-    fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()> {
-        let runs = &mut self.claim_index.history.runs;
-        runs.forget_over(self.connection, self.now, most).doing("forgetting run ids")
-    }
-
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
         let released = self.claim_index.release_for(queue, route.as_str(), self.now);
         self.add_released(released);
@@ -433,10 +366,6 @@ impl Transaction for SqliteTransaction<'_> {
 
     fn running_until(&mut self, until: Timestamp, most: usize) -> Loaded<Vec<(QueueKey, TaskKey)>> {
         Ok(self.claim_index.running_until(until, most))
-    }
-
-    fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {
-        Ok(self.claim_index.last_scan_at)
     }
 
     /// Written to the file only while runs are active: without any, an outage harms nobody, and an idle server need not write.
@@ -452,8 +381,22 @@ impl Transaction for SqliteTransaction<'_> {
         self.save_spans(process, rows)
     }
 
-    fn forget_activity(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
-        self.forget_spans(unit, before, most)
+    fn forget(&mut self, over: Over) -> Loaded<u64> {
+        let forgotten = match over {
+            Over::DeletedRuns { most } => {
+                let runs = &mut self.claim_index.history.runs;
+                runs.forget_over(self.connection, self.now, most).doing("forgetting run ids")?
+            }
+            Over::Activity { unit, before, most } => {
+                let values = params![unit.seconds(), rows::seconds(before), most];
+                self.run(sql::FORGET_ACTIVITY, values, "forgetting activity")?
+            }
+            Over::Observations => {
+                let until = [self.now.as_micros()];
+                self.run(sql::DELETE_EXPIRED_OBSERVATIONS, until, "deleting expired observations")?
+            }
+        };
+        Ok(forgotten as u64)
     }
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
@@ -461,17 +404,13 @@ impl Transaction for SqliteTransaction<'_> {
         self.one(&sql::LOAD_OBSERVATION, values, "loading an observation", |row| rows::observation(row, queue.name))
     }
 
-    fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
-        self.save_observed(queue, observation)
-    }
-
-    fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
-        self.run(sql::DELETE_OBSERVATION, params![queue.0, id.as_str()], "deleting an observation").map(drop)
-    }
-
-    fn delete_expired_observations(&mut self) -> Loaded<u64> {
-        let until = [self.now.as_micros()];
-        let deleted = self.run(sql::DELETE_EXPIRED_OBSERVATIONS, until, "deleting expired observations")?;
-        Ok(deleted as u64)
+    fn save_observation(&mut self, queue: QueueKey, id: WorkerId, observation: Option<&Observation>) -> Loaded<()> {
+        match observation {
+            Some(observation) => self.save_observed(queue, observation),
+            None => {
+                let values = params![queue.0, id.as_str()];
+                self.run(sql::DELETE_OBSERVATION, values, "deleting an observation").map(drop)
+            }
+        }
     }
 }

@@ -288,8 +288,9 @@ impl Target for SqliteTransfer {
 
     async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
         self.write(|tx| {
-            let mut saved =
-                observations.iter().map(|observation| tx.save_observation(self.key(&observation.queue)?, observation));
+            let mut saved = observations.iter().map(|observation| {
+                tx.save_observation(self.key(&observation.queue)?, observation.id, Some(observation))
+            });
             saved.try_for_each(|saved| saved)
         })
     }

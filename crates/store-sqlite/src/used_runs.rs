@@ -158,7 +158,12 @@ impl UsedRuns {
     }
 
     /// Forgets up to `most` run ids of deleted tasks whose time is over.
-    pub(crate) fn forget_over(&mut self, connection: &Connection, now: Timestamp, most: u32) -> rusqlite::Result<()> {
+    pub(crate) fn forget_over(
+        &mut self,
+        connection: &Connection,
+        now: Timestamp,
+        most: u32,
+    ) -> rusqlite::Result<usize> {
         let (kept_until, run_id) =
             self.forgotten_up_to.as_ref().map_or((i64::MIN, ""), |(at, run_id)| (at.as_micros(), run_id.as_str()));
         let mut over: Vec<DeletedRun> = Vec::new();
@@ -166,8 +171,9 @@ impl UsedRuns {
             over.push(rows::deleted_run(row)?);
             Ok(CONTINUE)
         })?;
+        let forgotten = over.len();
         over.into_iter().for_each(|run| self.forget(run));
-        Ok(())
+        Ok(forgotten)
     }
 
     /// Forgets a run id of a deleted task. They are forgotten in the order of their rows, which the next segment deletes.

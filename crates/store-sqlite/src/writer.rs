@@ -19,6 +19,7 @@ use taskqueue_store::after_commit::AfterCommit;
 use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
+use taskqueue_store::execute::OutageCredit;
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_backlog::WriteBacklog;
 use taskqueue_store::write_queue::QueuedWrite;
@@ -321,7 +322,8 @@ impl Writer {
             // Beginning may have taken seconds: a command that was withdrawn or answered as busy is never executed.
             batch.retain_mut(|write| write.request.reply().begin());
             tx.release_due(RELEASED_PER_BATCH);
-            let executed = execute_batch(tx, batch, credit_seconds, &mut after_commit)?;
+            let credit = OutageCredit { seconds: credit_seconds, last_scan_at: tx.claim_index.last_scan_at };
+            let executed = execute_batch(tx, batch, credit, &mut after_commit)?;
             if tx.has_released() {
                 after_commit.claimable.poll_all();
             }

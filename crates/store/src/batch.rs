@@ -3,30 +3,15 @@
 
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
-use crate::bulk::{self, Planned};
-use crate::execute::{credit_after_outage, execute};
-use crate::transaction::{Loaded, TaskKey, Transaction};
+use crate::bulk;
+use crate::execute::{OutageCredit, credit_after_outage, execute};
+use crate::transaction::BatchTransaction;
 use crate::write_queue::QueuedWrite;
 use crate::write_request::WriteRequest;
 
 /// Bytes of tasks in the answers of one transaction, the last command aside: eight of the largest tasks. The rest of the batch gets
 /// the next transaction, so that a batch of claims does not hold hundreds of megabytes until its commit.
 const MAX_ANSWER_BYTES: usize = 16 * 1_048_576;
-
-/// A transaction that executes batches.
-pub trait BatchTransaction: Transaction {
-    /// From which the backend finds out what changed since (`bulk.rs`).
-    type Snapshot;
-
-    /// The tasks of a plan's queue that were created, changed or deleted since its snapshot; nothing if there are too many
-    /// for the write to decide them again. Deleted tasks that the plan changes may be left out, other tasks may be among them.
-    fn changed_since(&mut self, planned: &Planned<Self::Snapshot>) -> Loaded<Option<Vec<TaskKey>>>;
-
-    /// Whether it can go on after a command that was [`StoreError::Busy`] and has changed nothing. The command is tried again.
-    fn goes_on_when_busy(&self) -> bool {
-        false
-    }
-}
 
 /// Which place claims have in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +35,10 @@ pub fn sort<S>(batch: &mut [QueuedWrite<S>], claims: ClaimOrder) {
 pub fn execute_batch<T: BatchTransaction>(
     tx: &mut T,
     batch: &mut [QueuedWrite<T::Snapshot>],
-    credit_seconds: i64,
+    credit: OutageCredit,
     after_commit: &mut AfterCommit,
 ) -> Result<usize, StoreError> {
-    let credited_runs = credit_after_outage(tx, credit_seconds)?;
+    let credited_runs = credit_after_outage(tx, credit)?;
     after_commit.begun_at(tx.now());
     let mut bytes = 0;
     for (executed, write) in batch.iter_mut().enumerate() {

@@ -16,10 +16,9 @@ use taskqueue_core::update::{Documents, Update};
 
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
-use crate::batch::BatchTransaction;
 use crate::command::{BulkUpdate, Updated};
 use crate::execute::{existing_queue, look_again};
-use crate::transaction::{Queue, TaskKey, Transaction};
+use crate::transaction::{BatchTransaction, Queue, TaskKey};
 
 use portions::{loaded_together, next_effects};
 
@@ -27,7 +26,7 @@ use portions::{loaded_together, next_effects};
 const LOADED_AT_ONCE: usize = 8;
 
 /// Both steps in one transaction, for a storage that cannot tell what changed since a snapshot.
-pub(crate) fn in_one_step<T: Transaction>(
+pub(crate) fn in_one_step<T: BatchTransaction>(
     tx: &mut T,
     bulk: &BulkUpdate,
     after_commit: &mut AfterCommit,
@@ -67,7 +66,7 @@ pub(crate) fn write<T: BatchTransaction>(
     save(tx, queue, bulk, &planned.plan, limit, after_commit)
 }
 
-fn save<T: Transaction>(
+fn save<T: BatchTransaction>(
     tx: &mut T,
     queue: Queue<'_>,
     bulk: &BulkUpdate,
@@ -115,7 +114,7 @@ fn save<T: Transaction>(
 }
 
 /// What the patches make of the JSON of these tasks; nothing without patches. The JSON is the one that the plan has seen.
-fn merge<T: Transaction>(
+fn merge<T: BatchTransaction>(
     tx: &mut T,
     heads: &[(TaskKey, TaskHead)],
     update: &Update,

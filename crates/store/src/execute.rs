@@ -34,7 +34,7 @@ use crate::command::{
     ActOnTask, ChangeSettings, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, NewTask, ReportTelemetry,
     ReportWorker, SaveActivity, Scanned, UpdateTask, WithdrawWorker,
 };
-use crate::transaction::{Queue, QueueKey, TaskKey, Transaction};
+use crate::transaction::{BatchTransaction, Over, Queue, QueueKey, TaskKey, Transaction};
 use crate::weight::MAX_ITEMS;
 use crate::write_request::WriteRequest;
 
@@ -53,7 +53,7 @@ type Executed<A> = Result<A, StoreError>;
 /// Executes one command. A refusal has written nothing, except the expiry of a lease that had ended before. Gives the bytes
 /// of the answer, which the request keeps. What is told after the commit is added to `after_commit`; `credited_runs` is what
 /// the outage credit at the beginning of this transaction did, which a scan reports.
-pub(crate) fn execute<T: Transaction>(
+pub(crate) fn execute<T: BatchTransaction>(
     tx: &mut T,
     request: &mut WriteRequest,
     credited_runs: u64,
@@ -105,10 +105,9 @@ pub(crate) fn execute<T: Transaction>(
 }
 
 fn create_queue<T: Transaction>(tx: &mut T, CreateQueue { queue, retention }: &CreateQueue) -> Executed<bool> {
-    if tx.has_queue(queue)? {
+    if !tx.insert_queue(queue)? {
         return Ok(false);
     }
-    tx.insert_queue(queue)?;
     if *retention != Retention::default() {
         let queue = existing_queue(tx, queue)?;
         tx.save_settings(queue, &QueueSettings { retention: *retention, ..QueueSettings::default() })?;
@@ -337,19 +336,19 @@ fn report_worker<T: Transaction>(tx: &mut T, ReportWorker { queue, id, report }:
     let queue = existing_queue(tx, queue)?;
     let known = tx.load_observation(queue, *id)?;
     let observation = observe(known.as_ref(), queue.name, *id, report.clone(), tx.now())?;
-    tx.save_observation(queue.key, &observation)
+    tx.save_observation(queue.key, *id, Some(&observation))
 }
 
 fn report_telemetry<T: Transaction>(tx: &mut T, command: &ReportTelemetry) -> Executed<()> {
     let queue = existing_queue(tx, &command.queue)?;
     let known = tx.load_observation(queue, command.id)?;
     let observation = measure(known, queue.name, command.id, command.telemetry.clone(), tx.now())?;
-    tx.save_observation(queue.key, &observation)
+    tx.save_observation(queue.key, command.id, Some(&observation))
 }
 
 fn withdraw_worker<T: Transaction>(tx: &mut T, WithdrawWorker { queue, id }: &WithdrawWorker) -> Executed<()> {
     let queue = existing_queue(tx, queue)?;
-    tx.delete_observation(queue.key, *id)
+    tx.save_observation(queue.key, *id, None)
 }
 
 /// Also forgets what is too old. Answers the time, by which spans are over.
@@ -357,7 +356,7 @@ fn save_activity<T: Transaction>(tx: &mut T, command: &SaveActivity) -> Executed
     let now = tx.now();
     tx.save_activity(command.process, &command.rows)?;
     for unit in Unit::ALL {
-        tx.forget_activity(unit, unit.kept_from(now), FORGOTTEN_SPANS_AT_ONCE)?;
+        tx.forget(Over::Activity { unit, before: unit.kept_from(now), most: FORGOTTEN_SPANS_AT_ONCE })?;
     }
     Ok(now)
 }
@@ -379,25 +378,37 @@ fn scan<T: Transaction>(tx: &mut T, credited_runs: u64, after_commit: &mut After
             scanned.expired_runs += 1;
         }
     }
-    tx.forget_deleted_runs(FORGOTTEN_AT_ONCE)?;
-    scanned.expired_observations = tx.delete_expired_observations()?;
+    tx.forget(Over::DeletedRuns { most: FORGOTTEN_AT_ONCE })?;
+    scanned.expired_observations = tx.forget(Over::Observations)?;
     tx.save_scan()?;
     Ok(scanned)
 }
 
+/// By how much running leases are lengthened after an outage.
+#[derive(Clone, Copy, Debug)]
+pub struct OutageCredit {
+    /// 0 for not at all.
+    pub seconds: i64,
+    /// When the leases were last scanned.
+    pub last_scan_at: Option<Timestamp>,
+}
+
 /// Lengthens the running leases if no scan took place for too long. Every transaction begins with this, because a
 /// heartbeat may come before the next scan.
-pub fn credit_after_outage<T: Transaction>(tx: &mut T, credit_seconds: i64) -> Result<u64, StoreError> {
+pub fn credit_after_outage<T: Transaction>(
+    tx: &mut T,
+    OutageCredit { seconds, last_scan_at }: OutageCredit,
+) -> Result<u64, StoreError> {
     let now = tx.now();
-    let out = tx.last_scan_at()?.is_some_and(|last| lease::is_longer_than_outage(last, now));
-    if !out || credit_seconds == 0 {
+    let out = last_scan_at.is_some_and(|last| lease::is_longer_than_outage(last, now));
+    if !out || seconds == 0 {
         return Ok(0);
     }
     let mut credited = 0;
-    for (queue, key) in tx.running_until(now.plus_seconds(credit_seconds), usize::MAX)? {
+    for (queue, key) in tx.running_until(now.plus_seconds(seconds), usize::MAX)? {
         let before = tx.load_head(key)?;
         let Some(run) = before.lifecycle.run else { continue };
-        let with_credit = lease::credited_run(run, now, credit_seconds);
+        let with_credit = lease::credited_run(run, now, seconds);
         if with_credit != run {
             let lifecycle = Lifecycle { run: Some(with_credit), ..before.lifecycle.clone() };
             tx.save_change(queue, key, &before, &Change::of_lifecycle(lifecycle))?;

@@ -33,6 +33,7 @@ use crate::bulk::BulkUpdates;
 use crate::bulk_action::BulkActions;
 use crate::clock::Clock;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
+use crate::execute::OutageCredit;
 use crate::figures::StoreFigures;
 use crate::output::read_output;
 use crate::page::{
@@ -70,9 +71,10 @@ impl ModelStore {
     /// Executes one command, answers it, and wakes the waiters for what it made claimable and ended.
     fn execute(&self, mut write: QueuedWrite<u64>) {
         let mut state = self.state();
+        let credit = OutageCredit { seconds: OUTAGE_CREDIT_SECONDS, last_scan_at: state.last_scan_at };
         let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
         let mut after_commit = AfterCommit::new(true);
-        match execute_batch(&mut tx, std::slice::from_mut(&mut write), OUTAGE_CREDIT_SECONDS, &mut after_commit) {
+        match execute_batch(&mut tx, std::slice::from_mut(&mut write), credit, &mut after_commit) {
             Ok(_) => {
                 after_commit.count(&self.activity);
                 write.release();

@@ -1,6 +1,7 @@
 //! What a backend offers inside one write transaction: loading and saving. The decisions are in `core`, the steps of each
 //! command in `execute.rs`.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use taskqueue_core::activity::Unit;
@@ -18,7 +19,7 @@ use taskqueue_core::update::{Documents, Effect, Update};
 
 use crate::StoreError;
 use crate::activity::{ActivityRow, ProcessId};
-use crate::bulk::Limit;
+use crate::bulk::{Limit, Planned};
 use crate::bulk_action::{ChangeRecord, FoundTask, Now};
 use crate::command::BulkUpdate;
 
@@ -86,6 +87,44 @@ pub struct Outdated {
     pub more: bool,
 }
 
+/// What a command needs next of a queue.
+pub enum Needed<'a> {
+    /// All tasks that a command of several items names, before it changes anything. [`StoreError::Busy`] if another transaction holds
+    /// one of them; afterwards [`Transaction::find_task`] is not busy for any of them.
+    Tasks(Vec<TaskId>),
+    /// All dependencies of the tasks that a command of several items creates, before it changes anything. Afterwards
+    /// [`Transaction::load_statuses`] is not busy for any of them.
+    Dependencies(Vec<TaskId>),
+    /// So many tasks of a route, before the command that claims them changes anything. [`StoreError::Busy`] if other transactions
+    /// hold some that would be needed; afterwards [`Transaction::first_pending`] is not busy for as many.
+    Pending(&'a Route, usize),
+    /// The tasks of these runs, one after the other.
+    Runs(&'a [RunUse]),
+    /// The tasks that wait for this one, which was cancelled because of another: some of them may be cancelled because of it, and so
+    /// on.
+    Dependents(TaskId),
+    /// These tasks, which are requeued if they have no failed dependency: what each waits for, and those that wait for it.
+    Requeues(&'a mut dyn Iterator<Item = &'a TaskHead>),
+}
+
+impl Needed<'_> {
+    /// How many tasks are needed, where that is a number.
+    fn most(&self) -> usize {
+        if let Self::Pending(_, most) = self { *most } else { 0 }
+    }
+}
+
+/// What nobody needs any more.
+#[derive(Clone, Copy, Debug)]
+pub enum Over {
+    /// Run ids of deleted tasks whose time is over, earliest first, at most so many.
+    DeletedRuns { most: u32 },
+    /// Rows of activity whose spans began before, of all processes, at most so many.
+    Activity { unit: Unit, before: Timestamp, most: u32 },
+    /// Expired observations.
+    Observations,
+}
+
 /// The result of a step of a transaction. After an error either everything of the transaction is kept or nothing.
 pub type Loaded<T> = Result<T, StoreError>;
 
@@ -97,45 +136,20 @@ pub trait Transaction {
     fn next_pending_seq(&mut self) -> i64;
 
     fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>>;
-    /// Whether a queue exists, for a command that does nothing with it: whoever needs the queue alone does not hinder it.
-    fn has_queue(&mut self, name: &QueueName) -> Loaded<bool> {
-        Ok(self.find_queue(name)?.is_some())
-    }
-    /// Adds a queue that does not exist.
-    fn insert_queue(&mut self, name: &QueueName) -> Loaded<()>;
+    /// Adds a queue, and returns whether it did: not if it exists, whoever holds it.
+    fn insert_queue(&mut self, name: &QueueName) -> Loaded<bool>;
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally>;
     /// Removes a queue with all its tasks, their output, observations, and activity. The run ids of its tasks stay used until `runs_kept_until`.
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()>;
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
-    /// Called with all tasks that a command of several items names, before it changes anything. [`StoreError::Busy`] if another
-    /// transaction holds one of them; afterwards [`Transaction::find_task`] is not busy for any of them.
-    fn hold_tasks(&mut self, _queue: QueueKey, _ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
-        Ok(())
-    }
-    /// Called with all dependencies of the tasks that a command of several items creates, before it changes anything. Afterwards
-    /// [`Transaction::load_statuses`] is not busy for any of them.
-    fn hold_dependencies(&mut self, _queue: QueueKey, _ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
-        Ok(())
+    /// Called before what a command needs next is loaded one by one: a backend may load or hold it together. Returns how many tasks
+    /// there are at most of [`Needed::Pending`], for which it is called; for others the number means nothing.
+    fn prepare(&mut self, _queue: QueueKey, needed: Needed<'_>) -> Loaded<usize> {
+        Ok(needed.most())
     }
     /// A task that exists.
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task>;
-    /// Those of these tasks that exist in the queue, each once. For a bulk update, which decides some tasks again.
-    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>>;
-    /// The heads of those of these tasks that exist, each once. For a bulk update, which loads some at a time.
-    fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
-        keys.iter().map(|key| Ok((*key, self.load_head(*key)?))).collect()
-    }
-    /// What has become of these tasks since they were found, without those that no longer exist. For a bulk action. Nothing
-    /// else may be loaded of a task that this says others hold.
-    fn load_found(
-        &mut self,
-        queue: QueueKey,
-        found: &[FoundTask],
-        changes: Option<&dyn ChangeRecord>,
-    ) -> Loaded<Vec<(FoundTask, Now)>>;
-    /// Args and metadata of these tasks, which exist, each once. For a bulk update that merges, which loads some at a time.
-    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>>;
     /// A task that exists, without its heavy JSON.
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead>;
     /// The size of the result of a task.
@@ -146,32 +160,12 @@ pub trait Transaction {
     fn save_output(&mut self, queue: QueueKey, key: TaskKey, change: &OutputChange<'_>) -> Loaded<()>;
     /// The identity that a task was created with.
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity>;
-    /// The tasks of a queue that a bulk update selects, one after the other, until `each` breaks. Ends with
-    /// [`StoreError::Busy`] when the limit is over.
-    fn visit_matching(
-        &mut self,
-        queue: Queue<'_>,
-        bulk: &BulkUpdate,
-        limit: &Limit,
-        each: &mut (dyn FnMut(TaskKey, &Task) -> std::ops::ControlFlow<()> + Send),
-    ) -> Loaded<()>;
     /// Adds a task, unless the queue has one of this id. Returns its key if it was added.
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<Option<TaskKey>>;
     /// Saves what an action changes.
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()>;
     /// Saves what an update changes.
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()>;
-    /// Saves what a bulk update changes, without the task's JSON. The task is as it was when the effect was decided; `heads`
-    /// are before and after. `merged` are args and metadata after an update that has patches.
-    fn save_effect(
-        &mut self,
-        queue: QueueKey,
-        key: TaskKey,
-        heads: (&TaskHead, &TaskHead),
-        update: &Update,
-        effect: Effect,
-        merged: Option<&Documents>,
-    ) -> Loaded<()>;
     /// Removes a task that is not running, with its output and what is noted of its dependencies. Its run ids stay used until `runs_kept_until`.
     fn delete_task(
         &mut self,
@@ -183,9 +177,6 @@ pub trait Transaction {
 
     /// Whether a task may wait for this one, existing or not. False only if none does: then nothing below is asked.
     fn may_have_dependents(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<bool>;
-    /// A task was cancelled because of another one: those that wait for it are asked for soon, and some of them may be cancelled
-    /// because of it, and so on. A backend may load some at a time.
-    fn expect_dependents(&mut self, _queue: QueueKey, _dependency: TaskId) {}
     /// The tasks that wait for this one, existing or not, in the order of their keys, behind `after`, at most `most`; with what is
     /// noted of it for each. Those that another transaction holds are left out, and [`Dependents::held_elsewhere`] says so.
     fn dependents(
@@ -195,9 +186,6 @@ pub trait Transaction {
         after: Option<TaskKey>,
         most: usize,
     ) -> Loaded<Dependents>;
-    /// These tasks are requeued next, those without a failed dependency: what each waits for is looked up, and those that wait for
-    /// it are asked for. A backend may load some at a time.
-    fn expect_requeues(&mut self, _queue: QueueKey, _tasks: &mut dyn Iterator<Item = &TaskHead>) {}
     /// Notes what a dependency is to a task that waits for it.
     fn save_dependency(
         &mut self,
@@ -243,38 +231,79 @@ pub trait Transaction {
     fn find_outdated(&mut self, most: usize) -> Loaded<Outdated>;
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse>;
-    /// Forgets run ids of deleted tasks whose time is over, earliest first, at most `most`.
-    fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()>;
     /// The first task of a route in the pending order: highest priority first. Delayed tasks whose time has come are in it, tasks
     /// with unmet dependencies are not.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>>;
-    /// Called for a command that claims `most` tasks of a route, before it changes anything; gives how many of them there are at
-    /// most. [`StoreError::Busy`] if other transactions hold some that would be needed; afterwards
-    /// [`Transaction::first_pending`] is not busy for as many.
-    fn hold_pending(&mut self, _queue: QueueKey, _route: &Route, most: usize) -> Loaded<usize> {
-        Ok(most)
-    }
-    /// The tasks of these runs are loaded next, one after the other. A backend may load some at a time.
-    fn expect_runs(&mut self, _runs: &[RunUse]) {}
     /// The running tasks whose lease ends, or whose time is over, at or before `until`; `most` of them where there are more.
     fn running_until(&mut self, until: Timestamp, most: usize) -> Loaded<Vec<(QueueKey, TaskKey)>>;
-    /// When the leases were last scanned.
-    fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>>;
     /// Records that the leases were scanned now.
     fn save_scan(&mut self) -> Loaded<()>;
 
     /// Saves what a process has counted, in place of what it saved before for the same spans. Rows of queues that do not exist
     /// are left out.
     fn save_activity(&mut self, process: ProcessId, rows: &[ActivityRow]) -> Loaded<()>;
-    /// Removes at most so many rows of all processes whose spans began before.
-    fn forget_activity(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()>;
+    /// Removes what is over, of all queues, and returns how much it was.
+    fn forget(&mut self, over: Over) -> Loaded<u64>;
 
     /// An observation, expired or not.
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>>;
-    /// Adds or replaces an observation.
-    fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()>;
-    /// Removes an observation if it exists.
-    fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()>;
-    /// Removes the expired observations of all queues, and returns how many.
-    fn delete_expired_observations(&mut self) -> Loaded<u64>;
+    /// Adds or replaces an observation; without one, removes it if it exists.
+    fn save_observation(&mut self, queue: QueueKey, id: WorkerId, observation: Option<&Observation>) -> Loaded<()>;
+}
+
+/// A transaction that executes batches, and in them the commands that change many tasks at once.
+pub trait BatchTransaction: Transaction {
+    /// From which the backend finds out what changed since.
+    type Snapshot;
+
+    /// The tasks of a plan's queue that were created, changed or deleted since its snapshot; nothing if there are too many
+    /// for the write to decide them again. Deleted tasks that the plan changes may be left out, other tasks may be among them.
+    fn changed_since(&mut self, planned: &Planned<Self::Snapshot>) -> Loaded<Option<Vec<TaskKey>>>;
+
+    /// The tasks of a queue that a bulk update selects, one after the other, until `each` breaks. Ends with
+    /// [`StoreError::Busy`] when the limit is over.
+    fn visit_matching(
+        &mut self,
+        queue: Queue<'_>,
+        bulk: &BulkUpdate,
+        limit: &Limit,
+        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
+    ) -> Loaded<()>;
+
+    /// Those of these tasks that exist in the queue, each once. For tasks that are decided again.
+    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>>;
+
+    /// The heads of those of these tasks that exist, each once. For a bulk update, which loads some at a time.
+    fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
+        keys.iter().map(|key| Ok((*key, self.load_head(*key)?))).collect()
+    }
+
+    /// What has become of these tasks since they were found, without those that no longer exist. For a bulk action. Nothing
+    /// else may be loaded of a task that this says others hold.
+    fn load_found(
+        &mut self,
+        queue: QueueKey,
+        found: &[FoundTask],
+        changes: Option<&dyn ChangeRecord>,
+    ) -> Loaded<Vec<(FoundTask, Now)>>;
+
+    /// Args and metadata of these tasks, which exist, each once. For a bulk update that merges, which loads some at a time.
+    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>>;
+
+    /// Saves what a bulk update changes, without the task's JSON. The task is as it was when the effect was decided; `heads`
+    /// are before and after. `merged` are args and metadata after an update that has patches.
+    fn save_effect(
+        &mut self,
+        queue: QueueKey,
+        key: TaskKey,
+        heads: (&TaskHead, &TaskHead),
+        update: &Update,
+        effect: Effect,
+        merged: Option<&Documents>,
+    ) -> Loaded<()>;
+
+    /// Whether it can go on after a command that was [`StoreError::Busy`] and has changed nothing. The command is tried again.
+    fn goes_on_when_busy(&self) -> bool {
+        false
+    }
 }

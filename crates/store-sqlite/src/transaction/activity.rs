@@ -1,8 +1,6 @@
-//! Saving and forgetting what processes have counted.
+//! Saving what processes have counted.
 
 use rusqlite::params;
-use taskqueue_core::activity::Unit;
-use taskqueue_core::time::Timestamp;
 use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::transaction::Loaded;
 
@@ -17,11 +15,6 @@ impl SqliteTransaction<'_> {
             self.run(sql::SAVE_ACTIVITY, values, "saving activity")?;
         }
         Ok(())
-    }
-
-    pub(super) fn forget_spans(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
-        let values = params![unit.seconds(), rows::seconds(before), most];
-        self.run(sql::FORGET_ACTIVITY, values, "forgetting activity").map(drop)
     }
 
     /// Removes up to `most` spans of a deleted queue. Returns how many it were.

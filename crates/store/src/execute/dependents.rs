@@ -12,7 +12,7 @@ use taskqueue_core::task::{Status, TaskHead};
 
 use super::{Executed, QueueRef, save_alone, save_change};
 use crate::after_commit::AfterCommit;
-use crate::transaction::{Dependents, Queue, QueueKey, TaskKey, Transaction, Unsettled};
+use crate::transaction::{Dependents, Needed, Queue, QueueKey, TaskKey, Transaction, Unsettled};
 
 /// Dependents that are loaded at a time.
 const LOADED_AT_ONCE: usize = 250;
@@ -205,7 +205,7 @@ fn settle_some<T: Transaction>(
                 save_alone(tx, queue, key, &before, &change, after_commit)?;
                 after_commit.settled(key);
                 if change.lifecycle.status != before.lifecycle.status {
-                    tx.expect_dependents(queue.key, before.id);
+                    tx.prepare(queue.key, Needed::Dependents(before.id))?;
                     changed.push_back((before.id, Some(change.lifecycle.status)));
                 }
             }

@@ -16,7 +16,7 @@ use crate::StoreError;
 use crate::after_commit::AfterCommit;
 use crate::bulk_action::{BlockedTask, FoundTask, Now, waited_for};
 use crate::command::{ActOnFound, ActOnTasks, ActedOnFound};
-use crate::transaction::{Queue, TaskKey, Transaction};
+use crate::transaction::{BatchTransaction, Needed, Queue, TaskKey};
 
 /// How long a portion may go on after its first task: other commands wait for its end. The task that is under way is finished. What
 /// was loaded before, together with the first one, is what the others of them need: ended there, each would be loaded again.
@@ -26,7 +26,7 @@ const HEADS_AT_ONCE: usize = 250;
 /// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
 const LOADED_AT_ONCE: usize = 8;
 
-pub(super) fn act_on_found<T: Transaction>(
+pub(super) fn act_on_found<T: BatchTransaction>(
     tx: &mut T,
     command: &ActOnFound,
     after_commit: &mut AfterCommit,
@@ -43,7 +43,7 @@ pub(super) fn act_on_found<T: Transaction>(
         } else {
             let found = tx.load_found(queue.key, found, command.changes.as_deref())?;
             if act.action == BulkAction::Requeue {
-                tx.expect_requeues(queue.key, &mut found.iter().filter_map(|(_, now)| now.head()));
+                tx.prepare(queue.key, Needed::Requeues(&mut found.iter().filter_map(|(_, now)| now.head())))?;
             }
             portion.decide(tx, found, after_commit)?;
         }
@@ -72,7 +72,7 @@ impl Portion<'_> {
 
     /// In the order in which they were found: what deleting a task does to those that wait for it must not depend on which of them
     /// others have changed meanwhile.
-    fn decide<T: Transaction>(
+    fn decide<T: BatchTransaction>(
         &mut self,
         tx: &mut T,
         found: Vec<(FoundTask, Now)>,
@@ -99,7 +99,7 @@ impl Portion<'_> {
     }
 
     /// Tasks that may not be selected any more.
-    fn decide_changed<T: Transaction>(
+    fn decide_changed<T: BatchTransaction>(
         &mut self,
         tx: &mut T,
         changed: &[FoundTask],
@@ -128,7 +128,7 @@ impl Portion<'_> {
     }
 
     /// A task that is selected, and those before it that it was in the way of.
-    fn act_on<T: Transaction>(
+    fn act_on<T: BatchTransaction>(
         &mut self,
         tx: &mut T,
         found: FoundTask,
@@ -156,7 +156,7 @@ impl Portion<'_> {
     }
 
     /// What a task waits for may be held by another transaction; then its turn comes later.
-    fn act_on_one<T: Transaction>(
+    fn act_on_one<T: BatchTransaction>(
         &mut self,
         tx: &mut T,
         found: FoundTask,
@@ -179,7 +179,7 @@ impl Portion<'_> {
         self.acted
     }
 
-    fn try_to_act_on<T: Transaction>(
+    fn try_to_act_on<T: BatchTransaction>(
         &mut self,
         tx: &mut T,
         found: FoundTask,

@@ -14,7 +14,7 @@ use super::{Creation, Executed, create, existing_queue};
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
 use crate::command::{ClaimTasks, Claimed, ClaimedItems, CreateTasks, Items, NewTask, ReportRuns, RunAction};
-use crate::transaction::{RunUse, Transaction};
+use crate::transaction::{Needed, RunUse, Transaction};
 
 pub(super) fn create_tasks<T: Transaction>(
     tx: &mut T,
@@ -22,11 +22,11 @@ pub(super) fn create_tasks<T: Transaction>(
     after_commit: &mut AfterCommit,
 ) -> Executed<Items<bool>> {
     let queue = existing_queue(tx, queue)?;
-    tx.hold_tasks(queue.key, &mut tasks.iter().map(|(id, _)| *id))?;
+    tx.prepare(queue.key, Needed::Tasks(tasks.iter().map(|(id, _)| *id).collect()))?;
     let dependencies = |(_, new): &'_ (_, Box<NewTask>)| new.definition.scheduling.dependencies.clone();
     if tasks.iter().any(|task| !dependencies(task).is_empty()) {
         let all: BTreeSet<TaskId> = tasks.iter().flat_map(|task| dependencies(task).as_slice().to_vec()).collect();
-        tx.hold_dependencies(queue.key, &mut all.into_iter())?;
+        tx.prepare(queue.key, Needed::Dependencies(all.into_iter().collect()))?;
     }
     let mut items = Vec::with_capacity(tasks.len());
     for (id, new) in tasks {
@@ -42,7 +42,7 @@ pub(super) fn report_runs<T: Transaction>(
     after_commit: &mut AfterCommit,
 ) -> Executed<Items<Option<Timestamp>>> {
     let queue = existing_queue(tx, queue)?;
-    tx.hold_tasks(queue.key, &mut reports.iter().map(|report| report.id))?;
+    tx.prepare(queue.key, Needed::Tasks(reports.iter().map(|report| report.id).collect()))?;
     let mut items = Vec::with_capacity(reports.len());
     for report in reports {
         // The rest is written in another transaction (`portions.rs`).
@@ -79,8 +79,8 @@ pub(super) fn claim_tasks<T: Transaction>(
     let new = uses.iter().filter(|usage| **usage == RunUse::New).count();
     let room = if new > 0 { claim_room(tx, claims)? } else { None };
     let wanted = room.map_or(new, |room| new.min(usize::try_from(room).unwrap_or(usize::MAX)));
-    let mut most = if wanted > 0 { tx.hold_pending(queue.key, claims.route, wanted)? } else { 0 };
-    tx.expect_runs(&uses);
+    let mut most = if wanted > 0 { tx.prepare(queue.key, Needed::Pending(claims.route, wanted))? } else { 0 };
+    tx.prepare(queue.key, Needed::Runs(&uses))?;
     let mut items = Vec::with_capacity(uses.len());
     for (run_id, usage) in command.run_ids.iter().zip(&uses) {
         items.push(match usage {

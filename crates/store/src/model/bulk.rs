@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::bulk::{BulkSteps, Limit, Planned, PlannedWrite, Planner};
 use crate::bulk_action::{Collector, FindTasks, FoundTask, FoundTasks, KeyRange};
 use crate::command::{ActOnTasks, BulkUpdate, Updated};
-use crate::transaction::{Queue, Transaction};
+use crate::transaction::{BatchTransaction, Queue};
 use crate::write_queue::QueuedWrite;
 
 #[async_trait]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use taskqueue_core::activity::{Span, Unit};
+use taskqueue_core::activity::Span;
 use taskqueue_core::definition::Identity;
 use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
@@ -21,12 +21,12 @@ use taskqueue_core::update::{Documents, Effect, Update};
 use super::NO_TASK;
 use super::state::{ModelOutput, Row, State};
 use crate::activity::{ActivityRow, ProcessId};
-use crate::batch::BatchTransaction;
 use crate::bulk::{Limit, Planned, REDECIDED};
 use crate::bulk_action::{ChangeRecord, FoundTask, Now};
 use crate::command::BulkUpdate;
 use crate::transaction::{
-    Dependents, Loaded, Outdated, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction, Unsettled,
+    BatchTransaction, Dependents, Loaded, Outdated, Over, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction,
+    Unsettled,
 };
 
 /// A transaction on the maps.
@@ -49,10 +49,13 @@ impl Transaction for ModelTransaction<'_> {
         Ok(self.state.queues.get(name).copied())
     }
 
-    fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {
+    fn insert_queue(&mut self, name: &QueueName) -> Loaded<bool> {
+        if self.state.queues.contains_key(name) {
+            return Ok(false);
+        }
         let key = QueueKey(self.state.next_key());
         self.state.queues.insert(name.clone(), key);
-        Ok(())
+        Ok(true)
     }
 
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
@@ -86,23 +89,6 @@ impl Transaction for ModelTransaction<'_> {
         self.state.task(key).map(Task::head)
     }
 
-    fn load_found(
-        &mut self,
-        _: QueueKey,
-        found: &[FoundTask],
-        _: Option<&dyn ChangeRecord>,
-    ) -> Loaded<Vec<(FoundTask, Now)>> {
-        Ok(found.iter().map(|found| (*found, Now::Changed)).collect())
-    }
-
-    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
-        let documents = |key: &TaskKey| {
-            let definition = &self.state.task(*key)?.definition;
-            Ok((*key, Documents { args: definition.args.clone(), metadata: definition.metadata.clone() }))
-        };
-        keys.iter().map(documents).collect()
-    }
-
     fn load_result_bytes(&mut self, key: TaskKey) -> Loaded<usize> {
         Ok(self.state.task(key)?.outcome.result.as_str().len())
     }
@@ -125,27 +111,6 @@ impl Transaction for ModelTransaction<'_> {
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
         self.state.tasks.get(&key).map(|row| row.identity).ok_or(NO_TASK)
-    }
-
-    fn visit_matching(
-        &mut self,
-        queue: Queue<'_>,
-        bulk: &BulkUpdate,
-        _: &Limit,
-        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
-    ) -> Loaded<()> {
-        for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| bulk.selects(&task.view())) {
-            if each(key, task).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
-        let row = |key: &TaskKey| Some((*key, self.state.tasks.get(key)?));
-        let own = keys.iter().filter_map(row).filter(|(_, row)| row.queue == queue.key);
-        Ok(own.map(|(key, row)| (key, row.task.clone())).collect())
     }
 
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<Option<TaskKey>> {
@@ -173,34 +138,10 @@ impl Transaction for ModelTransaction<'_> {
         Ok(())
     }
 
-    fn save_effect(
-        &mut self,
-        _: QueueKey,
-        key: TaskKey,
-        (_, after): (&TaskHead, &TaskHead),
-        update: &Update,
-        _: Effect,
-        _: Option<&Documents>,
-    ) -> Loaded<()> {
-        let task = self.state.task_mut(key)?;
-        *task = update.apply(task, after.lifecycle.updated_at)?.unwrap_or_else(|| task.clone());
-        Ok(())
-    }
-
     fn delete_task(&mut self, _: QueueKey, key: TaskKey, _: &TaskHead, runs_kept_until: Timestamp) -> Loaded<()> {
         self.state.tasks.remove(&key);
         self.state.forget_dependencies(key);
         self.state.delete_runs(&BTreeSet::from([key]), runs_kept_until);
-        Ok(())
-    }
-
-    fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()> {
-        let kept = self.state.deleted_runs.iter().map(|(run_id, kept_until)| (*kept_until, *run_id));
-        let mut over: Vec<_> = kept.filter(|(kept_until, _)| *kept_until <= self.now).collect();
-        over.sort_unstable();
-        for (_, run_id) in over.into_iter().take(most as usize) {
-            self.state.deleted_runs.remove(&run_id);
-        }
         Ok(())
     }
 
@@ -317,10 +258,6 @@ impl Transaction for ModelTransaction<'_> {
         Ok(rows.map(|(key, row)| (row.queue, *key)).take(most).collect())
     }
 
-    fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {
-        Ok(self.state.last_scan_at)
-    }
-
     fn save_scan(&mut self) -> Loaded<()> {
         self.state.last_scan_at = Some(self.now);
         Ok(())
@@ -335,33 +272,40 @@ impl Transaction for ModelTransaction<'_> {
         Ok(())
     }
 
-    fn forget_activity(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
-        let is_old = |span: &Span| span.unit == unit && span.start < before;
-        let old = self.state.activity.keys().filter(|(_, span, _)| is_old(span)).take(most as usize);
-        let old: Vec<_> = old.copied().collect();
-        old.iter().for_each(|key| drop(self.state.activity.remove(key)));
-        Ok(())
+    fn forget(&mut self, over: Over) -> Loaded<u64> {
+        let state = &mut self.state;
+        Ok(match over {
+            Over::DeletedRuns { most } => {
+                let kept = state.deleted_runs.iter().map(|(run_id, kept_until)| (*kept_until, *run_id));
+                let mut over: Vec<_> = kept.filter(|(kept_until, _)| *kept_until <= self.now).collect();
+                over.sort_unstable();
+                over.truncate(most as usize);
+                over.iter().filter(|(_, run_id)| state.deleted_runs.remove(run_id).is_some()).count()
+            }
+            Over::Activity { unit, before, most } => {
+                let is_old = |span: &Span| span.unit == unit && span.start < before;
+                let old = state.activity.keys().filter(|(_, span, _)| is_old(span)).take(most as usize);
+                let old: Vec<_> = old.copied().collect();
+                old.iter().filter(|key| state.activity.remove(key).is_some()).count()
+            }
+            Over::Observations => {
+                let (before, now) = (state.observations.len(), self.now);
+                state.observations.retain(|_, observation| observation.is_current(now));
+                before - state.observations.len()
+            }
+        } as u64)
     }
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
         Ok(self.state.observations.get(&(queue.key, id)).cloned())
     }
 
-    fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
-        self.state.observations.insert((queue, observation.id), observation.clone());
+    fn save_observation(&mut self, queue: QueueKey, id: WorkerId, observation: Option<&Observation>) -> Loaded<()> {
+        match observation {
+            Some(observation) => drop(self.state.observations.insert((queue, id), observation.clone())),
+            None => drop(self.state.observations.remove(&(queue, id))),
+        }
         Ok(())
-    }
-
-    fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
-        self.state.observations.remove(&(queue, id));
-        Ok(())
-    }
-
-    fn delete_expired_observations(&mut self) -> Loaded<u64> {
-        let before = self.state.observations.len();
-        let now = self.now;
-        self.state.observations.retain(|_, observation| observation.is_current(now));
-        Ok((before - self.state.observations.len()) as u64)
     }
 }
 
@@ -371,5 +315,57 @@ impl BatchTransaction for ModelTransaction<'_> {
 
     fn changed_since(&mut self, planned: &Planned<u64>) -> Loaded<Option<Vec<TaskKey>>> {
         Ok(Some(self.state.changed_since(planned)).filter(|since| since.len() <= REDECIDED))
+    }
+
+    fn visit_matching(
+        &mut self,
+        queue: Queue<'_>,
+        bulk: &BulkUpdate,
+        _: &Limit,
+        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
+    ) -> Loaded<()> {
+        for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| bulk.selects(&task.view())) {
+            if each(key, task).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
+        let row = |key: &TaskKey| Some((*key, self.state.tasks.get(key)?));
+        let own = keys.iter().filter_map(row).filter(|(_, row)| row.queue == queue.key);
+        Ok(own.map(|(key, row)| (key, row.task.clone())).collect())
+    }
+
+    fn load_found(
+        &mut self,
+        _: QueueKey,
+        found: &[FoundTask],
+        _: Option<&dyn ChangeRecord>,
+    ) -> Loaded<Vec<(FoundTask, Now)>> {
+        Ok(found.iter().map(|found| (*found, Now::Changed)).collect())
+    }
+
+    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
+        let documents = |key: &TaskKey| {
+            let definition = &self.state.task(*key)?.definition;
+            Ok((*key, Documents { args: definition.args.clone(), metadata: definition.metadata.clone() }))
+        };
+        keys.iter().map(documents).collect()
+    }
+
+    fn save_effect(
+        &mut self,
+        _: QueueKey,
+        key: TaskKey,
+        (_, after): (&TaskHead, &TaskHead),
+        update: &Update,
+        _: Effect,
+        _: Option<&Documents>,
+    ) -> Loaded<()> {
+        let task = self.state.task_mut(key)?;
+        *task = update.apply(task, after.lifecycle.updated_at)?.unwrap_or_else(|| task.clone());
+        Ok(())
     }
 }
