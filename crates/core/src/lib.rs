@@ -45,4 +45,5 @@ pub mod terminal;
 pub mod time;
 pub mod trace;
 pub mod update;
+pub mod varint;
 pub mod words;

@@ -1,13 +1,12 @@
 //! Activity as bytes, the same on every backend: a version, the counts, then waits and runs as the number of buckets, each bucket
-//! with its count, and the sum. Numbers take seven bits to a byte, the lowest first.
+//! with its count, and the sum. Numbers are those of `varint.rs`.
 
 use super::{Activity, Counts};
 use crate::durations::Durations;
+use crate::varint;
 
 /// A change of the layout takes the next number, and what has this one stays readable.
 const VERSION: u8 = 1;
-/// The bytes of the largest number.
-const NUMBER_BYTES: usize = 10;
 
 /// Why stored activity cannot be read: it is damaged, or was written by a program that this one does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +15,14 @@ pub struct Unreadable;
 impl Activity {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
-        self.counts.0.iter().for_each(|count| write(&mut bytes, *count));
+        self.counts.0.iter().for_each(|count| varint::write(&mut bytes, *count));
         for durations in [&self.waits, &self.runs] {
-            write(&mut bytes, durations.buckets().len() as u64);
+            varint::write(&mut bytes, durations.buckets().len() as u64);
             for (bucket, count) in durations.buckets() {
                 bytes.push(*bucket);
-                write(&mut bytes, *count);
+                varint::write(&mut bytes, *count);
             }
-            write(&mut bytes, durations.sum_micros());
+            varint::write(&mut bytes, durations.sum_micros());
         }
         bytes
     }
@@ -42,14 +41,6 @@ impl Activity {
     }
 }
 
-fn write(bytes: &mut Vec<u8>, mut left: u64) {
-    while left >= 0x80 {
-        bytes.push(left as u8 | 0x80);
-        left >>= 7;
-    }
-    bytes.push(left as u8);
-}
-
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -60,20 +51,7 @@ impl Reader<'_> {
     }
 
     fn number(&mut self) -> Result<u64, Unreadable> {
-        let mut number: u64 = 0;
-        for place in 0..NUMBER_BYTES {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            // Of the last byte only one bit is left.
-            if place == NUMBER_BYTES - 1 && bits > 1 {
-                return Err(Unreadable);
-            }
-            number |= bits << (7 * place);
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err(Unreadable)
+        varint::read(&mut self.0).ok_or(Unreadable)
     }
 
     fn durations(&mut self) -> Result<Durations, Unreadable> {

@@ -4,6 +4,7 @@
 use rusqlite::types::FromSqlError;
 use rusqlite::{Result, Row};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::varint;
 
 /// The first byte of every packed value. A change of a layout takes the next number, and what has this one stays readable.
 const VERSION: u8 = 1;
@@ -45,15 +46,9 @@ impl Packer {
         self.0.push(byte);
     }
 
-    /// Seven bits to a byte, the lowest first; the highest bit of a byte says that another one follows. The sign is the lowest
-    /// bit of the number, so that small negative numbers are short, too.
+    /// The sign is the lowest bit of the number, so that small negative numbers are short, too.
     pub(super) fn int(&mut self, value: i64) {
-        let mut left = ((value << 1) ^ (value >> 63)) as u64;
-        while left >= 0x80 {
-            self.0.push(left as u8 | 0x80);
-            left >>= 7;
-        }
-        self.0.push(left as u8);
+        varint::write(&mut self.0, ((value << 1) ^ (value >> 63)) as u64);
     }
 
     pub(super) fn length(&mut self, text: &str) {
@@ -98,19 +93,8 @@ impl<'a> Unpacker<'a> {
 
     #[inline]
     pub(super) fn int(&mut self) -> Result<i64, Unreadable> {
-        let (mut bits, mut shift) = (0_u64, 0);
-        loop {
-            let byte = self.byte()?;
-            // The tenth byte has room for one bit.
-            if shift == 63 && byte > 1 {
-                return Err(Unreadable);
-            }
-            bits |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok((bits >> 1) as i64 ^ -((bits & 1) as i64));
-            }
-            shift += 7;
-        }
+        let bits = varint::read(&mut self.0).ok_or(Unreadable)?;
+        Ok((bits >> 1) as i64 ^ -((bits & 1) as i64))
     }
 
     pub(super) fn length(&mut self) -> Result<usize, Unreadable> {
