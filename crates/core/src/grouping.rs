@@ -77,7 +77,7 @@ fn parse_pair<D: Copy>(text: &str, [a, b]: [D; 2], word: impl Fn(D) -> &'static 
 pub struct GroupQuery<S, D> {
     /// What is counted.
     pub selection: S,
-    /// The dimensions in the order asked for.
+    /// The dimensions in the order asked for; without any, nothing but the count is wanted.
     pub dimensions: Vec<D>,
     /// How many groups at most.
     pub limit: u16,
@@ -143,6 +143,9 @@ impl Groups {
         count: u64,
     ) {
         self.count += count;
+        if dimensions.is_empty() {
+            return;
+        }
         if dimensions.contains(&TaskDimension::Routes) {
             for route in routes {
                 let value = |d: &TaskDimension| match d {
@@ -159,6 +162,9 @@ impl Groups {
     /// Counts one observation.
     pub fn add_observation(&mut self, dimensions: &[WorkerDimension], observation: &Observation) {
         self.count += 1;
+        if dimensions.is_empty() {
+            return;
+        }
         self.add(dimensions.iter().map(|d| d.value_of(observation).to_owned()).collect(), 1);
     }
 

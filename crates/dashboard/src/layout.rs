@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::QueueName;
+use taskqueue_store::StoreExt;
 
 use crate::assets;
 use crate::notice::Notice;

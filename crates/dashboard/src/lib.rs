@@ -22,7 +22,6 @@ mod looks;
 mod mode;
 mod notice;
 mod outlook;
-mod packed;
 mod pages;
 mod problem;
 mod refresh;

@@ -144,10 +144,10 @@ mod tests {
     use async_trait::async_trait;
     use taskqueue_core::settings::Retention;
     use taskqueue_core::time::Timestamp;
-    use taskqueue_store::Store;
     use taskqueue_store::clock::ManualClock;
     use taskqueue_store::model::ModelStore;
     use taskqueue_store::submission::Held;
+    use taskqueue_store::{Store, StoreExt};
     use tower::ServiceExt;
 
     use super::*;

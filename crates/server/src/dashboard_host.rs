@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use taskqueue_api::capabilities::{FEATURES, OUTPUT};
 use taskqueue_core::settings::Retention;
 use taskqueue_dashboard::{Host, HostFigures, SessionCookie, SignInRefusal};
-use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
+use taskqueue_store::{Store, StoreExt};
 use tokio::time::Instant;
 
 use crate::extract::filter_turn;

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::{Request, Response};
 use taskqueue_api::ErrorCode;
 use taskqueue_dashboard::Mode;
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -93,7 +93,7 @@ pub async fn run(
     };
     let mut state = AppState::with_sources(Arc::clone(&store), gate, budgets, limits, sources);
     if config.dashboard != Mode::Off {
-        let secret = store.installation_secret().await?;
+        let secret = store.parts().secret.ok_or(StoreError::Unavailable)?;
         state = state.with_dashboard(secret, config.dashboard, listener.tls().is_some());
     }
     let metrics_service =

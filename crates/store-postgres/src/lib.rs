@@ -57,30 +57,23 @@ use std::time::Instant;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use taskqueue_core::explain::Explanation;
-use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
-use taskqueue_core::observation::Observation;
-use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
-use taskqueue_core::task::Task;
-use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::bulk::BulkUpdates;
 use taskqueue_store::bulk_action::BulkActions;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
-use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::related::{Related, RelatedTasks};
 use taskqueue_store::transaction::QueueKey;
-use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_threads::close_on_thread;
-use taskqueue_store::{InstallationSecret, Store, StoreError};
+use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts};
 use tokio::task::JoinSet;
 use tokio_postgres::types::ToSql;
 
@@ -94,7 +87,6 @@ use crate::readers::{Lane, Readers};
 use crate::session::{Schema, Session};
 use crate::stats::DatabaseSize;
 pub use crate::transfer::PostgresTransfer;
-use crate::wakeups::Wakeups;
 use crate::writer::SharedState;
 use crate::writers::Writers;
 
@@ -148,8 +140,7 @@ impl Default for Options {
 pub struct PostgresStore {
     writers: Arc<Writers>,
     readers: Arc<Readers>,
-    wakeups: Arc<Wakeups>,
-    activity: Arc<ActivityLog>,
+    parts: StoreParts,
     size: Arc<DatabaseSize>,
     /// They end with the store.
     _background_tasks: JoinSet<Infallible>,
@@ -158,7 +149,6 @@ pub struct PostgresStore {
     bulk_actions: BulkActions,
     /// Whether the database can tell what was written since a snapshot.
     plans: bool,
-    secret: InstallationSecret,
 }
 
 impl PostgresStore {
@@ -211,21 +201,20 @@ impl PostgresStore {
         let readers = Arc::new(Readers::new(connector.clone(), concurrency));
         let mut background_tasks = JoinSet::new();
         background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers), clock.clone()));
-        background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
+        let waiters = Arc::clone(&wakeups.waiters);
+        background_tasks.spawn(notify::run(wakeups, Arc::clone(&connector)));
         background_tasks.spawn(purge::run_vacuum(dead, connector));
         let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
         Ok(Self {
             writers,
             readers,
-            wakeups,
-            activity,
+            parts: StoreParts { kind: "PostgreSQL", activity, waiters, secret: Some(secret) },
             size: Arc::default(),
             _background_tasks: background_tasks,
             clock,
             bulk,
             bulk_actions,
             plans,
-            secret,
         })
     }
 
@@ -276,22 +265,10 @@ impl Store for PostgresStore {
         self.bulk_actions.run(self, act).await
     }
 
-    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
-        self.readers.read(Lane::Short, "listing queues", &(), |session, ()| reads::list_queues(session).boxed()).await
-    }
-
     async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
         let read = self
             .readers
             .read(Lane::Short, "listing queues", &(), |session, ()| reads::list_queue_keys(session).boxed());
-        read.await
-    }
-
-    async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
-        let input = (queue, id);
-        let read = self.readers.read(Lane::Short, "getting a task", &input, |session, (queue, id)| {
-            reads::get_task(session, queue, *id).boxed()
-        });
         read.await
     }
 
@@ -333,90 +310,43 @@ impl Store for PostgresStore {
         read.await
     }
 
-    async fn list_tasks(
-        &self,
-        queue: &QueueName,
-        query: TaskQuery,
-        write: WriteTask,
-    ) -> Result<WrittenTasks, StoreError> {
-        if reads::is_bounded(&self.readers, queue, &query).await? {
-            let input = (queue, query, write);
-            let read = self.readers.read(Lane::Page, "listing tasks", &input, |session, (queue, query, write)| {
-                async move { reads::list_tasks(&Snapshot::bounded(session), queue, query, Arc::clone(write)).await }
-                    .boxed()
+    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> Result<(), StoreError> {
+        let doing = read.doing();
+        let lane = match &read {
+            TaskRead::Task(..) => Some(Lane::Short),
+            TaskRead::Page(query, _) => reads::is_bounded(&self.readers, queue, query).await?.then_some(Lane::Page),
+            TaskRead::Groups(query, _) => query.selection.is_by_status_only().then_some(Lane::Short),
+        };
+        let Some(lane) = lane else {
+            let read = self.readers.read_long(doing, (queue.clone(), read), |snapshot, (queue, read)| {
+                reads::read_tasks(snapshot, queue, read).boxed()
+            });
+            return read.await;
+        };
+        let input = (queue, read);
+        let read = self.readers.read(lane, doing, &input, |session, (queue, read)| {
+            async move { reads::read_tasks(&Snapshot::bounded(session), queue, read).await }.boxed()
+        });
+        read.await
+    }
+
+    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> Result<(), StoreError> {
+        if read.is_bounded() {
+            let input = (queue, read, self.now());
+            let read = self.readers.read(Lane::Page, "reading observations", &input, |session, (queue, read, now)| {
+                async move { reads::read_workers(&Snapshot::bounded(session), queue, read, *now).await }.boxed()
             });
             return read.await;
         }
-        let input = (queue.clone(), query, write);
-        let read = self.readers.read_long("listing tasks", input, |snapshot, (queue, query, write)| {
-            reads::list_tasks(snapshot, queue, query, Arc::clone(write)).boxed()
-        });
-        read.await
-    }
-
-    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
-        if selection.is_by_status_only() {
-            let input = (queue, selection);
-            let read = self.readers.read(Lane::Short, "counting tasks", &input, |session, (queue, selection)| {
-                reads::count_tally(session, queue, selection).boxed()
-            });
-            return read.await;
-        }
-        let input = (queue.clone(), selection);
-        let read = self.readers.read_long("counting tasks", input, |snapshot, (queue, selection)| {
-            reads::count_tasks(snapshot, queue, selection).boxed()
-        });
-        read.await
-    }
-
-    async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
-        if query.selection.is_by_status_only() {
-            let input = (queue, query);
-            let read = self.readers.read(Lane::Short, "grouping tasks", &input, |session, (queue, query)| {
-                reads::group_tally(session, queue, query).boxed()
-            });
-            return read.await;
-        }
-        let input = (queue.clone(), query);
-        let read = self.readers.read_long("grouping tasks", input, |snapshot, (queue, query)| {
-            reads::group_tasks(snapshot, queue, query).boxed()
-        });
-        read.await
-    }
-
-    async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
-        if query.filter.is_none() {
-            let input = (queue, query, self.now());
-            let read = self.readers.read(Lane::Page, "listing observations", &input, |session, (queue, query, now)| {
-                async move { reads::list_workers(&Snapshot::bounded(session), queue, query, *now).await }.boxed()
-            });
-            return read.await;
-        }
-        let input = (queue.clone(), query, self.now());
-        let read = self.readers.read_long("listing observations", input, |snapshot, (queue, query, now)| {
-            reads::list_workers(snapshot, queue, query, *now).boxed()
-        });
-        read.await
-    }
-
-    async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
-        let input = (queue.clone(), filter, self.now());
-        let read = self.readers.read_long("counting observations", input, |snapshot, (queue, filter, now)| {
-            reads::count_workers(snapshot, queue, filter.as_ref(), *now).boxed()
-        });
-        read.await
-    }
-
-    async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
-        let input = (queue.clone(), query, self.now());
-        let read = self.readers.read_long("grouping observations", input, |snapshot, (queue, query, now)| {
-            reads::group_workers(snapshot, queue, query, *now).boxed()
+        let input = (queue.clone(), read, self.now());
+        let read = self.readers.read_long("reading observations", input, |snapshot, (queue, read, now)| {
+            reads::read_workers(snapshot, queue, read, *now).boxed()
         });
         read.await
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
-        let input = (queue, routes, &*self.activity, self.now());
+        let input = (queue, routes, &*self.parts.activity, self.now());
         let read = self.readers.read(Lane::Page, "reading stats", &input, |session, (queue, routes, log, now)| {
             stats::queue_stats(session, queue, routes, log, *now).boxed()
         });
@@ -428,7 +358,7 @@ impl Store for PostgresStore {
         queue: &QueueName,
         selection: SeriesSelection,
     ) -> Result<ActivitySeries, StoreError> {
-        let input = (queue, selection, &*self.activity, self.now());
+        let input = (queue, selection, &*self.parts.activity, self.now());
         let read =
             self.readers.read(Lane::Page, "reading activity", &input, |session, (queue, selection, log, now)| {
                 stats::activity_series(session, queue, *selection, log, *now).boxed()
@@ -460,28 +390,12 @@ impl Store for PostgresStore {
             queue_capacity: queues.iter().map(|(_, capacity)| capacity).sum(),
             readers,
             readers_in_use,
-            long_reads: self.long_reads_under_way(),
+            long_reads: self.readers.long_reads_under_way(),
         }
     }
 
-    fn activity(&self) -> &Arc<ActivityLog> {
-        &self.activity
-    }
-
-    fn waiters(&self) -> &Arc<Waiters> {
-        &self.wakeups.waiters
-    }
-
-    fn long_reads_under_way(&self) -> usize {
-        self.readers.long_reads_under_way()
-    }
-
-    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
-        Ok(self.secret)
-    }
-
-    fn kind(&self) -> &'static str {
-        "PostgreSQL"
+    fn parts(&self) -> &StoreParts {
+        &self.parts
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

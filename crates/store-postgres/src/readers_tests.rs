@@ -5,8 +5,10 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::selection::ObservationQuery;
 use taskqueue_store::StoreError;
 use taskqueue_store::conformance::commands::queue;
+use taskqueue_store::reading::WorkerRead;
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 
 use crate::Concurrency;
@@ -20,7 +22,8 @@ fn readers(database: &Database) -> Arc<Readers> {
 }
 
 async fn queues(readers: &Readers) -> Result<Vec<QueueName>, StoreError> {
-    readers.read(Lane::Short, "listing queues", &(), |session, ()| reads::list_queues(session).boxed()).await
+    let read = readers.read(Lane::Short, "listing queues", &(), |session, ()| reads::list_queue_keys(session).boxed());
+    Ok(read.await?.into_iter().map(|(_, queue)| queue).collect())
 }
 
 /// A read that waits for a lock.
@@ -105,8 +108,10 @@ async fn a_long_read_leaves_no_transaction_behind() {
     let readers = readers(&database);
     for name in ["q", "r"] {
         let name = queue(name);
-        let read = readers.read_long("counting", name.clone(), |snapshot, name| {
-            reads::count_workers(snapshot, name, None, None).boxed()
+        let all = ObservationQuery { filter: None, limit: 1, after: None };
+        let asked = (name.clone(), WorkerRead::page(all).0);
+        let read = readers.read_long("reading", asked, |snapshot, (name, read)| {
+            reads::read_workers(snapshot, name, read, None).boxed()
         });
         assert_eq!(read.await.is_ok(), name == queue("q"));
         let open = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()

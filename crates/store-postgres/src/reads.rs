@@ -1,25 +1,20 @@
 //! The reads: lists, counts and groups, each in one snapshot. SQL narrows the rows (`dialect.rs`); where it cannot do so
 //! exactly, the evaluator of `core` decides row by row, so that a filter has one meaning.
 
-use std::ops::ControlFlow::{self, Break, Continue};
 use std::pin::Pin;
 
 use futures_util::FutureExt;
-use taskqueue_core::filter::{ObservationFilter, TaskFields};
-use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
-use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
-use taskqueue_core::observation::Observation;
+use taskqueue_core::filter::TaskFields;
+use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
+use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{
-    FirstRows, ObservationQuery, OrderField, Page, TaskPosition, TaskQuery, TaskSelection,
-};
+use taskqueue_core::selection::{FirstRows, OrderField, TaskPosition, TaskQuery, TaskSelection};
 use taskqueue_core::sparse::Need;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::page::{
-    ObservationPage, TaskPage, WriteTask, WrittenTasks, group_position, observation_position, task_position,
-};
+use taskqueue_store::page::{NewRows, TaskPage, group_position, task_position};
+use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::transaction::QueueKey;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, RowStream};
@@ -71,15 +66,29 @@ pub(crate) fn next_parameter(statement: &Sql) -> usize {
     statement.types.len() + 1
 }
 
-pub(crate) async fn list_queues(session: &Session) -> Read<Vec<QueueName>> {
-    let rows = session.query(&sql::LIST_QUEUES, &[]).await?;
-    Ok(rows.iter().map(rows::queue_name).collect::<Result<_, _>>()?)
-}
-
 /// In the order of their creation.
 pub(crate) async fn list_queue_keys(session: &Session) -> Read<Vec<(QueueKey, QueueName)>> {
     let rows = session.query(&sql::LIST_QUEUE_KEYS, &[]).await?;
     Ok(rows.iter().map(rows::named_queue).collect::<Result<_, _>>()?)
+}
+
+pub(crate) async fn read_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, read: &TaskRead) -> Read<()> {
+    let session = snapshot.session;
+    match read {
+        TaskRead::Task(id, answer) => answer.set(get_task(session, queue, *id).await?),
+        TaskRead::Page(query, rows) => list_tasks(snapshot, queue, query, rows).await?,
+        TaskRead::Groups(query, answer) => {
+            let (selection, is_count) = (&query.selection, query.dimensions.is_empty());
+            let counted = |count| GroupPage { count, groups: Vec::new(), next: None };
+            answer.set(match (selection.is_by_status_only(), is_count) {
+                (true, true) => counted(count_tally(session, queue, selection).await?),
+                (true, false) => group_tally(session, queue, query).await?,
+                (false, true) => counted(count_tasks(snapshot, queue, selection).await?),
+                (false, false) => group_tasks(snapshot, queue, query).await?,
+            });
+        }
+    }
+    Ok(())
 }
 
 pub(crate) async fn get_task(session: &Session, queue: &QueueName, id: TaskId) -> Read<Task> {
@@ -91,12 +100,7 @@ pub(crate) async fn get_task(session: &Session, queue: &QueueName, id: TaskId) -
     }
 }
 
-pub(crate) async fn list_tasks(
-    snapshot: &Snapshot<'_>,
-    queue: &QueueName,
-    query: &TaskQuery,
-    write: WriteTask,
-) -> Read<WrittenTasks> {
+async fn list_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, query: &TaskQuery, rows: &NewRows) -> Read<()> {
     let key = existing_queue(snapshot.session, queue).await?;
     let mut after = query.after.clone().map(|position| task_position(position, key)).transpose()?;
     let mut condition = dialect::condition(&query.selection, next_parameter(&sql::LIST_TASKS));
@@ -108,16 +112,21 @@ pub(crate) async fn list_tasks(
         let keys = first_keys(snapshot, key, query, after.clone(), few.as_deref()).await?;
         condition = dialect::key_in(keys, next_parameter(&sql::LIST_TASKS));
     }
-    let mut page = TaskPage::new(query, key, write);
+    let mut page = TaskPage::new(query, key, rows());
     let mut wanted = usize::from(query.limit) + 1;
     loop {
         let chunk = Chunk { queue, key, query, condition: &condition, wanted };
-        match fill(snapshot, &mut page, chunk, after).await? {
-            Filled::Page => return Ok(page.finish(true)),
-            Filled::Everything => return Ok(page.finish(false)),
-            Filled::Until(position) => after = Some(position),
-        }
-        wanted = CHUNK_ROWS.min(wanted * 2);
+        let more = match fill(snapshot, &mut page, chunk, after).await? {
+            Filled::Page => true,
+            Filled::Everything => false,
+            Filled::Until(position) => {
+                after = Some(position);
+                wanted = CHUNK_ROWS.min(wanted * 2);
+                continue;
+            }
+        };
+        page.finish(more);
+        return Ok(());
     }
 }
 
@@ -315,105 +324,38 @@ pub(crate) async fn group_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, quer
     Ok(groups.into_page(key.0))
 }
 
-/// The queue whose observations are asked for, and the time: the caller's if it has one, else the service's.
-struct ObservationRead<'a> {
-    queue: &'a QueueName,
-    key: QueueKey,
-    now: Timestamp,
-}
-
-/// Begins a snapshot and finds a queue that must exist.
-async fn begin_observation_read<'a>(
-    session: &Session,
-    queue: &'a QueueName,
+/// Visits the current observations of a queue, at the caller's time if it has one, else at the service's.
+pub(crate) async fn read_workers(
+    snapshot: &Snapshot<'_>,
+    queue: &QueueName,
+    read: &WorkerRead,
     now: Option<Timestamp>,
-) -> Read<ObservationRead<'a>> {
+) -> Read<()> {
+    let session = snapshot.session;
     let found = in_snapshot(session, session.first(&sql::FIND_QUEUE_AND_TIME, &[&queue.as_str()])).await?;
     let found = found.ok_or_else(|| no_queue(queue))?;
-    Ok(ObservationRead {
-        queue,
-        key: rows::found_queue(&found)?,
-        now: now.map_or_else(|| rows::found_time(&found), Ok)?,
-    })
-}
-
-/// The current observations of a queue that a filter selects, by id, until `read` breaks.
-async fn each_observation(
-    snapshot: &Snapshot<'_>,
-    ObservationRead { queue, key, now }: &ObservationRead<'_>,
-    (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
-    mut read: impl FnMut(Observation) -> ControlFlow<()>,
-) -> Read<()> {
+    let (key, now) = (rows::found_queue(&found)?, now.map_or_else(|| rows::found_time(&found), Ok)?);
+    let (after, mut visitor) = read.begin(key)?;
     let mut after = after.map(|id| id.to_string()).unwrap_or_default();
     loop {
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&key.0, &now.as_micros(), &after, &as_int(OBSERVATIONS_AT_ONCE)];
         snapshot.release_slot();
-        let found = snapshot.session.query(&sql::LIST_OBSERVATIONS, &params).await?;
+        let found = session.query(&sql::LIST_OBSERVATIONS, &params).await?;
         for row in &found {
             snapshot.yield_if_due()?;
             let observation = rows::observation(row, queue)?;
             after = observation.id.to_string();
-            if filter.is_none_or(|filter| filter.matches(&observation)) && read(observation).is_break() {
+            if read.selects(&observation) && !visitor.visit(observation) {
+                visitor.finish(true);
                 return Ok(());
             }
         }
         if found.len() < OBSERVATIONS_AT_ONCE {
+            visitor.finish(false);
             return Ok(());
         }
     }
-}
-
-/// One page of observations.
-pub(crate) async fn list_workers(
-    snapshot: &Snapshot<'_>,
-    queue: &QueueName,
-    query: &ObservationQuery,
-    now: Option<Timestamp>,
-) -> Read<Page<Observation>> {
-    let read = begin_observation_read(snapshot.session, queue, now).await?;
-    let after = query.after.as_ref().map(|position| observation_position(position, read.key)).transpose()?;
-    let (mut page, mut more) = (ObservationPage::new(query.limit, read.key), false);
-    each_observation(snapshot, &read, (query.filter.as_ref(), after), |observation| {
-        more = !page.push(observation);
-        if more { Break(()) } else { Continue(()) }
-    })
-    .await?;
-    Ok(page.finish(more))
-}
-
-/// How many observations are selected.
-pub(crate) async fn count_workers(
-    snapshot: &Snapshot<'_>,
-    queue: &QueueName,
-    filter: Option<&ObservationFilter>,
-    now: Option<Timestamp>,
-) -> Read<u64> {
-    let read = begin_observation_read(snapshot.session, queue, now).await?;
-    let mut count = 0;
-    each_observation(snapshot, &read, (filter, None), |_| {
-        count += 1;
-        Continue(())
-    })
-    .await?;
-    Ok(count)
-}
-
-/// One page of groups of observations.
-pub(crate) async fn group_workers(
-    snapshot: &Snapshot<'_>,
-    queue: &QueueName,
-    query: &ObservationGroupQuery,
-    now: Option<Timestamp>,
-) -> Read<GroupPage> {
-    let read = begin_observation_read(snapshot.session, queue, now).await?;
-    let mut groups = Groups::new(query.limit, group_position(query, read.key)?);
-    each_observation(snapshot, &read, (query.selection.as_ref(), None), |one| {
-        groups.add_observation(&query.dimensions, &one);
-        Continue(())
-    })
-    .await?;
-    Ok(groups.into_page(read.key.0))
 }
 
 /// Whether the database answers, and what its settings risk.

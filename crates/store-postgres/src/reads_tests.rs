@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use taskqueue_core::grouping::{Groups, TaskDimension, TaskGroupQuery};
+use taskqueue_core::grouping::{GroupPage, GroupQuery, Groups, TaskDimension, TaskGroupQuery};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
@@ -18,6 +18,7 @@ use taskqueue_store::conformance::commands::{object_of_bytes, observation_filter
 use taskqueue_store::conformance::random::Random;
 use taskqueue_store::conformance::{filters, page_reader};
 use taskqueue_store::page::TaskPage;
+use taskqueue_store::reading::{Answer, TaskRead, WorkerRead};
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_test_postgres::{Cluster, Database};
 
@@ -39,11 +40,24 @@ async fn filled(tasks: usize, seed: u64) -> (Database, Readers, Vec<Task>) {
     (database, readers, tasks)
 }
 
-async fn list(readers: &Readers, query: &TaskQuery) -> Page<Task> {
-    let read = readers.read_long("listing", query.clone(), |snapshot, query| {
-        async { reads::list_tasks(snapshot, &queue("q"), query, Arc::new(page_reader::write)).await }.boxed()
+async fn list(readers: &Readers, query: &TaskQuery) -> Result<Page<Task>, StoreError> {
+    let (read, page) = TaskRead::written(query.clone(), Arc::new(page_reader::write));
+    let read = readers.read_long("listing", read, |snapshot, read| {
+        async { reads::read_tasks(snapshot, &queue("q"), read).await }.boxed()
     });
-    page_reader::read(read.await.unwrap(), &queue("q"))
+    read.await?;
+    page.take().map(|page| page_reader::read(page, &queue("q")))
+}
+
+async fn read_workers(readers: &Readers, read: WorkerRead, now: Option<Timestamp>) {
+    let read = readers.read_long("reading", (read, now), |snapshot, (read, now)| {
+        async { reads::read_workers(snapshot, &queue("q"), read, *now).await }.boxed()
+    });
+    read.await.unwrap();
+}
+
+fn all_workers() -> (WorkerRead, Answer<GroupPage>) {
+    WorkerRead::groups(GroupQuery { selection: None, dimensions: Vec::new(), limit: 0, after: None })
 }
 
 fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
@@ -54,9 +68,12 @@ fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
     let mut selected: Vec<Task> = tasks.iter().filter(|task| query.selection.matches(&task.view())).cloned().collect();
     selected.retain(|task| after.as_ref().is_none_or(|after| order(&place(task), after).is_gt()));
     selected.sort_by(|a, b| order(&place(a), &place(b)));
-    let mut page = TaskPage::new(query, QueueKey(QUEUE_KEY), std::sync::Arc::new(page_reader::write));
+    let (read, written) = TaskRead::written(query.clone(), Arc::new(page_reader::write));
+    let TaskRead::Page(query, rows) = read else { panic!("a page") };
+    let mut page = TaskPage::new(&query, QueueKey(QUEUE_KEY), rows());
     let more = !selected.iter().all(|task| page.push(&task.view()));
-    page_reader::read(page.finish(more), &queue("q"))
+    page.finish(more);
+    page_reader::read(written.take().unwrap(), &queue("q"))
 }
 
 #[tokio::test]
@@ -74,7 +91,7 @@ async fn pages_counts_and_groups_are_those_of_the_rules() {
             max_bytes: PAGE_BYTES,
         };
         for _ in 0..4 {
-            let page = list(&readers, &query).await;
+            let page = list(&readers, &query).await.unwrap();
             assert_eq!(page, expected(&tasks, &query), "{query:?}");
             query.after = page.next;
             if query.after.is_none() {
@@ -180,7 +197,7 @@ async fn a_page_of_large_tasks_ends_early_and_the_next_one_goes_on() {
             TaskQuery { selection, order: Default::default(), limit: 1_000, after: None, max_bytes: PAGE_BYTES };
         let mut pages = 0;
         loop {
-            let page = list(&readers, &query).await;
+            let page = list(&readers, &query).await.unwrap();
             assert_eq!(page, expected(&tasks, &query));
             let bytes = |task: &Task| task.definition.args.as_str().len() + task.outcome.result.as_str().len();
             assert!(page.items.iter().map(bytes).sum::<usize>() <= PAGE_BYTES);
@@ -210,15 +227,11 @@ async fn observations_count_until_the_time_of_the_service_or_of_the_caller() {
     insert("w_000000000003", &format!("{micros} + 900000000"));
     let seen = async |now: Option<Timestamp>| {
         let query = ObservationQuery { filter: Some(observation_filter("route == 'a'")), limit: 2, after: None };
-        let asked = (query, now);
-        let read = readers.read_long("listing", asked.clone(), |snapshot, (query, now)| {
-            async { reads::list_workers(snapshot, &queue("q"), query, *now).await }.boxed()
-        });
-        let page = read.await.unwrap();
-        let read = readers.read_long("counting", now, |snapshot, now| {
-            async { reads::count_workers(snapshot, &queue("q"), None, *now).await }.boxed()
-        });
-        (page.items.len(), page.next.is_some(), read.await.unwrap())
+        let ((read, page), (count, counted)) = (WorkerRead::page(query), all_workers());
+        read_workers(&readers, read, now).await;
+        read_workers(&readers, count, now).await;
+        let page = page.take().unwrap();
+        (page.items.len(), page.next.is_some(), counted.take().unwrap().count)
     };
     assert_eq!(seen(Some(Timestamp::from_micros(4))).await, (2, true, 3));
     assert_eq!(seen(None).await, (2, false, 2));
@@ -237,10 +250,9 @@ async fn more_observations_than_a_page_are_all_counted() {
         FROM generate_series(1, 2500) AS n"
     ));
     let readers = readers(&database);
-    let read = readers.read_long("counting", (), |snapshot, ()| {
-        async { reads::count_workers(snapshot, &queue("q"), None, Some(Timestamp::from_micros(1))).await }.boxed()
-    });
-    assert_eq!(read.await, Ok(2_500));
+    let (count, counted) = all_workers();
+    read_workers(&readers, count, Some(Timestamp::from_micros(1))).await;
+    assert_eq!(counted.take().unwrap().count, 2_500);
 }
 
 #[tokio::test]
@@ -254,10 +266,7 @@ async fn a_damaged_row_is_an_error_and_no_panic() {
         after: None,
         max_bytes: PAGE_BYTES,
     };
-    let read = readers.read_long("listing", query.clone(), |snapshot, query| {
-        async { reads::list_tasks(snapshot, &queue("q"), query, Arc::new(page_reader::write)).await }.boxed()
-    });
-    assert_eq!(read.await.unwrap_err(), StoreError::Unavailable);
+    assert_eq!(list(&readers, &query).await.unwrap_err(), StoreError::Unavailable);
     let empty = readers.read(Lane::Short, "counting", &(), |session, ()| {
         async { reads::count_tally(session, &queue("q"), &of_status(Status::Running)).await }.boxed()
     });

@@ -13,6 +13,7 @@ use taskqueue_store::StoreExt;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::{create_queue, queue};
 use taskqueue_store::page::WriteTask;
+use taskqueue_store::reading::TaskRead;
 
 use crate::rows::{Extended, PackedDocuments, PackedHead};
 use crate::snapshot::Snapshot;
@@ -85,7 +86,12 @@ async fn a_page_behind_many_archived_tasks_is_a_long_read() {
     fill(&path);
     let connection = Connection::open(&path).unwrap();
     let file = Snapshot { connection: &connection, active: None };
-    let bounded = |query| plain_pages::list(&file, &queue("q"), query, write()).unwrap_or_else(|_| panic!());
+    let bounded = |query: TaskQuery| {
+        let (read, page) = TaskRead::written(query, write());
+        let TaskRead::Page(query, rows) = read else { panic!("a page") };
+        let listed = plain_pages::list(&file, &queue("q"), query, &rows).unwrap_or_else(|_| panic!());
+        listed.map(|()| page.take().unwrap())
+    };
     let store = open(&path);
     for field in [OrderField::CreatedAt, OrderField::Id] {
         for descending in [false, true] {

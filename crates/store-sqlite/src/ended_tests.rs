@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::settings::{RetentionPatch, SettingsPatch};
-use taskqueue_store::Store;
-use taskqueue_store::command::{Upkeep, Upkept};
+use taskqueue_store::command::{Lookup, Upkeep, Upkept};
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::{Store, StoreExt};
 
 use crate::opened_tests::Opened;
 
@@ -39,7 +39,7 @@ impl Opened {
     fn has_nothing_to_do(&self) -> bool {
         let until = Instant::now() + Duration::from_secs(10);
         while Instant::now() < until {
-            if self.store.has_no_upkeep() {
+            if self.store.finds_nothing(Lookup::Upkeep) {
                 return true;
             }
             std::thread::yield_now();
@@ -73,13 +73,13 @@ async fn nothing_is_noted_in_a_queue_that_keeps_its_tasks() {
 async fn an_upkeep_is_due_exactly_when_a_task_is() {
     let opened = Opened::new().await;
     opened.ok(change_settings("q", kept(Some(5), None))).await;
-    assert!(!opened.store.has_no_upkeep(), "the tasks of the queue are to be read");
+    assert!(!opened.store.finds_nothing(Lookup::Upkeep), "the tasks of the queue are to be read");
     opened.upkeep().await;
     opened.end(0..2).await;
     let opened = opened.again().await;
     assert!(opened.has_nothing_to_do());
     opened.clock.advance_seconds(5);
-    assert!(!opened.store.has_no_upkeep());
+    assert!(!opened.store.finds_nothing(Lookup::Upkeep));
     assert_eq!(opened.upkeep().await, 2);
     assert!(opened.has_nothing_to_do());
     assert_eq!(opened.count("ended"), 0);
@@ -150,7 +150,7 @@ async fn what_was_noted_goes_with_the_retention_and_with_the_queue() {
     opened.upkeep().await;
     opened.end(0..700).await;
     opened.ok(change_settings("q", kept(None, None))).await;
-    assert!(!opened.store.has_no_upkeep());
+    assert!(!opened.store.finds_nothing(Lookup::Upkeep));
     assert!(opened.step().await.more, "some at a time");
     assert_eq!((opened.upkeep().await, opened.count("ended")), (0, 0));
     opened.ok(change_settings("q", kept(Some(60), None))).await;

@@ -84,31 +84,24 @@ use async_trait::async_trait;
 use mimalloc as _;
 use rusqlite::Connection;
 use taskqueue_core::explain::Explanation;
-use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
-use taskqueue_core::observation::Observation;
-use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
-use taskqueue_core::task::Task;
-use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::bulk::BulkUpdates;
 use taskqueue_store::bulk_action::BulkActions;
 use taskqueue_store::clock::Clock;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Sought, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Lookup, Output, Updated};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
-use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::related::{Related, RelatedTasks};
 use taskqueue_store::transaction::QueueKey;
-use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
-use taskqueue_store::{InstallationSecret, Store, StoreError};
+use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts};
 
 pub use crate::backup::{BackedUp, BackupError, BackupOptions, BackupProgress, BackupWatch, backup};
 use crate::bulk::{ChangeTracker, ChangeTrackers, Steps};
@@ -162,8 +155,7 @@ pub struct SqliteStore {
     ownership: Arc<Ownership>,
     threads: Arc<Threads>,
     published_index: Arc<PublishedIndex>,
-    waiters: Arc<Waiters>,
-    activity: Arc<ActivityLog>,
+    parts: StoreParts,
     stats: Arc<Stats>,
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
@@ -172,7 +164,6 @@ pub struct SqliteStore {
     trackers: Arc<ChangeTrackers>,
     writer_health: Arc<WriterHealth>,
     writer_figures: Arc<WriterFigures>,
-    secret: InstallationSecret,
 }
 
 /// The threads that read and write, with the queue of the writer.
@@ -243,8 +234,7 @@ impl SqliteStore {
             ownership,
             threads,
             published_index,
-            waiters,
-            activity,
+            parts: StoreParts { kind: "SQLite", activity, waiters, secret: Some(secret) },
             stats,
             failed,
             bulk,
@@ -252,7 +242,6 @@ impl SqliteStore {
             trackers,
             writer_health,
             writer_figures,
-            secret,
         })
     }
 }
@@ -316,28 +305,16 @@ impl Store for SqliteStore {
         self.bulk_actions.run(self, act).await
     }
 
-    fn finds_nothing(&self, sought: Sought<'_>) -> bool {
-        self.published_index.finds_nothing(sought) && self.threads.queue.is_open()
-    }
-
-    fn has_no_upkeep(&self) -> bool {
-        self.published_index.has_no_upkeep() && self.threads.queue.is_open()
-    }
-
-    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
-        self.threads.readers.read(Lane::Short, "listing queues", reads::list_queues).await
+    fn finds_nothing(&self, lookup: Lookup<'_>) -> bool {
+        let nothing = match lookup {
+            Lookup::Task(sought) => self.published_index.finds_nothing(sought),
+            Lookup::Upkeep => self.published_index.has_no_upkeep(),
+        };
+        nothing && self.threads.queue.is_open()
     }
 
     async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
         self.threads.readers.read(Lane::Short, "listing queues", reads::list_queue_keys).await
-    }
-
-    async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
-        let queue = queue.clone();
-        self.threads
-            .readers
-            .read(Lane::Short, "getting a task", move |file: &Snapshot<'_>| reads::get_task(file, &queue, id))
-            .await
     }
 
     async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
@@ -368,52 +345,25 @@ impl Store for SqliteStore {
         self.threads.readers.read(Lane::Short, "reading output", read).await
     }
 
-    async fn list_tasks(
-        &self,
-        queue: &QueueName,
-        query: TaskQuery,
-        write: WriteTask,
-    ) -> Result<WrittenTasks, StoreError> {
-        let read = || {
-            let (queue, index) = (queue.clone(), Arc::clone(&self.published_index));
-            let (query, write) = (query.clone(), Arc::clone(&write));
-            move |file: &Snapshot<'_>| reads::list_tasks(file, &index, &queue, query, write)
+    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> Result<(), StoreError> {
+        let lane = match &read {
+            TaskRead::Task(..) => Lane::Short,
+            TaskRead::Page(query, _) if query.is_plain() => Lane::Page,
+            TaskRead::Groups(query, _) if query.selection.is_by_status_only() => Lane::Short,
+            TaskRead::Page(..) | TaskRead::Groups(..) => Lane::Long,
         };
-        let lane = if query.is_plain() { Lane::Page } else { Lane::Long };
-        self.threads.readers.read_or_long(lane, "listing tasks", read).await
+        let work = || {
+            let (queue, index, read) = (queue.clone(), Arc::clone(&self.published_index), read.clone());
+            move |file: &Snapshot<'_>| reads::read_tasks(file, &index, &queue, read)
+        };
+        self.threads.readers.read_or_long(lane, read.doing(), work).await
     }
 
-    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
-        let (queue, index) = (queue.clone(), Arc::clone(&self.published_index));
-        let lane = if selection.is_by_status_only() { Lane::Short } else { Lane::Long };
-        let read = move |file: &Snapshot<'_>| reads::count_tasks(file, &index, &queue, &selection);
-        self.threads.readers.read(lane, "counting tasks", read).await
-    }
-
-    async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
-        let (queue, index) = (queue.clone(), Arc::clone(&self.published_index));
-        let lane = if query.selection.is_by_status_only() { Lane::Short } else { Lane::Long };
-        let read = move |file: &Snapshot<'_>| reads::group_tasks(file, &index, &queue, &query);
-        self.threads.readers.read(lane, "grouping tasks", read).await
-    }
-
-    async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
+    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> Result<(), StoreError> {
         let (queue, now) = (queue.clone(), self.clock.now());
-        let lane = if query.filter.is_none() { Lane::Page } else { Lane::Long };
-        let read = move |file: &Snapshot<'_>| reads::list_workers(file, &queue, &query, now);
-        self.threads.readers.read(lane, "listing observations", read).await
-    }
-
-    async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
-        let (queue, now) = (queue.clone(), self.clock.now());
-        let read = move |file: &Snapshot<'_>| reads::count_workers(file, &queue, filter.as_ref(), now);
-        self.threads.readers.read(Lane::Long, "counting observations", read).await
-    }
-
-    async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
-        let (queue, now) = (queue.clone(), self.clock.now());
-        let read = move |file: &Snapshot<'_>| reads::group_workers(file, &queue, &query, now);
-        self.threads.readers.read(Lane::Long, "grouping observations", read).await
+        let lane = if read.is_bounded() { Lane::Page } else { Lane::Long };
+        let work = move |file: &Snapshot<'_>| reads::read_workers(file, &queue, &read, now);
+        self.threads.readers.read(lane, "reading observations", work).await
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
@@ -441,35 +391,19 @@ impl Store for SqliteStore {
     fn process_figures(&self) -> ProcessFigures {
         let Threads { readers, queue, .. } = &*self.threads;
         let (queued_writes, queue_capacity) = queue.length_and_capacity();
-        let (readers_in_use, readers) = readers.in_use_and_all();
+        let (readers_in_use, all_readers) = readers.in_use_and_all();
         ProcessFigures {
             writer: self.writer_figures.read(),
             queued_writes,
             queue_capacity,
-            readers,
+            readers: all_readers,
             readers_in_use,
-            long_reads: self.long_reads_under_way(),
+            long_reads: readers.long_reads_under_way(),
         }
     }
 
-    fn activity(&self) -> &Arc<ActivityLog> {
-        &self.activity
-    }
-
-    fn waiters(&self) -> &Arc<Waiters> {
-        &self.waiters
-    }
-
-    fn long_reads_under_way(&self) -> usize {
-        self.threads.readers.long_reads_under_way()
-    }
-
-    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
-        Ok(self.secret)
-    }
-
-    fn kind(&self) -> &'static str {
-        "SQLite"
+    fn parts(&self) -> &StoreParts {
+        &self.parts
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

@@ -9,7 +9,7 @@ use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::filter::TaskFields;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{OrderField, TaskPosition, TaskQuery};
-use taskqueue_store::page::{TaskPage, WriteTask, WrittenTasks, task_position};
+use taskqueue_store::page::{NewRows, TaskPage, task_position};
 use taskqueue_store::transaction::QueueKey;
 
 use crate::each_row::{CONTINUE, NextRow};
@@ -24,21 +24,15 @@ const AFTER_EVERY_ID: &str = "\u{10ffff}";
 const MOST_PASSED_OVER: usize = 10_000;
 
 /// A page without a filter. Nothing in a bounded read that would pass over too many archived tasks.
-pub(crate) fn list(
-    file: &Snapshot<'_>,
-    queue: &QueueName,
-    mut query: TaskQuery,
-    write: WriteTask,
-) -> Read<Option<WrittenTasks>> {
+pub(crate) fn list(file: &Snapshot<'_>, queue: &QueueName, mut query: TaskQuery, rows: &NewRows) -> Read<Option<()>> {
     let key = existing_queue(file, queue)?;
     let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
-    if let Some(page) = list_some(file, (queue, key), &query, after.clone(), TaskPage::new(&query, key, write.clone()))?
-    {
-        return Ok(Some(page));
+    if list_some(file, (queue, key), &query, after.clone(), TaskPage::new(&query, key, rows()))?.is_some() {
+        return Ok(Some(()));
     }
     match file.active {
         None => Ok(None),
-        Some(_) => list_narrow(file, (queue, key), &query, after, TaskPage::new(&query, key, write)).map(Some),
+        Some(_) => list_narrow(file, (queue, key), &query, after, TaskPage::new(&query, key, rows())).map(Some),
     }
 }
 
@@ -48,7 +42,7 @@ fn list_some(
     query: &TaskQuery,
     after: Option<TaskPosition>,
     mut page: TaskPage,
-) -> Read<Option<WrittenTasks>> {
+) -> Read<Option<()>> {
     let (mut more, mut passed_over) = (false, 0);
     let include_archived = query.selection.include_archived;
     walk(file, key, query, after, |row| {
@@ -70,7 +64,7 @@ fn list_narrow(
     query: &TaskQuery,
     after: Option<TaskPosition>,
     page: TaskPage,
-) -> Read<WrittenTasks> {
+) -> Read<()> {
     let (wanted, mut keys) = (usize::from(query.limit) + 1, Vec::new());
     let take = |row: &Row<'_>| {
         if !RowFields::new(row).archived() {

@@ -14,7 +14,7 @@ use super::*;
 use crate::{migrate, open, reads};
 
 fn queues(file: &Snapshot<'_>) -> usize {
-    reads::list_queues(file).map_or(usize::MAX, |queues| queues.len())
+    reads::list_queue_keys(file).map_or(usize::MAX, |queues| queues.len())
 }
 
 fn add_queue(path: &Path, name: &str) {

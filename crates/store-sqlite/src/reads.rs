@@ -2,23 +2,21 @@
 //! (`plain_pages.rs`); any other order visits every task of the queue, or of a few states (`sparse_reads.rs`), and keeps only the
 //! page. Filters are evaluated row by row by the evaluator of `core`, never in SQL, so that a filter has one meaning.
 
+use std::iter::once_with;
+
 use rusqlite::{Connection, OptionalExtension, params};
-use taskqueue_core::filter::{ObservationFilter, TaskFields};
-use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::filter::TaskFields;
+use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
-use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{
-    FirstRows, ObservationQuery, OrderField, Page, TaskPosition, TaskQuery, TaskSelection,
-};
+use taskqueue_core::selection::{FirstRows, OrderField, TaskPosition, TaskQuery, TaskSelection};
 use taskqueue_core::sparse::Need;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::page::{
-    ObservationPage, TaskPage, WriteTask, WrittenTasks, group_position, observation_position, task_position,
-};
+use taskqueue_store::page::{NewRows, TaskPage, group_position, task_position};
+use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::each_row::{CONTINUE, NextRow};
@@ -43,15 +41,6 @@ pub(crate) fn existing_queue(file: &Snapshot<'_>, name: &QueueName) -> Read<Queu
     key.ok_or_else(|| refused(Refusal::QueueNotFound { queue: name.clone() }))
 }
 
-pub(crate) fn list_queues(file: &Snapshot<'_>) -> Read<Vec<QueueName>> {
-    let mut queues = Vec::new();
-    file.each_row(sql::LIST_QUEUES, [], |row| {
-        queues.extend(QueueName::parse(row.get_ref(0)?.as_str()?));
-        Ok(CONTINUE)
-    })?;
-    Ok(queues)
-}
-
 /// In the order of their creation.
 pub(crate) fn list_queue_keys(file: &Snapshot<'_>) -> Read<Vec<(QueueKey, QueueName)>> {
     let mut queues = Vec::new();
@@ -63,7 +52,22 @@ pub(crate) fn list_queue_keys(file: &Snapshot<'_>) -> Read<Vec<(QueueKey, QueueN
     Ok(queues)
 }
 
-pub(crate) fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
+/// Visits tasks. Nothing in a bounded read that would pass over too many archived tasks.
+pub(crate) fn read_tasks(
+    file: &Snapshot<'_>,
+    index: &PublishedIndex,
+    queue: &QueueName,
+    read: TaskRead,
+) -> Read<Option<()>> {
+    match read {
+        TaskRead::Task(id, answer) => answer.set(get_task(file, queue, id)?),
+        TaskRead::Page(query, rows) => return list_tasks(file, index, queue, query, &rows),
+        TaskRead::Groups(query, answer) => answer.set(group_tasks(file, index, queue, &query)?),
+    }
+    Ok(Some(()))
+}
+
+fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
     let mut statement = file.connection.prepare_cached(&sql::GET_TASK)?;
     let task = statement.query_row([queue.as_str(), id.as_str()], |row| rows::task(row, queue)).optional()?;
     task.ok_or_else(|| no_task(file, queue, id))
@@ -78,26 +82,26 @@ pub(crate) fn no_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Rea
 }
 
 /// A page of tasks. A plain one in a bounded read is given up, without a page, if it would pass over too many archived tasks.
-pub(crate) fn list_tasks(
+fn list_tasks(
     file: &Snapshot<'_>,
     index: &PublishedIndex,
     queue: &QueueName,
     mut query: TaskQuery,
-    write: WriteTask,
-) -> Read<Option<WrittenTasks>> {
+    rows: &NewRows,
+) -> Read<Option<()>> {
     if query.is_plain() {
-        return plain_pages::list(file, queue, query, write);
+        return plain_pages::list(file, queue, query, rows);
     }
     let wanted = query.selection.statuses();
     if query.order.field == OrderField::CreatedAt && wanted.is_within(Statuses::UNSUCCESSFUL) {
         let key = existing_queue(file, queue)?;
-        return list_unsuccessful(file, (queue, key), wanted, query, write).map(Some);
+        return list_unsuccessful(file, (queue, key), wanted, query, rows).map(Some);
     }
     let is_indexed = matches!(query.order.field, OrderField::CreatedAt | OrderField::Id);
     let need = if is_indexed { Need::Page { limit: query.limit } } else { Need::All };
     let begun = sparse_reads::begin(file, index, queue, &query.selection, need)?;
     let after = query.after.take().map(|position| task_position(position, begun.key)).transpose()?;
-    let page = TaskPage::new(&query, begun.key, write);
+    let page = TaskPage::new(&query, begun.key, rows());
     match begun.access {
         // The walk ends when the page is full. If too few tasks come into question for that, it would not end before the last
         // task; a visit ends when all of them were seen, and the oldest tasks, which it sees first, are the first to succeed.
@@ -114,10 +118,10 @@ fn list_unsuccessful(
     (queue, key): (&QueueName, QueueKey),
     statuses: Statuses,
     mut query: TaskQuery,
-    write: WriteTask,
-) -> Read<WrittenTasks> {
+    rows: &NewRows,
+) -> Read<()> {
     let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
-    let page = TaskPage::new(&query, key, write);
+    let page = TaskPage::new(&query, key, rows());
     let wanted = usize::from(query.limit) + 1;
     let mut first = FirstRows::new(query.order, after.clone(), wanted);
     let (created_at, id) = creation_position(after, query.order.descending);
@@ -147,7 +151,7 @@ fn list_by_index(
     query: &TaskQuery,
     after: Option<TaskPosition>,
     mut page: TaskPage,
-) -> Read<WrittenTasks> {
+) -> Read<()> {
     let mut more = false;
     walk(file, key, query, after, |row| {
         if !query.selection.matches(&RowFields::new(row)) {
@@ -156,7 +160,8 @@ fn list_by_index(
         more = !page.push(&rows::view(row, queue)?);
         Ok(if more { NextRow::Break(()) } else { CONTINUE })
     })?;
-    Ok(page.finish(more))
+    page.finish(more);
+    Ok(())
 }
 
 fn list_by_visiting(
@@ -166,7 +171,7 @@ fn list_by_visiting(
     query: &TaskQuery,
     after: Option<TaskPosition>,
     page: TaskPage,
-) -> Read<WrittenTasks> {
+) -> Read<()> {
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
     each_selected(file, begun, &query.selection, |row, fields| {
         first.offer(fields, rows::id(row)?, rows::key(row)?);
@@ -176,20 +181,17 @@ fn list_by_visiting(
 }
 
 /// A page of the tasks with these keys, in their order.
-pub(crate) fn write_page(
-    file: &Snapshot<'_>,
-    queue: &QueueName,
-    keys: Vec<TaskKey>,
-    mut page: TaskPage,
-) -> Read<WrittenTasks> {
+pub(crate) fn write_page(file: &Snapshot<'_>, queue: &QueueName, keys: Vec<TaskKey>, mut page: TaskPage) -> Read<()> {
     let mut statement = file.connection.prepare_cached(&sql::LOAD_TASK)?;
     for task in keys {
         file.yield_if_due()?;
         if !statement.query_row([task.0], |row| Ok(page.push(&rows::view(row, queue)?)))? {
-            return Ok(page.finish(true));
+            page.finish(true);
+            return Ok(());
         }
     }
-    Ok(page.finish(false))
+    page.finish(false);
+    Ok(())
 }
 
 /// How many of all tasks are in one queue.
@@ -227,27 +229,8 @@ impl QueueShare {
     }
 }
 
-/// How many tasks are selected.
-pub(crate) fn count_tasks(
-    file: &Snapshot<'_>,
-    index: &PublishedIndex,
-    queue: &QueueName,
-    selection: &TaskSelection,
-) -> Read<u64> {
-    let mut count = 0;
-    if selection.is_by_status_only() {
-        each_selected_tally(file, existing_queue(file, queue)?, selection, |line| count += line.tasks)?;
-    } else {
-        each_selected(file, &sparse_reads::begin(file, index, queue, selection, Need::All)?, selection, |_, _| {
-            count += 1;
-            Ok(())
-        })?;
-    }
-    Ok(count)
-}
-
 /// One page of groups of tasks.
-pub(crate) fn group_tasks(
+fn group_tasks(
     file: &Snapshot<'_>,
     index: &PublishedIndex,
     queue: &QueueName,
@@ -265,7 +248,8 @@ pub(crate) fn group_tasks(
     let begun = sparse_reads::begin(file, index, queue, &query.selection, Need::All)?;
     let mut groups = Groups::new(query.limit, group_position(query, begun.key)?);
     each_selected(file, &begun, &query.selection, |_, fields| {
-        let routes = taskqueue_core::definition::routes_of(fields.routes_text());
+        // Not unpacked unless they are asked for.
+        let routes = once_with(|| taskqueue_core::definition::routes_of(fields.routes_text())).flatten();
         groups.add_tasks(&query.dimensions, routes, fields.status(), 1);
         Ok(())
     })?;
@@ -296,70 +280,19 @@ pub(crate) fn each_selected_tally(
     })
 }
 
-/// The current observations of a queue that a filter selects, by id.
-fn each_observation(
-    file: &Snapshot<'_>,
-    queue: &QueueName,
-    key: QueueKey,
-    now: Timestamp,
-    (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
-    mut read: impl FnMut(Observation) -> NextRow,
-) -> Read<()> {
+/// Visits the current observations of a queue.
+pub(crate) fn read_workers(file: &Snapshot<'_>, queue: &QueueName, read: &WorkerRead, now: Timestamp) -> Read<()> {
+    let key = existing_queue(file, queue)?;
+    let (after, mut visitor) = read.begin(key)?;
     let after = after.as_ref().map(WorkerId::as_str).unwrap_or_default();
+    let mut more = false;
     file.each_row(&sql::LIST_OBSERVATIONS, params![key.0, now.as_micros(), after], |row| {
         let observation = rows::observation(row, queue)?;
-        let selected = filter.is_none_or(|filter| filter.matches(&observation));
-        Ok(if selected { read(observation) } else { CONTINUE })
-    })
-}
-
-/// One page of observations.
-pub(crate) fn list_workers(
-    file: &Snapshot<'_>,
-    queue: &QueueName,
-    query: &ObservationQuery,
-    now: Timestamp,
-) -> Read<Page<Observation>> {
-    let key = existing_queue(file, queue)?;
-    let after = query.after.as_ref().map(|position| observation_position(position, key)).transpose()?;
-    let (mut page, mut more) = (ObservationPage::new(query.limit, key), false);
-    each_observation(file, queue, key, now, (query.filter.as_ref(), after), |observation| {
-        more = !page.push(observation);
-        if more { NextRow::Break(()) } else { CONTINUE }
+        more = read.selects(&observation) && !visitor.visit(observation);
+        Ok(if more { NextRow::Break(()) } else { CONTINUE })
     })?;
-    Ok(page.finish(more))
-}
-
-/// How many observations are selected.
-pub(crate) fn count_workers(
-    file: &Snapshot<'_>,
-    queue: &QueueName,
-    filter: Option<&ObservationFilter>,
-    now: Timestamp,
-) -> Read<u64> {
-    let key = existing_queue(file, queue)?;
-    let mut count = 0;
-    each_observation(file, queue, key, now, (filter, None), |_| {
-        count += 1;
-        CONTINUE
-    })?;
-    Ok(count)
-}
-
-/// One page of groups of observations.
-pub(crate) fn group_workers(
-    file: &Snapshot<'_>,
-    queue: &QueueName,
-    query: &ObservationGroupQuery,
-    now: Timestamp,
-) -> Read<GroupPage> {
-    let key = existing_queue(file, queue)?;
-    let mut groups = Groups::new(query.limit, group_position(query, key)?);
-    each_observation(file, queue, key, now, (query.selection.as_ref(), None), |observation| {
-        groups.add_observation(&query.dimensions, &observation);
-        CONTINUE
-    })?;
-    Ok(groups.into_page(key.0))
+    visitor.finish(more);
+    Ok(())
 }
 
 /// Whether the database answers.

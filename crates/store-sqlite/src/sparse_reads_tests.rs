@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, params};
 use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::grouping::GroupQuery;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::sparse::Need;
@@ -12,6 +13,7 @@ use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::queue;
+use taskqueue_store::reading::TaskRead;
 
 use crate::claim_index::{ClaimIndex, Room};
 use crate::history::HistoryOptions;
@@ -122,14 +124,10 @@ impl Filled {
         loop {
             let what = format!("{selection:?} {order:?} after {after:?}");
             let query = TaskQuery { selection: selection.clone(), order, limit, after, max_bytes: PAGE_BYTES };
-            let write = |out: &mut Vec<u8>, task: &taskqueue_core::task_view::TaskView<'_>| {
-                out.extend(task.created_at.as_micros().to_string().bytes().chain([b' ']));
-            };
-            let page =
-                self.cheap(&what, |file| reads::list_tasks(file, &self.index, &queue("q"), query, Arc::new(write)));
-            let page = page.unwrap();
-            let text = String::from_utf8(page.bytes).unwrap();
-            numbers.extend(text.split_whitespace().map(|number| number.parse::<i64>().unwrap()));
+            let (read, page) = TaskRead::rows(query, |task| (task.created_at.as_micros(), 8));
+            self.cheap(&what, |file| reads::read_tasks(file, &self.index, &queue("q"), read)).unwrap();
+            let page = page.take().unwrap();
+            numbers.extend(page.items);
             after = page.next;
             if after.is_none() {
                 return numbers;
@@ -166,8 +164,11 @@ fn few_tasks_of_a_state_are_listed_and_counted_without_visiting_the_others() {
                     }
                 }
             }
-            let count = |file: &Snapshot<'_>| reads::count_tasks(file, &filled.index, &queue("q"), &selection);
-            assert_eq!(filled.cheap(&format!("a count of {selection:?}"), count), 3);
+            let what = format!("a count of {selection:?}");
+            let (read, page) =
+                TaskRead::groups(GroupQuery { selection, dimensions: Vec::new(), limit: 0, after: None });
+            filled.cheap(&what, |file| reads::read_tasks(file, &filled.index, &queue("q"), read)).unwrap();
+            assert_eq!(page.take().unwrap().count, 3);
         }
     }
     let several = TaskSelection {
@@ -221,10 +222,9 @@ fn a_page_of_spread_tasks_ends_when_it_is_full_if_the_writer_does_not_answer() {
     let _withdrawn = filled.index.withdraw().unwrap();
     for selection in selections(Status::Pending) {
         let query = TaskQuery { selection, order: TaskOrder::default(), limit: 4, after: None, max_bytes: PAGE_BYTES };
-        let page = filled.cheap("a page", |file| {
-            reads::list_tasks(file, &filled.index, &queue("q"), query, Arc::new(|out, _| out.push(b'.')))
-        });
-        assert!(page.unwrap().next.is_some());
+        let (read, page) = TaskRead::rows(query, |_| ((), 1));
+        filled.cheap("a page", |file| reads::read_tasks(file, &filled.index, &queue("q"), read)).unwrap();
+        assert!(page.take().unwrap().next.is_some());
     }
 }
 
@@ -240,6 +240,7 @@ fn a_task_that_the_writer_does_not_know_of_is_found_by_a_visit() {
     assert!(matches!(begun.access, Access::Visit { matching: 5, is_sparse: true }));
     let query =
         TaskQuery { selection: by_status, order: TaskOrder::default(), limit: 100, after: None, max_bytes: PAGE_BYTES };
-    let page = reads::list_tasks(&file, &filled.index, &queue("q"), query, Arc::new(|out, _| out.push(b'.')));
-    assert_eq!(page.unwrap_or_else(|_| panic!()).unwrap().bytes.iter().filter(|byte| **byte == b'.').count(), 5);
+    let (read, page) = TaskRead::rows(query, |_| ((), 1));
+    reads::read_tasks(&file, &filled.index, &queue("q"), read).unwrap_or_else(|_| panic!()).unwrap();
+    assert_eq!(page.take().unwrap().items.len(), 5);
 }

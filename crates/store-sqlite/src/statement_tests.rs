@@ -72,7 +72,6 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
         "DELETE_LATE_OBSERVATIONS",
         "FIND_PURGE",
         "LIST_HEADS",
-        "LIST_QUEUES",
         "LIST_WHOLE_TALLY",
         "CLEAR_MARKS",
         "LOAD_LIVING_TASKS",

@@ -176,7 +176,6 @@ statements! {
     LIST_OUTPUT_PIECES = "list_output_pieces";
     LIST_PAST_RUNS = "list_past_runs";
     LIST_PURGEABLE_TASKS = "list_purgeable_tasks";
-    LIST_QUEUES = "list_queues";
     LIST_RELATED = "list_related";
     LIST_RUN_PAGES = "list_run_pages";
     LIST_TALLY = "list_tally";

@@ -9,7 +9,7 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::settings::SettingsPatch;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{Claim, Claimed, Scan};
+use taskqueue_store::command::{Claim, Claimed, Lookup, Scan};
 use taskqueue_store::conformance::any_command::{AnyCommand, Write};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{StoreExt, commands};
@@ -130,12 +130,12 @@ async fn a_claim_goes_to_the_writer_when_the_time_of_a_delayed_task_has_come() {
     let commands = commands![delayed(1, "gpu", 30), delayed(2, "default", 60), blocked];
     let mut store = after(commands, Options::default()).await;
     assert_eq!(store.answer(empty_claim()).await, NO_TASK);
-    assert!(store.store.has_no_upkeep());
+    assert!(store.store.finds_nothing(Lookup::Upkeep));
     store.clock.advance_micros(30_000_000 - 1);
     assert_eq!(store.answer(empty_claim()).await, NO_TASK);
-    assert!(store.store.has_no_upkeep());
+    assert!(store.store.finds_nothing(Lookup::Upkeep));
     store.clock.advance_micros(1);
-    assert!(!store.store.has_no_upkeep());
+    assert!(!store.store.finds_nothing(Lookup::Upkeep));
     assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER, "it is due, whatever its routes are");
 }
 
@@ -156,12 +156,12 @@ async fn after_an_outage_claims_and_upkeep_go_to_the_writer_who_grants_the_credi
     assert_eq!(store.answer(empty_claim()).await, NO_TASK);
     store.clock.advance_micros(1);
     assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER);
-    assert!(!store.store.has_no_upkeep(), "reads show the credit after the next upkeep");
+    assert!(!store.store.finds_nothing(Lookup::Upkeep), "reads show the credit after the next upkeep");
 
     let mut store = after(running(), Options { outage_credit_seconds: 0, ..Options::default() }).await;
     store.clock.advance_seconds(600);
     assert_eq!(store.answer(empty_claim()).await, NO_TASK, "no credit, nothing to do first");
-    assert!(store.store.has_no_upkeep());
+    assert!(store.store.finds_nothing(Lookup::Upkeep));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::TaskId;
 use taskqueue_store::Store;
-use taskqueue_store::command::Upkeep;
+use taskqueue_store::command::{Lookup, Upkeep};
 use taskqueue_store::conformance::commands::*;
 
 use crate::opened_tests::{BEGIN, Opened};
@@ -79,12 +79,12 @@ async fn dependents_beyond_a_thousand_are_settled_by_the_upkeep_and_go_with_thei
     }
     opened.ok(cancel("q", 0)).await;
     assert_eq!(opened.count("unsettled"), 1);
-    assert!(!opened.store.has_no_upkeep());
+    assert!(!opened.store.finds_nothing(Lookup::Upkeep));
     let opened = opened.again().await;
-    assert!(!opened.store.has_no_upkeep(), "a start knows of it");
+    assert!(!opened.store.finds_nothing(Lookup::Upkeep), "a start knows of it");
     while opened.ok(Upkeep).await.more {}
     // The writer says so a moment after its answer.
-    while !opened.store.has_no_upkeep() {
+    while !opened.store.finds_nothing(Lookup::Upkeep) {
         tokio::task::yield_now().await;
     }
     assert_eq!(opened.count("unsettled"), 0);

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::bulk::Gate;
 use crate::command::{ActOnFound, ActOnTasks, Acted, ActedOnFound, Command};
 use crate::submission::{BEGIN_LIMIT, Submission};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, StoreExt};
 
 use portion_size::PortionSize;
 

@@ -298,6 +298,15 @@ pub struct Sought<'a> {
     pub run_ids: &'a [RunId],
 }
 
+/// What a command needs that may certainly not be there.
+#[derive(Clone, Copy, Debug)]
+pub enum Lookup<'a> {
+    /// A task for claims.
+    Task(Sought<'a>),
+    /// Something to do for an [`Upkeep`].
+    Upkeep,
+}
+
 impl<'a> From<&'a Claim> for Sought<'a> {
     fn from(Claim { queue, route, run_id, .. }: &'a Claim) -> Self {
         Self { queue, route, run_ids: slice::from_ref(run_id) }

@@ -25,6 +25,7 @@ pub mod model;
 pub mod output;
 pub mod page;
 pub mod portions;
+pub mod reading;
 pub mod related;
 mod secret;
 mod store;
@@ -42,4 +43,4 @@ pub mod writer_threads;
 
 pub use error::StoreError;
 pub use secret::InstallationSecret;
-pub use store::{Store, StoreExt};
+pub use store::{Store, StoreExt, StoreParts};

@@ -9,24 +9,20 @@ mod transaction;
 pub mod variant;
 mod waiting_tasks;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use taskqueue_core::explain::Explanation;
-use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::grouping::Groups;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
-use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::selection::{FirstRows, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
-use taskqueue_core::task::Task;
 
 use self::state::State;
 use self::transaction::ModelTransaction;
-use crate::activity::ActivityLog;
 use crate::after_commit::AfterCommit;
 use crate::batch::execute_batch;
 use crate::bulk::BulkUpdates;
@@ -36,15 +32,13 @@ use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use crate::execute::OutageCredit;
 use crate::figures::StoreFigures;
 use crate::output::read_output;
-use crate::page::{
-    TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
-};
+use crate::page::{TaskPage, group_position, task_position};
+use crate::reading::{TaskRead, WorkerRead};
 use crate::related::{Related, RelatedTasks};
 use crate::transaction::{QueueKey, RunUse};
-use crate::waiting::Waiters;
 use crate::write_queue::QueuedWrite;
 use crate::write_request::WriteRequest;
-use crate::{InstallationSecret, Store, StoreError};
+use crate::{InstallationSecret, Store, StoreError, StoreParts};
 
 const NO_TASK: StoreError = StoreError::Broken("the model has no task with this key");
 
@@ -52,11 +46,9 @@ const NO_TASK: StoreError = StoreError::Broken("the model has no task with this 
 pub struct ModelStore {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    waiters: Arc<Waiters>,
-    activity: Arc<ActivityLog>,
+    parts: StoreParts,
     bulk: BulkUpdates,
     bulk_actions: BulkActions,
-    secret: OnceLock<InstallationSecret>,
 }
 
 impl ModelStore {
@@ -64,8 +56,9 @@ impl ModelStore {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
         let state = Mutex::new(State::begun_at(clock.now()));
-        let secret = OnceLock::new();
-        Self { clock, state, waiters: Arc::default(), activity: Arc::default(), bulk, bulk_actions, secret }
+        let secret = InstallationSecret::random().ok();
+        let parts = StoreParts { kind: "memory", activity: Arc::default(), waiters: Arc::default(), secret };
+        Self { clock, state, parts, bulk, bulk_actions }
     }
 
     /// Executes one command, answers it, and wakes the waiters for what it made claimable and ended.
@@ -76,17 +69,17 @@ impl ModelStore {
         let mut after_commit = AfterCommit::new(true);
         match execute_batch(&mut tx, std::slice::from_mut(&mut write), credit, &mut after_commit) {
             Ok(_) => {
-                after_commit.count(&self.activity);
+                after_commit.count(&self.parts.activity);
                 write.release();
             }
             Err(error) => write.fail(error),
         }
-        self.waiters.wake(&after_commit.claimable);
+        self.parts.waiters.wake(&after_commit.claimable);
         if after_commit.claimable.must_poll() {
-            for (queue, route, _) in self.waiters.waiting_routes() {
-                self.waiters.wake_for_route(&queue, &route, state.pending(&queue, &route, self.clock.now()));
+            for (queue, route, _) in self.parts.waiters.waiting_routes() {
+                self.parts.waiters.wake_for_route(&queue, &route, state.pending(&queue, &route, self.clock.now()));
             }
-            self.waiters.wake_unless(|run_id| matches!(state.run_use(run_id), Ok(RunUse::Active(..))));
+            self.parts.waiters.wake_unless(|run_id| matches!(state.run_use(run_id), Ok(RunUse::Active(..))));
         }
     }
 
@@ -111,7 +104,7 @@ impl Store for ModelStore {
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
-        stats::queue_stats(&self.state(), &self.activity, queue, routes, self.clock.now())
+        stats::queue_stats(&self.state(), &self.parts.activity, queue, routes, self.clock.now())
     }
 
     async fn activity_series(
@@ -119,7 +112,7 @@ impl Store for ModelStore {
         queue: &QueueName,
         selection: SeriesSelection,
     ) -> Result<ActivitySeries, StoreError> {
-        stats::activity_series(&self.state(), &self.activity, queue, selection, self.clock.now())
+        stats::activity_series(&self.state(), &self.parts.activity, queue, selection, self.clock.now())
     }
 
     async fn figures(
@@ -131,34 +124,10 @@ impl Store for ModelStore {
         Ok(stats::figures(&self.state(), queues, routes, pending, self.clock.now()))
     }
 
-    fn activity(&self) -> &Arc<ActivityLog> {
-        &self.activity
-    }
-
-    fn waiters(&self) -> &Arc<Waiters> {
-        &self.waiters
-    }
-
-    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
-        let new = InstallationSecret::random().map_err(|_| StoreError::Unavailable)?;
-        Ok(*self.secret.get_or_init(|| new))
-    }
-
-    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
-        Ok(self.state().queues.keys().cloned().collect())
-    }
-
     async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
         let mut keys: Vec<_> = self.state().queues.iter().map(|(name, key)| (*key, name.clone())).collect();
         keys.sort_unstable();
         Ok(keys)
-    }
-
-    async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
-        let state = self.state();
-        let key = state.queue(queue)?;
-        let task = state.tasks_of(key).find(|(_, task)| task.id == id).map(|(_, task)| task.clone());
-        task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id }.into())
     }
 
     async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
@@ -194,63 +163,48 @@ impl Store for ModelStore {
         })
     }
 
-    async fn list_tasks(
-        &self,
-        queue: &QueueName,
-        query: TaskQuery,
-        write: WriteTask,
-    ) -> Result<WrittenTasks, StoreError> {
+    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> Result<(), StoreError> {
         let state = self.state();
         let key = state.queue(queue)?;
-        let mut page = TaskPage::new(&query, key, write);
-        let after = query.after.map(|position| task_position(position, key)).transpose()?;
-        let mut rows = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-        for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(&task.view())) {
-            rows.offer(&task.view(), task.id, task);
+        let selected =
+            |selection: TaskSelection| state.tasks_of(key).filter(move |(_, task)| selection.matches(&task.view()));
+        match read {
+            TaskRead::Task(id, answer) => {
+                let task = state.tasks_of(key).find(|(_, task)| task.id == id).map(|(_, task)| task.clone());
+                answer.set(task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id })?);
+            }
+            TaskRead::Page(query, rows) => {
+                let mut page = TaskPage::new(&query, key, rows());
+                let after = query.after.map(|position| task_position(position, key)).transpose()?;
+                let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
+                selected(query.selection).for_each(|(_, task)| first.offer(&task.view(), task.id, task));
+                let more = !first.into_sorted().into_iter().all(|task| page.push(&task.view()));
+                page.finish(more);
+            }
+            TaskRead::Groups(query, answer) => {
+                let mut groups = Groups::new(query.limit, group_position(&query, key)?);
+                for (_, task) in selected(query.selection) {
+                    groups.add_tasks(&query.dimensions, task.definition.routes.iter(), task.lifecycle.status, 1);
+                }
+                answer.set(groups.into_page(key.0));
+            }
         }
-        let more = !rows.into_sorted().into_iter().all(|task| page.push(&task.view()));
-        Ok(page.finish(more))
+        Ok(())
     }
 
-    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
+    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> Result<(), StoreError> {
         let state = self.state();
         let key = state.queue(queue)?;
-        Ok(state.tasks_of(key).filter(|(_, task)| selection.matches(&task.view())).count() as u64)
+        let (after, mut visitor) = read.begin(key)?;
+        let rows = state.observations_of(key, read.filter.as_ref(), self.clock.now());
+        let mut behind = rows.filter(|one| after.is_none_or(|after| one.id > after)).cloned();
+        let more = behind.any(|observation| !visitor.visit(observation));
+        visitor.finish(more);
+        Ok(())
     }
 
-    async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
-        let state = self.state();
-        let key = state.queue(queue)?;
-        let mut groups = Groups::new(query.limit, group_position(&query, key)?);
-        for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(&task.view())) {
-            groups.add_tasks(&query.dimensions, task.definition.routes.iter(), task.lifecycle.status, 1);
-        }
-        Ok(groups.into_page(key.0))
-    }
-
-    async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
-        let state = self.state();
-        let key = state.queue(queue)?;
-        let after = query.after.map(|position| observation_position(&position, key)).transpose()?;
-        let rows = state.observations_of(key, query.filter.as_ref(), self.clock.now());
-        let behind = rows.filter(|one| after.is_none_or(|after| one.id > after)).cloned();
-        Ok(page_of_observations(behind, query.limit, key))
-    }
-
-    async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
-        let state = self.state();
-        let key = state.queue(queue)?;
-        Ok(state.observations_of(key, filter.as_ref(), self.clock.now()).count() as u64)
-    }
-
-    async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
-        let state = self.state();
-        let key = state.queue(queue)?;
-        let mut groups = Groups::new(query.limit, group_position(&query, key)?);
-        for observation in state.observations_of(key, query.selection.as_ref(), self.clock.now()) {
-            groups.add_observation(&query.dimensions, observation);
-        }
-        Ok(groups.into_page(key.0))
+    fn parts(&self) -> &StoreParts {
+        &self.parts
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

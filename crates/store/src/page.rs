@@ -13,6 +13,7 @@ use taskqueue_core::selection::{Page, TaskOrder, TaskPosition, TaskQuery, worker
 use taskqueue_core::task_view::TaskView;
 
 use crate::StoreError;
+use crate::reading::Answer;
 use crate::transaction::QueueKey;
 
 const INVALID: StoreError = StoreError::Refused(Refusal::InvalidCursor);
@@ -24,7 +25,7 @@ pub fn task_position(position: Position, queue: QueueKey) -> Result<TaskPosition
 }
 
 /// Where a page of observations begins.
-pub fn observation_position(position: &Position, queue: QueueKey) -> Result<WorkerId, StoreError> {
+pub(crate) fn observation_position(position: &Position, queue: QueueKey) -> Result<WorkerId, StoreError> {
     check_queue(position, queue)?;
     worker_position(position).ok_or(INVALID)
 }
@@ -45,6 +46,19 @@ fn check_queue(position: &Position, queue: QueueKey) -> Result<(), StoreError> {
     if position.queue_key == queue.0 { Ok(()) } else { Err(INVALID) }
 }
 
+/// What a page keeps of its tasks.
+pub trait PageRows: Send {
+    /// Appends what is wanted of a task. Returns how many bytes that takes.
+    fn push(&mut self, task: &TaskView<'_>) -> usize;
+    /// Removes what was appended last, which takes so many bytes.
+    fn pop(&mut self, bytes: usize);
+    /// The page is full, or there are no more tasks; `next` is where the next page begins.
+    fn finish(self: Box<Self>, next: Option<Position>);
+}
+
+/// Makes an empty page. A read that starts over makes a new one.
+pub type NewRows = Arc<dyn Fn() -> Box<dyn PageRows> + Send + Sync>;
+
 /// Appends a task to a page, or what of it is wanted there.
 pub type WriteTask = Arc<dyn Fn(&mut Vec<u8>, &TaskView<'_>) + Send + Sync>;
 
@@ -60,40 +74,19 @@ pub struct WrittenTasks {
 const TASK_BYTES: usize = 640;
 const USUAL_TASKS: usize = 100;
 
-/// Writes a page of tasks row by row, until it is full by number or by bytes.
-pub struct TaskPage {
-    order: TaskOrder,
-    limit: usize,
-    max_bytes: usize,
-    queue: QueueKey,
+/// A page that is written as bytes.
+pub(crate) struct WrittenRows {
     write: WriteTask,
     bytes: Vec<u8>,
-    tasks: usize,
-    last: Option<TaskPosition>,
+    max_bytes: usize,
+    answer: Answer<WrittenTasks>,
 }
 
-impl TaskPage {
-    pub fn new(query: &TaskQuery, queue: QueueKey, write: WriteTask) -> Self {
-        let (limit, max_bytes) = (usize::from(query.limit), query.max_bytes.min(PAGE_BYTES));
-        let bytes = Vec::with_capacity((limit.min(USUAL_TASKS) * TASK_BYTES).min(max_bytes));
-        Self { order: query.order, limit, max_bytes, queue, write, bytes, tasks: 0, last: None }
-    }
-
-    /// Appends a task. Returns false, without appending it, if the page is full.
-    pub fn push(&mut self, task: &TaskView<'_>) -> bool {
-        let (before, min_bytes) = (self.bytes.len(), task.bytes());
-        if self.tasks == self.limit || (self.tasks > 0 && before + min_bytes > self.max_bytes) {
-            return false;
-        }
-        self.reserve(TASK_BYTES + min_bytes);
-        (self.write)(&mut self.bytes, task);
-        if self.bytes.len() > self.max_bytes && self.tasks > 0 {
-            self.bytes.truncate(before);
-            return false;
-        }
-        self.tasks += 1;
-        self.last = Some(TaskPosition::of(task, self.order));
-        true
+impl WrittenRows {
+    pub(crate) fn new(query: &TaskQuery, write: WriteTask, answer: Answer<WrittenTasks>) -> Self {
+        let max_bytes = query.max_bytes.min(PAGE_BYTES);
+        let bytes = Vec::with_capacity((usize::from(query.limit).min(USUAL_TASKS) * TASK_BYTES).min(max_bytes));
+        Self { write, bytes, max_bytes, answer }
     }
 
     /// Doubles the buffer, but not beyond the size of the page.
@@ -104,11 +97,85 @@ impl TaskPage {
             self.bytes.reserve_exact(wanted - length);
         }
     }
+}
+
+impl PageRows for WrittenRows {
+    fn push(&mut self, task: &TaskView<'_>) -> usize {
+        let before = self.bytes.len();
+        self.reserve(TASK_BYTES + task.bytes());
+        (self.write)(&mut self.bytes, task);
+        self.bytes.len() - before
+    }
+
+    fn pop(&mut self, bytes: usize) {
+        self.bytes.truncate(self.bytes.len() - bytes);
+    }
+
+    fn finish(self: Box<Self>, next: Option<Position>) {
+        self.answer.set(WrittenTasks { bytes: self.bytes, next });
+    }
+}
+
+/// A page of what is taken of each task, with how many bytes that takes.
+pub(crate) struct ReadRows<T, R> {
+    pub(crate) read: R,
+    pub(crate) items: Vec<T>,
+    pub(crate) answer: Answer<Page<T>>,
+}
+
+impl<T: Send, R: Fn(&TaskView<'_>) -> (T, usize) + Send> PageRows for ReadRows<T, R> {
+    fn push(&mut self, task: &TaskView<'_>) -> usize {
+        let (row, bytes) = (self.read)(task);
+        self.items.push(row);
+        bytes
+    }
+
+    fn pop(&mut self, _: usize) {
+        self.items.pop();
+    }
+
+    fn finish(self: Box<Self>, next: Option<Position>) {
+        self.answer.set(Page { items: self.items, next });
+    }
+}
+
+/// Fills a page of tasks row by row, until it is full by number or by bytes.
+pub struct TaskPage {
+    order: TaskOrder,
+    limit: usize,
+    max_bytes: usize,
+    queue: QueueKey,
+    rows: Box<dyn PageRows>,
+    bytes: usize,
+    tasks: usize,
+    last: Option<TaskPosition>,
+}
+
+impl TaskPage {
+    pub fn new(query: &TaskQuery, queue: QueueKey, rows: Box<dyn PageRows>) -> Self {
+        let (limit, max_bytes) = (usize::from(query.limit), query.max_bytes.min(PAGE_BYTES));
+        Self { order: query.order, limit, max_bytes, queue, rows, bytes: 0, tasks: 0, last: None }
+    }
+
+    /// Appends a task. Returns false, without appending it, if the page is full.
+    pub fn push(&mut self, task: &TaskView<'_>) -> bool {
+        if self.tasks == self.limit || (self.tasks > 0 && self.bytes + task.bytes() > self.max_bytes) {
+            return false;
+        }
+        let bytes = self.rows.push(task);
+        if self.bytes + bytes > self.max_bytes && self.tasks > 0 {
+            self.rows.pop(bytes);
+            return false;
+        }
+        self.bytes += bytes;
+        self.tasks += 1;
+        self.last = Some(TaskPosition::of(task, self.order));
+        true
+    }
 
     /// `more`: whether there is a task that did not fit.
-    pub fn finish(self, more: bool) -> WrittenTasks {
-        let next = self.last.filter(|_| more).map(|last| last.into_position(self.queue.0));
-        WrittenTasks { bytes: self.bytes, next }
+    pub fn finish(self, more: bool) {
+        self.rows.finish(self.last.filter(|_| more).map(|last| last.into_position(self.queue.0)));
     }
 }
 
@@ -116,7 +183,7 @@ impl TaskPage {
 const OBSERVATION_BYTES: usize = 1_024;
 
 /// A page of observations, which must come sorted by id, until it is full by number or by bytes.
-pub struct ObservationPage {
+pub(crate) struct ObservationPage {
     limit: usize,
     queue: QueueKey,
     items: Vec<Observation>,
@@ -124,12 +191,12 @@ pub struct ObservationPage {
 }
 
 impl ObservationPage {
-    pub fn new(limit: u16, queue: QueueKey) -> Self {
+    pub(crate) fn new(limit: u16, queue: QueueKey) -> Self {
         Self { limit: usize::from(limit), queue, items: Vec::new(), bytes: 0 }
     }
 
     /// Appends an observation. Returns false, without appending it, if the page is full.
-    pub fn push(&mut self, observation: Observation) -> bool {
+    pub(crate) fn push(&mut self, observation: Observation) -> bool {
         let telemetry = observation.telemetry.as_ref().map_or(0, |telemetry| telemetry.value.as_str().len());
         let bytes = OBSERVATION_BYTES + observation.report.metadata.as_str().len() + telemetry;
         let fits = self.items.len() < self.limit && (self.items.is_empty() || self.bytes + bytes <= PAGE_BYTES);
@@ -141,21 +208,10 @@ impl ObservationPage {
     }
 
     /// `more`: whether there is an observation that did not fit.
-    pub fn finish(self, more: bool) -> Page<Observation> {
+    pub(crate) fn finish(self, more: bool) -> Page<Observation> {
         let place = |one: &Observation| OrderValue::Text(one.id.to_string().into());
         let position = |last| Position { queue_key: self.queue.0, values: vec![place(last)] };
         let next = self.items.last().filter(|_| more).map(position);
         Page { items: self.items, next }
     }
-}
-
-/// A page of observations, which must be sorted by id.
-pub fn page_of_observations(
-    mut observations: impl Iterator<Item = Observation>,
-    limit: u16,
-    queue: QueueKey,
-) -> Page<Observation> {
-    let mut page = ObservationPage::new(limit, queue);
-    let more = observations.any(|observation| !page.push(observation));
-    page.finish(more)
 }

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use taskqueue_core::explain::Explanation;
 use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::grouping::{GroupPage, GroupQuery, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
+use taskqueue_core::task_view::TaskView;
 
 use crate::StoreError;
 use crate::activity::ActivityLog;
-use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Output, Sought, Updated};
+use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Lookup, Output, Updated};
 use crate::figures::{ProcessFigures, StoreFigures};
 use crate::page::{WriteTask, WrittenTasks};
+use crate::reading::{Answer, TaskRead, WorkerRead};
 use crate::related::{Related, RelatedTasks};
 use crate::secret::InstallationSecret;
 use crate::submission::{Held, Submission};
@@ -41,25 +43,13 @@ pub trait Store: Send + Sync + 'static {
     /// between, and each task is decided again when its turn comes. Gives up after some time, and says how far it came.
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError>;
 
-    /// Whether claims certainly find nothing at this moment, as far as that is known without the writer.
-    fn finds_nothing(&self, _: Sought<'_>) -> bool {
+    /// Whether it certainly finds nothing at this moment, as far as that is known without the writer.
+    fn finds_nothing(&self, _: Lookup<'_>) -> bool {
         false
     }
-
-    /// Whether an [`Upkeep`](crate::command::Upkeep) certainly has nothing to do at this moment, as far as that is known without
-    /// the writer.
-    fn has_no_upkeep(&self) -> bool {
-        false
-    }
-
-    /// All queues, sorted by name.
-    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError>;
 
     /// The keys of all queues, in the order of their creation.
     async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError>;
-
-    /// One task.
-    async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError>;
 
     /// Why a task is not claimed yet. What it says is of one moment.
     async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError>;
@@ -80,29 +70,11 @@ pub trait Store: Send + Sync + 'static {
         most_bytes: usize,
     ) -> Result<Output, StoreError>;
 
-    /// One page of the selected tasks, each written by `write` as soon as it is read: a page of tasks is the largest
-    /// answer there is, and none of them is needed for anything else.
-    async fn list_tasks(
-        &self,
-        queue: &QueueName,
-        query: TaskQuery,
-        write: WriteTask,
-    ) -> Result<WrittenTasks, StoreError>;
+    /// Visits the tasks of a queue. Callers use the methods of [`StoreExt`].
+    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> Result<(), StoreError>;
 
-    /// How many tasks are selected.
-    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError>;
-
-    /// One page of groups of the selected tasks; the count and the groups are of one moment.
-    async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError>;
-
-    /// One page of the current observations.
-    async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError>;
-
-    /// How many current observations are selected.
-    async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError>;
-
-    /// One page of groups of the current observations.
-    async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError>;
+    /// Visits the current observations of a queue that are selected, by id. Callers use the methods of [`StoreExt`].
+    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> Result<(), StoreError>;
 
     /// What is going on in a queue, with the selected routes one by one. No task is visited.
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError>;
@@ -129,26 +101,8 @@ pub trait Store: Send + Sync + 'static {
         ProcessFigures::default()
     }
 
-    /// What this process has counted. The store adds to it after every commit of its own; `save_activity` saves it.
-    fn activity(&self) -> &Arc<ActivityLog>;
-
-    /// The claims that wait for tasks. The store wakes them when something became claimable: after every commit
-    /// of its own, and soon after one of another server.
-    fn waiters(&self) -> &Arc<Waiters>;
-
-    /// How many reads are under way that may read every task: none where no read takes long. A read whose caller has
-    /// left ends soon.
-    fn long_reads_under_way(&self) -> usize {
-        0
-    }
-
-    /// The secret that all stores of this database have had since the first of them opened it.
-    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError>;
-
-    /// What the storage is, for people.
-    fn kind(&self) -> &'static str {
-        "memory"
-    }
+    /// The parts of the store that are the same whatever the storage is.
+    fn parts(&self) -> &StoreParts;
 
     /// Whether the storage works, by really asking it; and what its settings risk, each in one sentence.
     ///
@@ -161,7 +115,20 @@ pub trait Store: Send + Sync + 'static {
     async fn close(&self);
 }
 
-/// Writing with typed commands, on every store.
+/// The parts of a store that are in this process, whatever the storage is.
+pub struct StoreParts {
+    /// What the storage is, for people.
+    pub kind: &'static str,
+    /// What this process has counted. The store adds to it after every commit of its own; `save_activity` saves it.
+    pub activity: Arc<ActivityLog>,
+    /// The claims that wait for tasks. The store wakes them when something became claimable: after every commit
+    /// of its own, and soon after one of another server.
+    pub waiters: Arc<Waiters>,
+    /// The secret that all stores of this database have had since the first of them opened it.
+    pub secret: Option<InstallationSecret>,
+}
+
+/// Writing with typed commands and reading into types, on every store.
 pub trait StoreExt: Store {
     /// Executes one command and answers when it is durable. A caller that drops this before it has begun withdraws it; once
     /// it has begun it is executed. [`StoreError::Busy`] and [`StoreError::Unavailable`] mean that nothing was done and
@@ -184,6 +151,122 @@ pub trait StoreExt: Store {
             self.submit(C::into_request(submission))?;
             answer.wait().await
         }
+    }
+
+    /// All queues, sorted by name.
+    fn list_queues(&self) -> impl Future<Output = Result<Vec<QueueName>, StoreError>> + Send {
+        async {
+            let mut queues: Vec<_> = self.list_queue_keys().await?.into_iter().map(|(_, queue)| queue).collect();
+            queues.sort_unstable();
+            Ok(queues)
+        }
+    }
+
+    /// One task.
+    fn get_task(&self, queue: &QueueName, id: TaskId) -> impl Future<Output = Result<Task, StoreError>> + Send {
+        async move {
+            let answer = Answer::default();
+            self.read_tasks(queue, TaskRead::Task(id, answer.clone())).await?;
+            answer.take()
+        }
+    }
+
+    /// One page of the selected tasks, each written by `write` as soon as it is read: a page of tasks is the largest
+    /// answer there is, and none of them is needed for anything else.
+    fn list_tasks(
+        &self,
+        queue: &QueueName,
+        query: TaskQuery,
+        write: WriteTask,
+    ) -> impl Future<Output = Result<WrittenTasks, StoreError>> + Send {
+        async move {
+            let (read, answer) = TaskRead::written(query, write);
+            self.read_tasks(queue, read).await?;
+            answer.take()
+        }
+    }
+
+    /// One page of what `read` takes of the selected tasks, with how many bytes that takes of the page.
+    fn list_rows<T: Send + 'static>(
+        &self,
+        queue: &QueueName,
+        query: TaskQuery,
+        read: impl Fn(&TaskView<'_>) -> (T, usize) + Send + Sync + 'static,
+    ) -> impl Future<Output = Result<Page<T>, StoreError>> + Send {
+        async move {
+            let (read, answer) = TaskRead::rows(query, read);
+            self.read_tasks(queue, read).await?;
+            answer.take()
+        }
+    }
+
+    /// How many tasks are selected.
+    fn count_tasks(
+        &self,
+        queue: &QueueName,
+        selection: TaskSelection,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        let query = GroupQuery { selection, dimensions: Vec::new(), limit: 0, after: None };
+        async move { Ok(self.group_tasks(queue, query).await?.count) }
+    }
+
+    /// One page of groups of the selected tasks; the count and the groups are of one moment.
+    fn group_tasks(
+        &self,
+        queue: &QueueName,
+        query: TaskGroupQuery,
+    ) -> impl Future<Output = Result<GroupPage, StoreError>> + Send {
+        async move {
+            let (read, answer) = TaskRead::groups(query);
+            self.read_tasks(queue, read).await?;
+            answer.take()
+        }
+    }
+
+    /// One page of the current observations.
+    fn list_workers(
+        &self,
+        queue: &QueueName,
+        query: ObservationQuery,
+    ) -> impl Future<Output = Result<Page<Observation>, StoreError>> + Send {
+        async move {
+            let (read, answer) = WorkerRead::page(query);
+            self.read_workers(queue, read).await?;
+            answer.take()
+        }
+    }
+
+    /// How many current observations are selected.
+    fn count_workers(
+        &self,
+        queue: &QueueName,
+        filter: Option<ObservationFilter>,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        let query = GroupQuery { selection: filter, dimensions: Vec::new(), limit: 0, after: None };
+        async move { Ok(self.group_workers(queue, query).await?.count) }
+    }
+
+    /// One page of groups of the current observations.
+    fn group_workers(
+        &self,
+        queue: &QueueName,
+        query: ObservationGroupQuery,
+    ) -> impl Future<Output = Result<GroupPage, StoreError>> + Send {
+        async move {
+            let (read, answer) = WorkerRead::groups(query);
+            self.read_workers(queue, read).await?;
+            answer.take()
+        }
+    }
+
+    /// What this process has counted.
+    fn activity(&self) -> &Arc<ActivityLog> {
+        &self.parts().activity
+    }
+
+    /// The claims that wait for tasks.
+    fn waiters(&self) -> &Arc<Waiters> {
+        &self.parts().waiters
     }
 }
 

@@ -88,7 +88,7 @@ async fn inside(dashboard: &Dashboard, visit: &Visit) -> Result<Inside, Problem>
     let queues = all_queues(dashboard, visit).await?;
     Ok(Inside {
         health: Health { works: checked.is_some(), risks: checked.unwrap_or_default() },
-        database: database(store.kind(), &storage, &queues),
+        database: database(store.parts().kind, &storage, &queues),
         server: server(&host),
         writes: writes(&process),
         queues_left_out: queues.count - queues.first.len(),

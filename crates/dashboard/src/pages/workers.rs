@@ -17,6 +17,7 @@ use taskqueue_core::selection::{ObservationQuery, observation_binding};
 use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreExt;
 
 use self::group::{Group, groups};
 use crate::layout::{self, PageResult, Section, Shell};

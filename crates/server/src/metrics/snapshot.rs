@@ -9,7 +9,7 @@ use taskqueue_core::stats::{PendingDetail, RouteSelection};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::figures::{ProcessFigures, StoreFigures, read_figures};
 use taskqueue_store::transaction::QueueKey;
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::time::timeout;
 
 use super::Metrics;

@@ -12,6 +12,7 @@ use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, GroupQuery, TaskDimension, WorkerDimension};
 use taskqueue_core::limits::NAME_CHARS;
 use taskqueue_core::selection::observation_binding;
+use taskqueue_store::StoreExt;
 
 use super::HandlerResult;
 use crate::extract::{Call, read_filter};

@@ -15,6 +15,7 @@ use taskqueue_core::filter::{FilterError, ObservationFilter};
 use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES, TELEMETRY_BYTES};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, TaskQuery, observation_binding};
+use taskqueue_store::StoreExt;
 use taskqueue_store::page::WrittenTasks;
 
 use super::HandlerResult;

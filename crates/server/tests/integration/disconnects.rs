@@ -11,7 +11,7 @@ use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::model::variant::{Call, ModelVariant};
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, mpsc};

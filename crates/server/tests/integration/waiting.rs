@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use taskqueue_core::task::Status;
 use taskqueue_server::Config;
-use taskqueue_store::Store;
+use taskqueue_store::StoreExt;
 use tokio::io::AsyncWriteExt;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout};

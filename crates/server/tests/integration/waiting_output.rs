@@ -4,8 +4,8 @@
 use taskqueue_core::ids::RunId;
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::TaskAction;
+use taskqueue_store::StoreExt;
 use taskqueue_store::command::{ActOnTask, ReportProgress};
-use taskqueue_store::{Store, StoreExt};
 use tokio::io::AsyncWriteExt;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};

@@ -23,10 +23,6 @@ FROM taskqueue.queues
 CROSS JOIN taskqueue.clock
 WHERE queues.name = $1;
 
--- name: LIST_QUEUES
--- Lists all queues by name. By code point: the column is COLLATE "C".
-SELECT name FROM taskqueue.queues ORDER BY name;
-
 -- name: LIST_QUEUE_KEYS
 -- Lists all queues in the order of their creation.
 SELECT queue_key, name FROM taskqueue.queues ORDER BY queue_key;

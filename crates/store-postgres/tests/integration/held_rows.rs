@@ -10,7 +10,7 @@ use taskqueue_store::command::{CreatedTask, Scan, Scanned};
 use taskqueue_store::conformance::any_command::{Write, upkeep};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::{Store, StoreError, commands};
+use taskqueue_store::{Store, StoreError, StoreExt, commands};
 use taskqueue_test_postgres::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

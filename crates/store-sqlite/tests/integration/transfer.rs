@@ -7,12 +7,13 @@ use taskqueue_core::scheduling::{OnDependencyFailure, SchedulingFields};
 use taskqueue_core::settings::{RetentionPatch, SettingsPatch};
 use taskqueue_core::task::Status;
 use taskqueue_core::update::Update;
-use taskqueue_store::StoreError;
+use taskqueue_store::command::Lookup;
 use taskqueue_store::conformance::Storage;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::conformance::moved::{assert_moved, assert_small_chunks, print_much, say_and_print};
 use taskqueue_store::transfer::{TransferError, transfer};
+use taskqueue_store::{StoreError, StoreExt};
 use taskqueue_store_sqlite::SqliteTransfer;
 
 use crate::storage::{assert_file_is_consistent, fresh, report_of};
@@ -172,7 +173,7 @@ async fn dependents_that_were_left_to_be_settled_are_settled_after_the_move() {
     moved.upkeep().await;
     assert_eq!((moved.status(4).await, moved.status(5).await), (Status::Cancelled, Status::Pending));
     // The writer says so a moment after its answer.
-    while !moved.store.has_no_upkeep() {
+    while !moved.store.finds_nothing(Lookup::Upkeep) {
         tokio::task::yield_now().await;
     }
 }

@@ -6,9 +6,9 @@ use taskqueue_core::time::Timestamp;
 
 use super::{
     ActOnFound, ActOnTask, ActedOnFound, AddOutput, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems, Command,
-    CreateQueue, CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportProgress,
-    ReportRun, ReportRuns, ReportTelemetry, ReportWorker, SaveActivity, Scan, Scanned, UpdateTask, UpdateTasks,
-    Updated, Upkeep, Upkept, WithdrawWorker,
+    CreateQueue, CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, Lookup,
+    ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, SaveActivity, Scan, Scanned, UpdateTask,
+    UpdateTasks, Updated, Upkeep, Upkept, WithdrawWorker,
 };
 use crate::Store;
 use crate::submission::Submission;
@@ -52,7 +52,7 @@ impl Command for Upkeep {
         WriteRequest::Upkeep(submission)
     }
     fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Upkept> {
-        store.has_no_upkeep().then(Upkept::default)
+        store.finds_nothing(Lookup::Upkeep).then(Upkept::default)
     }
 }
 
@@ -92,7 +92,7 @@ impl Command for Claim {
         WriteRequest::Claim(submission)
     }
     fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
-        store.finds_nothing(self.into()).then_some(None)
+        store.finds_nothing(Lookup::Task(self.into())).then_some(None)
     }
     fn answer_bytes(claimed: &Self::Answer) -> usize {
         claimed.as_ref().map_or(0, |claimed| claimed.task.bytes())
@@ -105,7 +105,7 @@ impl Command for ClaimTasks {
         WriteRequest::ClaimTasks(submission)
     }
     fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
-        store.finds_nothing(self.into()).then(|| self.nothing())
+        store.finds_nothing(Lookup::Task(self.into())).then(|| self.nothing())
     }
     fn answer_bytes(items: &Self::Answer) -> usize {
         items.iter().flatten().flatten().map(|claimed| claimed.task.bytes()).sum()

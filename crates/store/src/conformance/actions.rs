@@ -7,6 +7,7 @@ use taskqueue_core::task::{FinishedRun, Lifecycle, RunEnd, Status, Task};
 use super::Storage;
 use super::commands::*;
 use super::fixture::{Fixture, without_seq};
+use crate::StoreExt;
 use crate::command::ActOnTask;
 
 /// Brings a task of `q` into a state, by a run of the same number where one is needed, with a failure behind it.

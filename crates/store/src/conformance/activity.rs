@@ -17,6 +17,7 @@ use super::bulk_actions::one_by_one;
 use super::commands::*;
 use super::fixture::{Fixture, START};
 use super::generate::{Generator, Step};
+use crate::StoreExt;
 use crate::activity::{ActivityRow, ProcessId, save_activity};
 use crate::command::SaveActivity;
 use crate::transaction::QueueKey;

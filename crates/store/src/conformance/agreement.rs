@@ -29,7 +29,7 @@ use crate::command::{
 };
 use crate::model::ModelStore;
 use crate::transaction::QueueKey;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, StoreExt};
 
 /// An answer without what stores number as they like.
 pub fn comparable(answer: Result<AnyAnswer, StoreError>) -> Result<AnyAnswer, StoreError> {
@@ -256,9 +256,9 @@ async fn compare_stats(
         figures(store.queue_stats(name, &routes).await),
         figures(model.queue_stats(name, &routes).await),
         "{} {routes:?}",
-        store.kind()
+        store.parts().kind
     );
-    assert_eq!(with_parts(store, name).await, with_parts(model, name).await, "{}", store.kind());
+    assert_eq!(with_parts(store, name).await, with_parts(model, name).await, "{}", store.parts().kind);
     if !keeps_activity {
         return;
     }

@@ -21,7 +21,7 @@ use crate::bulk::{Gate, REDECIDED};
 use crate::clock::ManualClock;
 use crate::command::{BulkUpdate, DeleteQueue, Updated};
 use crate::model::ModelStore;
-use crate::{StoreError, commands};
+use crate::{StoreError, StoreExt, commands};
 
 /// A gate that holds the first bulk update that comes, until it is opened.
 #[derive(Clone, Default)]

@@ -23,7 +23,7 @@ use super::{FOUND_AT_ONCE, Storage};
 use crate::bulk::Gate;
 use crate::clock::ManualClock;
 use crate::command::{ActOnTasks, Acted, CreateTasks, DeleteQueue};
-use crate::{StoreError, commands};
+use crate::{StoreError, StoreExt, commands};
 
 use BulkAction::{Cancel, Delete, Requeue};
 

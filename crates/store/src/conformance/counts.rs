@@ -10,7 +10,7 @@ use taskqueue_core::task::Status;
 use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
-use crate::{Store, StoreError, commands};
+use crate::{Store, StoreError, StoreExt, commands};
 
 /// The four ways to group tasks.
 pub const DIMENSIONS: [&[TaskDimension]; 4] = [

@@ -8,9 +8,9 @@ use taskqueue_core::update::Update;
 use super::Storage;
 use super::commands::*;
 use super::fixture::{Fixture, without_seq};
-use crate::StoreError;
 use crate::command::CreatedTask;
 use crate::commands;
+use crate::{StoreError, StoreExt};
 
 pub async fn a_new_task_is_pending_and_empty_with_equal_timestamps(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;

@@ -15,6 +15,7 @@ use super::claims::claim_all;
 use super::commands::*;
 use super::counts::assert_kept_counts_are_right;
 use super::fixture::Fixture;
+use crate::StoreExt;
 use crate::clock::ManualClock;
 use crate::command::{CreatedTask, Scanned};
 

@@ -18,7 +18,7 @@ use super::commands::{BY_ID, all, claim, create, create_queue, of_status, queue,
 use super::page_reader;
 use crate::clock::{Clock, ManualClock};
 use crate::command::{Claim, Claimed, CreatedTask, Scan, Scanned};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, StoreExt};
 
 /// An open store and its clock.
 pub struct Fixture {

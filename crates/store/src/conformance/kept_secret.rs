@@ -5,7 +5,7 @@ use super::fixture::Fixture;
 
 pub async fn the_secret_outlives_the_store(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    let secret = fixture.store.installation_secret().await.unwrap();
+    let secret = fixture.store.parts().secret.unwrap();
     let fixture = fixture.reopen(storage).await;
-    assert_eq!(fixture.store.installation_secret().await, Ok(secret));
+    assert_eq!(fixture.store.parts().secret, Some(secret));
 }

@@ -11,7 +11,7 @@ use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
 use super::page_reader;
-use crate::StoreError;
+use crate::{StoreError, StoreExt};
 
 /// Tasks with nulls and ties in every field, created in an order that is no other order.
 async fn populate(fixture: &Fixture) {

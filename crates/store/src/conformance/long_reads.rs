@@ -14,7 +14,7 @@ use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
 use super::page_reader;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, StoreExt};
 
 /// Long reads at a time, fewer than every backend allows.
 const LONG: usize = 8;
@@ -64,8 +64,8 @@ async fn until_all_read(store: &Arc<dyn Store>) {
 
 async fn until_under_way(store: &Arc<dyn Store>, number: usize, within: Duration) {
     let end = Instant::now() + within;
-    while store.long_reads_under_way() != number {
-        assert!(Instant::now() < end, "{} reads instead of {number}", store.long_reads_under_way());
+    while store.process_figures().long_reads != number {
+        assert!(Instant::now() < end, "{} reads instead of {number}", store.process_figures().long_reads);
         sleep(Duration::from_millis(1)).await;
     }
 }

@@ -50,7 +50,7 @@ pub async fn assert_moved(from: &impl Store, to: &impl Store) {
     );
     assert_eq!(after.figures, before.figures);
     assert_eq!((before.last_hour.of(Event::Created), after.last_hour), (3, Counts::default()));
-    assert_ne!(to.installation_secret().await, from.installation_secret().await);
+    assert_ne!(to.parts().secret, from.parts().secret);
     let (q, query) = (queue("q"), ObservationQuery { filter: None, limit: 9, after: None });
     assert_eq!(to.list_workers(&q, query.clone()).await, from.list_workers(&q, query).await);
     for id in (1..=3).map(task_id) {

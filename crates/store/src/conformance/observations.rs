@@ -9,6 +9,7 @@ use taskqueue_core::selection::ObservationQuery;
 use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
+use crate::StoreExt;
 use crate::command::ReportWorker;
 
 async fn workers(fixture: &Fixture, in_queue: &str, filter: Option<&str>) -> Vec<Observation> {

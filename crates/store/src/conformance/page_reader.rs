@@ -15,7 +15,7 @@ use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 
 use crate::page::WrittenTasks;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, StoreExt};
 
 /// One page of a list, as tasks.
 pub async fn list(store: &dyn Store, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError> {

@@ -13,7 +13,7 @@ use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
 use super::page_reader;
-use crate::{StoreError, commands};
+use crate::{StoreError, StoreExt, commands};
 
 pub async fn a_fresh_store_has_no_queue(storage: &impl Storage) {
     let fixture = Fixture::open(storage).await;

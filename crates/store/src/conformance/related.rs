@@ -14,8 +14,8 @@ use super::Storage;
 use super::commands::*;
 use super::delays::next;
 use super::fixture::Fixture;
-use crate::StoreError;
 use crate::related::{Related, RelatedTask, RelatedTasks};
+use crate::{StoreError, StoreExt};
 
 fn around(id: usize, dependencies: &[usize], most_dependents: u16) -> Related {
     Related { id: task_id(id), dependencies: dependencies.iter().map(task_id).collect(), most_dependents }

@@ -8,6 +8,7 @@ use taskqueue_core::selection::ObservationQuery;
 use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
+use crate::StoreExt;
 use crate::command::{ReportTelemetry, ReportWorker};
 
 /// The observation of worker 1.

@@ -15,9 +15,9 @@ use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
 use super::run_ends::{CAUSES, end_run, take_out};
-use crate::StoreError;
 use crate::command::Output;
 use crate::waiting;
+use crate::{StoreError, StoreExt};
 
 /// Longer than any machine needs; a wake-up that is lost ends here.
 const PATIENCE: Duration = Duration::from_secs(60);

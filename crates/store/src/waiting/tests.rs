@@ -16,7 +16,7 @@ use crate::command::Claimed;
 use crate::conformance::commands::heartbeat as heartbeat_command;
 use crate::conformance::commands::{cancel, claim as claim_command, create, create_queue, queue, route, run_id};
 use crate::model::ModelStore;
-use crate::{Store, StoreError, StoreExt};
+use crate::{StoreError, StoreExt};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::{FinishedRun, RunEnd};
 use taskqueue_core::time::Timestamp;

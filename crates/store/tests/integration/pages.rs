@@ -4,8 +4,9 @@ use taskqueue_core::ids::{QueueName, Route, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
+use taskqueue_core::selection::{ObservationQuery, Page};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::page::{observation_position, page_of_observations};
+use taskqueue_store::reading::WorkerRead;
 use taskqueue_store::transaction::QueueKey;
 
 fn observation(n: usize) -> Observation {
@@ -19,6 +20,18 @@ fn observation(n: usize) -> Observation {
         last_seen_at: at,
         expires_at: at,
     }
+}
+
+fn page_of_observations(
+    mut observations: impl Iterator<Item = Observation>,
+    limit: u16,
+    queue: QueueKey,
+) -> Page<Observation> {
+    let (read, page) = WorkerRead::page(ObservationQuery { filter: None, limit, after: None });
+    let (_, mut visitor) = read.begin(queue).unwrap();
+    let more = observations.any(|observation| !visitor.visit(observation));
+    visitor.finish(more);
+    page.take().unwrap()
 }
 
 #[test]
@@ -43,7 +56,8 @@ fn a_page_that_is_exactly_full_is_the_last_one() {
     for (there, shown, next) in [(0, 0, None), (2, 2, None), (3, 3, None), (4, 3, Some(2)), (9, 3, Some(2))] {
         let page = page_of_observations((0..there).map(observation), 3, queue);
         assert_eq!(page.items.len(), shown, "{there}");
-        let behind = page.next.map(|position| observation_position(&position, queue).unwrap());
+        let (next_page, _) = WorkerRead::page(ObservationQuery { filter: None, limit: 3, after: page.next });
+        let (behind, _) = next_page.begin(queue).unwrap();
         assert_eq!(behind, next.map(|n| observation(n).id), "{there}");
     }
 }

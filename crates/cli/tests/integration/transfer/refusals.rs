@@ -2,6 +2,7 @@
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreExt;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;

@@ -7,6 +7,7 @@ use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::ObservationQuery;
 use taskqueue_core::task::{RunEnd, Status};
+use taskqueue_store::StoreExt;
 use taskqueue_store::command::{ReportWorker, Scanned};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;

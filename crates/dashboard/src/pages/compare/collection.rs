@@ -64,7 +64,7 @@ impl Collection {
         self.cells >= CELLS || self.text_bytes >= TEXT_BYTES
     }
 
-    pub(super) fn push(&mut self, record: &Record<'_>) {
+    pub(super) fn push(&mut self, record: Record) {
         let mut cells = Vec::new();
         for cell in record.cells() {
             let path = match self.path_places.get(cell.path) {
@@ -81,7 +81,7 @@ impl Collection {
         cells.dedup_by_key(|(path, _)| *path);
         self.cells += cells.len();
         self.partial += usize::from(record.is_partial);
-        self.rows.push(Row { id: record.id, name: record.name.map(str::to_owned), status: record.status, cells });
+        self.rows.push(Row { id: record.id, name: record.name, status: record.status, cells });
     }
 
     fn keep_path(&mut self, path: &str) -> PathIndex {

@@ -7,13 +7,13 @@ use futures_util::stream;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_store::{Store, StoreError};
+use taskqueue_core::task_view::TaskView;
+use taskqueue_store::{Store, StoreError, StoreExt};
 
 use super::collection::Collection;
 use super::path::Path;
-use super::record::{self, columns, writer};
+use super::record::{Record, columns};
 use crate::elsewhere::elsewhere;
-use crate::packed::Reader;
 use crate::problem::Problem;
 
 /// Bytes of a page on its way from the store.
@@ -60,19 +60,21 @@ impl Wanted<'_> {
         queue: &QueueName,
         into: &mut Collection,
     ) -> Result<Extent, Problem> {
-        let (selection, write) = (self.selection, writer(&self.paths));
+        let (selection, columns) = (self.selection, Arc::new(columns(&self.paths)));
         let mut after = None;
         loop {
             let limit = u16::try_from(self.most - into.rows.len()).unwrap_or(u16::MAX);
-            let (selection, write) = (selection.clone(), write.clone());
+            let (selection, columns) = (selection.clone(), Arc::clone(&columns));
             let query = TaskQuery { selection, order: TaskOrder::default(), limit, after, max_bytes: PAGE_BYTES };
-            let page = store.list_tasks(queue, query, write).await?;
-            let (bytes, mut collection) = (page.bytes, std::mem::take(into));
+            let read = move |task: &TaskView<'_>| {
+                let record = Record::of(task, &columns);
+                let bytes = record.bytes();
+                (record, bytes)
+            };
+            let page = store.list_rows(queue, query, read).await?;
+            let (records, mut collection) = (page.items, std::mem::take(into));
             let collect = move || {
-                let mut reader = Reader::new(&bytes);
-                while let Some(record) = record::next(&mut reader) {
-                    collection.push(&record);
-                }
+                records.into_iter().for_each(|record| collection.push(record));
                 collection
             };
             *into = elsewhere(collect).await?;
@@ -115,11 +117,7 @@ impl Wanted<'_> {
                 if collection.is_full() {
                     return (collection, false);
                 }
-                let mut bytes = Vec::new();
-                record::write(&mut bytes, &view, columns);
-                if let Some(record) = record::next(&mut Reader::new(&bytes)) {
-                    collection.push(&record);
-                }
+                collection.push(Record::of(&view, columns));
                 (collection, true)
             };
             (*into, extent.is_all) = elsewhere(collect).await?;

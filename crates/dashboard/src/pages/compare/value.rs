@@ -20,10 +20,6 @@ pub(super) enum Kind {
     Container,
 }
 
-impl Kind {
-    pub(super) const ALL: [Self; 4] = [Self::Number, Self::Text, Self::Word, Self::Container];
-}
-
 /// One value, without the place where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Value {

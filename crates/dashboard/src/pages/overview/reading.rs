@@ -2,7 +2,7 @@
 //! time, the minutes of as many queues as have a card, and for a few queues that fail their newest tasks. No read visits all tasks
 //! of a queue. What is not shown is not kept.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -14,8 +14,8 @@ use taskqueue_core::stats::{KnownSpans, PendingDetail, QueueFigures, QueueStats,
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::{Timestamp, between};
-use taskqueue_store::Store;
 use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::{Store, StoreExt};
 
 use super::alert_lines::Alerts;
 use crate::attention::{self, Concern, Failure, QueueSight, ServerSight};
@@ -214,13 +214,8 @@ async fn newest<T: Send + 'static>(
 ) -> Option<Vec<T>> {
     let selection = TaskSelection { status, ..TaskSelection::default() };
     let query = TaskQuery { selection, order: TaskOrder::default(), limit, after: None, max_bytes: usize::MAX };
-    let found = Arc::new(Mutex::new(Vec::new()));
-    let shared = Arc::clone(&found);
-    let write = move |_: &mut Vec<u8>, task: &TaskView<'_>| {
-        shared.lock().unwrap_or_else(PoisonError::into_inner).extend(read(task));
-    };
-    store.list_tasks(queue, query, Arc::new(write)).await.ok()?;
-    Some(std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner)))
+    let found = store.list_rows(queue, query, move |task| (read(task), size_of::<T>())).await.ok()?;
+    Some(found.items.into_iter().flatten().collect())
 }
 
 #[cfg(test)]

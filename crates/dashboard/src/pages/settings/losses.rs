@@ -8,6 +8,7 @@ use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::settings::{QueueSettings, Retention};
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreExt;
 use tokio::time::timeout;
 
 use crate::show;

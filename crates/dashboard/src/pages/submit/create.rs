@@ -9,9 +9,9 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::Task;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
 use taskqueue_store::command::{CreateTasks, NewTask};
 use taskqueue_store::portions::write_items;
+use taskqueue_store::{StoreError, StoreExt};
 
 use crate::problem::Problem;
 use crate::show;

@@ -22,6 +22,7 @@ use taskqueue_core::scheduling::RetryDelay;
 use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreExt;
 use taskqueue_store::dependency_cycle;
 
 use self::actions::Actions;

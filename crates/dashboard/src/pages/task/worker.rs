@@ -7,7 +7,7 @@ use taskqueue_core::selection::ObservationQuery;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::words::telemetry::Telemetry;
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{Store, StoreError, StoreExt};
 
 use super::cut;
 use crate::show::Moment;

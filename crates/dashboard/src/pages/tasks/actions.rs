@@ -13,8 +13,8 @@ use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::update::Update;
-use taskqueue_store::StoreError;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate};
+use taskqueue_store::{StoreError, StoreExt};
 
 use super::confirm::{Action, Again, ask, target};
 use super::view::View;
@@ -22,7 +22,6 @@ use crate::field;
 use crate::form::{self, SMALL_FORM_BYTES};
 use crate::json_field;
 use crate::layout::{self, PageResult};
-use crate::packed::{Reader, put};
 use crate::problem::Problem;
 use crate::selected::{IDS_MAX, Selectors, Target, Unreadable, as_filter, bytes_of, filter_of};
 use crate::show;
@@ -231,13 +230,9 @@ impl Work<'_> {
             let order = TaskOrder::default();
             let query =
                 TaskQuery { selection: selection.clone(), order, limit: FOUND_AT_ONCE, after, max_bytes: PAGE_BYTES };
-            let page = self
-                .dashboard
-                .store()
-                .list_tasks(self.queue, query, Arc::new(|out, task| put(out, task.id.as_str())))
-                .await?;
-            let mut reader = Reader::new(&page.bytes);
-            ids.extend(std::iter::from_fn(|| reader.text()).filter_map(TaskId::parse));
+            let page =
+                self.dashboard.store().list_rows(self.queue, query, |task| (task.id, size_of_val(&task.id))).await?;
+            ids.extend(page.items);
             after = page.next;
             if after.is_none() || ids.len() > FOUND_MAX {
                 return Ok(ids);

@@ -6,6 +6,7 @@ use axum::response::Response;
 use taskqueue_core::fields::{Kind, filterable_fields};
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_store::StoreExt;
 
 use super::rows;
 use crate::columns::is_for_filters;
@@ -48,8 +49,8 @@ pub(crate) async fn fields(State(dashboard): State<Dashboard>, visit: Visit) -> 
     let queue = visit.queue()?;
     let (selection, order) = (TaskSelection::default(), TaskOrder::default());
     let query = TaskQuery { selection, order, limit: NEWEST, after: None, max_bytes: rows::MOST_BYTES };
-    let tasks = dashboard.store().list_tasks(&queue, query, rows::writer(Vec::new())).await?;
-    let seen = rows::seen(&rows::read(&tasks.bytes, 0));
+    let tasks = dashboard.store().list_rows(&queue, query, rows::reader(Vec::new())).await?;
+    let seen = rows::seen(&tasks.items);
     let occurring = seen.paths().into_iter().filter(|path| is_for_filters(path));
     let fields: Vec<&str> = occurring.take(MOST_FIELDS).chain(fields_of_every_task()).collect();
     let answer =

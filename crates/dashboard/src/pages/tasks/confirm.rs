@@ -12,7 +12,7 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::status::{Status, Statuses};
 use taskqueue_core::task::{Lifecycle, Task};
-use taskqueue_store::StoreError;
+use taskqueue_store::{StoreError, StoreExt};
 
 use super::view::View;
 use crate::address::Query;

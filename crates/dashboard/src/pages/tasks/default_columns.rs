@@ -76,16 +76,14 @@ fn results(seen: &Seen) -> Vec<&str> {
 mod tests {
     use taskqueue_core::task_view::TaskView;
 
-    use super::super::rows::{read, writer};
+    use super::super::rows::reader;
     use super::*;
     use crate::columns::tests::task;
 
     fn chosen(tasks: &[(&str, &str)]) -> Vec<String> {
-        let (mut out, write) = (Vec::new(), writer(standard()));
-        for (args, result) in tasks {
-            write(&mut out, &task(args, result));
-        }
-        choose(&read(&out, standard().len())).iter().map(|column| column.path().to_owned()).collect()
+        let read = reader(standard());
+        let rows: Vec<Row> = tasks.iter().map(|(args, result)| read(&task(args, result)).0).collect();
+        choose(&rows).iter().map(|column| column.path().to_owned()).collect()
     }
 
     #[test]
@@ -101,11 +99,10 @@ mod tests {
     #[test]
     fn what_runs_is_shown_with_its_start_and_anything_else_with_its_age() {
         let last = |statuses: &[Status]| {
-            let (mut out, write) = (Vec::new(), writer(standard()));
-            for status in statuses {
-                write(&mut out, &TaskView { status: *status, ..task("{}", "{}") });
-            }
-            choose(&read(&out, standard().len())).last().map(|column| column.path().to_owned()).unwrap()
+            let read = reader(standard());
+            let view = |status: &Status| TaskView { status: *status, ..task("{}", "{}") };
+            let rows: Vec<Row> = statuses.iter().map(|status| read(&view(status)).0).collect();
+            choose(&rows).last().map(|column| column.path().to_owned()).unwrap()
         };
         assert_eq!(last(&[Status::Running, Status::Running]), "started_at");
         assert_eq!(last(&[Status::Running, Status::Pending]), "created_at");

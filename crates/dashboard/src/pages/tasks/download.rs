@@ -15,8 +15,8 @@ use taskqueue_core::cursor::Position;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::task_view::TaskView;
-use taskqueue_store::StoreError;
 use taskqueue_store::page::WriteTask;
+use taskqueue_store::{StoreError, StoreExt};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::view::View;

@@ -11,6 +11,7 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{OrderField, TaskQuery, TaskSelection};
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreExt;
 
 use super::commands::Commands;
 use super::default_columns;
@@ -175,9 +176,9 @@ async fn find(
         GroupQuery { selection: of_all_states, dimensions: vec![TaskDimension::Status], limit: 5, after: None };
     let query = TaskQuery { selection, order: view.order, limit: view.limit, after, max_bytes: rows::MOST_BYTES };
     let store = dashboard.store();
-    let tasks = store.list_tasks(queue, query, rows::writer(columns.clone()));
+    let tasks = store.list_rows(queue, query, rows::reader(columns.clone()));
     let (tasks, counts) = try_join(tasks, store.group_tasks(queue, counts)).await?;
-    let mut rows = rows::read(&tasks.bytes, columns.len());
+    let mut rows = tasks.items;
     let columns = if view.columns.is_some() { columns } else { suit(&mut rows) };
     let next = tasks.next.map(|next| binding.encode(&next));
     let counts = by_status(&counts);

@@ -1,23 +1,21 @@
 //! The rows of the list: what is taken of each task as soon as it is read, so that a page of tasks with a megabyte of args each
-//! stays small. The form in which the storage hands rows over is in `packed.rs`.
-
-use std::sync::Arc;
+//! stays small.
 
 use taskqueue_core::json;
 use taskqueue_core::progress;
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::page::WriteTask;
 
 use crate::columns::{Column, Seen, Value, leaves};
-use crate::packed::{Reader, put};
 use crate::show::cut;
 
 /// Characters of a value that a cell has at most. The page of the task has all of it.
 const CELL_CHARS: usize = 160;
 /// What the rows of a page take at most; with more it has fewer rows. Far beyond usual rows, and within the memory of a page.
 pub(super) const MOST_BYTES: usize = 3 * 1_048_576;
+/// What a text counts for besides its characters.
+const TEXT_BYTES: usize = 5;
 /// Values of each document of a task that are offered as columns.
 const LEAVES: usize = 40;
 const DOCUMENTS: [&str; 4] = ["args", "metadata", "result", "progress"];
@@ -38,20 +36,6 @@ pub(super) enum Kind {
     Error,
     /// A moment that may lie ahead, in microseconds since 1970.
     When,
-}
-
-impl Kind {
-    const ALL: [Self; 9] = [
-        Self::Empty,
-        Self::Text,
-        Self::Number,
-        Self::Time,
-        Self::Status,
-        Self::Json,
-        Self::Progress,
-        Self::Error,
-        Self::When,
-    ];
 }
 
 /// A cell.
@@ -134,62 +118,40 @@ pub(super) struct Row {
     pub(super) leaves: Vec<Leaf>,
 }
 
-/// Takes the cells of these columns of each task, and what else could be columns.
-pub(super) fn writer(columns: Vec<Column>) -> WriteTask {
-    Arc::new(move |out, task| write(out, task, &columns))
-}
-
-fn write(out: &mut Vec<u8>, task: &TaskView<'_>, columns: &[Column]) {
-    put(out, task.id.as_str());
-    put(out, task.status.as_str());
-    // A name may be empty, which differs from none.
-    put(out, &task.name.map(|name| format!("={}", cut(name, CELL_CHARS))).unwrap_or_default());
-    let error = task.last_error.filter(|_| task.status == Status::Failed);
-    put(out, &error.map(|error| cut(error.message, CELL_CHARS).into_owned()).unwrap_or_default());
-    let is_pending = task.status == Status::Pending;
-    let not_before = task.not_before.filter(|_| is_pending).map(|at| at.as_micros().to_string());
-    put(out, &not_before.unwrap_or_default());
-    put(out, &(if is_pending { task.unmet } else { 0 }).to_string());
-    put(out, if task.archived { "archived" } else { "" });
-    for column in columns {
-        put_cell(out, &Cell::in_column(column, task));
+impl Row {
+    fn of(task: &TaskView<'_>, columns: &[Column]) -> Self {
+        let is_pending = task.status == Status::Pending;
+        let error = task.last_error.filter(|error| task.status == Status::Failed && !error.message.is_empty());
+        let leaf = |(path, value): (String, Value<'_>)| Leaf { path, cell: Cell::of(&value) };
+        Self {
+            id: task.id.to_string(),
+            status: task.status,
+            name: task.name.map(|name| cut(name, CELL_CHARS).into_owned()),
+            error: error.map(|error| cut(error.message, CELL_CHARS).into_owned()),
+            not_before: task.not_before.filter(|_| is_pending),
+            unmet: if is_pending { task.unmet } else { 0 },
+            is_archived: task.archived,
+            cells: columns.iter().map(|column| Cell::in_column(column, task)).collect(),
+            leaves: leaves(task, &DOCUMENTS, LEAVES).into_iter().map(leaf).collect(),
+        }
     }
-    let leaves = leaves(task, &DOCUMENTS, LEAVES);
-    put(out, &leaves.len().to_string());
-    for (path, value) in leaves {
-        put(out, &path);
-        put_cell(out, &Cell::of(&value));
+
+    fn bytes(&self) -> usize {
+        let cell = |cell: &Cell| TEXT_BYTES + cell.text.len();
+        let own = [Some(&self.id), self.name.as_ref(), self.error.as_ref()].into_iter().flatten();
+        own.map(|text| TEXT_BYTES + text.len()).sum::<usize>()
+            + self.cells.iter().map(cell).sum::<usize>()
+            + self.leaves.iter().map(|leaf| TEXT_BYTES + leaf.path.len() + cell(&leaf.cell)).sum::<usize>()
     }
 }
 
-fn put_cell(out: &mut Vec<u8>, cell: &Cell) {
-    out.push(cell.kind as u8);
-    put(out, &cell.text);
-}
-
-/// Reads what [`writer`] wrote with so many columns.
-pub(super) fn read(bytes: &[u8], columns: usize) -> Vec<Row> {
-    let mut reader = Reader::new(bytes);
-    std::iter::from_fn(|| read_row(&mut reader, columns)).collect()
-}
-
-fn read_row(reader: &mut Reader<'_>, columns: usize) -> Option<Row> {
-    let (id, status) = (reader.text()?.to_owned(), Status::parse(reader.text()?)?);
-    let name = reader.text()?.strip_prefix('=').map(str::to_owned);
-    let error = Some(reader.text()?).filter(|text| !text.is_empty()).map(str::to_owned);
-    let not_before = reader.text()?.parse().ok().map(Timestamp::from_micros);
-    let unmet = reader.text()?.parse().ok()?;
-    let is_archived = !reader.text()?.is_empty();
-    let cells = (0..columns).map(|_| read_cell(reader)).collect::<Option<_>>()?;
-    let count: usize = reader.text()?.parse().ok()?;
-    let leaf = |reader: &mut Reader<'_>| Some(Leaf { path: reader.text()?.to_owned(), cell: read_cell(reader)? });
-    let leaves = (0..count).map(|_| leaf(reader)).collect::<Option<_>>()?;
-    Some(Row { id, status, name, error, not_before, unmet, is_archived, cells, leaves })
-}
-
-fn read_cell(reader: &mut Reader<'_>) -> Option<Cell> {
-    let kind = *Kind::ALL.get(usize::from(reader.byte()?))?;
-    Some(Cell { kind, text: reader.text()?.to_owned() })
+/// Takes the cells of these columns of each task, and what else could be columns; with what that takes.
+pub(super) fn reader(columns: Vec<Column>) -> impl Fn(&TaskView<'_>) -> (Row, usize) + Send + Sync + 'static {
+    move |task| {
+        let row = Row::of(task, &columns);
+        let bytes = row.bytes();
+        (row, bytes)
+    }
 }
 
 /// Which paths occur in these tasks.
@@ -207,16 +169,13 @@ mod tests {
     use crate::columns::tests::task;
 
     #[test]
-    fn rows_are_read_as_they_were_written_and_a_megabyte_of_args_stays_small() {
+    fn of_a_megabyte_of_args_a_row_takes_what_it_shows() {
         let columns = || vec![Column::parse("args.big").unwrap(), Column::parse("attempt").unwrap()];
         let args = format!(r#"{{"big":"{}","lr":0.1}}"#, "x".repeat(1_000_000));
-        let (view, write) = (task(&args, r#"{"loss":0.5}"#), writer(columns()));
-        let mut out = Vec::new();
-        write(&mut out, &view);
-        write(&mut out, &taskqueue_core::task_view::TaskView { name: None, ..view });
-        assert!(out.len() < 4_000, "{}", out.len());
-        let rows = read(&out, 2);
-        assert_eq!(rows.len(), 2);
+        let (view, read) = (task(&args, r#"{"loss":0.5}"#), reader(columns()));
+        let (rows, bytes): (Vec<Row>, Vec<usize>) =
+            [read(&view), read(&TaskView { name: None, ..view })].into_iter().unzip();
+        assert!(bytes.iter().sum::<usize>() < 4_000, "{bytes:?}");
         assert_eq!((rows[0].name.as_deref(), rows[1].name.as_deref()), (Some("a name"), None));
         assert_eq!(rows[0].cells[0].text.chars().count(), CELL_CHARS);
         assert_eq!(rows[0].cells[1], Cell { kind: Kind::Number, text: "2/3".to_owned() });
@@ -230,9 +189,8 @@ mod tests {
     fn only_a_pending_row_says_what_it_waits_for() {
         let row = |status| {
             let not_before = Some(Timestamp::from_micros(5));
-            let (mut out, view) = (Vec::new(), task("{}", "{}"));
-            writer(Vec::new())(&mut out, &TaskView { status, not_before, unmet: 3, archived: true, ..view });
-            let row = read(&out, 0).remove(0);
+            let view = TaskView { status, not_before, unmet: 3, archived: true, ..task("{}", "{}") };
+            let row = Row::of(&view, &[]);
             (row.not_before.map(Timestamp::as_micros), row.unmet, row.is_archived)
         };
         assert_eq!(row(Status::Pending), (Some(5), 3, true));

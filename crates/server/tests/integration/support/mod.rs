@@ -137,7 +137,7 @@ impl ModelVariant for FailingStore {
     async fn before(&self, call: Call) -> Result<(), StoreError> {
         let asked = match call {
             Call::Check => &self.checks,
-            Call::Figures => &self.asked_for_figures,
+            Call::Figures | Call::ListQueues => &self.asked_for_figures,
             _ => return Err(self.failure()),
         };
         asked.fetch_add(1, Ordering::SeqCst);

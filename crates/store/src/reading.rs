@@ -1,0 +1,187 @@
+//! The one way to read tasks and workers: a store visits them in the order and as far as it is asked to, and what is made of them
+//! (pages, rows, counts, groups) is made here, the same for every backend.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use taskqueue_core::cursor::Position;
+use taskqueue_core::filter::ObservationFilter;
+use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery, WorkerDimension};
+use taskqueue_core::ids::{TaskId, WorkerId};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery};
+use taskqueue_core::task::Task;
+use taskqueue_core::task_view::TaskView;
+
+use crate::StoreError;
+use crate::page::{
+    NewRows, ObservationPage, ReadRows, WriteTask, WrittenRows, WrittenTasks, group_position, observation_position,
+};
+use crate::transaction::QueueKey;
+
+/// The place where a read leaves what it has made. A read that starts over replaces it.
+pub struct Answer<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Answer<T> {
+    pub fn set(&self, answer: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+    }
+
+    pub fn take(&self) -> Result<T, StoreError> {
+        let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        answer.ok_or(StoreError::Broken("a read has left no answer"))
+    }
+}
+
+impl<T> Clone for Answer<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+/// What is read of the tasks of a queue.
+#[derive(Clone)]
+pub enum TaskRead {
+    /// One task.
+    Task(TaskId, Answer<Task>),
+    /// The selected tasks in an order, each as soon as it is read, until the page is full ([`TaskPage`](crate::page::TaskPage)).
+    Page(TaskQuery, NewRows),
+    /// One page of groups of the selected tasks; the count and the groups are of one moment. Without dimensions nothing but the
+    /// count is wanted.
+    Groups(TaskGroupQuery, Answer<GroupPage>),
+}
+
+impl TaskRead {
+    /// A page that `write` appends each task to.
+    pub fn written(query: TaskQuery, write: WriteTask) -> (Self, Answer<WrittenTasks>) {
+        let (answer, of) = (Answer::default(), query.clone());
+        let page = answer.clone();
+        let rows: NewRows = Arc::new(move || Box::new(WrittenRows::new(&of, Arc::clone(&write), page.clone())));
+        (Self::Page(query, rows), answer)
+    }
+
+    /// A page of what `read` takes of each task, with how many bytes that takes.
+    pub fn rows<T: Send + 'static>(
+        query: TaskQuery,
+        read: impl Fn(&TaskView<'_>) -> (T, usize) + Send + Sync + 'static,
+    ) -> (Self, Answer<Page<T>>) {
+        let (answer, read) = (Answer::default(), Arc::new(read));
+        let page = answer.clone();
+        let rows: NewRows = Arc::new(move || {
+            let read = Arc::clone(&read);
+            Box::new(ReadRows { read: move |task: &TaskView<'_>| read(task), items: Vec::new(), answer: page.clone() })
+        });
+        (Self::Page(query, rows), answer)
+    }
+
+    pub fn groups(query: TaskGroupQuery) -> (Self, Answer<GroupPage>) {
+        let answer = Answer::default();
+        (Self::Groups(query, answer.clone()), answer)
+    }
+
+    /// What is being done, for logs.
+    pub fn doing(&self) -> &'static str {
+        match self {
+            Self::Task(..) => "getting a task",
+            Self::Page(..) => "listing tasks",
+            Self::Groups(query, _) if query.dimensions.is_empty() => "counting tasks",
+            Self::Groups(..) => "grouping tasks",
+        }
+    }
+}
+
+/// Takes observations one after the other, by id.
+pub trait WorkerVisitor: Send {
+    /// Takes one. Returns false, without taking it, if it wants no more.
+    fn visit(&mut self, observation: Observation) -> bool;
+    /// `more`: whether there is one that it did not take.
+    fn finish(self: Box<Self>, more: bool);
+}
+
+/// Makes a visitor of the observations of a queue, unless a cursor belongs to another one.
+type NewVisitor = Arc<dyn Fn(QueueKey) -> Result<Box<dyn WorkerVisitor>, StoreError> + Send + Sync>;
+
+/// What is read of the current observations of a queue.
+#[derive(Clone)]
+pub struct WorkerRead {
+    pub filter: Option<ObservationFilter>,
+    after: Option<Position>,
+    /// Whether a page is read, so that without a filter an index leads to its end.
+    is_page: bool,
+    new_visitor: NewVisitor,
+}
+
+impl WorkerRead {
+    pub fn page(query: ObservationQuery) -> (Self, Answer<Page<Observation>>) {
+        let (limit, page) = (query.limit, Answer::default());
+        let answer = page.clone();
+        let new_visitor: NewVisitor = Arc::new(move |queue| {
+            Ok(Box::new(PageVisitor { page: ObservationPage::new(limit, queue), answer: answer.clone() }))
+        });
+        (Self { filter: query.filter, after: query.after, is_page: true, new_visitor }, page)
+    }
+
+    pub fn groups(query: ObservationGroupQuery) -> (Self, Answer<GroupPage>) {
+        let (filter, page) = (query.selection.clone(), Answer::default());
+        let answer = page.clone();
+        let new_visitor: NewVisitor = Arc::new(move |queue| {
+            let groups = Groups::new(query.limit, group_position(&query, queue)?);
+            let dimensions = query.dimensions.clone();
+            Ok(Box::new(GroupVisitor { queue, groups, dimensions, answer: answer.clone() }))
+        });
+        (Self { filter, after: None, is_page: false, new_visitor }, page)
+    }
+
+    /// Whether what it costs is bounded by a page.
+    pub fn is_bounded(&self) -> bool {
+        self.is_page && self.filter.is_none()
+    }
+
+    /// The observation behind which the read begins, and who visits.
+    pub fn begin(&self, queue: QueueKey) -> Result<(Option<WorkerId>, Box<dyn WorkerVisitor>), StoreError> {
+        let after = self.after.as_ref().map(|position| observation_position(position, queue)).transpose()?;
+        Ok((after, (self.new_visitor)(queue)?))
+    }
+
+    pub fn selects(&self, observation: &Observation) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.matches(observation))
+    }
+}
+
+struct PageVisitor {
+    page: ObservationPage,
+    answer: Answer<Page<Observation>>,
+}
+
+impl WorkerVisitor for PageVisitor {
+    fn visit(&mut self, observation: Observation) -> bool {
+        self.page.push(observation)
+    }
+
+    fn finish(self: Box<Self>, more: bool) {
+        self.answer.set(self.page.finish(more));
+    }
+}
+
+struct GroupVisitor {
+    queue: QueueKey,
+    groups: Groups,
+    dimensions: Vec<WorkerDimension>,
+    answer: Answer<GroupPage>,
+}
+
+impl WorkerVisitor for GroupVisitor {
+    fn visit(&mut self, observation: Observation) -> bool {
+        self.groups.add_observation(&self.dimensions, &observation);
+        true
+    }
+
+    fn finish(self: Box<Self>, _: bool) {
+        self.answer.set(self.groups.into_page(self.queue.0));
+    }
+}
