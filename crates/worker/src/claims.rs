@@ -1,25 +1,18 @@
 //! Claims tasks for the slots. Slots that become free together claim with one request; when no task is pending, one request waits
 //! for all of them. A claim whose answer was lost is repeated with its run id, and a task that it gives is confirmed before it runs.
 //!
-//! A slot hands in a [`Want`] and gets exactly one answer. `trying.rs` sends claims and reads their answers, `waiting.rs` decides when
-//! the next one is sent, `giving_back.rs` settles what is in doubt when the worker stops.
+//! A slot hands in a [`Want`] and gets exactly one answer. `trying.rs` sends claims, reads their answers and settles
+//! what is in doubt when the worker stops; `waiting.rs` decides when the next one is sent.
 
-mod giving_back;
-mod sending;
 mod trying;
 mod waiting;
 
-use std::sync::Arc;
-
 use taskqueue_client::{Claim, RunId};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::collector::{Collected, Collector, collector};
-use crate::context::{EndReason, WorkerContext};
 use crate::identity::SlotIdentity;
-use crate::ids;
-use crate::stop::{StopMode, stop_reached};
 
 /// How often the answer to a claim may be lost before it is repeated alone.
 const LOST_TOGETHER: u32 = 2;
@@ -99,105 +92,5 @@ impl Claims {
     pub(crate) fn new() -> (Self, ClaimQueues) {
         let ((fresh, collected), (idle, waiting)) = (collector(), mpsc::unbounded_channel());
         (Self { fresh, idle }, ClaimQueues { fresh: collected, idle: waiting })
-    }
-}
-
-impl WorkerContext {
-    /// The next task, with the slot marked as busy; `None` when the worker is to claim no more.
-    pub(crate) async fn next_claim(self: &Arc<Self>, slot: SlotIdentity) -> Option<ClaimedTask> {
-        if self.is_stopping() || !self.reserve_task() {
-            return None;
-        }
-        self.wait_while_slowed().await;
-        // The reservation stays, because a worker that stops reserves nothing more.
-        if self.is_stopping() {
-            return None;
-        }
-        let (attempt, (answer, claimed)) = (self.new_attempt()?, oneshot::channel());
-        self.mark_busy();
-        let want = Want { slot, attempt, is_busy: true, answer };
-        if self.settings.slots.len() > 1 {
-            self.claims.fresh.push(want);
-        } else {
-            self.first_claim(vec![want]).await;
-        }
-        match claimed.await {
-            Ok(claimed) => claimed,
-            Err(_) => {
-                self.end(EndReason::InternalError("a claim was dropped".to_owned()));
-                None
-            }
-        }
-    }
-
-    /// Waits for the end of a pause after failures in a row: its time, a success of another slot, or a stop.
-    async fn wait_while_slowed(&self) {
-        let (mut slowed, mut stop) = (self.slowed_until.subscribe(), self.stop.subscribe());
-        loop {
-            let until = *slowed.borrow_and_update();
-            let Some(end) = until.filter(|end| Instant::now() < *end) else { return };
-            tokio::select! {
-                biased;
-                _ = stop_reached(&mut stop, StopMode::Finish) => return,
-                _ = slowed.changed() => {}
-                () = sleep_until(end) => {}
-            }
-        }
-    }
-
-    /// Whether there is a pause after failures in a row.
-    fn is_slowed(&self) -> bool {
-        self.slowed_until.borrow().is_some_and(|end| Instant::now() < end)
-    }
-
-    /// Done as soon as there is a pause after failures in a row.
-    async fn slowed_down(&self) {
-        let mut slowed = self.slowed_until.subscribe();
-        drop(slowed.wait_for(|until| until.is_some_and(|end| Instant::now() < end)).await);
-    }
-
-    /// Serves the slots until it is dropped.
-    pub(crate) async fn serve_claims(self: Arc<Self>, queues: ClaimQueues) {
-        let ClaimQueues { fresh, idle } = queues;
-        let context = Arc::clone(&self);
-        tokio::join!(
-            fresh.send_all(move |wants| {
-                let context = Arc::clone(&context);
-                async move { context.first_claim(wants).await }
-            }),
-            self.wait_for_tasks(idle)
-        );
-    }
-
-    fn new_attempt(&self) -> Option<ClaimAttempt> {
-        match ids::run_id() {
-            Ok(run_id) => Some(ClaimAttempt::new(run_id)),
-            Err(error) => {
-                self.end(EndReason::InternalError(error.to_string()));
-                None
-            }
-        }
-    }
-
-    fn answer(&self, mut want: Want, claimed: Option<ClaimedTask>) {
-        if claimed.is_some() {
-            self.busy(&mut want)
-        } else {
-            self.idle(&mut want)
-        }
-        // The slot waits for it as long as the worker lives.
-        drop(want.answer.send(claimed));
-    }
-
-    fn busy(&self, want: &mut Want) {
-        if !std::mem::replace(&mut want.is_busy, true) {
-            self.mark_busy();
-        }
-    }
-
-    fn idle(&self, want: &mut Want) {
-        if std::mem::replace(&mut want.is_busy, false) {
-            self.mark_idle();
-        }
     }
 }

@@ -4,26 +4,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use taskqueue_client::{Client, Error, TaskId};
-use tokio::sync::{Semaphore, mpsc, watch};
+use taskqueue_client::{Client, Error, TaskId, capabilities};
+use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
-use crate::beats::Beat;
 use crate::claims::{ClaimQueues, Claims};
 use crate::collector::{Collected, Collector, collector};
 use crate::events::{Event, EventSink, RunOutcome};
 use crate::failure_guard::{FailureGuard, Verdict};
-use crate::features::ServerFeatures;
 use crate::handler::Misfit;
 use crate::identity::WorkerIdentity;
-use crate::outgoing::Outgoing;
 use crate::reachability::Reachability;
-use crate::report::RunKey;
+use crate::report::{DueHeartbeat, RunKey, RunMessage};
 use crate::sent_output::LateOutput;
 use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::stop::StopMode;
-use crate::telemetry::MeasuredSlots;
+use crate::telemetry::processes::MeasuredSlots;
 
 /// The shortest wait of an idle slot while another slot is busy: the other run may create tasks.
 const MIN_WAIT_WHILE_BUSY: Duration = Duration::from_secs(1);
@@ -35,8 +32,8 @@ const HELD_HEARTBEATS: usize = 128;
 /// What the slots have put there for others to send.
 pub(crate) struct Queues {
     pub(crate) claims: ClaimQueues,
-    pub(crate) outgoing: Collected<Outgoing>,
-    pub(crate) beats: mpsc::UnboundedReceiver<Beat>,
+    pub(crate) outgoing: Collected<RunMessage>,
+    pub(crate) beats: mpsc::UnboundedReceiver<DueHeartbeat>,
 }
 
 /// Why a worker ended.
@@ -81,18 +78,18 @@ pub(crate) struct WorkerContext {
     /// Until when nothing is claimed because of failures in a row.
     pub(crate) slowed_until: watch::Sender<Option<Instant>>,
     pub(crate) claims: Claims,
-    pub(crate) outgoing: Collector<Outgoing>,
-    pub(crate) beats: mpsc::UnboundedSender<Beat>,
+    pub(crate) outgoing: Collector<RunMessage>,
+    pub(crate) beats: mpsc::UnboundedSender<DueHeartbeat>,
     /// One for each heartbeat that the server may hold at a time.
     pub(crate) held_heartbeats: Semaphore,
     pub(crate) late_output: LateOutput,
     pub(crate) measured_slots: MeasuredSlots,
-    state: Mutex<State>,
+    state: Mutex<WorkerState>,
     /// How many tasks were reserved, which may be more than `max_tasks`.
     reserved: AtomicU64,
 }
 
-struct State {
+struct WorkerState {
     guard: FailureGuard,
     end_reason: Option<EndReason>,
     /// How many slots run a task or have a claim under way that does not wait.
@@ -106,7 +103,7 @@ impl WorkerContext {
         let ((claims, claim_queues), (outgoing, collected)) = (Claims::new(), collector());
         let (beats, due) = mpsc::unbounded_channel();
         let queues = Queues { claims: claim_queues, outgoing: collected, beats: due };
-        let state = State {
+        let state = WorkerState {
             guard: FailureGuard::new(settings.on_failures, settings.intervals.failure_pause),
             end_reason: None,
             busy: 0,
@@ -236,7 +233,7 @@ impl WorkerContext {
         (state.end_reason.clone().unwrap_or(default), state.counts)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorkerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -256,5 +253,43 @@ impl Counts {
             RunOutcome::Undelivered => &mut self.undelivered,
         };
         *count += 1;
+    }
+}
+
+/// What the server has said of itself.
+#[derive(Debug, Default)]
+pub(crate) struct ServerFeatures(OnceCell<KeptOutput>);
+
+/// Whether the server keeps what runs print, which can be turned off there.
+#[derive(Clone, Copy, Debug)]
+struct KeptOutput(bool);
+
+impl ServerFeatures {
+    /// Whether the server has said that it keeps what runs print.
+    pub(crate) fn has_output(&self) -> bool {
+        self.0.get().is_some_and(|kept| kept.0)
+    }
+}
+
+impl WorkerContext {
+    /// Makes sure that the server is one for this worker. Slots that claim at the same time ask once.
+    ///
+    /// # Errors
+    ///
+    /// Those of a claim that was not sent.
+    pub(crate) async fn require_server(&self) -> Result<(), Error> {
+        let ask = || async {
+            let answer = self.client.require_extensions().await.map_err(without_claim)?;
+            Ok(KeptOutput(answer.has(capabilities::OUTPUT)))
+        };
+        self.features.0.get_or_try_init(ask).await.map(drop)
+    }
+}
+
+/// The question may have arrived; the claim behind it was not sent.
+fn without_claim(error: Error) -> Error {
+    match error {
+        Error::Transport { message, .. } => Error::Transport { message, may_have_arrived: false },
+        error => error,
     }
 }

@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Claim, Error, RunId, TaskId};
-
-use crate::idle_reason::IdleReason;
+use taskqueue_client::{Claim, Error, RunId, TaskId, Timestamp};
 
 /// How a run ended for its task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +22,28 @@ pub enum RunOutcome {
     Revoked(String),
     /// The worker stopped before the server accepted the report. It is stored if there is a run directory.
     Undelivered,
+}
+
+/// Why there is nothing to claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdleReason {
+    /// No task is pending for the route.
+    NoTask,
+    /// The server does not tell, or not to this token: one with the scope `work` may not read.
+    Untold,
+    /// Tasks are pending for these routes, so many for each, and none for that of the worker.
+    OtherRoutes(Vec<(String, u64)>),
+    QueuePaused,
+    /// As many tasks are running as the queue allows.
+    QueueAtLimit(u64),
+    /// As many tasks of the route are running as the queue allows.
+    RouteAtLimit,
+    /// So many tasks of the route are pending; one can be claimed from this time on.
+    Delayed(u64, Timestamp),
+    /// So many tasks of the route are pending; one waits for others.
+    Dependencies(u64),
+    /// So many tasks of the route are pending, and none can be claimed.
+    Held(u64),
 }
 
 #[derive(Debug)]

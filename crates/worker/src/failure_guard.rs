@@ -9,24 +9,13 @@ use taskqueue_client::TaskId;
 use tokio::time::Instant;
 
 use crate::events::RunOutcome;
-use crate::intervals::BackoffLimits;
+use crate::settings::{BackoffLimits, OnFailures};
 
 /// From this many failures in a row on, the worker slows down, or ends if it never had a success.
 const SLOW_AFTER: u32 = 5;
 
 /// How many tasks that have failed are remembered at least. One that fails again after that many others counts again.
 const REMEMBERED: u32 = 1000;
-
-/// What failures in a row of different tasks do to the worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnFailures {
-    /// Five end a worker that has had no success yet, and slow down any other.
-    SlowDown,
-    /// So many end it in any case. Five slow it down before if it has had a success.
-    StopAfter(u32),
-    /// Nothing.
-    Ignore,
-}
 
 impl OnFailures {
     /// How many failures end a worker, if any do.
@@ -131,7 +120,7 @@ mod tests {
     use super::OnFailures::{Ignore, SlowDown, StopAfter};
     use super::RunOutcome::{Released, Succeeded};
     use super::*;
-    use crate::intervals::Intervals;
+    use crate::settings::Intervals;
 
     fn task(number: u8) -> TaskId {
         TaskId::parse(&format!("t_00000000{number:04}")).unwrap()

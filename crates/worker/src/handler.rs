@@ -1,15 +1,16 @@
 //! A [`Handler`] decides what is done with a task: start a command (`command/`), or call a function in this process. Claims,
 //! leases and reports are not its business.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use taskqueue_client::{Claim, Failure, JsonObject, TraceParent, WorkerId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::progress::RunProgress;
 use crate::sent_output::RunOutput;
 use crate::stop::RunControl;
-use crate::telemetry::RunProcesses;
+use crate::telemetry::processes::RunProcesses;
 
 /// One run of a task.
 #[derive(Debug)]
@@ -75,4 +76,19 @@ pub struct Misfit {
 pub trait Handler: Send + Sync + 'static {
     /// Runs a task to its end. Nothing of the run may continue afterwards.
     async fn run(&self, run: TaskRun) -> HandlerResult;
+}
+
+/// Takes the progress of a run. Each replaces the one before.
+#[derive(Clone, Debug)]
+pub struct RunProgress(pub(crate) Arc<watch::Sender<Option<JsonObject>>>);
+
+impl RunProgress {
+    /// Never waits.
+    pub fn report(&self, progress: JsonObject) {
+        self.0.send_if_modified(|present| {
+            let is_new = present.as_ref() != Some(&progress);
+            *present = Some(progress);
+            is_new
+        });
+    }
 }

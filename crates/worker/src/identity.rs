@@ -1,9 +1,11 @@
-//! Where a slot is: what observations and claims say, so that a result can be traced to its machine and to its folder after months.
+//! The identity of a worker and its slots, as observations and claims say it, so that a result can be traced to its machine and
+//! to its folder after months; and new random ids.
 
 use std::path::Path;
 use std::sync::LazyLock;
 
-use taskqueue_client::{JsonObject, WorkerId};
+use taskqueue_client::JsonObject;
+use taskqueue_core::ids::{ID_BYTES, RunId, WorkerId};
 use taskqueue_core::json::{ObjectWriter, merge_patch, parse};
 use taskqueue_core::limits::{CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES};
 
@@ -90,6 +92,27 @@ fn object(writer: ObjectWriter) -> JsonObject {
     parse(&text).ok().and_then(|value| JsonObject::from_value(&value).ok()).unwrap_or_else(JsonObject::empty)
 }
 
+/// The system gave no random numbers, which run ids need.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gives no random numbers: {0}")]
+pub struct NoRandomness(String);
+
+/// Returns a new id for a run.
+pub(crate) fn new_run_id() -> Result<RunId, NoRandomness> {
+    random_bytes().map(RunId::from_bytes)
+}
+
+/// Returns a new id for a slot.
+pub(crate) fn new_worker_id() -> Result<WorkerId, NoRandomness> {
+    random_bytes().map(WorkerId::from_bytes)
+}
+
+fn random_bytes() -> Result<[u8; ID_BYTES], NoRandomness> {
+    let mut bytes = [0; ID_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| NoRandomness(error.to_string()))?;
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,5 +162,11 @@ mod tests {
             let claimed = worker(&empty, none).in_claims(&slot());
             assert!(!claimed.as_str().contains("folder") && claimed.as_str().contains("host"), "{}", claimed.as_str());
         }
+    }
+
+    #[test]
+    fn ids_have_their_form_and_differ() {
+        assert_ne!(new_run_id().unwrap(), new_run_id().unwrap());
+        assert_ne!(new_worker_id().unwrap(), new_worker_id().unwrap());
     }
 }

@@ -4,39 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Error, Reason, Route, RouteStats, Status, TaskQuery, TaskSelection, Timestamp};
+use taskqueue_client::{Error, Reason, Route, RouteStats, Status, TaskQuery, TaskSelection};
 use tokio::time::{sleep, timeout};
 
 use crate::context::WorkerContext;
-use crate::events::Event;
-use crate::intervals::jittered;
+use crate::events::{Event, IdleReason};
+use crate::settings::jittered;
 
 /// How many pending tasks are looked at for one that this worker could claim: they come whole, and may be large.
 const TASKS_SEEN: u16 = 5;
 /// How long all questions together may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Why there is nothing to claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IdleReason {
-    /// No task is pending for the route.
-    NoTask,
-    /// The server does not tell, or not to this token: one with the scope `work` may not read.
-    Untold,
-    /// Tasks are pending for these routes, so many for each, and none for that of the worker.
-    OtherRoutes(Vec<(String, u64)>),
-    QueuePaused,
-    /// As many tasks are running as the queue allows.
-    QueueAtLimit(u64),
-    /// As many tasks of the route are running as the queue allows.
-    RouteAtLimit,
-    /// So many tasks of the route are pending; one can be claimed from this time on.
-    Delayed(u64, Timestamp),
-    /// So many tasks of the route are pending; one waits for others.
-    Dependencies(u64),
-    /// So many tasks of the route are pending, and none can be claimed.
-    Held(u64),
-}
 
 impl IdleReason {
     /// Whether it only says that there was no more work, which is no news after work.
@@ -146,6 +124,8 @@ fn is_untold(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use taskqueue_client::Timestamp;
+
     use super::IdleReason::{
         Delayed, Dependencies, NoTask, OtherRoutes, QueueAtLimit, QueuePaused, RouteAtLimit, Untold,
     };

@@ -2,34 +2,27 @@
 //! left, and knows which runs it has left. When the keeper ends, the worker notices and does the same. So a kill -9 of either leaves nothing running. What the
 //! worker does when it is asked to stop is not decided here.
 
-mod active_runs;
-mod stop_requests;
-
-use std::fs::{self, File};
-use std::io;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::{getpid, set_child_subreaper};
 use rustix::thread::set_name;
 use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use taskqueue_client::{RunId, TaskId};
 
-use self::active_runs::WatchedRuns;
-pub use self::active_runs::{ActiveRuns, LeftRun};
-pub use self::stop_requests::StopRequests;
+pub use crate::process::proc::is_ignored;
 use crate::process::proc::kill_children;
-use crate::process::supervisor_pool;
-
-/// Set in the environment of a worker that has a keeper. The children of the worker do not inherit it.
-pub const HAS_KEEPER_VARIABLE: &str = "TASKQUEUE_KEPT";
-
-/// Long enough for every process that can be killed. One that hangs inside the kernel cannot.
-pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::process::running_command;
+pub use crate::process::running_command::HAS_KEEPER_VARIABLE;
 
 /// What this process is.
 #[derive(Debug)]
@@ -74,17 +67,8 @@ pub fn start() -> io::Result<Role> {
 /// Kills all descendants of this process and prevents new ones. A worker does this right before it ends. Blocks. Returns whether
 /// nothing is left.
 pub fn kill_everything() -> bool {
-    supervisor_pool::close();
-    kill_children(KILL_TIMEOUT)
-}
-
-/// Whether a signal was ignored when this process was started, as `nohup` does.
-#[must_use]
-pub fn is_ignored(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    ignored & (1 << (signal - 1)) != 0
+    running_command::close();
+    kill_children()
 }
 
 /// The signals that ask the worker to stop, without those that were ignored when this process was started.
@@ -112,7 +96,7 @@ fn run_keeper() -> io::Result<WorkerEnd> {
     let runs = WatchedRuns::watch(requests.try_clone()?);
     let mut worker = start_worker(worker_stream)?;
     let status = worker.wait()?;
-    let has_survivors = !kill_children(KILL_TIMEOUT);
+    let has_survivors = !kill_children();
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX);
     Ok(WorkerEnd { pid: worker.id(), code, signal: status.signal(), left: runs.left(), has_survivors })
@@ -139,4 +123,244 @@ fn prepare_worker() -> io::Result<StopRequests> {
     let (from_signals, signals) = UnixStream::pair()?;
     forward_signals(&signals)?;
     StopRequests::new(from_keeper, from_signals)
+}
+
+/// The end of the worker closes its stream at once; only a process that has inherited it could keep it open.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A run that a worker has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftRun {
+    pub task_id: TaskId,
+    pub run_id: RunId,
+}
+
+/// Tells the keeper which runs there are.
+#[derive(Clone, Debug)]
+pub struct ActiveRuns(Arc<UnixStream>);
+
+impl ActiveRuns {
+    /// The stream does not block.
+    pub(super) fn new(to_keeper: UnixStream) -> Self {
+        Self(Arc::new(to_keeper))
+    }
+
+    pub fn began(&self, task_id: TaskId, run_id: RunId) {
+        self.write(&format!("+ {run_id} {task_id}\n"));
+    }
+
+    pub fn ended(&self, run_id: RunId) {
+        self.write(&format!("- {run_id}\n"));
+    }
+
+    /// Never waits: a keeper that is stopped (Ctrl-Z) does not read. Of a run whose beginning it does not know the lease ends by
+    /// itself; one whose end it does not know is refused by the server.
+    fn write(&self, line: &str) {
+        drop((&*self.0).write(line.as_bytes()));
+    }
+}
+
+/// The runs of a worker, read by a thread of the keeper.
+pub(super) struct WatchedRuns {
+    active: Arc<Mutex<BTreeMap<RunId, TaskId>>>,
+    closed: Receiver<()>,
+}
+
+impl WatchedRuns {
+    pub(super) fn watch(from_worker: UnixStream) -> Self {
+        let active = Arc::<Mutex<BTreeMap<RunId, TaskId>>>::default();
+        let (runs, (close, closed)) = (Arc::clone(&active), channel());
+        std::thread::spawn(move || {
+            for line in BufReader::new(from_worker).lines() {
+                let Ok(line) = line else { break };
+                note(&mut runs.lock().unwrap_or_else(PoisonError::into_inner), &line);
+            }
+            drop(close);
+        });
+        Self { active, closed }
+    }
+
+    /// What is left after the end of the worker.
+    pub(super) fn left(&self) -> Vec<LeftRun> {
+        let _ = self.closed.recv_timeout(CLOSE_TIMEOUT);
+        let active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        active.iter().map(|(run_id, task_id)| LeftRun { task_id: *task_id, run_id: *run_id }).collect()
+    }
+}
+
+/// Follows one line. A worker that was killed may have left half of one.
+fn note(active: &mut BTreeMap<RunId, TaskId>, line: &str) {
+    let words: Vec<&str> = line.split(' ').collect();
+    match words.as_slice() {
+        ["+", run_id, task_id] => active.extend(RunId::parse(run_id).zip(TaskId::parse(task_id))),
+        ["-", run_id] => drop(RunId::parse(run_id).and_then(|run_id| active.remove(&run_id))),
+        _ => {}
+    }
+}
+
+/// Within this time the signals of one event have reached both keeper and worker.
+const SAME_EVENT: Duration = Duration::from_millis(500);
+
+/// Signals that follow this fast are one request: `timeout` sends its signal to the command and then to the whole group.
+const BURST: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub struct StopRequests {
+    streams: RequestStreams,
+    duplicates: DuplicateFilter,
+    active_runs: ActiveRuns,
+}
+
+#[derive(Debug)]
+enum RequestStreams {
+    /// Until the first call of `next`; before that there may be no runtime.
+    Blocking(Option<(UnixStream, UnixStream)>),
+    Async(tokio::net::UnixStream, tokio::net::UnixStream),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RequestSource {
+    Keeper,
+    Signal,
+}
+
+impl StopRequests {
+    pub(super) fn new(keeper: UnixStream, signals: UnixStream) -> io::Result<Self> {
+        keeper.set_nonblocking(true)?;
+        signals.set_nonblocking(true)?;
+        let active_runs = ActiveRuns::new(keeper.try_clone()?);
+        let streams = RequestStreams::Blocking(Some((keeper, signals)));
+        Ok(Self { streams, duplicates: DuplicateFilter::default(), active_runs })
+    }
+
+    /// Tells the keeper, over the same stream, which runs there are.
+    #[must_use]
+    pub fn active_runs(&self) -> ActiveRuns {
+        self.active_runs.clone()
+    }
+
+    /// Waits for the next request. `None` means that the keeper has ended: the worker has to call
+    /// [`kill_everything`](crate::keeper::kill_everything) and exit. No request is lost when this future is dropped.
+    pub async fn next(&mut self) -> Option<()> {
+        loop {
+            match &mut self.streams {
+                RequestStreams::Blocking(streams) => {
+                    let (keeper, signals) = streams.take()?;
+                    let register = tokio::net::UnixStream::from_std;
+                    self.streams = RequestStreams::Async(register(keeper).ok()?, register(signals).ok()?);
+                }
+                RequestStreams::Async(keeper, signals) => {
+                    let source = tokio::select! {
+                        read = read_byte(keeper) => read.map(|()| RequestSource::Keeper),
+                        read = read_byte(signals) => read.map(|()| RequestSource::Signal),
+                    };
+                    if self.duplicates.is_new(source?, Instant::now()) {
+                        return Some(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Waits for one byte; `None` when the other end is closed.
+async fn read_byte(stream: &tokio::net::UnixStream) -> Option<()> {
+    loop {
+        stream.readable().await.ok()?;
+        match stream.try_read(&mut [0]) {
+            Ok(1..) => return Some(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            _ => return None,
+        }
+    }
+}
+
+/// Recognises requests that come from the same event as an earlier one.
+#[derive(Debug, Default)]
+struct DuplicateFilter {
+    /// One source and the times of its requests that have not arrived from the other source yet.
+    unpaired: Option<(RequestSource, Vec<Instant>)>,
+    /// The time of the last request that counted.
+    counted: Option<Instant>,
+}
+
+impl DuplicateFilter {
+    fn is_new(&mut self, source: RequestSource, now: Instant) -> bool {
+        let (owner, times) = self.unpaired.get_or_insert_with(|| (source, Vec::new()));
+        times.retain(|time| now.saturating_duration_since(*time) <= SAME_EVENT);
+        if *owner != source && !times.is_empty() {
+            times.remove(0);
+            return false;
+        }
+        if self.counted.is_some_and(|counted| now.saturating_duration_since(counted) <= BURST) {
+            return false;
+        }
+        self.counted = Some(now);
+        *owner = source;
+        times.push(now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_began_and_did_not_end_is_left() {
+        let (keeper, worker) = UnixStream::pair().unwrap();
+        let (watched, runs) = (WatchedRuns::watch(keeper), ActiveRuns::new(worker));
+        let task = |number: u8| TaskId::parse(&format!("t_00000000000{number}")).unwrap();
+        let run = |number: u8| RunId::parse(&format!("r_00000000000{number}")).unwrap();
+        (1..=3).for_each(|number| runs.began(task(number), run(number)));
+        runs.ended(run(2));
+        runs.write("+ r_0000");
+        drop(runs);
+        let left = [1, 3].map(|number| LeftRun { task_id: task(number), run_id: run(number) });
+        assert_eq!(watched.left(), left);
+    }
+
+    /// Which of the requests count, each given as its source and its time in milliseconds.
+    fn counted(requests: &[(RequestSource, u64)]) -> Vec<bool> {
+        let (mut duplicates, start) = (DuplicateFilter::default(), Instant::now());
+        requests
+            .iter()
+            .map(|(source, millis)| duplicates.is_new(*source, start + Duration::from_millis(*millis)))
+            .collect()
+    }
+
+    #[test]
+    fn one_event_that_reaches_both_is_one_request() {
+        use RequestSource::{Keeper, Signal};
+        assert_eq!(counted(&[(Keeper, 0), (Signal, 1)]), [true, false]);
+        assert_eq!(counted(&[(Signal, 0), (Keeper, 1), (Signal, 102), (Keeper, 103)]), [true, false, true, false]);
+        assert_eq!(counted(&[(Signal, 0), (Signal, 100), (Keeper, 101), (Keeper, 102)]), [true, true, false, false]);
+    }
+
+    #[test]
+    fn one_event_that_reaches_one_of_them_twice_is_one_request() {
+        use RequestSource::{Keeper, Signal};
+        assert_eq!(counted(&[(Keeper, 0), (Keeper, 0), (Signal, 1)]), [true, false, false]);
+        assert_eq!(counted(&[(Keeper, 0), (Signal, 0), (Keeper, 1)]), [true, false, false]);
+        assert_eq!(counted(&[(Signal, 0), (Keeper, 1), (Keeper, 2), (Signal, 300), (Keeper, 301)])[3..], [true, false]);
+    }
+
+    #[test]
+    fn requests_by_one_way_or_far_apart_all_count() {
+        use RequestSource::{Keeper, Signal};
+        assert_eq!(counted(&[(Keeper, 0), (Keeper, 100), (Keeper, 200)]), [true, true, true]);
+        assert_eq!(counted(&[(Signal, 0), (Keeper, 501), (Signal, 1200)]), [true, true, true]);
+    }
+
+    #[tokio::test]
+    async fn bytes_are_requests_and_the_end_of_the_keeper_is_the_end() {
+        use std::io::Write;
+        let (from_keeper, mut keeper) = UnixStream::pair().unwrap();
+        let (from_signals, _signals) = UnixStream::pair().unwrap();
+        let mut requests = StopRequests::new(from_keeper, from_signals).unwrap();
+        keeper.write_all(b"X").unwrap();
+        assert_eq!(requests.next().await, Some(()));
+        drop(keeper);
+        assert_eq!(requests.next().await, None);
+    }
 }

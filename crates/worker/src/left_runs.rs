@@ -1,16 +1,19 @@
-//! What the keeper does with the runs that a killed worker has left: those that have ended are reported, the others are given back,
-//! uncharged. What no server takes in time stays in the spool, for the next worker.
+//! Settles what an earlier worker has left. The next worker delivers the reports in the spool: together, and those that such a
+//! request did not settle one by one. The keeper of a killed worker reports the runs that have ended and gives the others back,
+//! uncharged. What no server takes in time stays in the spool.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Client, Error, QueueName, RunId, TaskId};
+use taskqueue_client::{Client, Error, QueueName, RunId, RunItem, TaskId};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::intervals::{Backoff, BackoffLimits};
+use crate::context::WorkerContext;
+use crate::events::Event;
 use crate::keeper::LeftRun;
-use crate::report::{AfterError, FinalReport, RunKey, after_error, send};
-use crate::settings::SpoolSettings;
+use crate::report::{self, AfterError, FinalReport, RunKey, after_error, send};
+use crate::settings::{Backoff, BackoffLimits, SpoolSettings};
 use crate::spool::Spool;
 
 const BACKOFF: BackoffLimits = BackoffLimits { first: Duration::from_millis(200), longest: Duration::from_secs(2) };
@@ -90,5 +93,80 @@ async fn deliver(
             AfterError::ReportInstead(other) => other,
             AfterError::GiveUp(_) => return Ok(false),
         };
+    }
+}
+
+type StoredReport = (RunKey, FinalReport);
+
+impl WorkerContext {
+    /// Delivers these until none is left.
+    pub(crate) async fn deliver_earlier(self: Arc<Self>, reports: Vec<StoredReport>) {
+        let mut backoff = Backoff::new(self.settings.intervals.backoff);
+        let mut reports = self.deliver_together(reports).await;
+        while !reports.is_empty() {
+            let mut remaining = Vec::new();
+            for (run, report) in reports {
+                let sent = Instant::now();
+                let answer = report::send(&self.client, &run, &report).await;
+                remaining.extend(self.settle_earlier(run, report, sent, answer).await);
+            }
+            reports = remaining;
+            if !reports.is_empty() {
+                sleep(backoff.next()).await;
+            }
+        }
+    }
+
+    /// Sends them once, those of a queue together. Returns what is not settled.
+    async fn deliver_together(&self, reports: Vec<StoredReport>) -> Vec<StoredReport> {
+        if reports.len() < 2 {
+            return reports;
+        }
+        let mut queues: HashMap<QueueName, Vec<StoredReport>> = HashMap::new();
+        for stored in reports {
+            queues.entry(stored.0.queue.clone()).or_default().push(stored);
+        }
+        let mut remaining = Vec::new();
+        for (queue, reports) in queues {
+            let item = |(run, report): &StoredReport| RunItem {
+                task_id: run.task_id,
+                run_id: run.run_id,
+                action: report.clone().in_batch(),
+            };
+            let sent = Instant::now();
+            let answer = self.client.report_runs(&queue, &reports.iter().map(item).collect::<Vec<_>>()).await;
+            for ((run, report), outcome) in reports.into_iter().zip(answer.items) {
+                match outcome {
+                    Ok(_) => remaining.extend(self.settle_earlier(run, report, sent, Ok(())).await),
+                    // What the server says of the single report counts.
+                    Err(_) => remaining.push((run, report)),
+                }
+            }
+        }
+        remaining
+    }
+
+    /// Removes a report that was accepted or refused. Returns what is to be sent again.
+    async fn settle_earlier(
+        &self,
+        run: RunKey,
+        report: FinalReport,
+        sent: Instant,
+        answer: Result<(), Error>,
+    ) -> Option<StoredReport> {
+        let refused = match answer {
+            Ok(()) => None,
+            Err(error) => match report::after_error(report, error) {
+                AfterError::Retry(report, error) => {
+                    self.reachability.call_failed(&error, sent);
+                    return Some((run, report));
+                }
+                AfterError::ReportInstead(other) => return Some((run, other)),
+                AfterError::GiveUp(error) => Some(error.to_string()),
+            },
+        };
+        self.spool.remove(&run).await;
+        self.events.on_event(&Event::EarlierReport { task_id: run.task_id, refused: refused.as_deref() });
+        None
     }
 }

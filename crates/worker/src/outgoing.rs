@@ -1,58 +1,42 @@
-//! What this worker says of its runs, heartbeats, progress and final reports: what comes together is sent with one request. Each is answered for itself. When something is repeated is decided elsewhere, and what is repeated is sent alone.
+//! Sends what this worker says of its runs: what comes together is sent with one request, and each message is answered for
+//! itself. What is repeated is sent alone. A final report is sent until the server accepts or refuses it. Of the progress of a
+//! run the newest is sent, at most once a second, and the last one before the final report, because afterwards the server takes none.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use taskqueue_client::{Error, JsonObject, RunAction, RunItem};
-use taskqueue_core::limits::{BATCH_ITEMS, REQUEST_BODY_BYTES};
-use tokio::sync::oneshot;
+use taskqueue_client::{Error, JsonObject, RunItem};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::collector::Collected;
 use crate::context::WorkerContext;
-use crate::report::{FinalReport, RunKey, send};
-
-/// About how much a request takes at most, unless one report alone is larger: what a single request may have. So a network that is
-/// too slow for more delivers as much as without batches. Escaping can double a text.
-const REQUEST_BYTES: usize = REQUEST_BODY_BYTES / 2;
-/// What a report takes besides its texts.
-const FRAME_BYTES: usize = 160;
-
-/// When it was sent, or why it failed.
-pub(crate) type Sent = Result<Instant, Error>;
-
-/// One call about a run of the worker's queue.
-pub(crate) struct Outgoing {
-    run: RunKey,
-    what: What,
-    answer: oneshot::Sender<Sent>,
-}
-
-/// What is said of a run.
-#[derive(Clone, Debug)]
-enum What {
-    Heartbeat,
-    Progress(JsonObject),
-    End(FinalReport),
-}
+use crate::events::Event;
+use crate::handler::RunProgress;
+use crate::report::{
+    AfterError, ErrorClass, FinalReport, MessageContent, RunKey, RunMessage, SendResult, after_error, send, split,
+};
+use crate::settings::Backoff;
+use crate::stop::{StopMode, stop_reached};
 
 impl WorkerContext {
     /// Renews the lease of a run. Returns the moment before the request was sent: the lease cannot have been renewed earlier.
-    pub(crate) async fn heartbeat(&self, run: &RunKey, is_alone: bool) -> Sent {
-        self.say(run, What::Heartbeat, is_alone).await
+    pub(crate) async fn heartbeat(&self, run: &RunKey, is_alone: bool) -> SendResult {
+        self.say(run, MessageContent::Heartbeat, is_alone).await
     }
 
     /// Sends the progress of a run once.
     pub(crate) async fn send_progress(&self, run: &RunKey, progress: &JsonObject) -> Result<(), Error> {
-        self.say(run, What::Progress(progress.clone()), false).await.map(drop)
+        self.say(run, MessageContent::Progress(progress.clone()), false).await.map(drop)
     }
 
     /// Sends a final report once.
     pub(crate) async fn send_report(&self, run: &RunKey, report: &FinalReport, is_alone: bool) -> Result<(), Error> {
-        self.say(run, What::End(report.clone()), is_alone).await.map(drop)
+        self.say(run, MessageContent::End(report.clone()), is_alone).await.map(drop)
     }
 
-    async fn say(&self, run: &RunKey, what: What, is_alone: bool) -> Sent {
+    async fn say(&self, run: &RunKey, what: MessageContent, is_alone: bool) -> SendResult {
         if is_alone || !self.reports_together() {
             self.send_alone(run, &what).await
         } else {
@@ -65,26 +49,26 @@ impl WorkerContext {
         self.settings.slots.len() > 1
     }
 
-    async fn send_alone(&self, run: &RunKey, what: &What) -> Sent {
+    async fn send_alone(&self, run: &RunKey, what: &MessageContent) -> SendResult {
         let (sent, RunKey { queue, task_id, run_id, .. }) = (Instant::now(), run);
         let client = self.client_of(run);
         match what {
-            What::End(report) => send(&client, run, report).await,
-            What::Progress(progress) => client.report_progress(queue, *task_id, *run_id, progress).await,
-            What::Heartbeat => client.heartbeat(queue, *task_id, *run_id).await.map(drop),
+            MessageContent::End(report) => send(&client, run, report).await,
+            MessageContent::Progress(progress) => client.report_progress(queue, *task_id, *run_id, progress).await,
+            MessageContent::Heartbeat => client.heartbeat(queue, *task_id, *run_id).await.map(drop),
         }
         .map(|()| sent)
     }
 
-    async fn send_together(&self, run: &RunKey, what: What) -> Sent {
+    async fn send_together(&self, run: &RunKey, what: MessageContent) -> SendResult {
         let (answer, sent) = oneshot::channel();
-        self.outgoing.push(Outgoing { run: run.clone(), what, answer });
+        self.outgoing.push(RunMessage { run: run.clone(), what, answer });
         let dropped = || Error::Transport { message: "the request was dropped".to_owned(), may_have_arrived: true };
         sent.await.unwrap_or_else(|_| Err(dropped()))
     }
 
     /// Sends what comes together until it is dropped.
-    pub(crate) async fn serve_outgoing(self: Arc<Self>, collected: Collected<Outgoing>) {
+    pub(crate) async fn serve_outgoing(self: Arc<Self>, collected: Collected<RunMessage>) {
         collected
             .send_all(move |items| {
                 let context = Arc::clone(&self);
@@ -97,11 +81,11 @@ impl WorkerContext {
             .await;
     }
 
-    async fn send_batch(self: Arc<Self>, items: Vec<Outgoing>) {
+    async fn send_batch(self: Arc<Self>, items: Vec<RunMessage>) {
         if items.len() == 1 {
             return self.send_one_by_one(items).await;
         }
-        let (reports, sent): (Vec<RunItem>, _) = (items.iter().map(Outgoing::in_batch).collect(), Instant::now());
+        let (reports, sent): (Vec<RunItem>, _) = (items.iter().map(RunMessage::in_batch).collect(), Instant::now());
         let answer = self.client.report_runs(&self.settings.queue, &reports).await;
         if answer.request_error.as_ref().is_some_and(Error::is_too_large) {
             return self.send_one_by_one(items).await;
@@ -111,7 +95,7 @@ impl WorkerContext {
         }
     }
 
-    async fn send_one_by_one(self: Arc<Self>, items: Vec<Outgoing>) {
+    async fn send_one_by_one(self: Arc<Self>, items: Vec<RunMessage>) {
         let mut requests = JoinSet::new();
         for item in items {
             let context = Arc::clone(&self);
@@ -124,76 +108,217 @@ impl WorkerContext {
     }
 }
 
-impl Outgoing {
-    pub(crate) fn heartbeat(run: RunKey, answer: oneshot::Sender<Sent>) -> Self {
-        Self { run, what: What::Heartbeat, answer }
-    }
-
-    fn in_batch(&self) -> RunItem {
-        let action = match self.what.clone() {
-            What::Heartbeat => RunAction::Heartbeat { progress: None },
-            What::Progress(progress) => RunAction::Progress { progress },
-            What::End(report) => report.in_batch(),
-        };
-        RunItem { task_id: self.run.task_id, run_id: self.run.run_id, action }
-    }
-
-    fn answer(self, sent: Sent) {
-        // Whoever asked may be gone: a run that has ended needs no heartbeat.
-        drop(self.answer.send(sent));
-    }
-
-    fn bytes(&self) -> usize {
-        FRAME_BYTES
-            + match &self.what {
-                What::Heartbeat => 0,
-                What::Progress(progress) => progress.as_str().len(),
-                What::End(report) => report.text_bytes(),
-            }
-    }
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    /// The server accepted this report. It differs from the first one if the server refused that.
+    Accepted(FinalReport),
+    /// The run was over already, or the server refuses every report about it.
+    Refused(Error),
+    /// The worker was asked to exit at once.
+    Abandoned,
 }
 
-/// Splits into what is sent with one request.
-fn split(items: Vec<Outgoing>) -> Vec<Vec<Outgoing>> {
-    let (mut requests, mut bytes): (Vec<Vec<Outgoing>>, usize) = (Vec::new(), 0);
-    for item in items {
-        bytes += item.bytes();
-        match requests.last_mut().filter(|request| request.len() < BATCH_ITEMS && bytes <= REQUEST_BYTES) {
-            Some(request) => request.push(item),
-            None => {
-                bytes = item.bytes();
-                requests.push(vec![item]);
+impl WorkerContext {
+    /// Sends a report until the server accepts or refuses it, or the worker is asked to exit at once. Meanwhile the report is in
+    /// the spool. The first time it may be sent with others; it is repeated alone. The last progress is sent before it.
+    pub(crate) async fn deliver(
+        &self,
+        run: &RunKey,
+        mut report: FinalReport,
+        progress: Option<&ProgressOfRun>,
+    ) -> Delivery {
+        let (mut backoff, mut stop) = (Backoff::new(self.settings.intervals.backoff), self.stop.subscribe());
+        self.spool.store(run, &report, &*self.events).await;
+        if let Some(progress) = progress {
+            self.send_last_progress(run, progress).await;
+        }
+        let mut is_repeated = false;
+        loop {
+            let sent = Instant::now();
+            let answer = tokio::select! {
+                biased;
+                answer = self.send_report(run, &report, is_repeated) => answer,
+                () = self.shutdown_timeout(stop.clone()) => return Delivery::Abandoned,
+            };
+            let Err(error) = answer else {
+                self.reachability.call_succeeded(sent);
+                self.spool.remove(run).await;
+                return Delivery::Accepted(report);
+            };
+            is_repeated = true;
+            match after_error(report, error) {
+                AfterError::Retry(same, error) => {
+                    report = same;
+                    self.reachability.call_failed(&error, sent);
+                    self.spool.sync(run).await;
+                    tokio::select! {
+                        biased;
+                        _ = stop_reached(&mut stop, StopMode::Kill) => return Delivery::Abandoned,
+                        () = sleep(backoff.next()) => {}
+                    }
+                }
+                AfterError::ReportInstead(other) => {
+                    report = other;
+                    self.spool.store(run, &report, &*self.events).await;
+                }
+                AfterError::GiveUp(error) => {
+                    self.spool.remove(run).await;
+                    return Delivery::Refused(error);
+                }
             }
         }
     }
-    requests
+
+    /// Returns some time after the worker was asked to exit at once: long enough for a server that answers.
+    async fn shutdown_timeout(&self, mut stop: watch::Receiver<StopMode>) {
+        stop_reached(&mut stop, StopMode::Kill).await;
+        sleep(self.settings.intervals.shutdown_timeout).await;
+    }
+}
+
+/// How long the final report waits for the last progress.
+const LAST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The other end of a [`RunProgress`].
+pub(crate) struct ProgressOfRun {
+    values: watch::Receiver<Option<JsonObject>>,
+    state: Mutex<ProgressState>,
+    /// Held while one is sent: an older one that arrives later would replace it.
+    sending: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct ProgressState {
+    /// What needs not be sent again.
+    settled: Option<JsonObject>,
+    /// The last one was sent, and the report comes next.
+    is_over: bool,
+    /// Whether it was said that the server refuses it.
+    is_refusal_noted: bool,
+}
+
+impl ProgressOfRun {
+    pub(crate) fn new() -> (RunProgress, Self) {
+        let (sender, values) = watch::channel(None);
+        let (state, sending) = (Mutex::default(), tokio::sync::Mutex::default());
+        (RunProgress(Arc::new(sender)), Self { values, state, sending })
+    }
+
+    /// Waits for something that was not sent.
+    async fn next(&self) {
+        let mut values = self.values.clone();
+        loop {
+            // Before the look: what comes behind it is a change.
+            values.mark_unchanged();
+            if self.unsent().is_some() {
+                return;
+            }
+            if values.changed().await.is_err() {
+                std::future::pending().await
+            }
+        }
+    }
+
+    /// The newest, if it was not sent.
+    fn unsent(&self) -> Option<JsonObject> {
+        let (newest, state) = (self.values.borrow().clone(), self.state());
+        newest.filter(|newest| !state.is_over && state.settled.as_ref() != Some(newest))
+    }
+
+    /// No other is sent from now on.
+    fn finish(&self) {
+        self.state().is_over = true;
+    }
+
+    fn state(&self) -> MutexGuard<'_, ProgressState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settle(&self, progress: JsonObject) {
+        self.state().settled = Some(progress);
+    }
+}
+
+impl WorkerContext {
+    /// Sends the progress of a run while it goes on. Never returns.
+    pub(crate) async fn report_progress(&self, run: &RunKey, progress: &ProgressOfRun) {
+        let mut backoff = Backoff::new(self.settings.intervals.backoff);
+        loop {
+            progress.next().await;
+            let sending = progress.sending.lock().await;
+            let sent = self.send_newest(run, progress).await;
+            drop(sending);
+            match sent.map_err(|error| ErrorClass::of(&error)) {
+                Ok(()) => backoff.reset(),
+                // The lease hears of it too.
+                Err(ErrorClass::RunOver) => std::future::pending().await,
+                Err(ErrorClass::Rejected) => {}
+                Err(ErrorClass::Retryable) => sleep(backoff.next()).await,
+            }
+            sleep(self.settings.intervals.progress).await;
+        }
+    }
+
+    /// Sends the last progress of a run that is about to be reported, once.
+    pub(crate) async fn send_last_progress(&self, run: &RunKey, progress: &ProgressOfRun) {
+        let last = async {
+            // One that is not answered by then is probably lost.
+            let _sending = timeout(LAST_TIMEOUT / 2, progress.sending.lock()).await;
+            self.send_newest(run, progress).await
+        };
+        drop(timeout(LAST_TIMEOUT, last).await);
+        progress.finish();
+    }
+
+    /// Sends the newest, if that has not arrived. One that is refused is not sent again.
+    async fn send_newest(&self, run: &RunKey, progress: &ProgressOfRun) -> Result<(), Error> {
+        let Some(newest) = progress.unsent() else { return Ok(()) };
+        let sent = self.send_progress(run, &newest).await;
+        match &sent {
+            Ok(()) => progress.settle(newest),
+            Err(error) if ErrorClass::of(error) == ErrorClass::Rejected => {
+                progress.settle(newest);
+                self.note_refusal(run, progress, error);
+            }
+            Err(_) => {}
+        }
+        sent
+    }
+
+    /// A run may send something new every second, and all of it be refused.
+    fn note_refusal(&self, run: &RunKey, progress: &ProgressOfRun, error: &Error) {
+        if !std::mem::replace(&mut progress.state().is_refusal_noted, true) {
+            let text = &format!("the server refused its progress: {error}");
+            self.events.on_event(&Event::Note { task_id: Some(run.task_id), text });
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_client::{JsonObject, QueueName, RunId, TaskId};
-
     use super::*;
 
-    fn report(result_bytes: usize) -> Outgoing {
-        let run = RunKey {
-            queue: QueueName::parse("q").unwrap(),
-            task_id: TaskId::parse("t_000000000001").unwrap(),
-            run_id: RunId::parse("r_000000000001").unwrap(),
-            trace: None,
+    /// One that comes just when the one before has arrived, again and again: the next look may be long in coming.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_progress_is_overlooked_because_of_when_it_comes() {
+        let (progress, of_run) = ProgressOfRun::new();
+        let of_run = Arc::new(of_run);
+        let sender = Arc::clone(&of_run);
+        let sending = tokio::spawn(async move {
+            loop {
+                sender.next().await;
+                sender.unsent().into_iter().for_each(|newest| sender.settle(newest));
+            }
+        });
+        let reporting = async {
+            for step in 0..20_000 {
+                progress.report(JsonObject::from_canonical(&format!("{{\"step\":{step}}}")));
+                while of_run.unsent().is_some() {
+                    tokio::task::yield_now().await;
+                }
+            }
         };
-        let result = JsonObject::from_canonical(&format!("{{\"a\":\"{}\"}}", "x".repeat(result_bytes)));
-        Outgoing { run, what: What::End(FinalReport::Complete(result)), answer: oneshot::channel().0 }
-    }
-
-    fn sizes(result_bytes: &[usize]) -> Vec<usize> {
-        split(result_bytes.iter().map(|bytes| report(*bytes)).collect()).iter().map(Vec::len).collect()
-    }
-
-    #[test]
-    fn a_request_has_no_more_than_a_thousand_and_no_more_bytes_than_a_single_one() {
-        assert_eq!(sizes(&[1; 1001]), [1000, 1]);
-        assert_eq!(sizes(&[1, 1, REQUEST_BYTES, 1, 1]), [2, 1, 2], "a large one is alone");
-        assert_eq!(sizes(&[REQUEST_BYTES / 4; 7]), [3, 3, 1]);
+        timeout(Duration::from_secs(60), reporting).await.expect("one was overlooked");
+        sending.abort();
     }
 }

@@ -13,17 +13,17 @@ use tokio::time::{Instant, sleep};
 use crate::events::{Event, EventSink};
 
 #[derive(Clone)]
-pub(crate) struct Reachability(Arc<Inner>);
+pub(crate) struct Reachability(Arc<SharedReachability>);
 
-struct Inner {
-    state: Mutex<State>,
+struct SharedReachability {
+    state: Mutex<OutageState>,
     /// How long calls have to succeed until an outage is over.
     settle: Duration,
     events: Arc<dyn EventSink>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutageState {
     was_reached: bool,
     /// When the call was sent whose outcome counts.
     latest_sent: Option<Instant>,
@@ -37,7 +37,7 @@ struct Outage {
     recovered: Option<Instant>,
 }
 
-impl State {
+impl OutageState {
     /// Whether the outcome of a call that was sent then counts.
     fn counts(&mut self, sent: Instant) -> bool {
         let counts = self.latest_sent.is_none_or(|latest| latest <= sent);
@@ -77,7 +77,7 @@ impl State {
 
 impl Reachability {
     pub(crate) fn new(settle: Duration, events: Arc<dyn EventSink>) -> Self {
-        Self(Arc::new(Inner { state: Mutex::default(), settle, events }))
+        Self(Arc::new(SharedReachability { state: Mutex::default(), settle, events }))
     }
 
     pub(crate) fn is_lost(&self) -> bool {
@@ -123,7 +123,7 @@ impl Reachability {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutageState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,17 +1,14 @@
-//! The final report of a run, and its delivery: it is sent until the server accepts or refuses it.
+//! What a worker says of its runs: heartbeats, progress and final reports, as messages that are sent alone or together, and what
+//! the error of such a call means for the run. Claims, heartbeats and reports use the same classes of errors.
 
 use taskqueue_client::{
-    Claim, Client, Error, Failure, JsonObject, QueueName, RunAction, RunId, RunReport, TaskId, TraceParent,
+    Claim, Client, Code, Error, ErrorCode, Failure, JsonObject, QueueName, RunAction, RunId, RunItem, RunReport,
+    TaskId, TraceParent,
 };
 use taskqueue_core::json::{Found, lookup};
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
-
-use crate::context::WorkerContext;
-use crate::error_class::ErrorClass;
-use crate::intervals::Backoff;
-use crate::progress::ProgressOfRun;
-use crate::stop::{StopMode, stop_reached};
+use taskqueue_core::limits::{BATCH_ITEMS, REQUEST_BODY_BYTES};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// Identifies a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,74 +72,6 @@ impl FinalReport {
     }
 }
 
-#[derive(Debug)]
-pub(crate) enum Delivery {
-    /// The server accepted this report. It differs from the first one if the server refused that.
-    Accepted(FinalReport),
-    /// The run was over already, or the server refuses every report about it.
-    Refused(Error),
-    /// The worker was asked to exit at once.
-    Abandoned,
-}
-
-impl WorkerContext {
-    /// Sends a report until the server accepts or refuses it, or the worker is asked to exit at once. Meanwhile the report is in
-    /// the spool. The first time it may be sent with others; it is repeated alone. The last progress is sent before it.
-    pub(crate) async fn deliver(
-        &self,
-        run: &RunKey,
-        mut report: FinalReport,
-        progress: Option<&ProgressOfRun>,
-    ) -> Delivery {
-        let (mut backoff, mut stop) = (Backoff::new(self.settings.intervals.backoff), self.stop.subscribe());
-        self.spool.store(run, &report, &*self.events).await;
-        if let Some(progress) = progress {
-            self.send_last_progress(run, progress).await;
-        }
-        let mut is_repeated = false;
-        loop {
-            let sent = Instant::now();
-            let answer = tokio::select! {
-                biased;
-                answer = self.send_report(run, &report, is_repeated) => answer,
-                () = self.shutdown_timeout(stop.clone()) => return Delivery::Abandoned,
-            };
-            let Err(error) = answer else {
-                self.reachability.call_succeeded(sent);
-                self.spool.remove(run).await;
-                return Delivery::Accepted(report);
-            };
-            is_repeated = true;
-            match after_error(report, error) {
-                AfterError::Retry(same, error) => {
-                    report = same;
-                    self.reachability.call_failed(&error, sent);
-                    self.spool.sync(run).await;
-                    tokio::select! {
-                        biased;
-                        _ = stop_reached(&mut stop, StopMode::Kill) => return Delivery::Abandoned,
-                        () = sleep(backoff.next()) => {}
-                    }
-                }
-                AfterError::ReportInstead(other) => {
-                    report = other;
-                    self.spool.store(run, &report, &*self.events).await;
-                }
-                AfterError::GiveUp(error) => {
-                    self.spool.remove(run).await;
-                    return Delivery::Refused(error);
-                }
-            }
-        }
-    }
-
-    /// Returns some time after the worker was asked to exit at once: long enough for a server that answers.
-    async fn shutdown_timeout(&self, mut stop: watch::Receiver<StopMode>) {
-        stop_reached(&mut stop, StopMode::Kill).await;
-        sleep(self.settings.intervals.shutdown_timeout).await;
-    }
-}
-
 /// Sends a report once.
 pub(crate) async fn send(client: &Client, run: &RunKey, report: &FinalReport) -> Result<(), Error> {
     let RunKey { queue, task_id, run_id, .. } = run;
@@ -175,5 +104,208 @@ pub(crate) fn after_error(report: FinalReport, error: Error) -> AfterError {
             retry: true,
         }),
         (ErrorClass::Rejected | ErrorClass::RunOver, _) => AfterError::GiveUp(error),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorClass {
+    /// Nothing is decided: the server was not reached, was busy or broken, or a proxy answered. Call again.
+    Retryable,
+    /// The run is over or belongs to another worker.
+    RunOver,
+    /// The server refuses the content of the report, for example a result that is too large. Repeating it cannot succeed.
+    Rejected,
+}
+
+impl ErrorClass {
+    /// Classifies the error of a call about an existing run.
+    ///
+    /// A refusal that is about neither the run nor the content (a wrong token, host or path) is retryable: somebody may correct
+    /// the configuration, and until then the result is kept.
+    pub(crate) fn of(error: &Error) -> Self {
+        use ErrorCode as C;
+        let Error::Api { status, code, .. } = error else { return Self::Retryable };
+        match code {
+            _ if !is_final(*status) => Self::Retryable,
+            Code::Known(C::StaleRun | C::RunFinalized | C::RunIdConflict) => Self::RunOver,
+            // A running task cannot be deleted: it was cancelled first, and its run with it.
+            Code::Known(C::TaskNotFound | C::QueueNotFound) => Self::RunOver,
+            _ if is_about_content(*status) => Self::Rejected,
+            _ => Self::Retryable,
+        }
+    }
+
+    /// Whether a claim that failed with this error ends the worker: the configuration is wrong, and repeating the claim cannot
+    /// succeed.
+    pub(crate) fn ends_claiming(error: &Error) -> bool {
+        let Error::Api { status, code, .. } = error else { return matches!(error, Error::ServerTooOld { .. }) };
+        let is_about_run_id = matches!(code, Code::Known(ErrorCode::StaleRun | ErrorCode::RunIdConflict));
+        is_final(*status) && !is_about_run_id
+    }
+}
+
+/// Whether repeating the call cannot help. Proxies answer 408 and 429 when the call should be repeated later.
+fn is_final(status: u16) -> bool {
+    status < 500 && !matches!(status, 408 | 429)
+}
+
+/// Malformed, too large or invalid.
+fn is_about_content(status: u16) -> bool {
+    matches!(status, 400 | 413 | 422)
+}
+
+/// About how much a request takes at most, unless one report alone is larger: what a single request may have. So a network that is
+/// too slow for more delivers as much as without batches. Escaping can double a text.
+const REQUEST_BYTES: usize = REQUEST_BODY_BYTES / 2;
+/// What a report takes besides its texts.
+const FRAME_BYTES: usize = 160;
+
+/// When it was sent, or why it failed.
+pub(crate) type SendResult = Result<Instant, Error>;
+
+/// One call about a run of the worker's queue.
+pub(crate) struct RunMessage {
+    pub(crate) run: RunKey,
+    pub(crate) what: MessageContent,
+    pub(crate) answer: oneshot::Sender<SendResult>,
+}
+
+/// What is said of a run.
+#[derive(Clone, Debug)]
+pub(crate) enum MessageContent {
+    Heartbeat,
+    Progress(JsonObject),
+    End(FinalReport),
+}
+
+impl RunMessage {
+    pub(crate) fn heartbeat(run: RunKey, answer: oneshot::Sender<SendResult>) -> Self {
+        Self { run, what: MessageContent::Heartbeat, answer }
+    }
+
+    pub(crate) fn in_batch(&self) -> RunItem {
+        let action = match self.what.clone() {
+            MessageContent::Heartbeat => RunAction::Heartbeat { progress: None },
+            MessageContent::Progress(progress) => RunAction::Progress { progress },
+            MessageContent::End(report) => report.in_batch(),
+        };
+        RunItem { task_id: self.run.task_id, run_id: self.run.run_id, action }
+    }
+
+    pub(crate) fn answer(self, sent: SendResult) {
+        // Whoever asked may be gone: a run that has ended needs no heartbeat.
+        drop(self.answer.send(sent));
+    }
+
+    fn bytes(&self) -> usize {
+        FRAME_BYTES
+            + match &self.what {
+                MessageContent::Heartbeat => 0,
+                MessageContent::Progress(progress) => progress.as_str().len(),
+                MessageContent::End(report) => report.text_bytes(),
+            }
+    }
+}
+
+/// Splits into what is sent with one request.
+pub(crate) fn split(items: Vec<RunMessage>) -> Vec<Vec<RunMessage>> {
+    let (mut requests, mut bytes): (Vec<Vec<RunMessage>>, usize) = (Vec::new(), 0);
+    for item in items {
+        bytes += item.bytes();
+        match requests.last_mut().filter(|request| request.len() < BATCH_ITEMS && bytes <= REQUEST_BYTES) {
+            Some(request) => request.push(item),
+            None => {
+                bytes = item.bytes();
+                requests.push(vec![item]);
+            }
+        }
+    }
+    requests
+}
+
+/// A heartbeat that is due at some time.
+pub(crate) struct DueHeartbeat {
+    pub(crate) run: RunKey,
+    pub(crate) due: Instant,
+    pub(crate) answer: oneshot::Sender<SendResult>,
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::json::JsonObject;
+
+    use super::*;
+
+    fn api(status: u16, code: &str) -> Error {
+        Error::Api {
+            status,
+            code: code.into(),
+            message: String::new(),
+            details: JsonObject::empty(),
+            retry_after: None,
+        }
+    }
+
+    #[test]
+    fn only_an_answer_about_the_run_decides_about_it() {
+        for (status, code, class, ends) in [
+            (409, "stale_run", ErrorClass::RunOver, false),
+            (409, "run_finalized", ErrorClass::RunOver, true),
+            (404, "task_not_found", ErrorClass::RunOver, true),
+            (404, "queue_not_found", ErrorClass::RunOver, true),
+            (422, "task_data_too_large", ErrorClass::Rejected, true),
+            (413, "request_too_large", ErrorClass::Rejected, true),
+            (422, "json_too_deep", ErrorClass::Rejected, true),
+            (422, "invalid_request", ErrorClass::Rejected, true),
+            (400, "from_a_newer_server", ErrorClass::Rejected, true),
+            (401, "unauthorized", ErrorClass::Retryable, true),
+            (403, "forbidden", ErrorClass::Retryable, true),
+            (404, "not_found", ErrorClass::Retryable, true),
+            (405, "method_not_allowed", ErrorClass::Retryable, true),
+            (409, "task_state_conflict", ErrorClass::Retryable, true),
+            (409, "from_a_newer_server", ErrorClass::Retryable, true),
+            (409, "run_id_conflict", ErrorClass::RunOver, false),
+            (429, "slow_down", ErrorClass::Retryable, false),
+            (503, "database_busy", ErrorClass::Retryable, false),
+            (500, "internal_error", ErrorClass::Retryable, false),
+            (503, "queue_not_found", ErrorClass::Retryable, false),
+        ] {
+            assert_eq!(ErrorClass::of(&api(status, code)), class, "{status} {code}");
+            assert_eq!(ErrorClass::ends_claiming(&api(status, code)), ends, "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn garbage_and_silence_decide_nothing() {
+        let silence = Error::Transport { message: String::new(), may_have_arrived: true };
+        let garbage = Error::Protocol { status: 404, message: String::new(), from_taskqueue: false };
+        let unknown = Error::OutcomeUnknown { call: "", advice: "", cause: Box::new(api(503, "database_busy")) };
+        for error in [silence, garbage, unknown] {
+            assert_eq!(ErrorClass::of(&error), ErrorClass::Retryable, "{error:?}");
+            assert!(!ErrorClass::ends_claiming(&error), "{error:?}");
+        }
+        assert!(ErrorClass::ends_claiming(&Error::ServerTooOld { missing: "batch" }));
+    }
+
+    fn report(result_bytes: usize) -> RunMessage {
+        let run = RunKey {
+            queue: QueueName::parse("q").unwrap(),
+            task_id: TaskId::parse("t_000000000001").unwrap(),
+            run_id: RunId::parse("r_000000000001").unwrap(),
+            trace: None,
+        };
+        let result = JsonObject::from_canonical(&format!("{{\"a\":\"{}\"}}", "x".repeat(result_bytes)));
+        RunMessage { run, what: MessageContent::End(FinalReport::Complete(result)), answer: oneshot::channel().0 }
+    }
+
+    fn sizes(result_bytes: &[usize]) -> Vec<usize> {
+        split(result_bytes.iter().map(|bytes| report(*bytes)).collect()).iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn a_request_has_no_more_than_a_thousand_and_no_more_bytes_than_a_single_one() {
+        assert_eq!(sizes(&[1; 1001]), [1000, 1]);
+        assert_eq!(sizes(&[1, 1, REQUEST_BYTES, 1, 1]), [2, 1, 2], "a large one is alone");
+        assert_eq!(sizes(&[REQUEST_BYTES / 4; 7]), [3, 3, 1]);
     }
 }

@@ -2,15 +2,20 @@
 //! to it or replace it. What is stored there is decided elsewhere.
 
 mod ownership;
-mod path;
 
+use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, readlinkat};
+use rustix::io::Errno;
 
+pub use self::ownership::RunDirError;
 use self::ownership::{OwnerAndMode, TrustedUsers};
 
 pub(crate) const FOLDER_MODE: u32 = 0o700;
@@ -20,41 +25,12 @@ pub(crate) const FILE_MODE: u32 = 0o600;
 #[derive(Clone, Debug)]
 pub struct RunDir(PathBuf);
 
-/// Why a run directory, or something in it, is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum RunDirError {
-    /// Another user could have written or could replace it. The text says why and, where possible, how to correct it.
-    #[error("{0}")]
-    Insecure(String),
-    /// It cannot be created or opened.
-    #[error("{}: {error}", path.display())]
-    Unusable { path: PathBuf, error: io::Error },
-}
-
-impl RunDirError {
-    fn unusable(path: &Path, error: impl Into<io::Error>) -> Self {
-        Self::Unusable { path: path.to_owned(), error: error.into() }
-    }
-}
-
-impl RunDirError {
-    fn is_not_found(&self) -> bool {
-        matches!(self, Self::Unusable { error, .. } if error.kind() == io::ErrorKind::NotFound)
-    }
-}
-
-impl From<RunDirError> for io::Error {
-    fn from(error: RunDirError) -> Self {
-        Self::other(error)
-    }
-}
-
 impl RunDir {
     /// Creates the directory if it is missing. An existing one has to belong to this user, and no other user may be able to write
     /// to it or replace it. If only the user's own group can write to it, that permission is removed: a umask of 002 gives it.
     pub fn open(path: &Path) -> Result<Self, RunDirError> {
         let path = std::path::absolute(path).map_err(|error| RunDirError::unusable(path, error))?;
-        ensure_private(&path::open_checked(&path, &TrustedUsers::current())?, &path)?;
+        ensure_private(&open_checked(&path, &TrustedUsers::current())?, &path)?;
         Ok(Self(path))
     }
 
@@ -141,4 +117,159 @@ fn ensure_private(folder: &File, path: &Path) -> Result<(), RunDirError> {
         folder.set_permissions(Permissions::from_mode(found.mode & !0o020)).map_err(unusable)?;
     }
     Ok(())
+}
+
+/// The kernel's own limit.
+const MOST_LINKS: u32 = 40;
+
+struct Walk<'a> {
+    trusted: &'a TrustedUsers,
+    /// The checked folders from the root to the current one.
+    folders: Vec<(OwnedFd, PathBuf)>,
+    parts: VecDeque<OsString>,
+    links: u32,
+}
+
+/// Opens the folder at an absolute path. Every parent folder and every link on the path is checked after it was opened; the folder
+/// itself is not.
+fn open_checked(path: &Path, trusted: &TrustedUsers) -> Result<File, RunDirError> {
+    let mut walk = Walk { trusted, folders: Vec::new(), parts: VecDeque::new(), links: 0 };
+    walk.prepend(path)?;
+    while let Some(part) = walk.parts.pop_front() {
+        walk.step(part)?;
+    }
+    let (folder, path) = walk.current();
+    let opened = openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    opened.map(File::from).map_err(|error| RunDirError::unusable(path, error))
+}
+
+impl Walk<'_> {
+    fn current(&self) -> (std::os::fd::BorrowedFd<'_>, &Path) {
+        self.folders.last().map_or((CWD, Path::new("/")), |(folder, path)| (folder.as_fd(), path.as_path()))
+    }
+
+    /// Puts the parts of a path before those that are left.
+    fn prepend(&mut self, path: &Path) -> Result<(), RunDirError> {
+        if path.is_absolute() {
+            let unusable = |error: Errno| RunDirError::unusable(Path::new("/"), error);
+            let root = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            self.folders = vec![(root.map_err(unusable)?, PathBuf::from("/"))];
+        }
+        for part in path.components().rev() {
+            match part {
+                Component::Normal(name) => self.parts.push_front(name.to_owned()),
+                Component::ParentDir => self.parts.push_front("..".into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, part: OsString) -> Result<(), RunDirError> {
+        if part == ".." {
+            if self.folders.len() > 1 {
+                self.folders.pop();
+            }
+            return Ok(());
+        }
+        let (folder, parent) = self.current();
+        let path = parent.join(&part);
+        let unusable = |error: Errno| RunDirError::unusable(&path, error);
+        let (_, found) = inspect(folder).map_err(unusable)?;
+        self.trusted.check_parent(found).map_err(|problem| problem.error_of_parent(parent))?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match openat(folder, &part, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {
+                match mkdirat(folder, &part, Mode::from_raw_mode(FOLDER_MODE)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(unusable(error)),
+                }
+                openat(folder, &part, flags, Mode::empty())
+            }
+            opened => opened,
+        };
+        let opened = opened.map_err(unusable)?;
+        let (kind, found) = inspect(opened.as_fd()).map_err(unusable)?;
+        match kind {
+            FileType::Directory => self.folders.push((opened, path)),
+            FileType::Symlink => {
+                self.trusted.check_link(found.owner).map_err(|problem| problem.error_of_parent(&path))?;
+                self.links += 1;
+                if self.links > MOST_LINKS {
+                    return Err(unusable(Errno::LOOP));
+                }
+                let target = readlinkat(&opened, "", Vec::new()).map_err(unusable)?.into_bytes();
+                self.prepend(&PathBuf::from(OsString::from_vec(target)))?;
+            }
+            _ => return Err(unusable(Errno::NOTDIR)),
+        }
+        Ok(())
+    }
+}
+
+fn inspect(file: std::os::fd::BorrowedFd<'_>) -> Result<(FileType, OwnerAndMode), Errno> {
+    let stat = fstat(file)?;
+    let mode = stat.st_mode & 0o7777;
+    Ok((FileType::from_raw_mode(stat.st_mode), OwnerAndMode { owner: stat.st_uid, group: stat.st_gid, mode }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn opened(path: &Path) -> Result<PathBuf, String> {
+        let folder = open_checked(path, &TrustedUsers::current()).map_err(|error| error.to_string())?;
+        let number = std::os::fd::AsRawFd::as_raw_fd(&folder);
+        Ok(fs::read_link(format!("/proc/self/fd/{number}")).unwrap())
+    }
+
+    fn permit(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn missing_parts_are_created_for_this_user_only() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        assert_eq!(opened(&top.join("a/b")), Ok(top.join("a/b")));
+        for made in ["a", "a/b"] {
+            assert_eq!(fs::metadata(top.join(made)).unwrap().permissions().mode() & 0o7777, 0o700);
+        }
+        assert_eq!(opened(&top.join("a/../a/./b")), Ok(top.join("a/b")));
+    }
+
+    #[test]
+    fn links_of_this_user_are_followed() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        fs::create_dir(top.join("a")).unwrap();
+        symlink("a", top.join("relative")).unwrap();
+        symlink(top.join("relative/../a"), top.join("absolute")).unwrap();
+        assert_eq!(opened(&top.join("absolute/b")), Ok(top.join("a/b")));
+        symlink("circle", top.join("circle")).unwrap();
+        assert!(opened(&top.join("circle/b")).unwrap_err().contains("Too many levels"));
+    }
+
+    #[test]
+    fn a_parent_that_everybody_can_write_to_is_accepted_only_if_it_is_sticky() {
+        let top = tempfile::tempdir().unwrap();
+        let open = top.path().join("open");
+        fs::create_dir(&open).unwrap();
+        permit(&open, 0o777);
+        let refused = opened(&open.join("runs")).unwrap_err();
+        assert!(refused.contains("is writable by everybody") && refused.contains("chmod +t"), "{refused}");
+        assert!(!open.join("runs").exists(), "nothing is created there");
+        permit(&open, 0o1777);
+        assert!(opened(&open.join("runs")).is_ok());
+    }
+
+    #[test]
+    fn a_file_on_the_path_is_reported() {
+        let top = tempfile::tempdir().unwrap();
+        fs::write(top.path().join("file"), "").unwrap();
+        assert!(opened(&top.path().join("file/runs")).unwrap_err().contains("Not a directory"));
+    }
 }

@@ -11,8 +11,7 @@ use tokio::time::timeout;
 use crate::context::{Counts, EndReason, Queues, WorkerContext};
 use crate::events::EventSink;
 use crate::handler::Handler;
-use crate::identity::SlotIdentity;
-use crate::ids;
+use crate::identity::{SlotIdentity, new_worker_id};
 use crate::settings::Settings;
 use crate::slot::Slot;
 use crate::spool::Spool;
@@ -55,7 +54,7 @@ impl Worker {
         let earlier = context.spool.load(&*context.events);
         let mut earlier = tokio::spawn(Arc::clone(context).deliver_earlier(earlier));
         for number in context.settings.slots.iter().copied() {
-            match ids::worker_id() {
+            match new_worker_id() {
                 Ok(worker_id) => {
                     let (context, handler) = (Arc::clone(context), Arc::clone(&self.handler));
                     let identity = SlotIdentity { number, worker_id };

@@ -1,31 +1,29 @@
-//! One try of some claims: who has got a task, who has not, and what is to be done next. A task that a repeated claim gave is
-//! confirmed first.
+//! One try of some claims: the request, who has got a task, who has not, and what is to be done next. A task that a repeated
+//! claim gave is confirmed first. When the worker stops, what it got or may have got is given back, so that nobody has to wait
+//! for the end of a lease.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Claim, Error};
-use tokio::time::{Instant, sleep};
+use taskqueue_client::{BatchClaimRequest, Claim, ClaimRequest, Error};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::sending::ClaimAnswers;
 use super::{ClaimAttempt, ClaimedTask, Want};
 use crate::context::{EndReason, WorkerContext};
-use crate::error_class::ErrorClass;
-use crate::intervals::Backoff;
-use crate::report::{FinalReport, RunKey};
+use crate::report::{ErrorClass, FinalReport, RunKey};
+use crate::settings::{Backoff, has_waited, whole_seconds};
 use crate::stop::{StopMode, stop_reached};
-use crate::waits::has_waited;
 
 /// What is left after a try.
-pub(super) struct Tried {
+pub(super) struct TryResult {
     /// Those without a task. Their attempts are ready for the next claim.
     pub(super) left: Vec<Want>,
-    pub(super) next: Next,
+    pub(super) next: NextClaim,
 }
 
 /// When those that are left may claim again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextClaim {
     /// The server has waited, some have got tasks, or a pause after failures has begun.
     AtOnce,
     /// After a pause, of at least this duration if the server asked for one.
@@ -34,7 +32,7 @@ pub(super) enum Next {
     Never,
 }
 
-impl Next {
+impl NextClaim {
     /// The pause that the server asked for.
     pub(super) fn asked_pause(self) -> Duration {
         if let Self::AfterPause(pause) = self { pause } else { Duration::ZERO }
@@ -43,7 +41,7 @@ impl Next {
 
 impl WorkerContext {
     /// Claims once for each of these. Who gets a task is answered.
-    pub(super) async fn try_claims(self: &Arc<Self>, mut wants: Vec<Want>, wait: Option<Duration>) -> Tried {
+    pub(super) async fn try_claims(self: &Arc<Self>, mut wants: Vec<Want>, wait: Option<Duration>) -> TryResult {
         let claim_sent = Instant::now();
         let mut stop = self.stop.subscribe();
         let answers = tokio::select! {
@@ -59,7 +57,10 @@ impl WorkerContext {
             {
                 (*is_repeated, *in_doubt, *may_own_task) = (true, true, true);
             }
-            return Tried { left: wants, next: if self.is_stopping() { Next::Never } else { Next::AtOnce } };
+            return TryResult {
+                left: wants,
+                next: if self.is_stopping() { NextClaim::Never } else { NextClaim::AtOnce },
+            };
         };
         let is_together = wants.len() > 1;
         let (mut left, mut has_claimed, mut pause) = (Vec::new(), false, None);
@@ -89,12 +90,12 @@ impl WorkerContext {
         }
         let has_waited = has_waited(wait_applied, wait, claim_sent.elapsed());
         let next = match pause {
-            _ if self.is_stopping() => Next::Never,
-            Some(pause) => Next::AfterPause(pause),
-            None if has_claimed || has_waited => Next::AtOnce,
-            None => Next::AfterPause(Duration::ZERO),
+            _ if self.is_stopping() => NextClaim::Never,
+            Some(pause) => NextClaim::AfterPause(pause),
+            None if has_claimed || has_waited => NextClaim::AtOnce,
+            None => NextClaim::AfterPause(Duration::ZERO),
         };
-        Tried { left, next }
+        TryResult { left, next }
     }
 
     /// A slot has got a task.
@@ -199,5 +200,99 @@ fn asked_pause(error: &Error) -> Duration {
         Error::Api { retry_after, .. } => retry_after.unwrap_or_default(),
         Error::OutcomeUnknown { cause, .. } => asked_pause(cause),
         _ => Duration::ZERO,
+    }
+}
+
+/// What was answered to each claim of a request.
+pub(super) struct ClaimAnswers {
+    pub(super) claims: Vec<Result<Option<Claim>, Error>>,
+    pub(super) wait_applied: Option<u32>,
+}
+
+impl ClaimAnswers {
+    /// Each of so many claims has failed with this error.
+    fn failed(count: usize, error: Error) -> Self {
+        Self { claims: vec![Err(error); count], wait_applied: None }
+    }
+}
+
+impl WorkerContext {
+    /// Claims for all of these, with one request that says who claims. One alone is sent as the contract has it.
+    pub(super) async fn send_claims(&self, wants: &[Want], wait: Option<Duration>) -> ClaimAnswers {
+        if let Err(error) = self.require_server().await {
+            return ClaimAnswers::failed(wants.len(), error);
+        }
+        let wait = wait.map(whole_seconds).filter(|seconds| *seconds > 0);
+        if let [want] = wants { self.send_claim(want, wait).await } else { self.send_batch_claim(wants, wait).await }
+    }
+
+    async fn send_claim(&self, want: &Want, wait: Option<u32>) -> ClaimAnswers {
+        let request = ClaimRequest::new(self.settings.route.clone(), want.attempt.run_id);
+        let request = request.by_worker(self.identity().in_claims(&want.slot));
+        let request = wait.into_iter().fold(request, ClaimRequest::waiting);
+        match self.client.claim(&self.settings.queue, &request).await {
+            Ok(answer) => ClaimAnswers { claims: vec![Ok(answer.claim)], wait_applied: answer.wait_applied },
+            Err(error) => ClaimAnswers::failed(1, error),
+        }
+    }
+
+    async fn send_batch_claim(&self, wants: &[Want], wait: Option<u32>) -> ClaimAnswers {
+        let run_ids = wants.iter().map(|want| want.attempt.run_id).collect();
+        let request = BatchClaimRequest::new(self.settings.route.clone(), run_ids);
+        let request = request.by_worker(self.identity().in_shared_claims());
+        let request = request.by_each_worker(wants.iter().map(|want| want.slot.own()).collect());
+        let request = wait.into_iter().fold(request, BatchClaimRequest::waiting);
+        let answer = self.client.claim_tasks(&self.settings.queue, &request).await;
+        ClaimAnswers { claims: answer.items, wait_applied: answer.wait_applied }
+    }
+}
+
+/// How long the calls may take that give back the task of an interrupted claim. After that, its lease expires.
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl WorkerContext {
+    /// Answers these slots that there is nothing more for them, after what their claims may have taken was given back. If a claim
+    /// took nothing and a task has become pending since, that task is claimed and given back, which does no harm.
+    pub(super) async fn release(self: Arc<Self>, wants: Vec<Want>) {
+        let (in_doubt, settled): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(|want| want.attempt.in_doubt);
+        settled.into_iter().for_each(|want| self.answer(want, None));
+        let is_together = in_doubt.iter().all(Want::may_be_sent_together);
+        let alone = if in_doubt.len() > 1 && is_together { self.release_claims(in_doubt).await } else { in_doubt };
+        // At the same time.
+        for want in alone {
+            let context = Arc::clone(&self);
+            tokio::spawn(async move { drop(context.release_claims(vec![want]).await) });
+        }
+    }
+
+    /// Repeats these claims once, with one request. Returns those that are to be repeated alone: a batch was answered, and did not
+    /// settle them.
+    async fn release_claims(self: &Arc<Self>, in_doubt: Vec<Want>) -> Vec<Want> {
+        let mut stop = self.stop.subscribe();
+        let repeated = tokio::select! {
+            biased;
+            repeated = timeout(GIVE_BACK_TIMEOUT, self.send_claims(&in_doubt, None)) => repeated.ok(),
+            _ = stop_reached(&mut stop, StopMode::Kill) => None,
+        };
+        let Some(ClaimAnswers { claims, .. }) = repeated else {
+            in_doubt.into_iter().for_each(|want| self.answer(want, None));
+            return Vec::new();
+        };
+        let (is_together, mut alone) = (in_doubt.len() > 1, Vec::new());
+        for (want, claim) in in_doubt.into_iter().zip(claims) {
+            match claim {
+                // At the same time, so that they are reported together.
+                Ok(Some(claim)) => drop(tokio::spawn(Arc::clone(self).give_back(want, claim))),
+                Ok(None) if !want.believes_none(is_together) => alone.push(want),
+                Err(error) if is_together && ErrorClass::of(&error) != ErrorClass::RunOver => alone.push(want),
+                _ => self.answer(want, None),
+            }
+        }
+        alone
+    }
+
+    pub(super) async fn unclaim(&self, claim: &Claim) {
+        let run = RunKey::new(&self.settings.queue, claim);
+        drop(timeout(GIVE_BACK_TIMEOUT, self.deliver(&run, FinalReport::Unclaim, None)).await);
     }
 }

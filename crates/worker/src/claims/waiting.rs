@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskqueue_core::limits::BATCH_ITEMS;
-use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use super::Want;
-use super::trying::{Next, Tried};
+use super::trying::{NextClaim, TryResult};
+use super::{ClaimAttempt, ClaimQueues, ClaimedTask, Want};
 use crate::context::{EndReason, WorkerContext};
-use crate::intervals::Backoff;
+use crate::identity::{SlotIdentity, new_run_id};
+use crate::settings::Backoff;
 use crate::stop::{StopMode, stop_reached};
 
 impl WorkerContext {
@@ -26,7 +27,7 @@ impl WorkerContext {
     }
 
     async fn first_try(self: Arc<Self>, wants: Vec<Want>) {
-        let Tried { left, next } = self.try_claims(wants, None).await;
+        let TryResult { left, next } = self.try_claims(wants, None).await;
         let mut in_doubt = Vec::new();
         for mut want in left {
             self.idle(&mut want);
@@ -66,7 +67,7 @@ impl WorkerContext {
                 continue;
             };
             let others = wants.split_off(wants.len().min(BATCH_ITEMS));
-            let Tried { left, next } = self.try_claims(wants, Some(wait)).await;
+            let TryResult { left, next } = self.try_claims(wants, Some(wait)).await;
             wants = self.without_lost(left, next.asked_pause());
             wants.extend(others);
             self.pause_before(next, &mut backoff).await;
@@ -97,7 +98,7 @@ impl WorkerContext {
     async fn settle(self: Arc<Self>, mut wants: Vec<Want>, pause: Duration) {
         let mut backoff = Backoff::new(self.settings.intervals.backoff);
         if pause > Duration::ZERO {
-            self.pause_before(Next::AfterPause(pause), &mut backoff).await;
+            self.pause_before(NextClaim::AfterPause(pause), &mut backoff).await;
         }
         while !wants.is_empty() {
             if self.next_wait().is_none() {
@@ -113,7 +114,7 @@ impl WorkerContext {
                     return;
                 }
             }
-            let Tried { left, next } = self.try_claims(wants, None).await;
+            let TryResult { left, next } = self.try_claims(wants, None).await;
             let (in_doubt, settled): (Vec<Want>, Vec<Want>) = left.into_iter().partition(|want| want.attempt.in_doubt);
             settled.into_iter().for_each(|want| self.wait_with_others(want));
             wants = in_doubt;
@@ -137,11 +138,11 @@ impl WorkerContext {
         Some(idle_left.unwrap_or(Duration::MAX).min(self.settings.intervals.wait))
     }
 
-    async fn pause_before(&self, next: Next, backoff: &mut Backoff) {
+    async fn pause_before(&self, next: NextClaim, backoff: &mut Backoff) {
         let least = match next {
-            Next::AtOnce => return backoff.reset(),
-            Next::Never => return,
-            Next::AfterPause(least) => least,
+            NextClaim::AtOnce => return backoff.reset(),
+            NextClaim::Never => return,
+            NextClaim::AfterPause(least) => least,
         };
         let pause = backoff.next().max(least).min(self.idle_left().unwrap_or(Duration::MAX));
         let mut stop = self.stop.subscribe();
@@ -156,4 +157,104 @@ impl WorkerContext {
 /// Boxed, because it is a future inside of itself.
 fn settle_alone(context: Arc<WorkerContext>, want: Want) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(context.settle(vec![want], Duration::ZERO))
+}
+
+impl WorkerContext {
+    /// The next task, with the slot marked as busy; `None` when the worker is to claim no more.
+    pub(crate) async fn next_claim(self: &Arc<Self>, slot: SlotIdentity) -> Option<ClaimedTask> {
+        if self.is_stopping() || !self.reserve_task() {
+            return None;
+        }
+        self.wait_while_slowed().await;
+        // The reservation stays, because a worker that stops reserves nothing more.
+        if self.is_stopping() {
+            return None;
+        }
+        let (attempt, (answer, claimed)) = (self.new_attempt()?, oneshot::channel());
+        self.mark_busy();
+        let want = Want { slot, attempt, is_busy: true, answer };
+        if self.settings.slots.len() > 1 {
+            self.claims.fresh.push(want);
+        } else {
+            self.first_claim(vec![want]).await;
+        }
+        match claimed.await {
+            Ok(claimed) => claimed,
+            Err(_) => {
+                self.end(EndReason::InternalError("a claim was dropped".to_owned()));
+                None
+            }
+        }
+    }
+
+    /// Waits for the end of a pause after failures in a row: its time, a success of another slot, or a stop.
+    async fn wait_while_slowed(&self) {
+        let (mut slowed, mut stop) = (self.slowed_until.subscribe(), self.stop.subscribe());
+        loop {
+            let until = *slowed.borrow_and_update();
+            let Some(end) = until.filter(|end| Instant::now() < *end) else { return };
+            tokio::select! {
+                biased;
+                _ = stop_reached(&mut stop, StopMode::Finish) => return,
+                _ = slowed.changed() => {}
+                () = sleep_until(end) => {}
+            }
+        }
+    }
+
+    /// Whether there is a pause after failures in a row.
+    pub(super) fn is_slowed(&self) -> bool {
+        self.slowed_until.borrow().is_some_and(|end| Instant::now() < end)
+    }
+
+    /// Done as soon as there is a pause after failures in a row.
+    pub(super) async fn slowed_down(&self) {
+        let mut slowed = self.slowed_until.subscribe();
+        drop(slowed.wait_for(|until| until.is_some_and(|end| Instant::now() < end)).await);
+    }
+
+    /// Serves the slots until it is dropped.
+    pub(crate) async fn serve_claims(self: Arc<Self>, queues: ClaimQueues) {
+        let ClaimQueues { fresh, idle } = queues;
+        let context = Arc::clone(&self);
+        tokio::join!(
+            fresh.send_all(move |wants| {
+                let context = Arc::clone(&context);
+                async move { context.first_claim(wants).await }
+            }),
+            self.wait_for_tasks(idle)
+        );
+    }
+
+    pub(super) fn new_attempt(&self) -> Option<ClaimAttempt> {
+        match new_run_id() {
+            Ok(run_id) => Some(ClaimAttempt::new(run_id)),
+            Err(error) => {
+                self.end(EndReason::InternalError(error.to_string()));
+                None
+            }
+        }
+    }
+
+    pub(super) fn answer(&self, mut want: Want, claimed: Option<ClaimedTask>) {
+        if claimed.is_some() {
+            self.busy(&mut want)
+        } else {
+            self.idle(&mut want)
+        }
+        // The slot waits for it as long as the worker lives.
+        drop(want.answer.send(claimed));
+    }
+
+    fn busy(&self, want: &mut Want) {
+        if !std::mem::replace(&mut want.is_busy, true) {
+            self.mark_busy();
+        }
+    }
+
+    fn idle(&self, want: &mut Want) {
+        if std::mem::replace(&mut want.is_busy, false) {
+            self.mark_idle();
+        }
+    }
 }

@@ -1,77 +1,44 @@
 //! The handler that runs a command: one child process per run, with its own folder, and with the task in its environment. How commands
 //! are started and stopped is in `process/`.
 
-mod disk_space;
-mod environment;
-mod handler_result;
+mod ending;
 mod housekeeping;
-mod non_finite;
-mod old_runs;
+mod json_file;
 mod progress_file;
 mod run_folder;
-mod time_limit;
+mod settings;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use taskqueue_client::{QueueName, Route};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-pub(crate) use self::environment::REMOVED;
-pub use self::environment::{PROGRESS_FILE_VARIABLE, RUN_VARIABLES, TrustVariable, URL_FILE_VARIABLE};
+use self::ending::TimeLimit;
 pub use self::housekeeping::Housekeeping;
 pub use self::progress_file::PROGRESS_FILE_BYTES;
 use self::progress_file::ProgressFile;
 use self::run_folder::RunFolder;
-use self::time_limit::TimeLimit;
+pub use self::settings::{CommandSettings, PROGRESS_FILE_VARIABLE, RUN_VARIABLES, TrustVariable};
 use crate::events::{Event, EventSink};
 use crate::handler::{Handler, HandlerResult, Misfit, TaskRun};
-use crate::process::{Chunk, CommandEnd, CommandRunner, CommandSpec, Output, StartError, WindowSize};
-use crate::run_dir::{RunDir, RunDirError};
+use crate::process::start::REMOVED_VARIABLES;
+pub use crate::process::start::URL_FILE_VARIABLE;
+use crate::process::{CommandEnd, CommandRunner, CommandSpec, Output, StartError};
+use crate::run_dir::RunDirError;
 use crate::spool::DISK_TIMEOUT;
-use crate::template::{FillError, Template, paths};
+use crate::template::{FillError, paths};
 
 /// The default size limit of a log: enough for days of progress bars.
 pub const LOG_CAP_BYTES: u64 = 100 * 1024 * 1024;
 
 /// Between two looks at the progress file of a run.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-
-#[derive(Debug)]
-pub struct CommandSettings {
-    pub template: Template,
-    pub run_dir: RunDir,
-    /// The URL of the server, for commands that call it.
-    pub url: String,
-    /// The project file that names the URL, if one does. `taskqueue` commands inside the run then send no other token there.
-    pub url_file: Option<PathBuf>,
-    /// Whom commands that call the server trust, if not the authorities of the system.
-    pub tls: Option<TrustVariable>,
-    pub queue: QueueName,
-    pub route: Route,
-    /// The token, if commands may have it.
-    pub token: Option<String>,
-    /// How long a run may take; then it is stopped and fails.
-    pub timeout: Option<Duration>,
-    /// How long a command may take to end after SIGTERM.
-    pub grace: Duration,
-    pub log_cap_bytes: u64,
-    /// How long folders of ended runs are kept; `None` keeps all. Those of runs that go on are made new more often.
-    pub keep_runs: Option<Duration>,
-    /// Receives the output.
-    pub relay: mpsc::Sender<Chunk>,
-    /// Whether output is relayed in whole lines that begin with slot and task, because several commands run at once.
-    pub by_line: bool,
-    /// The size of the commands' terminals, as it changes; `None` means pipes.
-    pub terminal: Option<watch::Receiver<WindowSize>>,
-}
 
 pub struct CommandHandler {
     settings: CommandSettings,
@@ -98,15 +65,15 @@ impl CommandHandler {
             Err(FillError::Missing(missing)) if !self.has_fitted.load(Ordering::Relaxed) => {
                 Err(HandlerResult::Misfit(Misfit { missing, present: paths(args) }))
             }
-            Err(error) => Err(handler_result::of_fill_error(&error)),
+            Err(error) => Err(ending::of_fill_error(&error)),
         }
     }
 
     fn spec(&self, run: &TaskRun, folder: &RunFolder) -> Result<CommandSpec, HandlerResult> {
         Ok(CommandSpec {
             argv: self.argv(run)?,
-            environment: environment::variables(&self.settings, run, folder),
-            remove: REMOVED.map(Into::into).to_vec(),
+            environment: settings::variables(&self.settings, run, folder),
+            remove: REMOVED_VARIABLES.map(Into::into).to_vec(),
             run_id: run.claim.run_id,
             processes: run.processes.clone(),
             output: Output {
@@ -139,7 +106,7 @@ impl Handler for CommandHandler {
         let (limit, is_exceeded) = (self.time_limit(&run), AtomicBool::new(false));
         let end = match self.run_command(spec, &run, &folder, limit.map(|limit| limit.ends_at), &is_exceeded).await {
             Ok(end) => end,
-            Err(error) => return handler_result::of_start_error(&program, &error),
+            Err(error) => return ending::of_start_error(&program, &error),
         };
         self.note(&run, [&end.log_note, &end.process_note]);
         let exceeded = limit.filter(|_| is_exceeded.into_inner());
@@ -148,7 +115,7 @@ impl Handler for CommandHandler {
             let last_progress = ProgressFile::new(folder.progress()).look();
             (
                 last_progress.map(|last| last.into_iter().for_each(|last| progress.report(last))),
-                handler_result::of_end(&end, &folder, exceeded),
+                ending::of_end(&end, &folder, exceeded),
             )
         });
         let (last_progress, (result, note)) = ended.await.unwrap_or((Ok(()), (HandlerResult::Stopped, None)));
@@ -180,7 +147,7 @@ impl CommandHandler {
         tokio::select! {
             biased;
             end = self.runner.run(spec, receiver, self.settings.grace) => end,
-            () = time_limit::pass_on(ends_at, run.control.clone(), &control, is_exceeded) => {
+            () = ending::pass_on(ends_at, run.control.clone(), &control, is_exceeded) => {
                 std::future::pending().await
             }
             () = folder.keep_new(refresh_interval) => std::future::pending().await,

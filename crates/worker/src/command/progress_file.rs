@@ -9,12 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use rustix::io::Errno;
 use taskqueue_client::JsonObject;
-use taskqueue_core::json::{ObjectError, ParseError, parse};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::non_finite;
-use crate::progress::RunProgress;
+use super::json_file::read_object;
+use crate::handler::RunProgress;
 use crate::run_dir::open_options;
 
 /// The longest file that is read.
@@ -24,7 +23,7 @@ pub const PROGRESS_FILE_BYTES: usize = 64 * 1024;
 const COARSE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
+struct FileVersion {
     inode: u64,
     changed: (i64, i64),
     bytes: u64,
@@ -34,7 +33,7 @@ struct Version {
 pub(super) struct ProgressFile {
     path: PathBuf,
     /// The version that was read last, if it can be told from the next one.
-    seen: Option<Version>,
+    seen: Option<FileVersion>,
 }
 
 impl ProgressFile {
@@ -90,9 +89,9 @@ impl ProgressFile {
     }
 }
 
-fn version(metadata: &Metadata) -> Version {
+fn version(metadata: &Metadata) -> FileVersion {
     let changed = (metadata.mtime(), metadata.mtime_nsec());
-    Version { inode: metadata.ino(), changed, bytes: metadata.len() }
+    FileVersion { inode: metadata.ino(), changed, bytes: metadata.len() }
 }
 
 fn read(file: &File) -> io::Result<Vec<u8>> {
@@ -106,19 +105,7 @@ fn object(text: &[u8]) -> Result<JsonObject, String> {
         return Err(format!("it is larger than {PROGRESS_FILE_BYTES} bytes"));
     }
     // A loss that is not a number is no reason to know nothing of the progress.
-    let replaced = non_finite::replace(text).map(|replaced| replaced.text);
-    let value = parse(replaced.as_deref().unwrap_or(text)).map_err(|error| match error {
-        ParseError::Malformed { message, byte } => format!("it is not JSON ({message}, at byte {byte})"),
-        ParseError::TooDeep => "it is nested too deeply".to_owned(),
-    })?;
-    JsonObject::from_value(&value).map_err(|error| {
-        let why = match error {
-            ObjectError::NotAnObject => "it is not a JSON object",
-            ObjectError::TooDeep => "it is nested more than 64 levels deep",
-            ObjectError::Unusable { .. } => "numbers must be integers of 64 bits or finite, and text whole characters",
-        };
-        why.to_owned()
-    })
+    read_object(text).map(|(object, _)| object)
 }
 
 #[cfg(test)]

@@ -7,12 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 use taskqueue_client::{Failure, JsonObject, RunId, TaskId};
-use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::non_finite;
+use super::json_file::read_object;
 use crate::run_dir::{RunDir, open_options};
 
 /// The longest result file that is read. Blanks and escapes make it larger than the stored result.
@@ -91,14 +90,10 @@ impl RunFolder {
     /// because JSON has no such numbers.
     pub(crate) fn read_result(&self) -> Result<(JsonObject, Option<String>), Failure> {
         let Some(text) = self.result_text()? else { return Ok((JsonObject::empty(), None)) };
-        let parsed = parse(&text);
-        if let Err(ParseError::Malformed { .. }) = parsed
-            && let Some(replaced) = non_finite::replace(&text)
-        {
-            return Ok((to_result(parse(&replaced.text))?, Some(replaced.note())));
-        }
-        Ok((to_result(parsed)?, None))
+        let (result, note) = read_object(&text).map_err(|why| invalid(&why))?;
+        if result.as_str().len() > TASK_DATA_BYTES { Err(too_large()) } else { Ok((result, note)) }
     }
+
     fn result_text(&self) -> Result<Option<Vec<u8>>, Failure> {
         // Does not block if the file is a pipe.
         let mut options = OpenOptions::new();
@@ -120,21 +115,6 @@ impl RunFolder {
 /// Nothing depends on it where locks are seen, so an error is not one.
 fn make_new(folder: &Path) {
     drop(File::open(folder).and_then(|folder| folder.set_modified(SystemTime::now())));
-}
-
-fn to_result(parsed: Result<Value<'_>, ParseError>) -> Result<JsonObject, Failure> {
-    let value = parsed.map_err(|error| match error {
-        ParseError::Malformed { message, byte } => invalid(&format!("it is not JSON ({message}, at byte {byte})")),
-        ParseError::TooDeep => invalid("it is nested too deeply"),
-    })?;
-    let result = JsonObject::from_value(&value).map_err(|error| match error {
-        ObjectError::NotAnObject => invalid("it is not a JSON object"),
-        ObjectError::TooDeep => invalid("it is nested more than 64 levels deep"),
-        ObjectError::Unusable { .. } => {
-            invalid("numbers must be integers of 64 bits or finite, and text whole characters")
-        }
-    })?;
-    if result.as_str().len() > TASK_DATA_BYTES { Err(too_large()) } else { Ok(result) }
 }
 
 /// The whole file; `None` when it is too large for a result.

@@ -6,24 +6,25 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use super::tail::{TAIL_BYTES, Tail};
+use taskqueue_core::terminal::{Cell, LineReader, LineSink};
+
 use crate::run_dir::{FILE_MODE, FOLDER_MODE};
 
 /// The file is created with the first byte: a run without output has none.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct OutputLog {
     path: PathBuf,
     cap_bytes: u64,
     file: Option<File>,
     written_bytes: u64,
     /// The output after the limit was reached.
-    beyond: Tail,
+    beyond: OutputTail,
     beyond_bytes: u64,
 }
 
-impl Log {
+impl OutputLog {
     pub(crate) fn new(path: PathBuf, cap_bytes: u64) -> Self {
-        Self { path, cap_bytes, file: None, written_bytes: 0, beyond: Tail::default(), beyond_bytes: 0 }
+        Self { path, cap_bytes, file: None, written_bytes: 0, beyond: OutputTail::default(), beyond_bytes: 0 }
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
@@ -102,6 +103,70 @@ fn open(path: &std::path::Path) -> io::Result<File> {
     }
 }
 
+/// Enough for a long stack trace.
+pub(crate) const TAIL_BYTES: usize = 16 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct OutputTail {
+    /// Up to twice `TAIL_BYTES`, so that old bytes are removed seldom.
+    bytes: Vec<u8>,
+    is_cut: bool,
+}
+
+impl OutputTail {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let fresh = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
+        self.is_cut |= fresh.len() < bytes.len();
+        self.bytes.extend_from_slice(fresh);
+        if self.bytes.len() > 2 * TAIL_BYTES {
+            self.bytes.drain(..self.bytes.len() - TAIL_BYTES);
+            self.is_cut = true;
+        }
+    }
+
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.bytes[self.bytes.len().saturating_sub(TAIL_BYTES)..]
+    }
+
+    /// Readable text: whole lines where possible, without terminal control sequences, and with the last state of a progress bar.
+    pub(crate) fn text(&self) -> String {
+        let raw = self.raw();
+        let is_cut = self.is_cut || raw.len() < self.bytes.len();
+        let line_start = raw.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
+        let whole = match line_start {
+            Some(start) if is_cut && start < raw.len() => &raw[start..],
+            _ => raw,
+        };
+        let (mut reader, mut lines) = (LineReader::new(TAIL_BYTES), PlainLines::default());
+        reader.read(&String::from_utf8_lossy(whole), &mut lines);
+        lines.add(reader.line());
+        lines.0
+    }
+}
+
+/// Lines without colours and control characters.
+#[derive(Default)]
+struct PlainLines(String);
+
+impl PlainLines {
+    fn add(&mut self, line: &[Cell<()>]) {
+        self.0.extend(line.iter().map(|cell| cell.character));
+    }
+}
+
+impl LineSink for PlainLines {
+    type Look = ();
+
+    fn look(&self) {}
+
+    fn change_look(&mut self, _parameters: &str) {}
+
+    fn end_line(&mut self, line: &[Cell<()>], is_too_long: bool) {
+        self.add(line);
+        self.0.push_str(if is_too_long { "" } else { "\n" });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,7 +174,7 @@ mod tests {
     fn written(cap_bytes: u64, chunks: &[&[u8]]) -> (String, Option<String>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("task/run/output.log");
-        let mut log = Log::new(path.clone(), cap_bytes);
+        let mut log = OutputLog::new(path.clone(), cap_bytes);
         for chunk in chunks {
             log.write(chunk).unwrap();
         }
@@ -144,5 +209,41 @@ mod tests {
     fn a_little_beyond_the_limit_nothing_is_missing() {
         let (text, note) = written(4, &[b"one\ntwo\n"]);
         assert!(text.starts_with("one\n") && text.ends_with("]\ntwo\n") && note.is_none(), "{text}");
+    }
+
+    fn tail(bytes: &[u8]) -> String {
+        let mut tail = OutputTail::default();
+        bytes.chunks(1000).for_each(|chunk| tail.push(chunk));
+        tail.text()
+    }
+
+    #[test]
+    fn a_short_text_is_kept_as_it_is() {
+        assert_eq!(tail(b"one\n\ttwo\n"), "one\n\ttwo\n");
+        assert_eq!(tail(b""), "");
+    }
+
+    #[test]
+    fn a_long_text_begins_with_a_whole_line() {
+        let text: String = (0..10_000).map(|number| format!("line {number}\n")).collect();
+        let kept = tail(text.as_bytes());
+        assert!(kept.starts_with("line ") && kept.ends_with("line 9999\n"), "{kept}");
+        assert!(kept.len() <= TAIL_BYTES && kept.len() > TAIL_BYTES - 20);
+
+        let mut at_once = OutputTail::default();
+        at_once.push(text.as_bytes());
+        assert_eq!(at_once.text(), kept);
+    }
+
+    #[test]
+    fn one_endless_line_is_cut_anywhere() {
+        assert_eq!(tail(&[b'x'; 100_000]), "x".repeat(TAIL_BYTES));
+    }
+
+    #[test]
+    fn what_is_no_text_is_left_out_or_replaced() {
+        assert_eq!(tail(b"a\0b\x07c\xff\n"), "abc\u{fffd}\n");
+        assert_eq!(tail(b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;url\x1b\\y\x1bMz"), "red xyz");
+        assert_eq!(tail(b"10%\r20%\r30%\r\ndone\r\n"), "30%\ndone\n");
     }
 }

@@ -1,21 +1,14 @@
 //! Runs one command per run: starts it, forwards its output, and ends it together with all processes that it has started. Each command
 //! has a supervisor process as its parent (`supervisor/`). Tasks and reports are not known here.
 
-pub(crate) mod captured;
-mod find_program;
-mod line_splitter;
 mod log;
 mod output;
 pub(crate) mod proc;
-mod running_command;
-mod start;
-pub(crate) mod supervisor_pool;
-mod tail;
-mod terminal;
+pub(crate) mod running_command;
+pub(crate) mod start;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
@@ -23,35 +16,14 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, set_child_subreaper};
-use taskqueue_core::ids::RunId;
 use tokio::sync::watch;
 
+pub use self::output::{Chunk, Output};
 use self::start::StartedCommand;
+pub use self::start::{CommandSpec, RUN_ID_VARIABLE, StartError, find_program};
+pub use crate::sent_output::Stream;
 use crate::stop::RunControl;
-use crate::telemetry::RunProcesses;
-
-pub use find_program::find_program;
-pub use output::{Chunk, Output, Stream};
-pub use start::StartError;
-pub use terminal::WindowSize;
-
-/// The variable with the run id.
-pub const RUN_ID_VARIABLE: &str = "TASKQUEUE_RUN_ID";
-
-/// A command to run.
-#[derive(Debug)]
-pub struct CommandSpec {
-    /// The program and its arguments.
-    pub argv: Vec<OsString>,
-    /// Variables that are added to the environment of this process.
-    pub environment: Vec<(OsString, OsString)>,
-    /// Variables that are removed from it first.
-    pub remove: Vec<OsString>,
-    pub run_id: RunId,
-    pub output: Output,
-    /// Learns which processes are those of the run.
-    pub processes: RunProcesses,
-}
+pub use crate::supervisor::messages::WindowSize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {

@@ -8,17 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::line_splitter::LineSplitter;
-use super::log::Log;
-use super::tail::Tail;
-use super::terminal::{WindowResizer, WindowSize};
-use crate::sent_output::RunOutput;
+use super::log::{OutputLog, OutputTail};
+use crate::sent_output::{RunOutput, Stream};
+use crate::supervisor::messages::WindowSize;
 
 /// The size of a pipe.
 const READ_BYTES: usize = 64 * 1024;
@@ -43,14 +42,6 @@ pub struct Output {
     pub terminal: Option<watch::Receiver<WindowSize>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
-    /// Also all output on a terminal.
-    Stdout,
-    /// Also the worker's own messages about the output.
-    Stderr,
-}
-
 /// A piece of output. With a label it is whole lines, of which the last has no end if it was too long or the last one of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
@@ -61,12 +52,12 @@ pub struct Chunk {
 }
 
 /// A pipe or a terminal.
-pub(crate) struct Source {
+pub(crate) struct OutputSource {
     receiver: pipe::Receiver,
     is_terminal: bool,
 }
 
-impl Source {
+impl OutputSource {
     pub(crate) fn pipe(file: OwnedFd) -> io::Result<Self> {
         Ok(Self { receiver: pipe::Receiver::from_owned_fd(file)?, is_terminal: false })
     }
@@ -87,7 +78,7 @@ impl Source {
 }
 
 /// Reads from a source; without one it never returns. Nothing is lost when this future is dropped.
-async fn read(source: &mut Option<Source>, bytes: &mut Vec<u8>) -> io::Result<usize> {
+async fn read(source: &mut Option<OutputSource>, bytes: &mut Vec<u8>) -> io::Result<usize> {
     match source {
         Some(source) => source.read(bytes).await,
         None => std::future::pending().await,
@@ -102,13 +93,13 @@ async fn resize(resizer: &mut Option<WindowResizer>) {
 }
 
 pub(crate) struct OutputForwarder {
-    sources: [Option<Source>; 2],
+    sources: [Option<OutputSource>; 2],
     resizer: Option<WindowResizer>,
     /// On a terminal there is only one source, so the tail is taken from it.
     is_terminal: bool,
-    tail: Tail,
+    tail: OutputTail,
     /// `None` while a write is under way, and after one has failed.
-    log: Option<Log>,
+    log: Option<OutputLog>,
     log_note: Option<String>,
     relay: Option<mpsc::Sender<Chunk>>,
     is_relaying: bool,
@@ -118,13 +109,13 @@ pub(crate) struct OutputForwarder {
 }
 
 impl OutputForwarder {
-    pub(crate) fn new(output: Output, sources: [Option<Source>; 2], resizer: Option<WindowResizer>) -> Self {
+    pub(crate) fn new(output: Output, sources: [Option<OutputSource>; 2], resizer: Option<WindowResizer>) -> Self {
         Self {
             sources,
             is_terminal: resizer.is_some(),
             resizer,
-            tail: Tail::default(),
-            log: Some(Log::new(output.log, output.log_cap_bytes)),
+            tail: OutputTail::default(),
+            log: Some(OutputLog::new(output.log, output.log_cap_bytes)),
             log_note: None,
             relay: Some(output.relay),
             is_relaying: false,
@@ -190,7 +181,7 @@ impl OutputForwarder {
         }
     }
 
-    async fn log_failed(&mut self, log: &Log, error: &io::Error) {
+    async fn log_failed(&mut self, log: &OutputLog, error: &io::Error) {
         let note = format!("{} could not be written: {error}", log.path().display());
         self.relay(Stream::Stderr, format!("taskqueue: {note}\n").into_bytes()).await;
         self.log_note = Some(note);
@@ -237,4 +228,122 @@ impl OutputForwarder {
 /// Waits until the rest of the output is forwarded, with a timeout.
 pub(crate) async fn drain(forwarding: impl Future<Output = ()>) {
     let _ = timeout(DRAIN_TIMEOUT, forwarding).await;
+}
+
+/// Longer lines are split.
+const LINE_BYTES: usize = 64 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct LineSplitter {
+    /// The line that has not ended yet.
+    partial: Vec<u8>,
+}
+
+impl LineSplitter {
+    /// Adds bytes and returns the complete lines, possibly none.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.partial.extend_from_slice(bytes);
+        let end = self.partial.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let rest = self.partial.split_off(end);
+        let ended = std::mem::replace(&mut self.partial, rest);
+        let mut complete = Vec::with_capacity(ended.len());
+        for line in ended.split_inclusive(|byte| *byte == b'\n') {
+            complete.extend_from_slice(shown(line.strip_suffix(b"\n").unwrap_or(line)));
+            complete.push(b'\n');
+        }
+        let overwritten = self.partial.len() - not_overwritten(&self.partial).len();
+        self.partial.drain(..overwritten);
+        if self.partial.len() >= LINE_BYTES {
+            complete.append(&mut self.partial);
+        }
+        complete
+    }
+
+    /// The last line, when the stream has ended without a line end.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        shown(&std::mem::take(&mut self.partial)).to_vec()
+    }
+}
+
+/// The end of a line that nothing overwrites. A carriage return at its end may be the first half of CR LF, or more may follow.
+fn not_overwritten(line: &[u8]) -> &[u8] {
+    let start = shown_end(line);
+    line[..start].iter().rposition(|byte| *byte == b'\r').map_or(line, |at| &line[at + 1..])
+}
+
+/// What is to be seen of a line.
+fn shown(line: &[u8]) -> &[u8] {
+    let last = not_overwritten(line);
+    &last[..shown_end(last)]
+}
+
+/// Where the carriage returns at the end of a line begin.
+fn shown_end(line: &[u8]) -> usize {
+    line.iter().rposition(|byte| *byte != b'\r').map_or(0, |at| at + 1)
+}
+
+/// Sets the size of a command's terminal when the size of ours changes. The kernel sends SIGWINCH to the command.
+pub(crate) struct WindowResizer {
+    pty: OwnedFd,
+    size: watch::Receiver<WindowSize>,
+}
+
+impl WindowResizer {
+    pub(crate) fn new(pty: OwnedFd, size: watch::Receiver<WindowSize>) -> Self {
+        Self { pty, size }
+    }
+
+    /// Never returns.
+    pub(crate) async fn run(&mut self) {
+        while self.size.changed().await.is_ok() {
+            let WindowSize { rows, columns } = *self.size.borrow_and_update();
+            // On an error the command keeps the old size.
+            let _ = tcsetwinsize(&self.pty, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
+        }
+        std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_lines_are_given() {
+        let mut lines = LineSplitter::default();
+        assert_eq!(lines.push(b"one\ntwo\nth"), b"one\ntwo\n");
+        assert_eq!(lines.push(b"re"), b"");
+        assert_eq!(lines.push(b"e\n"), b"three\n");
+        assert_eq!(lines.push(b"four"), b"");
+        assert_eq!(lines.rest(), b"four");
+        assert_eq!(lines.rest(), b"");
+    }
+
+    #[test]
+    fn a_line_that_does_not_end_is_cut() {
+        let mut lines = LineSplitter::default();
+        assert_eq!(lines.push(&vec![b'x'; LINE_BYTES - 1]), b"");
+        assert_eq!(lines.push(b"xy").len(), LINE_BYTES + 1);
+        assert_eq!(lines.rest(), b"");
+    }
+
+    #[test]
+    fn a_progress_bar_is_one_line() {
+        let mut lines = LineSplitter::default();
+        assert_eq!(lines.push(b"\r10%"), b"");
+        assert_eq!(lines.push(b"\r20%\r"), b"");
+        assert_eq!(lines.partial, b"20%\r", "of what is overwritten nothing is kept");
+        assert_eq!(lines.push(b"\nnext\r\n\r\n"), b"20%\nnext\n\n");
+        assert_eq!(lines.push(b"30%\r40%\r\rdone\n50%\r60%\r"), b"done\n");
+        assert_eq!(lines.rest(), b"60%", "also one that never ends");
+    }
+
+    #[test]
+    fn a_bar_that_is_wiped_away_leaves_no_line() {
+        let mut lines = LineSplitter::default();
+        assert_eq!(lines.push(b"\r99%\r   \r"), b"");
+        assert_eq!(lines.push(b"saved\n"), b"saved\n");
+        assert_eq!(lines.push(b"\r"), b"");
+        assert_eq!(lines.rest(), b"");
+    }
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ProcessEntry {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
@@ -36,11 +36,11 @@ fn read(path: &str) -> Option<Vec<u8>> {
 }
 
 /// All visible processes. This costs about 10 µs per process of the machine.
-pub(crate) fn all() -> Vec<Entry> {
+pub(crate) fn all() -> Vec<ProcessEntry> {
     numbers("/proc").into_iter().filter_map(entry).collect()
 }
 
-fn entry(pid: i32) -> Option<Entry> {
+fn entry(pid: i32) -> Option<ProcessEntry> {
     parse(pid, &stat(pid)?)
 }
 
@@ -54,14 +54,14 @@ pub(crate) fn stats() -> impl Iterator<Item = (i32, String)> {
     numbers("/proc").into_iter().filter_map(|pid| Some((pid, stat(pid)?)))
 }
 
-fn parse(pid: i32, stat: &str) -> Option<Entry> {
+fn parse(pid: i32, stat: &str) -> Option<ProcessEntry> {
     // The command name is in parentheses and may contain blanks and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<i32>().ok());
     let state = fields.first()?.chars().next()?;
     // A process whose first thread has ended has the state of a zombie while its other threads run.
     let is_alive = !matches!(state, 'Z' | 'X' | 'x') || number(17)? > 1;
-    Some(Entry { pid, parent: number(1)?, group: number(2)?, state, is_alive })
+    Some(ProcessEntry { pid, parent: number(1)?, group: number(2)?, state, is_alive })
 }
 
 /// The children of this process, including zombies and adopted orphans.
@@ -84,10 +84,10 @@ pub(crate) fn children() -> Vec<i32> {
 }
 
 /// All living descendants of this process.
-pub(crate) fn descendants() -> Vec<Entry> {
+pub(crate) fn descendants() -> Vec<ProcessEntry> {
     let (own, entries) = (own_pid(), all());
     let parents: HashMap<i32, i32> = entries.iter().map(|entry| (entry.pid, entry.parent)).collect();
-    let is_descendant = |entry: &&Entry| {
+    let is_descendant = |entry: &&ProcessEntry| {
         let mut parent = Some(&entry.parent);
         // /proc is not a snapshot: with reused pids it could contain a cycle.
         for _ in 0..entries.len() {
@@ -122,12 +122,15 @@ pub(crate) fn signal_children(signal: Signal) {
     }
 }
 
-/// Kills and reaps all descendants of this process. Blocks for at most `limit`. Returns whether none is left.
+/// Long enough for every process that can be killed. One that hangs inside the kernel cannot.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Kills and reaps all descendants of this process. Blocks for at most [`KILL_TIMEOUT`]. Returns whether none is left.
 ///
 /// This process must be a child subreaper: the orphans of killed children become its children and are killed next. So when it has no
 /// child left it has no descendant, however fast they fork.
-pub(crate) fn kill_children(limit: Duration) -> bool {
-    let deadline = Instant::now() + limit;
+pub(crate) fn kill_children() -> bool {
+    let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
         signal_children(Signal::KILL);
         let is_over = !reap();
@@ -149,6 +152,15 @@ fn reap() -> bool {
     }
 }
 
+/// Returns whether a signal was ignored when this process was started, as `nohup` does.
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    ignored & (1 << (signal - 1)) != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +170,7 @@ mod tests {
         let line = |state: char, threads: i32| {
             format!("7 (a) b) ( c) {state} 3 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 99 0 0")
         };
-        let entry = |state, is_alive| Some(Entry { pid: 7, parent: 3, group: 5, state, is_alive });
+        let entry = |state, is_alive| Some(ProcessEntry { pid: 7, parent: 3, group: 5, state, is_alive });
         assert_eq!(parse(7, &line('S', 1)), entry('S', true));
         assert_eq!(parse(7, &line('Z', 1)), entry('Z', false));
         assert_eq!(parse(7, &line('Z', 2)), entry('Z', true));

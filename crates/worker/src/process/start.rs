@@ -1,18 +1,81 @@
-//! Starts the command of a run: the request to its supervisor, its pipes or its terminal, and the errors of a start.
+//! Starts the command of a run: the request to its supervisor, its pipes or its terminal, and the errors of a start. Also runs
+//! short commands of the worker's own, such as a query about GPUs: they have a supervisor like every command, because other
+//! children of this process are killed.
 
-use std::ffi::OsString;
-use std::io;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, PipeReader, Read};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use taskqueue_core::ids::RunId;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
-use super::output::Source;
+use super::output::{Output, OutputSource, WindowResizer};
 use super::running_command::RunningCommand;
-use super::terminal::{WindowResizer, WindowSize};
-use super::{CommandSpec, RUN_ID_VARIABLE};
-use crate::supervisor::messages::{NotStarted, Reply, Request, StartRequest};
+use crate::stop::RunControl;
+use crate::supervisor::messages::{NotStarted, Reply, Request, StartRequest, WindowSize};
+use crate::telemetry::processes::RunProcesses;
+
+/// The variable with the run id.
+pub const RUN_ID_VARIABLE: &str = "TASKQUEUE_RUN_ID";
+
+pub(crate) const TOKEN: &str = "TASKQUEUE_TOKEN";
+pub(crate) const TLS_PIN: &str = "TASKQUEUE_TLS_PIN";
+pub(crate) const TLS_CA: &str = "TASKQUEUE_TLS_CA";
+
+/// The variable with the path of the project file that names the URL.
+pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
+
+/// The seconds that a run of the task may be active, if it limits that. Not the limit of an outer run, if there is one.
+pub(crate) const TIMEOUT: &str = "TASKQUEUE_TIMEOUT_SECONDS";
+
+/// The place in a trace (W3C Trace Context). Each run has its own, whatever the worker was started with.
+pub(crate) const TRACE: &str = "TRACEPARENT";
+
+/// The variables that commands do not inherit from the worker, nor does what it starts for itself: secrets and where they are
+/// (systemd puts them into `CREDENTIALS_DIRECTORY`), whom the worker trusts, the time limit and the trace of what the worker was
+/// started in, and what is between the worker and its service manager. `TASKQUEUE_TOKEN_FILE` is a variable of the server, and of
+/// scripts around workers.
+pub(crate) const REMOVED_VARIABLES: [&str; 12] = [
+    TOKEN,
+    "TASKQUEUE_TOKEN_FILE",
+    "CREDENTIALS_DIRECTORY",
+    URL_FILE_VARIABLE,
+    TLS_PIN,
+    TLS_CA,
+    TIMEOUT,
+    TRACE,
+    "TRACESTATE",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+];
+
+/// A command to run.
+#[derive(Debug)]
+pub struct CommandSpec {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// Variables that are added to the environment of this process.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Variables that are removed from it first.
+    pub remove: Vec<OsString>,
+    pub run_id: RunId,
+    pub output: Output,
+    /// Learns which processes are those of the run.
+    pub processes: RunProcesses,
+}
 
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +123,7 @@ impl StartError {
 /// A command that runs, unless the next reply says that it could not be started.
 pub(crate) struct StartedCommand {
     pub(crate) running: RunningCommand,
-    pub(crate) sources: [Option<Source>; 2],
+    pub(crate) sources: [Option<OutputSource>; 2],
     pub(crate) resizer: Option<WindowResizer>,
 }
 
@@ -79,7 +142,7 @@ async fn piped(start: StartRequest) -> Result<StartedCommand, NotStarted> {
     let ((stdout, child_stdout), (stderr, child_stderr)) = (io::pipe()?, io::pipe()?);
     let files = [child_stdout.as_fd(), child_stderr.as_fd()];
     let running = RunningCommand::start(&Request::Start(start), &files).await?;
-    let sources = [Some(Source::pipe(stdout.into())?), Some(Source::pipe(stderr.into())?)];
+    let sources = [Some(OutputSource::pipe(stdout.into())?), Some(OutputSource::pipe(stderr.into())?)];
     Ok(StartedCommand { running, sources, resizer: None })
 }
 
@@ -99,11 +162,121 @@ async fn on_terminal(
     }
     let pty = running.take_files().pop().ok_or_else(|| io::Error::other("the supervisor sent no terminal"))?;
     let resizer = WindowResizer::new(pty.try_clone()?, size);
-    Ok(StartedCommand { running, sources: [Some(Source::terminal(pty)?), None], resizer: Some(resizer) })
+    Ok(StartedCommand { running, sources: [Some(OutputSource::terminal(pty)?), None], resizer: Some(resizer) })
+}
+
+/// How long a command may take to end when it is killed.
+const KILL_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// What the command prints on standard output, if it succeeds in time. More than `most_bytes` is not read.
+///
+/// # Errors
+///
+/// Why there is nothing to read, for people.
+pub(crate) async fn capture_output(
+    program: &Path,
+    arguments: &[&str],
+    limit: Duration,
+    most_bytes: u64,
+) -> Result<Vec<u8>, String> {
+    let argv = std::iter::once(program.into()).chain(arguments.iter().map(Into::into)).collect();
+    let remove = REMOVED_VARIABLES.map(Into::into).to_vec();
+    let start = StartRequest { argv, remove, environment: Vec::new(), grace: Duration::ZERO, window: None };
+    let (running, stdout) = start_captured(start).await.map_err(|error| format!("it cannot be started: {error}"))?;
+    let (control, receiver) = watch::channel(RunControl::Continue);
+    let (mut waiting, mut bytes) = (pin!(running.wait(receiver)), Vec::new());
+    let work = async {
+        // A command that prints more is stopped by its closed pipe.
+        let read = pipe::Receiver::from_owned_fd(stdout.into())?.take(most_bytes).read_to_end(&mut bytes).await;
+        read.map(drop).and(waiting.as_mut().await.map_err(|not_started| not_started.error))
+    };
+    match timeout(limit, work).await {
+        Ok(Ok(end)) => match end.status.map(ExitStatus::from_raw) {
+            Some(status) if status.success() => Ok(bytes),
+            Some(status) => Err(format!("it failed: {status}")),
+            None => Err("it was killed".to_owned()),
+        },
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => {
+            control.send_replace(RunControl::Kill);
+            drop(timeout(KILL_TIMEOUT, waiting).await);
+            Err(format!("it did not end within {} s", limit.as_secs()))
+        }
+    }
+}
+
+async fn start_captured(start: StartRequest) -> io::Result<(RunningCommand, PipeReader)> {
+    let ((stdout, child_stdout), nothing) = (io::pipe()?, File::options().write(true).open("/dev/null")?);
+    let running = RunningCommand::start(&Request::Start(start), &[child_stdout.as_fd(), nothing.as_fd()]).await?;
+    Ok((running, stdout))
+}
+
+/// Where execvp(3) looks without a `PATH`.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// The kernel reads no more of the first line of a script.
+const SCRIPT_LINE_BYTES: u64 = 256;
+
+/// Finds the file that would be executed for this program.
+///
+/// # Errors
+///
+/// The program does not exist, or cannot be executed. A file that has the permission but is no program is not recognised.
+pub fn find_program(program: &OsStr) -> Result<PathBuf, StartError> {
+    find(program, std::env::var_os("PATH"))
+}
+
+fn find(program: &OsStr, path: Option<OsString>) -> Result<PathBuf, StartError> {
+    let name = || program.to_string_lossy().into_owned();
+    if program.as_bytes().contains(&b'/') {
+        let file = PathBuf::from(program);
+        return check(&file).map(|()| file).map_err(|error| StartError::new(&program.to_owned(), error));
+    }
+    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
+    let mut refused = None;
+    // An empty folder in PATH is the current one.
+    let folders = std::env::split_paths(&path).filter(|_| !program.is_empty());
+    for file in folders.map(|folder| folder.join(program)) {
+        match check(&file) {
+            Ok(()) => return Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => refused = Some(error),
+            // A script whose interpreter is missing is not passed over by the kernel.
+            Err(error) if file.is_file() => return Err(StartError::NotExecutable(file.display().to_string(), error)),
+            Err(_) => {}
+        }
+    }
+    Err(match refused {
+        Some(error) => StartError::NotExecutable(name(), error),
+        None => StartError::NotFound(name()),
+    })
+}
+
+fn check(file: &Path) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(Errno::ACCESS.into());
+    }
+    access(file, Access::EXEC_OK)?;
+    match interpreter(file) {
+        Some(interpreter) => interpreter.metadata().map(drop),
+        None => Ok(()),
+    }
+}
+
+/// The program that a script names in its first line. A program that cannot be read is not a script.
+fn interpreter(file: &Path) -> Option<PathBuf> {
+    let mut start = Vec::new();
+    File::open(file).ok()?.take(SCRIPT_LINE_BYTES).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let name = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use rustix::io::Errno;
 
     use super::*;
@@ -119,5 +292,56 @@ mod tests {
             assert!(matches!(of(errno, false), StartError::Other(_)), "{errno}");
         }
         assert!(!NotStarted::from(io::Error::from(Errno::NOENT)).is_of_command);
+    }
+
+    fn write(file: &Path, text: &str, mode: u32) {
+        fs::write(file, text).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// How looking for a program in these folders ends.
+    fn outcome(program: impl AsRef<OsStr>, folders: &[&Path]) -> &'static str {
+        match find(program.as_ref(), Some(std::env::join_paths(folders).unwrap())) {
+            Ok(_) => "found",
+            Err(StartError::NotFound(_)) => "not found",
+            Err(StartError::NotExecutable(..)) => "not executable",
+            Err(_) => "other",
+        }
+    }
+
+    #[test]
+    fn programs_are_found_as_the_system_finds_them() {
+        let top = tempfile::tempdir().unwrap();
+        let (first, second) = (top.path().join("first"), top.path().join("second"));
+        fs::create_dir_all(first.join("folder")).unwrap();
+        fs::create_dir(&second).unwrap();
+        write(&first.join("plain"), "x", 0o600);
+        write(&second.join("tool"), "#! /bin/sh -e\n", 0o700);
+        write(&second.join("broken"), "#!/no/such/interpreter\n", 0o700);
+        write(&first.join("later"), "x", 0o600);
+        write(&second.join("later"), "#!/bin/sh", 0o700);
+        let folders = [first.as_path(), second.as_path()];
+        for (program, expected) in [
+            ("tool", "found"),
+            ("later", "found"),
+            ("plain", "not executable"),
+            ("broken", "not executable"),
+            ("folder", "not executable"),
+            ("nothing", "not found"),
+            ("", "not found"),
+        ] {
+            assert_eq!(outcome(program, &folders), expected, "{program}");
+        }
+        for (program, expected) in [
+            (second.join("tool"), "found"),
+            (first.join("plain"), "not executable"),
+            (first.join("folder"), "not executable"),
+            (second.join("broken"), "not executable"),
+            (second.join("tool/x"), "not executable"),
+            (second.join("nothing"), "not found"),
+        ] {
+            assert_eq!(outcome(&program, &folders), expected, "{}", program.display());
+        }
+        assert!(find(OsStr::new("sh"), None).is_ok(), "without PATH there is a default");
     }
 }

@@ -2,17 +2,18 @@
 
 mod ending;
 mod output;
-mod starting;
-mod terminal;
 
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use taskqueue_core::ids::RunId;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 
-use super::supervisor_pool::Supervisor;
+use super::running_command::Supervisor;
 use super::*;
 use crate::sent_output::RunOutput;
+use crate::telemetry::processes::RunProcesses;
 
 /// A test that waits this long has failed.
 const LONG: Duration = Duration::from_secs(60);

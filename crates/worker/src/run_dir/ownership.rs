@@ -1,10 +1,36 @@
 //! Which owners and modes make a folder or file safe from other users. No file is opened here.
 
 use std::fs::{Metadata, read_to_string};
+use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::RunDirError;
+/// Why a run directory, or something in it, is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// Another user could have written or could replace it. The text says why and, where possible, how to correct it.
+    #[error("{0}")]
+    Insecure(String),
+    /// It cannot be created or opened.
+    #[error("{}: {error}", path.display())]
+    Unusable { path: PathBuf, error: io::Error },
+}
+
+impl RunDirError {
+    pub(super) fn unusable(path: &Path, error: impl Into<io::Error>) -> Self {
+        Self::Unusable { path: path.to_owned(), error: error.into() }
+    }
+
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Unusable { error, .. } if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl From<RunDirError> for io::Error {
+    fn from(error: RunDirError) -> Self {
+        Self::other(error)
+    }
+}
 
 const ROOT: u32 = 0;
 const STICKY: u32 = 0o1000;

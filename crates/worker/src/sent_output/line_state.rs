@@ -1,17 +1,12 @@
 //! The lines of an output as a terminal would show them, as far as they are not given away yet: a progress bar is its last state and not
 //! each of them. Pure: what is given away when is decided in `sender.rs`.
 
-pub(super) use self::decoder::partial_bytes;
-
-mod decoder;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 
 use taskqueue_core::terminal::{self, Sequences, Step, Styles};
-
-use self::decoder::Decoder;
 
 /// A line that is longer is given away in pieces.
 const LINE_CELLS: usize = 16 * 1024;
@@ -232,4 +227,44 @@ fn add_behind(ready: &mut String, shown: &str, text: &str) {
             ready.push_str(text);
         }
     }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    /// The beginning of a character, at most 3 bytes.
+    partial: Vec<u8>,
+}
+
+impl Decoder {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> String {
+        self.partial.extend_from_slice(bytes);
+        let complete = self.partial.len() - partial_bytes(&self.partial);
+        let rest = self.partial.split_off(complete);
+        let whole = std::mem::replace(&mut self.partial, rest);
+        String::from_utf8_lossy(&whole).into_owned()
+    }
+
+    /// Forgets the beginning of a character that does not come; whether there was one.
+    pub(super) fn end(&mut self) -> bool {
+        !std::mem::take(&mut self.partial).is_empty()
+    }
+}
+
+/// How many bytes at the end may be the beginning of a character.
+pub(in crate::sent_output) fn partial_bytes(bytes: &[u8]) -> usize {
+    let tail = &bytes[bytes.len().saturating_sub(3)..];
+    for (index, byte) in tail.iter().enumerate().rev() {
+        let wanted = match byte {
+            0x80..=0xbf => continue,
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            _ => return 0,
+        };
+        let there = &tail[index..];
+        // One that cannot be completed, such as a surrogate, is not waited for.
+        let may_continue = std::str::from_utf8(there).is_err_and(|error| error.error_len().is_none());
+        return if there.len() < wanted && may_continue { there.len() } else { 0 };
+    }
+    0
 }

@@ -2,30 +2,25 @@
 //! its run for some seconds and keeps nobody waiting.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use taskqueue_client::Error;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::buffer::Buffer;
 use super::text::OutputText;
-use super::{Feed, RunOutput, SendOutput, Shared};
+use super::{OutputBuffer, OutputFeed, RunOutput, SendOutput, SharedOutput};
 use crate::context::WorkerContext;
-use crate::error_class::ErrorClass;
 use crate::events::Event;
-use crate::intervals::{Backoff, BackoffLimits};
-use crate::report::RunKey;
+use crate::report::{ErrorClass, RunKey};
+use crate::settings::{Backoff, BackoffLimits, sleep_until_some};
 use crate::stop::StopMode;
 
 /// The buffer of one run: what the server keeps of a task.
 const BUFFER_BYTES: usize = 256 * 1024;
 /// The buffers of all slots together.
 const ALL_BUFFERS_BYTES: usize = 32 * 1024 * 1024;
-/// The buffers of runs that are over, in KiB.
-const LATE_KIB: usize = 16 * 1024;
 /// If there is no room for more, so much of the end of a run is kept.
 const LATE_END_BYTES: usize = 8 * 1024;
 /// What is printed at the same time is sent with one request.
@@ -37,26 +32,10 @@ pub(crate) struct OutputEnd {
     _is_going_on: watch::Sender<()>,
 }
 
-/// The senders of a worker.
-pub(crate) struct LateOutput {
-    senders: Mutex<JoinSet<()>>,
-    /// When they have to end.
-    deadline: watch::Sender<Option<Instant>>,
-    /// For each KiB of runs that are over.
-    room: Semaphore,
-}
-
-impl LateOutput {
-    pub(crate) fn new() -> Self {
-        let (senders, deadline) = (Mutex::default(), watch::Sender::new(None));
-        Self { senders, deadline, room: Semaphore::new(LATE_KIB) }
-    }
-}
-
-struct Sender {
+struct OutputSender {
     context: Arc<WorkerContext>,
     run: RunKey,
-    shared: Arc<Shared>,
+    shared: Arc<SharedOutput>,
     text: OutputText,
     /// Closed when the run has been reported.
     reported: watch::Receiver<()>,
@@ -64,7 +43,7 @@ struct Sender {
 
 /// Why no more is sent.
 #[derive(Debug, PartialEq, Eq)]
-enum Ending {
+enum SendingEnd {
     Done,
     /// The server has no use for it.
     Refused,
@@ -81,8 +60,8 @@ impl WorkerContext {
             return (RunOutput::off(), end);
         }
         let buffer_bytes = BUFFER_BYTES.min(ALL_BUFFERS_BYTES / self.settings.slots.len().max(1));
-        let shared = Shared::new(self.settings.send_output, buffer_bytes);
-        let sender = Sender {
+        let shared = SharedOutput::new(self.settings.send_output, buffer_bytes);
+        let sender = OutputSender {
             context: Arc::clone(self),
             run: run.clone(),
             shared: Arc::clone(&shared),
@@ -92,7 +71,7 @@ impl WorkerContext {
         let mut senders = self.late_output.senders.lock().unwrap_or_else(PoisonError::into_inner);
         while senders.try_join_next().is_some() {}
         senders.spawn(sender.run());
-        (RunOutput(Some(Arc::new(Feed(shared)))), end)
+        (RunOutput(Some(Arc::new(OutputFeed(shared)))), end)
     }
 
     /// Gives the senders some more time, when all runs are over.
@@ -109,7 +88,7 @@ impl WorkerContext {
     }
 }
 
-impl Sender {
+impl OutputSender {
     async fn run(mut self) {
         let (context, reported) = (Arc::clone(&self.context), self.reported.clone());
         let ending = {
@@ -117,17 +96,17 @@ impl Sender {
             tokio::select! {
                 biased;
                 ending = self.send_all() => ending,
-                () = &mut too_late => Ending::GivenUp,
+                () = &mut too_late => SendingEnd::GivenUp,
             }
         };
         let bytes = self.text.give_up(&self.shared);
-        if bytes > 0 && ending != Ending::Refused {
+        if bytes > 0 && ending != SendingEnd::Refused {
             context.events.on_event(&Event::OutputNotSent { task_id: self.run.task_id, bytes });
         }
     }
 
     /// Sends until the output has ended and all of it has arrived.
-    async fn send_all(&mut self) -> Ending {
+    async fn send_all(&mut self) -> SendingEnd {
         let context = Arc::clone(&self.context);
         let (mut last_look, mut room) = (None, None);
         loop {
@@ -137,19 +116,19 @@ impl Sender {
             if is_ended && room.is_none() {
                 room = room_for_rest(&context.late_output.room, &mut self.shared.state().buffer);
                 if room.is_none() {
-                    return Ending::GivenUp;
+                    return SendingEnd::GivenUp;
                 }
             }
             self.text.gather(&self.shared, Instant::now());
             let piece = self.text.piece();
             let is_over = piece.is_none() && (is_ended || self.text.is_limit_reached());
             if is_over {
-                return Ending::Done;
+                return SendingEnd::Done;
             }
             if let Some((offset, piece)) = piece
                 && !self.send(offset, piece).await
             {
-                return Ending::Refused;
+                return SendingEnd::Refused;
             }
         }
     }
@@ -161,7 +140,7 @@ impl Sender {
         let in_time = async {
             tokio::select! {
                 () = self.shared.printed() => {}
-                () = until(next_look) => {}
+                () = sleep_until_some(next_look) => {}
             }
             sleep(COLLECT_TIME.min(interval)).await;
             if let Some(last_look) = last_look {
@@ -198,7 +177,7 @@ impl Sender {
 }
 
 /// Room for what is left of a run that is over: for all of it, or else for its end.
-fn room_for_rest<'r>(room: &'r Semaphore, buffer: &mut Buffer) -> Option<SemaphorePermit<'r>> {
+fn room_for_rest<'r>(room: &'r Semaphore, buffer: &mut OutputBuffer) -> Option<SemaphorePermit<'r>> {
     let take = |bytes: usize| room.try_acquire_many(u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX)).ok();
     take(buffer.len()).or_else(|| {
         buffer.shrink(LATE_END_BYTES);
@@ -237,23 +216,16 @@ async fn too_late(context: &WorkerContext, mut reported: watch::Receiver<()>) {
     }
 }
 
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Stream;
+    use crate::sent_output::Stream;
 
     #[test]
     fn the_end_of_a_run_has_room_when_the_whole_of_it_has_none() {
         let room = Semaphore::new(20);
         let full = || {
-            let mut buffer = Buffer::new(BUFFER_BYTES, false);
+            let mut buffer = OutputBuffer::new(BUFFER_BYTES, false);
             buffer.push(Stream::Stdout, &[b'x'; 10 * 1024]);
             buffer.push(Stream::Stdout, b"end");
             buffer

@@ -8,7 +8,7 @@ use taskqueue_core::limits::OUTPUT_TEXT_BYTES;
 use tokio::time::Instant;
 
 use super::line_state::LineState;
-use super::{SendOutput, Shared};
+use super::{SendOutput, SharedOutput};
 
 /// So much of the buffer becomes text at a time.
 const STEP_BYTES: usize = 16 * 1024;
@@ -25,12 +25,12 @@ pub(super) struct OutputText {
     shown_at: Option<Instant>,
     /// A line that changes again and again is sent so seldom.
     rewrite_interval: Duration,
-    limit: Limit,
+    limit: SizeLimit,
 }
 
 /// How much of a run is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Limit {
+enum SizeLimit {
     None,
     /// How many bytes are allowed, and how many of them are left.
     Left(u64, u64),
@@ -40,8 +40,8 @@ enum Limit {
 impl OutputText {
     pub(super) fn new(send: SendOutput, rewrite_interval: Duration) -> Self {
         let limit = match send {
-            SendOutput::First(bytes) => Limit::Left(bytes, bytes),
-            SendOutput::On | SendOutput::Off => Limit::None,
+            SendOutput::First(bytes) => SizeLimit::Left(bytes, bytes),
+            SendOutput::On | SendOutput::Off => SizeLimit::None,
         };
         Self {
             lines: LineState::default(),
@@ -55,9 +55,9 @@ impl OutputText {
     }
 
     /// Takes from the buffer what is to be sent next, about as much as a request may have.
-    pub(super) fn gather(&mut self, shared: &Shared, now: Instant) {
+    pub(super) fn gather(&mut self, shared: &SharedOutput, now: Instant) {
         self.lines.settle();
-        while self.text.len() < OUTPUT_TEXT_BYTES && self.limit != Limit::Reached {
+        while self.text.len() < OUTPUT_TEXT_BYTES && self.limit != SizeLimit::Reached {
             let taken = {
                 let mut state = shared.state();
                 // What comes behind a gap is another piece.
@@ -114,9 +114,9 @@ impl OutputText {
 
     fn add(&mut self, text: &str) {
         match &mut self.limit {
-            Limit::None => self.text.push_str(text),
-            Limit::Reached => {}
-            Limit::Left(limit, left) => {
+            SizeLimit::None => self.text.push_str(text),
+            SizeLimit::Reached => {}
+            SizeLimit::Left(limit, left) => {
                 let room = usize::try_from(*left).unwrap_or(usize::MAX);
                 let fitting = &text[..text.floor_char_boundary(room)];
                 self.text.push_str(fitting);
@@ -126,7 +126,7 @@ impl OutputText {
                         "\n[taskqueue: the worker sends {limit} bytes of a run (--send-output); the rest is in its log]\n"
                     );
                     self.text.push_str(&line);
-                    self.limit = Limit::Reached;
+                    self.limit = SizeLimit::Reached;
                 }
             }
         }
@@ -134,7 +134,7 @@ impl OutputText {
 
     /// Whether no more may be sent than there is.
     pub(super) fn is_limit_reached(&self) -> bool {
-        self.limit == Limit::Reached
+        self.limit == SizeLimit::Reached
     }
 
     /// What to send next: at most as much as a request may have.
@@ -154,7 +154,7 @@ impl OutputText {
     }
 
     /// Gives up. Returns how many bytes are missing.
-    pub(super) fn give_up(&mut self, shared: &Shared) -> u64 {
+    pub(super) fn give_up(&mut self, shared: &SharedOutput) -> u64 {
         let mut state = shared.state();
         state.is_ignored = true;
         let waiting = state.buffer.take(usize::MAX).len() as u64 + state.buffer.take_dropped();
@@ -169,24 +169,24 @@ impl OutputText {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Feed, RunOutput};
+    use super::super::{OutputFeed, RunOutput};
     use super::*;
-    use crate::process::Stream;
+    use crate::sent_output::Stream;
 
     const REWRITE: Duration = Duration::from_secs(5);
 
     /// An output of which the sent pieces are recorded.
     struct Trial {
         output: Option<RunOutput>,
-        shared: Arc<Shared>,
+        shared: Arc<SharedOutput>,
         text: OutputText,
         now: Instant,
     }
 
     impl Trial {
         fn new(send: SendOutput, buffer_bytes: usize) -> Self {
-            let shared = Shared::new(send, buffer_bytes);
-            let output = Some(RunOutput(Some(Arc::new(Feed(Arc::clone(&shared))))));
+            let shared = SharedOutput::new(send, buffer_bytes);
+            let output = Some(RunOutput(Some(Arc::new(OutputFeed(Arc::clone(&shared))))));
             Self { output, shared, text: OutputText::new(send, REWRITE), now: Instant::now() }
         }
 

@@ -5,8 +5,6 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use crate::process::WindowSize;
-
 /// The size of a frame's length field.
 pub(crate) const PREFIX_BYTES: usize = 4;
 
@@ -42,6 +40,13 @@ pub(crate) enum Reply {
     Ended(RunEnd),
 }
 
+/// The size of a terminal in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowSize {
+    pub rows: u16,
+    pub columns: u16,
+}
+
 /// Why a command was not started.
 #[derive(Debug)]
 pub(crate) struct NotStarted {
@@ -68,12 +73,12 @@ pub(crate) struct RunEnd {
 }
 
 pub(crate) trait Message: Sized {
-    fn write(&self, fields: &mut Writer);
-    fn read(fields: &mut Reader<'_>) -> Option<Self>;
+    fn write(&self, fields: &mut MessageWriter);
+    fn read(fields: &mut MessageReader<'_>) -> Option<Self>;
 
     /// Encodes the message: a length, and that many bytes.
     fn frame(&self) -> Vec<u8> {
-        let mut fields = Writer(vec![0; PREFIX_BYTES]);
+        let mut fields = MessageWriter(vec![0; PREFIX_BYTES]);
         self.write(&mut fields);
         let mut frame = fields.0;
         let length = u32::try_from(frame.len() - PREFIX_BYTES).unwrap_or(u32::MAX);
@@ -83,13 +88,13 @@ pub(crate) trait Message: Sized {
 
     /// Decodes the content of a frame; `None` if it is not a valid message.
     fn parse(content: &[u8]) -> Option<Self> {
-        let mut fields = Reader(content);
+        let mut fields = MessageReader(content);
         Self::read(&mut fields).filter(|_| fields.0.is_empty())
     }
 }
 
 impl Message for Request {
-    fn write(&self, fields: &mut Writer) {
+    fn write(&self, fields: &mut MessageWriter) {
         match self {
             Self::Start(start) => {
                 fields.byte(0);
@@ -110,7 +115,7 @@ impl Message for Request {
         }
     }
 
-    fn read(fields: &mut Reader<'_>) -> Option<Self> {
+    fn read(fields: &mut MessageReader<'_>) -> Option<Self> {
         match fields.byte()? {
             0 => {
                 let (argv, remove) = (fields.texts()?, fields.texts()?);
@@ -135,7 +140,7 @@ impl Message for Request {
 }
 
 impl Message for Reply {
-    fn write(&self, fields: &mut Writer) {
+    fn write(&self, fields: &mut MessageWriter) {
         match self {
             Self::NotStarted { errno, is_of_command } => {
                 fields.byte(0);
@@ -153,7 +158,7 @@ impl Message for Reply {
         }
     }
 
-    fn read(fields: &mut Reader<'_>) -> Option<Self> {
+    fn read(fields: &mut MessageReader<'_>) -> Option<Self> {
         match fields.byte()? {
             0 => Some(Self::NotStarted { errno: fields.signed()?, is_of_command: fields.byte()? == 1 }),
             1 => Some(Self::Terminal),
@@ -168,9 +173,9 @@ impl Message for Reply {
     }
 }
 
-pub(crate) struct Writer(Vec<u8>);
+pub(crate) struct MessageWriter(Vec<u8>);
 
-impl Writer {
+impl MessageWriter {
     fn byte(&mut self, value: u8) {
         self.0.push(value);
     }
@@ -194,9 +199,9 @@ impl Writer {
 }
 
 /// Its methods return `None` where a field is missing.
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct MessageReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl MessageReader<'_> {
     fn array<const LENGTH: usize>(&mut self) -> Option<[u8; LENGTH]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

@@ -1,12 +1,11 @@
 //! What a worker measures and sends every 15 seconds: the processors and the memory that the run of each slot uses, the machine, and its
 //! GPUs. It is measured once for all slots. Nothing depends on it: what fails is left out, and sent the next time.
 
-mod gpus;
-mod host;
-mod processes;
+mod machine;
+pub(crate) mod processes;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use taskqueue_client::{JsonObject, WorkerId};
@@ -15,14 +14,11 @@ use taskqueue_core::limits::TELEMETRY_BYTES;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 
-use self::gpus::Gpu;
-use self::host::Host;
-pub use self::processes::RunProcesses;
-use self::processes::{RunNumber, Snapshot, Usage};
+use self::machine::{Gpu, HostUsage};
+use self::processes::{RunNumber, RunProcesses, RunUsage, Snapshot};
 use crate::context::WorkerContext;
 use crate::events::Event;
-use crate::identity::SlotIdentity;
-use crate::intervals::jittered;
+use crate::settings::jittered;
 
 /// The first use of processors by a run is measured over this time.
 const FIRST_SPAN: Duration = Duration::from_secs(1);
@@ -32,31 +28,10 @@ const GPU_PAUSE: Duration = Duration::from_secs(300);
 const REQUESTS: usize = 8;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The slots of a worker.
-#[derive(Debug, Default)]
-pub(crate) struct MeasuredSlots(Mutex<Vec<(WorkerId, RunProcesses)>>);
-
-impl MeasuredSlots {
-    pub(crate) fn add(&self, slot: &SlotIdentity) -> RunProcesses {
-        let processes = RunProcesses::default();
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.push((slot.worker_id, processes.clone()));
-        processes
-    }
-
-    pub(crate) fn remove(&self, slot: &SlotIdentity) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(id, _)| *id != slot.worker_id);
-    }
-
-    fn all(&self) -> Vec<(WorkerId, RunProcesses)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 /// What is measured of all slots.
-struct Measuring {
+struct TelemetryState {
     /// What the runs had used at the last time.
-    earlier: HashMap<WorkerId, (RunNumber, Usage)>,
+    earlier: HashMap<WorkerId, (RunNumber, RunUsage)>,
     no_gpus_until: Option<Instant>,
     has_gpu_error: bool,
 }
@@ -67,7 +42,7 @@ impl WorkerContext {
         if !self.settings.telemetry {
             return;
         }
-        let mut measuring = Measuring { earlier: HashMap::new(), no_gpus_until: None, has_gpu_error: false };
+        let mut measuring = TelemetryState { earlier: HashMap::new(), no_gpus_until: None, has_gpu_error: false };
         let interval = self.settings.intervals.telemetry;
         // The observation comes first.
         let mut pause = interval.min(Duration::from_secs(2));
@@ -96,7 +71,7 @@ impl WorkerContext {
     }
 }
 
-impl Measuring {
+impl TelemetryState {
     async fn measure(&mut self, context: &WorkerContext) -> Vec<(WorkerId, JsonObject)> {
         let gpus = self.gpus(context).await;
         let slots = context.measured_slots.all();
@@ -107,7 +82,7 @@ impl Measuring {
             let Some(again) = take_usages(&slots).await else { return Vec::new() };
             usages = again;
         }
-        let Ok(host) = spawn_blocking(Host::measure).await else { return Vec::new() };
+        let Ok(host) = spawn_blocking(HostUsage::measure).await else { return Vec::new() };
         let measured = slots.iter().map(|(id, _)| {
             let usage = usages.get(id).map(|(run, usage)| (usage, self.cpu_percent(id, *run, usage)));
             (*id, telemetry(usage, &host, &gpus))
@@ -122,7 +97,7 @@ impl Measuring {
     }
 
     /// Keeps what is measured of runs that were not measured before.
-    fn keep_earlier(&mut self, usages: HashMap<WorkerId, (RunNumber, Usage)>) {
+    fn keep_earlier(&mut self, usages: HashMap<WorkerId, (RunNumber, RunUsage)>) {
         for (id, (run, usage)) in usages {
             let known = self.earlier.entry(id).or_insert((run, usage));
             if known.0 != run {
@@ -131,7 +106,7 @@ impl Measuring {
         }
     }
 
-    fn cpu_percent(&self, id: &WorkerId, run: RunNumber, usage: &Usage) -> Option<f64> {
+    fn cpu_percent(&self, id: &WorkerId, run: RunNumber, usage: &RunUsage) -> Option<f64> {
         let (_, earlier) = self.earlier.get(id).filter(|(earlier, _)| *earlier == run)?;
         Some(usage.cpu_percent_since(earlier))
     }
@@ -140,7 +115,7 @@ impl Measuring {
         if self.no_gpus_until.is_some_and(|time| Instant::now() < time) {
             return Vec::new();
         }
-        match gpus::gpus().await {
+        match machine::gpus().await {
             Ok(gpus) => gpus,
             Err(why) => {
                 self.no_gpus_until = Some(Instant::now() + GPU_PAUSE);
@@ -155,7 +130,7 @@ impl Measuring {
 }
 
 /// What the runs of the slots have used until now.
-async fn take_usages(slots: &[(WorkerId, RunProcesses)]) -> Option<HashMap<WorkerId, (RunNumber, Usage)>> {
+async fn take_usages(slots: &[(WorkerId, RunProcesses)]) -> Option<HashMap<WorkerId, (RunNumber, RunUsage)>> {
     let runs: Vec<(WorkerId, RunNumber)> =
         slots.iter().filter_map(|(id, processes)| Some((*id, processes.present()?))).collect();
     if runs.is_empty() {
@@ -166,7 +141,7 @@ async fn take_usages(slots: &[(WorkerId, RunProcesses)]) -> Option<HashMap<Worke
 }
 
 /// The object that is sent. GPUs are left out if they would make it too large.
-fn telemetry(usage: Option<(&Usage, Option<f64>)>, host: &Host, gpus: &[Gpu]) -> JsonObject {
+fn telemetry(usage: Option<(&RunUsage, Option<f64>)>, host: &HostUsage, gpus: &[Gpu]) -> JsonObject {
     let mut object = ObjectWriter::new();
     if let Some((usage, cpu_percent)) = usage {
         if let Some(percent) = cpu_percent {

@@ -4,14 +4,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use taskqueue_client::WorkerId;
+
+use crate::identity::SlotIdentity;
 use crate::process::proc;
 
 /// The processes of the run in a slot: those below its supervisor.
 #[derive(Clone, Debug, Default)]
-pub struct RunProcesses(Arc<Mutex<Present>>);
+pub struct RunProcesses(Arc<Mutex<SlotRun>>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Present {
+struct SlotRun {
     supervisor: Option<i32>,
     /// How many there were: a supervisor is used again.
     count: u64,
@@ -26,22 +29,22 @@ pub(super) struct RunNumber {
 
 /// The run has ended when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Begun(RunProcesses);
+pub(crate) struct RunGuard(RunProcesses);
 
 impl RunProcesses {
-    pub(crate) fn begin(&self, supervisor: i32) -> Begun {
+    pub(crate) fn begin(&self, supervisor: i32) -> RunGuard {
         let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *present = Present { supervisor: Some(supervisor), count: present.count + 1 };
-        Begun(self.clone())
+        *present = SlotRun { supervisor: Some(supervisor), count: present.count + 1 };
+        RunGuard(self.clone())
     }
 
     pub(super) fn present(&self) -> Option<RunNumber> {
-        let Present { supervisor, count } = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let SlotRun { supervisor, count } = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         supervisor.map(|supervisor| RunNumber { supervisor, count })
     }
 }
 
-impl Drop for Begun {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner).supervisor = None;
     }
@@ -51,12 +54,12 @@ impl Drop for Begun {
 #[derive(Debug)]
 pub(super) struct Snapshot {
     at: Instant,
-    used: HashMap<i32, Used>,
+    used: HashMap<i32, ProcessUsage>,
     children: HashMap<i32, Vec<i32>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Used {
+struct ProcessUsage {
     parent: i32,
     /// Its own time on a processor, in clock ticks.
     ticks: u64,
@@ -67,7 +70,7 @@ struct Used {
 
 /// What the processes of a run have used until a moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(super) struct RunUsage {
     at: Instant,
     ticks: u64,
     /// Whether the ticks are those of the time before, because there were less.
@@ -80,7 +83,8 @@ impl Snapshot {
     /// Blocks: about 10 µs per process of the machine.
     pub(super) fn take() -> Self {
         let at = Instant::now();
-        let used: HashMap<i32, Used> = proc::stats().filter_map(|(pid, stat)| Some((pid, parse(&stat)?))).collect();
+        let used: HashMap<i32, ProcessUsage> =
+            proc::stats().filter_map(|(pid, stat)| Some((pid, parse(&stat)?))).collect();
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
         for (pid, used) in &used {
             children.entry(used.parent).or_default().push(*pid);
@@ -89,7 +93,7 @@ impl Snapshot {
     }
 
     /// What the processes below a supervisor use; nothing if it cannot be seen.
-    pub(super) fn usage(&self, run: RunNumber) -> Option<Usage> {
+    pub(super) fn usage(&self, run: RunNumber) -> Option<RunUsage> {
         let supervisor = self.used.get(&run.supervisor)?;
         // What the supervisor has reaped was of this run, or of one before, which does not matter: only differences count.
         let (mut ticks, mut pages, mut processes) = (supervisor.ended_ticks, 0, 0);
@@ -107,11 +111,11 @@ impl Snapshot {
             waiting.extend(self.children.get(&pid).into_iter().flatten());
         }
         let memory_bytes = pages * rustix::param::page_size() as u64;
-        Some(Usage { at: self.at, ticks, has_old_ticks: false, memory_bytes, processes })
+        Some(RunUsage { at: self.at, ticks, has_old_ticks: false, memory_bytes, processes })
     }
 }
 
-impl Usage {
+impl RunUsage {
     /// What the next use is measured from. A process that ends while /proc is read is seen neither itself nor in the sum of its parent.
     /// If hours of its time came back the next time, they would count as used meanwhile. Who does not come back was never waited for.
     pub(super) fn as_earlier(self, before: Option<&Self>) -> Self {
@@ -131,16 +135,37 @@ impl Usage {
     }
 }
 
-fn parse(stat: &str) -> Option<Used> {
+fn parse(stat: &str) -> Option<ProcessUsage> {
     // The command name is in parentheses and may contain blanks and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-    Some(Used {
+    Some(ProcessUsage {
         parent: fields.get(1)?.parse().ok()?,
         ticks: number(11)? + number(12)?,
         ended_ticks: number(13).unwrap_or(0) + number(14).unwrap_or(0),
         resident_pages: number(21)?,
     })
+}
+
+/// The slots of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct MeasuredSlots(Mutex<Vec<(WorkerId, RunProcesses)>>);
+
+impl MeasuredSlots {
+    pub(crate) fn add(&self, slot: &SlotIdentity) -> RunProcesses {
+        let processes = RunProcesses::default();
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.push((slot.worker_id, processes.clone()));
+        processes
+    }
+
+    pub(crate) fn remove(&self, slot: &SlotIdentity) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(id, _)| *id != slot.worker_id);
+    }
+
+    pub(super) fn all(&self) -> Vec<(WorkerId, RunProcesses)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 #[cfg(test)]
@@ -152,16 +177,16 @@ mod tests {
     #[test]
     fn a_line_of_stat_is_read_whatever_the_command_is_called() {
         let line = "7 (a) b) ( c) S 3 5 5 0 -1 4194560 1 0 0 0 10 5 30 2 20 0 4 0 99 1000000 250 1844674407370955";
-        assert_eq!(parse(line), Some(Used { parent: 3, ticks: 15, ended_ticks: 32, resident_pages: 250 }));
+        assert_eq!(parse(line), Some(ProcessUsage { parent: 3, ticks: 15, ended_ticks: 32, resident_pages: 250 }));
         assert_eq!(parse("7 (cut"), None);
     }
 
-    fn used(parent: i32, ticks: u64, ended_ticks: u64, resident_pages: u64) -> Used {
-        Used { parent, ticks, ended_ticks, resident_pages }
+    fn used(parent: i32, ticks: u64, ended_ticks: u64, resident_pages: u64) -> ProcessUsage {
+        ProcessUsage { parent, ticks, ended_ticks, resident_pages }
     }
 
-    fn snapshot(at: Instant, used: &[(i32, Used)]) -> Snapshot {
-        let used: HashMap<i32, Used> = used.iter().copied().collect();
+    fn snapshot(at: Instant, used: &[(i32, ProcessUsage)]) -> Snapshot {
+        let used: HashMap<i32, ProcessUsage> = used.iter().copied().collect();
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
         used.iter().for_each(|(pid, used)| children.entry(used.parent).or_default().push(*pid));
         Snapshot { at, used, children }
@@ -201,7 +226,7 @@ mod tests {
         let (begin, hz) = (Instant::now(), rustix::param::clock_ticks_per_second());
         let usage = |second, ticks| {
             let at = begin + Duration::from_secs(second);
-            Usage { at, ticks, has_old_ticks: false, memory_bytes: 0, processes: 1 }
+            RunUsage { at, ticks, has_old_ticks: false, memory_bytes: 0, processes: 1 }
         };
         let before = usage(0, 10_000 * hz);
         let overlooked = usage(15, 0).as_earlier(Some(&before));

@@ -291,7 +291,7 @@ async fn a_thousand_runs_leave_neither_zombies_nor_orphans() {
     assert_eq!(orphans, []);
     // A stray that ended while another child was being started is reaped the next time.
     until("no zombies", || {
-        supervisor_pool::kill_strays();
+        running_command::kill_strays();
         zombies() == 0
     })
     .await;

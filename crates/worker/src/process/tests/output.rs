@@ -1,5 +1,7 @@
 //! The output of commands, also when log or relay fail.
 
+use rustix::process::Pid;
+
 use super::*;
 
 #[tokio::test]
@@ -126,4 +128,120 @@ async fn a_pipe_that_is_held_open_elsewhere_is_not_waited_for() {
     assert_eq!(finished.end().status, Exit::Code(0));
     assert_eq!(finished.log.as_deref(), Some("said\n"));
     drop(held);
+}
+
+#[tokio::test]
+async fn the_exit_code_or_the_signal_is_reported() {
+    for (script, status) in [
+        ("exit 0", Exit::Code(0)),
+        ("exit 75", Exit::Code(75)),
+        ("exit 255", Exit::Code(255)),
+        ("kill -9 $$", Exit::Signal(9)),
+        ("kill -TERM $$", Exit::Signal(15)),
+    ] {
+        let finished = Trial::shell(script).run().await;
+        let ended = finished.end();
+        assert_eq!((ended.status, ended.was_stopped), (status, false), "{script}");
+        assert_eq!((&ended.log_note, &ended.process_note), (&None, &None));
+        assert_eq!(finished.log, None, "a silent run has no log");
+    }
+}
+
+async fn refusal(argv: &[&str]) -> StartError {
+    Trial::new(argv).run().await.result.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_started_is_told_apart() {
+    assert!(matches!(refusal(&["no-such-command-anywhere"]).await, StartError::NotFound(_)));
+    assert!(matches!(refusal(&["/no/such/file"]).await, StartError::NotFound(_)));
+    assert!(matches!(refusal(&[]).await, StartError::NotFound(_)));
+    assert!(matches!(refusal(&["/etc/passwd"]).await, StartError::NotExecutable(..)));
+    assert!(matches!(refusal(&["/etc/passwd/x"]).await, StartError::NotExecutable(..)));
+    assert!(matches!(refusal(&["/"]).await, StartError::NotExecutable(..)));
+    let long = "x".repeat(3 << 20);
+    assert!(matches!(refusal(&["true", &long]).await, StartError::TooLong));
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_program_or_names_no_interpreter_is_not_executable() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script");
+    for text in ["#!/no/such/interpreter\n", "\u{1}\u{2}\u{3}\u{4}"] {
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let error = refusal(&[file.to_str().unwrap()]).await;
+        assert!(matches!(error, StartError::NotExecutable(..)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_environment_is_ours_with_what_is_added_and_removed() {
+    let mut trial =
+        Trial::shell("echo $PATH; echo $ADDED; echo ${HOME-none}; echo $TASKQUEUE_RUN_ID; cat; ps -o pgid= $$");
+    trial.spec.environment.push(("ADDED".into(), "yes".into()));
+    trial.spec.remove.push("HOME".into());
+    let run_id = trial.spec.run_id.as_str().to_owned();
+    let finished = trial.run().await;
+    let output = finished.relayed(Stream::Stdout);
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines[..4], [&std::env::var("PATH").unwrap(), "yes", "none", &run_id]);
+    // Standard input was empty, or `cat` had not ended.
+    assert_ne!(lines[4].trim(), Pid::as_raw(Some(rustix::process::getpgrp())).to_string());
+}
+
+fn on_terminal(script: &str) -> (Trial, watch::Sender<WindowSize>) {
+    let mut trial = Trial::shell(script);
+    let size = watch::Sender::new(WindowSize { rows: 33, columns: 111 });
+    trial.spec.output.terminal = Some(size.subscribe());
+    (trial, size)
+}
+
+#[tokio::test]
+async fn a_child_sees_a_terminal_of_our_size() {
+    let script = "[ -t 1 ] && [ -t 2 ] && ! [ -t 0 ] && echo terminal; stty size </dev/tty; printf '\\033[31mred\\033[0m\\n' >&2; exit 9";
+    let (trial, _size) = on_terminal(script);
+    let finished = trial.run().await;
+    assert_eq!(finished.end().status, Exit::Code(9));
+    assert_eq!(finished.relayed(Stream::Stdout), "terminal\n33 111\n\u{1b}[31mred\u{1b}[0m\n");
+    assert_eq!(finished.log.as_deref(), Some("terminal\n33 111\n\u{1b}[31mred\u{1b}[0m\n"));
+    assert_eq!(finished.end().tail, "terminal\n33 111\nred\n");
+}
+
+#[tokio::test]
+async fn a_child_is_notified_of_a_new_size() {
+    let script = "trap 'stty size </dev/tty; exit 0' WINCH; echo $$ >$FOLDER/ready; while :; do sleep 0.01; done";
+    let (trial, size) = on_terminal(script);
+    let begun = trial.begin();
+    begun.number("ready").await;
+    size.send_replace(WindowSize { rows: 50, columns: 80 });
+    let finished = begun.finish().await;
+    assert_eq!((finished.end().status, finished.relayed(Stream::Stdout)), (Exit::Code(0), "50 80\n".to_owned()));
+}
+
+#[tokio::test]
+async fn a_child_may_leave_its_terminal_and_come_back() {
+    let (trial, _size) = on_terminal("exec >&- 2>&-; sleep 0.1; seq 1 5000 >/dev/tty; exit 2");
+    let finished = trial.run().await;
+    assert_eq!(finished.end().status, Exit::Code(2));
+    assert!(finished.relayed(Stream::Stdout).ends_with("4999\n5000\n"));
+}
+
+#[tokio::test]
+async fn a_child_on_a_terminal_ends_with_all_that_it_started() {
+    let (trial, _size) = on_terminal("setsid sleep 1000 & echo $! >$FOLDER/left; sleep 1000");
+    let begun = trial.begin();
+    let left = begun.number("left").await;
+    begun.control.send_replace(RunControl::Stop);
+    let finished = begun.finish().await;
+    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(15), true));
+    assert!(!is_alive(left));
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_started_is_an_error_on_a_terminal_as_well() {
+    let (mut trial, _size) = on_terminal("");
+    trial.spec.argv = arguments(&["no-such-command-anywhere"]);
+    assert!(matches!(trial.run().await.result, Err(StartError::NotFound(_))));
 }

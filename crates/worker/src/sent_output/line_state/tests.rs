@@ -237,3 +237,29 @@ fn a_reader_sees_the_same_lines_whenever_they_are_taken() {
         assert_eq!(read(&taken), read(&expected), "{trial}: {printed:?}");
     }
 }
+
+/// Every way to cut this into three parts gives the same text.
+#[test]
+fn cuts_change_nothing() {
+    let bytes = b"a\xc3\xbc\xe2\x82\xac\xf0\x9f\xa6\x80\xff\xc3(\xed\xa0\x80\xf0\x9f\xe2\x82z\xc0\x80\xf5";
+    let expected = String::from_utf8_lossy(bytes).into_owned();
+    for first in 0..=bytes.len() {
+        for second in first..=bytes.len() {
+            let mut decoder = Decoder::default();
+            let parts = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+            let text: String = parts.iter().map(|part| decoder.push(part)).collect();
+            assert_eq!(text, expected, "{first} {second}");
+            assert!(!decoder.end());
+        }
+    }
+}
+
+#[test]
+fn half_a_character_is_waited_for() {
+    let mut decoder = Decoder::default();
+    assert_eq!(decoder.push(b"x\xe2\x82"), "x");
+    assert_eq!(decoder.push(b"\xac"), "€");
+    assert_eq!(decoder.push(b"\xf0\x9f"), "");
+    assert!(decoder.end());
+    assert_eq!(decoder.push(b"y"), "y");
+}

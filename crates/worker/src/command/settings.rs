@@ -1,15 +1,48 @@
-//! The environment variables of a command, in addition to those of the worker. `process/` adds the run id.
+//! The settings of commands, and the environment variables of a command in addition to those of the worker. `process/` adds
+//! the run id.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use super::CommandSettings;
+use taskqueue_client::{QueueName, Route};
+use tokio::sync::{mpsc, watch};
+
 use super::run_folder::RunFolder;
 use crate::handler::TaskRun;
+use crate::process::start::{TIMEOUT, TLS_CA, TLS_PIN, TOKEN, TRACE, URL_FILE_VARIABLE};
+use crate::process::{Chunk, WindowSize};
+use crate::run_dir::RunDir;
+use crate::template::Template;
 
-const TOKEN: &str = "TASKQUEUE_TOKEN";
-const TLS_PIN: &str = "TASKQUEUE_TLS_PIN";
-const TLS_CA: &str = "TASKQUEUE_TLS_CA";
+#[derive(Debug)]
+pub struct CommandSettings {
+    pub template: Template,
+    pub run_dir: RunDir,
+    /// The URL of the server, for commands that call it.
+    pub url: String,
+    /// The project file that names the URL, if one does. `taskqueue` commands inside the run then send no other token there.
+    pub url_file: Option<PathBuf>,
+    /// Whom commands that call the server trust, if not the authorities of the system.
+    pub tls: Option<TrustVariable>,
+    pub queue: QueueName,
+    pub route: Route,
+    /// The token, if commands may have it.
+    pub token: Option<String>,
+    /// How long a run may take; then it is stopped and fails.
+    pub timeout: Option<Duration>,
+    /// How long a command may take to end after SIGTERM.
+    pub grace: Duration,
+    pub log_cap_bytes: u64,
+    /// How long folders of ended runs are kept; `None` keeps all. Those of runs that go on are made new more often.
+    pub keep_runs: Option<Duration>,
+    /// Receives the output.
+    pub relay: mpsc::Sender<Chunk>,
+    /// Whether output is relayed in whole lines that begin with slot and task, because several commands run at once.
+    pub by_line: bool,
+    /// The size of the commands' terminals, as it changes; `None` means pipes.
+    pub terminal: Option<watch::Receiver<WindowSize>>,
+}
 
 /// Whom a command trusts when it calls the server over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +52,6 @@ pub enum TrustVariable {
     /// The certificate authorities in this file.
     Authorities(PathBuf),
 }
-
-/// The variable with the path of the project file that names the URL.
-pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
 
 /// The variable with the path of the file in which a command says how far it is.
 pub const PROGRESS_FILE_VARIABLE: &str = "TASKQUEUE_PROGRESS_FILE";
@@ -35,37 +65,11 @@ const RUN_DIR: &str = "TASKQUEUE_RUN_DIR";
 const ARGS_FILE: &str = "TASKQUEUE_ARGS_FILE";
 const RESULT_FILE: &str = "TASKQUEUE_RESULT_FILE";
 
-/// For how many seconds a run of the task may be active, if it limits that. Not the limit of an outer run, if there is one.
-const TIMEOUT: &str = "TASKQUEUE_TIMEOUT_SECONDS";
-
 /// The variables that tell a command about its run, besides the run id. The others are settings of clients.
 pub const RUN_VARIABLES: [&str; 10] =
     [ROUTE, TASK_ID, ATTEMPT, WORKER_ID, SLOT, RUN_DIR, ARGS_FILE, RESULT_FILE, PROGRESS_FILE_VARIABLE, TIMEOUT];
 
-/// The place in a trace (W3C Trace Context). Each run has its own, whatever the worker was started with.
-const TRACE: &str = "TRACEPARENT";
-
-/// Where systemd has put the secrets of the service, the worker's token among them.
-const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
-
-/// Commands do not inherit these from the worker, nor does what it starts for itself: secrets and where they are, whom the worker trusts,
-/// the time limit and the trace of what the worker was started in, and what is between the worker and its service manager.
-/// `TASKQUEUE_TOKEN_FILE` is a variable of the server, and of scripts around workers.
-pub(crate) const REMOVED: [&str; 12] = [
-    TOKEN,
-    "TASKQUEUE_TOKEN_FILE",
-    CREDENTIALS,
-    URL_FILE_VARIABLE,
-    TLS_PIN,
-    TLS_CA,
-    TIMEOUT,
-    TRACE,
-    "TRACESTATE",
-    "NOTIFY_SOCKET",
-    "WATCHDOG_USEC",
-    "WATCHDOG_PID",
-];
-
+/// Returns the variables that are added to the environment of a run.
 pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunFolder) -> Vec<(OsString, OsString)> {
     let task = &run.claim.task;
     let mut variables: Vec<(OsString, OsString)> = vec![

@@ -1,19 +1,54 @@
-//! `NaN`, `Infinity` and `-Infinity` in a result file, as Python's `json.dump` writes them. They are no JSON, so they become the
-//! strings "NaN", "Infinity" and "-Infinity": a training that diverged has a result.
+//! JSON objects in files that a command has written: its result, its progress.
+//!
+//! `NaN`, `Infinity` and `-Infinity`, as Python's `json.dump` writes them, are no JSON. They become the strings "NaN", "Infinity" and
+//! "-Infinity": a training that diverged has a result.
+
+use taskqueue_client::JsonObject;
+use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
 
 const WORDS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
+/// Reads the object in a text, and a note for people if numbers that are no JSON were replaced.
+///
+/// # Errors
+///
+/// Says for people why it cannot be used.
+pub(super) fn read_object(text: &[u8]) -> Result<(JsonObject, Option<String>), String> {
+    let parsed = parse(text);
+    if let Err(ParseError::Malformed { .. }) = parsed
+        && let Some(replaced) = replace(text)
+    {
+        return Ok((to_object(parse(&replaced.text))?, Some(replaced.note())));
+    }
+    Ok((to_object(parsed)?, None))
+}
+
+fn to_object(parsed: Result<Value<'_>, ParseError>) -> Result<JsonObject, String> {
+    let value = parsed.map_err(|error| match error {
+        ParseError::Malformed { message, byte } => format!("it is not JSON ({message}, at byte {byte})"),
+        ParseError::TooDeep => "it is nested too deeply".to_owned(),
+    })?;
+    JsonObject::from_value(&value).map_err(|error| {
+        let why = match error {
+            ObjectError::NotAnObject => "it is not a JSON object",
+            ObjectError::TooDeep => "it is nested more than 64 levels deep",
+            ObjectError::Unusable { .. } => "numbers must be integers of 64 bits or finite, and text whole characters",
+        };
+        why.to_owned()
+    })
+}
+
 /// A text in which such values were replaced by strings.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Replaced {
-    pub(super) text: Vec<u8>,
+struct ReplacedText {
+    text: Vec<u8>,
     /// How often each of the words was replaced.
     counts: [usize; WORDS.len()],
 }
 
-impl Replaced {
+impl ReplacedText {
     /// Which values were replaced, for people.
-    pub(super) fn note(&self) -> String {
+    fn note(&self) -> String {
         let found = WORDS.iter().zip(self.counts).filter(|(_, count)| *count > 0);
         let found: Vec<String> = found.map(|(word, count)| format!("{word} ({count})")).collect();
         format!("the result contains numbers that are no JSON; they are stored as strings: {}", found.join(", "))
@@ -22,8 +57,8 @@ impl Replaced {
 
 /// Replaces the words where a value stands, never in a string and never as the name of a member; `None` if there is none. The text
 /// need not be JSON otherwise: that is checked afterwards.
-pub(super) fn replace(text: &[u8]) -> Option<Replaced> {
-    let mut replaced = Replaced { text: Vec::with_capacity(text.len()), counts: [0; WORDS.len()] };
+fn replace(text: &[u8]) -> Option<ReplacedText> {
+    let mut replaced = ReplacedText { text: Vec::with_capacity(text.len()), counts: [0; WORDS.len()] };
     let mut at = 0;
     while at < text.len() {
         let end = if text[at] == b'"' { end_of_string(text, at) } else { at + 1 };

@@ -1,25 +1,123 @@
-//! The time limit of a run: that of the worker or that of the task. When it has passed, the command is stopped as if the worker had
-//! asked for it.
+//! The end of a run: its time limit, after which the command is stopped as if the worker had asked for it; and its result: exit
+//! code 0 completes with the result file, exit code 75 releases, everything else fails.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use taskqueue_client::Failure;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
+use super::run_folder::RunFolder;
+use crate::handler::HandlerResult;
+use crate::process::{CommandEnd, Exit, StartError};
+use crate::settings::sleep_until_some;
 use crate::stop::RunControl;
+use crate::template::FillError;
+
+/// From sysexits.h: a temporary failure.
+const EX_TEMPFAIL: i32 = 75;
+
+/// The type of the error of a run that took too long. The server uses the same word.
+const TIMEOUT_KIND: &str = "ExecutionTimeout";
+
+/// The result, and a note about it that was also added to the log. `exceeded` is the time limit that ended the run, if one did.
+/// Blocks.
+pub(super) fn of_end(
+    end: &CommandEnd,
+    folder: &RunFolder,
+    exceeded: Option<TimeLimit>,
+) -> (HandlerResult, Option<String>) {
+    folder.mark_ended();
+    if !end.was_stopped && end.status == Exit::Code(0) {
+        return match folder.read_result() {
+            Ok((result, note)) => {
+                note.iter().for_each(|note| folder.append_to_log(note));
+                (HandlerResult::Complete(result), note)
+            }
+            Err(failure) => (HandlerResult::Fail(failure), None),
+        };
+    }
+    (without_success(end, exceeded), None)
+}
+
+fn without_success(end: &CommandEnd, exceeded: Option<TimeLimit>) -> HandlerResult {
+    let (kind, message) = match (end.status, exceeded) {
+        (_, Some(limit)) if end.was_stopped => {
+            (TIMEOUT_KIND, format!("the run took longer than {limit} and was stopped"))
+        }
+        _ if end.was_stopped => return HandlerResult::Stopped,
+        (Exit::Code(EX_TEMPFAIL), _) => return HandlerResult::Release,
+        (Exit::Code(code), _) => ("ExitCode", format!("the command ended with exit code {code}")),
+        (Exit::Signal(signal), _) => ("Signal", format!("the command was ended by {}", signal_name(signal))),
+    };
+    let traceback = (!end.tail.is_empty()).then(|| end.tail.as_str().into());
+    HandlerResult::Fail(Failure { kind: kind.into(), message: message.into(), traceback })
+}
+
+pub(super) fn of_start_error(program: &OsStr, error: &StartError) -> HandlerResult {
+    let program = program.to_string_lossy();
+    let (kind, message) = match error {
+        StartError::NotFound(_) => ("CommandNotFound", format!("{program} was not found on the worker's machine")),
+        StartError::NotExecutable(_, error) => {
+            ("CommandNotExecutable", format!("{program} cannot be executed on the worker's machine: {error}"))
+        }
+        StartError::TooLong => {
+            ("CommandTooLong", "the arguments are too long for a command; read TASKQUEUE_ARGS_FILE instead".to_owned())
+        }
+        // Too many processes or no memory: the task can run elsewhere or later.
+        StartError::Other(error) => {
+            return HandlerResult::CannotRun(format!("{program} could not be started: {error}"));
+        }
+    };
+    reject(kind, message)
+}
+
+pub(super) fn of_fill_error(error: &FillError) -> HandlerResult {
+    match error {
+        FillError::Missing(path) => reject("MissingArgument", format!("the command needs the argument {path}")),
+        FillError::Nul(path) => {
+            reject("InvalidArgument", format!("the argument {path} contains U+0000, which no command line can"))
+        }
+    }
+}
+
+/// Running the task again would end in the same way.
+fn reject(kind: &str, message: String) -> HandlerResult {
+    HandlerResult::Reject(Failure { kind: kind.into(), message: message.into(), traceback: None })
+}
+
+fn signal_name(number: i32) -> String {
+    let name = match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL (out of memory?)",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        _ => return format!("signal {number}"),
+    };
+    name.to_owned()
+}
 
 /// When a run has to end, and who wants that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimeLimit {
     pub(super) ends_at: Instant,
     seconds: u64,
-    setter: Setter,
+    setter: LimitSetter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Setter {
+enum LimitSetter {
     /// By `--timeout`.
     Worker,
     /// By its `timeout_seconds`.
@@ -32,9 +130,10 @@ impl TimeLimit {
     pub(super) fn first(of_worker: Option<Duration>, of_task: Option<(Instant, Duration)>) -> Option<Self> {
         let of_worker = of_worker.and_then(|limit| {
             let ends_at = Instant::now().checked_add(limit)?;
-            Some(Self { ends_at, seconds: limit.as_secs(), setter: Setter::Worker })
+            Some(Self { ends_at, seconds: limit.as_secs(), setter: LimitSetter::Worker })
         });
-        let of_task = of_task.map(|(ends_at, limit)| Self { ends_at, seconds: limit.as_secs(), setter: Setter::Task });
+        let of_task =
+            of_task.map(|(ends_at, limit)| Self { ends_at, seconds: limit.as_secs(), setter: LimitSetter::Task });
         of_worker.into_iter().chain(of_task).min_by_key(|limit| limit.ends_at)
     }
 }
@@ -43,8 +142,8 @@ impl TimeLimit {
 impl fmt::Display for TimeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let setter = match self.setter {
-            Setter::Worker => "--timeout allows",
-            Setter::Task => "the timeout_seconds of its task allow",
+            LimitSetter::Worker => "--timeout allows",
+            LimitSetter::Task => "the timeout_seconds of its task allow",
         };
         write!(f, "{setter} ({} s)", self.seconds)
     }
@@ -58,7 +157,7 @@ pub(super) async fn pass_on(
     control: &watch::Sender<RunControl>,
     is_exceeded: &AtomicBool,
 ) {
-    let mut is_over = std::pin::pin!(passed(ends_at));
+    let mut is_over = std::pin::pin!(sleep_until_some(ends_at));
     let (mut has_timed_out, mut is_open) = (false, true);
     loop {
         tokio::select! {
@@ -72,13 +171,6 @@ pub(super) async fn pass_on(
         }
         let least = if has_timed_out { RunControl::Stop } else { RunControl::Continue };
         control.send_replace(least.max(*wanted.borrow_and_update()));
-    }
-}
-
-async fn passed(ends_at: Option<Instant>) {
-    match ends_at {
-        Some(ends_at) => sleep_until(ends_at).await,
-        None => std::future::pending().await,
     }
 }
 
