@@ -1,8 +1,9 @@
-//! One answer: its status, and reading its body. The reader of each type is in `taskqueue_api`.
+//! One answer: its status, and reading its body; and the outcome of each item of a batch, also if a request failed as a whole. The
+//! reader of each type is in `taskqueue_api`.
 
 use std::time::Duration;
 
-use taskqueue_api::error::Error as ErrorAnswer;
+use taskqueue_api::error::{Code, Error as ErrorAnswer};
 use taskqueue_api::object_reader::Unreadable;
 use taskqueue_core::json::{self, Value};
 
@@ -101,5 +102,121 @@ impl Answer {
     }
 }
 
+/// What became of the items of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchAnswer<T> {
+    /// One outcome for each item, in the order of the call. An error is that of the item, as the single call would have had
+    /// it, or that of the request that was to carry it. After a request that was lost no other is sent, and the items of the
+    /// others have a [`Transport`](Error::Transport) error that says that they did not arrive.
+    pub items: Vec<Result<T, Error>>,
+    /// The error of the first request that failed as a whole; each item of that request has it as its outcome.
+    pub request_error: Option<Error>,
+    /// The wait in seconds that the server agreed to; nothing if the answer does not name one.
+    pub wait_applied: Option<u32>,
+}
+
+impl<T> BatchAnswer<T> {
+    pub(crate) fn with_room_for(items: usize) -> Self {
+        Self { items: Vec::with_capacity(items), request_error: None, wait_applied: None }
+    }
+
+    /// Adds the outcomes of one more request of so many items; if it was lost, also those of the rest of `all` items.
+    pub(crate) fn add(&mut self, items: usize, all: usize, answer: Result<Vec<Result<T, ErrorAnswer>>, Error>) {
+        match answer {
+            Ok(outcomes) => self.items.extend(outcomes.into_iter().map(|outcome| outcome.map_err(refused))),
+            Err(error) => {
+                self.items.extend((0..items).map(|_| Err(error.clone())));
+                // Each further request would be tried as often, and as long.
+                if let Some(unsent) = unsent_after(&error) {
+                    self.items.resize_with(all, || Err(unsent.clone()));
+                }
+                self.request_error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Adds an item that is not sent.
+    pub(crate) fn add_unsent(&mut self, error: ErrorAnswer) {
+        self.items.push(Err(refused(error)));
+    }
+}
+
+/// The error of what is not sent after this error of a request; nothing if the server was reached.
+fn unsent_after(error: &Error) -> Option<Error> {
+    match error {
+        Error::Transport { message, .. } => {
+            Some(Error::Transport { message: message.clone(), may_have_arrived: false })
+        }
+        Error::OutcomeUnknown { cause, .. } => unsent_after(cause),
+        _ => None,
+    }
+}
+
+/// The error of an item, as the single call would have had it.
+fn refused(ErrorAnswer { code, message, details }: ErrorAnswer) -> Error {
+    let status = match &code {
+        Code::Known(code) => code.status(),
+        // A newer server has refused the item for a reason that is not known here. This status claims least.
+        Code::Other(_) => 409,
+    };
+    Error::Api { status, code, message, details, retry_after: None }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use taskqueue_api::error::Code;
+
+    use super::*;
+
+    #[test]
+    fn an_error_envelope_keeps_code_message_and_details() {
+        let answer = |status, body: &str| Answer {
+            status,
+            server_version: None,
+            retry_after: None,
+            server: None,
+            wait_applied: None,
+            body: body.into(),
+        };
+        let known = answer(409, r#"{"error":{"code":"stale_run","message":"m","details":{"b":1,"a":2.0}}}"#);
+        let Err(Error::Api { status: 409, code, message, details, .. }) = known.no_content() else {
+            panic!("{known:?}")
+        };
+        assert_eq!(code, Code::Known(taskqueue_api::ErrorCode::StaleRun));
+        assert_eq!((message.as_str(), details.as_str()), ("m", r#"{"a":2.0,"b":1}"#));
+
+        let newer = answer(418, r#"{"error":{"code":"teapot","message":"m"}}"#).no_content().unwrap_err();
+        assert_eq!(newer.code(), None);
+        assert!(matches!(newer, Error::Api { code: Code::Other(text), .. } if text == "teapot"));
+
+        for (status, body) in
+            [(500, "<html>"), (404, "{}"), (409, r#"{"error":"x"}"#), (302, ""), (200, "{}"), (202, "")]
+        {
+            let error = answer(status, body).no_content().unwrap_err();
+            assert!(matches!(error, Error::Protocol { status: found, .. } if found == status), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_of_another_program_is_described() {
+        let answer = |server: Option<&str>, body: &str| Answer {
+            status: 404,
+            server_version: None,
+            retry_after: None,
+            server: server.map(str::to_owned),
+            wait_applied: None,
+            body: body.into(),
+        };
+        let long = "x".repeat(100);
+        let cases = [
+            (None, "", "status 404 with an empty body".to_owned()),
+            (Some("nginx/1.25"), " \n<!DOCTYPE html>\n<p>", "status 404 with a web page from nginx/1.25".to_owned()),
+            (None, "404 page not found\n", "status 404 with the text \"404 page not found\"".to_owned()),
+            (None, &long, format!("status 404 with the text \"{}…\"", "x".repeat(60))),
+        ];
+        for (server, body, expected) in cases {
+            let Err(Error::Protocol { message, .. }) = answer(server, body).no_content() else { panic!("{body}") };
+            assert_eq!(message, expected);
+        }
+    }
+}

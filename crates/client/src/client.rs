@@ -1,27 +1,26 @@
-//! The client: one call from its first try to its result. The endpoints are in `endpoints/`.
+//! The client: one call from its first try to its result, and warnings of older servers. The endpoints are in `endpoints/`.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use taskqueue_core::trace::TraceParent;
 
 use crate::answer::Answer;
-use crate::call::Call;
-use crate::config::{Config, ConfigError};
-use crate::error::Error;
-use crate::retries::{self, Retries};
+use crate::call::{Call, Retries, random_u16};
+use crate::config::Config;
+use crate::error::{ConfigError, Error};
 use crate::transport::Transport;
-use crate::version::{OldServer, Version, Warnings};
 
 /// A client of one server. Cloning it is cheap; clones share their connections and warnings.
 #[derive(Clone, Debug)]
 pub struct Client {
-    shared: Arc<Inner>,
+    shared: Arc<ClientShared>,
     /// The trace that its calls belong to.
     trace: Option<TraceParent>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ClientShared {
     transport: Transport,
     retries: Retries,
     warnings: Warnings,
@@ -31,7 +30,7 @@ impl Client {
     /// A client for the server that `config` describes. Nothing is sent yet.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let transport = Transport::new(&config)?;
-        let shared = Arc::new(Inner { transport, retries: config.retries, warnings: Warnings::default() });
+        let shared = Arc::new(ClientShared { transport, retries: config.retries, warnings: Warnings::default() });
         Ok(Self { shared, trace: None })
     }
 
@@ -62,8 +61,7 @@ impl Client {
             };
             failed += 1;
             let again = call.is_repeatable && error.is_temporary();
-            let pause =
-                again.then(|| self.shared.retries.pause(failed, error.retry_after(), retries::random_u16())).flatten();
+            let pause = again.then(|| self.shared.retries.pause(failed, error.retry_after(), random_u16())).flatten();
             let Some(pause) = pause else { return Err(call.final_error(error, earlier_may_be_done)) };
             earlier_may_be_done |= error.may_have_been_done();
             tokio::time::sleep(pause).await;
@@ -76,5 +74,132 @@ impl Client {
             self.shared.warnings.note(version);
         }
         Ok(answer)
+    }
+}
+
+/// How many versions are remembered: bounded, because a server may send a new one with every answer.
+const REMEMBERED: usize = 16;
+
+/// The three numbers of a semantic version; pre-release and build are ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    pub major: u64,
+    pub minor: u64,
+    pub patch: u64,
+}
+
+impl Version {
+    /// The version of this crate.
+    pub fn of_this_client() -> Option<Self> {
+        Self::parse(env!("CARGO_PKG_VERSION"))
+    }
+
+    /// The version in `text`, such as `1.2.3` or `1.2.3-rc.1+build`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let numbers = text.split(['-', '+']).next()?;
+        let mut parts = numbers.split('.').map(|part| {
+            let digits = part.bytes().all(|byte| byte.is_ascii_digit());
+            part.parse().ok().filter(|_| digits)
+        });
+        let version = Self { major: parts.next()??, minor: parts.next()??, patch: parts.next()?? };
+        parts.next().is_none().then_some(version)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// A warning: the server is older than this client. Its answers are valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldServer {
+    pub server: Version,
+    pub client: Version,
+}
+
+impl fmt::Display for OldServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server has version {}, which is older than this client's {}", self.server, self.client)
+    }
+}
+
+/// The versions of servers that answered, and the warnings that were not taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(Mutex<SeenVersions>);
+
+#[derive(Debug, Default)]
+struct SeenVersions {
+    latest: Option<Version>,
+    versions: Vec<Version>,
+    waiting: Vec<OldServer>,
+}
+
+impl Warnings {
+    /// Notes the version that an answer named.
+    pub(crate) fn note(&self, text: &str) {
+        let (Some(server), Some(client)) = (Version::parse(text), Version::of_this_client()) else { return };
+        let mut seen = self.seen();
+        seen.latest = Some(server);
+        if server >= client {
+            return;
+        }
+        if seen.versions.len() < REMEMBERED && !seen.versions.contains(&server) {
+            seen.versions.push(server);
+            seen.waiting.push(OldServer { server, client });
+        }
+    }
+
+    /// The version that the latest answer named.
+    pub(crate) fn latest(&self) -> Option<Version> {
+        self.seen().latest
+    }
+
+    /// The oldest warning that was not taken yet.
+    pub(crate) fn take(&self) -> Option<OldServer> {
+        let mut seen = self.seen();
+        (!seen.waiting.is_empty()).then(|| seen.waiting.remove(0))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, SeenVersions> {
+        // Nothing panics while it is locked, and a list of versions cannot be half-changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_their_numbers() {
+        let version = |text| Version::parse(text).unwrap();
+        assert!(version("0.9.10") > version("0.9.9"));
+        assert!(version("0.10.0") > version("0.9.99"));
+        assert_eq!(version("1.2.3-rc.1+x-y"), version("1.2.3"));
+        for text in
+            ["", "1", "1.2", "1.2.3.4", "v1.2.3", "1.2.x", "1..3", "1.+2.3", " 1.2.3", "99999999999999999999.0.0"]
+        {
+            assert_eq!(Version::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn each_older_version_is_warned_of_once_and_only_so_many_are_remembered() {
+        let warnings = Warnings::default();
+        for text in ["0.0.1", "0.0.1", "999.0.0", "nonsense", env!("CARGO_PKG_VERSION"), "0.0.2"] {
+            warnings.note(text);
+        }
+        assert_eq!(warnings.latest(), Some(Version { major: 0, minor: 0, patch: 2 }));
+        assert_eq!(warnings.take().unwrap().server, Version { major: 0, minor: 0, patch: 1 });
+        assert_eq!(warnings.take().unwrap().server, Version { major: 0, minor: 0, patch: 2 });
+        assert_eq!(warnings.take(), None);
+        warnings.note("0.0.1");
+        assert_eq!(warnings.take(), None);
+        for patch in 0..1000 {
+            warnings.note(&format!("0.0.{patch}"));
+        }
+        assert_eq!(std::iter::from_fn(|| warnings.take()).count(), REMEMBERED - 2);
     }
 }

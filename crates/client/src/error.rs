@@ -1,4 +1,4 @@
-//! The errors of a call, as far as callers distinguish them. None of them holds the token.
+//! The errors of a call, as far as callers distinguish them, and those of a configuration. None of them holds the token.
 
 use std::time::Duration;
 
@@ -131,6 +131,39 @@ impl Error {
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         if let Self::Api { retry_after, .. } = self { *retry_after } else { None }
     }
+}
+
+/// Why there is no client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The base URL cannot be used.
+    #[error("the base URL cannot be used: {reason}")]
+    BaseUrl {
+        /// What to do, or what is wrong.
+        reason: String,
+    },
+    /// The token cannot be sent.
+    #[error("use a token of visible ASCII characters without blanks")]
+    Token,
+    /// The token would be readable on the network.
+    #[error("use https:// or allow the insecure token: over plain HTTP anyone on the network path can read it")]
+    InsecureToken,
+    /// Whom to trust was said for a connection without encryption.
+    #[error("whom to trust can be said for https:// only: over plain HTTP nobody proves who they are")]
+    TrustWithoutTls,
+    /// There is no certificate authority in what was given as some.
+    #[error("the certificate authorities cannot be used: {reason}")]
+    Authorities {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Encryption cannot be set up.
+    #[error("encryption cannot be set up: {reason}")]
+    Tls {
+        /// What is wrong.
+        reason: String,
+    },
 }
 
 #[cfg(test)]

@@ -42,34 +42,27 @@
 //! ```
 
 mod answer;
-mod batch_answer;
 mod call;
 mod client;
 mod config;
 mod endpoints;
 mod error;
-mod pin;
 mod query;
-mod retries;
-mod server_address;
 mod tls;
-mod token;
 mod transport;
-mod version;
-mod walk;
 
+pub use answer::BatchAnswer;
 pub use answer::Created;
-pub use batch_answer::BatchAnswer;
+pub use call::Retries;
 pub use client::Client;
-pub use config::{Config, ConfigError};
+pub use client::{OldServer, Version};
+pub use config::Config;
 pub use endpoints::{BatchClaimRequest, ClaimAnswer, ClaimRequest, CreateOutcome, HeartbeatAnswer, OutputAnswer};
-pub use error::Error;
-pub use pin::Pin;
+pub use error::{ConfigError, Error};
 pub use query::{GroupQuery, Selection, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
-pub use retries::Retries;
+pub use query::{PageQuery, Walk};
+pub use tls::Pin;
 pub use tls::{SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
-pub use version::{OldServer, Version};
-pub use walk::{PageQuery, Walk};
 
 pub use taskqueue_api::ErrorCode;
 pub use taskqueue_api::batch::{RunAction, RunItem};

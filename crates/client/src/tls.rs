@@ -1,9 +1,9 @@
 //! TLS: rustls with ring, and whom it trusts. Nothing is installed process-wide, so the rest of the program may use another
 //! provider.
 
-use std::fmt;
-use std::io;
+use std::str::FromStr;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -13,9 +13,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
 };
+use sha2::{Digest, Sha256};
+use webpki::EndEntityCert;
 
-use crate::config::ConfigError;
-use crate::pin::Pin;
+use crate::error::ConfigError;
 
 /// How the message of a transport error tells that the server's certificate is not trusted; the reason and the pin follow.
 pub const UNTRUSTED_CERTIFICATE: &str = "the server's certificate is not trusted";
@@ -226,6 +227,50 @@ impl fmt::Display for Untrusted {
 
 impl std::error::Error for Untrusted {}
 
+const PREFIX: &str = "sha256:";
+const BYTES: usize = 32;
+
+/// SHA-256 of the public key of a certificate (its `SubjectPublicKeyInfo`): `sha256:` and 64 hexadecimal digits. A
+/// certificate that was renewed with the same key has the same one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Pin([u8; BYTES]);
+
+impl Pin {
+    /// None for what is no certificate.
+    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
+        let certificate = EndEntityCert::try_from(certificate).ok()?;
+        Some(Self(Sha256::digest(certificate.subject_public_key_info()).into()))
+    }
+}
+
+impl FromStr for Pin {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str = "write sha256: and 64 hexadecimal digits, as the server prints it";
+        let digits = text.strip_prefix(PREFIX).filter(|digits| digits.len() == 2 * BYTES).ok_or(FORM)?;
+        let mut bytes = [0; BYTES];
+        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
+            let digit = |at: usize| char::from(pair[at]).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+            *byte = 16 * digit(0).ok_or(FORM)? + digit(1).ok_or(FORM)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(PREFIX)?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +287,20 @@ mod tests {
             [Box::new(Error::from(CertificateError::Expired)), Box::new(io::Error::from(io::ErrorKind::InvalidData))];
         for error in others {
             assert_eq!(own_words(&*error), None, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_pin_is_read_as_it_is_written_and_anything_else_is_refused() {
+        let text = format!("sha256:{}", "0123456789abcdef".repeat(4));
+        assert_eq!(text.parse::<Pin>().unwrap().to_string(), text);
+        let upper = format!("sha256:{}", "0123456789ABCDEF".repeat(4));
+        assert_eq!(upper.parse::<Pin>().unwrap().to_string(), text);
+        let long = format!("{text}0");
+        let sign = format!("sha256:+{}", "0".repeat(63));
+        let wide = format!("sha256:{}", "é".repeat(32));
+        for wrong in ["", "sha256:", &text[7..], &text[..70], &long, "sha1:0123", &sign, &wide] {
+            assert!(wrong.parse::<Pin>().is_err(), "{wrong}");
         }
     }
 }

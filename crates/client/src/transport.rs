@@ -10,11 +10,9 @@ use taskqueue_core::trace::TraceParent;
 
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::config::{Config, ConfigError};
-use crate::error::Error;
-use crate::server_address::{ServerAddress, needs_token};
+use crate::config::{Config, ServerAddress, Token, needs_token};
+use crate::error::{ConfigError, Error};
 use crate::tls;
-use crate::token::Token;
 
 /// Idle connections are closed before common servers and proxies close them (60 seconds and more): a request on a connection
 /// that is being closed may be lost.

@@ -4,25 +4,23 @@
 use std::collections::HashSet;
 
 use reqwest::Method;
-use taskqueue_api::ErrorCode;
 use taskqueue_api::batch::{
     BatchWriter, ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, ReportRunsRequest, ReportedRuns,
     RunItem,
 };
 use taskqueue_api::error::{Code, Error as ErrorAnswer};
 use taskqueue_api::object_reader::Unreadable;
-use taskqueue_api::paths;
 use taskqueue_api::run::Claim;
 use taskqueue_api::task::Creation;
+use taskqueue_api::{ErrorCode, paths};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, Value};
 use taskqueue_core::limits::BATCH_ITEMS;
 use taskqueue_core::time::Timestamp;
 
-use super::of_queue;
 use super::runs::{AFTER_CLAIM, AFTER_REPORT};
-use crate::batch_answer::BatchAnswer;
-use crate::call::Call;
+use crate::answer::BatchAnswer;
+use crate::call::{Call, queue_path};
 use crate::client::Client;
 
 /// The largest answer that is read, if it holds no tasks: room for a long error in one item, and for a usual one in all.
@@ -93,7 +91,7 @@ impl Client {
         let push = |body: &mut BatchWriter<_>, (id, new): &(TaskId, T)| body.push_task(*id, &new.into());
         while let Some((body, asked)) = next_part(tasks, &mut answer, CreateTasksRequest::writer, push) {
             let ids: Vec<TaskId> = asked.iter().map(|(id, _)| *id).collect();
-            let call = Call::creation("create the tasks", of_queue(paths::BATCH_CREATE, queue));
+            let call = Call::creation("create the tasks", queue_path(paths::BATCH_CREATE, queue));
             let call = batch_call(Call { method: Method::POST, ..call }, body, ids.len());
             let created =
                 self.perform(call, |answer| answer.read(&[200], |value| CreatedTasks::read(value, &ids))).await;
@@ -113,7 +111,7 @@ impl Client {
         // One for each run, or none at all.
         let mut workers = workers.chunks(BATCH_ITEMS);
         for run_ids in run_ids.chunks(BATCH_ITEMS) {
-            let path = of_queue(paths::BATCH_CLAIM, queue);
+            let path = queue_path(paths::BATCH_CLAIM, queue);
             let call = Call::change("claim tasks", Method::POST, path, AFTER_CLAIM);
             let body = Some(ClaimTasksRequest::encode(route, run_ids, worker.as_ref(), workers.next().unwrap_or(&[])));
             let call = Call { body, is_repeatable: *retrying, wait_seconds, ..call };
@@ -138,7 +136,7 @@ impl Client {
         let mut answer = BatchAnswer::with_room_for(reports.len());
         let push = BatchWriter::<ReportRunsRequest>::push_report;
         while let Some((body, asked)) = next_part(reports, &mut answer, ReportRunsRequest::writer, push) {
-            let call = Call::change("report runs", Method::POST, of_queue(paths::BATCH_REPORT, queue), AFTER_REPORT);
+            let call = Call::change("report runs", Method::POST, queue_path(paths::BATCH_REPORT, queue), AFTER_REPORT);
             let call = batch_call(call, body, asked.len());
             let reported = self.perform(call, |answer| answer.read(&[200], |value| ReportedRuns::read(value, asked)));
             answer.add(asked.len(), reports.len(), reported.await);

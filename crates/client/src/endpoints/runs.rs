@@ -1,22 +1,26 @@
-//! The worker protocol: claim, heartbeat and the ends of a run. Only a claim may be repeated by the client, and only if
-//! asked to; when to repeat a report is the worker's decision, because it has to keep its lease meanwhile.
+//! The worker protocol: claim, heartbeat and the ends of a run; and the observations of workers. Only a claim may be repeated by the
+//! client, and only if asked to; when to repeat a report is the worker's decision, because it has to keep its lease meanwhile.
 
 use reqwest::Method;
+use taskqueue_api::counts::{Count, GroupPage};
+use taskqueue_api::page::Page;
 use taskqueue_api::paths;
 use taskqueue_api::run::{
     self, Claim, CompleteRequest, FailRequest, HeartbeatRequest, Lease, ProgressRequest, UnclaimRequest,
 };
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_api::worker::{TelemetryRequest, read_observation};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::RunReport;
+use taskqueue_core::observation::{Observation, Report};
 use taskqueue_core::task::Failure;
 use taskqueue_core::time::Timestamp;
 
-use super::{of_queue, of_task};
 use crate::answer::Answer;
-use crate::call::Call;
+use crate::call::{Call, queue_path, task_path};
 use crate::client::Client;
 use crate::error::Error;
+use crate::query::{GroupQuery, Selection, Walk, WorkerQuery, WorkerSelection};
 
 pub(super) const AFTER_CLAIM: &str = "claim again with the same run id: it gives the same task, and no second one";
 const AFTER_PROGRESS: &str = "report the present progress: each report replaces the one before";
@@ -81,7 +85,7 @@ pub struct HeartbeatAnswer {
 }
 
 fn heartbeat_call(queue: &QueueName, id: TaskId, request: &HeartbeatRequest) -> Call {
-    let path = of_task(paths::HEARTBEAT, queue, id);
+    let path = task_path(paths::HEARTBEAT, queue, id);
     Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT).body(request)
 }
 
@@ -89,7 +93,7 @@ impl Client {
     /// Claims the next task.
     pub async fn claim(&self, queue: &QueueName, request: &ClaimRequest) -> Result<ClaimAnswer, Error> {
         let ClaimRequest { route, run_id, worker, wait_seconds, retrying } = request;
-        let path = of_queue(paths::CLAIM, queue);
+        let path = queue_path(paths::CLAIM, queue);
         let body = run::ClaimRequest { route: route.clone(), run_id: *run_id, worker: worker.clone() };
         let call = Call::change("claim a task", Method::POST, path, AFTER_CLAIM).body(&body);
         let call = Call { is_repeatable: *retrying, wait_seconds: *wait_seconds, ..call };
@@ -152,7 +156,7 @@ impl Client {
         run_id: RunId,
         progress: &JsonObject,
     ) -> Result<(), Error> {
-        let path = of_task(paths::PROGRESS, queue, id);
+        let path = task_path(paths::PROGRESS, queue, id);
         let call = Call::change("report the progress", Method::POST, path, AFTER_PROGRESS);
         self.perform(call.body(&ProgressRequest { run_id, progress: progress.clone() }), Answer::no_content).await
     }
@@ -165,7 +169,7 @@ impl Client {
         run_id: RunId,
         result: &JsonObject,
     ) -> Result<(), Error> {
-        let path = of_task(paths::COMPLETE, queue, id);
+        let path = task_path(paths::COMPLETE, queue, id);
         let call = Call::change("complete the run", Method::POST, path, AFTER_REPORT);
         self.perform(call.body(&CompleteRequest { run_id, result: result.clone() }), Answer::no_content).await
     }
@@ -181,13 +185,13 @@ impl Client {
         retry: bool,
     ) -> Result<(), Error> {
         let request = FailRequest { run_id, error: failure.clone(), retry, retry_after_seconds: None };
-        let call = Call::change("fail the run", Method::POST, of_task(paths::FAIL, queue, id), AFTER_REPORT);
+        let call = Call::change("fail the run", Method::POST, task_path(paths::FAIL, queue, id), AFTER_REPORT);
         self.perform(call.body(&request), Answer::no_content).await
     }
 
     /// Gives a task back uncharged.
     pub async fn unclaim(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<(), Error> {
-        let path = of_task(paths::UNCLAIM, queue, id);
+        let path = task_path(paths::UNCLAIM, queue, id);
         let call = Call::change("give the task back", Method::POST, path, AFTER_REPORT);
         self.perform(call.body(&UnclaimRequest { run_id, delay_seconds: None }), Answer::no_content).await
     }
@@ -201,7 +205,7 @@ impl Client {
         run_id: RunId,
         report: &RunReport,
     ) -> Result<(), Error> {
-        let call = |doing, path| Call::change(doing, Method::POST, of_task(path, queue, id), AFTER_REPORT);
+        let call = |doing, path| Call::change(doing, Method::POST, task_path(path, queue, id), AFTER_REPORT);
         let call = match report {
             RunReport::Complete { result } => {
                 call("complete the run", paths::COMPLETE).body(&CompleteRequest { run_id, result: result.clone() })
@@ -221,4 +225,74 @@ impl Client {
         };
         self.perform(call, Answer::no_content).await
     }
+}
+
+// A late repetition of either would undo what came between: a report revives a worker that has withdrawn.
+const AFTER_OBSERVATION: &str = "report the present state: each report replaces the one before";
+const AFTER_WITHDRAWAL: &str = "list the workers; an observation that is left expires by itself";
+
+impl Client {
+    /// One page of observations, ordered by id.
+    pub async fn workers(&self, queue: &QueueName, query: &WorkerQuery) -> Result<Page<Observation>, Error> {
+        let call = Call::read("list the workers", queue_path(paths::WORKERS, queue)).query(query.parameters());
+        self.perform(call, |answer| answer.read(&[200], |page| Page::read(page, read_observation))).await
+    }
+
+    /// All pages of observations from this one on.
+    pub fn walk_workers(&self, queue: &QueueName, query: WorkerQuery) -> Walk<WorkerQuery> {
+        Walk::new(self, queue, query)
+    }
+
+    /// How many observations, approximately.
+    pub async fn count_workers(&self, queue: &QueueName, selection: &WorkerSelection) -> Result<u64, Error> {
+        let call =
+            Call::read("count the workers", queue_path(paths::WORKER_COUNT, queue)).query(selection.parameters());
+        self.perform(call, |answer| answer.read(&[200], Count::read)).await
+    }
+
+    /// How many observations, by group. A server that answers with a plain count is refused.
+    pub async fn group_workers(
+        &self,
+        queue: &QueueName,
+        query: &GroupQuery<WorkerSelection>,
+    ) -> Result<GroupPage, Error> {
+        let call = Call::read("count the workers by group", queue_path(paths::WORKER_COUNT, queue));
+        self.perform(call.query(query.parameters()), |answer| {
+            answer.read(&[200], |value| GroupPage::read(value, query.dimensions()))
+        })
+        .await
+    }
+
+    /// All pages of groups from this one on.
+    pub fn walk_worker_groups(
+        &self,
+        queue: &QueueName,
+        query: GroupQuery<WorkerSelection>,
+    ) -> Walk<GroupQuery<WorkerSelection>> {
+        Walk::new(self, queue, query)
+    }
+
+    /// Says what a worker does now; it counts for 300 seconds.
+    pub async fn report_worker(&self, queue: &QueueName, id: WorkerId, report: &Report) -> Result<(), Error> {
+        let call = Call::change("report the worker", Method::PUT, worker_path(queue, id), AFTER_OBSERVATION);
+        self.perform(call.body(report), Answer::no_content).await
+    }
+
+    /// Says what a worker measures, which replaces what it measured before. Only for a server that has
+    /// [`TELEMETRY`](taskqueue_api::capabilities::TELEMETRY), and for a worker that has reported.
+    pub async fn report_telemetry(&self, queue: &QueueName, id: WorkerId, telemetry: &JsonObject) -> Result<(), Error> {
+        let path = queue_path(paths::TELEMETRY, queue).replace("{id}", id.as_str());
+        let call = Call::change("report the telemetry", Method::POST, path, AFTER_OBSERVATION);
+        self.perform(call.body(&TelemetryRequest { telemetry: telemetry.clone() }), Answer::no_content).await
+    }
+
+    /// Forgets a worker. One that is not known counts as forgotten.
+    pub async fn withdraw_worker(&self, queue: &QueueName, id: WorkerId) -> Result<(), Error> {
+        let call = Call::change("withdraw the worker", Method::DELETE, worker_path(queue, id), AFTER_WITHDRAWAL);
+        self.perform(call, Answer::no_content).await
+    }
+}
+
+fn worker_path(queue: &QueueName, id: WorkerId) -> String {
+    queue_path(paths::WORKER, queue).replace("{id}", id.as_str())
 }

@@ -1,23 +1,24 @@
-//! Tasks: creation, reads, updates, and what clients do to their lifecycle.
+//! Tasks: creation, reads, updates, what clients do to their lifecycle, and what their runs print.
+
+use std::sync::Arc;
 
 use reqwest::Method;
 use taskqueue_api::bulk_action::{self, Acted, BulkActionRequest};
 use taskqueue_api::counts::{Count, GroupPage, Updated};
 use taskqueue_api::explain::Explanation;
+use taskqueue_api::output::{Output, OutputRequest};
 use taskqueue_api::page::Page;
 use taskqueue_api::paths;
 use taskqueue_api::task::{BulkUpdateRequest, Creation, Task};
 use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::update::Update;
 
-use super::{of_queue, of_task};
 use crate::answer::{Answer, Created};
-use crate::call::Call;
+use crate::call::{Call, queue_path, task_path};
 use crate::client::Client;
 use crate::error::Error;
-use crate::query::{GroupQuery, Selection, TaskQuery, TaskSelection};
-use crate::walk::Walk;
+use crate::query::{GroupQuery, Selection, TaskQuery, TaskSelection, Walk};
 
 const AFTER_UPDATE: &str = "get the task and compare the fields that were to change";
 const AFTER_BULK_UPDATE: &str =
@@ -37,7 +38,7 @@ impl Client {
         id: TaskId,
         creation: impl Into<Creation>,
     ) -> Result<Created<Task>, Error> {
-        let call = Call::creation("create the task", of_task(paths::TASK, queue, id));
+        let call = Call::creation("create the task", task_path(paths::TASK, queue, id));
         self.perform(call.body(&creation.into()), |answer| {
             let value = answer.read(&[200, 201], Task::read)?;
             Ok(Created { value, created: answer.status == 201 })
@@ -47,19 +48,19 @@ impl Client {
 
     /// One task.
     pub async fn task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
-        let call = Call::read("get the task", of_task(paths::TASK, queue, id));
+        let call = Call::read("get the task", task_path(paths::TASK, queue, id));
         self.perform(call, |answer| answer.read(&[200], Task::read)).await
     }
 
     /// Why a task is not claimed. Only for servers with [`EXPLAIN`](taskqueue_api::capabilities::EXPLAIN).
     pub async fn explain_task(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, Error> {
-        let call = Call::read("explain the task", of_task(paths::EXPLAIN, queue, id));
+        let call = Call::read("explain the task", task_path(paths::EXPLAIN, queue, id));
         self.perform(call, |answer| answer.read(&[200], Explanation::read)).await
     }
 
     /// One page of tasks.
     pub async fn tasks(&self, queue: &QueueName, query: &TaskQuery) -> Result<Page<Task>, Error> {
-        let call = Call::read("list the tasks", of_queue(paths::TASKS, queue)).query(query.parameters());
+        let call = Call::read("list the tasks", queue_path(paths::TASKS, queue)).query(query.parameters());
         self.perform(call, |answer| answer.read(&[200], |page| Page::read(page, Task::read))).await
     }
 
@@ -70,13 +71,13 @@ impl Client {
 
     /// How many tasks.
     pub async fn count_tasks(&self, queue: &QueueName, selection: &TaskSelection) -> Result<u64, Error> {
-        let call = Call::read("count the tasks", of_queue(paths::TASK_COUNT, queue)).query(selection.parameters());
+        let call = Call::read("count the tasks", queue_path(paths::TASK_COUNT, queue)).query(selection.parameters());
         self.perform(call, |answer| answer.read(&[200], Count::read)).await
     }
 
     /// How many tasks, by group. A server that answers with a plain count is refused.
     pub async fn group_tasks(&self, queue: &QueueName, query: &GroupQuery<TaskSelection>) -> Result<GroupPage, Error> {
-        let call = Call::read("count the tasks by group", of_queue(paths::TASK_COUNT, queue));
+        let call = Call::read("count the tasks by group", queue_path(paths::TASK_COUNT, queue));
         self.perform(call.query(query.parameters()), |answer| {
             answer.read(&[200], |value| GroupPage::read(value, query.dimensions()))
         })
@@ -94,14 +95,14 @@ impl Client {
 
     /// Changes a task that is not running.
     pub async fn update_task(&self, queue: &QueueName, id: TaskId, update: &Update) -> Result<Task, Error> {
-        let path = of_task(paths::TASK, queue, id);
+        let path = task_path(paths::TASK, queue, id);
         let call = Call::change("update the task", Method::PATCH, path, AFTER_UPDATE).body(update);
         self.perform(call, |answer| answer.read(&[200], Task::read)).await
     }
 
     /// Changes all tasks that match a filter and are not running, or none of them.
     pub async fn update_tasks(&self, queue: &QueueName, bulk: &BulkUpdateRequest) -> Result<Updated, Error> {
-        let path = of_queue(paths::TASKS, queue);
+        let path = queue_path(paths::TASKS, queue);
         let call = Call::change("update the tasks", Method::PATCH, path, AFTER_BULK_UPDATE).body(bulk);
         self.perform(call, |answer| answer.read(&[200], Updated::read)).await
     }
@@ -120,29 +121,73 @@ impl Client {
             BulkAction::Requeue => "requeue the tasks",
             BulkAction::Delete => "delete the tasks",
         };
-        let path = of_queue(bulk_action::path(action), queue);
+        let path = queue_path(bulk_action::path(action), queue);
         let call = Call::change(doing, Method::POST, path, AFTER_BULK_ACTION).body(request);
         self.perform(call, |answer| answer.read(&[200], Acted::read)).await
     }
 
     /// Takes a task out; a running one loses its run.
     pub async fn cancel_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
-        let path = of_task(paths::CANCEL, queue, id);
+        let path = task_path(paths::CANCEL, queue, id);
         let call = Call::change("cancel the task", Method::POST, path, AFTER_CANCELLATION);
         self.perform(call, |answer| answer.read(&[200], Task::read)).await
     }
 
     /// Starts a pending, failed or cancelled task over.
     pub async fn requeue_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
-        let path = of_task(paths::REQUEUE, queue, id);
+        let path = task_path(paths::REQUEUE, queue, id);
         let call = Call::change("requeue the task", Method::POST, path, AFTER_REQUEUE);
         self.perform(call, |answer| answer.read(&[200], Task::read)).await
     }
 
     /// Deletes a task that is not running. A task that does not exist counts as deleted.
     pub async fn delete_task(&self, queue: &QueueName, id: TaskId) -> Result<(), Error> {
-        let path = of_task(paths::TASK, queue, id);
+        let path = task_path(paths::TASK, queue, id);
         let call = Call::change("delete the task", Method::DELETE, path, AFTER_DELETION);
         self.perform(call, Answer::no_content).await
+    }
+}
+
+const AFTER_OUTPUT: &str = "send it again with the same offset: what is there already stays as it is";
+
+/// What reading output gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputAnswer {
+    pub output: Output,
+    /// The wait in seconds that the server agreed to; nothing if it did not, or was cut short. Then, if there is no text,
+    /// pause before the next request.
+    pub wait_applied: Option<u32>,
+}
+
+impl Client {
+    /// Sends what a run printed behind `offset` bytes, at most 64 KiB. Sending it again is safe, and left to the caller.
+    pub async fn add_output(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        run_id: RunId,
+        offset: u64,
+        text: Arc<str>,
+    ) -> Result<(), Error> {
+        let call = Call::change("send the output", Method::POST, task_path(paths::OUTPUT, queue, id), AFTER_OUTPUT);
+        self.perform(call.body(&OutputRequest { run_id, offset, text }), Answer::no_content).await
+    }
+
+    /// What is kept of the output of a task from `offset` on. With `wait_seconds` the server is asked to wait until there is
+    /// something behind the offset or the run is over.
+    pub async fn output(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        offset: u64,
+        wait_seconds: Option<u32>,
+    ) -> Result<OutputAnswer, Error> {
+        let call = Call::read("read the output", task_path(paths::OUTPUT, queue, id));
+        let call = Call { wait_seconds, ..call.query(vec![("offset", offset.to_string())]) };
+        self.perform(call, |answer| {
+            let output = answer.read(&[200], Output::read)?;
+            Ok(OutputAnswer { output, wait_applied: answer.wait_applied })
+        })
+        .await
     }
 }
