@@ -1,4 +1,5 @@
-//! The error envelope: the one form of every answer that is not a success.
+//! The error envelope, the one form of every answer that is not a success; and every error code of the contract with its text and
+//! its HTTP status, in one table (docs/reference/errors.md §3). Which refusal becomes which code is decided in the `server` crate.
 
 use std::borrow::BorrowMut;
 use std::fmt;
@@ -6,7 +7,6 @@ use std::fmt;
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
 use utoipa::ToSchema;
 
-use crate::ErrorCode;
 use crate::object_reader::{ObjectReader, Unreadable};
 
 /// The one form of every error.
@@ -88,5 +88,204 @@ impl From<&str> for Code {
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// What clients branch on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The token is missing or wrong.
+    Unauthorized,
+    /// The token does not open this; or there is no token, and a web page may have sent this.
+    Forbidden,
+    /// No such path.
+    NotFound,
+    /// No such queue.
+    QueueNotFound,
+    /// No such task in an existing queue.
+    TaskNotFound,
+    /// There is no live observation of the worker.
+    WorkerNotFound,
+    /// No output of the task is kept.
+    OutputNotFound,
+    /// The path does not take this method.
+    MethodNotAllowed,
+    /// The id is taken by a task with another definition.
+    TaskIdConflict,
+    /// A running task takes no update and no deletion.
+    TaskRunning,
+    /// No such transition from the task's state.
+    TaskStateConflict,
+    /// The update would leave a pending task without a remaining attempt.
+    UpdateConflict,
+    /// The run is neither active nor the latest finished one.
+    StaleRun,
+    /// The run has ended in another way.
+    RunFinalized,
+    /// The run id is active for another queue or route.
+    RunIdConflict,
+    /// The worker is known with another route.
+    WorkerRouteConflict,
+    /// The queue has tasks and the deletion does not cascade.
+    QueueNotEmpty,
+    /// The queue has running tasks.
+    QueueHasRunningTasks,
+    /// A bulk action found another number of tasks than expected.
+    ExpectationFailed,
+    /// The body exceeds its limit.
+    RequestTooLarge,
+    /// A body, query parameter or identifier is invalid.
+    InvalidRequest,
+    /// The cursor is malformed or of another selection.
+    InvalidCursor,
+    /// The creation body is invalid.
+    InvalidTask,
+    /// The task name is too long or has control characters.
+    InvalidTaskName,
+    /// The task id in the path is invalid.
+    InvalidTaskId,
+    /// The filter is invalid.
+    InvalidFilter,
+    /// The filter exceeds its limit.
+    FilterTooLarge,
+    /// The update body is invalid.
+    InvalidUpdate,
+    /// The bulk update would write more than one transaction may take.
+    UpdateTooLarge,
+    /// JSON is nested too deeply.
+    JsonTooDeep,
+    /// The stored data of the task would exceed its limit.
+    TaskDataTooLarge,
+    /// A bug of the server.
+    InternalError,
+    /// The storage cannot take the request now.
+    DatabaseBusy,
+    /// The storage failed.
+    DatabaseUnavailable,
+    /// The server is about to end.
+    ServerStopping,
+}
+
+impl ErrorCode {
+    /// All of them, in the order of their statuses.
+    pub const ALL: [Self; 35] = [
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::QueueNotFound,
+        Self::TaskNotFound,
+        Self::WorkerNotFound,
+        Self::OutputNotFound,
+        Self::MethodNotAllowed,
+        Self::TaskIdConflict,
+        Self::TaskRunning,
+        Self::TaskStateConflict,
+        Self::UpdateConflict,
+        Self::StaleRun,
+        Self::RunFinalized,
+        Self::RunIdConflict,
+        Self::WorkerRouteConflict,
+        Self::QueueNotEmpty,
+        Self::QueueHasRunningTasks,
+        Self::ExpectationFailed,
+        Self::RequestTooLarge,
+        Self::InvalidRequest,
+        Self::InvalidCursor,
+        Self::InvalidTask,
+        Self::InvalidTaskName,
+        Self::InvalidTaskId,
+        Self::InvalidFilter,
+        Self::FilterTooLarge,
+        Self::InvalidUpdate,
+        Self::UpdateTooLarge,
+        Self::JsonTooDeep,
+        Self::TaskDataTooLarge,
+        Self::InternalError,
+        Self::DatabaseBusy,
+        Self::DatabaseUnavailable,
+        Self::ServerStopping,
+    ];
+
+    /// The table.
+    const fn row(self) -> (&'static str, u16) {
+        match self {
+            Self::Unauthorized => ("unauthorized", 401),
+            Self::Forbidden => ("forbidden", 403),
+            Self::NotFound => ("not_found", 404),
+            Self::QueueNotFound => ("queue_not_found", 404),
+            Self::TaskNotFound => ("task_not_found", 404),
+            Self::WorkerNotFound => ("worker_not_found", 404),
+            Self::OutputNotFound => ("output_not_found", 404),
+            Self::MethodNotAllowed => ("method_not_allowed", 405),
+            Self::TaskIdConflict => ("task_id_conflict", 409),
+            Self::TaskRunning => ("task_running", 409),
+            Self::TaskStateConflict => ("task_state_conflict", 409),
+            Self::UpdateConflict => ("update_conflict", 409),
+            Self::StaleRun => ("stale_run", 409),
+            Self::RunFinalized => ("run_finalized", 409),
+            Self::RunIdConflict => ("run_id_conflict", 409),
+            Self::WorkerRouteConflict => ("worker_route_conflict", 409),
+            Self::QueueNotEmpty => ("queue_not_empty", 409),
+            Self::QueueHasRunningTasks => ("queue_has_running_tasks", 409),
+            Self::ExpectationFailed => ("expectation_failed", 409),
+            Self::RequestTooLarge => ("request_too_large", 413),
+            Self::InvalidRequest => ("invalid_request", 422),
+            Self::InvalidCursor => ("invalid_cursor", 422),
+            Self::InvalidTask => ("invalid_task", 422),
+            Self::InvalidTaskName => ("invalid_task_name", 422),
+            Self::InvalidTaskId => ("invalid_task_id", 422),
+            Self::InvalidFilter => ("invalid_filter", 422),
+            Self::FilterTooLarge => ("filter_too_large", 422),
+            Self::InvalidUpdate => ("invalid_update", 422),
+            Self::UpdateTooLarge => ("update_too_large", 422),
+            Self::JsonTooDeep => ("json_too_deep", 422),
+            Self::TaskDataTooLarge => ("task_data_too_large", 422),
+            Self::InternalError => ("internal_error", 500),
+            Self::DatabaseBusy => ("database_busy", 503),
+            Self::DatabaseUnavailable => ("database_unavailable", 503),
+            Self::ServerStopping => ("server_stopping", 503),
+        }
+    }
+
+    /// The text in `error.code`.
+    pub const fn as_str(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The HTTP status.
+    pub const fn status(self) -> u16 {
+        self.row().1
+    }
+
+    /// The code that `text` names.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| code.as_str() == text)
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_reads_back_from_its_text_and_is_listed_by_status() {
+        for code in ErrorCode::ALL {
+            assert_eq!(ErrorCode::parse(code.as_str()), Some(code));
+        }
+        let schema = serde_json::to_value(<ErrorCode as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!(
+            schema["enum"],
+            serde_json::json!(ErrorCode::ALL.map(ErrorCode::as_str).to_vec()),
+            "the schema says the same"
+        );
+        assert!(ErrorCode::ALL.is_sorted_by_key(|code| code.status()));
+        assert_eq!(ErrorCode::parse("Unauthorized"), None);
     }
 }

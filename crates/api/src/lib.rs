@@ -6,31 +6,25 @@ pub mod batch;
 pub mod body;
 pub mod bulk_action;
 pub mod capabilities;
-pub mod counts;
 pub mod error;
-pub mod error_code;
 pub mod explain;
 pub mod headers;
-pub mod health;
-pub mod last_run;
+pub mod lists;
 pub mod object_reader;
 pub mod output;
-pub mod page;
 pub mod parameters;
 pub mod paths;
 pub mod queue;
 pub mod run;
 pub mod scheduling;
 pub mod schema;
-pub mod settings;
 pub mod stats;
 pub mod task;
 mod task_body;
 pub mod task_line;
-mod wire_value;
 pub mod worker;
 
-pub use error_code::ErrorCode;
+pub use error::ErrorCode;
 
 #[cfg(test)]
 mod tests;

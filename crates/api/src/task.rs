@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use taskqueue_core::definition::{Definition, Routes};
-use taskqueue_core::filter::LastErrorFields;
+use taskqueue_core::filter::{LastErrorFields, LastRunFields};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value, string_len, write_string};
 use taskqueue_core::scheduling::{OnDependencyFailure, RetryDelay, Scheduling};
@@ -16,12 +16,9 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::last_run::LastRun;
-use crate::object_reader::{ObjectReader, Unreadable};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue};
 use crate::scheduling::{self, RetryDelaySchema};
 use crate::schema;
-use crate::wire_value::WireValue;
-
 pub use crate::task_body::{BulkUpdateRequest, CreateTaskRequest, Creation, UpdateTaskRequest};
 
 /// Bytes of a task resource without its JSON texts, roughly: enough to seldom grow the buffer.
@@ -328,5 +325,45 @@ impl TaskPage {
             None => out.extend_from_slice(b"null"),
         }
         out.push(b'}');
+    }
+}
+
+/// Who ran a task last, as its claim said.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+pub struct LastRun {
+    /// The attempt that the claim began.
+    #[schema(minimum = 1)]
+    pub attempt: i64,
+    /// What the claimant said of itself.
+    #[schema(value_type = Object)]
+    pub worker: JsonObject,
+    /// The run, once it is over; null while it is active.
+    #[schema(value_type = Option<schema::RunId>, required = true)]
+    pub run_id: Option<RunId>,
+}
+
+impl WireValue for LastRun {
+    type View<'a> = LastRunFields<'a>;
+
+    fn view(&self) -> LastRunFields<'_> {
+        let run_id = self.run_id.as_ref().map(RunId::as_str);
+        LastRunFields { attempt: self.attempt, worker: self.worker.as_str(), run_id }
+    }
+
+    fn write(out: &mut Vec<u8>, run: LastRunFields<'_>) {
+        ObjectWriter::append_to(out)
+            .integer("attempt", run.attempt)
+            .json("worker", run.worker)
+            .text_or_null("run_id", run.run_id)
+            .end();
+    }
+
+    fn read(object: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
+        let run = object.object(name)?;
+        Ok(Self {
+            attempt: run.integer("attempt")?,
+            worker: run.json("worker")?,
+            run_id: run.nullable("run_id", |run, name| run.parsed(name, RunId::parse))?,
+        })
     }
 }

@@ -13,11 +13,10 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, Object};
 use utoipa::openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, SchemaFormat, Type};
 
-use crate::ErrorCode;
 use crate::body::{At, Body, BodyErrors, Members, field};
+use crate::object_reader::WireValue;
 use crate::scheduling::{self, RetryDelaySchema};
-use crate::schema;
-use crate::wire_value::WireValue;
+use crate::{ErrorCode, schema};
 
 /// A field of a body that may be left out: a definition then has its default, an update does not change it.
 trait OptionalField<T> {

@@ -17,24 +17,21 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::ErrorCode;
 use crate::batch::{
     ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, ItemsWriter, ReportRunsRequest, ReportedRuns,
     RunAction, RunItem,
 };
 use crate::body::{Body, decode, encode};
 use crate::bulk_action::BulkActionRequest;
-use crate::capabilities::{self, Capabilities};
-use crate::counts::{Count, CountAnswer, GroupPage, GroupedCount, Updated};
+use crate::capabilities::{self, Capabilities, Health, Healthy, Unhealthy};
 use crate::error::{Code, Error, ErrorEnvelope};
-use crate::health::{Health, Healthy, Unhealthy};
+use crate::lists::{Count, CountAnswer, GroupPage, GroupedCount, Page, Updated, write_page};
 use crate::object_reader::Unreadable;
-use crate::page::{Page, write_page};
 use crate::queue::Queue;
 use crate::run::{Claim, ClaimRequest, CompleteRequest, FailRequest, FailureSchema, Lease, UnclaimRequest};
-use crate::schema;
 use crate::task::{BulkUpdateRequest, CreateTaskRequest, Creation, LastErrorSchema, Task, TaskPage, UpdateTaskRequest};
 use crate::worker::{ObservationPage, ObservationSchema, WorkerReport, read_observation, write_observation};
+use crate::{ErrorCode, schema};
 
 pub(crate) fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();

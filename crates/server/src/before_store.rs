@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use hyper::{Method, Request, Response, StatusCode};
-use taskqueue_api::health::{Probe, Unhealthy};
+use taskqueue_api::capabilities::{Probe, Unhealthy};
 use taskqueue_api::paths;
 
 use crate::accept::Connections;

@@ -9,8 +9,8 @@ use taskqueue_core::task;
 use taskqueue_core::time::Timestamp;
 use utoipa::ToSchema;
 
-use super::answer::{self, ItemsWriter};
 use super::items::{BatchBody, BatchError, Field, ROOT, read_fields, read_list, read_value, shown};
+use super::writer::{self, ItemsWriter};
 use crate::body::{At, BodyErrors, Invalid, field};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
@@ -219,8 +219,8 @@ impl ClaimedTasks {
 
     /// Reads what each of these runs got, or why it was refused.
     pub fn read(value: &Value<'_>, run_ids: &[RunId]) -> Result<Vec<Result<Option<Claim>, Error>>, Unreadable> {
-        answer::read_items(value, run_ids, |item, outcome, run_id| {
-            answer::expect(item, "run_id", run_id.as_str())?;
+        writer::read_items(value, run_ids, |item, outcome, run_id| {
+            writer::expect(item, "run_id", run_id.as_str())?;
             Ok(match outcome {
                 "claimed" => {
                     let task = Task::read(item.value("task")?)?;

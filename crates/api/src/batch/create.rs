@@ -9,9 +9,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::answer::{self, ItemsWriter};
 use super::items::{BatchBody, BatchError, Field, Ids, Item, ItemError, ROOT, Weight, read_fields, read_list, shown};
-use super::writer::{BatchWriter, with_ids};
+use super::writer::{self, BatchWriter, ItemsWriter, with_ids};
 use crate::body::{At, Body, BodyErrors};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
@@ -153,8 +152,8 @@ impl CreatedTasks {
 
     /// Reads for each of these tasks whether it was created, or why it was refused.
     pub fn read(value: &Value<'_>, ids: &[TaskId]) -> Result<Vec<Result<bool, Error>>, Unreadable> {
-        answer::read_items(value, ids, |item, outcome, id| {
-            answer::expect(item, "id", id.as_str())?;
+        writer::read_items(value, ids, |item, outcome, id| {
+            writer::expect(item, "id", id.as_str())?;
             Ok(match outcome {
                 "created" => Some(true),
                 "existing" => Some(false),

@@ -10,9 +10,8 @@ use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{OneOfBuilder, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::answer::{self, ItemsWriter};
 use super::items::{BatchBody, BatchError, Field, Ids, Item, ItemError, ROOT, Weight, read_fields, read_list, shown};
-use super::writer::{BatchWriter, with_action};
+use super::writer::{self, BatchWriter, ItemsWriter, with_action};
 use crate::body::{At, Body, BodyErrors};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
@@ -269,9 +268,9 @@ impl ReportedRuns {
 
     /// Reads for each of these reports the end of its lease, which a heartbeat has, or why it was refused.
     pub fn read(value: &Value<'_>, reports: &[RunItem]) -> Result<Vec<Result<Option<Timestamp>, Error>>, Unreadable> {
-        answer::read_items(value, reports, |item, outcome, RunItem { task_id, run_id, action }| {
-            answer::expect(item, "task_id", task_id.as_str())?;
-            answer::expect(item, "run_id", run_id.as_str())?;
+        writer::read_items(value, reports, |item, outcome, RunItem { task_id, run_id, action }| {
+            writer::expect(item, "task_id", task_id.as_str())?;
+            writer::expect(item, "run_id", run_id.as_str())?;
             Ok(match outcome {
                 // Without it nobody knows that the lease was renewed.
                 "done" if matches!(action, RunAction::Heartbeat { .. }) => Some(Some(item.time("lease_expires_at")?)),

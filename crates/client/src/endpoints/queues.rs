@@ -3,10 +3,10 @@
 
 use reqwest::Method;
 use taskqueue_api::capabilities::Capabilities;
-use taskqueue_api::health::Health;
+use taskqueue_api::capabilities::Health;
 use taskqueue_api::paths;
 use taskqueue_api::queue::Queue;
-use taskqueue_api::settings::read_settings;
+use taskqueue_api::queue::read_settings;
 use taskqueue_api::stats::{Series, Stats};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::settings::{QueueSettings, SettingsPatch};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use reqwest::Method;
 use taskqueue_api::bulk_action::{self, Acted, BulkActionRequest};
-use taskqueue_api::counts::{Count, GroupPage, Updated};
 use taskqueue_api::explain::Explanation;
+use taskqueue_api::lists::Page;
+use taskqueue_api::lists::{Count, GroupPage, Updated};
 use taskqueue_api::output::{Output, OutputRequest};
-use taskqueue_api::page::Page;
 use taskqueue_api::paths;
 use taskqueue_api::task::{BulkUpdateRequest, Creation, Task};
 use taskqueue_core::bulk_action::BulkAction;

@@ -3,8 +3,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use taskqueue_api::counts::{self, Count, CountAnswer};
 use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::lists::{self, Count, CountAnswer};
 use taskqueue_api::parameters::{CountTasksQuery, CountWorkersQuery, QueuePath};
 use taskqueue_api::paths;
 use taskqueue_core::cursor::{Binding, Resource};
@@ -93,6 +93,6 @@ fn groups_bytes(limit: u16) -> usize {
 fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, room: ReadRoom) -> Response {
     let next = page.next.as_ref().map(|next| binding.encode(next));
     let mut body = Vec::new();
-    counts::GroupPage::write(&mut body, dimensions, page, next.as_deref());
+    lists::GroupPage::write(&mut body, dimensions, page, next.as_deref());
     respond::read(room, body)
 }

@@ -3,8 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use hyper::StatusCode;
-use taskqueue_api::capabilities::{Capabilities, OUTPUT};
-use taskqueue_api::health::{Healthy, Unhealthy};
+use taskqueue_api::capabilities::{Capabilities, Healthy, OUTPUT, Unhealthy};
 use taskqueue_api::paths;
 
 use super::HandlerResult;

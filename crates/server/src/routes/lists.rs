@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use taskqueue_api::error::ErrorEnvelope;
-use taskqueue_api::page::write_page;
+use taskqueue_api::lists::write_page;
 use taskqueue_api::parameters::{ListTasksQuery, ListWorkersQuery, QueuePath};
 use taskqueue_api::paths;
 use taskqueue_api::task::TaskPage;

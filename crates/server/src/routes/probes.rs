@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use hyper::StatusCode;
+use taskqueue_api::capabilities::Probe;
 use taskqueue_api::error::ErrorEnvelope;
-use taskqueue_api::health::Probe;
 use taskqueue_api::paths;
 
 use super::HandlerResult;

@@ -5,7 +5,7 @@ use axum::response::Response;
 use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::QueuePath;
 use taskqueue_api::paths;
-use taskqueue_api::settings::{QueueSettingsSchema, SettingsPatchSchema};
+use taskqueue_api::queue::{QueueSettingsSchema, SettingsPatchSchema};
 use taskqueue_core::settings::{QueueSettings, SettingsPatch};
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::ChangeSettings;

@@ -1,6 +1,6 @@
 //! Counts, plain and by group.
 
-use taskqueue_api::counts::{self as api, Count};
+use taskqueue_api::lists::{self as api, Count};
 use taskqueue_client::Group;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;

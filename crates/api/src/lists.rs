@@ -1,4 +1,4 @@
-//! Counts: plain, grouped, and what a bulk update did.
+//! Lists: pages of items with the cursor of the next page, counts, and groups of counts. Pages of tasks are written in `task.rs`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,36 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::object_reader::{ObjectReader, Unreadable};
-use crate::page::read_next_cursor;
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The items, in order.
+    pub items: Vec<T>,
+    /// The cursor of the next page; nothing when no further item exists.
+    pub next_cursor: Option<String>,
+}
+
+impl<T> Page<T> {
+    /// Reads a page whose items `item` reads.
+    pub fn read(value: &Value<'_>, item: fn(&Value<'_>) -> Result<T, Unreadable>) -> Result<Self, Unreadable> {
+        let page = ObjectReader::of(value, "page")?;
+        let items = page.list("items")?.iter().map(item).collect::<Result<_, _>>()?;
+        Ok(Self { items, next_cursor: read_next_cursor(&page)? })
+    }
+}
+
+/// Appends a page of items that are all there; `item` appends one of them.
+pub fn write_page<T>(out: &mut Vec<u8>, items: &[T], next_cursor: Option<&str>, item: impl Fn(&mut Vec<u8>, &T)) {
+    ObjectWriter::append_to(out)
+        .field("items", |out| write_array(out, items, item))
+        .text_or_null("next_cursor", next_cursor)
+        .end();
+}
+
+pub(crate) fn read_next_cursor(page: &ObjectReader<'_>) -> Result<Option<String>, Unreadable> {
+    page.nullable("next_cursor", |page, name| page.text(name).map(str::to_owned))
+}
 
 /// A count.
 #[derive(ToSchema)]
