@@ -64,12 +64,12 @@ fn missing<B: Body>() -> Invalid {
     Invalid::body(B::CODE, fields_wanted(B::FIELDS))
 }
 
-/// What to do when there is no object at all.
+/// Returns the advice when there is no object at all.
 pub(crate) fn fields_wanted(known: &[&str]) -> String {
     format!("send a JSON object with the fields {}", known.join(", "))
 }
 
-/// What to do about a field that is not known.
+/// Returns the advice about a field that is not known.
 pub(crate) fn field_unknown(known: &[&str]) -> String {
     format!("remove this field; known are {}", known.join(", "))
 }

@@ -66,7 +66,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Whether the server has an extension, such as [`MERGE_UPDATES`].
+    /// Returns whether the server has an extension, such as [`MERGE_UPDATES`].
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|name| name == feature)
     }
@@ -90,7 +90,7 @@ impl Capabilities {
     }
 }
 
-/// Whether the server and its database work.
+/// The health of the server and its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub is_ok: bool,

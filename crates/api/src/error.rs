@@ -60,7 +60,7 @@ impl Error {
     }
 }
 
-/// What callers branch on.
+/// The code that callers branch on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Code {
     /// A code of the contract.

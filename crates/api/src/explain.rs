@@ -11,10 +11,10 @@ use utoipa::ToSchema;
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::schema;
 
-/// Why a task is not claimed, as the API shows it.
+/// An explanation why a task is not claimed, as the API shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Whether a claim may take it now.
+    /// A claim may take it now.
     pub claimable: bool,
     /// The one that weighs most first.
     pub reasons: Vec<ExplainedReason>,
@@ -24,9 +24,9 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedReason {
     pub code: String,
-    /// The same for people.
+    /// The reason for people.
     pub message: String,
-    /// Nothing if this version does not know it.
+    /// `None` if this version does not know it.
     pub reason: Option<Reason>,
 }
 

@@ -4,7 +4,7 @@
 /// (docs/reference/http-api.md §1.4).
 pub const SERVER_VERSION: &str = "taskqueue-server-version";
 
-/// What is odd in what was accepted: codes, separated by commas (docs/reference/http-api.md §14.14).
+/// The oddities in what was accepted: codes, separated by commas (docs/reference/http-api.md §14.14).
 pub const WARNINGS: &str = "taskqueue-warnings";
 
 /// The media type of every body.
@@ -16,11 +16,11 @@ pub const BEARER: &str = "Bearer";
 /// The name of a request in the log; of the caller's choice if it is safe (docs/reference/http-api.md §14.3).
 pub const REQUEST_ID: &str = "x-request-id";
 
-/// What a caller would like; `wait=N` with a claim (RFC 7240).
+/// The wishes of a caller; `wait=N` with a claim (RFC 7240).
 pub const PREFER: &str = "prefer";
 
-/// Which of the preferences were followed.
+/// The preferences that were followed.
 pub const PREFERENCE_APPLIED: &str = "preference-applied";
 
-/// Which trace a request belongs to (W3C Trace Context).
+/// The trace that a request belongs to (W3C Trace Context).
 pub const TRACEPARENT: &str = "traceparent";

@@ -15,7 +15,7 @@ use crate::object_reader::{ObjectReader, Unreadable};
 pub struct Page<T> {
     /// The items, in order.
     pub items: Vec<T>,
-    /// The cursor of the next page; nothing when no further item exists.
+    /// The cursor of the next page; `None` when no further item exists.
     pub next_cursor: Option<String>,
 }
 

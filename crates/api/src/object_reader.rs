@@ -12,7 +12,7 @@ use taskqueue_core::scheduling::OnDependencyFailure;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
-/// What is wrong with an answer.
+/// The mistake in an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
 
@@ -21,7 +21,7 @@ pub struct Unreadable(pub String);
 pub struct ObjectReader<'v> {
     /// Sorted by key, as the parser gives them.
     members: &'v [(Cow<'v, str>, Value<'v>)],
-    /// What it is, for messages.
+    /// The name of the object, for messages.
     what: &'static str,
 }
 
@@ -120,7 +120,7 @@ impl<'v> ObjectReader<'v> {
 
 /// A type that a field may have.
 pub(crate) trait WireValue: Sized {
-    /// What is written: borrowed from the value, or from the row of a database.
+    /// The value that is written: borrowed from the value, or from the row of a database.
     type View<'a>;
 
     fn view(&self) -> Self::View<'_>;

@@ -5,27 +5,27 @@ use std::sync::LazyLock;
 
 /// Liveness with a real check of the database.
 pub const HEALTH: &str = "/health";
-/// Whether the process answers.
+/// Probe: the process answers.
 pub const LIVEZ: &str = "/livez";
-/// Whether the server takes requests.
+/// Probe: the server takes requests.
 pub const READYZ: &str = "/readyz";
 /// The generated schema.
 pub const OPENAPI: &str = "/openapi.json";
-/// What the server does and how its queues are, for monitoring.
+/// Metrics of what the server does and how its queues are, for monitoring.
 pub const METRICS: &str = "/metrics";
-/// What the server offers beyond the contract.
+/// Capabilities of the server beyond the contract.
 pub const CAPABILITIES: &str = "/api/v2/capabilities";
 /// All queues.
 pub const QUEUES: &str = "/api/v2/queues";
 /// One queue.
 pub const QUEUE: &str = "/api/v2/queues/{queue}";
-/// What is going on in a queue.
+/// Figures of a queue, now and lately.
 pub const STATS: &str = "/api/v2/queues/{queue}/stats";
-/// How much of a queue is claimed, and how long ended tasks are kept.
+/// Settings of a queue: how much of it is claimed, and how long ended tasks are kept.
 pub const SETTINGS: &str = "/api/v2/queues/{queue}/settings";
 /// The tasks of a queue.
 pub const TASKS: &str = "/api/v2/queues/{queue}/tasks";
-/// How many tasks, perhaps by group.
+/// Count of tasks, perhaps by group.
 pub const TASK_COUNT: &str = "/api/v2/queues/{queue}/tasks/count";
 /// Takes the next task.
 pub const CLAIM: &str = "/api/v2/queues/{queue}/tasks/claim";
@@ -41,13 +41,13 @@ pub const TASK: &str = "/api/v2/queues/{queue}/tasks/{task_id}";
 pub const CANCEL: &str = "/api/v2/queues/{queue}/tasks/{task_id}/cancel";
 /// Starts a task over.
 pub const REQUEUE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/requeue";
-/// Why a task is not claimed.
+/// Explanation why a task is not claimed.
 pub const EXPLAIN: &str = "/api/v2/queues/{queue}/tasks/{task_id}/explain";
 /// Renews a lease.
 pub const HEARTBEAT: &str = "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat";
 /// Says how far a run is.
 pub const PROGRESS: &str = "/api/v2/queues/{queue}/tasks/{task_id}/progress";
-/// What a run prints.
+/// Output of a run.
 pub const OUTPUT: &str = "/api/v2/queues/{queue}/tasks/{task_id}/output";
 /// Ends a run with a result.
 pub const COMPLETE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/complete";
@@ -63,11 +63,11 @@ pub const BATCH_CLAIM: &str = "/api/v2/queues/{queue}/tasks/batch/claim";
 pub const BATCH_REPORT: &str = "/api/v2/queues/{queue}/tasks/batch/report";
 /// The observations of a queue.
 pub const WORKERS: &str = "/api/v2/queues/{queue}/workers";
-/// How many observations, perhaps by group.
+/// Count of observations, perhaps by group.
 pub const WORKER_COUNT: &str = "/api/v2/queues/{queue}/workers/count";
 /// One observation.
 pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
-/// What a worker measures.
+/// Measurements of a worker.
 pub const TELEMETRY: &str = "/api/v2/queues/{queue}/workers/{id}/telemetry";
 
 /// All of them.
@@ -110,7 +110,7 @@ pub const ALL: [&str; 33] = [
 /// More segments than this has no template.
 const SEGMENTS_MAX: usize = 7;
 
-/// What tells a template from others with as many segments.
+/// The parts that tell a template from others with as many segments.
 struct Template {
     /// In [`ALL`].
     place: usize,

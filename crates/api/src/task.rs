@@ -24,7 +24,7 @@ pub use crate::task_body::{BulkUpdateRequest, CreateTaskRequest, Creation, Updat
 /// Bytes of a task resource without its JSON texts, roughly: enough to seldom grow the buffer.
 const TASK_FRAME_BYTES: usize = 640;
 
-/// The same at most: names of fields, numbers, instants, ids, and two names of 128 characters.
+/// The most bytes of that: names of fields, numbers, instants, ids, and two names of 128 characters.
 const MOST_FRAME_BYTES: usize = 1024;
 
 /// Declares the task resource: the struct, its schema, the view of it, the writer and the reader. Fields under `optional` are
@@ -232,7 +232,7 @@ impl Task {
         TASK_FRAME_BYTES + task.bytes()
     }
 
-    /// How many bytes it will take at most.
+    /// Returns the most bytes that it will take.
     pub fn most_bytes(task: &task::Task) -> usize {
         let escapes = |text: &str| string_len(text) - text.len();
         let of_error = |LastError { failure, .. }: &LastError| {

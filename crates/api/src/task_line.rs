@@ -43,7 +43,7 @@ pub struct LineTask {
     pub not_before: Option<Timestamp>,
 }
 
-/// What is wrong with a line.
+/// The mistake in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineError {
     /// The line itself, in a sentence.
@@ -114,7 +114,7 @@ fn take_id(value: &mut Value<'_>) -> Result<Option<TaskId>, String> {
     id.map(Some).ok_or_else(|| "id: a task id is t_ and 12 of A-Z a-z 0-9 _ -".to_owned())
 }
 
-/// What to say about members that no task has: most often they are args.
+/// Returns the advice about members that no task has: most often they are args.
 fn misplaced_args(line: &Value<'_>) -> Option<String> {
     let Value::Object(members) = line else { return None };
     // A line with a field that the server sets is probably copied from a list of tasks.
@@ -148,7 +148,7 @@ fn misplaced_args(line: &Value<'_>) -> Option<String> {
     ))
 }
 
-/// What to say if every member that no task has is like a field that the line lacks.
+/// Returns the advice if every member that no task has is like a field that the line lacks.
 fn misspelt(members: &[Member<'_>], others: &[&Member<'_>]) -> Option<String> {
     let lacking: Vec<&str> =
         Creation::FIELDS.iter().copied().filter(|field| members.iter().all(|(key, _)| key != field)).collect();

@@ -17,7 +17,7 @@ const LINE_SHOWN: usize = 60;
 pub struct Created<T> {
     /// The resource as it is now.
     pub value: T,
-    /// Whether the answered request created it. If `false`, it existed: an earlier try of the same call, whose answer was
+    /// The answered request created it. If `false`, it existed: an earlier try of the same call, whose answer was
     /// lost, may have created it.
     pub created: bool,
 }
@@ -72,7 +72,7 @@ impl Answer {
         }
     }
 
-    /// What answered in place of a server of this API.
+    /// Describes what answered in place of a server of this API.
     fn not_json(&self) -> String {
         format!("status {} with {}, which is not JSON", self.status, self.body_words())
     }
@@ -102,7 +102,7 @@ impl Answer {
     }
 }
 
-/// What became of the items of a batch.
+/// The outcomes of the items of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchAnswer<T> {
     /// One outcome for each item, in the order of the call. An error is that of the item, as the single call would have had
@@ -111,7 +111,7 @@ pub struct BatchAnswer<T> {
     pub items: Vec<Result<T, Error>>,
     /// The error of the first request that failed as a whole; each item of that request has it as its outcome.
     pub request_error: Option<Error>,
-    /// The wait in seconds that the server agreed to; nothing if the answer does not name one.
+    /// The wait in seconds that the server agreed to; `None` if the answer does not name one.
     pub wait_applied: Option<u32>,
 }
 
@@ -141,7 +141,7 @@ impl<T> BatchAnswer<T> {
     }
 }
 
-/// The error of what is not sent after this error of a request; nothing if the server was reached.
+/// The error of what is not sent after this error of a request; `None` if the server was reached.
 fn unsent_after(error: &Error) -> Option<Error> {
     match error {
         Error::Transport { message, .. } => {

@@ -14,17 +14,17 @@ use crate::error::Error;
 /// A call of the API.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// What it does, as a verb phrase.
+    /// The action of the call, as a verb phrase.
     pub(crate) name: &'static str,
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Vec<(&'static str, String)>,
     pub(crate) body: Option<Vec<u8>>,
-    /// Whether a second request has no second effect and overwrites nothing that others did in between.
+    /// A second request has no second effect and overwrites nothing that others did in between.
     pub(crate) is_repeatable: bool,
-    /// How to find out whether the call was done when its answer is lost; only for calls that change something.
+    /// The way to find out whether the call was done when its answer is lost; only for calls that change something.
     pub(crate) advice: Option<&'static str>,
-    /// How long the server is asked to wait for a task, or to hold a heartbeat.
+    /// The time that the server is asked to wait for a task, or to hold a heartbeat.
     pub(crate) wait_seconds: Option<u32>,
     /// The largest answer that is read.
     pub(crate) answer_bytes: usize,
@@ -74,11 +74,11 @@ impl Call {
     }
 }
 
-/// How often calls are repeated. Pauses double from one try to the next; each is random within the upper half of its range,
+/// The limits within which calls are repeated. Pauses double from one try to the next; each is random within the upper half of its range,
 /// so that many clients that failed together do not return together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// How often a call is sent at most, the first time included.
+    /// The largest number of times that a call is sent, the first time included.
     pub tries: u32,
     /// The pause after the first failure.
     pub first_pause: Duration,
@@ -91,7 +91,7 @@ impl Retries {
     /// Every call is sent once.
     pub const NONE: Self = Self { tries: 1, first_pause: Duration::ZERO, longest_pause: Duration::ZERO };
 
-    /// The pause before the next try after `failed` failures; nothing if there is no next try. `asked` is the pause that the
+    /// The pause before the next try after `failed` failures; `None` if there is no next try. `asked` is the pause that the
     /// server asked for.
     pub(crate) fn pause(&self, failed: u32, asked: Option<Duration>, random: u16) -> Option<Duration> {
         let asked = asked.unwrap_or_default();

@@ -34,7 +34,7 @@ impl Client {
         Ok(Self { shared, trace: None })
     }
 
-    /// The same client, whose calls say that they belong to this trace; none if there is no trace. The server logs it.
+    /// Returns this client with calls that say that they belong to this trace, or to none. The server logs it.
     #[must_use]
     pub fn traced(&self, trace: Option<TraceParent>) -> Self {
         Self { shared: Arc::clone(&self.shared), trace }
@@ -77,7 +77,7 @@ impl Client {
     }
 }
 
-/// How many versions are remembered: bounded, because a server may send a new one with every answer.
+/// The number of versions that are remembered: bounded, because a server may send a new one with every answer.
 const REMEMBERED: usize = 16;
 
 /// The three numbers of a semantic version; pre-release and build are ignored.

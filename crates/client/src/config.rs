@@ -18,7 +18,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The server answers everything within 30 seconds (L3 of docs/reference/invariants.md §4).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the server is and how to talk to it.
+/// The address of the server, and how to talk to it.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) base: ServerAddress,
@@ -57,7 +57,7 @@ impl Config {
         self
     }
 
-    /// Whether [`Client::new`](crate::Client::new) refuses this configuration: the token would be readable on the network.
+    /// Returns whether [`Client::new`](crate::Client::new) refuses this configuration: the token would be readable on the network.
     pub fn refuses_insecure_token(&self) -> bool {
         self.token.is_some() && !self.base.is_private() && !self.allow_insecure_token
     }
@@ -79,14 +79,14 @@ impl Config {
         if self.base.is_https() { Ok(self) } else { Err(ConfigError::TrustWithoutTls) }
     }
 
-    /// How long a connection may take to open; 5 seconds by default.
+    /// Sets the longest time in which a connection opens; 5 seconds by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long one request may take until its answer is read; 30 seconds by default. A claim that waits may
+    /// Sets the longest time of one request until its answer is read; 30 seconds by default. A claim that waits may
     /// take as much longer as it waits.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
@@ -94,7 +94,7 @@ impl Config {
         self
     }
 
-    /// How often and when repeatable calls are repeated.
+    /// Sets how often and when repeatable calls are repeated.
     #[must_use]
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = retries;
@@ -129,9 +129,9 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What every path of the API begins with.
+/// The beginning of every path of the API.
 const API_PATH: &str = "/api/v2";
-/// What a base URL looks like.
+/// The forms of a base URL, for people.
 const FORM: &str = "begin with http://, https:// or unix:";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ impl ServerAddress {
         self.url.scheme() == "https"
     }
 
-    /// Whether nobody on the network can read what is sent: it is encrypted, or does not leave this machine.
+    /// Returns whether nobody on the network can read what is sent: it is encrypted, or does not leave this machine.
     pub(crate) fn is_private(&self) -> bool {
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let address = host.parse::<std::net::IpAddr>();
@@ -220,7 +220,7 @@ fn without_api_path(mut url: Url) -> Url {
     url
 }
 
-/// Whether the token is sent with a request for this path. Discovery needs none.
+/// Returns whether the token is sent with a request for this path. Discovery needs none.
 pub(crate) fn needs_token(path: &str) -> bool {
     !matches!(path, paths::HEALTH | paths::OPENAPI)
 }

@@ -7,7 +7,7 @@ use taskqueue_api::error::Code;
 use taskqueue_core::json::{Found, JsonObject, lookup};
 use taskqueue_core::status::RunEnd;
 
-/// Why a call failed.
+/// The error of a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,9 +16,9 @@ pub enum Error {
     Api {
         /// The HTTP status.
         status: u16,
-        /// What to branch on.
+        /// The code to branch on.
         code: Code,
-        /// What to do, for people.
+        /// The advice, for people.
         message: String,
         /// Informative.
         details: JsonObject,
@@ -28,9 +28,9 @@ pub enum Error {
     /// The server was not reached, the connection broke, or the request timed out.
     #[error("{message}")]
     Transport {
-        /// What went wrong.
+        /// The reason.
         message: String,
-        /// Whether the server may have received the request.
+        /// The server may have received the request.
         may_have_arrived: bool,
     },
     /// The answer is invalid: this is no server of this API, a proxy that does not reach it, or a broken one.
@@ -38,9 +38,9 @@ pub enum Error {
     Protocol {
         /// The HTTP status.
         status: u16,
-        /// What is wrong with the answer.
+        /// The mistake in the answer.
         message: String,
-        /// Whether the answer has the version that a server of this API sends with each. Without it, another program has answered.
+        /// The answer has the version that a server of this API sends with each. Without it, another program has answered.
         from_taskqueue: bool,
     },
     /// The server lacks an extension of this version. Nothing was asked of it but that.
@@ -52,11 +52,11 @@ pub enum Error {
     /// The call was sent and its answer was lost, so it may have been done or not. It was not repeated.
     #[error("it is unknown whether the call to {call} was done: {cause}; {advice}")]
     OutcomeUnknown {
-        /// What the call does, such as `cancel the task`.
+        /// The action of the call, such as `cancel the task`.
         call: &'static str,
-        /// How to find out.
+        /// The way to find out.
         advice: &'static str,
-        /// Why there is no answer.
+        /// The reason for which there is no answer.
         #[source]
         cause: Box<Self>,
     },
@@ -72,7 +72,7 @@ impl Error {
         }
     }
 
-    /// What has ended the run, if the server refuses a call because the run has ended.
+    /// Returns what has ended the run, if the server refuses a call because the run has ended.
     pub fn run_end(&self) -> Option<RunEnd> {
         match self {
             Self::Api { code: Code::Known(ErrorCode::RunFinalized), details, .. } => {
@@ -86,18 +86,18 @@ impl Error {
         }
     }
 
-    /// Whether the call may have been done although it failed.
+    /// Returns whether the call may have been done although it failed.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::OutcomeUnknown { .. })
     }
 
-    /// Whether the request was too large, for the server or for a proxy before it. Nothing was done. What a batch has in it can be
+    /// Returns whether the request was too large, for the server or for a proxy before it. Nothing was done. What a batch has in it can be
     /// sent alone.
     pub fn is_too_large(&self) -> bool {
         matches!(self, Self::Api { status: 413, .. } | Self::Protocol { status: 413, .. })
     }
 
-    /// Whether a proxy has answered in place of the server, because it does not reach it. For an unknown outcome, whether its cause
+    /// Returns whether a proxy has answered in place of the server, because it does not reach it. For an unknown outcome, whether its cause
     /// is that.
     pub fn is_proxy_without_server(&self) -> bool {
         match self {
@@ -107,7 +107,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed a little later.
+    /// Returns whether the same call may succeed a little later.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Transport { .. } => true,
@@ -116,7 +116,7 @@ impl Error {
         }
     }
 
-    /// Whether the server may have done the call. A 4xx answer is a refusal, a 3xx answer does not come from this API, and
+    /// Returns whether the server may have done the call. A 4xx answer is a refusal, a 3xx answer does not come from this API, and
     /// `database_busy` means that nothing was done; after every other failure it is unknown.
     pub(crate) fn may_have_been_done(&self) -> bool {
         match self {
@@ -133,14 +133,14 @@ impl Error {
     }
 }
 
-/// Why there is no client.
+/// The error of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The base URL cannot be used.
     #[error("the base URL cannot be used: {reason}")]
     BaseUrl {
-        /// What to do, or what is wrong.
+        /// The advice, or the mistake.
         reason: String,
     },
     /// The token cannot be sent.
@@ -149,19 +149,19 @@ pub enum ConfigError {
     /// The token would be readable on the network.
     #[error("use https:// or allow the insecure token: over plain HTTP anyone on the network path can read it")]
     InsecureToken,
-    /// Whom to trust was said for a connection without encryption.
+    /// The trust was configured for a connection without encryption.
     #[error("whom to trust can be said for https:// only: over plain HTTP nobody proves who they are")]
     TrustWithoutTls,
     /// There is no certificate authority in what was given as some.
     #[error("the certificate authorities cannot be used: {reason}")]
     Authorities {
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// Encryption cannot be set up.
     #[error("encryption cannot be set up: {reason}")]
     Tls {
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
 }

@@ -18,9 +18,9 @@ use crate::error::Error;
 /// Names and values of query parameters, not yet encoded.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
-/// What can be listed, counted and grouped: tasks and worker observations.
+/// A selection that can be listed, counted and grouped: tasks and worker observations.
 pub trait Selection: Clone {
-    /// What it can be grouped by.
+    /// A field by which it can be grouped.
     type Dimension: Copy;
 
     #[doc(hidden)]
@@ -30,7 +30,7 @@ pub trait Selection: Clone {
     fn word(dimension: Self::Dimension) -> &'static str;
 }
 
-/// Which tasks; selectors are combined with AND.
+/// A selection of tasks; selectors are combined with AND.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskSelection {
     status: Option<Status>,
@@ -98,7 +98,7 @@ impl Selection for TaskSelection {
     }
 }
 
-/// Which worker observations.
+/// A selection of worker observations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerSelection {
     filter: Option<String>,
@@ -258,7 +258,7 @@ impl<S: Selection> GroupQuery<S> {
 
 /// A query whose answer is one page of many.
 pub trait PageQuery: Clone {
-    /// What the pages hold.
+    /// An item of a page.
     type Item;
     /// A page.
     type Page;
@@ -286,7 +286,7 @@ pub trait PageQuery: Clone {
 pub struct Walk<Q: PageQuery> {
     client: Client,
     queue: QueueName,
-    /// The query of the next page; nothing after the last one.
+    /// The query of the next page; `None` after the last one.
     next: Option<Q>,
     /// Items of the latest page that were not taken yet.
     items: VecDeque<Q::Item>,
@@ -297,7 +297,7 @@ impl<Q: PageQuery> Walk<Q> {
         Self { client: client.clone(), queue: queue.clone(), next: Some(query), items: VecDeque::new() }
     }
 
-    /// The next page; nothing after the last one. Do not mix this with [`Walk::next`], which requests pages itself.
+    /// The next page; `None` after the last one. Do not mix this with [`Walk::next`], which requests pages itself.
     pub async fn next_page(&mut self) -> Result<Option<Q::Page>, Error> {
         let Some(query) = &self.next else { return Ok(None) };
         let page = query.fetch(&self.client, &self.queue).await?;
@@ -311,7 +311,7 @@ impl<Q: PageQuery> Walk<Q> {
         Ok(Some(page))
     }
 
-    /// The next item; nothing after the last one.
+    /// The next item; `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<Q::Item>, Error> {
         while self.items.is_empty() {
             match self.next_page().await? {

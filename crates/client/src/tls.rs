@@ -18,17 +18,17 @@ use webpki::EndEntityCert;
 
 use crate::error::ConfigError;
 
-/// How the message of a transport error tells that the server's certificate is not trusted; the reason and the pin follow.
+/// The text by which the message of a transport error tells that the server's certificate is not trusted; the reason and the pin follow.
 pub const UNTRUSTED_CERTIFICATE: &str = "the server's certificate is not trusted";
 /// The reason that no list of authorities can mend: `openssl req -x509` makes such certificates.
 pub const SHOWN_AUTHORITY: &str = "it is the certificate of an authority (CA:TRUE), not of a server";
-/// How it tells that the server has another key than the pinned one; its own pin follows.
+/// The text by which it tells that the server has another key than the pinned one; its own pin follows.
 pub const UNEXPECTED_KEY: &str = "the server has another key than the pinned one";
 
-/// Whom to trust behind `https://`.
+/// The trust in servers behind `https://`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// What the operating system trusts.
+    /// The authorities that the operating system trusts.
     #[default]
     System,
     /// These certificate authorities and no others.
@@ -197,7 +197,7 @@ fn reason(error: &Error) -> String {
     }
 }
 
-/// What this file says of a certificate that is not trusted, if that is the error: the TLS library shows it in quotes and in the names of
+/// Returns the words of this file for a certificate that is not trusted, if that is the error: the TLS library shows it in quotes and in the names of
 /// its types. It may come inside errors of reading, whose cause it then is not.
 pub(crate) fn own_words(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(of_reading) = error.downcast_ref::<io::Error>() {
@@ -236,7 +236,7 @@ const BYTES: usize = 32;
 pub struct Pin([u8; BYTES]);
 
 impl Pin {
-    /// None for what is no certificate.
+    /// Returns the pin of a certificate; `None` for what is none.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let certificate = EndEntityCert::try_from(certificate).ok()?;
         Some(Self(Sha256::digest(certificate.subject_public_key_info()).into()))

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::collector::{Collected, Collector, collector};
 use crate::identity::SlotIdentity;
 
-/// How often the answer to a claim may be lost before it is repeated alone.
+/// The number of times that the answer to a claim may be lost before it is repeated alone.
 const LOST_TOGETHER: u32 = 2;
 
 pub(crate) struct ClaimedTask {
@@ -33,11 +33,11 @@ struct ClaimAttempt {
     is_repeated: bool,
     /// An answer was lost, so this worker may own a task without knowing it.
     in_doubt: bool,
-    /// The same, without those that were refused as busy, which says that nothing was done.
+    /// An answer was lost, and not because the server was busy, which would say that nothing was done.
     may_own_task: bool,
     /// A batch said that there is no task for a run that may own one.
     is_asked_alone: bool,
-    /// How many answers were lost.
+    /// The number of lost answers.
     lost_answers: u32,
 }
 
@@ -58,7 +58,7 @@ impl ClaimAttempt {
 pub(crate) struct Want {
     slot: SlotIdentity,
     attempt: ClaimAttempt,
-    /// Whether the slot counts as busy: it will know at once whether there is a task.
+    /// The slot counts as busy: it will know at once whether there is a task.
     is_busy: bool,
     answer: oneshot::Sender<Option<ClaimedTask>>,
 }
@@ -69,14 +69,14 @@ impl Want {
         self.attempt.lost_answers < LOST_TOGETHER && !self.attempt.is_asked_alone
     }
 
-    /// Whether the answer that there is no task counts. From a batch it may mean that the task did not fit into the answer, and a run
+    /// Returns whether the answer that there is no task counts. From a batch it may mean that the task did not fit into the answer, and a run
     /// id that owns a task must not be forgotten.
     fn believes_none(&self, is_together: bool) -> bool {
         !(is_together && self.attempt.may_own_task)
     }
 }
 
-/// Where wants are: those that were not tried yet, and those that wait for a task to become pending.
+/// The queues of wants: those that were not tried yet, and those that wait for a task to become pending.
 pub(crate) struct Claims {
     fresh: Collector<Want>,
     idle: mpsc::UnboundedSender<Want>,

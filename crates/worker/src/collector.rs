@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-/// How long something waits at most for others to be sent with it.
+/// The longest time that something waits for others to be sent with it.
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_millis(5);
 
-/// Where slots put what they want to send. There is never more in it than the slots of one worker have under way.
+/// The end at which slots put what they want to send. There is never more in it than the slots of one worker have under way.
 pub(crate) struct Collector<T>(mpsc::UnboundedSender<(Instant, T)>);
 
 /// The other end of a [`Collector`].
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// When each request was sent, and what with it.
+    /// The time of each request, and what was sent with it.
     type Requests = Vec<(u128, Vec<u32>)>;
 
     /// Sends with answers that take so long. Records what was sent together and after how many milliseconds.

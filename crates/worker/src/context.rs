@@ -25,18 +25,18 @@ use crate::telemetry::processes::MeasuredSlots;
 /// The shortest wait of an idle slot while another slot is busy: the other run may create tasks.
 const MIN_WAIT_WHILE_BUSY: Duration = Duration::from_secs(1);
 
-/// How many heartbeats of one worker the server may hold at a time; the others are sent together: each has a connection, of which
+/// The number of heartbeats of one worker that the server may hold at a time; the others are sent together: each has a connection, of which
 /// a server has some thousands for all of its workers.
 const HELD_HEARTBEATS: usize = 128;
 
-/// What the slots have put there for others to send.
+/// The queues of what the slots have for others to send.
 pub(crate) struct Queues {
     pub(crate) claims: ClaimQueues,
     pub(crate) outgoing: Collected<RunMessage>,
     pub(crate) beats: mpsc::UnboundedReceiver<DueHeartbeat>,
 }
 
-/// Why a worker ended.
+/// The reason for which a worker ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndReason {
     /// It was asked to stop.
@@ -57,7 +57,7 @@ pub enum EndReason {
     InternalError(String),
 }
 
-/// How many runs ended how.
+/// The numbers of ended runs, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub succeeded: u64,
@@ -85,14 +85,14 @@ pub(crate) struct WorkerContext {
     pub(crate) late_output: LateOutput,
     pub(crate) measured_slots: MeasuredSlots,
     state: Mutex<WorkerState>,
-    /// How many tasks were reserved, which may be more than `max_tasks`.
+    /// The number of reserved tasks, which may be more than `max_tasks`.
     reserved: AtomicU64,
 }
 
 struct WorkerState {
     guard: FailureGuard,
     end_reason: Option<EndReason>,
-    /// How many slots run a task or have a claim under way that does not wait.
+    /// The number of slots that run a task or have a claim under way that does not wait.
     busy: usize,
     last_run_ended: Instant,
     counts: Counts,
@@ -136,7 +136,7 @@ impl WorkerContext {
         self.client.traced(run.trace)
     }
 
-    /// What all slots say of the worker.
+    /// Returns what all slots say of the worker.
     pub(crate) fn identity(&self) -> WorkerIdentity<'_> {
         let Settings { name, metadata, spool, .. } = &self.settings;
         let run_dir = spool.as_ref().map(|spool| spool.run_dir.path());
@@ -203,7 +203,7 @@ impl WorkerContext {
         }
     }
 
-    /// How many runs have ended.
+    /// Returns the number of runs that have ended.
     pub(crate) fn runs_ended(&self) -> u64 {
         self.state().counts.sum()
     }
@@ -216,7 +216,7 @@ impl WorkerContext {
         if state.busy > 0 { None } else { Instant::now().checked_duration_since(since) }
     }
 
-    /// What is left of the idle timeout; `None` without one. It does not run while the worker is not idle.
+    /// Returns the rest of the idle timeout; `None` without one. It does not run while the worker is not idle.
     pub(crate) fn idle_left(&self) -> Option<Duration> {
         let timeout = self.settings.idle_timeout?;
         Some(match self.idle_for() {
@@ -256,16 +256,16 @@ impl Counts {
     }
 }
 
-/// What the server has said of itself.
+/// The answer of the server to the question for its extensions.
 #[derive(Debug, Default)]
 pub(crate) struct ServerFeatures(OnceCell<KeptOutput>);
 
-/// Whether the server keeps what runs print, which can be turned off there.
+/// The fact that the server keeps, or not, what runs print, which can be turned off there.
 #[derive(Clone, Copy, Debug)]
 struct KeptOutput(bool);
 
 impl ServerFeatures {
-    /// Whether the server has said that it keeps what runs print.
+    /// Returns whether the server has said that it keeps what runs print.
     pub(crate) fn has_output(&self) -> bool {
         self.0.get().is_some_and(|kept| kept.0)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use taskqueue_client::{Claim, Error, RunId, TaskId, Timestamp};
 
-/// How a run ended for its task.
+/// The outcome of a run for its task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunOutcome {
     /// The server has the result.
@@ -24,7 +24,7 @@ pub enum RunOutcome {
     Undelivered,
 }
 
-/// Why there is nothing to claim.
+/// The reason for which there is no task to claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdleReason {
     /// No task is pending for the route.

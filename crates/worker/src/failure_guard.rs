@@ -14,11 +14,11 @@ use crate::settings::{BackoffLimits, OnFailures};
 /// From this many failures in a row on, the worker slows down, or ends if it never had a success.
 const SLOW_AFTER: u32 = 5;
 
-/// How many tasks that have failed are remembered at least. One that fails again after that many others counts again.
+/// The number of failed tasks that are remembered at least. One that fails again after that many others counts again.
 const REMEMBERED: u32 = 1000;
 
 impl OnFailures {
-    /// How many failures end a worker, if any do.
+    /// Returns the number of failures that end a worker, if any do.
     fn limit(self, has_succeeded: bool) -> Option<u32> {
         match self {
             Self::StopAfter(limit) => Some(limit),
@@ -28,7 +28,7 @@ impl OnFailures {
     }
 }
 
-/// What the worker is to do after a run.
+/// The next step of the worker after a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// As before: claim, or wait for the end of a pause.
@@ -51,7 +51,7 @@ pub(crate) struct FailureGuard {
     /// task and not charged, so the same task counts each time.
     in_a_row: u32,
     has_succeeded: bool,
-    /// How many pauses there were since the last success.
+    /// The number of pauses since the last success.
     paused: u32,
     /// The end of the last of them.
     paused_until: Option<Instant>,

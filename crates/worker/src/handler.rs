@@ -20,12 +20,12 @@ pub struct TaskRun {
     /// The id of that slot in its observations.
     pub worker_id: WorkerId,
     pub claim: Claim,
-    /// When its time is over, if the task limits it. The server ends the run then; a handler that ends it itself can say more about
+    /// The end of its time, if the task limits it. The server ends the run then; a handler that ends it itself can say more about
     /// it, and does so while the server cannot be reached.
     pub times_out_at: Option<Instant>,
     /// Its place in a trace, for what it calls: the requests that the worker makes about it have the same.
     pub trace: TraceParent,
-    /// What the worker wants of this run. A handler that ignores it is dropped some time after the worker's grace time.
+    /// The wish of the worker for this run. A handler that ignores it is dropped some time after the worker's grace time.
     pub control: watch::Receiver<RunControl>,
     /// Takes what the run prints, for the server.
     pub output: RunOutput,
@@ -43,7 +43,7 @@ impl TaskRun {
     }
 }
 
-/// What a handler made of a run.
+/// The result that a handler gives for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerResult {
     /// The run succeeded.
@@ -63,7 +63,7 @@ pub enum HandlerResult {
     Misfit(Misfit),
 }
 
-/// What a worker needs of the args of a task, and what it found.
+/// A value that the worker needs and the args of a task do not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
     /// The path of the value that the task does not have.

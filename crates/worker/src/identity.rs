@@ -22,11 +22,11 @@ pub(crate) struct SlotIdentity {
     pub(crate) worker_id: WorkerId,
 }
 
-/// What all slots of a worker say.
+/// The part of the identity that all slots of a worker share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkerIdentity<'a> {
     pub(crate) name: Option<&'a str>,
-    /// What its user says of it. What the worker itself says wins.
+    /// The words of its user. Those of the worker itself win.
     pub(crate) metadata: &'a JsonObject,
     pub(crate) run_dir: Option<&'a Path>,
 }
@@ -48,7 +48,7 @@ impl WorkerIdentity<'_> {
         self.longest_of(CLAIM_WORKER_BYTES - CLAIM_WORKER_ITEM_BYTES, |own| own)
     }
 
-    /// What is said with what `add` writes; what makes it too long for the server is left out: first what its user says, then the
+    /// Returns the longest identity that fits, with what `add` writes; what makes it too long for the server is left out: first what its user says, then the
     /// folder, then all but the place.
     fn longest_of(&self, most_bytes: usize, add: impl Fn(ObjectWriter) -> ObjectWriter) -> JsonObject {
         let with_folder = || {
@@ -65,7 +65,7 @@ impl WorkerIdentity<'_> {
         fitting.unwrap_or_else(|| object(self.place()))
     }
 
-    /// Where it is.
+    /// Returns the place of the worker: host, process and name.
     fn place(&self) -> ObjectWriter {
         let place = ObjectWriter::new().text("host", &HOST).integer("pid", std::process::id());
         self.name.iter().fold(place, |place, name| place.text("name", name))
@@ -73,7 +73,7 @@ impl WorkerIdentity<'_> {
 }
 
 impl SlotIdentity {
-    /// What it adds to the `worker` of claims of several slots.
+    /// Returns what the slot adds to the `worker` of claims of several slots.
     pub(crate) fn own(&self) -> JsonObject {
         object(self.write(ObjectWriter::new()))
     }

@@ -11,18 +11,18 @@ use crate::context::WorkerContext;
 use crate::events::{Event, IdleReason};
 use crate::settings::jittered;
 
-/// How many pending tasks are looked at for one that this worker could claim: they come whole, and may be large.
+/// The number of pending tasks that are looked at for one that this worker could claim: they come whole, and may be large.
 const TASKS_SEEN: u16 = 5;
-/// How long all questions together may take.
+/// The longest time for all questions together.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl IdleReason {
-    /// Whether it only says that there was no more work, which is no news after work.
+    /// Returns whether it only says that there was no more work, which is no news after work.
     fn is_no_more(&self) -> bool {
         matches!(self, Self::NoTask | Self::Untold)
     }
 
-    /// Whether it is worth another line: numbers and times alone are not.
+    /// Returns whether it is worth another line: numbers and times alone are not.
     fn is_news_after(&self, told: Option<&Self>) -> bool {
         let names = |routes: &[(String, u64)]| routes.iter().map(|(route, _)| route.clone()).collect::<Vec<_>>();
         match (self, told) {
@@ -32,7 +32,7 @@ impl IdleReason {
         }
     }
 
-    /// What the first reason of an explanation means for a worker; nothing if the task can be claimed.
+    /// Returns the meaning of the first reason of an explanation for a worker; `None` if the task can be claimed.
     fn of_task(reason: Option<&Reason>, pending: u64) -> Option<Self> {
         Some(match reason? {
             Reason::QueuePaused => Self::QueuePaused,
@@ -45,7 +45,7 @@ impl IdleReason {
     }
 }
 
-/// What the figures of the routes say, if no task is pending for this one; else how many are.
+/// Returns the reason in the figures of the routes if no task is pending for this one; else the number of those.
 fn of_routes(routes: &[RouteStats], own: &Route) -> Result<IdleReason, u64> {
     let (own, others): (Vec<_>, Vec<_>) = routes.iter().partition(|figures| figures.route == own.as_str());
     match own.first().map_or(0, |own| own.pending) {
@@ -87,7 +87,7 @@ impl WorkerContext {
         }
     }
 
-    /// Nothing while a task seems to be on its way, or the server cannot be asked.
+    /// Returns the reason; `None` while a task seems to be on its way, or the server cannot be asked.
     async fn idle_reason(&self) -> Option<IdleReason> {
         if self.reachability.is_lost() {
             return None;
@@ -102,7 +102,7 @@ impl WorkerContext {
         self.why_held(pending).await
     }
 
-    /// Why a task of the route is not claimed that is pending.
+    /// Returns the reason for which a pending task of the route is not claimed.
     async fn why_held(&self, pending: u64) -> Option<IdleReason> {
         // The name of a route has no character that a text of the filter language would have to escape.
         let of_route = format!("\"{}\" in routes", self.settings.route);
@@ -117,7 +117,7 @@ impl WorkerContext {
     }
 }
 
-/// Whether the server does not tell this worker. After other errors it may the next time.
+/// Returns whether the server does not tell this worker. After other errors it may the next time.
 fn is_untold(error: &Error) -> bool {
     matches!(error, Error::Api { status: 401 | 403 | 404, .. })
 }

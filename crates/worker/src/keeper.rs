@@ -24,7 +24,7 @@ use crate::process::proc::kill_children;
 use crate::process::running_command;
 pub use crate::process::running_command::HAS_KEEPER_VARIABLE;
 
-/// What this process is.
+/// The role of this process.
 #[derive(Debug)]
 pub enum Role {
     /// The keeper, after the worker has ended.
@@ -32,7 +32,7 @@ pub enum Role {
     Worker(StopRequests),
 }
 
-/// How a worker ended.
+/// The end of a worker.
 #[derive(Debug)]
 pub struct WorkerEnd {
     /// The process that it was.
@@ -43,7 +43,7 @@ pub struct WorkerEnd {
     pub signal: Option<i32>,
     /// The runs that it has not ended, however it ended itself.
     pub left: Vec<LeftRun>,
-    /// Whether a process of theirs may be alive, because it could not be killed. Then none of them may begin elsewhere.
+    /// A process of theirs may be alive, because it could not be killed. Then none of them may begin elsewhere.
     pub has_survivors: bool,
 }
 
@@ -180,7 +180,7 @@ impl WatchedRuns {
         Self { active, closed }
     }
 
-    /// What is left after the end of the worker.
+    /// Returns the runs that are left after the end of the worker.
     pub(super) fn left(&self) -> Vec<LeftRun> {
         let _ = self.closed.recv_timeout(CLOSE_TIMEOUT);
         let active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(watched.left(), left);
     }
 
-    /// Which of the requests count, each given as its source and its time in milliseconds.
+    /// Returns the requests that count, each given as its source and its time in milliseconds.
     fn counted(requests: &[(RequestSource, u64)]) -> Vec<bool> {
         let (mut duplicates, start) = (DuplicateFilter::default(), Instant::now());
         requests

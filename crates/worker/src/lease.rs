@@ -95,7 +95,7 @@ const GROW_AFTER: u32 = 10;
 
 #[derive(Debug)]
 pub(super) struct HeartbeatPlan {
-    /// How long the server is asked to hold.
+    /// The time that the server is asked to hold a heartbeat.
     hold: Duration,
     longest: Duration,
     /// Since the hold was shortened, made longer or cut off.
@@ -104,9 +104,9 @@ pub(super) struct HeartbeatPlan {
     poll: Duration,
     /// A held heartbeat was cut off after this time. The next one is not held, and shows whether the server is there.
     cut_off_after: Option<Duration>,
-    /// How many of the next heartbeats are not to be held, because the server did not hold one.
+    /// The number of the next heartbeats that are not to be held, because the server did not hold one.
     polls_left: u32,
-    /// How long the server was asked to hold the heartbeat that is under way.
+    /// The time that the server was asked to hold the heartbeat that is under way.
     asked: Option<Duration>,
 }
 
@@ -116,7 +116,7 @@ const POLLS_TOGETHER: u32 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextHeartbeat {
-    /// Nothing is known: send the next heartbeat at once. It will not be held.
+    /// The outcome is unknown: send the next heartbeat at once. It will not be held.
     AskAtOnce,
     /// The server is not there.
     Pause,
@@ -129,12 +129,12 @@ impl HeartbeatPlan {
         Self { hold, longest: hold, whole_holds: 0, poll, cut_off_after: None, polls_left: 0, asked: None }
     }
 
-    /// Whether the server is to hold the next heartbeat.
+    /// Returns whether the server is to hold the next heartbeat.
     pub(super) fn wants_hold(&self) -> bool {
         self.cut_off_after.is_none() && self.polls_left == 0 && self.hold >= self.poll
     }
 
-    /// How long the server is to hold the heartbeat that is sent now. `may_hold`: this worker has not too many held ones.
+    /// Returns the time that the server is to hold the heartbeat that is sent now. `may_hold`: this worker has not too many held ones.
     pub(super) fn next(&mut self, may_hold: bool) -> Option<Duration> {
         self.asked = (may_hold && self.wants_hold()).then_some(self.hold);
         self.asked
@@ -166,7 +166,7 @@ impl HeartbeatPlan {
         }
     }
 
-    /// What to do after an error, which came after so long.
+    /// Returns the next step after an error, which came after so long.
     pub(super) fn after_error(&mut self, took: Duration) -> NextHeartbeat {
         let was_held = self.asked.is_some();
         // If the next one fails too, it was an outage.

@@ -18,7 +18,7 @@ use crate::spool::Spool;
 
 const BACKOFF: BackoffLimits = BackoffLimits { first: Duration::from_millis(200), longest: Duration::from_secs(2) };
 
-/// What became of the tasks of runs that a worker has left.
+/// The tasks of runs that a worker has left, by what became of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftTasks {
     /// Pending again.
@@ -69,7 +69,7 @@ pub async fn settle_left_runs(
     left
 }
 
-/// Whether the server accepted or refused the report; the last error, if there was one, when the time is over.
+/// Returns whether the server accepted (not refused) the report; as an error the last one, if there was one, when the time is over.
 async fn deliver(
     client: &Client,
     run: &RunKey,

@@ -44,7 +44,7 @@ impl WorkerContext {
         }
     }
 
-    /// Whether what comes together is sent with one request.
+    /// Returns whether what comes together is sent with one request.
     pub(crate) fn reports_together(&self) -> bool {
         self.settings.slots.len() > 1
     }
@@ -176,7 +176,7 @@ impl WorkerContext {
     }
 }
 
-/// How long the final report waits for the last progress.
+/// The time that the final report waits for the last progress.
 const LAST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The other end of a [`RunProgress`].
@@ -189,11 +189,11 @@ pub(crate) struct ProgressOfRun {
 
 #[derive(Default)]
 struct ProgressState {
-    /// What needs not be sent again.
+    /// The progress that needs not be sent again.
     settled: Option<JsonObject>,
     /// The last one was sent, and the report comes next.
     is_over: bool,
-    /// Whether it was said that the server refuses it.
+    /// It was said that the server refuses it.
     is_refusal_noted: bool,
 }
 

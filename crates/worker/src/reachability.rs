@@ -17,7 +17,7 @@ pub(crate) struct Reachability(Arc<SharedReachability>);
 
 struct SharedReachability {
     state: Mutex<OutageState>,
-    /// How long calls have to succeed until an outage is over.
+    /// The time for which calls have to succeed until an outage is over.
     settle: Duration,
     events: Arc<dyn EventSink>,
 }
@@ -25,7 +25,7 @@ struct SharedReachability {
 #[derive(Debug, Default)]
 struct OutageState {
     was_reached: bool,
-    /// When the call was sent whose outcome counts.
+    /// The time at which the call was sent whose outcome counts.
     latest_sent: Option<Instant>,
     outage: Option<Outage>,
 }
@@ -33,12 +33,12 @@ struct OutageState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Outage {
     began: Instant,
-    /// When calls began to succeed; nothing while they fail.
+    /// The time at which calls began to succeed; `None` while they fail.
     recovered: Option<Instant>,
 }
 
 impl OutageState {
-    /// Whether the outcome of a call that was sent then counts.
+    /// Returns whether the outcome of a call that was sent then counts.
     fn counts(&mut self, sent: Instant) -> bool {
         let counts = self.latest_sent.is_none_or(|latest| latest <= sent);
         if counts {

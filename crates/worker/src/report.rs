@@ -51,7 +51,7 @@ pub(crate) enum FinalReport {
 }
 
 impl FinalReport {
-    /// The same as an item of a batch.
+    /// Returns the report as an item of a batch.
     pub(crate) fn in_batch(self) -> RunAction {
         RunAction::End(match self {
             Self::Complete(result) => RunReport::Complete { result },
@@ -60,7 +60,7 @@ impl FinalReport {
         })
     }
 
-    /// What its texts take in a request, if nothing in them has to be escaped.
+    /// Returns the bytes that its texts take in a request, if nothing in them has to be escaped.
     pub(crate) fn text_bytes(&self) -> usize {
         match self {
             Self::Complete(result) => result.as_str().len(),
@@ -82,7 +82,7 @@ pub(crate) async fn send(client: &Client, run: &RunKey, report: &FinalReport) ->
     }
 }
 
-/// What to do after an error.
+/// The next step after an error.
 pub(crate) enum AfterError {
     Retry(FinalReport, Error),
     /// Send this report at once.
@@ -109,7 +109,7 @@ pub(crate) fn after_error(report: FinalReport, error: Error) -> AfterError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorClass {
-    /// Nothing is decided: the server was not reached, was busy or broken, or a proxy answered. Call again.
+    /// Neither is decided: the server was not reached, was busy or broken, or a proxy answered. Call again.
     Retryable,
     /// The run is over or belongs to another worker.
     RunOver,
@@ -135,7 +135,7 @@ impl ErrorClass {
         }
     }
 
-    /// Whether a claim that failed with this error ends the worker: the configuration is wrong, and repeating the claim cannot
+    /// Returns whether a claim that failed with this error ends the worker: the configuration is wrong, and repeating the claim cannot
     /// succeed.
     pub(crate) fn ends_claiming(error: &Error) -> bool {
         let Error::Api { status, code, .. } = error else { return matches!(error, Error::ServerTooOld { .. }) };
@@ -144,7 +144,7 @@ impl ErrorClass {
     }
 }
 
-/// Whether repeating the call cannot help. Proxies answer 408 and 429 when the call should be repeated later.
+/// Returns whether repeating the call cannot help. Proxies answer 408 and 429 when the call should be repeated later.
 fn is_final(status: u16) -> bool {
     status < 500 && !matches!(status, 408 | 429)
 }
@@ -157,10 +157,10 @@ fn is_about_content(status: u16) -> bool {
 /// About how much a request takes at most, unless one report alone is larger: what a single request may have. So a network that is
 /// too slow for more delivers as much as without batches. Escaping can double a text.
 const REQUEST_BYTES: usize = REQUEST_BODY_BYTES / 2;
-/// What a report takes besides its texts.
+/// The bytes of a report besides its texts.
 const FRAME_BYTES: usize = 160;
 
-/// When it was sent, or why it failed.
+/// The time at which a message was sent, or its error.
 pub(crate) type SendResult = Result<Instant, Error>;
 
 /// One call about a run of the worker's queue.
@@ -170,7 +170,7 @@ pub(crate) struct RunMessage {
     pub(crate) answer: oneshot::Sender<SendResult>,
 }
 
-/// What is said of a run.
+/// The content of a message about a run.
 #[derive(Clone, Debug)]
 pub(crate) enum MessageContent {
     Heartbeat,

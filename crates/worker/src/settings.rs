@@ -16,24 +16,24 @@ pub struct Settings {
     pub route: Route,
     /// Tells this worker apart from others of its machine.
     pub name: Option<String>,
-    /// What is shown with its observations and runs, besides what the worker says itself. Members that the server has no room for are
+    /// The members that are shown with its observations and runs, besides what the worker says itself. Members that the server has no room for are
     /// left out.
     pub metadata: JsonObject,
     /// The numbers of the slots. Each slot runs one task at a time.
     pub slots: Vec<usize>,
     /// The worker ends after being idle for this long; `None` means never.
     pub idle_timeout: Option<Duration>,
-    /// What failures in a row of different tasks do.
+    /// The effect of failures in a row of different tasks.
     pub on_failures: OnFailures,
     /// The worker ends after this many tasks.
     pub max_tasks: Option<u64>,
-    /// How long a run may take to end after it was asked to.
+    /// The time that a run has to end after it was asked to.
     pub grace: Duration,
-    /// Where reports are stored until the server has accepted or refused them.
+    /// The place where reports are stored until the server has accepted or refused them.
     pub spool: Option<SpoolSettings>,
-    /// What of the output of runs is sent, to a server that keeps it.
+    /// The part of the output of runs that is sent, to a server that keeps it.
     pub send_output: SendOutput,
-    /// Whether it is measured what runs, the machine and its GPUs use, and sent to the server. For that a program may be
+    /// Measures what runs, the machine and its GPUs use, and sends it to the server. For that a program may be
     /// started, so `main` has to begin with [`run_if_supervisor`](crate::run_if_supervisor).
     pub telemetry: bool,
     pub intervals: Intervals,
@@ -67,14 +67,14 @@ impl Settings {
     }
 }
 
-/// What failures in a row of different tasks do to the worker.
+/// The effect of failures in a row of different tasks on the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailures {
     /// Five end a worker that has had no success yet, and slow down any other.
     SlowDown,
     /// So many end it in any case. Five slow it down before if it has had a success.
     StopAfter(u32),
-    /// Nothing.
+    /// None at all.
     Ignore,
 }
 
@@ -86,13 +86,13 @@ const fn seconds(count: u64) -> Duration {
 pub struct Intervals {
     /// Between the start of a run and its first heartbeat: most short runs need none.
     pub first_heartbeat: Duration,
-    /// How long the server is asked to hold a heartbeat, but no longer than `wait`: a fifth of the lease.
+    /// The time that the server is asked to hold a heartbeat, but no longer than `wait`: a fifth of the lease.
     pub heartbeat: Duration,
     /// Between two heartbeats where the server does not hold them.
     pub heartbeat_poll: Duration,
     /// Between a failed heartbeat and the next one.
     pub heartbeat_retry: Duration,
-    /// How long the server is asked to wait for a task, or to hold a heartbeat. The server may shorten it.
+    /// The time that the server is asked to wait for a task, or to hold a heartbeat. The server may shorten it.
     pub wait: Duration,
     /// Between claims of an idle worker whose server does not wait, and between tries of any call that failed.
     pub backoff: BackoffLimits,
@@ -104,11 +104,11 @@ pub struct Intervals {
     pub observation_gap: Duration,
     /// The shortest time between two requests with output of one run, while it goes on.
     pub output: Duration,
-    /// The same for a line that changes again and again, such as a progress bar.
+    /// The shortest time between two requests with a line that changes again and again, such as a progress bar.
     pub output_rewrite: Duration,
-    /// How long output of a run is sent after the run was reported.
+    /// The time for which output of a run is sent after the run was reported.
     pub late_output: Duration,
-    /// How long sending output may delay the end of the worker.
+    /// The time by which sending output may delay the end of the worker.
     pub output_at_exit: Duration,
     /// For how long calls succeed again until an outage of the server is over.
     pub outage_settle: Duration,
@@ -118,9 +118,9 @@ pub struct Intervals {
     pub telemetry: Duration,
     /// After so long without a task an idle worker asks why.
     pub idle_reason: Duration,
-    /// How long it waits until it asks again.
+    /// The time until it asks again.
     pub idle_reason_again: Duration,
-    /// How long the worker's last calls (observations, reports of an earlier worker) may delay its end.
+    /// The time by which the worker's last calls (observations, reports of an earlier worker) may delay its end.
     pub shutdown_timeout: Duration,
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn whole_seconds(wait: Duration) -> u32 {
     u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
-/// Whether the server has waited as its answer says. A server that is shutting down answers at once; calling again at once
+/// Returns whether the server has waited as its answer says. A server that is shutting down answers at once; calling again at once
 /// would be a busy loop.
 pub(crate) fn has_waited(applied: Option<u32>, wanted: Option<Duration>, took: Duration) -> bool {
     let applied = applied.map(|seconds| Duration::from_secs(seconds.into()));

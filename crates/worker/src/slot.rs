@@ -22,7 +22,7 @@ use crate::settings::{Backoff, jittered, sleep_until_some};
 use crate::stop::{RunControl, StopMode, stop_reached};
 use crate::telemetry::processes::RunProcesses;
 
-/// How long a handler may take beyond the grace time to kill and reap its processes; then it is dropped.
+/// The time beyond the grace time that a handler has to kill and reap its processes; then it is dropped.
 const HANDLER_EXTRA_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Slot {
@@ -179,7 +179,7 @@ fn ended_by_server(refusal: &Error, run_limit: Option<Duration>) -> RunOutcome {
     RunOutcome::Revoked(refusal.to_string())
 }
 
-/// When the time of a run is over, if its task limits it.
+/// Returns the end of the time of a run, if its task limits it.
 fn times_out_at(claim: &Claim, run_began: Instant) -> Option<Instant> {
     run_began.checked_add(claim.task.scheduling.run_limit()?)
 }

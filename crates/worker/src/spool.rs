@@ -21,7 +21,7 @@ use crate::events::{Event, EventSink};
 use crate::report::{FinalReport, RunKey};
 use crate::run_dir::{FILE_MODE, RunDir, RunDirError, open_private};
 
-/// How long a disk operation may take. A network disk may hang for hours, and must not delay the reports.
+/// The longest time of a disk operation. A network disk may hang for hours, and must not delay the reports.
 pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest file that is read: a result or an error of 1 MiB in which every character may be escaped.
@@ -30,7 +30,7 @@ const REPORT_BYTES: u64 = 8 * TASK_DATA_BYTES as u64;
 /// The folder in the run directory.
 const FOLDER: &str = "undelivered";
 
-/// Whether a report of this run is stored, or half stored, for whichever server. What cannot be told is so.
+/// Returns whether a report of this run is stored, or half stored, for whichever server. What cannot be told is so.
 pub(crate) fn may_have_report(run_dir: &Path, run_id: &str) -> bool {
     let is_missing = |end: &str| {
         let file = run_dir.join(FOLDER).join(format!("{run_id}.{end}"));

@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-/// What the worker was asked to do. Each step includes the ones before it.
+/// The stop that the worker was asked for. Each step includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopMode {
     /// Not stopping: claim and run.
@@ -16,7 +16,7 @@ pub enum StopMode {
     Kill,
 }
 
-/// What the worker wants of one run. Each step includes the ones before it.
+/// The wish of the worker for one run. Each step includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunControl {
     #[default]

@@ -157,14 +157,14 @@ fn io_error(error: pty_process::Error) -> io::Error {
 /// end soon.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
 
-/// How long processes may take to end after SIGKILL. Only those that hang inside the kernel (state D) take longer.
+/// The time that processes have to end after SIGKILL. Only those that hang inside the kernel (state D) take longer.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pauses between two SIGKILLs. They double, because most processes end within milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often /proc is read to find the processes outside the group: one that forks meanwhile is found by the next reading. One that
+/// The number of times that /proc is read to find the processes outside the group: one that forks meanwhile is found by the next reading. One that
 /// forks for ever is killed after the grace time.
 const SCANS: usize = 8;
 
@@ -185,7 +185,7 @@ struct ProcessTree {
     requested: RunControl,
     /// The exit status of the leader, as wait(2) gave it.
     status: Option<i32>,
-    /// Whether the leader ended after it was asked to.
+    /// The leader ended after it was asked to.
     was_stopped: bool,
     /// The processes that got the SIGTERM of the stop.
     told: HashSet<i32>,

@@ -8,7 +8,7 @@ use taskqueue_core::json::{Found, JsonObject, lookup, members};
 /// This name stands for the slot number, not for an argument.
 const SLOT: &str = "slot";
 
-/// How many values of a task are looked at for one that may be meant.
+/// The number of values of a task that are looked at for one that may be meant.
 const PATHS_LOOKED_AT: usize = 1000;
 
 /// A command with placeholders.
@@ -29,14 +29,14 @@ enum Piece {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("element {element} of the command, column {column}: {advice}")]
 pub struct TemplateError {
-    /// Which element of the command, the program being 1.
+    /// The number of the element in the command, the program being 1.
     pub element: usize,
     /// The character within the element, from 1.
     pub column: usize,
     pub advice: &'static str,
 }
 
-/// Why a task's args do not fill a template.
+/// The reason for which the args of a task do not fill a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FillError {
     /// The args have no such value: its path.

@@ -36,7 +36,7 @@ pub struct ClaimTasksRequest {
     pub workers: Vec<JsonObject>,
 }
 
-/// What is no run id, shown up to a limit, and why.
+/// A text that is no run id, shown up to a limit, and why.
 pub type RefusedRun = Box<(String, Invalid)>;
 
 impl BatchBody for ClaimTasksRequest {
@@ -80,7 +80,7 @@ impl BatchBody for ClaimTasksRequest {
     }
 }
 
-/// What each run adds to what the claimant says of itself.
+/// Reads what each run adds to what the claimant says of itself.
 fn read_workers(
     reader: &mut Reader<'_>,
     at: &At<'_>,
@@ -95,7 +95,7 @@ fn read_workers(
     })
 }
 
-/// What is wrong with so many runs and what is said for each.
+/// Returns the mistake in so many runs and what is said for each.
 fn misfit(runs: usize, worker: Option<&JsonObject>, workers: &[JsonObject]) -> Option<String> {
     let shared = worker.map_or(0, |worker| worker.as_str().len());
     let longest = workers.iter().map(|own| own.as_str().len()).max().unwrap_or(0);

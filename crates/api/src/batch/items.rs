@@ -37,7 +37,7 @@ pub trait BatchBody: Sized {
     }
 }
 
-/// Why a batch as a whole cannot be understood.
+/// The reason for which a batch as a whole cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchError {
     Invalid(Invalid),
@@ -57,7 +57,7 @@ impl From<ParseError> for BatchError {
     }
 }
 
-/// What is wrong with an item, as the single request would be told.
+/// The mistake in an item, as the single request would be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemError {
     Invalid(Invalid),
@@ -92,7 +92,7 @@ pub(super) fn read_fields(
     Ok(true)
 }
 
-/// What was read of a field, with the errors in it.
+/// A field as far as it was read, with the errors in it.
 pub(super) struct Field<T>(Option<(Option<T>, BodyErrors)>);
 
 impl<T> Field<T> {
@@ -109,7 +109,7 @@ impl<T> Field<T> {
         Ok(())
     }
 
-    /// Whether something in the field was wrong, and left out of what was read.
+    /// Returns whether something in the field was wrong, and left out of what was read.
     pub(super) fn is_wrong(&self) -> bool {
         self.0.as_ref().is_some_and(|(_, errors)| !errors.is_empty())
     }
@@ -155,7 +155,7 @@ pub(super) fn read_list<'a, T>(
     Ok(Some(items))
 }
 
-/// The value of a field that is no list of items; nothing when its text is larger than any single request.
+/// The value of a field that is no list of items; `None` when its text is larger than any single request.
 pub(super) fn read_value<'a>(reader: &mut Reader<'a>) -> Result<Option<Value<'a>>, ParseError> {
     reader.skip_space();
     if reader.bytes_left() > REQUEST_BODY_BYTES {
@@ -180,7 +180,7 @@ pub(super) struct Ids {
 pub(super) struct Item<'a> {
     /// The whole item, or its ids alone if it has an error.
     value: Value<'a>,
-    /// Why it was not read as a whole.
+    /// The reason for which it was not read as a whole.
     unread: Option<ItemError>,
 }
 
@@ -224,7 +224,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The same for a string that is not part of that body: it is taken out.
+    /// Reads a string that is not part of that body: it is taken out.
     pub(super) fn take_text(&mut self, name: &str, at: &At<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
         let members = match &mut self.value {
             Value::Object(members) => members,

@@ -148,7 +148,7 @@ fn the_last_of_equal_keys_counts_and_the_others_are_not_validated() {
     );
 }
 
-/// What a single request with this body would be told.
+/// Returns the error of a single request with this body.
 fn single<B: Body + std::fmt::Debug>(body: &str) -> ItemError {
     ItemError::Invalid(body::decode::<B>(body.as_bytes()).unwrap_err())
 }

@@ -31,7 +31,7 @@ impl<B> BatchWriter<B> {
         Self { out: format!("{{\"{list}\":[").into_bytes(), items: 0, of: PhantomData }
     }
 
-    /// How many items it has.
+    /// Returns the number of its items.
     pub fn items(&self) -> usize {
         self.items
     }
@@ -155,7 +155,7 @@ fn refused_fields<B: BorrowMut<Vec<u8>>>(
 }
 
 /// Reads an answer about these items. `read` checks that an item is about the right one, and reads what its outcome means;
-/// nothing if it does not know the outcome.
+/// `None` if it does not know the outcome.
 pub(super) fn read_items<I, T>(
     value: &Value<'_>,
     sent: &[I],

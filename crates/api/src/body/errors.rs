@@ -7,9 +7,9 @@ use taskqueue_core::limits::JSON_DEPTH;
 
 use crate::ErrorCode;
 
-/// How many errors an answer names; a body may hold thousands.
+/// The number of errors that an answer names; a body may hold thousands.
 const ERRORS_SHOWN: usize = 20;
-/// How many characters of a key a location shows; a key may be as long as the body.
+/// The number of characters of a key that a location shows; a key may be as long as the body.
 pub(crate) const KEY_CHARS_SHOWN: usize = 128;
 
 /// A step of a location.
@@ -24,9 +24,9 @@ pub enum Step {
 /// One error of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestError {
-    /// Where, such as `["body", "routes", 0]`.
+    /// The place, such as `["body", "routes", 0]`.
     pub location: Vec<Step>,
-    /// What to do.
+    /// The advice.
     pub message: Cow<'static, str>,
 }
 
@@ -126,7 +126,7 @@ impl BodyErrors {
         Self { errors: Vec::new(), code, any: false }
     }
 
-    /// Whether nothing was wrong.
+    /// Returns whether nothing was wrong.
     pub(crate) fn is_empty(&self) -> bool {
         !self.any
     }

@@ -54,7 +54,7 @@ pub(crate) fn object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) ->
     None
 }
 
-/// How a field is read: its value or a finding.
+/// A reader of a field: returns its value or adds a finding.
 pub(crate) type Read<T> = fn(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T>;
 
 /// Null is the same as leaving the field out.
@@ -81,22 +81,22 @@ pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, errors: &mut BodyE
     small_object(value, at, errors, REPORT_METADATA_BYTES)
 }
 
-/// What a claim says of its worker, or null.
+/// Reads what a claim says of its worker, or null.
 pub(crate) fn claim_worker(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<JsonObject>> {
     if *value == Value::Null { Some(None) } else { small_object(value, at, errors, CLAIM_WORKER_BYTES).map(Some) }
 }
 
-/// What a claimant of several runs says of itself for one of them.
+/// Reads what a claimant of several runs says of itself for one of them.
 pub(crate) fn claim_worker_item(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
     small_object(value, at, errors, CLAIM_WORKER_ITEM_BYTES)
 }
 
-/// What a worker measured.
+/// Reads what a worker measured.
 pub(crate) fn telemetry(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
     small_object(value, at, errors, TELEMETRY_BYTES)
 }
 
-/// What a run printed.
+/// Reads what a run printed.
 pub(crate) fn output_text(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     let text = text(value, at, errors)?;
     if text.len() > OUTPUT_TEXT_BYTES {

@@ -7,7 +7,7 @@ use taskqueue_core::json::{Unusable, Value};
 use super::errors::{At, BodyErrors};
 use super::field;
 
-/// What to do when a field is missing.
+/// The advice when a field is missing.
 pub(crate) const REQUIRED: &str = "this field is required";
 
 /// The members of an object that has no unknown ones.
@@ -67,7 +67,7 @@ impl<'m, 'v> Members<'m, 'v> {
         self.members.iter().any(|(key, _)| key == name)
     }
 
-    /// Whether the field is there and not null.
+    /// Returns whether the field is there and not null.
     fn gives(&self, name: &str) -> bool {
         self.members.iter().any(|(key, value)| key == name && *value != Value::Null)
     }

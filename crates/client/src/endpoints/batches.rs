@@ -27,7 +27,7 @@ use crate::client::Client;
 const ANSWER_FRAME_BYTES: usize = 1_048_576;
 const ANSWER_ITEM_BYTES: usize = 8 * 1024;
 
-/// What became of a task that was to be created.
+/// The outcome of a task that was to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateOutcome {
     /// The answered request created it.
@@ -172,7 +172,7 @@ fn batch_call(call: Call, body: Vec<u8>, items: usize) -> Call {
     Call { body: Some(body), answer_bytes: ANSWER_FRAME_BYTES + items * ANSWER_ITEM_BYTES, ..call }
 }
 
-/// What the server says of an item that is too large for a single request, too.
+/// Returns the answer of the server to an item that is too large for a single request, too.
 fn too_large() -> ErrorAnswer {
     let message = "send less: the item is larger than a request may be".to_owned();
     ErrorAnswer { code: Code::Known(ErrorCode::RequestTooLarge), message, details: JsonObject::empty() }

@@ -75,7 +75,7 @@ impl Client {
         self.perform(call, |answer| answer.read(&[200], Stats::read)).await
     }
 
-    /// What happened in each minute or hour.
+    /// Reads what happened in each minute or hour.
     pub async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> Result<Series, Error> {
         let SeriesSelection { unit, from, to } = selection;
         let mut query = vec![("series", unit.as_str().to_owned())];
@@ -94,7 +94,7 @@ impl Client {
         self.perform(call, |answer| answer.read(&[200, 503], Health::read)).await
     }
 
-    /// What the server offers beyond the contract. A server that does not know the question offers nothing.
+    /// Reads what the server offers beyond the contract. A server that does not know the question offers nothing.
     pub async fn capabilities(&self) -> Result<Capabilities, Error> {
         let call = Call::read("read the capabilities", paths::CAPABILITIES.to_owned());
         match self.perform(call, |answer| answer.read(&[200], Capabilities::read)).await {

@@ -65,21 +65,21 @@ impl ClaimRequest {
     }
 }
 
-/// What a claim gave.
+/// The answer to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimAnswer {
-    /// The task with its lease; nothing when no task is pending for the route.
+    /// The task with its lease; `None` when no task is pending for the route.
     pub claim: Option<Claim>,
-    /// The wait in seconds that the server agreed to; nothing if the answer does not name one.
+    /// The wait in seconds that the server agreed to; `None` if the answer does not name one.
     pub wait_applied: Option<u32>,
 }
 
-/// What a heartbeat gave that was asked to wait.
+/// The answer to a heartbeat that was asked to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeartbeatAnswer {
     /// The end of the lease as it was renewed when the heartbeat came, by the server's clock.
     pub lease_expires_at: Timestamp,
-    /// The wait in seconds that the server agreed to; nothing if the answer came without a wait. Then pause before the next
+    /// The wait in seconds that the server agreed to; `None` if the answer came without a wait. Then pause before the next
     /// heartbeat.
     pub wait_applied: Option<u32>,
 }
@@ -243,14 +243,14 @@ impl Client {
         Walk::new(self, queue, query)
     }
 
-    /// How many observations, approximately.
+    /// Counts the observations, approximately.
     pub async fn count_workers(&self, queue: &QueueName, selection: &WorkerSelection) -> Result<u64, Error> {
         let call =
             Call::read("count the workers", queue_path(paths::WORKER_COUNT, queue)).query(selection.parameters());
         self.perform(call, |answer| answer.read(&[200], Count::read)).await
     }
 
-    /// How many observations, by group. A server that answers with a plain count is refused.
+    /// Counts the observations by group. A server that answers with a plain count is refused.
     pub async fn group_workers(
         &self,
         queue: &QueueName,

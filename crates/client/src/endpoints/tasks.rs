@@ -52,7 +52,7 @@ impl Client {
         self.perform(call, |answer| answer.read(&[200], Task::read)).await
     }
 
-    /// Why a task is not claimed. Only for servers with [`EXPLAIN`](taskqueue_api::capabilities::EXPLAIN).
+    /// Explains why a task is not claimed. Only for servers with [`EXPLAIN`](taskqueue_api::capabilities::EXPLAIN).
     pub async fn explain_task(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, Error> {
         let call = Call::read("explain the task", task_path(paths::EXPLAIN, queue, id));
         self.perform(call, |answer| answer.read(&[200], Explanation::read)).await
@@ -69,13 +69,13 @@ impl Client {
         Walk::new(self, queue, query)
     }
 
-    /// How many tasks.
+    /// Counts the tasks.
     pub async fn count_tasks(&self, queue: &QueueName, selection: &TaskSelection) -> Result<u64, Error> {
         let call = Call::read("count the tasks", queue_path(paths::TASK_COUNT, queue)).query(selection.parameters());
         self.perform(call, |answer| answer.read(&[200], Count::read)).await
     }
 
-    /// How many tasks, by group. A server that answers with a plain count is refused.
+    /// Counts the tasks by group. A server that answers with a plain count is refused.
     pub async fn group_tasks(&self, queue: &QueueName, query: &GroupQuery<TaskSelection>) -> Result<GroupPage, Error> {
         let call = Call::read("count the tasks by group", queue_path(paths::TASK_COUNT, queue));
         self.perform(call.query(query.parameters()), |answer| {
@@ -150,11 +150,11 @@ impl Client {
 
 const AFTER_OUTPUT: &str = "send it again with the same offset: what is there already stays as it is";
 
-/// What reading output gave.
+/// The answer to a read of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputAnswer {
     pub output: Output,
-    /// The wait in seconds that the server agreed to; nothing if it did not, or was cut short. Then, if there is no text,
+    /// The wait in seconds that the server agreed to; `None` if it did not, or was cut short. Then, if there is no text,
     /// pause before the next request.
     pub wait_applied: Option<u32>,
 }
@@ -173,7 +173,7 @@ impl Client {
         self.perform(call.body(&OutputRequest { run_id, offset, text }), Answer::no_content).await
     }
 
-    /// What is kept of the output of a task from `offset` on. With `wait_seconds` the server is asked to wait until there is
+    /// Reads what is kept of the output of a task from `offset` on. With `wait_seconds` the server is asked to wait until there is
     /// something behind the offset or the run is over.
     pub async fn output(
         &self,

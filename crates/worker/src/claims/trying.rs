@@ -14,14 +14,14 @@ use crate::report::{ErrorClass, FinalReport, RunKey};
 use crate::settings::{Backoff, has_waited, whole_seconds};
 use crate::stop::{StopMode, stop_reached};
 
-/// What is left after a try.
+/// The wants that a try has left.
 pub(super) struct TryResult {
     /// Those without a task. Their attempts are ready for the next claim.
     pub(super) left: Vec<Want>,
     pub(super) next: NextClaim,
 }
 
-/// When those that are left may claim again.
+/// The time at which those that are left may claim again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextClaim {
     /// The server has waited, some have got tasks, or a pause after failures has begun.
@@ -203,7 +203,7 @@ fn asked_pause(error: &Error) -> Duration {
     }
 }
 
-/// What was answered to each claim of a request.
+/// The answers to the claims of a request.
 pub(super) struct ClaimAnswers {
     pub(super) claims: Vec<Result<Option<Claim>, Error>>,
     pub(super) wait_applied: Option<u32>,
@@ -247,7 +247,7 @@ impl WorkerContext {
     }
 }
 
-/// How long the calls may take that give back the task of an interrupted claim. After that, its lease expires.
+/// The longest time for the calls that give back the task of an interrupted claim. After that, its lease expires.
 const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl WorkerContext {

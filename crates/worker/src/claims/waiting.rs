@@ -124,7 +124,7 @@ impl WorkerContext {
         }
     }
 
-    /// How long the server may wait for a task; `None` when the worker is to claim no more.
+    /// Returns the time that the server may wait for a task; `None` when the worker is to claim no more.
     fn next_wait(&self) -> Option<Duration> {
         if self.is_stopping() {
             return None;
@@ -202,7 +202,7 @@ impl WorkerContext {
         }
     }
 
-    /// Whether there is a pause after failures in a row.
+    /// Returns whether there is a pause after failures in a row.
     pub(super) fn is_slowed(&self) -> bool {
         self.slowed_until.borrow().is_some_and(|end| Instant::now() < end)
     }

@@ -108,7 +108,7 @@ fn signal_name(number: i32) -> String {
     name.to_owned()
 }
 
-/// When a run has to end, and who wants that.
+/// The end of the time of a run, and who has set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimeLimit {
     pub(super) ends_at: Instant,
@@ -138,7 +138,7 @@ impl TimeLimit {
     }
 }
 
-/// What the run has exceeded.
+/// The limit that the run has exceeded, for people.
 impl fmt::Display for TimeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let setter = match self.setter {

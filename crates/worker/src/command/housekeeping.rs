@@ -84,7 +84,7 @@ fn report(removal: &Removal, has_problem: &mut bool, events: &dyn EventSink) {
     }
 }
 
-/// What was done.
+/// The outcome of a removal.
 #[derive(Debug, Default)]
 pub(super) struct Removal {
     pub(super) removed: u64,
@@ -123,7 +123,7 @@ fn folders(path: &Path, is_name: impl Fn(&str) -> bool) -> Vec<String> {
     real.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| is_name(name)).collect()
 }
 
-/// Whether neither the folder nor anything in it, at any depth, was changed for so long. What cannot be told is not old. Ends at the
+/// Returns whether neither the folder nor anything in it, at any depth, was changed for so long. What cannot be told is not old. Ends at the
 /// first entry that is new.
 fn is_old(folder: &Path, keep: Duration, now: SystemTime) -> bool {
     let is_before = |changed: io::Result<SystemTime>| {
@@ -167,7 +167,7 @@ const ENOUGH_BYTES: u64 = 10 * 1024 * 1024 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DiskSpace {
     pub(super) total_bytes: u64,
-    /// What this user may still write.
+    /// The bytes that this user may still write.
     pub(super) available_bytes: u64,
 }
 
@@ -193,7 +193,7 @@ impl DiskWatch {
         Self { limit_bytes, is_low: false }
     }
 
-    /// Whether to warn now.
+    /// Returns whether to warn now.
     pub(super) fn is_newly_low(&mut self, space: DiskSpace) -> bool {
         let limit = self.limit_bytes.unwrap_or_else(|| ENOUGH_BYTES.min(space.total_bytes / 20));
         let was_low = self.is_low;

@@ -42,12 +42,12 @@ fn to_object(parsed: Result<Value<'_>, ParseError>) -> Result<JsonObject, String
 #[derive(Debug, PartialEq, Eq)]
 struct ReplacedText {
     text: Vec<u8>,
-    /// How often each of the words was replaced.
+    /// The number of times that each of the words was replaced.
     counts: [usize; WORDS.len()],
 }
 
 impl ReplacedText {
-    /// Which values were replaced, for people.
+    /// Names the values that were replaced, for people.
     fn note(&self) -> String {
         let found = WORDS.iter().zip(self.counts).filter(|(_, count)| *count > 0);
         let found: Vec<String> = found.map(|(word, count)| format!("{word} ({count})")).collect();

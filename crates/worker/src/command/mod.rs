@@ -44,7 +44,7 @@ pub struct CommandHandler {
     settings: CommandSettings,
     runner: CommandRunner,
     events: Arc<dyn EventSink>,
-    /// Whether the template fitted a task.
+    /// The template has fitted a task.
     has_fitted: AtomicBool,
 }
 

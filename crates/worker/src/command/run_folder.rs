@@ -112,7 +112,7 @@ impl RunFolder {
     }
 }
 
-/// Nothing depends on it where locks are seen, so an error is not one.
+/// Sets the time of a folder to now. An error is not one: where locks are seen, nothing depends on it.
 fn make_new(folder: &Path) {
     drop(File::open(folder).and_then(|folder| folder.set_modified(SystemTime::now())));
 }

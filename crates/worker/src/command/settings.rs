@@ -23,28 +23,28 @@ pub struct CommandSettings {
     pub url: String,
     /// The project file that names the URL, if one does. `taskqueue` commands inside the run then send no other token there.
     pub url_file: Option<PathBuf>,
-    /// Whom commands that call the server trust, if not the authorities of the system.
+    /// The trust of commands that call the server, if not the authorities of the system.
     pub tls: Option<TrustVariable>,
     pub queue: QueueName,
     pub route: Route,
     /// The token, if commands may have it.
     pub token: Option<String>,
-    /// How long a run may take; then it is stopped and fails.
+    /// The longest time of a run; then it is stopped and fails.
     pub timeout: Option<Duration>,
-    /// How long a command may take to end after SIGTERM.
+    /// The time that a command has to end after SIGTERM.
     pub grace: Duration,
     pub log_cap_bytes: u64,
-    /// How long folders of ended runs are kept; `None` keeps all. Those of runs that go on are made new more often.
+    /// The time for which folders of ended runs are kept; `None` keeps all. Those of runs that go on are made new more often.
     pub keep_runs: Option<Duration>,
     /// Receives the output.
     pub relay: mpsc::Sender<Chunk>,
-    /// Whether output is relayed in whole lines that begin with slot and task, because several commands run at once.
+    /// Relays output in whole lines that begin with slot and task, because several commands run at once.
     pub by_line: bool,
     /// The size of the commands' terminals, as it changes; `None` means pipes.
     pub terminal: Option<watch::Receiver<WindowSize>>,
 }
 
-/// Whom a command trusts when it calls the server over TLS.
+/// The trust of a command when it calls the server over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrustVariable {
     /// Servers with one of these keys, with commas between them.

@@ -40,17 +40,17 @@ impl From<ExitStatus> for Exit {
     }
 }
 
-/// How the command of a run ended.
+/// The end of the command of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandEnd {
     pub status: Exit,
-    /// Whether it ended after it was asked to.
+    /// It ended after it was asked to.
     pub was_stopped: bool,
     /// The last output on standard error, or on the terminal.
     pub tail: String,
-    /// What is missing in the log, and why.
+    /// A note of what is missing in the log, and why.
     pub log_note: Option<String>,
-    /// Which processes could not be killed, or that the supervisor was killed.
+    /// A note of the processes that could not be killed, or that the supervisor was killed.
     pub process_note: Option<String>,
 }
 

@@ -22,11 +22,11 @@ use crate::supervisor::messages::WindowSize;
 /// The size of a pipe.
 const READ_BYTES: usize = 64 * 1024;
 
-/// How long reading the rest of the output may take after the run has ended. It takes time only if the relay or the log hangs, or if
+/// The longest time for reading the rest of the output after the run has ended. It takes time only if the relay or the log hangs, or if
 /// a process outside the run has the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where the output of a run goes.
+/// The destinations of the output of a run.
 #[derive(Debug)]
 pub struct Output {
     /// The log file. It and its folder are created with the first byte.
@@ -36,7 +36,7 @@ pub struct Output {
     pub relay: mpsc::Sender<Chunk>,
     /// Takes the output for the server.
     pub sent: RunOutput,
-    /// What each line begins with where several commands run at once. Then only whole lines are relayed.
+    /// The beginning of each line where several commands run at once. Then only whole lines are relayed.
     pub label: Option<Arc<str>>,
     /// The size of the command's terminal; `None` means pipes.
     pub terminal: Option<watch::Receiver<WindowSize>>,
@@ -45,7 +45,7 @@ pub struct Output {
 /// A piece of output. With a label it is whole lines, of which the last has no end if it was too long or the last one of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// What each line begins with where several commands run at once.
+    /// The beginning of each line where several commands run at once.
     pub label: Option<Arc<str>>,
     pub stream: Stream,
     pub bytes: Vec<u8>,
@@ -271,13 +271,13 @@ fn not_overwritten(line: &[u8]) -> &[u8] {
     line[..start].iter().rposition(|byte| *byte == b'\r').map_or(line, |at| &line[at + 1..])
 }
 
-/// What is to be seen of a line.
+/// Returns the part of a line that is to be seen.
 fn shown(line: &[u8]) -> &[u8] {
     let last = not_overwritten(line);
     &last[..shown_end(last)]
 }
 
-/// Where the carriage returns at the end of a line begin.
+/// Returns the position of the carriage returns at the end of a line.
 fn shown_end(line: &[u8]) -> usize {
     line.iter().rposition(|byte| *byte != b'\r').map_or(0, |at| at + 1)
 }

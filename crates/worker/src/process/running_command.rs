@@ -23,7 +23,7 @@ use crate::supervisor::NAME;
 use crate::supervisor::channel::{ReceiveBuffer, send};
 use crate::supervisor::messages::{Message, NotStarted, Reply, Request, RunEnd};
 
-/// When this is dropped, the run is killed.
+/// A command that runs. When this is dropped, the run is killed.
 #[derive(Debug)]
 pub(crate) struct RunningCommand {
     supervisor: Supervisor,
@@ -146,7 +146,7 @@ async fn stronger(control: &mut watch::Receiver<RunControl>, sent: RunControl) -
 /// Set in the environment of a worker that has a keeper. The children of the worker do not inherit it.
 pub const HAS_KEEPER_VARIABLE: &str = "TASKQUEUE_KEPT";
 
-/// How long strays may take to end after SIGKILL.
+/// The time that strays have to end after SIGKILL.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 

@@ -77,7 +77,7 @@ pub struct CommandSpec {
     pub processes: RunProcesses,
 }
 
-/// Why a command was not started.
+/// The reason for which a command was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("{0}: no such command")]
@@ -165,10 +165,10 @@ async fn on_terminal(
     Ok(StartedCommand { running, sources: [Some(OutputSource::terminal(pty)?), None], resizer: Some(resizer) })
 }
 
-/// How long a command may take to end when it is killed.
+/// The time that a command has to end when it is killed.
 const KILL_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// What the command prints on standard output, if it succeeds in time. More than `most_bytes` is not read.
+/// Runs a command and returns what it prints on standard output, if it succeeds in time. More than `most_bytes` is not read.
 ///
 /// # Errors
 ///
@@ -211,7 +211,7 @@ async fn start_captured(start: StartRequest) -> io::Result<(RunningCommand, Pipe
     Ok((running, stdout))
 }
 
-/// Where execvp(3) looks without a `PATH`.
+/// The folders in which execvp(3) looks without a `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// The kernel reads no more of the first line of a script.
@@ -299,7 +299,7 @@ mod tests {
         fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// How looking for a program in these folders ends.
+    /// Looks for a program in these folders and returns the outcome.
     fn outcome(program: impl AsRef<OsStr>, folders: &[&Path]) -> &'static str {
         match find(program.as_ref(), Some(std::env::join_paths(folders).unwrap())) {
             Ok(_) => "found",

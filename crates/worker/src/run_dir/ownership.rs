@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Why a run directory, or something in it, is not used.
+/// The reason for which a run directory, or something in it, is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
     /// Another user could have written or could replace it. The text says why and, where possible, how to correct it.

@@ -13,7 +13,7 @@ const LINE_CELLS: usize = 16 * 1024;
 /// A cursor goes no further to the right than this, or to the end of what is written there: no terminal is wider, and a few bytes would
 /// become thousands of blanks.
 const SCREEN_COLUMNS: usize = 1024;
-/// How much is held for a cursor that moves up.
+/// The rows that are held for a cursor that moves up.
 const HELD_ROWS: usize = 256;
 const HELD_CELLS: usize = LINE_CELLS;
 
@@ -29,16 +29,16 @@ pub(super) struct LineState {
     decoder: Decoder,
     sequences: Sequences,
     styles: Styles,
-    /// What is not given away. There is always one row, the last of which has no line end yet.
+    /// The rows that are not given away. There is always one row, the last of which has no line end yet.
     rows: VecDeque<Row>,
     row: usize,
     column: usize,
     held_cells: usize,
-    /// What was given away of the first row.
+    /// The part of the first row that was given away.
     shown: String,
-    /// How many rows above the last one are being rewritten, by a cursor that moves up.
+    /// The number of rows above the last one that are being rewritten, by a cursor that moves up.
     live_rows: usize,
-    /// Whether the cursor moved up since the last time that finished rows were taken.
+    /// The cursor moved up since the last time that finished rows were taken.
     has_moved_up: bool,
     /// Pieces that had to be given away.
     ready: String,
@@ -73,12 +73,12 @@ impl LineState {
         }
     }
 
-    /// Whether nothing is held that was not given away.
+    /// Returns whether nothing is held that was not given away.
     pub(super) fn is_shown(&self) -> bool {
         self.ready.is_empty() && self.rows.len() == 1 && self.styles.text(&self.rows[0]) == self.shown
     }
 
-    /// Whether what is unfinished replaces something that was given away, or is about to be replaced itself.
+    /// Returns whether what is unfinished replaces something that was given away, or is about to be replaced itself.
     pub(super) fn is_rewritten(&self) -> bool {
         self.rows.len() > 1 || !self.styles.text(&self.rows[0]).starts_with(&self.shown)
     }
@@ -250,7 +250,7 @@ impl Decoder {
     }
 }
 
-/// How many bytes at the end may be the beginning of a character.
+/// Returns the number of bytes at the end that may be the beginning of a character.
 pub(in crate::sent_output) fn partial_bytes(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len().saturating_sub(3)..];
     for (index, byte) in tail.iter().enumerate().rev() {

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use self::line_state::partial_bytes;
 
-/// Which output of a run is sent to the server.
+/// The part of the output of a run that is sent to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutput {
     Off,
@@ -38,7 +38,7 @@ const LATE_KIB: usize = 16 * 1024;
 /// The senders of a worker.
 pub(crate) struct LateOutput {
     senders: Mutex<JoinSet<()>>,
-    /// When they have to end.
+    /// The time at which they have to end.
     deadline: watch::Sender<Option<Instant>>,
     /// For each KiB of runs that are over.
     room: Semaphore,
@@ -88,7 +88,7 @@ impl Drop for OutputFeed {
     }
 }
 
-/// What the one who prints and the one who sends share.
+/// The output that the one who prints and the one who sends share.
 struct SharedOutput {
     state: Mutex<OutputState>,
     printed: Notify,
@@ -98,7 +98,7 @@ struct SharedOutput {
 struct OutputState {
     buffer: OutputBuffer,
     is_ended: bool,
-    /// Nothing more is to be sent.
+    /// No more is to be sent.
     is_ignored: bool,
 }
 
@@ -140,11 +140,11 @@ impl SharedOutput {
 pub(super) struct OutputBuffer {
     bytes: VecDeque<u8>,
     most_bytes: usize,
-    /// Whether the first bytes are wanted, and not the last.
+    /// The first bytes are wanted, and not the last.
     keeps_first: bool,
-    /// How many bytes were dropped since the last time that this was asked.
+    /// The number of bytes that were dropped since the last time that this was asked.
     dropped: u64,
-    /// How many were dropped behind those that are there.
+    /// The number of those that were dropped behind those that are there.
     dropped_behind: u64,
     /// The beginning of a character, by stream: other output may come before the rest of it.
     partial: [Vec<u8>; 2],
@@ -197,19 +197,19 @@ impl OutputBuffer {
         self.bytes.shrink_to_fit();
     }
 
-    /// Nothing more comes.
+    /// Ends the output: no more bytes come.
     pub(super) fn end(&mut self) {
         for partial in std::mem::take(&mut self.partial) {
             self.add(&partial);
         }
     }
 
-    /// How many bytes are missing before those that are taken next.
+    /// Returns the number of bytes that are missing before those that are taken next.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// The same, and forgets them. What begins in the middle of a character is missing too.
+    /// Returns the number of missing bytes, and forgets them. What begins in the middle of a character is missing too.
     pub(super) fn take_dropped(&mut self) -> u64 {
         if self.dropped > 0 {
             let cut = self.bytes.iter().take(3).take_while(|byte| matches!(byte, 0x80..=0xbf)).count();

@@ -23,7 +23,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const ALL_BUFFERS_BYTES: usize = 32 * 1024 * 1024;
 /// If there is no room for more, so much of the end of a run is kept.
 const LATE_END_BYTES: usize = 8 * 1024;
-/// What is printed at the same time is sent with one request.
+/// The time within which what is printed is sent with one request.
 const COLLECT_TIME: Duration = Duration::from_millis(100);
 const BACKOFF: BackoffLimits = BackoffLimits { first: Duration::from_secs(1), longest: Duration::from_secs(5) };
 
@@ -41,7 +41,7 @@ struct OutputSender {
     reported: watch::Receiver<()>,
 }
 
-/// Why no more is sent.
+/// The reason for which no more is sent.
 #[derive(Debug, PartialEq, Eq)]
 enum SendingEnd {
     Done,
@@ -52,7 +52,7 @@ enum SendingEnd {
 }
 
 impl WorkerContext {
-    /// Where a run prints to. The second is to be dropped when the run was reported.
+    /// Returns the output that a run prints to, and its end. The second is to be dropped when the run was reported.
     pub(crate) fn start_output(self: &Arc<Self>, run: &RunKey) -> (RunOutput, OutputEnd) {
         let (going_on, reported) = watch::channel(());
         let end = OutputEnd { _is_going_on: going_on };
@@ -185,7 +185,7 @@ fn room_for_rest<'r>(room: &'r Semaphore, buffer: &mut OutputBuffer) -> Option<S
     })
 }
 
-/// Whether the same text would be refused again: the run is over and another one has begun, or the task is gone.
+/// Returns whether the same text would be refused again: the run is over and another one has begun, or the task is gone.
 fn is_refused(error: &Error) -> bool {
     ErrorClass::of(error) != ErrorClass::Retryable
 }

@@ -16,23 +16,23 @@ const STEP_BYTES: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct OutputText {
     lines: LineState,
-    /// What is to be sent next, and the number of bytes before it.
+    /// The text that is to be sent next, and the number of bytes before it.
     text: String,
     offset: u64,
-    /// How many bytes are missing because they were printed too fast.
+    /// The number of bytes that are missing because they were printed too fast.
     unsent: u64,
-    /// When a line that has not ended was given away last.
+    /// The time at which a line that has not ended was given away last.
     shown_at: Option<Instant>,
     /// A line that changes again and again is sent so seldom.
     rewrite_interval: Duration,
     limit: SizeLimit,
 }
 
-/// How much of a run is sent.
+/// The limit of what is sent of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SizeLimit {
     None,
-    /// How many bytes are allowed, and how many of them are left.
+    /// The number of bytes that are allowed, and of those that are left.
     Left(u64, u64),
     Reached,
 }
@@ -104,7 +104,7 @@ impl OutputText {
         self.shown_at.map(|shown_at| shown_at + self.rewrite_interval)
     }
 
-    /// When there is something to send although nothing more is printed.
+    /// Returns the time at which there is something to send although nothing more is printed.
     pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
         if !self.text.is_empty() {
             return Some(now);
@@ -132,12 +132,12 @@ impl OutputText {
         }
     }
 
-    /// Whether no more may be sent than there is.
+    /// Returns whether no more may be sent than there is.
     pub(super) fn is_limit_reached(&self) -> bool {
         self.limit == SizeLimit::Reached
     }
 
-    /// What to send next: at most as much as a request may have.
+    /// Returns the next piece and its offset: at most as much as a request may have.
     pub(super) fn piece(&self) -> Option<(u64, Arc<str>)> {
         let piece = &self.text[..self.text.floor_char_boundary(OUTPUT_TEXT_BYTES)];
         (!piece.is_empty()).then(|| (self.offset, piece.into()))
@@ -194,7 +194,7 @@ mod tests {
             self.output.as_ref().unwrap().print(Stream::Stdout, bytes.as_ref());
         }
 
-        /// What is sent now, a second later.
+        /// Returns what is sent now, a second later.
         fn next(&mut self) -> Option<(u64, String)> {
             self.now += Duration::from_secs(1);
             self.text.gather(&self.shared, self.now);

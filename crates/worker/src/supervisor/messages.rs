@@ -47,11 +47,11 @@ pub struct WindowSize {
     pub columns: u16,
 }
 
-/// Why a command was not started.
+/// The reason for which a command was not started.
 #[derive(Debug)]
 pub(crate) struct NotStarted {
     pub(crate) error: io::Error,
-    /// Whether executing the command gave the error. Any other one, such as that of opening a terminal, says nothing about the command.
+    /// Executing the command gave the error. Any other one, such as that of opening a terminal, says nothing about the command.
     pub(crate) is_of_command: bool,
 }
 
@@ -61,14 +61,14 @@ impl From<io::Error> for NotStarted {
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunEnd {
     /// As wait(2) gave it; `None` if the command could not be killed, or if its end is unknown.
     pub(crate) status: Option<i32>,
-    /// Whether the command ended after it was asked to.
+    /// The command ended after it was asked to.
     pub(crate) was_stopped: bool,
-    /// Which processes could not be killed, or that the supervisor was killed. Such a supervisor is not reused.
+    /// A note of the processes that could not be killed, or that the supervisor was killed. Such a supervisor is not reused.
     pub(crate) note: Option<String>,
 }
 

@@ -24,13 +24,13 @@ use crate::settings::jittered;
 const FIRST_SPAN: Duration = Duration::from_secs(1);
 /// After an error the GPUs are left alone for so long: each query of a broken driver takes seconds.
 const GPU_PAUSE: Duration = Duration::from_secs(300);
-/// How many requests are under way at a time, and how long one may take.
+/// The number of requests that are under way at a time, and the longest time of one.
 const REQUESTS: usize = 8;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is measured of all slots.
+/// The state between two measurements of all slots.
 struct TelemetryState {
-    /// What the runs had used at the last time.
+    /// The usage of the runs at the last time.
     earlier: HashMap<WorkerId, (RunNumber, RunUsage)>,
     no_gpus_until: Option<Instant>,
     has_gpu_error: bool,
@@ -129,7 +129,7 @@ impl TelemetryState {
     }
 }
 
-/// What the runs of the slots have used until now.
+/// Returns the usage of the runs of the slots until now.
 async fn take_usages(slots: &[(WorkerId, RunProcesses)]) -> Option<HashMap<WorkerId, (RunNumber, RunUsage)>> {
     let runs: Vec<(WorkerId, RunNumber)> =
         slots.iter().filter_map(|(id, processes)| Some((*id, processes.present()?))).collect();

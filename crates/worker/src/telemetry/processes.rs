@@ -16,11 +16,11 @@ pub struct RunProcesses(Arc<Mutex<SlotRun>>);
 #[derive(Clone, Copy, Debug, Default)]
 struct SlotRun {
     supervisor: Option<i32>,
-    /// How many there were: a supervisor is used again.
+    /// The number of runs until now: a supervisor is used again.
     count: u64,
 }
 
-/// Which run of a slot.
+/// The number of a run in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RunNumber {
     supervisor: i32,
@@ -68,12 +68,12 @@ struct ProcessUsage {
     resident_pages: u64,
 }
 
-/// What the processes of a run have used until a moment.
+/// The usage of the processes of a run until a moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunUsage {
     at: Instant,
     ticks: u64,
-    /// Whether the ticks are those of the time before, because there were less.
+    /// The ticks are those of the time before, because there were less.
     has_old_ticks: bool,
     pub(super) memory_bytes: u64,
     pub(super) processes: usize,
@@ -92,7 +92,7 @@ impl Snapshot {
         Self { at, used, children }
     }
 
-    /// What the processes below a supervisor use; nothing if it cannot be seen.
+    /// Returns the usage of the processes below a supervisor; `None` if it cannot be seen.
     pub(super) fn usage(&self, run: RunNumber) -> Option<RunUsage> {
         let supervisor = self.used.get(&run.supervisor)?;
         // What the supervisor has reaped was of this run, or of one before, which does not matter: only differences count.
@@ -116,7 +116,7 @@ impl Snapshot {
 }
 
 impl RunUsage {
-    /// What the next use is measured from. A process that ends while /proc is read is seen neither itself nor in the sum of its parent.
+    /// Returns the usage from which the next one is measured. A process that ends while /proc is read is seen neither itself nor in the sum of its parent.
     /// If hours of its time came back the next time, they would count as used meanwhile. Who does not come back was never waited for.
     pub(super) fn as_earlier(self, before: Option<&Self>) -> Self {
         match before {

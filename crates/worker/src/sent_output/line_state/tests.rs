@@ -173,7 +173,7 @@ fn a_cursor_that_goes_far_to_the_right_does_not_make_blanks_without_end() {
     assert_eq!(long.take_all(), format!("{}x{}", "a".repeat(1500), "a".repeat(499)));
 }
 
-/// What a reader shows of a text: each line as it is behind its last carriage return. One at its end replaces nothing, so that a
+/// Returns what a reader shows of a text: each line as it is behind its last carriage return. One at its end replaces nothing, so that a
 /// Windows line end does not.
 fn read(text: &str) -> Vec<String> {
     let shown = |line: &str| {
