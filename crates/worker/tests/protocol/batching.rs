@@ -4,20 +4,20 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use taskqueue_client::{Error, JsonObject};
+use taskqueue_client::Error;
 use taskqueue_worker::{BackoffLimits, EndReason, HandlerResult, Intervals, RunControl, Settings, StopMode};
 use tempfile::tempdir;
 
 use crate::batch_server::{actions, run_ids};
 use crate::server::{Reply, Server, disconnect, lease, refusal};
-use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, spooling, until};
+use crate::test_worker::{TestWorker, WaitingRun, empty_success, for_tasks, intervals, settings, spooling, until};
 
 fn with_slots(count: usize) -> Settings {
     Settings { slots: (0..count).collect(), ..settings() }
 }
 
 /// So many tasks, one for each slot, and then the end.
-fn for_tasks(count: usize) -> Settings {
+fn one_each(count: usize) -> Settings {
     Settings { max_tasks: Some(count as u64), ..with_slots(count) }
 }
 
@@ -30,15 +30,25 @@ async fn runs(worker: &mut TestWorker, count: usize) -> Vec<WaitingRun> {
     runs
 }
 
+/// A worker with as many runs.
+async fn started(server: &Server, settings: Settings, count: usize) -> (TestWorker, Vec<WaitingRun>) {
+    let mut worker = TestWorker::start(server, settings);
+    let runs = runs(&mut worker, count).await;
+    (worker, runs)
+}
+
+/// Lets the last runs of a worker succeed.
+async fn all_succeed(worker: TestWorker, runs: Vec<WaitingRun>) {
+    let count = runs.len() as u64;
+    runs.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(worker.end().await.1.succeeded, count);
+}
+
 /// The tasks of these runs, and that there are as many.
 fn task_ids(runs: &[WaitingRun]) -> BTreeSet<String> {
     let ids: BTreeSet<String> = runs.iter().map(|run| run.run.claim.task.id.to_string()).collect();
     assert_eq!(ids.len(), runs.len(), "one task runs twice");
     ids
-}
-
-fn success() -> HandlerResult {
-    HandlerResult::Complete(JsonObject::empty())
 }
 
 /// How the tasks ended, sorted.
@@ -60,23 +70,20 @@ fn assert_completed(server: &Server, count: usize) {
 #[tokio::test]
 async fn slots_that_are_free_together_claim_with_one_request() {
     let server = Server::with_batches(4).await;
-    let mut worker = TestWorker::start(&server, for_tasks(4));
-    let runs = runs(&mut worker, 4).await;
+    let (worker, runs) = started(&server, one_each(4), 4).await;
     assert_eq!(task_ids(&runs).len(), 4);
     assert_eq!(server.verbs(), ["batch/claim"]);
     let of_claims: BTreeSet<String> = run_ids(&server.asked("batch/claim")[0]).into_iter().collect();
     let of_runs: BTreeSet<String> = runs.iter().map(|run| run.run.claim.run_id.to_string()).collect();
     assert_eq!(of_claims, of_runs);
-    runs.into_iter().for_each(WaitingRun::succeed);
-    assert_eq!(worker.end().await.1.succeeded, 4);
+    all_succeed(worker, runs).await;
 }
 
 #[tokio::test]
 async fn what_ended_together_is_reported_with_one_request_or_two() {
     let server = Server::with_batches(8).await;
-    let mut worker = TestWorker::start(&server, for_tasks(8));
-    runs(&mut worker, 8).await.into_iter().for_each(WaitingRun::succeed);
-    assert_eq!(worker.end().await.1.succeeded, 8);
+    let (worker, runs) = started(&server, one_each(8), 8).await;
+    all_succeed(worker, runs).await;
     assert_completed(&server, 8);
     // The first may be sent before the others have ended.
     let requests = server.verbs().iter().filter(|verb| ["complete", "batch/report"].contains(&verb.as_str())).count();
@@ -86,7 +93,7 @@ async fn what_ended_together_is_reported_with_one_request_or_two() {
 #[tokio::test]
 async fn one_slot_sends_what_it_sends_without_batches() {
     let server = Server::with_batches(2).await;
-    let worker = TestWorker::always(&server, Settings { max_tasks: Some(2), ..settings() }, success());
+    let worker = TestWorker::always(&server, for_tasks(2), empty_success());
     assert_eq!(worker.end().await.1.succeeded, 2);
     assert_eq!(server.verbs(), ["claim", "complete", "claim", "complete"]);
 }
@@ -99,9 +106,8 @@ fn counts(succeeded: u64) -> taskqueue_worker::Counts {
 async fn reports_are_sent_alone_at_once_when_only_their_batch_is_refused() {
     let server = Server::with_batches(3).await;
     server.script("batch/report", [refusal(413, "request_too_large")]);
-    let mut worker = TestWorker::start(&server, for_tasks(3));
-    runs(&mut worker, 3).await.into_iter().for_each(WaitingRun::succeed);
-    assert_eq!(worker.end().await.1.succeeded, 3);
+    let (worker, runs) = started(&server, one_each(3), 3).await;
+    all_succeed(worker, runs).await;
     assert_completed(&server, 3);
     assert!(server.asked("batch/report").len() <= 1, "{:?}", server.verbs());
 }
@@ -143,8 +149,7 @@ async fn claims_whose_answer_is_a_lie_or_lost_are_repeated_with_their_run_ids_an
     for (what, lie) in lies() {
         let server = Server::with_batches(3).await;
         server.script("batch/claim", [lie, Reply::Honest]);
-        let mut worker = TestWorker::start(&server, for_tasks(3));
-        let runs = runs(&mut worker, 3).await;
+        let (worker, runs) = started(&server, one_each(3), 3).await;
         assert_eq!(task_ids(&runs).len(), 3, "{what}");
         let claims: BTreeSet<BTreeSet<String>> =
             server.asked("batch/claim").iter().map(|claim| run_ids(claim).into_iter().collect()).collect();
@@ -153,8 +158,7 @@ async fn claims_whose_answer_is_a_lie_or_lost_are_repeated_with_their_run_ids_an
         let confirmed: usize = server.asked("batch/report").iter().map(|report| actions(report).len()).sum();
         assert!(confirmed + server.asked("heartbeat").len() >= 3, "{what}: {:?}", server.verbs());
         assert_eq!(server.tasks(|tasks| tasks.runs.len()), 3, "{what}: claimed more");
-        runs.into_iter().for_each(WaitingRun::succeed);
-        assert_eq!(worker.end().await.1.succeeded, 3, "{what}");
+        all_succeed(worker, runs).await;
         assert_completed(&server, 3);
     }
 }
@@ -163,12 +167,10 @@ async fn claims_whose_answer_is_a_lie_or_lost_are_repeated_with_their_run_ids_an
 async fn claims_whose_answers_are_lost_again_are_repeated_alone() {
     let server = Server::with_batches(3).await;
     server.script("batch/claim", [disconnect()]);
-    let mut worker = TestWorker::start(&server, for_tasks(3));
-    let runs = runs(&mut worker, 3).await;
+    let (worker, runs) = started(&server, one_each(3), 3).await;
     assert_eq!(task_ids(&runs).len(), 3);
     assert_eq!((server.asked("batch/claim").len(), server.asked("claim").len()), (2, 3));
-    runs.into_iter().for_each(WaitingRun::succeed);
-    assert_eq!(worker.end().await.1.succeeded, 3);
+    all_succeed(worker, runs).await;
 }
 
 /// The claims are done, and the answer says nothing of them.
@@ -198,22 +200,21 @@ async fn assert_asked_again_alone(server: &Server, mut worker: TestWorker) {
     let alone = run_ids(&server.asked("claim")[0]);
     let together = server.asked("batch/claim").iter().filter(|claim| run_ids(claim).contains(&alone[0])).count();
     assert!(together >= 2, "{:?}", server.verbs());
-    runs.into_iter().for_each(WaitingRun::succeed);
-    assert_eq!(worker.end().await.1.succeeded, 3);
+    all_succeed(worker, runs).await;
 }
 
 #[tokio::test]
 async fn none_for_a_claim_in_doubt_is_asked_again_alone() {
     let server = Server::with_batches(3).await;
     server.script("batch/claim", [lost(), none_for_the_last(), Reply::Honest]);
-    let worker = TestWorker::start(&server, for_tasks(3));
+    let worker = TestWorker::start(&server, one_each(3));
     assert_asked_again_alone(&server, worker).await;
 }
 
 #[tokio::test]
 async fn none_for_a_waiting_claim_in_doubt_is_asked_again_alone() {
     let server = Server::with_batches(0).await;
-    let worker = TestWorker::start(&server, for_tasks(3));
+    let worker = TestWorker::start(&server, one_each(3));
     server.until("batch/claim", 2).await;
     server.script("batch/claim", [lost(), none_for_the_last(), Reply::Honest]);
     server.tasks(|tasks| tasks.pending = 3);
@@ -227,8 +228,7 @@ async fn none_for_a_claim_that_was_refused_as_busy_counts() {
     let worker = TestWorker::start(&server, with_slots(3));
     server.until("batch/claim", 4).await;
     assert!(server.asked("claim").is_empty(), "{:?}", server.verbs());
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }
 
 #[tokio::test]
@@ -236,11 +236,9 @@ async fn one_task_for_two_runs_is_not_believed() {
     let server = Server::with_batches(3).await;
     let lie = Reply::Lie(|items| items.iter().map(|item| item.replace("t_000000000002", "t_000000000001")).collect());
     server.script("batch/claim", [lie, Reply::Honest]);
-    let mut worker = TestWorker::start(&server, for_tasks(3));
-    let runs = runs(&mut worker, 3).await;
+    let (worker, runs) = started(&server, one_each(3), 3).await;
     assert_eq!(task_ids(&runs).len(), 3);
-    runs.into_iter().for_each(WaitingRun::succeed);
-    assert_eq!(worker.end().await.1.succeeded, 3);
+    all_succeed(worker, runs).await;
 }
 
 #[tokio::test]
@@ -251,9 +249,8 @@ async fn reports_whose_answer_is_a_lie_or_lost_are_stored_and_repeated_alone_unt
         let settings = Settings { max_tasks: Some(3), slots: vec![0, 1, 2], ..spooling(&folder) };
         // No heartbeats, which would get the lie.
         let intervals = Intervals { first_heartbeat: Duration::from_secs(60), ..settings.intervals };
-        let mut worker = TestWorker::start(&server, Settings { intervals, ..settings });
-        runs(&mut worker, 3).await.into_iter().for_each(WaitingRun::succeed);
-        assert_eq!(worker.end().await.1.succeeded, 3, "{what}");
+        let (worker, runs) = started(&server, Settings { intervals, ..settings }, 3).await;
+        all_succeed(worker, runs).await;
         assert_completed(&server, 3);
         assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0, "{what}");
     }
@@ -262,8 +259,7 @@ async fn reports_whose_answer_is_a_lie_or_lost_are_stored_and_repeated_alone_unt
 #[tokio::test]
 async fn a_refused_report_affects_only_its_run() {
     let server = Server::with_batches(3).await;
-    let mut worker = TestWorker::start(&server, for_tasks(3));
-    let runs = runs(&mut worker, 3).await;
+    let (worker, runs) = started(&server, one_each(3), 3).await;
     server.tasks(|tasks| tasks.cancelled.insert("t_000000000002".to_owned()));
     runs.into_iter().for_each(WaitingRun::succeed);
     let counts = worker.end().await.1;
@@ -287,8 +283,7 @@ async fn an_idle_worker_waits_once_for_all_its_slots_and_those_without_a_task_wa
     let ids: BTreeSet<String> = claims[..2].iter().flat_map(run_ids).collect();
     assert_eq!(ids.len(), 8, "what found nothing gets new run ids");
     run.succeed();
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }
 
 #[tokio::test]
@@ -299,8 +294,7 @@ async fn what_a_stopping_worker_may_have_got_is_given_back_with_one_request() {
     let worker = TestWorker::patient(&server, with_slots(3), Duration::from_secs(20));
     server.until("batch/claim", 2).await;
     server.tasks(|tasks| tasks.pending = 2);
-    worker.stop(StopMode::Finish);
-    let (end, counts) = worker.end().await;
+    let (end, counts) = worker.stopped(StopMode::Finish).await;
     assert_eq!((end, counts.succeeded), (EndReason::Stopped, 0));
     let claims = server.asked("batch/claim");
     assert_eq!((claims.len(), run_ids(&claims[1])), (3, run_ids(&claims[2])));
@@ -310,32 +304,23 @@ async fn what_a_stopping_worker_may_have_got_is_given_back_with_one_request() {
 }
 
 #[tokio::test]
-async fn claims_that_arrive_while_the_worker_stops_are_given_back() {
-    let server = Server::with_batches(3).await;
-    server.script("batch/claim", [Reply::Silence, Reply::Honest]);
-    let worker = TestWorker::patient(&server, with_slots(3), Duration::from_secs(20));
-    server.until("batch/claim", 1).await;
-    worker.stop(StopMode::Finish);
-    assert_eq!(worker.end().await.0, EndReason::Stopped);
-    assert_eq!(ended(&server).iter().filter(|(_, action)| action == "unclaim").count(), 3);
-}
-
-#[tokio::test]
-async fn what_a_batch_does_not_settle_for_a_worker_that_stops_is_asked_again_alone() {
+async fn what_a_stopping_worker_has_claimed_is_given_back_and_what_a_batch_does_not_settle_is_asked_again_alone() {
     let none = Reply::Lie(|items| items.iter().map(|item| without_task(item)).collect());
     let busy = Reply::Lie(|items| {
         let error = r#""outcome":"refused","error":{"code":"database_busy","message":"no","details":{}}}"#;
         items.iter().map(|item| format!("{},{error}", item.split(',').next().unwrap())).collect()
     });
-    for (what, reply) in [("refused", refusal(404, "not_found")), ("none", none), ("busy", busy)] {
+    let refused = refusal(404, "not_found");
+    for (what, reply) in [("honest", Reply::Honest), ("refused", refused), ("none", none), ("busy", busy)] {
         let server = Server::with_batches(3).await;
         server.script("batch/claim", [Reply::Silence, reply]);
         let worker = TestWorker::patient(&server, with_slots(3), Duration::from_secs(20));
         server.until("batch/claim", 1).await;
-        worker.stop(StopMode::Finish);
-        assert_eq!(worker.end().await.0, EndReason::Stopped);
+        assert_eq!(worker.stopped(StopMode::Finish).await.0, EndReason::Stopped);
         assert_eq!(ended(&server).iter().filter(|(_, action)| action == "unclaim").count(), 3, "{what}");
-        assert_eq!(server.asked("claim").len(), 3, "{what}");
+        if what != "honest" {
+            assert_eq!(server.asked("claim").len(), 3, "{what}");
+        }
     }
 }
 
@@ -350,8 +335,7 @@ async fn heartbeats_that_the_server_does_not_hold_are_sent_with_one_request_and_
     server.script("heartbeat", [lease()]);
     // Short enough for a test, and long enough for the runs to come together on a busy machine.
     let intervals = Intervals { heartbeat_poll: Duration::from_millis(200), ..holding() };
-    let mut worker = TestWorker::start(&server, Settings { intervals, ..for_tasks(4) });
-    let mut runs = runs(&mut worker, 4).await;
+    let (worker, mut runs) = started(&server, Settings { intervals, ..one_each(4) }, 4).await;
     until(|| server.asked("batch/report").iter().any(|report| actions(report).len() == 4)).await;
     assert!(server.asked("batch/report").iter().flat_map(actions).all(|action| action == "heartbeat"));
     server.tasks(|tasks| tasks.cancelled.insert("t_000000000003".to_owned()));
@@ -370,8 +354,7 @@ async fn heartbeats_that_the_server_does_not_hold_are_sent_with_one_request_and_
 async fn a_server_that_holds_heartbeats_is_asked_to_for_each_run_and_a_cancel_arrives_with_its_answer() {
     let server = Server::with_batches(3).await;
     server.script("heartbeat", [refusal(409, "run_finalized"), Reply::Silence]);
-    let mut worker = TestWorker::start(&server, Settings { intervals: holding(), ..for_tasks(3) });
-    let runs = runs(&mut worker, 3).await;
+    let (worker, runs) = started(&server, Settings { intervals: holding(), ..one_each(3) }, 3).await;
     server.until("heartbeat", 3).await;
     assert!(server.asked("heartbeat").iter().all(|heartbeat| heartbeat.text.contains("prefer: wait=50\r\n")));
     until(|| runs.iter().filter(|run| *run.run.control.borrow() == RunControl::Stop).count() == 1).await;
@@ -386,21 +369,19 @@ async fn a_heartbeat_that_failed_with_others_is_repeated_alone() {
     let server = Server::with_batches(2).await;
     server.script("heartbeat", [lease()]);
     server.script("batch/report", [refusal(500, "internal_error")]);
-    let mut worker = TestWorker::start(&server, Settings { intervals: holding(), ..for_tasks(2) });
-    let runs = runs(&mut worker, 2).await;
+    let (worker, runs) = started(&server, Settings { intervals: holding(), ..one_each(2) }, 2).await;
     server.until("batch/report", 1).await;
     let alone = || server.asked("heartbeat").len();
     let so_far = alone();
     until(|| alone() >= so_far + 2).await;
-    runs.into_iter().for_each(WaitingRun::succeed);
-    assert_eq!(worker.end().await.1.succeeded, 2);
+    all_succeed(worker, runs).await;
 }
 
 #[tokio::test]
 async fn a_claim_for_several_slots_says_which_these_are() {
     let server = Server::with_batches(3).await;
     let settings = Settings { slots: vec![2, 3, 5], max_tasks: Some(3), ..settings() };
-    let worker = TestWorker::always(&server, settings, success());
+    let worker = TestWorker::always(&server, settings, empty_success());
     assert_eq!(worker.end().await.1.succeeded, 3);
     let claim = &server.asked("batch/claim")[0];
     for slot in [2, 3, 5] {
@@ -412,7 +393,7 @@ async fn a_claim_for_several_slots_says_which_these_are() {
 async fn a_worker_with_any_number_of_slots_runs_no_more_than_max_tasks() {
     let server = Server::with_batches(50).await;
     let settings = Settings { max_tasks: Some(11), ..with_slots(4) };
-    let worker = TestWorker::always(&server, settings, success());
+    let worker = TestWorker::always(&server, settings, empty_success());
     assert_eq!(worker.end().await, (EndReason::MaxTasks, counts(11)));
     assert_completed(&server, 11);
     assert_eq!(server.tasks(|tasks| tasks.pending), 39);
@@ -427,8 +408,7 @@ async fn an_outage_of_an_idle_worker_is_asked_about_with_one_request_at_a_time()
     server.until("batch/claim", 7).await;
     assert!(server.asked("batch/claim").iter().all(|claim| run_ids(claim).len() == 5));
     assert!(server.asked("claim").is_empty());
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }
 
 #[tokio::test]
@@ -440,10 +420,9 @@ async fn reports_of_an_earlier_worker_are_delivered_together_and_what_is_left_of
     let settings = Settings { max_tasks: Some(3), slots: vec![0, 1, 2], ..spooling(&folder) };
     let shutdown_timeout = Duration::from_millis(20);
     let settings = Settings { intervals: Intervals { shutdown_timeout, ..settings.intervals }, ..settings };
-    let worker = TestWorker::always(&server, settings.clone(), success());
+    let worker = TestWorker::always(&server, settings.clone(), empty_success());
     until(|| std::fs::read_dir(folder.path().join("undelivered")).unwrap().count() == 3).await;
-    worker.stop(StopMode::Kill);
-    assert_eq!(worker.end().await.1.undelivered, 3);
+    assert_eq!(worker.stopped(StopMode::Kill).await.1.undelivered, 3);
 
     server.script("batch/report", [Reply::Honest]);
     server.script("complete", [Reply::Honest]);
@@ -456,8 +435,7 @@ async fn reports_of_an_earlier_worker_are_delivered_together_and_what_is_left_of
     assert_eq!((server.asked("batch/report").len() - batches, server.asked("complete").len() - alone), (1, 1));
     assert_eq!(ended(&server).len(), 2);
     assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
-    worker.stop(StopMode::Kill);
-    worker.end().await;
+    worker.stopped(StopMode::Kill).await;
 }
 
 /// A claim in doubt does not delay other slots.
@@ -475,6 +453,5 @@ async fn a_claim_without_an_answer_delays_no_other_slot() {
     server.until("claim", 1).await;
     running.into_iter().for_each(WaitingRun::succeed);
     assert_eq!(task_ids(&runs(&mut worker, 2).await).len(), 2);
-    worker.stop(StopMode::Kill);
-    worker.end().await;
+    worker.stopped(StopMode::Kill).await;
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use taskqueue_client::{Error, JsonObject};
-use taskqueue_worker::{EndReason, HandlerResult, Settings, StopMode};
+use taskqueue_client::Error;
+use taskqueue_worker::{BackoffLimits, EndReason, Intervals, Settings, StopMode};
 
 use crate::server::{Reply, Server, capabilities_without, disconnect, empty, empty_after_waiting, refusal, task};
-use crate::test_worker::{TestWorker, settings, until};
+use crate::test_worker::{TestWorker, empty_success, for_tasks, intervals, settings, until};
 
 #[tokio::test]
 async fn a_claim_whose_answer_is_lost_is_repeated_with_its_run_id_and_confirmed_before_anything_runs() {
@@ -15,8 +15,7 @@ async fn a_claim_whose_answer_is_lost_is_repeated_with_its_run_id_and_confirmed_
         "claim",
         [disconnect(), Reply::Garbage("HTTP/1.1 200 OK\r\n\r\n{"), refusal(503, "database_busy"), task(1)],
     );
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     assert_eq!(server.verbs()[..5], ["claim", "claim", "claim", "claim", "heartbeat"]);
     let claims = server.asked("claim");
     assert!(claims.iter().all(|claim| claim.member("run_id") == claims[0].member("run_id")), "{claims:?}");
@@ -27,13 +26,8 @@ async fn a_claim_whose_answer_is_lost_is_repeated_with_its_run_id_and_confirmed_
 
 #[tokio::test]
 async fn a_claim_that_is_answered_needs_no_confirmation() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
-    let worker = TestWorker::always(
-        &server,
-        Settings { max_tasks: Some(2), ..settings() },
-        HandlerResult::Complete(JsonObject::empty()),
-    );
+    let server = Server::claiming([task(1)]).await;
+    let worker = TestWorker::always(&server, for_tasks(2), empty_success());
     assert_eq!(worker.end().await.1.succeeded, 2);
     let claims = server.asked("claim");
     assert_ne!(claims[0].member("run_id"), claims[1].member("run_id"));
@@ -42,11 +36,9 @@ async fn a_claim_that_is_answered_needs_no_confirmation() {
 
 #[tokio::test]
 async fn a_repeated_claim_whose_lease_has_ended_meanwhile_is_not_run() {
-    let server = Server::start().await;
-    server.script("claim", [disconnect(), task(1), task(2)]);
+    let server = Server::claiming([disconnect(), task(1), task(2)]).await;
     server.script("heartbeat", [refusal(503, "database_busy"), refusal(409, "run_finalized"), crate::server::lease()]);
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     assert_eq!(run.run.claim.task.id.as_str(), "t_000000000002");
     let claims = server.asked("claim");
     assert_eq!(claims[0].member("run_id"), claims[1].member("run_id"));
@@ -55,19 +47,24 @@ async fn a_repeated_claim_whose_lease_has_ended_meanwhile_is_not_run() {
     assert_eq!(worker.end().await.1.succeeded, 1);
 }
 
+/// Settings of a worker whose first pause between claims is this long.
+fn backing_off(first: Duration) -> Settings {
+    let backoff = BackoffLimits { first, longest: Duration::from_secs(60) };
+    Settings { intervals: Intervals { backoff, ..intervals() }, ..settings() }
+}
+
 #[tokio::test]
-async fn a_server_that_does_not_wait_is_asked_less_and_less_often() {
-    let server = Server::start().await;
-    let backoff =
-        taskqueue_worker::BackoffLimits { first: Duration::from_millis(20), longest: Duration::from_secs(60) };
-    let intervals = taskqueue_worker::Intervals { backoff, ..crate::test_worker::intervals() };
-    let started = Instant::now();
-    let worker = TestWorker::start(&server, Settings { intervals, ..settings() });
-    // Pauses of at least 18, 36, 72 and 144 milliseconds lie between these.
-    server.until("claim", 6).await;
-    assert!(started.elapsed() >= Duration::from_millis(18 + 36 + 72 + 144), "{:?}", started.elapsed());
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+async fn a_server_that_does_not_wait_even_if_it_says_so_is_asked_less_and_less_often() {
+    // The pauses between the claims are up to a tenth shorter.
+    for (reply, first, claims, least) in [(empty(), 20, 6, 18 + 36 + 72 + 144), (empty_after_waiting(), 40, 4, 36 + 72)]
+    {
+        let server = Server::claiming([reply]).await;
+        let started = Instant::now();
+        let worker = TestWorker::start(&server, backing_off(Duration::from_millis(first)));
+        server.until("claim", claims).await;
+        assert!(started.elapsed() >= Duration::from_millis(least), "{least}: {:?}", started.elapsed());
+        worker.stopped(StopMode::Finish).await;
+    }
 }
 
 #[tokio::test]
@@ -77,8 +74,7 @@ async fn a_first_claim_is_repeated_no_earlier_than_the_server_asked_for() {
             (Server::start().await, format!(r#"{{"error":{{"code":"{code}","message":"no","details":{{}}}}}}"#));
         server.script("claim", [Reply::Answer(503, "Retry-After: 1\r\n", body), task(1)]);
         let started = Instant::now();
-        let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
-        let run = worker.next_run().await;
+        let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
         assert!(started.elapsed() >= Duration::from_secs(1), "{code}: {:?}", started.elapsed());
         run.succeed();
         assert_eq!(worker.end().await.1.succeeded, 1);
@@ -86,25 +82,9 @@ async fn a_first_claim_is_repeated_no_earlier_than_the_server_asked_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_it_waited_and_did_not_is_not_asked_at_once_again() {
-    let server = Server::start().await;
-    server.script("claim", [empty_after_waiting()]);
-    let backoff =
-        taskqueue_worker::BackoffLimits { first: Duration::from_millis(40), longest: Duration::from_secs(60) };
-    let intervals = taskqueue_worker::Intervals { backoff, ..crate::test_worker::intervals() };
-    let started = Instant::now();
-    let worker = TestWorker::start(&server, Settings { intervals, ..settings() });
-    server.until("claim", 4).await;
-    assert!(started.elapsed() >= Duration::from_millis(36 + 72), "{:?}", started.elapsed());
-    worker.stop(StopMode::Finish);
-    worker.end().await;
-}
-
-#[tokio::test]
 async fn a_refused_claim_ends_the_worker_with_the_reason() {
     for (status, code) in [(401, "unauthorized"), (404, "queue_not_found"), (422, "invalid_request")] {
-        let server = Server::start().await;
-        server.script("claim", [refusal(status, code)]);
+        let server = Server::claiming([refusal(status, code)]).await;
         let (end, _) = TestWorker::start(&server, settings()).end().await;
         let EndReason::Refused(error) = end else { panic!("{code}: {end:?}") };
         assert!(error.to_string().contains(code), "{error}");
@@ -113,13 +93,8 @@ async fn a_refused_claim_ends_the_worker_with_the_reason() {
 
 #[tokio::test]
 async fn a_run_id_that_somebody_else_has_used_is_replaced() {
-    let server = Server::start().await;
-    server.script("claim", [refusal(409, "stale_run"), refusal(409, "run_id_conflict"), task(1)]);
-    let worker = TestWorker::always(
-        &server,
-        Settings { max_tasks: Some(1), ..settings() },
-        HandlerResult::Complete(JsonObject::empty()),
-    );
+    let server = Server::claiming([refusal(409, "stale_run"), refusal(409, "run_id_conflict"), task(1)]).await;
+    let worker = TestWorker::always(&server, for_tasks(1), empty_success());
     assert_eq!(worker.end().await.1.succeeded, 1);
     let mut ids: Vec<String> = server.asked("claim").iter().map(|claim| claim.member("run_id")).collect();
     ids.sort();
@@ -134,8 +109,7 @@ async fn a_task_that_arrives_while_the_worker_stops_is_given_back() {
     server.script("claim", [empty(), Reply::Silence, task(1)]);
     let worker = TestWorker::start(&server, settings());
     server.until("claim", 2).await;
-    worker.stop(StopMode::Finish);
-    let (end, counts) = worker.end().await;
+    let (end, counts) = worker.stopped(StopMode::Finish).await;
     assert_eq!((end, counts.succeeded), (EndReason::Stopped, 0));
     let claims = server.asked("claim");
     assert_eq!(claims[1].member("run_id"), claims[2].member("run_id"));
@@ -144,13 +118,8 @@ async fn a_task_that_arrives_while_the_worker_stops_is_given_back() {
 
 #[tokio::test]
 async fn an_unreachable_server_is_one_event_and_its_return_another() {
-    let server = Server::start().await;
-    server.script("claim", [disconnect(), disconnect(), disconnect(), task(1)]);
-    let worker = TestWorker::always(
-        &server,
-        Settings { max_tasks: Some(1), ..settings() },
-        HandlerResult::Complete(JsonObject::empty()),
-    );
+    let server = Server::claiming([disconnect(), disconnect(), disconnect(), task(1)]).await;
+    let worker = TestWorker::always(&server, for_tasks(1), empty_success());
     let events = std::sync::Arc::clone(&worker.events);
     worker.end().await;
     until(|| events.all().iter().any(|line| line.starts_with("ended"))).await;
@@ -170,25 +139,19 @@ async fn a_slot_whose_claim_is_in_doubt_does_not_wait_for_the_one_that_waits_for
     server.until("claim", 2).await;
     let in_doubt = server.asked("claim")[1].member("run_id");
     until(|| server.asked("claim").iter().filter(|claim| claim.member("run_id") == in_doubt).count() > 1).await;
-    worker.stop(StopMode::Kill);
-    worker.end().await;
+    worker.stopped(StopMode::Kill).await;
 }
 
 #[tokio::test]
 async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
-    let long = Duration::from_secs(60);
     for (idle_timeout, expected) in
         [(None, EndReason::Stopped), (Some(Duration::from_millis(50)), EndReason::ServerUnreachable)]
     {
-        let server = Server::start().await;
-        server.script("claim", [disconnect(), disconnect(), task(1)]);
-        let intervals = taskqueue_worker::Intervals {
-            backoff: taskqueue_worker::BackoffLimits { first: long, longest: long },
-            ..crate::test_worker::intervals()
-        };
-        let worker = TestWorker::start(&server, Settings { intervals, idle_timeout, ..settings() });
+        let server = Server::claiming([disconnect(), disconnect(), task(1)]).await;
+        let settings = Settings { idle_timeout, ..backing_off(Duration::from_secs(60)) };
+        let worker = TestWorker::start(&server, settings);
         server.until("claim", 2).await;
-        until(|| worker.events.all().contains(&"server unreachable".to_owned())).await;
+        worker.until_told("server unreachable").await;
         if idle_timeout.is_none() {
             worker.stop(StopMode::Finish);
         }
@@ -201,10 +164,9 @@ async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
 
 #[tokio::test]
 async fn a_claim_says_who_claims() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     let settings = Settings { max_tasks: Some(2), slots: vec![7], ..settings() };
-    TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty())).end().await;
+    TestWorker::always(&server, settings, empty_success()).end().await;
     for claim in server.asked("claim") {
         let (id, pid) = (claim.member("id"), std::process::id());
         assert!(id.starts_with("w_") && claim.text.contains(&format!("\"pid\":{pid},\"slot\":7")), "{}", claim.text);
@@ -231,8 +193,8 @@ async fn a_server_that_does_not_say_what_it_has_is_asked_again_before_the_first_
         let server = Server::start().await;
         server.script("capabilities", [answer.clone(), answer.clone(), capabilities_without(&[])]);
         server.script("claim", [task(1)]);
-        let settings = Settings { max_tasks: Some(2), ..settings() };
-        let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
+        let settings = for_tasks(2);
+        let worker = TestWorker::always(&server, settings, empty_success());
         assert_eq!(worker.end().await.1.succeeded, 2, "{answer:?}");
         assert_eq!(server.asked("capabilities").len(), 3, "{answer:?}");
     }

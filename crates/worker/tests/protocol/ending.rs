@@ -11,7 +11,7 @@ use taskqueue_worker::{
 use tokio::sync::mpsc;
 
 use crate::server::{Reply, Server, empty, task};
-use crate::test_worker::{TestWorker, failure, settings, until};
+use crate::test_worker::{TestWorker, failure, for_tasks, settings, until};
 
 #[tokio::test]
 async fn failures_in_a_row_of_different_tasks_end_the_worker() {
@@ -23,6 +23,14 @@ async fn failures_in_a_row_of_different_tasks_end_the_worker() {
     let task_id = TaskId::parse("t_000000000003").unwrap();
     assert_eq!((end, counts.failed), (EndReason::FailureGuard { failures: 3, task_id }, 5));
 }
+
+/// Settings of a worker that pauses for so long after failures in a row.
+fn pausing(pause: Duration) -> Settings {
+    let failure_pause = BackoffLimits { first: pause, longest: pause };
+    Settings { intervals: Intervals { failure_pause, ..settings().intervals }, ..settings() }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Tasks of which the first succeeds and the next five fail.
 async fn five_failures_after_a_success(server: &Server, settings: Settings) -> TestWorker {
@@ -55,24 +63,19 @@ async fn failures_in_a_row_after_a_success_slow_the_worker_down_and_do_not_end_i
 #[tokio::test]
 async fn a_worker_that_pauses_after_failures_claims_nothing_and_stops_at_once() {
     let server = Server::start().await;
-    let hour = Duration::from_secs(3600);
-    let intervals = Intervals { failure_pause: BackoffLimits { first: hour, longest: hour }, ..settings().intervals };
-    let worker = five_failures_after_a_success(&server, Settings { intervals, ..settings() }).await;
-    until(|| worker.events.all().iter().any(|event| event.starts_with("SlowedDown"))).await;
-    worker.stop(StopMode::Finish);
-    assert_eq!(worker.end().await.0, EndReason::Stopped);
+    let worker = five_failures_after_a_success(&server, pausing(HOUR)).await;
+    worker.until_told("SlowedDown").await;
+    assert_eq!(worker.stopped(StopMode::Finish).await.0, EndReason::Stopped);
     assert_eq!(server.asked("claim").len(), 6);
 }
 
 /// A worker with two slots in a pause of an hour: one slot has failed, and the claim of the other waited for a task, in vain, until the
 /// pause began. `last` answers what is claimed after that.
 async fn paused_while_a_claim_waits(server: &Server, last: Reply) -> TestWorker {
-    let hour = Duration::from_secs(3600);
     server.tasks(|tasks| tasks.pending = 1);
     server.script("claim", [Reply::Silence].into_iter().chain((2..=6).map(task)).chain([last]));
-    let failure_pause = BackoffLimits { first: hour, longest: hour };
-    let intervals = Intervals { wait: hour, failure_pause, ..settings().intervals };
-    let mut worker = TestWorker::patient(server, Settings { slots: vec![0, 1], intervals, ..settings() }, hour);
+    let intervals = Intervals { wait: HOUR, ..pausing(HOUR).intervals };
+    let mut worker = TestWorker::patient(server, Settings { slots: vec![0, 1], intervals, ..settings() }, HOUR);
     let first = worker.next_run().await;
     server.until("claim", 1).await;
     first.succeed();
@@ -90,9 +93,8 @@ async fn paused_while_a_claim_waits(server: &Server, last: Reply) -> TestWorker 
 async fn a_pause_after_failures_holds_idle_slots_too() {
     let server = Server::start().await;
     let worker = paused_while_a_claim_waits(&server, empty()).await;
-    until(|| worker.events.all().iter().any(|event| event.starts_with("SlowedDown"))).await;
-    worker.stop(StopMode::Finish);
-    assert_eq!(worker.end().await.0, EndReason::Stopped);
+    worker.until_told("SlowedDown").await;
+    assert_eq!(worker.stopped(StopMode::Finish).await.0, EndReason::Stopped);
     let claims: Vec<String> = server.asked("claim").iter().map(|claim| claim.member("run_id")).collect();
     // The stop may have come before the answer, and then it is repeated once more.
     assert!(claims[6..].iter().all(|run_id| *run_id == claims[0]), "nothing else is claimed: {claims:?}");
@@ -103,8 +105,7 @@ async fn a_task_that_a_claim_may_have_got_when_a_pause_began_is_given_back_and_n
     let server = Server::start().await;
     let worker = paused_while_a_claim_waits(&server, task(7)).await;
     server.until("unclaim", 1).await;
-    worker.stop(StopMode::Finish);
-    assert_eq!(worker.end().await.0, EndReason::Stopped);
+    assert_eq!(worker.stopped(StopMode::Finish).await.0, EndReason::Stopped);
     let (claims, given_back) = (server.asked("claim"), server.asked("unclaim"));
     assert_eq!((claims.len(), given_back.len()), (7, 1), "nothing else is claimed");
     assert_eq!(given_back[0].member("run_id"), claims[6].member("run_id"));
@@ -113,9 +114,7 @@ async fn a_task_that_a_claim_may_have_got_when_a_pause_began_is_given_back_and_n
 #[tokio::test]
 async fn a_worker_that_has_run_its_number_of_tasks_does_not_wait_for_the_end_of_a_pause() {
     let server = Server::start().await;
-    let hour = Duration::from_secs(3600);
-    let intervals = Intervals { failure_pause: BackoffLimits { first: hour, longest: hour }, ..settings().intervals };
-    let settings = Settings { intervals, max_tasks: Some(6), ..settings() };
+    let settings = Settings { max_tasks: Some(6), ..pausing(HOUR) };
     let worker = five_failures_after_a_success(&server, settings).await;
     assert_eq!(worker.end().await.0, EndReason::MaxTasks);
 }
@@ -124,8 +123,7 @@ async fn a_worker_that_has_run_its_number_of_tasks_does_not_wait_for_the_end_of_
 async fn a_pause_after_failures_is_no_idle_time() {
     let server = Server::start().await;
     let (pause, idle_timeout) = (Duration::from_millis(400), Duration::from_millis(300));
-    let intervals = Intervals { failure_pause: BackoffLimits { first: pause, longest: pause }, ..settings().intervals };
-    let settings = Settings { intervals, idle_timeout: Some(idle_timeout), ..settings() };
+    let settings = Settings { idle_timeout: Some(idle_timeout), ..pausing(pause) };
     server.script("claim", (1..=6).map(task).chain([empty()]));
     let (began, mut worker) = (Instant::now(), TestWorker::start(&server, settings));
     worker.next_run().await.succeed();
@@ -140,18 +138,16 @@ async fn a_pause_after_failures_is_no_idle_time() {
 async fn that_a_worker_slows_down_is_told_after_the_end_of_the_run() {
     let server = Server::start().await;
     let worker = five_failures_after_a_success(&server, settings()).await;
-    until(|| worker.events.all().iter().any(|event| event.starts_with("SlowedDown"))).await;
+    worker.until_told("SlowedDown").await;
     let events = worker.events.all();
     let slowed = events.iter().position(|event| event.starts_with("SlowedDown")).unwrap();
     assert!(events[slowed - 1].starts_with("ended t_000000000006"), "{events:?}");
-    worker.stop(StopMode::Kill);
-    worker.end().await;
+    worker.stopped(StopMode::Kill).await;
 }
 
 #[tokio::test]
 async fn a_worker_that_cannot_run_anything_gives_back_and_ends() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     let settings = Settings { on_failures: OnFailures::StopAfter(2), ..settings() };
     let (end, counts) =
         TestWorker::always(&server, settings, HandlerResult::CannotRun("disk full".to_owned())).end().await;
@@ -162,8 +158,7 @@ async fn a_worker_that_cannot_run_anything_gives_back_and_ends() {
 
 #[tokio::test]
 async fn released_runs_do_not_count_for_the_guard() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     let settings = Settings { on_failures: OnFailures::StopAfter(1), max_tasks: Some(3), ..settings() };
     let (end, counts) = TestWorker::always(&server, settings, HandlerResult::Release).end().await;
     assert_eq!((end, counts.released), (EndReason::MaxTasks, 3));
@@ -173,8 +168,7 @@ async fn released_runs_do_not_count_for_the_guard() {
 async fn an_idle_worker_ends_after_its_time_and_not_while_something_runs() {
     let server = Server::with_batches(1).await;
     let settings = Settings { idle_timeout: Some(Duration::from_millis(60)), slots: vec![0, 1], ..settings() };
-    let mut worker = TestWorker::start(&server, settings);
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, settings).await;
     // Much more than the idle time, counted in heartbeats and polls.
     server.until("heartbeat", 10).await;
     let ended = Instant::now();
@@ -217,10 +211,9 @@ impl Handler for Panicking {
 
 #[tokio::test]
 async fn a_handler_that_panics_fails_its_run_and_nothing_else() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     let (_, runs) = mpsc::unbounded_channel();
-    let worker = TestWorker::with(&server, Settings { max_tasks: Some(2), ..settings() }, Arc::new(Panicking), runs);
+    let worker = TestWorker::with(&server, for_tasks(2), Arc::new(Panicking), runs);
     assert_eq!(worker.end().await.1.failed, 2);
     assert_eq!(server.asked("fail")[0].member("type"), "HandlerPanicked");
 }

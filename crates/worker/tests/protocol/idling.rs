@@ -51,8 +51,7 @@ async fn the_reason_is_told_once_until_it_changes() {
     server.until("stats", 8).await;
     let expected = [r#"Idle(OtherRoutes([("gpu", 5)]))"#, "Idle(Held(2))", "Idle(NoTask)"];
     assert_eq!(told(&worker), expected);
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }
 
 #[tokio::test]
@@ -66,8 +65,7 @@ async fn a_worker_that_is_not_told_why_it_is_idle_says_that_and_goes_on() {
         server.script("claim", [task(1), empty()]);
         worker.next_run().await.succeed();
         server.until("complete", 1).await;
-        worker.stop(StopMode::Finish);
-        worker.end().await;
+        worker.stopped(StopMode::Finish).await;
     }
 }
 
@@ -79,8 +77,7 @@ async fn an_answer_that_says_to_ask_later_says_nothing_about_tasks() {
     until(|| !told(&worker).is_empty()).await;
     assert_eq!(told(&worker), ["Idle(NoTask)"]);
     assert!(server.asked("stats").len() >= 4);
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }
 
 #[tokio::test]
@@ -91,16 +88,13 @@ async fn only_tasks_of_the_own_route_are_looked_at() {
     let worker = TestWorker::start(&server, curious());
     until(|| !told(&worker).is_empty()).await;
     assert_eq!(told(&worker), ["Idle(Held(2))"]);
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }
 
 #[tokio::test]
 async fn a_worker_that_has_work_asks_nothing() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
-    let mut worker = TestWorker::start(&server, curious());
-    let run = worker.next_run().await;
+    let server = Server::claiming([task(1)]).await;
+    let (worker, run) = TestWorker::running(&server, curious()).await;
     server.until("heartbeat", 10).await;
     worker.stop(StopMode::Finish);
     run.succeed();

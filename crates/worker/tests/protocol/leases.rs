@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 use taskqueue_worker::{HandlerResult, Intervals, RunControl, Settings, StopMode};
 
 use crate::server::{Reply, Server, disconnect, lease, lease_after_holding, refusal, task};
-use crate::test_worker::{TestWorker, intervals, settings};
+use crate::test_worker::{TestWorker, for_tasks, intervals, settings};
 
 #[tokio::test]
 async fn a_run_continues_whatever_goes_wrong_with_heartbeats() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     server.script(
         "heartbeat",
         [
@@ -25,8 +24,7 @@ async fn a_run_continues_whatever_goes_wrong_with_heartbeats() {
             lease(),
         ],
     );
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     server.until("heartbeat", 11).await;
     assert_eq!(*run.run.control.borrow(), RunControl::Continue);
     run.succeed();
@@ -38,11 +36,9 @@ async fn the_servers_word_about_the_run_ends_it_and_nothing_is_reported() {
     for (status, code) in
         [(409, "stale_run"), (409, "run_finalized"), (404, "task_not_found"), (404, "queue_not_found")]
     {
-        let server = Server::start().await;
-        server.script("claim", [task(1)]);
+        let server = Server::claiming([task(1)]).await;
         server.script("heartbeat", [lease(), refusal(status, code)]);
-        let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
-        let mut run = worker.next_run().await;
+        let (worker, mut run) = TestWorker::running(&server, for_tasks(1)).await;
         run.run.stop_requested().await;
         assert_eq!(*run.run.control.borrow(), RunControl::Stop, "{code}");
         run.end(HandlerResult::Stopped);
@@ -54,11 +50,9 @@ async fn the_servers_word_about_the_run_ends_it_and_nothing_is_reported() {
 
 #[tokio::test]
 async fn a_success_that_comes_after_the_revocation_is_not_reported() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     server.script("heartbeat", [refusal(409, "run_finalized")]);
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let mut run = worker.next_run().await;
+    let (worker, mut run) = TestWorker::running(&server, for_tasks(1)).await;
     run.run.stop_requested().await;
     run.succeed();
     assert_eq!(worker.end().await.1.revoked, 1);
@@ -67,10 +61,8 @@ async fn a_success_that_comes_after_the_revocation_is_not_reported() {
 
 #[tokio::test]
 async fn a_run_that_is_given_back_keeps_its_lease_until_it_has_ended() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
-    let mut worker = TestWorker::start(&server, settings());
-    let mut run = worker.next_run().await;
+    let server = Server::claiming([task(1)]).await;
+    let (worker, mut run) = TestWorker::running(&server, settings()).await;
     worker.stop(StopMode::Release);
     run.run.stop_requested().await;
     let so_far = server.asked("heartbeat").len();
@@ -82,10 +74,8 @@ async fn a_run_that_is_given_back_keeps_its_lease_until_it_has_ended() {
 
 #[tokio::test]
 async fn a_run_that_ends_by_itself_while_it_is_being_given_back_counts_as_it_ended() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
-    let mut worker = TestWorker::start(&server, settings());
-    let mut run = worker.next_run().await;
+    let server = Server::claiming([task(1)]).await;
+    let (worker, mut run) = TestWorker::running(&server, settings()).await;
     worker.stop(StopMode::Release);
     run.run.stop_requested().await;
     run.succeed();
@@ -94,12 +84,11 @@ async fn a_run_that_ends_by_itself_while_it_is_being_given_back_counts_as_it_end
 
 #[tokio::test]
 async fn the_server_is_asked_to_hold_heartbeats_and_a_refusal_of_a_held_one_ends_the_run() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     server.script("heartbeat", [lease_after_holding(), lease_after_holding(), refusal(409, "run_finalized")]);
     let intervals = Intervals { heartbeat: Duration::from_secs(1), ..intervals() };
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), intervals, ..settings() });
-    let mut run = worker.next_run().await;
+    let (worker, mut run) =
+        TestWorker::running(&server, Settings { max_tasks: Some(1), intervals, ..settings() }).await;
     run.run.stop_requested().await;
     run.end(HandlerResult::Stopped);
     assert_eq!(worker.end().await.1.revoked, 1);
@@ -108,12 +97,10 @@ async fn the_server_is_asked_to_hold_heartbeats_and_a_refusal_of_a_held_one_ends
 
 #[tokio::test]
 async fn a_heartbeat_that_is_held_delays_neither_the_end_of_the_run_nor_its_report() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     server.script("heartbeat", [Reply::Silence]);
     let intervals = Intervals { heartbeat: Duration::from_secs(50), wait: Duration::from_secs(50), ..intervals() };
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), intervals, ..settings() });
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, Settings { max_tasks: Some(1), intervals, ..settings() }).await;
     server.until("heartbeat", 1).await;
     let ended = Instant::now();
     run.succeed();
@@ -125,8 +112,7 @@ async fn a_heartbeat_that_is_held_delays_neither_the_end_of_the_run_nor_its_repo
 /// Something between worker and server cuts what is silent for long. The lease was renewed, and nothing is lost.
 #[tokio::test]
 async fn a_held_heartbeat_that_is_cut_off_is_followed_by_one_that_is_not_held_and_by_no_warning() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     // Silence until the client gives up, some seconds after the one that it wanted.
     server.script("heartbeat", [Reply::Silence, lease()]);
     let intervals = Intervals { heartbeat: Duration::from_secs(1), ..intervals() };

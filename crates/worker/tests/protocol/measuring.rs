@@ -1,11 +1,10 @@
 //! Telemetry: who gets it, and that nothing depends on it. What is measured is tested beside the code, and with real runs in the tests of the
 //! binary.
 
-use taskqueue_client::JsonObject;
-use taskqueue_worker::{HandlerResult, Settings, StopMode};
+use taskqueue_worker::{Settings, StopMode};
 
 use crate::server::{Reply, Request, Server, disconnect, refusal, task};
-use crate::test_worker::{TestWorker, settings};
+use crate::test_worker::{TestWorker, empty_success, settings};
 
 fn path(request: &Request) -> String {
     request.text.lines().next().unwrap().split(' ').nth(1).unwrap().to_owned()
@@ -26,8 +25,7 @@ async fn each_slot_tells_of_its_machine_again_and_again() {
     let body = server.asked("POST")[0].body().to_owned();
     assert!(body.starts_with(r#"{"telemetry":{"host":{"cpus":"#) && body.contains("memory_used_bytes"), "{body}");
     assert!(!body.contains("cpu_percent"), "an idle slot has no run: {body}");
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }
 
 #[tokio::test]
@@ -35,19 +33,17 @@ async fn a_worker_that_shall_not_measure_sends_none() {
     let server = Server::start().await;
     let worker = TestWorker::start(&server, Settings { telemetry: false, ..settings() });
     server.until("PUT", 5).await;
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
     assert!(server.asked("POST").is_empty());
 }
 
 #[tokio::test]
 async fn telemetry_that_fails_touches_neither_runs_nor_end() {
     for reply in [disconnect(), refusal(404, "worker_not_found"), refusal(422, "invalid_request"), Reply::Silence] {
-        let server = Server::start().await;
-        server.script("claim", [task(1)]);
+        let server = Server::claiming([task(1)]).await;
         server.script("POST", [reply.clone()]);
         let settings = Settings { telemetry: true, max_tasks: Some(3), ..settings() };
-        let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
+        let worker = TestWorker::always(&server, settings, empty_success());
         assert_eq!(worker.end().await.1.succeeded, 3, "{reply:?}");
     }
 }

@@ -13,10 +13,8 @@ fn status(report: &Request) -> String {
 
 #[tokio::test]
 async fn a_slot_is_idle_busy_with_its_task_idle_and_then_withdrawn() {
-    let server = Server::start().await;
-    server.script("claim", [crate::server::empty(), task(1), crate::server::empty()]);
-    let mut worker = TestWorker::start(&server, settings());
-    let run = worker.next_run().await;
+    let server = Server::claiming([crate::server::empty(), task(1), crate::server::empty()]).await;
+    let (worker, run) = TestWorker::running(&server, settings()).await;
     crate::test_worker::until(|| server.asked("PUT").last().is_some_and(|report| status(report) == "busy")).await;
     let busy = server.asked("PUT").pop().unwrap();
     assert_eq!(busy.member("task_id"), "t_000000000001");
@@ -25,8 +23,7 @@ async fn a_slot_is_idle_busy_with_its_task_idle_and_then_withdrawn() {
     run.succeed();
     crate::test_worker::until(|| server.asked("PUT").last().is_some_and(|report| status(report) == "idle")).await;
     assert!(server.asked("PUT").pop().unwrap().text.contains("\"task_id\":null"));
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
     assert_eq!(server.asked("DELETE").len(), 1);
     let line = |request: &Request| request.text.lines().next().unwrap().split(' ').nth(1).unwrap().to_owned();
     let path = line(&server.asked("DELETE")[0]);
@@ -39,8 +36,7 @@ async fn observations_that_fail_touch_neither_runs_nor_guard_nor_end() {
     let hour = Duration::from_secs(3_600);
     for reply in [disconnect(), refusal(404, "queue_not_found"), refusal(409, "worker_route_conflict"), Reply::Silence]
     {
-        let server = Server::start().await;
-        server.script("claim", [task(1)]);
+        let server = Server::claiming([task(1)]).await;
         server.script("PUT", [reply.clone()]);
         server.script("DELETE", [reply.clone()]);
         let settings = Settings { max_tasks: Some(3), on_failures: OnFailures::StopAfter(1), ..settings() };
@@ -64,8 +60,7 @@ async fn observations_say_where_the_slot_is_unless_the_server_refuses_that() {
     let report = &server.asked("PUT")[0];
     assert!(report.text.contains("\"metadata\":{\"host\":\""), "{}", report.text);
     assert!(report.text.contains(&format!("\"pid\":{pid},\"slot\":5,\"version\":\"")), "{}", report.text);
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 
     let server = Server::start().await;
     server.script("PUT", [refusal(422, "invalid_request"), crate::server::done()]);
@@ -73,6 +68,5 @@ async fn observations_say_where_the_slot_is_unless_the_server_refuses_that() {
     server.until("PUT", 3).await;
     let told: Vec<bool> = server.asked("PUT").iter().map(|report| report.text.contains("metadata")).collect();
     assert_eq!(told[..3], [true, false, false]);
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }

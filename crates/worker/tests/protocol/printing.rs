@@ -1,5 +1,6 @@
 //! What runs print is sent, whatever the server does: to whom, in which pieces, how often, and until when.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use taskqueue_core::json::{Value, parse};
@@ -8,19 +9,8 @@ use taskqueue_worker::process::Stream;
 use taskqueue_worker::{Intervals, SendOutput, Settings, StopMode};
 
 use crate::batch_server::{member, text};
-use crate::server::{Reply, Request, Server, capabilities_without, disconnect, done, empty, refusal, task};
-use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, until};
-
-/// A server that takes output and has these tasks.
-async fn server(tasks: impl IntoIterator<Item = Reply>) -> Server {
-    let server = Server::start().await;
-    server.script("claim", tasks.into_iter().chain([empty()]));
-    server
-}
-
-fn one_task() -> Settings {
-    Settings { max_tasks: Some(1), ..settings() }
-}
+use crate::server::{Reply, Request, Server, capabilities_without, disconnect, done, refusal, task};
+use crate::test_worker::{TestWorker, WaitingRun, failure, for_tasks, intervals, settings, until};
 
 /// The offset and the text of a request.
 fn piece(request: &Request) -> (i64, String) {
@@ -54,9 +44,8 @@ fn unsent(worker: &TestWorker) -> Vec<String> {
 
 #[tokio::test]
 async fn what_a_run_prints_is_sent_while_it_goes_on_and_its_end_behind_the_report() {
-    let server = server([task(1)]).await;
-    let mut worker = TestWorker::start(&server, one_task());
-    let run = worker.next_run().await;
+    let server = Server::with_tasks([task(1)]).await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     print(&run, "one\n");
     server.until("output", 1).await;
     assert_eq!(pieces(&server), [(0, "one\n".to_owned())]);
@@ -71,10 +60,9 @@ async fn what_a_run_prints_is_sent_while_it_goes_on_and_its_end_behind_the_repor
 
 #[tokio::test]
 async fn requests_are_no_more_frequent_than_the_interval() {
-    let server = server([task(1)]).await;
+    let server = Server::with_tasks([task(1)]).await;
     let intervals = Intervals { output: Duration::from_millis(200), ..intervals() };
-    let mut worker = TestWorker::start(&server, Settings { intervals, ..one_task() });
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, Settings { intervals, ..for_tasks(1) }).await;
     let begin = Instant::now();
     let mut count = 0;
     until(|| {
@@ -95,13 +83,12 @@ async fn requests_are_no_more_frequent_than_the_interval() {
 #[tokio::test]
 async fn a_server_without_output_and_a_worker_that_shall_not_get_none() {
     for (left_out, send_output) in [(&["output"][..], SendOutput::On), (&[], SendOutput::Off)] {
-        let server = server([task(1)]).await;
+        let server = Server::with_tasks([task(1)]).await;
         server.script("capabilities", [capabilities_without(left_out)]);
-        let mut worker = TestWorker::start(&server, Settings { send_output, ..one_task() });
-        let run = worker.next_run().await;
+        let (worker, run) = TestWorker::running(&server, Settings { send_output, ..for_tasks(1) }).await;
         print(&run, "secret\n");
         run.succeed();
-        let events = std::sync::Arc::clone(&worker.events);
+        let events = Arc::clone(&worker.events);
         worker.end().await;
         assert!(server.asked("output").is_empty(), "{left_out:?}");
         assert!(!events.all().iter().any(|event| event.contains("OutputNotSent")), "{:?}", events.all());
@@ -110,9 +97,9 @@ async fn a_server_without_output_and_a_worker_that_shall_not_get_none() {
 
 #[tokio::test]
 async fn only_the_first_bytes_are_sent_if_that_is_wanted() {
-    let server = server([task(1)]).await;
-    let mut worker = TestWorker::start(&server, Settings { send_output: SendOutput::First(6), ..one_task() });
-    let run = worker.next_run().await;
+    let server = Server::with_tasks([task(1)]).await;
+    let (worker, run) =
+        TestWorker::running(&server, Settings { send_output: SendOutput::First(6), ..for_tasks(1) }).await;
     print(&run, "one\ntwo\nthree\n");
     server.until("output", 1).await;
     print(&run, "four\n");
@@ -127,10 +114,9 @@ async fn only_the_first_bytes_are_sent_if_that_is_wanted() {
 
 #[tokio::test]
 async fn a_piece_whose_answer_was_lost_is_sent_again_with_the_same_offset() {
-    let server = server([task(1)]).await;
+    let server = Server::with_tasks([task(1)]).await;
     server.script("output", [done(), disconnect(), refusal(503, "database_busy"), done()]);
-    let mut worker = TestWorker::start(&server, one_task());
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     print(&run, "one\n");
     server.until("output", 1).await;
     print(&run, "two\n");
@@ -147,10 +133,9 @@ async fn a_piece_whose_answer_was_lost_is_sent_again_with_the_same_offset() {
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_delays_neither_the_report_nor_the_next_claim() {
-    let server = server([task(1), task(2)]).await;
+    let server = Server::with_tasks([task(1), task(2)]).await;
     server.script("output", [Reply::Silence]);
-    let mut worker =
-        TestWorker::patient(&server, Settings { max_tasks: Some(2), ..settings() }, Duration::from_secs(3_600));
+    let mut worker = TestWorker::patient(&server, for_tasks(2), Duration::from_secs(3_600));
     let run = worker.next_run().await;
     let begin = Instant::now();
     for _ in 0..100 {
@@ -170,15 +155,15 @@ async fn a_server_that_does_not_answer_delays_neither_the_report_nor_the_next_cl
 
 #[tokio::test]
 async fn a_worker_that_ends_waits_for_the_rest_but_not_for_long() {
-    let server = server([task(1)]).await;
+    let server = Server::with_tasks([task(1)]).await;
     server.script("output", [Reply::Silence]);
     let settings =
-        Settings { intervals: Intervals { late_output: Duration::from_secs(60), ..intervals() }, ..one_task() };
+        Settings { intervals: Intervals { late_output: Duration::from_secs(60), ..intervals() }, ..for_tasks(1) };
     let mut worker = TestWorker::patient(&server, settings, Duration::from_secs(60));
     let run = worker.next_run().await;
     print(&run, "unheard\n");
     run.succeed();
-    let events = std::sync::Arc::clone(&worker.events);
+    let events = Arc::clone(&worker.events);
     let begin = Instant::now();
     assert_eq!(worker.end().await.1.succeeded, 1);
     // Half of the time that it has, and that the request takes which is not answered.
@@ -190,10 +175,9 @@ async fn a_worker_that_ends_waits_for_the_rest_but_not_for_long() {
 #[tokio::test]
 async fn a_refusal_ends_the_sending_and_nothing_else() {
     for refused in [refusal(409, "stale_run"), refusal(404, "task_not_found"), refusal(422, "invalid_request")] {
-        let server = server([task(1)]).await;
+        let server = Server::with_tasks([task(1)]).await;
         server.script("output", [refused.clone()]);
-        let mut worker = TestWorker::start(&server, one_task());
-        let run = worker.next_run().await;
+        let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
         print(&run, "one\n");
         server.until("output", 1).await;
         let heartbeats = server.asked("heartbeat").len();
@@ -209,16 +193,16 @@ async fn a_refusal_ends_the_sending_and_nothing_else() {
 
 #[tokio::test]
 async fn a_flood_is_sent_in_pieces_with_gaps_and_its_end() {
-    let server = server([task(1)]).await;
-    let mut worker = TestWorker::patient(&server, one_task(), Duration::from_secs(20));
+    let server = Server::with_tasks([task(1)]).await;
+    let mut worker = TestWorker::patient(&server, for_tasks(1), Duration::from_secs(20));
     let run = worker.next_run().await;
     let line = format!("{}\n", "y".repeat(9_999));
     for _ in 0..5_000 {
         print(&run, &line);
     }
     print(&run, "the end");
-    run.end(crate::test_worker::failure());
-    let events = std::sync::Arc::clone(&worker.events);
+    run.end(failure());
+    let events = Arc::clone(&worker.events);
     worker.end().await;
     let sent = pieces(&server);
     assert!(sent.iter().all(|(_, text)| text.len() <= OUTPUT_TEXT_BYTES), "no piece is too long");
@@ -233,14 +217,14 @@ async fn a_flood_is_sent_in_pieces_with_gaps_and_its_end() {
 
 #[tokio::test]
 async fn each_attempt_begins_at_offset_zero() {
-    let server = server([task(1), task(1)]).await;
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(2), ..settings() });
+    let server = Server::with_tasks([task(1), task(1)]).await;
+    let mut worker = TestWorker::start(&server, for_tasks(2));
     let mut runs = Vec::new();
     for attempt in ["first", "second"] {
         let run = worker.next_run().await;
         runs.push(run.run.claim.run_id.as_str().to_owned());
         print(&run, attempt);
-        run.end(crate::test_worker::failure());
+        run.end(failure());
     }
     worker.end().await;
     let mut sent: Vec<(String, (i64, String))> =
@@ -251,27 +235,24 @@ async fn each_attempt_begins_at_offset_zero() {
 
 #[tokio::test]
 async fn a_run_that_was_revoked_still_sends_what_it_printed() {
-    let server = server([task(1)]).await;
-    let mut worker = TestWorker::start(&server, settings());
-    let mut run = worker.next_run().await;
+    let server = Server::with_tasks([task(1)]).await;
+    let (worker, mut run) = TestWorker::running(&server, settings()).await;
     server.script("heartbeat", [refusal(409, "run_finalized")]);
     run.run.stop_requested().await;
     print(&run, "stopping\n");
     run.succeed();
     server.until("output", 1).await;
     assert_eq!(whole(&server), "stopping\n");
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }
 
 /// A server that answers no longer is asked again when it has taken the report, and not some seconds later.
 #[tokio::test]
 async fn when_the_report_was_accepted_the_rest_is_sent_at_once() {
-    let server = server([task(1)]).await;
+    let server = Server::with_tasks([task(1)]).await;
     // The pauses become longer than a worker that ends waits.
     server.script("output", [disconnect(), disconnect(), disconnect(), done()]);
-    let mut worker = TestWorker::start(&server, one_task());
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     print(&run, "all of it\n");
     server.until("output", 3).await;
     run.succeed();

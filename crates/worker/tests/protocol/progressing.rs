@@ -1,23 +1,14 @@
 //! The progress of runs: the newest is sent, not too often, the last one before the final report, and never at its cost.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use taskqueue_client::JsonObject;
 use taskqueue_worker::{Intervals, Settings, StopMode};
 
 use crate::batch_server::actions;
-use crate::server::{Reply, Server, disconnect, done, empty, held, refusal, task};
-use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, until};
-
-async fn server(tasks: impl IntoIterator<Item = Reply>) -> Server {
-    let server = Server::start().await;
-    server.script("claim", tasks.into_iter().chain([empty()]));
-    server
-}
-
-fn one_task() -> Settings {
-    Settings { max_tasks: Some(1), ..settings() }
-}
+use crate::server::{Reply, Server, disconnect, done, held, refusal, task};
+use crate::test_worker::{TestWorker, WaitingRun, for_tasks, intervals, settings, until};
 
 fn report(run: &WaitingRun, step: u32) {
     run.run.progress.report(JsonObject::from_canonical(&format!("{{\"step\":{step}}}")));
@@ -32,9 +23,8 @@ fn steps(server: &Server) -> Vec<u32> {
 
 #[tokio::test]
 async fn the_newest_progress_is_sent_once_and_the_last_one_before_the_report() {
-    let server = server([task(1)]).await;
-    let mut worker = TestWorker::start(&server, one_task());
-    let run = worker.next_run().await;
+    let server = Server::with_tasks([task(1)]).await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     report(&run, 1);
     server.until("progress", 1).await;
     let request = &server.asked("progress")[0];
@@ -55,10 +45,9 @@ async fn the_newest_progress_is_sent_once_and_the_last_one_before_the_report() {
 
 #[tokio::test]
 async fn progress_is_sent_no_more_often_than_the_interval() {
-    let server = server([task(1)]).await;
+    let server = Server::with_tasks([task(1)]).await;
     let intervals = Intervals { progress: Duration::from_millis(200), ..intervals() };
-    let mut worker = TestWorker::start(&server, Settings { intervals, ..one_task() });
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, Settings { intervals, ..for_tasks(1) }).await;
     let (begin, mut step) = (Instant::now(), 0);
     until(|| {
         step += 1;
@@ -75,10 +64,9 @@ async fn progress_is_sent_no_more_often_than_the_interval() {
 
 #[tokio::test]
 async fn after_an_error_the_newest_is_sent_instead() {
-    let server = server([task(1)]).await;
+    let server = Server::with_tasks([task(1)]).await;
     server.script("progress", [disconnect(), refusal(503, "database_busy"), done()]);
-    let mut worker = TestWorker::start(&server, one_task());
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     report(&run, 1);
     server.until("progress", 2).await;
     report(&run, 2);
@@ -89,12 +77,11 @@ async fn after_an_error_the_newest_is_sent_instead() {
 
 #[tokio::test]
 async fn refused_progress_is_noted_once_and_costs_the_run_nothing() {
-    let server = server([task(1)]).await;
+    let server = Server::with_tasks([task(1)]).await;
     server.script("progress", [refusal(422, "task_data_too_large")]);
-    let mut worker = TestWorker::start(&server, one_task());
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     report(&run, 1);
-    until(|| worker.events.all().iter().any(|event| event.contains("refused its progress"))).await;
+    worker.until_told("refused its progress").await;
     let heartbeats = server.asked("heartbeat").len();
     server.until("heartbeat", heartbeats + 5).await;
     assert_eq!(steps(&server), [1]);
@@ -103,16 +90,16 @@ async fn refused_progress_is_noted_once_and_costs_the_run_nothing() {
         server.until("progress", step as usize).await;
     }
     run.succeed();
-    let events = std::sync::Arc::clone(&worker.events);
+    let events = Arc::clone(&worker.events);
     assert_eq!(worker.end().await.1.succeeded, 1);
     assert_eq!(events.all().iter().filter(|event| event.contains("refused its progress")).count(), 1);
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_delays_the_report_by_no_more_than_a_second() {
-    let server = server([task(1)]).await;
+    let server = Server::with_tasks([task(1)]).await;
     server.script("progress", [Reply::Silence]);
-    let mut worker = TestWorker::patient(&server, one_task(), Duration::from_secs(60));
+    let mut worker = TestWorker::patient(&server, for_tasks(1), Duration::from_secs(60));
     let run = worker.next_run().await;
     report(&run, 1);
     server.until("progress", 1).await;
@@ -126,11 +113,10 @@ async fn a_server_that_does_not_answer_delays_the_report_by_no_more_than_a_secon
 /// The last one is not sent beside an earlier one, which could arrive later and replace it.
 #[tokio::test]
 async fn the_last_progress_waits_for_the_answer_to_the_one_before() {
-    let server = server([task(1)]).await;
+    let server = Server::with_tasks([task(1)]).await;
     let (answer, held) = held(done());
     server.script("progress", [held, done()]);
-    let mut worker = TestWorker::start(&server, one_task());
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     report(&run, 1);
     server.until("progress", 1).await;
     report(&run, 2);
@@ -166,6 +152,5 @@ async fn the_progress_of_many_slots_goes_with_few_requests() {
     runs.into_iter().for_each(WaitingRun::succeed);
     until(|| server.tasks(|tasks| tasks.ended.len()) == 16).await;
     assert_eq!(server.tasks(|tasks| tasks.progress.len()), 32, "the last ones too");
-    worker.stop(StopMode::Finish);
-    worker.end().await;
+    worker.stopped(StopMode::Finish).await;
 }

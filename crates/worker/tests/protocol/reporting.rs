@@ -8,7 +8,7 @@ use taskqueue_worker::{EndReason, HandlerResult, Intervals, OnFailures, Settings
 use tempfile::tempdir;
 
 use crate::server::{Reply, Server, disconnect, done, refusal, task};
-use crate::test_worker::{TestWorker, failure, intervals, settings, spooling, until};
+use crate::test_worker::{TestWorker, failure, for_tasks, intervals, settings, spooling};
 
 fn success() -> HandlerResult {
     HandlerResult::Complete(JsonObject::from_canonical("{\"loss\":0.5}"))
@@ -16,12 +16,11 @@ fn success() -> HandlerResult {
 
 #[tokio::test]
 async fn a_report_is_repeated_until_the_server_takes_it_and_the_lease_is_kept_meanwhile() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     let garbage = Reply::Garbage("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let failing = [disconnect(), refusal(500, "internal_error"), garbage, refusal(401, "unauthorized"), Reply::Silence];
     server.script("complete", failing.into_iter().chain([done()]));
-    let worker = TestWorker::always(&server, Settings { max_tasks: Some(1), ..settings() }, success());
+    let worker = TestWorker::always(&server, for_tasks(1), success());
     let (_, counts) = worker.end().await;
     assert_eq!(counts.succeeded, 1);
     let reports = server.asked("complete");
@@ -35,10 +34,9 @@ async fn a_result_that_the_server_refuses_becomes_a_failure_that_says_so() {
     for (status, code) in
         [(422, "task_data_too_large"), (413, "request_too_large"), (422, "json_too_deep"), (422, "invalid_request")]
     {
-        let server = Server::start().await;
-        server.script("claim", [task(1)]);
+        let server = Server::claiming([task(1)]).await;
         server.script("complete", [refusal(status, code)]);
-        let worker = TestWorker::always(&server, Settings { max_tasks: Some(1), ..settings() }, success());
+        let worker = TestWorker::always(&server, for_tasks(1), success());
         assert_eq!(worker.end().await.1.failed, 1, "{code}");
         let report = &server.asked("fail")[0];
         assert_eq!(report.member("type"), "ResultRefused");
@@ -48,8 +46,7 @@ async fn a_result_that_the_server_refuses_becomes_a_failure_that_says_so() {
 
 #[tokio::test]
 async fn a_report_that_comes_too_late_is_revoked_and_no_failure_of_this_worker() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     server.script("fail", [refusal(409, "stale_run")]);
     let settings = Settings { max_tasks: Some(3), on_failures: OnFailures::StopAfter(1), ..settings() };
     let (end, counts) = TestWorker::always(&server, settings, failure()).end().await;
@@ -60,23 +57,20 @@ async fn a_report_that_comes_too_late_is_revoked_and_no_failure_of_this_worker()
 async fn what_could_not_be_delivered_is_delivered_by_the_next_worker() {
     for (outcome, verb) in [(success(), "complete"), (failure(), "fail"), (HandlerResult::Release, "unclaim")] {
         let folder = tempdir().unwrap();
-        let server = Server::start().await;
-        server.script("claim", [task(1)]);
+        let server = Server::claiming([task(1)]).await;
         server.script(verb, [disconnect()]);
         let worker = TestWorker::always(&server, spooling(&folder), outcome);
         server.until(verb, 2).await;
-        worker.stop(StopMode::Kill);
-        assert_eq!(worker.end().await.1.undelivered, 1);
+        assert_eq!(worker.stopped(StopMode::Kill).await.1.undelivered, 1);
 
         server.script("claim", [crate::server::empty()]);
         server.script(verb, [refusal(503, "database_busy"), done()]);
         let worker = TestWorker::start(&server, spooling(&folder));
-        until(|| worker.events.all().contains(&"earlier report t_000000000001 false".to_owned())).await;
+        worker.until_told("earlier report t_000000000001 false").await;
         let reports = server.asked(verb);
         let bodies: Vec<&str> = reports.iter().map(|report| report.text.split("\r\n\r\n").nth(1).unwrap()).collect();
         assert_eq!(bodies.first(), bodies.last());
-        worker.stop(StopMode::Kill);
-        worker.end().await;
+        worker.stopped(StopMode::Kill).await;
         assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
     }
 }
@@ -121,8 +115,7 @@ async fn leave_a_report(server: &Server, folder: &tempfile::TempDir) {
     server.script("complete", [disconnect()]);
     let worker = TestWorker::always(server, hurried(folder), success());
     server.until("complete", 1).await;
-    worker.stop(StopMode::Kill);
-    assert_eq!((worker.end().await.1.undelivered, stored(folder)), (1, 1));
+    assert_eq!((worker.stopped(StopMode::Kill).await.1.undelivered, stored(folder)), (1, 1));
     server.script("claim", [crate::server::empty()]);
 }
 
@@ -137,17 +130,15 @@ async fn a_left_over_report_is_kept_until_the_server_has_taken_it() {
         // The second try shows that the first answer was understood.
         server.until("complete", before + 2).await;
         assert_eq!(stored(&folder), 1, "{reply:?}");
-        worker.stop(StopMode::Kill);
-        worker.end().await;
+        worker.stopped(StopMode::Kill).await;
         assert_eq!(stored(&folder), 1, "{reply:?}");
         // The next worker delivers the stored report.
         server.script("complete", [done()]);
         let worker = TestWorker::start(&server, hurried(&folder));
-        until(|| worker.events.all().contains(&"earlier report t_000000000001 false".to_owned())).await;
+        worker.until_told("earlier report t_000000000001 false").await;
         assert!(server.asked("complete").last().unwrap().text.contains("{\"loss\":0.5}"), "{reply:?}");
         assert_eq!(stored(&folder), 0, "{reply:?}");
-        worker.stop(StopMode::Kill);
-        worker.end().await;
+        worker.stopped(StopMode::Kill).await;
     }
 }
 
@@ -178,37 +169,26 @@ async fn a_left_over_result_that_the_server_refuses_is_kept_until_the_failure_is
     server.until("fail", 2).await;
     assert_eq!(stored(&folder), 1);
     server.script("fail", [done()]);
-    until(|| worker.events.all().contains(&"earlier report t_000000000001 false".to_owned())).await;
+    worker.until_told("earlier report t_000000000001 false").await;
     assert_eq!((stored(&folder), server.asked("fail")[0].member("type").as_str()), (0, "ResultRefused"));
-    worker.stop(StopMode::Kill);
-    worker.end().await;
+    worker.stopped(StopMode::Kill).await;
 }
 
 #[tokio::test]
 async fn a_report_that_is_refused_as_stale_is_an_event_and_is_removed() {
-    let folder = tempdir().unwrap();
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
-    server.script("complete", [disconnect()]);
-    let worker = TestWorker::always(&server, spooling(&folder), success());
-    server.until("complete", 1).await;
-    worker.stop(StopMode::Kill);
-    worker.end().await;
-
-    server.script("claim", [crate::server::empty()]);
+    let (folder, server) = (tempdir().unwrap(), Server::start().await);
+    leave_a_report(&server, &folder).await;
     server.script("complete", [refusal(409, "stale_run")]);
     let worker = TestWorker::start(&server, spooling(&folder));
-    until(|| worker.events.all().contains(&"earlier report t_000000000001 true".to_owned())).await;
+    worker.until_told("earlier report t_000000000001 true").await;
     assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
-    worker.stop(StopMode::Kill);
-    worker.end().await;
+    worker.stopped(StopMode::Kill).await;
 }
 
 #[tokio::test]
 async fn a_delivered_report_leaves_nothing_behind() {
     let folder = tempdir().unwrap();
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    let server = Server::claiming([task(1)]).await;
     assert_eq!(TestWorker::always(&server, spooling(&folder), success()).end().await.1.succeeded, 1);
     assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
 }
@@ -217,9 +197,8 @@ async fn a_delivered_report_leaves_nothing_behind() {
 async fn a_task_that_no_run_can_do_is_not_tried_again() {
     let failure = || Failure { kind: "MissingArgument".into(), message: "m".into(), traceback: None };
     for (result, is_final) in [(HandlerResult::Reject(failure()), true), (HandlerResult::Fail(failure()), false)] {
-        let server = Server::start().await;
-        server.script("claim", [task(1)]);
-        let worker = TestWorker::always(&server, Settings { max_tasks: Some(1), ..settings() }, result);
+        let server = Server::claiming([task(1)]).await;
+        let worker = TestWorker::always(&server, for_tasks(1), result);
         assert_eq!(worker.end().await.1.failed, 1);
         assert_eq!(server.asked("fail")[0].text.contains("\"retry\":false"), is_final);
     }

@@ -155,6 +155,18 @@ impl Server {
         server
     }
 
+    /// Answers claims like this.
+    pub(crate) async fn claiming(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let server = Self::start().await;
+        server.script("claim", replies);
+        server
+    }
+
+    /// Answers claims with these tasks, and then with none.
+    pub(crate) async fn with_tasks(tasks: impl IntoIterator<Item = Reply>) -> Self {
+        Self::claiming(tasks.into_iter().chain([empty()])).await
+    }
+
     /// Answers by itself with so many tasks.
     pub(crate) async fn with_batches(pending: u8) -> Self {
         let server = Self::start().await;

@@ -51,6 +51,11 @@ pub(crate) fn settings() -> Settings {
     Settings { grace: millis(50), intervals: intervals(), ..Settings::new(queue, route) }
 }
 
+/// Settings of a worker that ends after so many tasks.
+pub(crate) fn for_tasks(count: u64) -> Settings {
+    Settings { max_tasks: Some(count), ..settings() }
+}
+
 /// Waits until the condition holds.
 pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
     let mut look = tokio::time::interval(millis(2));
@@ -75,8 +80,12 @@ impl WaitingRun {
     }
 
     pub(crate) fn succeed(self) {
-        self.end(HandlerResult::Complete(JsonObject::empty()));
+        self.end(empty_success());
     }
+}
+
+pub(crate) fn empty_success() -> HandlerResult {
+    HandlerResult::Complete(JsonObject::empty())
 }
 
 pub(crate) fn failure() -> HandlerResult {
@@ -179,12 +188,29 @@ impl TestWorker {
         Self { runs, stops, events, worker: tokio::spawn(worker.run(receiver)) }
     }
 
+    /// Starts a worker and waits for its first run.
+    pub(crate) async fn running(server: &Server, settings: Settings) -> (Self, WaitingRun) {
+        let mut worker = Self::start(server, settings);
+        let run = worker.next_run().await;
+        (worker, run)
+    }
+
     pub(crate) async fn next_run(&mut self) -> WaitingRun {
         tokio::time::timeout(PATIENCE, self.runs.recv()).await.expect("nothing was run").unwrap()
     }
 
+    /// Waits for an event with this text.
+    pub(crate) async fn until_told(&self, text: &str) {
+        until(|| self.events.all().iter().any(|event| event.contains(text))).await;
+    }
+
     pub(crate) fn stop(&self, stop: StopMode) {
         self.stops.send_replace(stop);
+    }
+
+    pub(crate) async fn stopped(self, stop: StopMode) -> (EndReason, Counts) {
+        self.stop(stop);
+        self.end().await
     }
 
     pub(crate) async fn end(self) -> (EndReason, Counts) {

@@ -2,50 +2,37 @@
 
 use std::time::Duration;
 
-use taskqueue_worker::{EndReason, HandlerResult, OnFailures, Settings};
+use taskqueue_worker::{EndReason, OnFailures, Settings};
 use tokio::time::Instant;
 
 use crate::server::{Server, empty, held, lease, limited_task, task, timed_out};
-use crate::test_worker::{TestWorker, failure, settings};
+use crate::test_worker::{TestWorker, empty_success, failure, for_tasks, settings};
 
 const LIMIT: Duration = Duration::from_secs(7200);
 
 #[tokio::test]
-async fn the_time_of_a_run_counts_from_before_its_claim_was_sent() {
-    let server = Server::start().await;
-    let (told, claimed) = held(limited_task(1, LIMIT.as_secs()));
-    server.script("claim", [claimed]);
-    let mut worker = TestWorker::patient(&server, Settings { max_tasks: Some(1), ..settings() }, LIMIT);
-    server.until("claim", 1).await;
-    let arrived = Instant::now();
-    told.notify_one();
-    let run = worker.next_run().await;
-    assert!(run.run.times_out_at.unwrap() <= arrived + LIMIT, "the server cannot have counted from earlier");
-    run.succeed();
-    assert_eq!(worker.end().await.1.succeeded, 1);
-}
-
-#[tokio::test]
-async fn a_claim_that_waits_for_its_task_takes_nothing_of_the_time_of_the_run() {
-    let server = Server::start().await;
-    let (told, claimed) = held(limited_task(1, LIMIT.as_secs()));
-    server.script("claim", [empty(), claimed]);
-    let mut worker = TestWorker::patient(&server, Settings { max_tasks: Some(1), ..settings() }, LIMIT);
-    server.until("claim", 2).await;
-    let answered = Instant::now();
-    told.notify_one();
-    let run = worker.next_run().await;
-    assert!(run.run.times_out_at.unwrap() >= answered + LIMIT);
-    run.succeed();
-    assert_eq!(worker.end().await.1.succeeded, 1);
+async fn the_time_of_a_run_counts_from_before_its_claim_was_sent_unless_that_waited_for_a_task() {
+    for before in [None, Some(empty())] {
+        let has_waited = before.is_some();
+        let (told, claimed) = held(limited_task(1, LIMIT.as_secs()));
+        let server = Server::claiming(before.into_iter().chain([claimed])).await;
+        let mut worker = TestWorker::patient(&server, for_tasks(1), LIMIT);
+        server.until("claim", 1 + usize::from(has_waited)).await;
+        let arrived = Instant::now();
+        told.notify_one();
+        let run = worker.next_run().await;
+        let ends = run.run.times_out_at.unwrap();
+        // The server cannot have counted from earlier than the arrival; nor does it before it has answered.
+        assert!(if has_waited { ends >= arrived + LIMIT } else { ends <= arrived + LIMIT }, "{has_waited}");
+        run.succeed();
+        assert_eq!(worker.end().await.1.succeeded, 1);
+    }
 }
 
 #[tokio::test]
 async fn a_task_without_a_limit_gives_its_run_any_time() {
-    let server = Server::start().await;
-    server.script("claim", [task(1)]);
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let run = worker.next_run().await;
+    let server = Server::claiming([task(1)]).await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     assert_eq!(run.run.times_out_at, None);
     run.succeed();
     assert_eq!(worker.end().await.1.succeeded, 1);
@@ -53,11 +40,9 @@ async fn a_task_without_a_limit_gives_its_run_any_time() {
 
 #[tokio::test]
 async fn a_run_that_the_server_ended_by_its_time_is_stopped_and_has_failed() {
-    let server = Server::start().await;
-    server.script("claim", [limited_task(1, 1)]);
+    let server = Server::claiming([limited_task(1, 1)]).await;
     server.script("heartbeat", [lease(), timed_out()]);
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let mut run = worker.next_run().await;
+    let (worker, mut run) = TestWorker::running(&server, for_tasks(1)).await;
     run.run.stop_requested().await;
     run.end(failure());
     let (_, counts) = worker.end().await;
@@ -67,11 +52,9 @@ async fn a_run_that_the_server_ended_by_its_time_is_stopped_and_has_failed() {
 
 #[tokio::test]
 async fn a_failure_that_comes_after_the_server_ended_the_run_by_its_time_is_not_repeated() {
-    let server = Server::start().await;
-    server.script("claim", [limited_task(1, 1)]);
+    let server = Server::claiming([limited_task(1, 1)]).await;
     server.script("fail", [timed_out()]);
-    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let run = worker.next_run().await;
+    let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     run.end(failure());
     let (_, counts) = worker.end().await;
     assert_eq!((counts.revoked, counts.failed), (0, 1));
@@ -80,8 +63,7 @@ async fn a_failure_that_comes_after_the_server_ended_the_run_by_its_time_is_not_
 
 #[tokio::test]
 async fn runs_that_the_server_ended_by_their_time_are_failures_in_a_row() {
-    let server = Server::start().await;
-    server.script("claim", [limited_task(1, 1), limited_task(2, 1), limited_task(3, 1)]);
+    let server = Server::claiming([limited_task(1, 1), limited_task(2, 1), limited_task(3, 1)]).await;
     server.script("fail", [timed_out()]);
     let settings = Settings { on_failures: OnFailures::StopAfter(2), ..settings() };
     let (end, counts) = TestWorker::always(&server, settings, failure()).end().await;
@@ -91,13 +73,8 @@ async fn runs_that_the_server_ended_by_their_time_are_failures_in_a_row() {
 
 #[tokio::test]
 async fn a_run_that_ends_within_its_time_is_reported_as_ever() {
-    let server = Server::start().await;
-    server.script("claim", [limited_task(1, 3600)]);
-    let worker = TestWorker::always(
-        &server,
-        Settings { max_tasks: Some(1), ..settings() },
-        HandlerResult::Complete(taskqueue_client::JsonObject::empty()),
-    );
+    let server = Server::claiming([limited_task(1, 3600)]).await;
+    let worker = TestWorker::always(&server, for_tasks(1), empty_success());
     assert_eq!(worker.end().await.1.succeeded, 1);
     assert_eq!(server.asked("complete").len(), 1);
 }
