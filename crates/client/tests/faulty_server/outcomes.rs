@@ -72,20 +72,15 @@ async fn a_change_on_a_kept_connection_that_is_then_closed_is_sent_once() {
     assert_eq!(server.requests().len(), 2);
 }
 
-#[tokio::test]
-async fn a_change_that_was_refused_is_known_not_to_be_done() {
-    for (call, error, requests) in changes(&refusal(409, "task_running", "")).await {
-        assert_eq!((error.code(), requests), (Some(ErrorCode::TaskRunning), 1), "{call}");
-        assert!(!error.is_outcome_unknown());
-    }
-}
-
 /// `database_busy` = nothing was done and nothing will be (docs/reference/errors.md §3.5).
 #[tokio::test]
-async fn a_change_that_was_answered_busy_is_known_not_to_be_done() {
-    for (call, error, requests) in changes(&refusal(503, "database_busy", "Retry-After: 0\r\n")).await {
-        assert_eq!((error.code(), requests), (Some(ErrorCode::DatabaseBusy), 1), "{call}");
-        assert!(!error.is_outcome_unknown(), "{call}: {error}");
+async fn a_change_that_was_refused_or_answered_busy_is_known_not_to_be_done() {
+    let busy = refusal(503, "database_busy", "Retry-After: 0\r\n");
+    for (reply, code) in [(refusal(409, "task_running", ""), ErrorCode::TaskRunning), (busy, ErrorCode::DatabaseBusy)] {
+        for (call, error, requests) in changes(&reply).await {
+            assert_eq!((error.code(), requests), (Some(code), 1), "{call}");
+            assert!(!error.is_outcome_unknown(), "{call}: {error}");
+        }
     }
 }
 

@@ -102,14 +102,6 @@ pub(crate) fn descendants() -> Vec<ProcessEntry> {
     entries.iter().filter(|entry| entry.is_alive).filter(is_descendant).copied().collect()
 }
 
-/// The value of a variable in the environment that a process was started with.
-#[cfg(test)]
-pub(crate) fn started_with(pid: i32, variable: &str) -> Option<Vec<u8>> {
-    let environment = read(&format!("/proc/{pid}/environ"))?;
-    let mut variables = environment.split(|byte| *byte == 0);
-    variables.find_map(|pair| Some(pair.strip_prefix(variable.as_bytes())?.strip_prefix(b"=")?.to_vec()))
-}
-
 /// Sends a signal. Errors are ignored: the next call of `children` or `all` shows whether the process is alive.
 pub(crate) fn signal(pid: i32, signal: Signal) {
     let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));

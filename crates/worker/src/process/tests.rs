@@ -95,6 +95,12 @@ impl Begun {
         read().unwrap().trim().parse().unwrap()
     }
 
+    /// Asks the run to end, and waits for that.
+    async fn ended_by(self, control: RunControl) -> Finished {
+        self.control.send_replace(control);
+        self.finish().await
+    }
+
     async fn finish(mut self) -> Finished {
         let ended = tokio::time::timeout(LONG, &mut self.run).await.expect("the run does not end").unwrap();
         let mut chunks = Vec::new();
@@ -119,6 +125,12 @@ impl Finished {
         self.result.as_ref().unwrap()
     }
 
+    /// How the command ended, and whether it was asked to.
+    #[track_caller]
+    fn status(&self) -> (Exit, bool) {
+        (self.end().status, self.end().was_stopped)
+    }
+
     fn relayed(&self, stream: Stream) -> String {
         let chunks = self.chunks.iter().filter(|chunk| chunk.stream == stream);
         String::from_utf8(chunks.flat_map(|chunk| chunk.bytes.clone()).collect()).unwrap()
@@ -140,4 +152,10 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 fn is_alive(pid: i32) -> bool {
     proc::all().iter().any(|entry| entry.pid == pid && entry.is_alive)
+}
+
+/// Whether a process was started with this value of a variable in its environment.
+fn started_with(pid: i32, variable: &str, value: &str) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|pair| pair == format!("{variable}={value}").as_bytes())
 }

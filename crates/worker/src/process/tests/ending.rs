@@ -15,9 +15,8 @@ async fn ready(script: &str, grace: Duration) -> (Begun, i32) {
 async fn a_stopped_run_may_end_by_itself() {
     let script = "trap 'echo bye; exit 3' TERM; echo $$ >$FOLDER/ready; while :; do sleep 0.01; done";
     let (begun, _) = ready(script, LONG).await;
-    begun.control.send_replace(RunControl::Stop);
-    let finished = begun.finish().await;
-    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Code(3), true));
+    let finished = begun.ended_by(RunControl::Stop).await;
+    assert_eq!(finished.status(), (Exit::Code(3), true));
     assert_eq!(finished.relayed(Stream::Stdout), "bye\n");
 }
 
@@ -27,9 +26,8 @@ async fn a_run_that_ignores_sigterm_is_killed_after_the_grace_time() {
     let script = "trap '' TERM; echo $$ >$FOLDER/ready; while :; do sleep 1000; done";
     let (begun, pid) = ready(script, grace).await;
     let ordered = Instant::now();
-    begun.control.send_replace(RunControl::Stop);
-    let finished = begun.finish().await;
-    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(9), true));
+    let finished = begun.ended_by(RunControl::Stop).await;
+    assert_eq!(finished.status(), (Exit::Signal(9), true));
     assert!(ordered.elapsed() >= grace && ordered.elapsed() < LONG / 2);
     assert!(!is_alive(pid));
 }
@@ -39,8 +37,7 @@ async fn a_kill_does_not_wait_for_the_grace_time() {
     let script = "trap '' TERM; echo $$ >$FOLDER/ready; while :; do sleep 1000; done";
     let (begun, _) = ready(script, LONG * 10).await;
     begun.control.send_replace(RunControl::Stop);
-    begun.control.send_replace(RunControl::Kill);
-    assert_eq!(begun.finish().await.end().status, Exit::Signal(9));
+    assert_eq!(begun.ended_by(RunControl::Kill).await.end().status, Exit::Signal(9));
 }
 
 #[tokio::test]
@@ -48,7 +45,7 @@ async fn a_request_from_before_the_start_is_obeyed() {
     let trial = Trial::shell("sleep 1000");
     trial.control.send_replace(RunControl::Kill);
     let finished = trial.run().await;
-    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(9), true));
+    assert_eq!(finished.status(), (Exit::Signal(9), true));
 }
 
 #[tokio::test]
@@ -64,15 +61,14 @@ async fn a_run_continues_when_the_sender_of_requests_is_dropped() {
 async fn a_run_that_is_suspended_ends_as_well() {
     let (begun, pid) = ready("echo $$ >$FOLDER/ready; kill -STOP $$; sleep 1000", LONG).await;
     until("suspended", || proc::all().iter().any(|entry| entry.pid == pid && entry.state == 'T')).await;
-    begun.control.send_replace(RunControl::Stop);
-    assert_eq!(begun.finish().await.end().status, Exit::Signal(15));
+    assert_eq!(begun.ended_by(RunControl::Stop).await.end().status, Exit::Signal(15));
 }
 
 #[tokio::test]
 async fn what_stays_in_the_group_is_ended_with_its_leader() {
     // It also keeps the pipes open.
     let finished = Trial::shell("sleep 1000 & echo $! >$FOLDER/left; exit 5").run().await;
-    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Code(5), false));
+    assert_eq!(finished.status(), (Exit::Code(5), false));
     assert!(!is_alive(finished.number("left")));
 }
 
@@ -105,8 +101,7 @@ async fn a_daemon_does_not_outlive_a_stop_or_a_kill() {
     for wanted in [RunControl::Stop, RunControl::Kill] {
         let begun = Trial::shell(&format!("{DAEMON} sleep 1000")).begin();
         let daemon = begun.number("daemon").await;
-        begun.control.send_replace(wanted);
-        assert!(begun.finish().await.end().was_stopped);
+        assert!(begun.ended_by(wanted).await.end().was_stopped);
         assert!(!is_alive(daemon), "{wanted:?}");
     }
 }
@@ -117,8 +112,7 @@ async fn a_daemon_of_one_run_survives_the_end_of_another() {
     let daemon = begun.number("daemon").await;
     Trial::shell("sleep 1000 & exit 0").run().await;
     assert!(is_alive(daemon));
-    begun.control.send_replace(RunControl::Stop);
-    begun.finish().await;
+    begun.ended_by(RunControl::Stop).await;
     assert!(!is_alive(daemon));
 }
 
@@ -134,8 +128,7 @@ async fn a_daemon_that_forgot_its_run_ends_with_it_while_another_run_goes_on() {
     assert_eq!(finished.end().status, Exit::Code(0));
     assert!(!is_alive(finished.number("daemon")));
     assert!(is_alive(pid));
-    other.control.send_replace(RunControl::Kill);
-    other.finish().await;
+    other.ended_by(RunControl::Kill).await;
 }
 
 #[tokio::test]
@@ -144,7 +137,7 @@ async fn a_run_ends_with_its_supervisor_and_the_next_one_gets_another() {
         Trial::shell(&format!("{HIDDEN} while ! [ -s $FOLDER/daemon ]; do :; done; kill -9 $PPID; sleep 1000")).begin();
     let daemon = begun.number("daemon").await;
     let finished = begun.finish().await;
-    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(9), false));
+    assert_eq!(finished.status(), (Exit::Signal(9), false));
     let note = finished.end().process_note.as_deref();
     assert_eq!(note, Some("the supervisor of the run was killed, and with it the run"));
     assert!(!is_alive(daemon));
@@ -169,8 +162,7 @@ async fn a_supervisor_that_was_killed_while_it_was_idle_gets_no_run() {
 async fn an_order_that_came_too_late_does_not_end_the_next_run() {
     for _ in 0..50 {
         let begun = Trial::shell("exit 0").begin();
-        begun.control.send_replace(RunControl::Kill);
-        begun.finish().await;
+        begun.ended_by(RunControl::Kill).await;
         assert_eq!(Trial::shell("exit 5").run().await.end().status, Exit::Code(5));
     }
 }
@@ -201,8 +193,7 @@ async fn processes_that_replace_themselves_all_the_time_are_caught() {
     let run_id = trial.spec.run_id;
     let finished = trial.run().await;
     assert_eq!((finished.end().status, &finished.end().process_note), (Exit::Code(8), &None));
-    let started_for_it =
-        |pid| proc::started_with(pid, RUN_ID_VARIABLE).is_some_and(|id| id == run_id.as_str().as_bytes());
+    let started_for_it = |pid| started_with(pid, RUN_ID_VARIABLE, run_id.as_str());
     assert!(!proc::all().iter().any(|entry| entry.is_alive && started_for_it(entry.pid)));
 }
 
@@ -213,8 +204,7 @@ async fn a_stop_reaches_processes_that_are_leaving_the_group() {
     let lane = || async move {
         for _ in 0..25 {
             let (begun, _) = ready(script, LONG * 10).await;
-            begun.control.send_replace(RunControl::Stop);
-            assert!(begun.finish().await.end().was_stopped);
+            assert!(begun.ended_by(RunControl::Stop).await.end().was_stopped);
         }
     };
     let lanes: Vec<_> = (0..4).map(|_| tokio::spawn(lane())).collect();
@@ -237,9 +227,8 @@ async fn a_stop_reaches_a_process_that_is_started_while_it_comes() {
     let trial = Trial::new(&["env", "--block-signal=TERM", "sh", "-c", script]);
     let begun = trial.begin();
     begun.number("ready").await;
-    begun.control.send_replace(RunControl::Stop);
-    let finished = begun.finish().await;
-    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(15), true));
+    let finished = begun.ended_by(RunControl::Stop).await;
+    assert_eq!(finished.status(), (Exit::Signal(15), true));
 }
 
 #[tokio::test]
@@ -286,7 +275,7 @@ async fn a_thousand_runs_leave_neither_zombies_nor_orphans() {
     for lane in lanes {
         lane.await.unwrap();
     }
-    let marked = |pid| proc::started_with(pid, "TRIAL_MARKER").is_some_and(|value| value == marker.as_str().as_bytes());
+    let marked = |pid| started_with(pid, "TRIAL_MARKER", marker.as_str());
     let orphans: Vec<_> = proc::all().into_iter().filter(|entry| entry.is_alive && marked(entry.pid)).collect();
     assert_eq!(orphans, []);
     // A stray that ended while another child was being started is reaped the next time.

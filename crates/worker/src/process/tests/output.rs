@@ -93,8 +93,7 @@ async fn a_relay_that_nobody_reads_holds_back_its_child_but_not_its_end() {
     let begun = trial.begin();
     let log = begun.folder.path().join("task/run/output.log");
     until("something is written", || std::fs::metadata(&log).is_ok_and(|log| log.len() > 0)).await;
-    begun.control.send_replace(RunControl::Kill);
-    let finished = begun.finish().await;
+    let finished = begun.ended_by(RunControl::Kill).await;
     assert!(finished.end().was_stopped && !finished.folder.path().join("done").exists());
 }
 
@@ -233,9 +232,8 @@ async fn a_child_on_a_terminal_ends_with_all_that_it_started() {
     let (trial, _size) = on_terminal("setsid sleep 1000 & echo $! >$FOLDER/left; sleep 1000");
     let begun = trial.begin();
     let left = begun.number("left").await;
-    begun.control.send_replace(RunControl::Stop);
-    let finished = begun.finish().await;
-    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(15), true));
+    let finished = begun.ended_by(RunControl::Stop).await;
+    assert_eq!(finished.status(), (Exit::Signal(15), true));
     assert!(!is_alive(left));
 }
 
