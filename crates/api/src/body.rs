@@ -12,7 +12,7 @@ use taskqueue_core::json::{self, ObjectWriter, ParseError, Value};
 
 use crate::ErrorCode;
 
-pub use errors::{At, BodyErrors, Invalid, RequestError, Step};
+pub use errors::{BodyErrors, Invalid, Location, LocationStep, RequestError};
 pub(crate) use members::{Members, REQUIRED};
 
 /// A request body, or an object inside one.
@@ -25,7 +25,7 @@ pub trait Body: Sized {
 
     /// Reads the object at this place of a body. Errors go into `errors`; the result counts only if there are none.
     #[doc(hidden)]
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self>;
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self>;
 
     /// Adds the fields of the body to an object.
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B>;
@@ -42,7 +42,7 @@ pub fn decode<B: Body>(bytes: &[u8]) -> Result<B, Invalid> {
 /// Reads a body from JSON that is parsed already.
 pub fn read<B: Body>(value: &Value<'_>) -> Result<B, Invalid> {
     let mut errors = BodyErrors::new(B::CODE);
-    let body = B::read(value, At::Root("body"), &mut errors);
+    let body = B::read(value, Location::Root("body"), &mut errors);
     errors.into_result(body)
 }
 

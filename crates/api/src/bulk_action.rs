@@ -9,7 +9,7 @@ use taskqueue_core::json::{ObjectWriter, Value};
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{At, Body, BodyErrors, Members, REQUIRED, field};
+use crate::body::{Body, BodyErrors, Location, Members, REQUIRED, field};
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::paths;
 
@@ -46,11 +46,11 @@ impl Body for BulkActionRequest {
     const FIELDS: &'static [&'static str] = &["filter", "expect", "dry_run", "include_archived"];
 
     /// The syntax of the filter is checked later, when the body as a whole is valid.
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         if !body.has("filter") {
             let (at, errors) = body.errors();
-            errors.add_special(ErrorCode::InvalidFilter, &At::Key(at, "filter"), REQUIRED);
+            errors.add_special(ErrorCode::InvalidFilter, &Location::Key(at, "filter"), REQUIRED);
         }
         let filter = body.optional("filter", field::filter);
         let expect = body.optional("expect", field::or_absent(field::count));

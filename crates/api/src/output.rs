@@ -9,7 +9,7 @@ use taskqueue_core::limits::OUTPUT_OFFSET_MAX;
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{At, Body, BodyErrors, Members, field};
+use crate::body::{Body, BodyErrors, Location, Members, field};
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::schema;
 
@@ -32,7 +32,7 @@ impl Body for OutputRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["run_id", "offset", "text"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let run_id = body.required("run_id", field::run_id);
         let offset = body.required("offset", field::count);
@@ -41,7 +41,7 @@ impl Body for OutputRequest {
         // An offset is a 64-bit integer in every answer, so the last byte has one, too.
         if offset + text.len() as u64 > OUTPUT_OFFSET_MAX {
             let (at, errors) = body.errors();
-            errors.add(&At::Key(at, "offset"), "use an offset whose end is below 2^63");
+            errors.add(&Location::Key(at, "offset"), "use an offset whose end is below 2^63");
             return None;
         }
         Some(Self { run_id, offset, text })

@@ -9,7 +9,7 @@ use taskqueue_core::limits::ROUTE_LIMITS_MAX;
 use taskqueue_core::settings::{QueueSettings, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch};
 use utoipa::ToSchema;
 
-use crate::body::{At, Body, BodyErrors, Members, field};
+use crate::body::{Body, BodyErrors, Location, Members, field};
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::{ErrorCode, schema};
 
@@ -136,7 +136,7 @@ impl Body for SettingsPatch {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["paused", "max_running", "route_limits", "retention"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         Some(Self {
             paused: body.optional("paused", field::or_null(field::flag)).map(Option::unwrap_or_default),
@@ -171,7 +171,7 @@ impl Body for SettingsPatch {
     }
 }
 
-fn route_limits(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<RouteLimitsPatch> {
+fn route_limits(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<RouteLimitsPatch> {
     let members = match value {
         Value::Null => return Some(RouteLimitsPatch::Clear),
         Value::Object(members) => members,
@@ -186,7 +186,7 @@ fn route_limits(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Opti
     };
     let mut limits = BTreeMap::new();
     for (name, limit) in members {
-        let at = At::Key(at, name);
+        let at = Location::Key(at, name);
         let Some(route) = Route::parse(name) else {
             errors.add(&at, field::NAME_RULE);
             continue;
@@ -202,7 +202,7 @@ fn route_limits(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Opti
     Some(RouteLimitsPatch::Merge(limits))
 }
 
-fn retention(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<RetentionPatch> {
+fn retention(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<RetentionPatch> {
     const FIELDS: [&str; 3] = ["succeeded_seconds", "failed_seconds", "cancelled_seconds"];
     if *value == Value::Null {
         let all = Some(None);

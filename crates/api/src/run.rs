@@ -11,7 +11,7 @@ use taskqueue_core::time::Timestamp;
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{At, Body, BodyErrors, Members, field};
+use crate::body::{Body, BodyErrors, Location, Members, field};
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::schema;
 use crate::task::Task;
@@ -35,7 +35,7 @@ impl Body for ClaimRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["route", "run_id", "worker"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let (route, run_id) = (body.required("route", field::route), body.required("run_id", field::run_id));
         let worker = body.optional("worker", field::claim_worker).flatten();
@@ -67,7 +67,7 @@ impl Body for HeartbeatRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["run_id", "progress"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let (run_id, progress) =
             (body.required("run_id", field::run_id), body.optional("progress", field::or_absent(field::object)));
@@ -99,7 +99,7 @@ impl Body for ProgressRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["run_id", "progress"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let (run_id, progress) = (body.required("run_id", field::run_id), body.required("progress", field::object));
         Some(Self { run_id: run_id?, progress: progress? })
@@ -127,7 +127,7 @@ impl Body for UnclaimRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["run_id", "delay_seconds"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let run_id = body.required("run_id", field::run_id);
         let delay_seconds = body.optional("delay_seconds", field::or_absent(field::seconds));
@@ -167,7 +167,7 @@ impl Body for CompleteRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["run_id", "result"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let (run_id, result) = (body.required("run_id", field::run_id), body.required("result", field::object));
         Some(Self { run_id: run_id?, result: result? })
@@ -200,7 +200,7 @@ impl Body for FailRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["run_id", "error", "retry", "retry_after_seconds"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let run_id = body.required("run_id", field::run_id);
         let error = body.required("error", |value, at, errors| Failure::read(value, *at, errors));
@@ -237,7 +237,7 @@ impl Body for Failure {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["type", "message", "traceback"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut error = Members::of(value, at, Self::FIELDS, errors)?;
         let (kind, message) = (error.required("type", field::text), error.required("message", field::text));
         let traceback = error.optional("traceback", field::text_or_null).flatten();

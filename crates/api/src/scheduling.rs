@@ -6,7 +6,7 @@ use taskqueue_core::limits::{DEPENDENCIES_MAX, TIMEOUT_SECONDS_MAX};
 use taskqueue_core::scheduling::{self, Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
 use utoipa::ToSchema;
 
-use crate::body::{At, BodyErrors, Members, field};
+use crate::body::{BodyErrors, Location, Members, field};
 use crate::object_reader::{ObjectReader, Unreadable, WireValue};
 
 /// How long a task waits after an attempt that failed: `seconds` after the first one, `factor` times as long after each further
@@ -26,7 +26,7 @@ pub struct RetryDelaySchema {
     pub max_seconds: Option<f64>,
 }
 
-pub(crate) fn retry_delay(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<RetryDelay> {
+pub(crate) fn retry_delay(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<RetryDelay> {
     let mut delay = Members::of(value, *at, &["seconds", "factor", "max_seconds"], errors)?;
     let seconds = delay.required("seconds", field::number_from_0);
     let factor = delay.optional("factor", field::or_absent(factor));
@@ -34,7 +34,7 @@ pub(crate) fn retry_delay(value: &Value<'_>, at: &At<'_>, errors: &mut BodyError
     RetryDelay::new(seconds?, factor, max_seconds)
 }
 
-fn factor(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<f64> {
+fn factor(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<f64> {
     let factor = field::number(value, at, errors)?;
     if factor < 1.0 {
         errors.add(at, "use a number from 1");
@@ -43,7 +43,7 @@ fn factor(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<f64
     Some(factor)
 }
 
-pub(crate) fn timeout_seconds(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<i64> {
+pub(crate) fn timeout_seconds(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<i64> {
     let seconds = scheduling::run_limit(field::integer(value, at, errors)?);
     if seconds.is_none() {
         errors.add(at, format!("use an integer from 1 to {TIMEOUT_SECONDS_MAX}"));
@@ -51,12 +51,12 @@ pub(crate) fn timeout_seconds(value: &Value<'_>, at: &At<'_>, errors: &mut BodyE
     seconds
 }
 
-pub(crate) fn dependencies(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Dependencies> {
+pub(crate) fn dependencies(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Dependencies> {
     let Value::Array(items) = value else {
         errors.add(at, "use a list of task ids");
         return None;
     };
-    let read = |(index, item)| field::task_id(item, &At::Index(at, index), errors);
+    let read = |(index, item)| field::task_id(item, &Location::Index(at, index), errors);
     // All items are read, so that all wrong ones are reported.
     let ids: Vec<Option<TaskId>> = items.iter().enumerate().map(read).collect();
     let dependencies = Dependencies::new(ids.into_iter().collect::<Option<_>>()?);
@@ -68,7 +68,7 @@ pub(crate) fn dependencies(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErro
 
 pub(crate) fn on_dependency_failure(
     value: &Value<'_>,
-    at: &At<'_>,
+    at: &Location<'_>,
     errors: &mut BodyErrors,
 ) -> Option<OnDependencyFailure> {
     field::parsed(value, at, errors, OnDependencyFailure::parse, "use \"wait\" or \"cancel\"")

@@ -1,4 +1,4 @@
-//! Tasks: the resource and the page. A field of a task is one entry in the table of each shape that has it; the bodies of
+//! Tasks: the resource, who ran it last, and the page. A field of a task is one entry in the table of each shape that has it; the bodies of
 //! creation and update are in `task_body.rs`.
 
 use std::borrow::Cow;

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, Object};
 use utoipa::openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, SchemaFormat, Type};
 
-use crate::body::{At, Body, BodyErrors, Members, field};
+use crate::body::{Body, BodyErrors, Location, Members, field};
 use crate::object_reader::WireValue;
 use crate::scheduling::{self, RetryDelaySchema};
 use crate::{ErrorCode, schema};
@@ -64,7 +64,7 @@ macro_rules! task_body {
             const CODE: ErrorCode = ErrorCode::$code;
             const FIELDS: &'static [&'static str] = &[$( stringify!($field) ),*];
 
-            fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+            fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
                 let mut members = Members::of(value, at, Self::FIELDS, errors)?;
                 $check(&mut members);
                 let mut body = Self::default();
@@ -204,7 +204,7 @@ impl Body for Creation {
     const CODE: ErrorCode = CreationFields::CODE;
     const FIELDS: &'static [&'static str] = CreationFields::FIELDS;
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         CreationFields::read(value, at, errors).map(Into::into)
     }
 
@@ -295,11 +295,11 @@ impl Body for BulkUpdateRequest {
     const FIELDS: &'static [&'static str] = &["filter", "changes", "include_archived"];
 
     /// The syntax of the filter is checked later, when the body as a whole is valid.
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         if !body.has("filter") {
             let (at, errors) = body.errors();
-            errors.add_special(ErrorCode::InvalidFilter, &At::Key(at, "filter"), "this field is required");
+            errors.add_special(ErrorCode::InvalidFilter, &Location::Key(at, "filter"), "this field is required");
         }
         let filter = body.optional("filter", field::filter);
         let changes = body.required("changes", |value, at, errors| Update::read(value, *at, errors));

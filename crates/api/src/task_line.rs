@@ -12,7 +12,7 @@ use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_value};
 use taskqueue_core::name_template::{NameError, NameTemplate};
 use taskqueue_core::time::Timestamp;
 
-use crate::body::{self, Body, Invalid, Step};
+use crate::body::{self, Body, Invalid, LocationStep};
 use crate::task::{Creation, Task};
 
 /// Messages name at most so many members, and show them only if they are short.
@@ -177,10 +177,10 @@ fn describe(invalid: &Invalid) -> String {
     format!("{} ({})", errors.join("; "), invalid.code)
 }
 
-fn step(step: &Step) -> String {
+fn step(step: &LocationStep) -> String {
     match step {
-        Step::Key(key) => key.clone(),
-        Step::Index(index) => index.to_string(),
+        LocationStep::Key(key) => key.clone(),
+        LocationStep::Index(index) => index.to_string(),
     }
 }
 

@@ -8,7 +8,7 @@ use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{At, Body, BodyErrors, Members, field};
+use crate::body::{Body, BodyErrors, Location, Members, field};
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::schema;
 
@@ -32,7 +32,7 @@ impl Body for Report {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["route", "status", "task_id", "metadata"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let route = body.required("route", field::route);
         let status = body.required("status", field::worker_status);
@@ -97,7 +97,7 @@ impl Body for TelemetryRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["telemetry"];
 
-    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         Some(Self { telemetry: body.required("telemetry", field::telemetry)? })
     }

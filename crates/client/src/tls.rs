@@ -1,4 +1,4 @@
-//! TLS: rustls with ring, and whom it trusts. Nothing is installed process-wide, so the rest of the program may use another
+//! TLS: rustls with ring, and whom it trusts: authorities, or the pin of a server, which is the hash of its public key. Nothing is installed process-wide, so the rest of the program may use another
 //! provider.
 
 use std::str::FromStr;

@@ -74,7 +74,7 @@ impl WorkerIdentity<'_> {
 
 impl SlotIdentity {
     /// Returns what the slot adds to the `worker` of claims of several slots.
-    pub(crate) fn own(&self) -> JsonObject {
+    pub(crate) fn own_members(&self) -> JsonObject {
         object(self.write(ObjectWriter::new()))
     }
 
@@ -150,9 +150,9 @@ mod tests {
     fn claims_of_several_slots_are_together_what_each_says_alone() {
         let metadata = JsonObject::from_canonical(r#"{"rack":7}"#);
         let worker = worker(&metadata, Some("/runs"));
-        let merged = merge_patch(&worker.in_shared_claims(), &slot().own());
+        let merged = merge_patch(&worker.in_shared_claims(), &slot().own_members());
         assert_eq!(merged, worker.in_claims(&slot()));
-        assert!(slot().own().as_str().len() <= CLAIM_WORKER_ITEM_BYTES);
+        assert!(slot().own_members().as_str().len() <= CLAIM_WORKER_ITEM_BYTES);
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl IdleReason {
     }
 
     /// Returns the meaning of the first reason of an explanation for a worker; `None` if the task can be claimed.
-    fn of_task(reason: Option<&Reason>, pending: u64) -> Option<Self> {
+    fn from_task_reason(reason: Option<&Reason>, pending: u64) -> Option<Self> {
         Some(match reason? {
             Reason::QueuePaused => Self::QueuePaused,
             Reason::QueueAtLimit { max_running } => Self::QueueAtLimit(*max_running),
@@ -46,7 +46,7 @@ impl IdleReason {
 }
 
 /// Returns the reason in the figures of the routes if no task is pending for this one; else the number of those.
-fn of_routes(routes: &[RouteStats], own: &Route) -> Result<IdleReason, u64> {
+fn reason_of_routes(routes: &[RouteStats], own: &Route) -> Result<IdleReason, u64> {
     let (own, others): (Vec<_>, Vec<_>) = routes.iter().partition(|figures| figures.route == own.as_str());
     match own.first().map_or(0, |own| own.pending) {
         0 => {}
@@ -93,7 +93,7 @@ impl WorkerContext {
             return None;
         }
         let pending = match self.client.queue_stats(&self.settings.queue).await {
-            Ok(stats) => match of_routes(&stats.routes, &self.settings.route) {
+            Ok(stats) => match reason_of_routes(&stats.routes, &self.settings.route) {
                 Ok(reason) => return Some(reason),
                 Err(pending) => pending,
             },
@@ -113,7 +113,7 @@ impl WorkerContext {
         };
         let explanation = self.client.explain_task(&self.settings.queue, task.id).await.ok()?;
         let first = explanation.reasons.first()?;
-        IdleReason::of_task(first.reason.as_ref(), pending)
+        IdleReason::from_task_reason(first.reason.as_ref(), pending)
     }
 }
 
@@ -139,11 +139,11 @@ mod tests {
     #[test]
     fn tasks_of_other_routes_are_named_if_there_is_none_of_the_own() {
         let own = Route::parse("default").unwrap();
-        assert_eq!(of_routes(&[], &own), Ok(NoTask));
-        assert_eq!(of_routes(&[figures("default", 0), figures("idle", 0)], &own), Ok(NoTask));
+        assert_eq!(reason_of_routes(&[], &own), Ok(NoTask));
+        assert_eq!(reason_of_routes(&[figures("default", 0), figures("idle", 0)], &own), Ok(NoTask));
         let others = [figures("cpu", 2), figures("default", 0), figures("gpu", 5)];
-        assert_eq!(of_routes(&others, &own), Ok(OtherRoutes(vec![("cpu".into(), 2), ("gpu".into(), 5)])));
-        assert_eq!(of_routes(&[figures("default", 3), figures("gpu", 5)], &own), Err(3));
+        assert_eq!(reason_of_routes(&others, &own), Ok(OtherRoutes(vec![("cpu".into(), 2), ("gpu".into(), 5)])));
+        assert_eq!(reason_of_routes(&[figures("default", 3), figures("gpu", 5)], &own), Err(3));
     }
 
     #[test]
@@ -158,9 +158,9 @@ mod tests {
             (Reason::WaitingTurn { ahead: 1 }, None),
             (Reason::NotPending { status: Status::Running, last_heard_at: None }, None),
         ] {
-            assert_eq!(IdleReason::of_task(Some(&reason), 2), expected, "{reason:?}");
+            assert_eq!(IdleReason::from_task_reason(Some(&reason), 2), expected, "{reason:?}");
         }
-        assert_eq!(IdleReason::of_task(None, 2), None, "one that only newer servers know");
+        assert_eq!(IdleReason::from_task_reason(None, 2), None, "one that only newer servers know");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The keeper: a small parent process of the worker. When the worker ends in any way, the keeper kills the processes that it has
-//! left, and knows which runs it has left. When the keeper ends, the worker notices and does the same. So a kill -9 of either leaves nothing running. What the
-//! worker does when it is asked to stop is not decided here.
+//! left, and knows which runs it has left, because the worker tells it of each beginning and end. When the keeper ends, the worker
+//! notices and does the same. So a kill -9 of either leaves nothing running. Stop requests come to the worker from its keeper and from
+//! its own signals; a signal that is sent to both is one request. What the worker does then is not decided here.
 
 use std::collections::BTreeMap;
 use std::fs::File;

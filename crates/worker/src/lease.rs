@@ -198,7 +198,7 @@ impl WorkerContext {
                     None => return,
                 },
                 () = sleep_until_some(next) => {
-                    for beat in take_due(&mut beats, Instant::now() + soon) {
+                    for beat in take_due_heartbeats(&mut beats, Instant::now() + soon) {
                         self.outgoing.push(RunMessage::heartbeat(beat.run, beat.answer));
                     }
                 }
@@ -211,7 +211,7 @@ impl WorkerContext {
 }
 
 /// Takes what is due until then. Runs that have ended need no heartbeat.
-fn take_due(beats: &mut Vec<DueHeartbeat>, until: Instant) -> Vec<DueHeartbeat> {
+fn take_due_heartbeats(beats: &mut Vec<DueHeartbeat>, until: Instant) -> Vec<DueHeartbeat> {
     let all = std::mem::take(beats).into_iter().filter(|beat| !beat.answer.is_closed());
     let (due, later) = all.partition(|beat| beat.due <= until);
     *beats = later;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::context::WorkerContext;
 use crate::events::Event;
 use crate::keeper::LeftRun;
-use crate::report::{self, AfterError, FinalReport, RunKey, after_error, send};
+use crate::report::{self, AfterError, FinalReport, RunKey, after_error, send_single_report};
 use crate::settings::{Backoff, BackoffLimits, SpoolSettings};
 use crate::spool::Spool;
 
@@ -79,7 +79,7 @@ async fn deliver(
     let (mut backoff, mut last_error) = (Backoff::new(BACKOFF), None);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let error = match timeout(left, send(client, run, &report)).await {
+        let error = match timeout(left, send_single_report(client, run, &report)).await {
             Err(_) => return Err(last_error),
             Ok(Ok(())) => return Ok(true),
             Ok(Err(error)) => error,
@@ -107,7 +107,7 @@ impl WorkerContext {
             let mut remaining = Vec::new();
             for (run, report) in reports {
                 let sent = Instant::now();
-                let answer = report::send(&self.client, &run, &report).await;
+                let answer = report::send_single_report(&self.client, &run, &report).await;
                 remaining.extend(self.settle_earlier(run, report, sent, answer).await);
             }
             reports = remaining;

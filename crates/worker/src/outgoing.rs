@@ -15,7 +15,8 @@ use crate::context::WorkerContext;
 use crate::events::Event;
 use crate::handler::RunProgress;
 use crate::report::{
-    AfterError, ErrorClass, FinalReport, MessageContent, RunKey, RunMessage, SendResult, after_error, send, split,
+    AfterError, ErrorClass, FinalReport, MessageContent, RunKey, RunMessage, SendResult, after_error,
+    send_single_report, split_into_requests,
 };
 use crate::settings::Backoff;
 use crate::stop::{StopMode, stop_reached};
@@ -53,7 +54,7 @@ impl WorkerContext {
         let (sent, RunKey { queue, task_id, run_id, .. }) = (Instant::now(), run);
         let client = self.client_of(run);
         match what {
-            MessageContent::End(report) => send(&client, run, report).await,
+            MessageContent::End(report) => send_single_report(&client, run, report).await,
             MessageContent::Progress(progress) => client.report_progress(queue, *task_id, *run_id, progress).await,
             MessageContent::Heartbeat => client.heartbeat(queue, *task_id, *run_id).await.map(drop),
         }
@@ -73,8 +74,10 @@ impl WorkerContext {
             .send_all(move |items| {
                 let context = Arc::clone(&self);
                 async move {
-                    let mut requests: JoinSet<()> =
-                        split(items).into_iter().map(|items| Arc::clone(&context).send_batch(items)).collect();
+                    let mut requests: JoinSet<()> = split_into_requests(items)
+                        .into_iter()
+                        .map(|items| Arc::clone(&context).send_batch(items))
+                        .collect();
                     while requests.join_next().await.is_some() {}
                 }
             })

@@ -73,7 +73,7 @@ impl FinalReport {
 }
 
 /// Sends a report once.
-pub(crate) async fn send(client: &Client, run: &RunKey, report: &FinalReport) -> Result<(), Error> {
+pub(crate) async fn send_single_report(client: &Client, run: &RunKey, report: &FinalReport) -> Result<(), Error> {
     let RunKey { queue, task_id, run_id, .. } = run;
     match report {
         FinalReport::Complete(result) => client.complete(queue, *task_id, *run_id, result).await,
@@ -208,7 +208,7 @@ impl RunMessage {
 }
 
 /// Splits into what is sent with one request.
-pub(crate) fn split(items: Vec<RunMessage>) -> Vec<Vec<RunMessage>> {
+pub(crate) fn split_into_requests(items: Vec<RunMessage>) -> Vec<Vec<RunMessage>> {
     let (mut requests, mut bytes): (Vec<Vec<RunMessage>>, usize) = (Vec::new(), 0);
     for item in items {
         bytes += item.bytes();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     fn sizes(result_bytes: &[usize]) -> Vec<usize> {
-        split(result_bytes.iter().map(|bytes| report(*bytes)).collect()).iter().map(Vec::len).collect()
+        split_into_requests(result_bytes.iter().map(|bytes| report(*bytes)).collect()).iter().map(Vec::len).collect()
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The supervisor: a small process between the worker and the command of a run. All processes of a run are descendants of its
 //! supervisor, and the run is over when the supervisor has no child left. A supervisor has one run at a time and is reused for others.
-//! Which run it gets is decided in `process/`.
+//! It starts the command with pipes or on a terminal, and stops or kills all that descends from it. Which run it gets is decided in
+//! `process/`.
 
 pub(crate) mod channel;
 pub(crate) mod messages;

@@ -9,9 +9,9 @@ use taskqueue_core::task;
 use taskqueue_core::time::Timestamp;
 use utoipa::ToSchema;
 
-use super::items::{BatchBody, BatchError, Field, ROOT, read_fields, read_list, read_value, shown};
+use super::items::{BatchBody, BatchError, ROOT, ReadField, read_fields, read_list, read_value, shown};
 use super::writer::{self, ItemsWriter};
-use crate::body::{At, BodyErrors, Invalid, field};
+use crate::body::{BodyErrors, Invalid, Location, field};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
 use crate::run::Claim;
@@ -43,10 +43,10 @@ impl BatchBody for ClaimTasksRequest {
     const FIELDS: &'static [&'static str] = &["route", "run_ids", "worker", "workers"];
 
     fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
-        let (mut route, mut run_ids) = (Field::MISSING, Field::MISSING);
-        let (mut worker, mut workers) = (Field::MISSING, Field::MISSING);
+        let (mut route, mut run_ids) = (ReadField::MISSING, ReadField::MISSING);
+        let (mut worker, mut workers) = (ReadField::MISSING, ReadField::MISSING);
         let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
-            let at = At::Key(&ROOT, name);
+            let at = Location::Key(&ROOT, name);
             match name {
                 "run_ids" => run_ids.set(|errors| read_run_ids(reader, &at, errors)),
                 "workers" => workers.set(|errors| read_workers(reader, &at, errors)),
@@ -73,7 +73,7 @@ impl BatchBody for ClaimTasksRequest {
         let workers = workers.optional(errors);
         let both = run_ids.as_ref().zip(workers.as_ref()).filter(|_| is_whole);
         if let Some(problem) = both.and_then(|(run_ids, workers)| misfit(run_ids.len(), worker.as_ref(), workers)) {
-            errors.add(&At::Key(&ROOT, "workers"), problem);
+            errors.add(&Location::Key(&ROOT, "workers"), problem);
         }
         let workers = workers.unwrap_or_default();
         Ok(route.zip(run_ids).map(|(route, run_ids)| Self { route, run_ids, worker, workers }))
@@ -83,7 +83,7 @@ impl BatchBody for ClaimTasksRequest {
 /// Reads what each run adds to what the claimant says of itself.
 fn read_workers(
     reader: &mut Reader<'_>,
-    at: &At<'_>,
+    at: &Location<'_>,
     errors: &mut BodyErrors,
 ) -> Result<Option<Vec<JsonObject>>, BatchError> {
     read_list(reader, at, errors, |reader, at, errors| {
@@ -108,7 +108,7 @@ fn misfit(runs: usize, worker: Option<&JsonObject>, workers: &[JsonObject]) -> O
 
 fn read_run_ids<'a>(
     reader: &mut Reader<'a>,
-    at: &At<'_>,
+    at: &Location<'_>,
     errors: &mut BodyErrors,
 ) -> Result<Option<Vec<Result<RunId, RefusedRun>>>, BatchError> {
     let mut seen = HashSet::new();
@@ -134,7 +134,7 @@ fn read_run_ids<'a>(
 /// The error that the single request would get.
 fn refused(value: &Value<'_>, text: &str) -> RefusedRun {
     let mut errors = BodyErrors::new(crate::ErrorCode::InvalidRequest);
-    let read = field::run_id(value, &At::Key(&ROOT, "run_id"), &mut errors);
+    let read = field::run_id(value, &Location::Key(&ROOT, "run_id"), &mut errors);
     let invalid = errors.into_result(read).err();
     Box::new((shown(text), invalid.unwrap_or(Invalid { code: crate::ErrorCode::InvalidRequest, errors: Vec::new() })))
 }

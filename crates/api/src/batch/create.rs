@@ -9,15 +9,17 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::items::{BatchBody, BatchError, Field, Ids, Item, ItemError, ROOT, Weight, read_fields, read_list, shown};
+use super::items::{
+    BatchBody, BatchError, BatchItem, ItemError, ItemWeight, ROOT, ReadField, SeenIds, read_fields, read_list, shown,
+};
 use super::writer::{self, BatchWriter, ItemsWriter, with_ids};
-use crate::body::{At, Body, BodyErrors};
+use crate::body::{Body, BodyErrors, Location};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
 use crate::schema;
 use crate::task::{CreateTaskRequest, Creation};
 
-const IDS: Ids = Ids { outside: &["id"], inside: &[] };
+const IDS: SeenIds = SeenIds { outside: &["id"], inside: &[] };
 
 /// Tasks to be created, each as a single request would create it.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
@@ -38,11 +40,11 @@ impl BatchBody for CreateTasksRequest {
     const FIELDS: &'static [&'static str] = &["tasks"];
 
     fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
-        let mut tasks = Field::MISSING;
+        let mut tasks = ReadField::MISSING;
         let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
-            let mut weight = Weight::default();
+            let mut weight = ItemWeight::default();
             tasks.set(|errors| {
-                read_list(reader, &At::Key(&ROOT, name), errors, |reader, at, errors| {
+                read_list(reader, &Location::Key(&ROOT, name), errors, |reader, at, errors| {
                     read_task(reader, at, errors, &mut weight)
                 })
             })
@@ -56,11 +58,11 @@ impl BatchBody for CreateTasksRequest {
 
 fn read_task(
     reader: &mut Reader<'_>,
-    at: &At<'_>,
+    at: &Location<'_>,
     errors: &mut BodyErrors,
-    weight: &mut Weight,
+    weight: &mut ItemWeight,
 ) -> Result<Option<ReadTask>, BatchError> {
-    let Some(mut item) = Item::read(reader, &IDS, at, errors)? else { return Ok(None) };
+    let Some(mut item) = BatchItem::read(reader, &IDS, at, errors)? else { return Ok(None) };
     let Some(text) = item.take_text("id", at, errors) else { return Ok(None) };
     let refused = |error| Ok(Some(Err(Box::new((shown(&text), error)))));
     let creation: Creation = match item.body() {

@@ -8,9 +8,9 @@ use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS, REQUEST_BODY_BYTES};
 
 use crate::ErrorCode;
 use crate::body::errors::KEY_CHARS_SHOWN;
-use crate::body::{self, At, BodyErrors, Invalid, REQUIRED, field};
+use crate::body::{self, BodyErrors, Invalid, Location, REQUIRED, field};
 
-pub(super) const ROOT: At<'static> = At::Root("body");
+pub(super) const ROOT: Location<'static> = Location::Root("body");
 
 /// The body of a batch.
 pub trait BatchBody: Sized {
@@ -84,7 +84,7 @@ pub(super) fn read_fields(
         let name = known.iter().find(|name| key.as_deref() == Some(**name));
         match (name, key) {
             (Some(name), _) => return read(reader, name),
-            (None, Some(key)) => errors.add(&At::Key(&ROOT, &key), body::field_unknown(known)),
+            (None, Some(key)) => errors.add(&Location::Key(&ROOT, &key), body::field_unknown(known)),
             (None, None) => errors.add(&ROOT, field::unusable(Unusable::LoneSurrogateKey)),
         }
         Ok::<_, BatchError>(reader.skip().map(drop)?)
@@ -93,9 +93,9 @@ pub(super) fn read_fields(
 }
 
 /// A field as far as it was read, with the errors in it.
-pub(super) struct Field<T>(Option<(Option<T>, BodyErrors)>);
+pub(super) struct ReadField<T>(Option<(Option<T>, BodyErrors)>);
 
-impl<T> Field<T> {
+impl<T> ReadField<T> {
     pub(super) const MISSING: Self = Self(None);
 
     /// Reads the field anew: what came before under the same name does not count.
@@ -122,7 +122,7 @@ impl<T> Field<T> {
 
     pub(super) fn required(self, name: &str, errors: &mut BodyErrors) -> Option<T> {
         if self.0.is_none() {
-            errors.add(&At::Key(&ROOT, name), REQUIRED);
+            errors.add(&Location::Key(&ROOT, name), REQUIRED);
         }
         self.optional(errors)
     }
@@ -131,9 +131,9 @@ impl<T> Field<T> {
 /// Reads a list of 1 to [`BATCH_ITEMS`] items.
 pub(super) fn read_list<'a, T>(
     reader: &mut Reader<'a>,
-    at: &At<'_>,
+    at: &Location<'_>,
     errors: &mut BodyErrors,
-    mut item: impl FnMut(&mut Reader<'a>, &At<'_>, &mut BodyErrors) -> Result<Option<T>, BatchError>,
+    mut item: impl FnMut(&mut Reader<'a>, &Location<'_>, &mut BodyErrors) -> Result<Option<T>, BatchError>,
 ) -> Result<Option<Vec<T>>, BatchError> {
     if reader.skip_space() != Some(b'[') {
         reader.skip()?;
@@ -146,7 +146,7 @@ pub(super) fn read_list<'a, T>(
         if count > BATCH_ITEMS {
             return Ok(reader.skip().map(drop)?);
         }
-        items.extend(item(reader, &At::Index(at, count - 1), errors)?);
+        items.extend(item(reader, &Location::Index(at, count - 1), errors)?);
         Ok::<_, BatchError>(())
     })?;
     if !(1..=BATCH_ITEMS).contains(&count) {
@@ -169,7 +169,7 @@ pub(super) fn read_value<'a>(reader: &mut Reader<'a>) -> Result<Option<Value<'a>
 }
 
 /// The strings that an item is known by.
-pub(super) struct Ids {
+pub(super) struct SeenIds {
     /// Those that are not part of the body of the single request.
     pub(super) outside: &'static [&'static str],
     /// Those that are.
@@ -177,18 +177,18 @@ pub(super) struct Ids {
 }
 
 /// An item that is an object.
-pub(super) struct Item<'a> {
+pub(super) struct BatchItem<'a> {
     /// The whole item, or its ids alone if it has an error.
     value: Value<'a>,
     /// The reason for which it was not read as a whole.
     unread: Option<ItemError>,
 }
 
-impl<'a> Item<'a> {
+impl<'a> BatchItem<'a> {
     pub(super) fn read(
         reader: &mut Reader<'a>,
-        ids: &Ids,
-        at: &At<'_>,
+        ids: &SeenIds,
+        at: &Location<'_>,
         errors: &mut BodyErrors,
     ) -> Result<Option<Self>, BatchError> {
         if reader.skip_space() != Some(b'{') {
@@ -216,24 +216,24 @@ impl<'a> Item<'a> {
     }
 
     /// The string `name` of the single request's body, without which the item makes no sense.
-    pub(super) fn text(&self, name: &str, at: &At<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
+    pub(super) fn text(&self, name: &str, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
         let members = members_of(&self.value);
         match position_of(members, name) {
-            Some(index) => string(&members[index].1, &At::Key(at, name), errors),
-            None => missing(&At::Key(at, name), errors),
+            Some(index) => string(&members[index].1, &Location::Key(at, name), errors),
+            None => missing(&Location::Key(at, name), errors),
         }
     }
 
     /// Reads a string that is not part of that body: it is taken out.
-    pub(super) fn take_text(&mut self, name: &str, at: &At<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
+    pub(super) fn take_text(&mut self, name: &str, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
         let members = match &mut self.value {
             Value::Object(members) => members,
             Value::LoneSurrogateKeys(object) => &mut object.members,
             _ => return None,
         };
         match position_of(members, name) {
-            Some(index) => string(&members.remove(index).1, &At::Key(at, name), errors),
-            None => missing(&At::Key(at, name), errors),
+            Some(index) => string(&members.remove(index).1, &Location::Key(at, name), errors),
+            None => missing(&Location::Key(at, name), errors),
         }
     }
 
@@ -261,13 +261,13 @@ fn position_of(members: &Members<'_>, name: &str) -> Option<usize> {
     members.binary_search_by(|(key, _)| key.as_ref().cmp(name)).ok()
 }
 
-fn missing<T>(at: &At<'_>, errors: &mut BodyErrors) -> Option<T> {
+fn missing<T>(at: &Location<'_>, errors: &mut BodyErrors) -> Option<T> {
     errors.add(at, REQUIRED);
     None
 }
 
 /// A string. One with half a surrogate pair becomes one that no rule accepts.
-fn string<'a>(value: &Value<'a>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
+fn string<'a>(value: &Value<'a>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
     match value {
         Value::Str(text) => Some(text.clone()),
         Value::Unusable(Unusable::LoneSurrogate) => Some(Cow::Borrowed("\u{fffd}")),
@@ -279,7 +279,7 @@ fn string<'a>(value: &Value<'a>, at: &At<'_>, errors: &mut BodyErrors) -> Option
 }
 
 /// Passes over an object. Gives its ids, and how many bytes it has besides those that are not part of the single request.
-fn outline<'a>(reader: &mut Reader<'a>, ids: &Ids) -> Result<(Value<'a>, usize), ParseError> {
+fn outline<'a>(reader: &mut Reader<'a>, ids: &SeenIds) -> Result<(Value<'a>, usize), ParseError> {
     let start = reader.position();
     let mut found: Vec<(Cow<'a, str>, Value<'a>)> = Vec::new();
     let (mut before, mut outside_bytes) = (start + 1, 0);
@@ -311,9 +311,9 @@ pub(super) fn shown(id: &str) -> String {
 
 /// Counts the bytes that the items take in canonical form.
 #[derive(Default)]
-pub(super) struct Weight(usize);
+pub(super) struct ItemWeight(usize);
 
-impl Weight {
+impl ItemWeight {
     pub(super) fn add(&mut self, bytes: usize) -> Result<(), BatchError> {
         self.0 += bytes;
         if self.0 > BATCH_BODY_BYTES { Err(BatchError::TooLarge) } else { Ok(()) }

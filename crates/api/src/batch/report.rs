@@ -10,15 +10,17 @@ use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{OneOfBuilder, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::items::{BatchBody, BatchError, Field, Ids, Item, ItemError, ROOT, Weight, read_fields, read_list, shown};
+use super::items::{
+    BatchBody, BatchError, BatchItem, ItemError, ItemWeight, ROOT, ReadField, SeenIds, read_fields, read_list, shown,
+};
 use super::writer::{self, BatchWriter, ItemsWriter, with_action};
-use crate::body::{At, Body, BodyErrors};
+use crate::body::{Body, BodyErrors, Location};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
 use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, UnclaimRequest};
 use crate::schema;
 
-const IDS: Ids = Ids { outside: &["task_id", "action"], inside: &["run_id"] };
+const IDS: SeenIds = SeenIds { outside: &["task_id", "action"], inside: &["run_id"] };
 const ACTIONS: [&str; 5] = ["heartbeat", "complete", "fail", "unclaim", "progress"];
 
 /// What runs report, each as a single request would.
@@ -59,11 +61,11 @@ impl BatchBody for ReportRunsRequest {
     const FIELDS: &'static [&'static str] = &["reports"];
 
     fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
-        let mut reports = Field::MISSING;
+        let mut reports = ReadField::MISSING;
         let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
-            let mut weight = Weight::default();
+            let mut weight = ItemWeight::default();
             reports.set(|errors| {
-                read_list(reader, &At::Key(&ROOT, name), errors, |reader, at, errors| {
+                read_list(reader, &Location::Key(&ROOT, name), errors, |reader, at, errors| {
                     read_report(reader, at, errors, &mut weight)
                 })
             })
@@ -77,16 +79,16 @@ impl BatchBody for ReportRunsRequest {
 
 fn read_report(
     reader: &mut Reader<'_>,
-    at: &At<'_>,
+    at: &Location<'_>,
     errors: &mut BodyErrors,
-    weight: &mut Weight,
+    weight: &mut ItemWeight,
 ) -> Result<Option<Result<RunItem, RefusedReport>>, BatchError> {
-    let Some(mut item) = Item::read(reader, &IDS, at, errors)? else { return Ok(None) };
+    let Some(mut item) = BatchItem::read(reader, &IDS, at, errors)? else { return Ok(None) };
     let (task_id, run_id) = (item.take_text("task_id", at, errors), item.text("run_id", at, errors));
     let action = item.take_text("action", at, errors);
     let (Some(task_id), Some(run_id), Some(action)) = (task_id, run_id, action) else { return Ok(None) };
     let Some(action) = ACTIONS.into_iter().find(|known| action == *known) else {
-        errors.add(&At::Key(at, "action"), format!("use one of {}", ACTIONS.join(", ")));
+        errors.add(&Location::Key(at, "action"), format!("use one of {}", ACTIONS.join(", ")));
         return Ok(None);
     };
     let read = read_body(&mut item, action).and_then(|(run_id, action)| match TaskId::parse(&task_id) {
@@ -103,7 +105,7 @@ fn read_report(
 }
 
 /// Reads what the single request of an action has as its body.
-fn read_body(item: &mut Item<'_>, action: &str) -> Result<(RunId, RunAction), ItemError> {
+fn read_body(item: &mut BatchItem<'_>, action: &str) -> Result<(RunId, RunAction), ItemError> {
     Ok(match action {
         "complete" => {
             let CompleteRequest { run_id, result } = item.body()?;

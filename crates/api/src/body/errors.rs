@@ -14,7 +14,7 @@ pub(crate) const KEY_CHARS_SHOWN: usize = 128;
 
 /// A step of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LocationStep {
     /// Into a part of the request or a member of an object.
     Key(String),
     /// Into an item of a list, counted from 0.
@@ -25,7 +25,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestError {
     /// The place, such as `["body", "routes", 0]`.
-    pub location: Vec<Step>,
+    pub location: Vec<LocationStep>,
     /// The advice.
     pub message: Cow<'static, str>,
 }
@@ -33,13 +33,16 @@ pub struct RequestError {
 impl RequestError {
     /// An error at a named part of the request, such as `["query", "limit"]`.
     pub fn at(part: &str, name: &str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { location: vec![Step::Key(part.to_owned()), Step::Key(name.to_owned())], message: message.into() }
+        Self {
+            location: vec![LocationStep::Key(part.to_owned()), LocationStep::Key(name.to_owned())],
+            message: message.into(),
+        }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        let write_step = |out: &mut Vec<u8>, step: &Step| match step {
-            Step::Key(key) => write_string(out, key),
-            Step::Index(index) => write_integer(out, i64::try_from(*index).unwrap_or(i64::MAX)),
+        let write_step = |out: &mut Vec<u8>, step: &LocationStep| match step {
+            LocationStep::Key(key) => write_string(out, key),
+            LocationStep::Index(index) => write_integer(out, i64::try_from(*index).unwrap_or(i64::MAX)),
         };
         ObjectWriter::append_to(out)
             .field("location", |out| write_array(out, &self.location, write_step))
@@ -60,10 +63,10 @@ pub struct Invalid {
 impl Invalid {
     /// An error of the body as a whole.
     pub fn body(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self::one(code, &At::Root("body"), message)
+        Self::one(code, &Location::Root("body"), message)
     }
 
-    pub(super) fn one(code: ErrorCode, at: &At<'_>, message: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn one(code: ErrorCode, at: &Location<'_>, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, errors: vec![RequestError { location: at.to_location(), message: message.into() }] }
     }
 
@@ -92,21 +95,23 @@ impl Invalid {
 
 /// A location in the body while it is read. It allocates nothing until there is an error to report.
 #[derive(Clone, Copy)]
-pub enum At<'p> {
+pub enum Location<'p> {
     /// The part of the request.
     Root(&'static str),
     /// A member of an object.
-    Key(&'p At<'p>, &'p str),
+    Key(&'p Location<'p>, &'p str),
     /// An item of a list.
-    Index(&'p At<'p>, usize),
+    Index(&'p Location<'p>, usize),
 }
 
-impl At<'_> {
-    fn to_location(self) -> Vec<Step> {
+impl Location<'_> {
+    fn to_location(self) -> Vec<LocationStep> {
         let (mut location, step) = match self {
-            At::Root(part) => (Vec::new(), Step::Key(part.to_owned())),
-            At::Key(parent, key) => (parent.to_location(), Step::Key(key.chars().take(KEY_CHARS_SHOWN).collect())),
-            At::Index(parent, index) => (parent.to_location(), Step::Index(index)),
+            Location::Root(part) => (Vec::new(), LocationStep::Key(part.to_owned())),
+            Location::Key(parent, key) => {
+                (parent.to_location(), LocationStep::Key(key.chars().take(KEY_CHARS_SHOWN).collect()))
+            }
+            Location::Index(parent, index) => (parent.to_location(), LocationStep::Index(index)),
         };
         location.push(step);
         location
@@ -132,7 +137,7 @@ impl BodyErrors {
     }
 
     /// Adds an error of no special code.
-    pub(crate) fn add(&mut self, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
+    pub(crate) fn add(&mut self, at: &Location<'_>, message: impl Into<Cow<'static, str>>) {
         self.any = true;
         if self.errors.len() < ERRORS_SHOWN {
             self.errors.push(RequestError { location: at.to_location(), message: message.into() });
@@ -140,7 +145,7 @@ impl BodyErrors {
     }
 
     /// Adds an error whose code takes precedence over weaker ones.
-    pub(crate) fn add_special(&mut self, code: ErrorCode, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
+    pub(crate) fn add_special(&mut self, code: ErrorCode, at: &Location<'_>, message: impl Into<Cow<'static, str>>) {
         if strength(code) > strength(self.code) {
             self.code = code;
         }

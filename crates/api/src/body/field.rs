@@ -15,18 +15,18 @@ use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::scheduling::seconds_as_duration;
 use taskqueue_core::time::Timestamp;
 
-use super::errors::{At, BodyErrors};
+use super::errors::{BodyErrors, Location};
 use crate::ErrorCode;
 
 pub(crate) const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
 
-fn refuse<T>(errors: &mut BodyErrors, at: &At<'_>, message: &'static str) -> Option<T> {
+fn refuse<T>(errors: &mut BodyErrors, at: &Location<'_>, message: &'static str) -> Option<T> {
     errors.add(at, message);
     None
 }
 
 /// A task name or null.
-pub(crate) fn name(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<Arc<str>>> {
+pub(crate) fn name(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Option<Arc<str>>> {
     match value {
         Value::Null => Some(None),
         Value::Str(text) => match task_name(text) {
@@ -42,7 +42,7 @@ pub(crate) fn name(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> O
 }
 
 /// Args, metadata or result.
-pub(crate) fn object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+pub(crate) fn object(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
     match JsonObject::from_value(value) {
         Ok(object) => return Some(object),
         Err(ObjectError::NotAnObject) => errors.add(at, "use a JSON object"),
@@ -55,20 +55,22 @@ pub(crate) fn object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) ->
 }
 
 /// A reader of a field: returns its value or adds a finding.
-pub(crate) type Read<T> = fn(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T>;
+pub(crate) type FieldReader<T> = fn(&Value<'_>, &Location<'_>, &mut BodyErrors) -> Option<T>;
 
 /// Null is the same as leaving the field out.
-pub(crate) fn or_absent<T>(read: Read<T>) -> impl Fn(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T> {
+pub(crate) fn or_absent<T>(read: FieldReader<T>) -> impl Fn(&Value<'_>, &Location<'_>, &mut BodyErrors) -> Option<T> {
     move |value, at, errors| if *value == Value::Null { None } else { read(value, at, errors) }
 }
 
 /// Null is a value, too: it clears what was there.
-pub(crate) fn or_null<T>(read: Read<T>) -> impl Fn(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<Option<T>> {
+pub(crate) fn or_null<T>(
+    read: FieldReader<T>,
+) -> impl Fn(&Value<'_>, &Location<'_>, &mut BodyErrors) -> Option<Option<T>> {
     move |value, at, errors| if *value == Value::Null { Some(None) } else { read(value, at, errors).map(Some) }
 }
 
 /// `true` or `false`. Null is the same as leaving it out.
-pub(crate) fn flag(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<bool> {
+pub(crate) fn flag(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<bool> {
     match value {
         Value::Null => None,
         Value::Bool(flag) => Some(*flag),
@@ -77,27 +79,31 @@ pub(crate) fn flag(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> O
 }
 
 /// The metadata of a worker's report.
-pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+pub(crate) fn report_metadata(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
     small_object(value, at, errors, REPORT_METADATA_BYTES)
 }
 
 /// Reads what a claim says of its worker, or null.
-pub(crate) fn claim_worker(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<JsonObject>> {
+pub(crate) fn claim_worker(
+    value: &Value<'_>,
+    at: &Location<'_>,
+    errors: &mut BodyErrors,
+) -> Option<Option<JsonObject>> {
     if *value == Value::Null { Some(None) } else { small_object(value, at, errors, CLAIM_WORKER_BYTES).map(Some) }
 }
 
 /// Reads what a claimant of several runs says of itself for one of them.
-pub(crate) fn claim_worker_item(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+pub(crate) fn claim_worker_item(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
     small_object(value, at, errors, CLAIM_WORKER_ITEM_BYTES)
 }
 
 /// Reads what a worker measured.
-pub(crate) fn telemetry(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+pub(crate) fn telemetry(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
     small_object(value, at, errors, TELEMETRY_BYTES)
 }
 
 /// Reads what a run printed.
-pub(crate) fn output_text(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
+pub(crate) fn output_text(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     let text = text(value, at, errors)?;
     if text.len() > OUTPUT_TEXT_BYTES {
         errors.add(at, too_long(OUTPUT_TEXT_BYTES));
@@ -107,7 +113,7 @@ pub(crate) fn output_text(value: &Value<'_>, at: &At<'_>, errors: &mut BodyError
 }
 
 /// An object of at most so many bytes in canonical form.
-fn small_object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors, most: usize) -> Option<JsonObject> {
+fn small_object(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors, most: usize) -> Option<JsonObject> {
     let object = object(value, at, errors)?;
     if object.as_str().len() > most {
         errors.add(at, too_long(most));
@@ -121,11 +127,11 @@ pub(crate) fn too_long(most: usize) -> String {
 }
 
 /// Notes an error at the end of a path inside an object.
-fn add_inside(at: &At<'_>, path: &[PathStep], errors: &mut BodyErrors, message: &'static str) {
+fn add_inside(at: &Location<'_>, path: &[PathStep], errors: &mut BodyErrors, message: &'static str) {
     match path.split_first() {
         None => errors.add(at, message),
-        Some((PathStep::Key(key), rest)) => add_inside(&At::Key(at, key), rest, errors, message),
-        Some((PathStep::Index(index), rest)) => add_inside(&At::Index(at, *index), rest, errors, message),
+        Some((PathStep::Key(key), rest)) => add_inside(&Location::Key(at, key), rest, errors, message),
+        Some((PathStep::Index(index), rest)) => add_inside(&Location::Index(at, *index), rest, errors, message),
     }
 }
 
@@ -139,7 +145,7 @@ pub(crate) fn unusable(what: Unusable) -> &'static str {
 }
 
 /// A signed 64-bit integer.
-pub(crate) fn integer(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<i64> {
+pub(crate) fn integer(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<i64> {
     match value {
         Value::Int(integer) => Some(*integer),
         Value::Unusable(Unusable::IntegerRange) => refuse(errors, at, "use an integer of 64 bits signed"),
@@ -148,7 +154,7 @@ pub(crate) fn integer(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -
 }
 
 /// A finite number, with or without a fraction.
-pub(crate) fn number(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<f64> {
+pub(crate) fn number(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<f64> {
     match value {
         Value::Int(integer) => Some(*integer as f64),
         Value::Float(float) => Some(*float),
@@ -157,7 +163,7 @@ pub(crate) fn number(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) ->
     }
 }
 
-pub(crate) fn number_from_0(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<f64> {
+pub(crate) fn number_from_0(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<f64> {
     match number(value, at, errors)? {
         number @ 0.0.. => Some(number),
         _ => refuse(errors, at, "use a number from 0"),
@@ -165,17 +171,17 @@ pub(crate) fn number_from_0(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErr
 }
 
 /// A number of seconds from 0.
-pub(crate) fn seconds(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Duration> {
+pub(crate) fn seconds(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Duration> {
     number_from_0(value, at, errors).map(seconds_as_duration)
 }
 
 /// A time.
-pub(crate) fn time(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Timestamp> {
+pub(crate) fn time(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Timestamp> {
     parsed(value, at, errors, Timestamp::parse, "use a time such as 2026-01-31T12:00:00Z")
 }
 
 /// An integer from 0.
-pub(crate) fn count(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<u64> {
+pub(crate) fn count(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<u64> {
     match u64::try_from(integer(value, at, errors)?) {
         Ok(count) => Some(count),
         Err(_) => refuse(errors, at, "use an integer from 0"),
@@ -183,7 +189,7 @@ pub(crate) fn count(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> 
 }
 
 /// An integer from 1.
-pub(crate) fn max_attempts(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<i64> {
+pub(crate) fn max_attempts(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<i64> {
     match integer(value, at, errors)? {
         count @ 1.. => Some(count),
         _ => refuse(errors, at, "use an integer from 1"),
@@ -191,14 +197,14 @@ pub(crate) fn max_attempts(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErro
 }
 
 /// A non-empty list of distinct routes, not too many.
-pub(crate) fn routes(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Routes> {
+pub(crate) fn routes(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Routes> {
     let Value::Array(items) = value else { return refuse(errors, at, "use a list of routes") };
     // Before any of them is read: a refusal should cost little.
     if check_route_count(items.len()).is_err() {
         errors.add(at, format!("name at most {TASK_ROUTES} routes"));
         return None;
     }
-    let read = |(index, item)| route(item, &At::Index(at, index), errors);
+    let read = |(index, item)| route(item, &Location::Index(at, index), errors);
     // All items are read, so that all wrong ones are reported.
     let routes: Vec<Option<Route>> = items.iter().enumerate().map(read).collect();
     match Routes::requested(routes.into_iter().collect::<Option<_>>()?) {
@@ -208,22 +214,22 @@ pub(crate) fn routes(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) ->
 }
 
 /// A route.
-pub(crate) fn route(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Route> {
+pub(crate) fn route(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Route> {
     parsed(value, at, errors, Route::parse, NAME_RULE)
 }
 
 /// A run id.
-pub(crate) fn run_id(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<RunId> {
+pub(crate) fn run_id(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<RunId> {
     parsed(value, at, errors, RunId::parse, "use r_ and exactly 12 of A-Z a-z 0-9 _ -")
 }
 
 /// A task id.
-pub(crate) fn task_id(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<TaskId> {
+pub(crate) fn task_id(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<TaskId> {
     parsed(value, at, errors, TaskId::parse, "use t_ and exactly 12 of A-Z a-z 0-9 _ -")
 }
 
 /// A task id or null.
-pub(crate) fn task_id_or_null(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<TaskId>> {
+pub(crate) fn task_id_or_null(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Option<TaskId>> {
     match value {
         Value::Null => Some(None),
         _ => parsed(value, at, errors, TaskId::parse, "use null, or t_ and exactly 12 of A-Z a-z 0-9 _ -").map(Some),
@@ -231,12 +237,12 @@ pub(crate) fn task_id_or_null(value: &Value<'_>, at: &At<'_>, errors: &mut BodyE
 }
 
 /// The status of a worker.
-pub(crate) fn worker_status(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<WorkerStatus> {
+pub(crate) fn worker_status(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<WorkerStatus> {
     parsed(value, at, errors, WorkerStatus::parse, "use \"idle\" or \"busy\"")
 }
 
 /// Any string.
-pub(crate) fn text(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
+pub(crate) fn text(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     match value {
         Value::Str(text) => Some(text.as_ref().into()),
         Value::Unusable(what @ Unusable::LoneSurrogate) => refuse(errors, at, unusable(*what)),
@@ -245,7 +251,7 @@ pub(crate) fn text(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> O
 }
 
 /// The text of a filter.
-pub(crate) fn filter(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
+pub(crate) fn filter(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     let Value::Str(text) = value else {
         errors.add_special(ErrorCode::InvalidFilter, at, "use a string that holds a filter");
         return None;
@@ -254,13 +260,13 @@ pub(crate) fn filter(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) ->
 }
 
 /// Any string, or null.
-pub(crate) fn text_or_null(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<Arc<str>>> {
+pub(crate) fn text_or_null(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Option<Arc<str>>> {
     if *value == Value::Null { Some(None) } else { text(value, at, errors).map(Some) }
 }
 
 pub(crate) fn parsed<T>(
     value: &Value<'_>,
-    at: &At<'_>,
+    at: &Location<'_>,
     errors: &mut BodyErrors,
     parse: fn(&str) -> Option<T>,
     rule: &'static str,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use taskqueue_core::json::{Unusable, Value};
 
-use super::errors::{At, BodyErrors};
+use super::errors::{BodyErrors, Location};
 use super::field;
 
 /// The advice when a field is missing.
@@ -13,13 +13,18 @@ pub(crate) const REQUIRED: &str = "this field is required";
 /// The members of an object that has no unknown ones.
 pub(crate) struct Members<'m, 'v> {
     members: &'m [(Cow<'v, str>, Value<'v>)],
-    at: At<'m>,
+    at: Location<'m>,
     errors: &'m mut BodyErrors,
 }
 
 impl<'m, 'v> Members<'m, 'v> {
     /// The members of `value`. Unknown ones are errors; the others are still read.
-    pub(crate) fn of(value: &'m Value<'v>, at: At<'m>, known: &[&str], errors: &'m mut BodyErrors) -> Option<Self> {
+    pub(crate) fn of(
+        value: &'m Value<'v>,
+        at: Location<'m>,
+        known: &[&str],
+        errors: &'m mut BodyErrors,
+    ) -> Option<Self> {
         let members = match value {
             Value::Object(members) => members,
             // Such a key is an unknown field that has no name to report it by.
@@ -34,7 +39,7 @@ impl<'m, 'v> Members<'m, 'v> {
         };
         for (key, _) in members {
             if !known.contains(&key.as_ref()) {
-                errors.add(&At::Key(&at, key), super::field_unknown(known));
+                errors.add(&Location::Key(&at, key), super::field_unknown(known));
             }
         }
         Some(Self { members, at, errors })
@@ -44,20 +49,20 @@ impl<'m, 'v> Members<'m, 'v> {
     pub(crate) fn optional<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T>,
+        read: impl FnOnce(&Value<'_>, &Location<'_>, &mut BodyErrors) -> Option<T>,
     ) -> Option<T> {
         let (_, value) = self.members.iter().find(|(key, _)| key == name)?;
-        read(value, &At::Key(&self.at, name), self.errors)
+        read(value, &Location::Key(&self.at, name), self.errors)
     }
 
     /// A field that must be there.
     pub(crate) fn required<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T>,
+        read: impl FnOnce(&Value<'_>, &Location<'_>, &mut BodyErrors) -> Option<T>,
     ) -> Option<T> {
         if !self.has(name) {
-            self.errors.add(&At::Key(&self.at, name), REQUIRED);
+            self.errors.add(&Location::Key(&self.at, name), REQUIRED);
             return None;
         }
         self.optional(name, read)
@@ -86,11 +91,11 @@ impl<'m, 'v> Members<'m, 'v> {
         if self.has(value) && self.gives(patch) {
             let message =
                 format!("give {value}, which replaces everything, or {patch}, which changes members; not both");
-            self.errors.add(&At::Key(&self.at, patch), message);
+            self.errors.add(&Location::Key(&self.at, patch), message);
         }
     }
 
-    pub(crate) fn errors(&mut self) -> (&At<'m>, &mut BodyErrors) {
+    pub(crate) fn errors(&mut self) -> (&Location<'m>, &mut BodyErrors) {
         (&self.at, self.errors)
     }
 }

@@ -71,7 +71,7 @@ impl WorkerContext {
                     self.reachability.call_succeeded(claim_sent);
                     let has_waited = wait.is_some() || want.attempt.is_repeated;
                     let run_began = if has_waited { Instant::now() } else { claim_sent };
-                    self.claimed(want, ClaimedTask { claim, claim_sent, run_began });
+                    self.accept_claim(want, ClaimedTask { claim, claim_sent, run_began });
                 }
                 Ok(None) => {
                     self.reachability.call_succeeded(claim_sent);
@@ -99,14 +99,14 @@ impl WorkerContext {
     }
 
     /// A slot has got a task.
-    fn claimed(self: &Arc<Self>, mut want: Want, claimed: ClaimedTask) {
+    fn accept_claim(self: &Arc<Self>, mut want: Want, claimed: ClaimedTask) {
         want.attempt.in_doubt = false;
         if self.is_stopping() {
             tokio::spawn(Arc::clone(self).give_back(want, claimed.claim));
         } else if want.attempt.is_repeated && self.is_slowed() {
             tokio::spawn(Arc::clone(self).leave_to_others(want, claimed.claim));
         } else if want.attempt.is_repeated {
-            tokio::spawn(Arc::clone(self).confirm(want, claimed));
+            tokio::spawn(Arc::clone(self).confirm_claim(want, claimed));
         } else {
             self.answer(want, Some(claimed));
         }
@@ -144,7 +144,7 @@ impl WorkerContext {
     }
 
     /// Checks with a heartbeat that a task which a repeated claim gave is still ours: its lease may have ended meanwhile.
-    async fn confirm(self: Arc<Self>, mut want: Want, mut claimed: ClaimedTask) {
+    async fn confirm_claim(self: Arc<Self>, mut want: Want, mut claimed: ClaimedTask) {
         let mut backoff = Backoff::new(self.settings.intervals.backoff);
         let (run, mut stop) = (RunKey::new(&self.settings.queue, &claimed.claim), self.stop.subscribe());
         let mut is_alone = false;
@@ -240,7 +240,7 @@ impl WorkerContext {
         let run_ids = wants.iter().map(|want| want.attempt.run_id).collect();
         let request = BatchClaimRequest::new(self.settings.route.clone(), run_ids);
         let request = request.by_worker(self.identity().in_shared_claims());
-        let request = request.by_each_worker(wants.iter().map(|want| want.slot.own()).collect());
+        let request = request.by_each_worker(wants.iter().map(|want| want.slot.own_members()).collect());
         let request = wait.into_iter().fold(request, BatchClaimRequest::waiting);
         let answer = self.client.claim_tasks(&self.settings.queue, &request).await;
         ClaimAnswers { claims: answer.items, wait_applied: answer.wait_applied }

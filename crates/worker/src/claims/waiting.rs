@@ -16,6 +16,104 @@ use crate::settings::Backoff;
 use crate::stop::{StopMode, stop_reached};
 
 impl WorkerContext {
+    /// The next task, with the slot marked as busy; `None` when the worker is to claim no more.
+    pub(crate) async fn next_claim(self: &Arc<Self>, slot: SlotIdentity) -> Option<ClaimedTask> {
+        if self.is_stopping() || !self.reserve_task() {
+            return None;
+        }
+        self.wait_while_slowed().await;
+        // The reservation stays, because a worker that stops reserves nothing more.
+        if self.is_stopping() {
+            return None;
+        }
+        let (attempt, (answer, claimed)) = (self.new_attempt()?, oneshot::channel());
+        self.mark_busy();
+        let want = Want { slot, attempt, is_busy: true, answer };
+        if self.settings.slots.len() > 1 {
+            self.claims.fresh.push(want);
+        } else {
+            self.first_claim(vec![want]).await;
+        }
+        match claimed.await {
+            Ok(claimed) => claimed,
+            Err(_) => {
+                self.end(EndReason::InternalError("a claim was dropped".to_owned()));
+                None
+            }
+        }
+    }
+
+    /// Waits for the end of a pause after failures in a row: its time, a success of another slot, or a stop.
+    async fn wait_while_slowed(&self) {
+        let (mut slowed, mut stop) = (self.slowed_until.subscribe(), self.stop.subscribe());
+        loop {
+            let until = *slowed.borrow_and_update();
+            let Some(end) = until.filter(|end| Instant::now() < *end) else { return };
+            tokio::select! {
+                biased;
+                _ = stop_reached(&mut stop, StopMode::Finish) => return,
+                _ = slowed.changed() => {}
+                () = sleep_until(end) => {}
+            }
+        }
+    }
+
+    /// Returns whether there is a pause after failures in a row.
+    pub(super) fn is_slowed(&self) -> bool {
+        self.slowed_until.borrow().is_some_and(|end| Instant::now() < end)
+    }
+
+    /// Done as soon as there is a pause after failures in a row.
+    pub(super) async fn slowed_down(&self) {
+        let mut slowed = self.slowed_until.subscribe();
+        drop(slowed.wait_for(|until| until.is_some_and(|end| Instant::now() < end)).await);
+    }
+
+    /// Serves the slots until it is dropped.
+    pub(crate) async fn serve_claims(self: Arc<Self>, queues: ClaimQueues) {
+        let ClaimQueues { fresh, idle } = queues;
+        let context = Arc::clone(&self);
+        tokio::join!(
+            fresh.send_all(move |wants| {
+                let context = Arc::clone(&context);
+                async move { context.first_claim(wants).await }
+            }),
+            self.wait_for_tasks(idle)
+        );
+    }
+
+    pub(super) fn new_attempt(&self) -> Option<ClaimAttempt> {
+        match new_run_id() {
+            Ok(run_id) => Some(ClaimAttempt::new(run_id)),
+            Err(error) => {
+                self.end(EndReason::InternalError(error.to_string()));
+                None
+            }
+        }
+    }
+
+    pub(super) fn answer(&self, mut want: Want, claimed: Option<ClaimedTask>) {
+        if claimed.is_some() {
+            self.mark_want_busy(&mut want)
+        } else {
+            self.mark_want_idle(&mut want)
+        }
+        // The slot waits for it as long as the worker lives.
+        drop(want.answer.send(claimed));
+    }
+
+    fn mark_want_busy(&self, want: &mut Want) {
+        if !std::mem::replace(&mut want.is_busy, true) {
+            self.mark_busy();
+        }
+    }
+
+    fn mark_want_idle(&self, want: &mut Want) {
+        if std::mem::replace(&mut want.is_busy, false) {
+            self.mark_idle();
+        }
+    }
+
     /// The first try for slots that have just become free. It ends when they are answered; what is left of them is looked after
     /// by others.
     pub(super) async fn first_claim(self: &Arc<Self>, mut wants: Vec<Want>) {
@@ -30,7 +128,7 @@ impl WorkerContext {
         let TryResult { left, next } = self.try_claims(wants, None).await;
         let mut in_doubt = Vec::new();
         for mut want in left {
-            self.idle(&mut want);
+            self.mark_want_idle(&mut want);
             if want.attempt.in_doubt { in_doubt.push(want) } else { self.wait_with_others(want) }
         }
         if !in_doubt.is_empty() {
@@ -40,7 +138,7 @@ impl WorkerContext {
 
     /// The slot waits until a task is pending.
     pub(super) fn wait_with_others(&self, mut want: Want) {
-        self.idle(&mut want);
+        self.mark_want_idle(&mut want);
         // If nobody waits any more, the want is dropped, and its slot hears that.
         drop(self.claims.idle.send(want));
     }
@@ -157,104 +255,4 @@ impl WorkerContext {
 /// Boxed, because it is a future inside of itself.
 fn settle_alone(context: Arc<WorkerContext>, want: Want) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(context.settle(vec![want], Duration::ZERO))
-}
-
-impl WorkerContext {
-    /// The next task, with the slot marked as busy; `None` when the worker is to claim no more.
-    pub(crate) async fn next_claim(self: &Arc<Self>, slot: SlotIdentity) -> Option<ClaimedTask> {
-        if self.is_stopping() || !self.reserve_task() {
-            return None;
-        }
-        self.wait_while_slowed().await;
-        // The reservation stays, because a worker that stops reserves nothing more.
-        if self.is_stopping() {
-            return None;
-        }
-        let (attempt, (answer, claimed)) = (self.new_attempt()?, oneshot::channel());
-        self.mark_busy();
-        let want = Want { slot, attempt, is_busy: true, answer };
-        if self.settings.slots.len() > 1 {
-            self.claims.fresh.push(want);
-        } else {
-            self.first_claim(vec![want]).await;
-        }
-        match claimed.await {
-            Ok(claimed) => claimed,
-            Err(_) => {
-                self.end(EndReason::InternalError("a claim was dropped".to_owned()));
-                None
-            }
-        }
-    }
-
-    /// Waits for the end of a pause after failures in a row: its time, a success of another slot, or a stop.
-    async fn wait_while_slowed(&self) {
-        let (mut slowed, mut stop) = (self.slowed_until.subscribe(), self.stop.subscribe());
-        loop {
-            let until = *slowed.borrow_and_update();
-            let Some(end) = until.filter(|end| Instant::now() < *end) else { return };
-            tokio::select! {
-                biased;
-                _ = stop_reached(&mut stop, StopMode::Finish) => return,
-                _ = slowed.changed() => {}
-                () = sleep_until(end) => {}
-            }
-        }
-    }
-
-    /// Returns whether there is a pause after failures in a row.
-    pub(super) fn is_slowed(&self) -> bool {
-        self.slowed_until.borrow().is_some_and(|end| Instant::now() < end)
-    }
-
-    /// Done as soon as there is a pause after failures in a row.
-    pub(super) async fn slowed_down(&self) {
-        let mut slowed = self.slowed_until.subscribe();
-        drop(slowed.wait_for(|until| until.is_some_and(|end| Instant::now() < end)).await);
-    }
-
-    /// Serves the slots until it is dropped.
-    pub(crate) async fn serve_claims(self: Arc<Self>, queues: ClaimQueues) {
-        let ClaimQueues { fresh, idle } = queues;
-        let context = Arc::clone(&self);
-        tokio::join!(
-            fresh.send_all(move |wants| {
-                let context = Arc::clone(&context);
-                async move { context.first_claim(wants).await }
-            }),
-            self.wait_for_tasks(idle)
-        );
-    }
-
-    pub(super) fn new_attempt(&self) -> Option<ClaimAttempt> {
-        match new_run_id() {
-            Ok(run_id) => Some(ClaimAttempt::new(run_id)),
-            Err(error) => {
-                self.end(EndReason::InternalError(error.to_string()));
-                None
-            }
-        }
-    }
-
-    pub(super) fn answer(&self, mut want: Want, claimed: Option<ClaimedTask>) {
-        if claimed.is_some() {
-            self.busy(&mut want)
-        } else {
-            self.idle(&mut want)
-        }
-        // The slot waits for it as long as the worker lives.
-        drop(want.answer.send(claimed));
-    }
-
-    fn busy(&self, want: &mut Want) {
-        if !std::mem::replace(&mut want.is_busy, true) {
-            self.mark_busy();
-        }
-    }
-
-    fn idle(&self, want: &mut Want) {
-        if std::mem::replace(&mut want.is_busy, false) {
-            self.mark_idle();
-        }
-    }
 }

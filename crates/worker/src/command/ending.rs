@@ -25,7 +25,7 @@ const TIMEOUT_KIND: &str = "ExecutionTimeout";
 
 /// The result, and a note about it that was also added to the log. `exceeded` is the time limit that ended the run, if one did.
 /// Blocks.
-pub(super) fn of_end(
+pub(super) fn result_of_end(
     end: &CommandEnd,
     folder: &RunFolder,
     exceeded: Option<TimeLimit>,
@@ -57,7 +57,7 @@ fn without_success(end: &CommandEnd, exceeded: Option<TimeLimit>) -> HandlerResu
     HandlerResult::Fail(Failure { kind: kind.into(), message: message.into(), traceback })
 }
 
-pub(super) fn of_start_error(program: &OsStr, error: &StartError) -> HandlerResult {
+pub(super) fn result_of_start_error(program: &OsStr, error: &StartError) -> HandlerResult {
     let program = program.to_string_lossy();
     let (kind, message) = match error {
         StartError::NotFound(_) => ("CommandNotFound", format!("{program} was not found on the worker's machine")),
@@ -75,7 +75,7 @@ pub(super) fn of_start_error(program: &OsStr, error: &StartError) -> HandlerResu
     reject(kind, message)
 }
 
-pub(super) fn of_fill_error(error: &FillError) -> HandlerResult {
+pub(super) fn result_of_fill_error(error: &FillError) -> HandlerResult {
     match error {
         FillError::Missing(path) => reject("MissingArgument", format!("the command needs the argument {path}")),
         FillError::Nul(path) => {
@@ -151,7 +151,7 @@ impl fmt::Display for TimeLimit {
 
 /// Passes on what the worker wants of a run, and asks for its end when its time is over. Never returns. `is_exceeded` becomes true if the
 /// time is over before the worker asks for the end: such a run fails, whatever the worker asks for until it has ended.
-pub(super) async fn pass_on(
+pub(super) async fn pass_on_control(
     ends_at: Option<Instant>,
     mut wanted: watch::Receiver<RunControl>,
     control: &watch::Sender<RunControl>,
@@ -188,7 +188,7 @@ mod tests {
         let started = Instant::now();
         let is_exceeded = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_exceeded);
-        tokio::spawn(async move { pass_on(Some(started + limit), wanted, &control, &flag).await });
+        tokio::spawn(async move { pass_on_control(Some(started + limit), wanted, &control, &flag).await });
         seen.wait_for(|control| *control == RunControl::Stop).await.unwrap();
         assert!(started.elapsed() >= limit);
         worker.send_replace(RunControl::Kill);
@@ -203,7 +203,7 @@ mod tests {
         let is_exceeded = AtomicBool::new(false);
         let limit = Duration::from_secs(10);
         worker.send_replace(RunControl::Stop);
-        let passing = pass_on(Some(Instant::now() + limit), wanted, &control, &is_exceeded);
+        let passing = pass_on_control(Some(Instant::now() + limit), wanted, &control, &is_exceeded);
         assert!(tokio::time::timeout(2 * limit, passing).await.is_err());
         assert!(!is_exceeded.load(Ordering::Relaxed));
     }
@@ -212,7 +212,7 @@ mod tests {
     async fn without_a_limit_only_the_worker_decides() {
         let (worker, wanted) = watch::channel(RunControl::Continue);
         let (control, mut seen) = watch::channel(RunControl::Continue);
-        tokio::spawn(async move { pass_on(None, wanted, &control, &AtomicBool::new(false)).await });
+        tokio::spawn(async move { pass_on_control(None, wanted, &control, &AtomicBool::new(false)).await });
         let year = Duration::from_secs(31_536_000);
         assert!(tokio::time::timeout(year, seen.wait_for(|control| *control > RunControl::Continue)).await.is_err());
         worker.send_replace(RunControl::Stop);

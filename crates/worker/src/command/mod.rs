@@ -65,14 +65,14 @@ impl CommandHandler {
             Err(FillError::Missing(missing)) if !self.has_fitted.load(Ordering::Relaxed) => {
                 Err(HandlerResult::Misfit(Misfit { missing, present: paths(args) }))
             }
-            Err(error) => Err(ending::of_fill_error(&error)),
+            Err(error) => Err(ending::result_of_fill_error(&error)),
         }
     }
 
     fn spec(&self, run: &TaskRun, folder: &RunFolder) -> Result<CommandSpec, HandlerResult> {
         Ok(CommandSpec {
             argv: self.argv(run)?,
-            environment: settings::variables(&self.settings, run, folder),
+            environment: settings::run_variables(&self.settings, run, folder),
             remove: REMOVED_VARIABLES.map(Into::into).to_vec(),
             run_id: run.claim.run_id,
             processes: run.processes.clone(),
@@ -106,16 +106,16 @@ impl Handler for CommandHandler {
         let (limit, is_exceeded) = (self.time_limit(&run), AtomicBool::new(false));
         let end = match self.run_command(spec, &run, &folder, limit.map(|limit| limit.ends_at), &is_exceeded).await {
             Ok(end) => end,
-            Err(error) => return ending::of_start_error(&program, &error),
+            Err(error) => return ending::result_of_start_error(&program, &error),
         };
         self.note(&run, [&end.log_note, &end.process_note]);
         let exceeded = limit.filter(|_| is_exceeded.into_inner());
         let progress = run.progress.clone();
         let ended = unless_stopped(&mut run, move || {
-            let last_progress = ProgressFile::new(folder.progress()).look();
+            let last_progress = ProgressFile::new(folder.progress()).read_changed();
             (
                 last_progress.map(|last| last.into_iter().for_each(|last| progress.report(last))),
-                ending::of_end(&end, &folder, exceeded),
+                ending::result_of_end(&end, &folder, exceeded),
             )
         });
         let (last_progress, (result, note)) = ended.await.unwrap_or((Ok(()), (HandlerResult::Stopped, None)));
@@ -147,7 +147,7 @@ impl CommandHandler {
         tokio::select! {
             biased;
             end = self.runner.run(spec, receiver, self.settings.grace) => end,
-            () = ending::pass_on(ends_at, run.control.clone(), &control, is_exceeded) => {
+            () = ending::pass_on_control(ends_at, run.control.clone(), &control, is_exceeded) => {
                 std::future::pending().await
             }
             () = folder.keep_new(refresh_interval) => std::future::pending().await,

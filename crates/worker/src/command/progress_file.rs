@@ -46,7 +46,7 @@ impl ProgressFile {
         loop {
             sleep(interval).await;
             let looking = spawn_blocking(move || {
-                let found = self.look();
+                let found = self.read_changed();
                 (self, found)
             });
             // An error means that the runtime is shutting down.
@@ -63,7 +63,7 @@ impl ProgressFile {
     /// # Errors
     ///
     /// Why it cannot be used, for people.
-    pub(super) fn look(&mut self) -> Result<Option<JsonObject>, String> {
+    pub(super) fn read_changed(&mut self) -> Result<Option<JsonObject>, String> {
         let unreadable = |error: io::Error| format!("it cannot be read: {error}");
         // Neither follows a link nor waits for the other end of a pipe.
         let file = match open_options().read(true).open(&self.path) {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn found(file: &mut ProgressFile) -> Option<String> {
-        file.look().unwrap().map(|object| object.as_str().to_owned())
+        file.read_changed().unwrap().map(|object| object.as_str().to_owned())
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
             fs::write(&path, half).unwrap();
             let old = SystemTime::now() - Duration::from_secs(10);
             File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
-            assert!(file.look().is_err() && file.look().is_err(), "{half}");
+            assert!(file.read_changed().is_err() && file.read_changed().is_err(), "{half}");
         }
         fs::write(&path, "{\"step\": 1}").unwrap();
         assert_eq!(found(&mut file).as_deref(), Some("{\"step\":1}"));
@@ -182,17 +182,17 @@ mod tests {
             [("[1]", "not a JSON object"), ("{\"n\":99999999999999999999}", "64 bits"), (&*huge, "larger than 65536")]
         {
             fs::write(&path, text).unwrap();
-            let told = file.look().unwrap_err();
+            let told = file.read_changed().unwrap_err();
             assert!(told.contains(why), "{told}");
         }
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert!(file.look().is_err());
+        assert!(file.read_changed().is_err());
         fs::remove_dir(&path).unwrap();
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        assert_eq!(file.look().unwrap_err(), "it is not a file");
+        assert_eq!(file.read_changed().unwrap_err(), "it is not a file");
         fs::remove_file(&path).unwrap();
         symlink("/dev/zero", &path).unwrap();
-        assert_eq!(file.look().unwrap_err(), "it is a link, and no link is followed");
+        assert_eq!(file.read_changed().unwrap_err(), "it is a link, and no link is followed");
     }
 }

@@ -70,7 +70,11 @@ pub const RUN_VARIABLES: [&str; 10] =
     [ROUTE, TASK_ID, ATTEMPT, WORKER_ID, SLOT, RUN_DIR, ARGS_FILE, RESULT_FILE, PROGRESS_FILE_VARIABLE, TIMEOUT];
 
 /// Returns the variables that are added to the environment of a run.
-pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunFolder) -> Vec<(OsString, OsString)> {
+pub(super) fn run_variables(
+    settings: &CommandSettings,
+    run: &TaskRun,
+    folder: &RunFolder,
+) -> Vec<(OsString, OsString)> {
     let task = &run.claim.task;
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("TASKQUEUE_URL".into(), settings.url.as_str().into()),

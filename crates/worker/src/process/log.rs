@@ -1,5 +1,5 @@
 //! The log file of a command: the first bytes of its output up to a limit, and the last ones. The beginning shows how the command was
-//! set up, the end shows why it failed. Everything here blocks.
+//! set up, the end shows why it failed. Writing blocks. Also the last lines of an output as text, for the report of a failure.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,5 +1,6 @@
 //! Forwards the output of a command to its log and to the relay, and keeps its end for the report of a failure. It reads only after it
-//! has written, so a command that is faster than log and relay has to wait, and memory is bounded.
+//! has written, so a command that is faster than log and relay has to wait, and memory is bounded. Where several commands run at
+//! once, their output is split into lines. A command on a terminal follows the size of ours.
 
 use std::io;
 use std::os::fd::OwnedFd;

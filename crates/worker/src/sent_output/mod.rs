@@ -1,5 +1,6 @@
 //! Sends what a run prints. Whoever reads the output of the command only puts it into a buffer, which never waits; a task per run sends
-//! from there. So no server, however slow, slows the command or its log (docs/decisions/0051).
+//! from there. So no server, however slow, slows the command or its log (docs/decisions/0051). The buffer drops what does not fit
+//! and counts it.
 
 mod line_state;
 mod sender;

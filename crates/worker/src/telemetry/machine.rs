@@ -99,7 +99,7 @@ impl Gpu {
 /// # Errors
 ///
 /// There is one, but it does not work.
-pub(super) async fn gpus() -> Result<Vec<Gpu>, String> {
+pub(super) async fn query_gpus() -> Result<Vec<Gpu>, String> {
     match find_program(OsStr::new(PROGRAM)) {
         Ok(program) => query(&program).await,
         Err(_) => Ok(Vec::new()),

@@ -115,7 +115,7 @@ impl TelemetryState {
         if self.no_gpus_until.is_some_and(|time| Instant::now() < time) {
             return Vec::new();
         }
-        match machine::gpus().await {
+        match machine::query_gpus().await {
             Ok(gpus) => gpus,
             Err(why) => {
                 self.no_gpus_until = Some(Instant::now() + GPU_PAUSE);
