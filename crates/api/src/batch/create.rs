@@ -10,7 +10,7 @@ use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::items::{
-    BatchBody, BatchError, BatchItem, ItemError, ItemWeight, ROOT, ReadField, SeenIds, read_fields, read_list, shown,
+    BatchBody, BatchError, BatchItem, ItemError, ItemWeight, ROOT, ReadField, IdFields, read_fields, read_list, shown,
 };
 use super::writer::{self, BatchWriter, ItemsWriter, with_ids};
 use crate::body::{Body, BodyErrors, Location};
@@ -19,7 +19,7 @@ use crate::object_reader::Unreadable;
 use crate::schema;
 use crate::task::{CreateTaskRequest, Creation};
 
-const IDS: SeenIds = SeenIds { outside: &["id"], inside: &[] };
+const IDS: IdFields = IdFields { outside: &["id"], inside: &[] };
 
 /// Tasks to be created, each as a single request would create it.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]

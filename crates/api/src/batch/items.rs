@@ -169,7 +169,7 @@ pub(super) fn read_value<'a>(reader: &mut Reader<'a>) -> Result<Option<Value<'a>
 }
 
 /// The strings that an item is known by.
-pub(super) struct SeenIds {
+pub(super) struct IdFields {
     /// Those that are not part of the body of the single request.
     pub(super) outside: &'static [&'static str],
     /// Those that are.
@@ -187,7 +187,7 @@ pub(super) struct BatchItem<'a> {
 impl<'a> BatchItem<'a> {
     pub(super) fn read(
         reader: &mut Reader<'a>,
-        ids: &SeenIds,
+        ids: &IdFields,
         at: &Location<'_>,
         errors: &mut BodyErrors,
     ) -> Result<Option<Self>, BatchError> {
@@ -279,7 +279,7 @@ fn string<'a>(value: &Value<'a>, at: &Location<'_>, errors: &mut BodyErrors) -> 
 }
 
 /// Passes over an object. Gives its ids, and how many bytes it has besides those that are not part of the single request.
-fn outline<'a>(reader: &mut Reader<'a>, ids: &SeenIds) -> Result<(Value<'a>, usize), ParseError> {
+fn outline<'a>(reader: &mut Reader<'a>, ids: &IdFields) -> Result<(Value<'a>, usize), ParseError> {
     let start = reader.position();
     let mut found: Vec<(Cow<'a, str>, Value<'a>)> = Vec::new();
     let (mut before, mut outside_bytes) = (start + 1, 0);

@@ -11,7 +11,7 @@ use utoipa::openapi::{OneOfBuilder, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::items::{
-    BatchBody, BatchError, BatchItem, ItemError, ItemWeight, ROOT, ReadField, SeenIds, read_fields, read_list, shown,
+    BatchBody, BatchError, BatchItem, ItemError, ItemWeight, ROOT, ReadField, IdFields, read_fields, read_list, shown,
 };
 use super::writer::{self, BatchWriter, ItemsWriter, with_action};
 use crate::body::{Body, BodyErrors, Location};
@@ -20,7 +20,7 @@ use crate::object_reader::Unreadable;
 use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, UnclaimRequest};
 use crate::schema;
 
-const IDS: SeenIds = SeenIds { outside: &["task_id", "action"], inside: &["run_id"] };
+const IDS: IdFields = IdFields { outside: &["task_id", "action"], inside: &["run_id"] };
 const ACTIONS: [&str; 5] = ["heartbeat", "complete", "fail", "unclaim", "progress"];
 
 /// What runs report, each as a single request would.
