@@ -331,24 +331,15 @@ mod tests {
     }
 
     #[test]
-    fn one_event_that_reaches_both_is_one_request() {
+    fn one_event_is_one_request_and_requests_by_one_way_or_far_apart_all_count() {
         use RequestSource::{Keeper, Signal};
         assert_eq!(counted(&[(Keeper, 0), (Signal, 1)]), [true, false]);
         assert_eq!(counted(&[(Signal, 0), (Keeper, 1), (Signal, 102), (Keeper, 103)]), [true, false, true, false]);
         assert_eq!(counted(&[(Signal, 0), (Signal, 100), (Keeper, 101), (Keeper, 102)]), [true, true, false, false]);
-    }
-
-    #[test]
-    fn one_event_that_reaches_one_of_them_twice_is_one_request() {
-        use RequestSource::{Keeper, Signal};
+        // It reaches one of them twice.
         assert_eq!(counted(&[(Keeper, 0), (Keeper, 0), (Signal, 1)]), [true, false, false]);
         assert_eq!(counted(&[(Keeper, 0), (Signal, 0), (Keeper, 1)]), [true, false, false]);
         assert_eq!(counted(&[(Signal, 0), (Keeper, 1), (Keeper, 2), (Signal, 300), (Keeper, 301)])[3..], [true, false]);
-    }
-
-    #[test]
-    fn requests_by_one_way_or_far_apart_all_count() {
-        use RequestSource::{Keeper, Signal};
         assert_eq!(counted(&[(Keeper, 0), (Keeper, 100), (Keeper, 200)]), [true, true, true]);
         assert_eq!(counted(&[(Signal, 0), (Keeper, 501), (Signal, 1200)]), [true, true, true]);
     }

@@ -218,12 +218,6 @@ mod tests {
     }
 
     #[test]
-    fn a_short_text_is_kept_as_it_is() {
-        assert_eq!(tail(b"one\n\ttwo\n"), "one\n\ttwo\n");
-        assert_eq!(tail(b""), "");
-    }
-
-    #[test]
     fn a_long_text_begins_with_a_whole_line() {
         let text: String = (0..10_000).map(|number| format!("line {number}\n")).collect();
         let kept = tail(text.as_bytes());
@@ -236,14 +230,16 @@ mod tests {
     }
 
     #[test]
-    fn one_endless_line_is_cut_anywhere() {
-        assert_eq!(tail(&[b'x'; 100_000]), "x".repeat(TAIL_BYTES));
-    }
-
-    #[test]
-    fn what_is_no_text_is_left_out_or_replaced() {
-        assert_eq!(tail(b"a\0b\x07c\xff\n"), "abc\u{fffd}\n");
-        assert_eq!(tail(b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;url\x1b\\y\x1bMz"), "red xyz");
-        assert_eq!(tail(b"10%\r20%\r30%\r\ndone\r\n"), "30%\ndone\n");
+    fn a_text_is_kept_as_it_is_and_what_is_no_text_is_left_out_or_replaced() {
+        for (printed, expected) in [
+            (&b"one\n\ttwo\n"[..], "one\n\ttwo\n"),
+            (b"", ""),
+            (b"a\0b\x07c\xff\n", "abc\u{fffd}\n"),
+            (b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;url\x1b\\y\x1bMz", "red xyz"),
+            (b"10%\r20%\r30%\r\ndone\r\n", "30%\ndone\n"),
+            (&[b'x'; 100_000], &"x".repeat(TAIL_BYTES)),
+        ] {
+            assert_eq!(tail(printed), expected);
+        }
     }
 }

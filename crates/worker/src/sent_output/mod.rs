@@ -270,6 +270,7 @@ mod tests {
         buffer.push(Stream::Stdout, "x€yz".as_bytes());
         assert_eq!((buffer.take_dropped(), buffer.take(9)), (4, b"yz".to_vec()));
     }
+
     #[test]
     fn the_first_bytes_are_kept_if_they_are_wanted_and_the_gap_comes_behind_them() {
         let mut buffer = OutputBuffer::new(4, true);
