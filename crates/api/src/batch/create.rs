@@ -10,7 +10,7 @@ use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::items::{
-    BatchBody, BatchError, BatchItem, ItemError, ItemWeight, ROOT, ReadField, IdFields, read_fields, read_list, shown,
+    BatchBody, BatchError, BatchItem, IdFields, ItemError, ItemWeight, ROOT, ReadField, read_fields, read_list, shown,
 };
 use super::writer::{self, BatchWriter, ItemsWriter, with_ids};
 use crate::body::{Body, BodyErrors, Location};

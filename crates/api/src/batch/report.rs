@@ -11,7 +11,7 @@ use utoipa::openapi::{OneOfBuilder, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::items::{
-    BatchBody, BatchError, BatchItem, ItemError, ItemWeight, ROOT, ReadField, IdFields, read_fields, read_list, shown,
+    BatchBody, BatchError, BatchItem, IdFields, ItemError, ItemWeight, ROOT, ReadField, read_fields, read_list, shown,
 };
 use super::writer::{self, BatchWriter, ItemsWriter, with_action};
 use crate::body::{Body, BodyErrors, Location};
