@@ -15,10 +15,7 @@ use utoipa_axum::routes;
 use crate::dashboard_host::DashboardHost;
 use crate::extract::discard_the_rest;
 use crate::pages::Pages;
-use crate::routes::{
-    batches, bulk_actions, counts, discovery, fallback, lists, metrics, output, probes, queues, runs, settings, stats,
-    tasks, workers,
-};
+use crate::routes::{self, batches, discovery, lists, queues, runs, tasks};
 use crate::state::AppState;
 
 /// Every route, and the document that describes them.
@@ -26,31 +23,31 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
     OpenApiRouter::new()
         // Discovery
         .routes(routes!(discovery::health))
-        .routes(routes!(probes::livez))
-        .routes(routes!(probes::readyz))
+        .routes(routes!(discovery::livez))
+        .routes(routes!(discovery::readyz))
         .routes(routes!(discovery::openapi_document))
-        .routes(routes!(metrics::metrics))
+        .routes(routes!(discovery::metrics))
         .routes(routes!(discovery::capabilities))
         // Queues
         .routes(routes!(queues::create_queue, queues::delete_queue))
         .routes(routes!(queues::list_queues))
-        .routes(routes!(stats::queue_stats))
-        .routes(routes!(settings::get_settings, settings::change_settings))
+        .routes(routes!(queues::queue_stats))
+        .routes(routes!(queues::get_settings, queues::change_settings))
         // Tasks
         .routes(routes!(tasks::create_task, tasks::get_task, tasks::update_task, tasks::delete_task))
         .routes(routes!(lists::list_tasks, tasks::update_tasks))
-        .routes(routes!(counts::count_tasks))
+        .routes(routes!(lists::count_tasks))
         .routes(routes!(tasks::cancel_task))
         .routes(routes!(tasks::requeue_task))
         .routes(routes!(tasks::explain_task))
-        .routes(routes!(bulk_actions::cancel_tasks))
-        .routes(routes!(bulk_actions::requeue_tasks))
-        .routes(routes!(bulk_actions::delete_tasks))
+        .routes(routes!(tasks::cancel_tasks))
+        .routes(routes!(tasks::requeue_tasks))
+        .routes(routes!(tasks::delete_tasks))
         // Worker observations
         .routes(routes!(lists::list_workers))
-        .routes(routes!(counts::count_workers))
-        .routes(routes!(workers::report_worker, workers::withdraw_worker))
-        .routes(routes!(workers::report_telemetry))
+        .routes(routes!(lists::count_workers))
+        .routes(routes!(runs::report_worker, runs::withdraw_worker))
+        .routes(routes!(runs::report_telemetry))
         // Worker protocol
         .routes(routes!(runs::claim_task))
         .routes(routes!(runs::heartbeat))
@@ -59,7 +56,7 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         .routes(routes!(runs::fail_task))
         .routes(routes!(runs::unclaim_task))
         // Output
-        .routes(routes!(output::read_output, output::add_output))
+        .routes(routes!(runs::read_output, runs::add_output))
         // Batches
         .routes(routes!(batches::create_tasks))
         .routes(routes!(batches::claim_tasks))
@@ -71,7 +68,7 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
 /// although invalid ones.
 pub(crate) fn router(state: AppState) -> Router {
     let task = || put(tasks::create_task).patch(tasks::update_task).delete(tasks::delete_task);
-    let worker = put(workers::report_worker).delete(workers::withdraw_worker);
+    let worker = put(runs::report_worker).delete(runs::withdraw_worker);
     let (router, _) = table();
     router
         .route(paths::TASK_COUNT, task())
@@ -79,8 +76,8 @@ pub(crate) fn router(state: AppState) -> Router {
         .route(paths::WORKER_COUNT, worker)
         .with_state(state.clone())
         .merge(pages(state))
-        .fallback(fallback::unknown_path)
-        .method_not_allowed_fallback(fallback::other_method)
+        .fallback(routes::unknown_path)
+        .method_not_allowed_fallback(routes::other_method)
 }
 
 /// The dashboard, if there is one. Its pages are not in the document: they are for people.
@@ -93,8 +90,8 @@ fn pages(state: AppState) -> Router {
 /// The table of a listener that serves nothing but metrics.
 pub(crate) fn metrics_router(state: AppState) -> Router {
     Router::new()
-        .route(paths::METRICS, get(metrics::metrics))
-        .fallback(fallback::unknown_path)
-        .method_not_allowed_fallback(fallback::other_method)
+        .route(paths::METRICS, get(discovery::metrics))
+        .fallback(routes::unknown_path)
+        .method_not_allowed_fallback(routes::other_method)
         .with_state(state)
 }

@@ -1,18 +1,21 @@
-//! Lists of tasks and of observations: one page at a time. A bad cursor is reported before a bad filter. Pages are the
-//! largest answers: when memory is scarce they are shorter than the limit asked for, and end with a cursor.
+//! Lists and counts of tasks and of observations. A list is read one page at a time, and reports a bad cursor before a bad filter.
+//! Pages are the largest answers: when memory is scarce they are shorter than the limit asked for, and end with a cursor. A count is
+//! plain or grouped; the store checks the cursor of a grouped one last of all, after the queue was found.
 
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::response::Response;
 use taskqueue_api::error::ErrorEnvelope;
-use taskqueue_api::lists::write_page;
-use taskqueue_api::parameters::{ListTasksQuery, ListWorkersQuery, QueuePath};
+use taskqueue_api::lists::{self, Count, CountAnswer, write_page};
+use taskqueue_api::parameters::{CountTasksQuery, CountWorkersQuery, ListTasksQuery, ListWorkersQuery, QueuePath};
 use taskqueue_api::paths;
 use taskqueue_api::task::TaskPage;
 use taskqueue_api::worker::{ObservationPage, write_observation};
 use taskqueue_core::cursor::{Binding, InvalidCursor, Position, Resource};
 use taskqueue_core::filter::{FilterError, ObservationFilter};
-use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES, TELEMETRY_BYTES};
+use taskqueue_core::grouping::{GroupPage, GroupQuery, TaskDimension, WorkerDimension};
+use taskqueue_core::limits::{NAME_CHARS, PAGE_BYTES, REPORT_METADATA_BYTES, TELEMETRY_BYTES};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, TaskQuery, observation_binding};
 use taskqueue_store::StoreExt;
@@ -21,7 +24,7 @@ use taskqueue_store::page::WrittenTasks;
 use super::HandlerResult;
 use crate::error::ApiError;
 use crate::extract::{Call, read_filter};
-use crate::memory_budget::TASK_BYTES;
+use crate::memory_budget::{ReadRoom, TASK_BYTES};
 use crate::query::{ListTasks, ListWorkers};
 use crate::respond;
 use crate::state::AppState;
@@ -109,4 +112,81 @@ fn cursor_first<T>(cursor: Option<&str>, parsed: Result<T, FilterError>) -> Resu
 
 fn position(binding: &Binding, cursor: Option<&str>) -> Result<Option<Position>, ApiError> {
     Ok(cursor.map(|text| binding.decode(text)).transpose()?)
+}
+
+/// The bytes of a group without its route: status, count and the names of the fields.
+const GROUP_BYTES: usize = 128;
+
+/// Counts tasks, by group if `group_by` is given.
+#[utoipa::path(
+    get, path = paths::TASK_COUNT, tag = "tasks", params(QueuePath, CountTasksQuery),
+    responses(
+        (status = 200, description = "A count, or one page of groups.", body = CountAnswer),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_request`, `invalid_cursor`, `invalid_filter` or `filter_too_large`",
+        ),
+    ),
+)]
+pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let (selectors, grouping) = call.query().count_tasks()?;
+    let queue = call.queue()?;
+    let selection = selectors.selection(&state).await?;
+    let Some(grouping) = grouping else {
+        let count = state.store().count_tasks(&queue, selection).await?;
+        return Ok(respond::written(|out| Count::write(out, count)));
+    };
+    let binding = selection.binding(Resource::TaskGroups, &queue, &grouping.shape);
+    let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| TaskDimension::as_str(*dimension)).collect();
+    let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
+    let query = GroupQuery { selection, dimensions: grouping.dimensions, limit: grouping.limit, after };
+    let room = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
+    let page = state.store().group_tasks(&queue, query).await?;
+    Ok(grouped(&binding, &words, &page, room))
+}
+
+/// Counts worker observations, by group if `group_by` is given.
+#[utoipa::path(
+    get, path = paths::WORKER_COUNT, tag = "workers", params(QueuePath, CountWorkersQuery),
+    responses(
+        (status = 200, description = "A count, or one page of groups.", body = CountAnswer),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_request`, `invalid_cursor`, `invalid_filter` or `filter_too_large`",
+        ),
+    ),
+)]
+pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let (filter, grouping) = call.query().count_workers()?;
+    let queue = call.queue()?;
+    let filter = match filter {
+        Some(text) => Some(read_filter(&state, text, ObservationFilter::parse).await?),
+        None => None,
+    };
+    let Some(grouping) = grouping else {
+        let count = state.store().count_workers(&queue, filter).await?;
+        return Ok(respond::written(|out| Count::write(out, count)));
+    };
+    let binding = observation_binding(filter.as_ref(), Resource::WorkerGroups, &queue, &grouping.shape);
+    let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| WorkerDimension::as_str(*dimension)).collect();
+    let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
+    let query = GroupQuery { selection: filter, dimensions: grouping.dimensions, limit: grouping.limit, after };
+    let room = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
+    let page = state.store().group_workers(&queue, query).await?;
+    Ok(grouped(&binding, &words, &page, room))
+}
+
+/// The largest size of a page with this many groups, in memory and as JSON together. The largest page takes less than the
+/// largest task, so it is never made shorter.
+fn groups_bytes(limit: u16) -> usize {
+    usize::from(limit) * 2 * (GROUP_BYTES + NAME_CHARS)
+}
+
+fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, room: ReadRoom) -> Response {
+    let next = page.next.as_ref().map(|next| binding.encode(next));
+    let mut body = Vec::new();
+    lists::GroupPage::write(&mut body, dimensions, page, next.as_deref());
+    respond::read(room, body)
 }

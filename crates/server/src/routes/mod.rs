@@ -1,30 +1,23 @@
 //! The handlers, one file per part of the contract. Each does the same: understand the request in the order of
-//! docs/reference/http-api.md §4, ask the store, write the answer. No rule about tasks lives here.
+//! docs/reference/http-api.md §4, ask the store, write the answer. No rule about tasks lives here. The answers to requests that no route
+//! takes are here, too; their bodies are not read, because an unknown path is 404 with any body.
 
 pub(crate) mod batches;
-pub(crate) mod bulk_actions;
-pub(crate) mod counts;
 pub(crate) mod discovery;
-pub(crate) mod fallback;
 pub(crate) mod lists;
-pub(crate) mod metrics;
-pub(crate) mod output;
-pub(crate) mod probes;
 pub(crate) mod queues;
 pub(crate) mod runs;
-pub(crate) mod settings;
-pub(crate) mod stats;
 pub(crate) mod tasks;
-pub(crate) mod workers;
 
-use axum::response::Response;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use taskqueue_core::task::Task;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::Command;
 
 use crate::error::ApiError;
-use crate::extract::Call;
+use crate::extract::{Call, discard};
 use crate::respond;
 use crate::state::AppState;
 
@@ -41,4 +34,17 @@ async fn task_answer(state: &AppState, call: Call, command: impl Command<Answer 
 async fn empty_answer(state: &AppState, call: Call, command: impl Command<Answer = ()>) -> HandlerResult {
     state.store().write_holding(command, call.into_held()).await?;
     Ok(respond::no_content())
+}
+
+/// No such path.
+pub(crate) async fn unknown_path(request: Request) -> Response {
+    let answer = ApiError::unknown_path(request.uri().path());
+    discard(request.into_body());
+    answer.into_response()
+}
+
+/// The path exists, but not for this method. `http_service.rs` completes the answer: only there `Allow` is known.
+pub(crate) async fn other_method(request: Request) -> Response {
+    discard(request.into_body());
+    StatusCode::METHOD_NOT_ALLOWED.into_response()
 }

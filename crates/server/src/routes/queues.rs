@@ -1,16 +1,22 @@
-//! Queues: create, list, delete.
+//! Queues: create, list, delete; their settings and their stats.
 
 use axum::extract::State;
+use axum::response::Response;
 use hyper::StatusCode;
 use taskqueue_api::error::ErrorEnvelope;
-use taskqueue_api::parameters::{DeleteQueueQuery, QueuePath};
+use taskqueue_api::parameters::{DeleteQueueQuery, QueuePath, StatsQuery};
 use taskqueue_api::paths;
-use taskqueue_api::queue::Queue;
+use taskqueue_api::queue::{Queue, QueueSettingsSchema, SettingsPatchSchema};
+use taskqueue_api::stats::{Series, Stats, StatsAnswer};
+use taskqueue_core::limits::STATS_ROUTES;
+use taskqueue_core::settings::{QueueSettings, SettingsPatch};
+use taskqueue_core::stats::RouteSelection;
 use taskqueue_store::StoreExt;
-use taskqueue_store::command::{CreateQueue, DeleteQueue};
+use taskqueue_store::command::{ChangeSettings, CreateQueue, DeleteQueue};
 
 use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
+use crate::memory_budget::Reservation;
 use crate::respond;
 use crate::state::AppState;
 
@@ -70,4 +76,66 @@ pub(crate) async fn delete_queue(State(state): State<AppState>, call: Call) -> H
     let cascade = call.query().delete_queue()?;
     let queue = call.queue()?;
     empty_answer(&state, call, DeleteQueue { queue, cascade }).await
+}
+
+/// How much of a queue is claimed, and how long ended tasks are kept.
+#[utoipa::path(
+    get, path = paths::SETTINGS, tag = "queues", params(QueuePath),
+    responses(
+        (status = 200, description = "All settings.", body = QueueSettingsSchema),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`: the name", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn get_settings(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let queue = call.queue()?;
+    let reservation = state.budgets().reserve_task().await?;
+    let settings = state.store().queue_settings(&queue).await?;
+    Ok(settings_answer(&settings, reservation))
+}
+
+/// Changes settings of a queue by a JSON merge patch (RFC 7396): what it does not name stays, and null sets the default.
+#[utoipa::path(
+    patch, path = paths::SETTINGS, tag = "queues",
+    params(QueuePath), request_body = SettingsPatchSchema,
+    responses(
+        (status = 200, description = "All settings as they are now.", body = QueueSettingsSchema),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn change_settings(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let patch: SettingsPatch = call.body(&state).await?;
+    let queue = call.queue()?;
+    // What is done must be answered.
+    let reservation = state.budgets().reserve_task().await?;
+    let settings = state.store().write_holding(ChangeSettings { queue, patch }, call.into_held()).await?;
+    Ok(settings_answer(&settings, reservation))
+}
+
+/// Builds the answer with all settings. The limits of all routes take some 40 KiB at most, which is less than a task may take.
+fn settings_answer(settings: &QueueSettings, reservation: Reservation) -> Response {
+    respond::large(reservation, settings.to_json().into_bytes())
+}
+
+/// What is going on in a queue: tasks, routes and workers now, and what happened in the last hour. With `series`, what happened
+/// in each minute or hour.
+#[utoipa::path(
+    get, path = paths::STATS, tag = "queues", params(QueuePath, StatsQuery),
+    responses(
+        (status = 200, description = "Stats, or a series.", body = StatsAnswer),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn queue_stats(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let series = call.query().stats()?;
+    let queue = call.queue()?;
+    let room = state.budgets().reserve_stats().await?;
+    let (mut body, routes) = (Vec::new(), RouteSelection::first(STATS_ROUTES));
+    match series {
+        None => Stats::of(&state.store().queue_stats(&queue, &routes).await?).write(&mut body),
+        Some(selection) => Series::of(&state.store().activity_series(&queue, selection).await?).write(&mut body),
+    }
+    Ok(respond::read(room, body))
 }

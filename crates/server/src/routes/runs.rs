@@ -1,21 +1,28 @@
-//! The worker protocol: claim, heartbeat, progress, complete, fail, unclaim.
+//! What workers send: the worker protocol (claim, heartbeat, progress, complete, fail, unclaim), the output of runs, which is also read
+//! here, and observations of the workers themselves.
 
 use axum::extract::State;
 use taskqueue_api::error::ErrorEnvelope;
-use taskqueue_api::parameters::{ClaimPreference, HeartbeatPreference, QueuePath, TaskPath};
+use taskqueue_api::output::{Output, OutputRequest};
+use taskqueue_api::parameters::{
+    ClaimPreference, HeartbeatPreference, OutputPreference, OutputQuery, QueuePath, TaskPath, WorkerPath,
+};
 use taskqueue_api::paths;
 use taskqueue_api::run::{
     Claim, ClaimRequest, CompleteRequest, FailRequest, HeartbeatRequest, Lease, ProgressRequest, UnclaimRequest,
 };
 use taskqueue_api::task::Task;
+use taskqueue_api::worker::{TelemetryRequest, WorkerReport};
 use taskqueue_core::lifecycle::RunReport;
-use taskqueue_store::command::{self, Heartbeat, ReportProgress, ReportRun};
+use taskqueue_store::command::{
+    self, AddOutput, Heartbeat, ReportProgress, ReportRun, ReportTelemetry, ReportWorker, WithdrawWorker,
+};
 
 use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
 use crate::state::AppState;
-use crate::waiting::ClaimedTask;
-use crate::{prefer, respond, waiting};
+use crate::waiting::{self, ClaimedTask, ReadOutput};
+use crate::{prefer, respond};
 
 /// Takes the first pending task of a route. With `Prefer: wait=N` the server waits up to N seconds (at most 60) for one.
 #[utoipa::path(
@@ -154,4 +161,103 @@ pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> H
     let UnclaimRequest { run_id, delay_seconds: delay } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     empty_answer(&state, call, ReportRun { queue, id, run_id, report: RunReport::Unclaim { delay } }).await
+}
+
+/// Keeps what a run prints. Sending the same again has no effect.
+#[utoipa::path(
+    post, path = paths::OUTPUT, tag = "output",
+    params(TaskPath), request_body = OutputRequest,
+    responses(
+        (status = 204, description = "It is kept, or has been pushed out by later output."),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`stale_run`", body = ErrorEnvelope),
+        (
+            status = 422, description = "`invalid_request`, `json_too_deep` or `invalid_task_id`", body = ErrorEnvelope,
+        ),
+    ),
+)]
+pub(crate) async fn add_output(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let OutputRequest { run_id, offset, text } = call.body(&state).await?;
+    let (queue, id) = call.task()?;
+    let most_bytes = state.task_output_bytes();
+    empty_answer(&state, call, AddOutput { queue, id, run_id, offset, text, most_bytes }).await
+}
+
+/// What is kept of what the latest run of a task printed. With `Prefer: wait=N` the server waits up to N seconds (at most 60)
+/// until there is something behind the offset or that run is over.
+#[utoipa::path(
+    get, path = paths::OUTPUT, tag = "output",
+    params(TaskPath, OutputQuery, OutputPreference),
+    responses(
+        (
+            status = 200, description = "The output from the offset on, up to a gap or 1 MiB.", body = Output,
+            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
+        ),
+        (status = 404, description = "`queue_not_found`, `task_not_found` or `output_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn read_output(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let offset = call.query().read_output()?;
+    let task = call.task()?;
+    let (ReadOutput { output, reservation }, applied) =
+        waiting::output(&state, task, offset, call.into_wait_preference()).await?;
+    let write = |out: &mut Vec<u8>| Output::write(out, output.attempt, output.start, &output.text, output.ended);
+    let mut response = match reservation {
+        Some(reservation) => {
+            let mut body = Vec::with_capacity(output.text.len() + output.text.len() / 8 + 128);
+            write(&mut body);
+            respond::large(reservation, body)
+        }
+        None => respond::written(write),
+    };
+    response.headers_mut().extend(applied.map(prefer::applied));
+    Ok(response)
+}
+
+/// Records what a worker says of itself, for 300 seconds.
+#[utoipa::path(
+    put, path = paths::WORKER, tag = "workers",
+    params(WorkerPath), request_body = WorkerReport,
+    responses(
+        (status = 204, description = "It was recorded."),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`worker_route_conflict`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let report = call.body(&state).await?;
+    let (queue, id) = call.worker()?;
+    empty_answer(&state, call, ReportWorker { queue, id, report }).await
+}
+
+/// Records what a worker measures. The observation lives no longer by it.
+#[utoipa::path(
+    post, path = paths::TELEMETRY, tag = "workers",
+    params(WorkerPath), request_body = TelemetryRequest,
+    responses(
+        (status = 204, description = "It was recorded."),
+        (status = 404, description = "`queue_not_found` or `worker_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn report_telemetry(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let TelemetryRequest { telemetry } = call.body(&state).await?;
+    let (queue, id) = call.worker()?;
+    empty_answer(&state, call, ReportTelemetry { queue, id, telemetry }).await
+}
+
+/// Forgets a worker.
+#[utoipa::path(
+    delete, path = paths::WORKER, tag = "workers", params(WorkerPath),
+    responses(
+        (status = 204, description = "It is not there any more."),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn withdraw_worker(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let (queue, id) = call.worker()?;
+    empty_answer(&state, call, WithdrawWorker { queue, id }).await
 }
