@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
 use crate::config::{Config, Timeouts};
-use crate::connection::{self, ClientAddress, Handler, StopSignal};
+use crate::connection::{self, Handler, StopSignal};
 use crate::idle_connections::{IdleConnections, IdleEntry};
-use crate::listener::{Listener, Stream};
+use crate::listener::{ClientAddress, Listener, Stream};
 use crate::memory_budget::Budgets;
 use crate::tls::Tls;
 
@@ -144,7 +144,7 @@ impl Connections {
         tokio::spawn(async move {
             let serving = async {
                 let stream = match tls {
-                    Some(tls) => Box::pin(connection::open(&tls, stream, &handler, &timeouts, &mut stop)).await,
+                    Some(tls) => Box::pin(connection::open_tls(&tls, stream, &handler, &timeouts, &mut stop)).await,
                     None => Some(stream),
                 };
                 if let Some(stream) = stream {

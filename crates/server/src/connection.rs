@@ -2,17 +2,12 @@
 //! means. Hyper's own head timeout is not used: it cannot tell a slow head from an idle connection.
 
 mod activity;
-mod client_address;
 mod client_check;
-mod close;
-mod disconnect;
-mod handshake;
+mod ends;
+mod handler;
 mod io;
-mod request_body;
-mod response_writer;
-mod send_pace;
 mod service;
-mod waiting_request;
+mod waiting;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -28,46 +23,18 @@ use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use self::activity::TimerAction;
-pub(crate) use self::client_address::ClientAddress;
-pub(crate) use self::disconnect::Disconnect;
-pub(crate) use self::handshake::open;
-use self::io::ConnectionIo;
+pub(crate) use self::ends::open_tls;
+pub(crate) use self::handler::{Authenticated, Disconnect, Handler, StopSignal};
+use self::io::{ConnectionIo, READ_BUFFER_BYTES};
 use self::service::TrackedService;
-pub(crate) use self::service::{Authenticated, Handler};
-use self::waiting_request::{WaitingRequest, WaitingSlot};
+use self::waiting::{End, WaitingSlot};
 use crate::config::Timeouts;
 use crate::idle_connections::IdleEntry;
 use crate::listener::Stream;
 use crate::memory_budget::Budgets;
 
-/// Largest request head, and how much of a body is read at once. The longest URI of the contract (a filter and a
-/// cursor, percent-encoded) takes 72 KiB.
-const READ_BUFFER_BYTES: usize = 128 * 1024;
-
 /// How hyper describes a request whose target it cannot parse. It has no other way to tell; a test holds it.
 const INVALID_TARGET: &str = "invalid URI";
-
-/// What the server asks of its connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StopSignal {
-    None,
-    /// Finish the current request, then close.
-    Drain,
-    /// Close at once.
-    Abort,
-}
-
-/// Why requests are no longer read from a connection by hyper.
-enum End {
-    /// It is idle and needs no buffers.
-    Parked,
-    /// Its request waits for something that may take long.
-    Waiting(WaitingRequest),
-    /// Its last response is sent, or the client has closed it.
-    Finished,
-    /// Close it at once: it was too slow, its client disconnected during a read, or the server aborts.
-    Abandoned,
-}
 
 /// Serves one connection until it ends.
 ///
@@ -103,16 +70,18 @@ pub(crate) async fn serve(
         io = socket;
         if let End::Waiting(request) = end {
             let format = request.format;
-            let Some((response, pipelined)) = waiting_request::wait(request, &mut io, &mut stop).await else { return };
+            let Some((response, pipelined)) = waiting::wait_for_response(request, &mut io, &mut stop).await else {
+                return;
+            };
             service::note_authentication(&response, &idle_entry);
-            end = Box::pin(response_writer::write(response, format, &mut io, &timeouts, &mut stop)).await;
+            end = Box::pin(waiting::write_response(response, format, &mut io, &timeouts, &mut stop)).await;
             io.unread(pipelined);
         }
         match end {
             End::Parked | End::Waiting(_) => {}
             End::Finished => {
                 idle_entry.set_idle();
-                return Box::pin(close::linger(io, &handler, &timeouts, &mut stop)).await;
+                return Box::pin(ends::linger(io, &handler, &timeouts, &mut stop)).await;
             }
             End::Abandoned => {
                 if io.activity.lock().is_send_blocked() {

@@ -21,14 +21,14 @@ use tower::Service;
 
 use crate::auth::{Caller, Mistake, Session};
 use crate::browser_check::{self, Hosts};
-use crate::connection::{Authenticated, ClientAddress};
+use crate::connection::Authenticated;
 use crate::endpoint_scopes::{API_PREFIX, needs_token};
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
+use crate::listener::ClientAddress;
 use crate::metrics::{Answered, Template};
 use crate::pages::{self, Pages};
-use crate::request_id::{RequestId, RequestIds};
-use crate::request_log::{RequestLog, RequestRecord};
+use crate::request_log::{RequestId, RequestIds, RequestLog, RequestRecord};
 use crate::state::AppState;
 use crate::{openapi, router};
 

@@ -2,10 +2,9 @@
 //! listener, accept loop, connections, lease scan, upkeep, saving of activity. No backend, no SQL and no command line lives here.
 
 mod accept;
-mod activity_flush;
 pub mod auth;
+mod background;
 mod batch_places;
-mod before_store;
 pub mod browser_check;
 pub mod config;
 mod connection;
@@ -15,7 +14,6 @@ mod error;
 mod extract;
 pub mod http_service;
 mod idle_connections;
-mod lease_scan;
 pub mod listener;
 pub mod memory_budget;
 pub mod memory_plan;
@@ -25,8 +23,6 @@ mod pages;
 mod prefer;
 mod query;
 mod readiness;
-mod repeated;
-mod request_id;
 mod request_log;
 mod respond;
 mod router;
@@ -34,11 +30,9 @@ mod routes;
 mod run;
 pub mod state;
 pub mod tls;
-mod upkeep;
 mod waiting;
 
-pub use before_store::answer_until;
 pub use config::{Config, Timeouts};
 pub use listener::{ListenAddress, ListenError, Listener};
-pub use run::{Listeners, run};
+pub use run::{Listeners, answer_until, run};
 pub use taskqueue_dashboard::Mode as DashboardMode;

@@ -1,22 +1,23 @@
-//! Listening at an address and accepting connections, over TCP, with or without TLS, or a Unix socket. An address that other machines can reach
-//! needs a token; that is checked here, before anything is bound.
+//! Listening at an address and accepting connections, over TCP, with or without TLS, or a Unix socket. An address that other machines can
+//! reach needs a token; that is checked here, before anything is bound. Only the user of the server can connect to its socket file at any
+//! moment; the file is replaced only when no server listens at it, and removed when this server stops.
 
-mod address;
-mod socket_file;
 mod stream;
 
-use std::fmt;
-use std::io;
+use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+use std::{fmt, io};
 
-use tokio::net::{TcpListener, TcpSocket, UnixListener, lookup_host};
-use tracing::debug;
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixSocket, UnixStream, lookup_host};
+use tokio::time::timeout;
+use tracing::{debug, warn};
 
-pub use self::address::ListenAddress;
-use self::socket_file::SocketFile;
-pub(crate) use self::stream::PeerState;
 pub use self::stream::Stream;
+pub(crate) use self::stream::{ClientAddress, PeerState};
 use crate::browser_check::Hosts;
 use crate::tls::Tls;
 
@@ -69,12 +70,12 @@ impl std::error::Error for ListenError {}
 
 #[derive(Debug)]
 pub struct Listener {
-    kind: Kind,
+    kind: Socket,
     tls: Option<Tls>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum Socket {
     Tcp(TcpListener, SocketAddr),
     Unix(UnixListener, SocketFile),
 }
@@ -84,15 +85,15 @@ impl Listener {
     pub async fn bind(address: &ListenAddress, has_token: bool) -> Result<Self, ListenError> {
         match address {
             ListenAddress::Unix(path) => {
-                let (listener, file) = socket_file::bind(path).await?;
-                Ok(Self { kind: Kind::Unix(listener, file), tls: None })
+                let (listener, file) = bind_unix(path).await?;
+                Ok(Self { kind: Socket::Unix(listener, file), tls: None })
             }
             ListenAddress::Tcp { .. } => {
                 let failed = |error: io::Error| ListenError::from_io(&address.to_string(), &error);
                 let found = Self::check(address, has_token).await?;
                 let listener = bind_first(&found).map_err(failed)?;
                 let local = listener.local_addr().map_err(failed)?;
-                Ok(Self { kind: Kind::Tcp(listener, local), tls: None })
+                Ok(Self { kind: Socket::Tcp(listener, local), tls: None })
             }
         }
     }
@@ -121,15 +122,15 @@ impl Listener {
 
     /// The address and port over TCP.
     pub fn local_address(&self) -> Option<SocketAddr> {
-        if let Kind::Tcp(_, address) = &self.kind { Some(*address) } else { None }
+        if let Socket::Tcp(_, address) = &self.kind { Some(*address) } else { None }
     }
 
     /// `http://ADDRESS:PORT`, `https://ADDRESS:PORT` or `unix:PATH`.
     pub fn base_url(&self) -> String {
         match &self.kind {
-            Kind::Tcp(_, address) if self.tls.is_some() => format!("https://{address}"),
-            Kind::Tcp(_, address) => format!("http://{address}"),
-            Kind::Unix(_, file) => format!("unix:{}", file.path.display()),
+            Socket::Tcp(_, address) if self.tls.is_some() => format!("https://{address}"),
+            Socket::Tcp(_, address) => format!("http://{address}"),
+            Socket::Unix(_, file) => format!("unix:{}", file.path.display()),
         }
     }
 
@@ -146,12 +147,12 @@ impl Listener {
 
     /// Whether this is a Unix socket, which no browser can connect to.
     pub(crate) fn is_unix(&self) -> bool {
-        matches!(self.kind, Kind::Unix(..))
+        matches!(self.kind, Socket::Unix(..))
     }
 
     /// Whether other machines can reach it.
     pub fn is_public(&self) -> bool {
-        matches!(&self.kind, Kind::Tcp(_, address) if !address.ip().to_canonical().is_loopback())
+        matches!(&self.kind, Socket::Tcp(_, address) if !address.ip().to_canonical().is_loopback())
     }
 
     /// The hosts for which metrics are given here without a token. Other machines may call this one as they like; where only
@@ -162,7 +163,7 @@ impl Listener {
 
     pub(crate) async fn accept(&self) -> io::Result<Stream> {
         match &self.kind {
-            Kind::Tcp(listener, _) => {
+            Socket::Tcp(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 // An answer is sent with one or two writes; Nagle's algorithm would only delay it.
                 if let Err(error) = stream.set_nodelay(true) {
@@ -170,7 +171,7 @@ impl Listener {
                 }
                 Ok(Stream::Tcp(stream))
             }
-            Kind::Unix(listener, _) => Ok(Stream::Unix(listener.accept().await?.0)),
+            Socket::Unix(listener, _) => Ok(Stream::Unix(listener.accept().await?.0)),
         }
     }
 }
@@ -195,6 +196,116 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
+}
+
+/// The address to listen at, as a text: `HOST:PORT`, `[::1]:PORT` or `unix:PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// A host name or IP address and a port; port 0 picks a free one.
+    Tcp {
+        /// Without brackets.
+        host: String,
+        port: u16,
+    },
+    Unix(PathBuf),
+}
+
+impl FromStr for ListenAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str = "write HOST:PORT, [IPV6]:PORT or unix:PATH";
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() { Err(FORM) } else { Ok(Self::Unix(path.into())) };
+        }
+        let (host, port) = text.rsplit_once(':').ok_or(FORM)?;
+        let host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(inside) if inside.parse::<std::net::Ipv6Addr>().is_ok() => inside,
+            None if !host.is_empty() && !host.contains([':', '[', ']', '/', ' ']) => host,
+            _ => return Err(FORM),
+        };
+        if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(FORM);
+        }
+        let port = port.parse().map_err(|_| "the port is a number from 0 to 65535")?;
+        Ok(Self::Tcp { host: host.into(), port })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Only the user of the server may connect.
+const SOCKET_MODE: u32 = 0o600;
+
+/// How long an existing socket may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The file of our socket; removed when this is dropped.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: another server may have replaced the file by its own.
+    identity: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let ours = fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity);
+        if !ours {
+            return;
+        }
+        if let Err(error) = fs::remove_file(&self.path) {
+            warn!(%error, path = %self.path.display(), "the socket file could not be removed");
+        }
+    }
+}
+
+/// Listens on a socket file at `path`.
+async fn bind_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
+    remove_stale_socket(path).await?;
+    create_socket(path).map_err(|error| ListenError::from_io(&format!("unix:{}", path.display()), &error))
+}
+
+/// The file gets its mode after `bind`, which creates it, and before `listen`, without which no client can connect.
+fn create_socket(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    let created = fs::symlink_metadata(path)?;
+    let file = SocketFile { path: path.into(), identity: (created.dev(), created.ino()) };
+    fs::set_permissions(path, Permissions::from_mode(SOCKET_MODE))?;
+    Ok((socket.listen(BACKLOG)?, file))
+}
+
+/// Removes a socket file at which no server listens. Anything else at that path is an error.
+async fn remove_stale_socket(path: &Path) -> Result<(), ListenError> {
+    let address = format!("unix:{}", path.display());
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(ListenError::from_io(&address, &error)),
+    };
+    if !found.file_type().is_socket() {
+        return Err(ListenError::NotASocket(path.into()));
+    }
+    match timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|error| ListenError::from_io(&address, &error))
+        }
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(ListenError::from_io(&address, &error))
+        }
+        // A server accepts connections there, or is too busy to.
+        _ => Err(ListenError::InUse(address)),
+    }
 }
 
 #[cfg(test)]

@@ -1,31 +1,35 @@
-//! The server as a function: serves a store at a listener until the shutdown, then stops in order.
+//! The server as a function: serves a store at a listener until the shutdown, then stops in order. Before its store is open, a server is
+//! alive and answers everything else with 503, so that whoever asks knows what to wait for.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
-use taskqueue_api::ErrorCode;
+use axum::response::IntoResponse;
+use hyper::{Method, StatusCode};
+use taskqueue_api::capabilities::{Probe, Unhealthy};
+use taskqueue_api::{ErrorCode, paths};
 use taskqueue_dashboard::Mode;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::accept::Connections;
-use crate::activity_flush;
 use crate::auth::Gate;
 use crate::browser_check::Hosts;
 use crate::config::{Config, METRICS_CONNECTIONS};
-use crate::connection::{ClientAddress, Handler};
+use crate::connection::Handler;
+use crate::error::ApiError;
+use crate::extract::discard;
 use crate::http_service::{self, HttpService};
-use crate::lease_scan;
-use crate::listener::Listener;
+use crate::listener::{ClientAddress, Listener};
 use crate::memory_budget::Budgets;
-use crate::memory_plan;
 use crate::metrics::Sources;
+use crate::request_log::RequestIds;
 use crate::state::{AppState, Limits};
-use crate::upkeep;
+use crate::{background, memory_plan, respond};
 
 /// How long the store may take to close. With the time for requests under way and for saving activity it stays below the 10 s
 /// of a stop. What is acknowledged is durable in any case.
@@ -72,7 +76,7 @@ pub async fn run(
     at_once: impl Future<Output = ()>,
 ) -> Result<(), StoreError> {
     let Listeners { api: listener, metrics: metrics_listener } = listeners.into();
-    lease_scan::scan_once(&*store).await?;
+    background::scan_leases_once(&*store).await?;
     let gate = Gate::new(config.token.clone(), config.tokens.clone());
     let budgets = Arc::new(Budgets::new(&config.memory));
     let connections = Connections::new(&config, Arc::clone(&budgets));
@@ -99,9 +103,9 @@ pub async fn run(
     let metrics_service =
         metrics_listener.as_ref().map(|listener| http_service::metrics_service(listener.hosts(), &state));
     let service = http_service::service_for(hosts, state.clone()).log_requests(config.log_requests);
-    let scan = tokio::spawn(lease_scan::run(Arc::clone(&store)));
-    let upkeep = tokio::spawn(upkeep::run(Arc::clone(&store)));
-    let saving = tokio::spawn(activity_flush::run(Arc::clone(&store)));
+    let scan = tokio::spawn(background::scan_leases(Arc::clone(&store)));
+    let upkeep = tokio::spawn(background::do_upkeep(Arc::clone(&store)));
+    let saving = tokio::spawn(background::save_activity_regularly(Arc::clone(&store)));
 
     let dashboard = listener.dashboard_url().filter(|_| config.dashboard != Mode::Off);
     info!(address = listener.base_url(), dashboard, connection_cap = config.connection_cap, "serving");
@@ -140,10 +144,51 @@ pub async fn run(
     scan.abort();
     upkeep.abort();
     saving.abort();
-    activity_flush::flush(&*store).await;
+    background::save_last_activity(&*store).await;
     if timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
         warn!("the store did not close in time");
     }
     info!("stopped");
     Ok(())
+}
+
+/// Answers at the listeners until the storage is `opened`. The connections are closed then; who comes later waits for the server.
+pub async fn answer_until<T>(listeners: &Listeners, config: &Config, opened: impl Future<Output = T>) -> T {
+    let budgets = Arc::new(Budgets::new(&config.memory));
+    let connections = Connections::new(config, Arc::clone(&budgets));
+    let metrics_config = Config { connection_cap: METRICS_CONNECTIONS, ..config.clone() };
+    let metrics_connections = Connections::new(&metrics_config, budgets);
+    let handler = BeforeStore(Arc::new(RequestIds::new()));
+    let at_metrics = async {
+        match &listeners.metrics {
+            Some(listener) => metrics_connections.accept(listener, handler.clone()).await,
+            None => pending().await,
+        }
+    };
+    let opened = tokio::select! {
+        never = connections.accept(&listeners.api, handler.clone()) => match never {},
+        never = at_metrics => match never {},
+        opened = opened => opened,
+    };
+    tokio::join!(connections.drain(), metrics_connections.drain());
+    opened
+}
+
+#[derive(Clone)]
+struct BeforeStore(Arc<RequestIds>);
+
+impl Handler for BeforeStore {
+    /// Nobody is asked for a token: the answers tell nothing that not everybody may know, so not the version.
+    async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        discard(body);
+        let (path, is_read) = (head.uri.path(), [Method::GET, Method::HEAD].contains(&head.method));
+        let mut response = match path {
+            paths::LIVEZ if is_read => respond::json(StatusCode::OK, Probe::JSON),
+            paths::HEALTH if is_read => respond::json(StatusCode::SERVICE_UNAVAILABLE, Unhealthy::JSON),
+            _ => ApiError::not_ready().into_response(),
+        };
+        response.headers_mut().extend(self.0.of(&head.headers).answer_header());
+        response
+    }
 }

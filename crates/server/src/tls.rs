@@ -1,24 +1,27 @@
-//! TLS of a listener: which versions are spoken, and the certificate that is shown, which can be exchanged while connections
-//! are open. Files are read by the command line; a handshake is made in `connection/handshake.rs`.
+//! TLS of a listener: which versions are spoken, the certificate that is shown, which can be exchanged while connections are open, the
+//! encrypted stream, and the log of failed handshakes. Files are read by the command line; a handshake is made in `connection/close.rs`.
 
-mod failure_log;
 mod identity;
-mod stream;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::SystemTime;
+use std::io::{self, IoSlice, Write};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
 
 use rustls::crypto::ring;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection};
-use tokio_rustls::TlsAcceptor;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_rustls::{TlsAcceptor, server};
+use tracing::{debug, info};
 
-pub(crate) use self::failure_log::FailureLog;
 pub use self::identity::{Identity, IdentityError, Validity};
-pub use self::stream::TlsStream;
 
 /// The only protocol behind the encryption. Clients that name none get it, too.
 const HTTP_1: &[u8] = b"http/1.1";
@@ -85,5 +88,140 @@ struct Shown(RwLock<Identity>);
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.read().unwrap_or_else(PoisonError::into_inner).certified_key())
+    }
+}
+
+/// An encrypted connection. What the connection code asks of a socket beyond reading and writing is answered by the socket below. It is
+/// on the heap, so that a plain connection is not as large.
+#[derive(Debug)]
+pub struct TlsStream(Box<server::TlsStream<TcpStream>>);
+
+impl TlsStream {
+    pub(crate) fn new(stream: server::TlsStream<TcpStream>) -> Self {
+        Self(Box::new(stream))
+    }
+
+    pub(crate) fn socket(&self) -> &TcpStream {
+        self.0.get_ref().0
+    }
+
+    /// Encrypts a few bytes and sends them without waiting; whether the socket took them all.
+    pub(crate) fn sends_at_once(&mut self, bytes: &[u8]) -> bool {
+        let (socket, session) = self.0.get_mut();
+        session.writer().write_all(bytes).is_ok() && send_encrypted(socket, session)
+    }
+}
+
+/// Sends what the session has encrypted without waiting; whether the socket took it all.
+fn send_encrypted(socket: &TcpStream, session: &mut ServerConnection) -> bool {
+    while session.wants_write() {
+        if !matches!(session.write_tls(&mut WithoutWaiting(socket)), Ok(1..)) {
+            return false;
+        }
+    }
+    true
+}
+
+struct WithoutWaiting<'a>(&'a TcpStream);
+
+impl Write for WithoutWaiting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Says that this is the end (`close_notify`), unless a part of an answer is still unsent: then it is not.
+impl Drop for TlsStream {
+    fn drop(&mut self) {
+        let (socket, session) = self.0.get_mut();
+        if !session.wants_write() {
+            session.send_close_notify();
+            send_encrypted(socket, session);
+        }
+    }
+}
+
+impl AsyncRead for TlsStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for TlsStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    /// The head and the body of an answer become one record.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+const LINE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Failed handshakes in the log: one line in a minute, with how many there were before it. Everybody who reaches the port can cause
+/// them, so each one alone is worth a debug line only.
+#[derive(Debug, Default)]
+pub(crate) struct FailureLog(Mutex<FailureCount>);
+
+#[derive(Debug, Default)]
+struct FailureCount {
+    last_line: Option<Instant>,
+    /// Failures since then that have no line.
+    unlogged: u64,
+}
+
+impl FailureLog {
+    pub(crate) fn note(&self, client: impl fmt::Display, reason: &str) {
+        let unlogged = self.0.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
+        match unlogged {
+            Some(earlier) => info!(%client, reason, earlier, "a TLS handshake failed"),
+            None => debug!(%client, reason, "a TLS handshake failed"),
+        }
+    }
+}
+
+impl FailureCount {
+    /// Counts a failure. If a line is due: how many there were without one.
+    fn count(&mut self, now: Instant) -> Option<u64> {
+        if self.last_line.is_some_and(|last| now.duration_since(last) < LINE_INTERVAL) {
+            self.unlogged += 1;
+            return None;
+        }
+        self.last_line = Some(now);
+        Some(std::mem::take(&mut self.unlogged))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_failures_is_one_line_a_minute() {
+        let (start, mut counted) = (Instant::now(), FailureCount::default());
+        let lines = [0, 1, 2, 59, 60, 61, 300].map(|second| counted.count(start + Duration::from_secs(second)));
+        assert_eq!(lines, [Some(0), None, None, None, Some(3), None, Some(1)]);
     }
 }

@@ -1,5 +1,5 @@
-//! What a connection is doing, and how long it may go on doing it. Nothing here waits or reads a clock: `now` is an
-//! argument, so that a table of cases covers every timeout.
+//! What a connection is doing, how far hyper is with the body of its request, and how long it may go on. Nothing here waits or reads a
+//! clock: `now` is an argument, so that a table of cases covers every timeout.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,9 +7,7 @@ use std::time::Duration;
 use axum::http::Version;
 use tokio::time::Instant;
 
-use super::client_check::{CHECK_INTERVAL, ClientCheck};
-use super::request_body::{BodyProgress, RequestNumber};
-use super::send_pace::BlockedSend;
+use super::client_check::{BlockedSend, CHECK_INTERVAL, ClientCheck};
 use crate::config::Timeouts;
 
 /// How soon to check a connection again that waits only for the server.
@@ -165,6 +163,66 @@ impl Activity {
                 TimerAction::Wait(now + CHECK_INTERVAL)
             }
             Some(_) => TimerAction::Park,
+        }
+    }
+}
+
+/// Which request of a connection.
+pub(super) type RequestNumber = u64;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum BodyState {
+    /// There was no body, or hyper has read all of it: the next bytes are a request.
+    #[default]
+    Consumed,
+    /// The handler may still read it, perhaps after the response is sent.
+    Open,
+    /// The handler has dropped it. When hyper is polled next, it skips the rest or closes the connection.
+    Dropped,
+}
+
+/// How far hyper is with the body of the last request. A report about the body of an earlier one is ignored.
+#[derive(Debug, Default)]
+pub(super) struct BodyProgress {
+    pub(super) request: RequestNumber,
+    state: BodyState,
+}
+
+impl BodyProgress {
+    pub(super) fn next_request(&mut self) -> RequestNumber {
+        self.request += 1;
+        self.state = BodyState::Consumed;
+        self.request
+    }
+
+    pub(super) fn begin(&mut self, request: RequestNumber) {
+        self.set(BodyState::Open, request);
+    }
+
+    pub(super) fn end(&mut self, request: RequestNumber) {
+        self.set(BodyState::Consumed, request);
+    }
+
+    /// Notes that the rest of the body, if there is one, is not wanted.
+    pub(super) fn abandon(&mut self, request: RequestNumber) {
+        if self.state == BodyState::Open {
+            self.set(BodyState::Dropped, request);
+        }
+    }
+
+    /// The last request, if its body was dropped. If hyper was polled since then and goes on with the connection, it has
+    /// skipped the rest of that body.
+    pub(super) fn dropped(&self) -> Option<RequestNumber> {
+        (self.state == BodyState::Dropped).then_some(self.request)
+    }
+
+    pub(super) fn is_consumed(&self) -> bool {
+        self.state == BodyState::Consumed
+    }
+
+    fn set(&mut self, state: BodyState, request: RequestNumber) {
+        if request == self.request {
+            self.state = state;
         }
     }
 }

@@ -10,12 +10,14 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::READ_BUFFER_BYTES;
 use super::activity::{Phase, SharedActivity};
 use super::client_check::NextStep;
 use crate::listener::Stream;
 use crate::memory_budget::{Budgets, Reservation};
 
+/// Largest request head, and how much of a body is read at once. The longest URI of the contract (a filter and a
+/// cursor, percent-encoded) takes 72 KiB.
+pub(super) const READ_BUFFER_BYTES: usize = 128 * 1024;
 /// An interim response without content. A client that did not ask for it ignores it (RFC 9110, section 15.2.1).
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 

@@ -8,36 +8,17 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, Response};
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use hyper::service::Service;
-use taskqueue_api::ErrorCode;
 use taskqueue_api::headers::PREFER;
 use taskqueue_api::{bulk_action, paths};
 use taskqueue_core::bulk_action::BulkAction;
 use tokio::time::Instant;
 
-use super::activity::SharedActivity;
-use super::client_address::ClientAddress;
-use super::request_body::{self, RequestNumber};
-use super::waiting_request::WaitingSlot;
+use super::activity::{RequestNumber, SharedActivity};
+use super::handler::{Authenticated, Handler};
+use super::waiting::WaitingSlot;
 use crate::idle_connections::IdleEntry;
-
-/// Answers requests; cheap to clone.
-pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
-    fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
-
-    /// The handler for the requests of one client.
-    fn for_client(self, _: ClientAddress) -> Self {
-        self
-    }
-
-    /// Called when the connection itself has refused what was no valid request.
-    fn refused(&self, _status: u16, _code: ErrorCode) {}
-}
-
-/// An extension of a response: its request was authenticated.
-#[derive(Clone, Copy)]
-pub(crate) struct Authenticated;
 
 /// Remembers the authentication of the client, if the response carries one.
 pub(super) fn note_authentication(response: &Response<Body>, idle_entry: &IdleEntry) {
@@ -65,7 +46,7 @@ impl<H: Handler> Service<Request<Incoming>> for TrackedService<H> {
             return Box::pin(pending());
         }
         let number = self.begin(&request);
-        let request = request.map(|incoming| request_body::track(incoming, &self.activity, number));
+        let request = request.map(|incoming| track_request(incoming, &self.activity, number));
         let (handler, track) = (self.handler.clone(), self.track_response());
         // Only a request with a preference can begin to wait; the others need no slot.
         if request.headers().contains_key(PREFER) {
@@ -106,6 +87,55 @@ impl<H> TrackedService<H> {
             note_authentication(&response, &idle_entry);
             response.map(|body| TrackedResponseBody { body, activity })
         }
+    }
+}
+
+/// A request body that reports its progress. Hyper reads a body only while a handler polls it, and the response may be sent long before
+/// that: until hyper has consumed the body, the next bytes are not a request.
+struct TrackedRequestBody {
+    /// None only while it is dropped.
+    incoming: Option<Incoming>,
+    activity: SharedActivity,
+    request: RequestNumber,
+}
+
+/// Makes the body of a request report its progress to `activity`.
+fn track_request(incoming: Incoming, activity: &SharedActivity, request: RequestNumber) -> Body {
+    if incoming.is_end_stream() {
+        return Body::new(incoming);
+    }
+    activity.lock().request_body.begin(request);
+    Body::new(TrackedRequestBody { incoming: Some(incoming), activity: activity.clone(), request })
+}
+
+impl hyper::body::Body for TrackedRequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let polled = Pin::new(&mut *incoming).poll_frame(cx);
+        // Hyper has consumed the body when it hands over the last frame.
+        if matches!(polled, Poll::Ready(None)) || incoming.is_end_stream() {
+            self.activity.lock().request_body.end(self.request);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.as_ref().map_or_else(SizeHint::default, Incoming::size_hint)
+    }
+}
+
+impl Drop for TrackedRequestBody {
+    fn drop(&mut self) {
+        // In this order: once the activity says that the body was dropped, hyper must know it too.
+        drop(self.incoming.take());
+        self.activity.lock().request_body.abandon(self.request);
     }
 }
 

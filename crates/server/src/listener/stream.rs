@@ -1,7 +1,9 @@
-//! A connected socket: TCP, TCP with TLS, or a Unix socket.
+//! A connection as the listener accepts it: over TCP, with or without TLS, or over a Unix socket; and the address that it comes from.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
@@ -151,5 +153,36 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.writer().poll_shutdown(cx)
+    }
+}
+
+/// The address that a connection comes from, for the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ClientAddress {
+    Tcp(SocketAddr),
+    /// A process on this machine.
+    Unix,
+    /// The client has already gone, or there is no connection.
+    #[default]
+    Unknown,
+}
+
+impl ClientAddress {
+    pub(crate) fn of(stream: &Stream) -> Self {
+        match stream {
+            Stream::Tcp(stream) => stream.peer_addr().map_or(Self::Unknown, Self::Tcp),
+            Stream::Tls(stream) => stream.socket().peer_addr().map_or(Self::Unknown, Self::Tcp),
+            Stream::Unix(_) => Self::Unix,
+        }
+    }
+}
+
+impl fmt::Display for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix => f.write_str("unix"),
+            Self::Unknown => f.write_str("unknown"),
+        }
     }
 }

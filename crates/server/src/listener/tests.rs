@@ -134,3 +134,36 @@ async fn other_files_and_missing_directories_are_refused() {
     let missing = format!("unix:{}/no/such/s", directory.0.display());
     assert!(matches!(bind(&missing, false).await.unwrap_err(), ListenError::Failed(..)));
 }
+
+#[test]
+fn an_address_is_read_and_written_alike() {
+    for text in ["127.0.0.1:8000", "localhost:0", "[::1]:8000", "0.0.0.0:65535", "unix:/run/tq.sock", "unix:tq"] {
+        assert_eq!(text.parse::<ListenAddress>().map(|address| address.to_string()), Ok(text.to_owned()));
+    }
+}
+
+#[test]
+fn anything_else_is_refused() {
+    let cases = [
+        "",
+        ":",
+        "8000",
+        ":8000",
+        "localhost",
+        "localhost:",
+        "localhost:http",
+        "localhost:+80",
+        "localhost:65536",
+        "::1:8000",
+        "[::1]",
+        "[::1]8000",
+        "[localhost]:80",
+        "[]:80",
+        "unix:",
+        "http://localhost:80",
+        "a b:80",
+    ];
+    for text in cases {
+        assert!(text.parse::<ListenAddress>().is_err(), "{text:?}");
+    }
+}

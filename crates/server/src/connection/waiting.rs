@@ -1,7 +1,11 @@
-//! Writes a finished response to the socket without hyper: the answer to a request that waited outside of hyper. The
-//! client has as much time to take it as for any other response.
+//! A request that waits outside of hyper, and its response, which is written to the socket without hyper. While it waits, its connection
+//! needs no buffers, and a disconnect of the client is noticed, which hyper would not do. The client has as much time to take the
+//! response as for any other.
 
-use std::pin::pin;
+use std::future::{pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::response::Parts;
@@ -15,9 +19,107 @@ use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use super::activity::TimerAction;
+use super::handler::{Disconnect, Handler, StopSignal};
 use super::io::ConnectionIo;
-use super::{End, StopSignal};
 use crate::config::Timeouts;
+
+/// How much a client may send behind a waiting request: several requests of a worker. With 10,000 waiting requests, the
+/// most there may be, this is 40 MiB.
+const PIPELINED_BYTES: usize = 4096;
+
+type ResponseFuture = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+/// A request that may begin to wait.
+pub(super) struct WaitingRequest {
+    response: ResponseFuture,
+    disconnect: Disconnect,
+    pub(super) format: ResponseFormat,
+}
+
+/// Where hyper's service puts such a request, so that the connection can take it away from hyper. Both run in one task.
+#[derive(Clone, Default)]
+pub(super) struct WaitingSlot(Arc<Mutex<Option<WaitingRequest>>>);
+
+impl WaitingSlot {
+    fn lock(&self) -> MutexGuard<'_, Option<WaitingRequest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn put<H: Handler>(&self, handler: H, mut request: Request<Body>) {
+        let disconnect = Disconnect::default();
+        let format = ResponseFormat::new(&request);
+        request.extensions_mut().insert(disconnect.clone());
+        let response = Box::pin(async move { handler.handle(request).await });
+        *self.lock() = Some(WaitingRequest { response, disconnect, format });
+    }
+
+    /// Polls the handler of the request. Pending for ever once the request was taken.
+    pub(super) fn poll(&self, context: &mut Context<'_>) -> Poll<Response<Body>> {
+        let mut slot = self.lock();
+        let Some(request) = slot.as_mut() else { return Poll::Pending };
+        let polled = request.response.as_mut().poll(context);
+        if polled.is_ready() {
+            *slot = None;
+        }
+        polled
+    }
+
+    /// Whether the request waits for something that may take long.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.lock().as_ref().is_some_and(|request| request.disconnect.is_watched())
+    }
+
+    pub(super) fn take(&self) -> Option<WaitingRequest> {
+        self.lock().take()
+    }
+}
+
+/// Waits for the response; with it come the bytes that the client has sent behind the request. Nothing when the server
+/// stops at once.
+///
+/// Bytes that arrive meanwhile are read, because the end of the stream comes behind them. A client that sends more than
+/// [`PIPELINED_BYTES`] gets its response now: its disconnect would stay hidden behind unread bytes.
+pub(super) async fn wait_for_response(
+    request: WaitingRequest,
+    io: &mut ConnectionIo,
+    stop: &mut watch::Receiver<StopSignal>,
+) -> Option<(Response<Body>, Bytes)> {
+    let WaitingRequest { mut response, disconnect, .. } = request;
+    let mut pipelined = Vec::from(io.take_unread());
+    let response = {
+        let response = poll_fn(|context| response.as_mut().poll(context));
+        let watch_client = async {
+            while pipelined.len() < PIPELINED_BYTES {
+                match io.stream.next_bytes().await {
+                    Ok(bytes) if !bytes.is_empty() => pipelined.extend_from_slice(&bytes),
+                    _ => break,
+                }
+            }
+            disconnect.report();
+            pending::<()>().await;
+        };
+        select! {
+            // A disconnect is noticed before the handler goes on and claims a task for the client.
+            biased;
+            () = watch_client => None,
+            response = response => Some(response),
+            _ = stop.wait_for(|stop| *stop == StopSignal::Abort) => None,
+        }
+    };
+    response.map(|response| (response, pipelined.into()))
+}
+
+/// Why requests are no longer read from a connection by hyper.
+pub(super) enum End {
+    /// It is idle and needs no buffers.
+    Parked,
+    /// Its request waits for something that may take long.
+    Waiting(WaitingRequest),
+    /// Its last response is sent, or the client has closed it.
+    Finished,
+    /// Close it at once: it was too slow, its client disconnected during a read, or the server aborts.
+    Abandoned,
+}
 
 /// What the head of a request says about its response: the version of HTTP, whether the connection stays open, and whether
 /// there is a body.
@@ -74,7 +176,7 @@ fn has_connection_option(headers: &HeaderMap, name: &str) -> bool {
 }
 
 /// Writes a response. The connection goes on (parked), is to be closed in order (finished), or is lost (abandoned).
-pub(super) async fn write(
+pub(super) async fn write_response(
     response: Response<Body>,
     mut format: ResponseFormat,
     io: &mut ConnectionIo,
@@ -90,7 +192,7 @@ pub(super) async fn write(
     format.keep_alive &= *stop.borrow() == StopSignal::None;
     let head = format.head(&parts, body.len());
     let body = if format.is_head { Bytes::new() } else { body };
-    match send(head, body, io, timeouts, stop).await {
+    match send_response(head, body, io, timeouts, stop).await {
         None => End::Abandoned,
         Some(Ok(())) if format.keep_alive && *stop.borrow() == StopSignal::None => End::Parked,
         Some(Ok(())) => End::Finished,
@@ -102,7 +204,7 @@ pub(super) async fn write(
 }
 
 /// Sends all bytes; nothing when the client is too slow or the server stops at once.
-async fn send(
+async fn send_response(
     head: Vec<u8>,
     body: Bytes,
     io: &mut ConnectionIo,
@@ -145,6 +247,32 @@ mod tests {
 
     use super::*;
     use crate::listener::Stream;
+
+    #[tokio::test]
+    async fn that_a_client_has_gone_is_seen_before_its_request_goes_on() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        drop(client);
+        assert_eq!(server.peek(&mut [0]).await.unwrap(), 0);
+
+        let disconnect = Disconnect::default();
+        let watched = disconnect.clone();
+        let response = Box::pin(async move {
+            let disconnected = select! {
+                biased;
+                () = watched.wait() => true,
+                () = std::future::ready(()) => false,
+            };
+            Response::new(Body::from(disconnected.to_string()))
+        });
+        let format = ResponseFormat::new(&Request::new(()));
+        let request = WaitingRequest { response, disconnect, format };
+        let stream = Stream::Tcp(server);
+        let (mut io, (_stop, mut stop)) = (ConnectionIo::new(stream, Arc::default()), watch::channel(StopSignal::None));
+        let (response, _) = wait_for_response(request, &mut io, &mut stop).await.unwrap();
+        assert_eq!(axum::body::to_bytes(response.into_body(), 9).await.unwrap(), "true");
+    }
 
     const OLD: Version = Version::HTTP_10;
     const NEW: Version = Version::HTTP_11;
@@ -192,7 +320,7 @@ mod tests {
             ResponseFormat { version: NEW, keep_alive: true, is_head: false },
         );
         let (_stop, mut stop) = watch::channel(signal);
-        let end = write(response, format, &mut io, &timeouts, &mut stop).await;
+        let end = write_response(response, format, &mut io, &timeouts, &mut stop).await;
         (end, io, client)
     }
 
@@ -250,7 +378,7 @@ mod tests {
         for response in [told(Some("3"), ""), told(None, "xxx")] {
             let (mut io, mut client) = connected().await;
             let (_stop, mut stop) = watch::channel(StopSignal::None);
-            let end = write(response, format, &mut io, &Timeouts::default(), &mut stop).await;
+            let end = write_response(response, format, &mut io, &Timeouts::default(), &mut stop).await;
             assert!(matches!(end, End::Parked), "the connection goes on");
             drop(io);
             let mut text = String::new();

@@ -1,18 +1,22 @@
-//! Closing a connection: the error envelope for what was not HTTP, and a close that does not destroy the last response.
+//! The two ends of a connection. At the beginning of one to a listener with TLS: the handshake, or an answer to a client that speaks plain
+//! HTTP; until its first byte arrives, such a connection holds no buffers either. At the end: the error envelope for what was not HTTP,
+//! and a close that does not destroy the last response.
 
 use std::io;
 
 use taskqueue_api::ErrorCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::select;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::handler::{Handler, StopSignal};
 use super::io::ConnectionIo;
-use super::{Handler, StopSignal};
 use crate::config::Timeouts;
 use crate::error::NO_ROOM;
-use crate::listener::Stream;
+use crate::listener::{ClientAddress, Stream};
+use crate::tls::{Tls, TlsStream};
 
 /// How much a client may still send after its last response: a body of the size that gets 413, a few times over.
 const LINGER_BYTES: usize = 16 * 1_048_576;
@@ -129,6 +133,69 @@ fn has_blank_in_target(head: &[u8]) -> bool {
     let mut parts = line.splitn(3, |byte| *byte == b' ').skip(1);
     let (Some(target), Some(rest)) = (parts.next(), parts.next()) else { return false };
     (target.starts_with(b"/") || target.starts_with(b"http://")) && !rest.starts_with(b"HTTP/")
+}
+
+/// The first byte of every TLS connection: the type of a handshake record. No request of HTTP begins with it.
+const HANDSHAKE_RECORD: u8 = 0x16;
+
+/// How a connection began.
+enum Beginning {
+    Encrypted(TlsStream),
+    /// Something else than TLS was sent.
+    NotTls(TcpStream),
+    /// The client has closed the connection before it sent anything, as port checks do.
+    Ended,
+    /// The text says why there is no encryption. The alert that tells the client is sent.
+    Failed(TcpStream, String),
+}
+
+/// Makes the handshake; nothing when the connection has ended with it. From the first moment on it counts like any other
+/// idle connection: it is closed for a new one when there are too many.
+pub(crate) async fn open_tls(
+    tls: &Tls,
+    stream: Stream,
+    handler: &impl Handler,
+    timeouts: &Timeouts,
+    stop: &mut watch::Receiver<StopSignal>,
+) -> Option<Stream> {
+    let client = ClientAddress::of(&stream);
+    let Stream::Tcp(socket) = stream else { return Some(stream) };
+    let beginning = select! {
+        biased;
+        beginning = begin_tls(tls, socket) => beginning,
+        _ = stop.wait_for(|stop| *stop != StopSignal::None) => return None,
+        () = sleep(timeouts.handshake) => {
+            tls.failures.note(client, "the client was too slow");
+            return None;
+        }
+    };
+    match beginning {
+        Beginning::Encrypted(stream) => return Some(Stream::Tls(stream)),
+        Beginning::NotTls(socket) => {
+            let refusal = Refusal::without_tls();
+            handler.refused(refusal.status, refusal.code);
+            close_in_order(Stream::Tcp(socket), &refusal.response(), timeouts, stop).await;
+        }
+        Beginning::Ended => {}
+        Beginning::Failed(socket, reason) => {
+            tls.failures.note(client, &reason);
+            close_in_order(Stream::Tcp(socket), "", timeouts, stop).await;
+        }
+    }
+    None
+}
+
+async fn begin_tls(tls: &Tls, socket: TcpStream) -> Beginning {
+    let mut first = [0];
+    match socket.peek(&mut first).await {
+        Ok(1) if first[0] == HANDSHAKE_RECORD => {}
+        Ok(1) => return Beginning::NotTls(socket),
+        _ => return Beginning::Ended,
+    }
+    match Box::pin(tls.accept(socket).into_fallible()).await {
+        Ok(stream) => Beginning::Encrypted(TlsStream::new(stream)),
+        Err((error, socket)) => Beginning::Failed(socket, error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,51 @@
-//! Informs the handler of a waiting request that its client has disconnected, which only the owner of the socket sees.
+//! What the server and one of its connections know of each other: who answers requests, when to stop, that a request was
+//! authenticated, and that the client of a waiting request has disconnected, which only the owner of the socket sees.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use axum::body::Body;
+use axum::http::{Request, Response};
+use taskqueue_api::ErrorCode;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::listener::ClientAddress;
+
+/// Answers requests; cheap to clone.
+pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
+    fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
+
+    /// The handler for the requests of one client.
+    fn for_client(self, _: ClientAddress) -> Self {
+        self
+    }
+
+    /// Called when the connection itself has refused what was no valid request.
+    fn refused(&self, _status: u16, _code: ErrorCode) {}
+}
+
+/// An extension of a response: its request was authenticated.
+#[derive(Clone, Copy)]
+pub(crate) struct Authenticated;
+
+/// What the server asks of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopSignal {
+    None,
+    /// Finish the current request, then close.
+    Drain,
+    /// Close at once.
+    Abort,
+}
+
 /// The disconnect of one client. Clones are of the same one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disconnect(Arc<State>);
+pub(crate) struct Disconnect(Arc<DisconnectState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct DisconnectState {
     /// When the request began to wait.
     waits_since: OnceLock<Instant>,
     has_occurred: AtomicBool,
