@@ -11,7 +11,7 @@ use taskqueue_store::{Store, StoreExt};
 use tokio::time::Instant;
 
 use crate::extract::filter_turn;
-use crate::metrics::process;
+use crate::metrics::resident_bytes;
 use crate::pages::Pages;
 use crate::state::AppState;
 
@@ -75,7 +75,7 @@ impl Host for DashboardHost {
             connections: metrics.open_connections(),
             waiting: self.store().waiters().counts(),
             waiting_limit: self.state.waiting_cap(),
-            memory_bytes: process::resident_bytes(),
+            memory_bytes: resident_bytes(),
         }
     }
 }

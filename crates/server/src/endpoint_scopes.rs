@@ -12,7 +12,7 @@ use taskqueue_core::access::{Denial, Scope};
 
 use crate::auth::NamedToken;
 use crate::error::ApiError;
-use crate::extract::queue_text;
+use crate::path::queue_text;
 
 /// Pages for browsers, which are opened by a session instead of a token.
 pub(crate) const PAGES_PREFIX: &str = "/ui/";

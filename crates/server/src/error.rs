@@ -23,7 +23,8 @@ use taskqueue_core::task::Status;
 use taskqueue_store::StoreError;
 
 use crate::auth::Mistake;
-use crate::browser_check::Reason;
+use crate::browser_check::{InvalidHost, Reason};
+use crate::memory_budget::NoRoom;
 use crate::respond;
 
 /// After how many seconds a caller should try again when the storage is busy: a batch of writes takes far less.
@@ -123,12 +124,6 @@ impl ApiError {
         Self::new(ErrorCode::DatabaseUnavailable, "the storage does not work now; see the log", ObjectWriter::new())
     }
 
-    /// The `Host` header is missing or repeated: not valid HTTP, so the status is not that of an invalid request.
-    pub(crate) fn bad_host(message: &'static str) -> Self {
-        let error = Self::new(ErrorCode::InvalidRequest, message, ObjectWriter::new());
-        Self { status: StatusCode::BAD_REQUEST, ..error }
-    }
-
     pub(crate) fn unknown_path(path: &str) -> Self {
         let details = ObjectWriter::new().text("path", path);
         Self::new(ErrorCode::NotFound, "no such path; GET /openapi.json lists all", details)
@@ -165,11 +160,6 @@ impl ApiError {
         Self::new(ErrorCode::InternalError, message, ObjectWriter::new().text("request_id", request_id))
     }
 
-    /// There is no memory for this request now.
-    pub(crate) fn busy() -> Self {
-        Self::new(ErrorCode::DatabaseBusy, NO_ROOM, ObjectWriter::new())
-    }
-
     /// For a repeated claim in a batch whose task does not fit into the answer.
     pub(crate) fn no_room_for_claimed() -> Self {
         let message = "this run has a task that does not fit into the answer now; repeat its claim with fewer others";
@@ -198,6 +188,20 @@ impl IntoResponse for ApiError {
             response.headers_mut().insert(name, value);
         }
         response
+    }
+}
+
+impl From<NoRoom> for ApiError {
+    fn from(NoRoom: NoRoom) -> Self {
+        Self::new(ErrorCode::DatabaseBusy, NO_ROOM, ObjectWriter::new())
+    }
+}
+
+impl From<InvalidHost> for ApiError {
+    /// The `Host` header is not valid HTTP, so the status is not that of an invalid request.
+    fn from(InvalidHost(message): InvalidHost) -> Self {
+        let error = Self::new(ErrorCode::InvalidRequest, message, ObjectWriter::new());
+        Self { status: StatusCode::BAD_REQUEST, ..error }
     }
 }
 

@@ -4,36 +4,32 @@
 
 mod batch;
 mod body;
-mod filter;
-mod path;
+mod query;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, Request};
+pub(crate) use batch::{BatchCall, Places, away_from_async, filter_turn, read_filter};
+pub(crate) use body::{discard, discard_the_rest};
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, EXPECT};
 use hyper::{HeaderMap, Uri};
+pub(crate) use query::{ListTasks, ListWorkers};
 use taskqueue_api::ErrorCode;
 use taskqueue_api::body::{self as api_body, Body, Invalid, RequestError};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 use taskqueue_core::limits::REQUEST_BODY_BYTES;
 use taskqueue_store::submission::Held;
 
+use self::query::Query;
 use crate::auth::NamedToken;
 use crate::connection::Disconnect;
 use crate::endpoint_scopes;
 use crate::error::ApiError;
 use crate::memory_budget::Reservation;
-use crate::prefer;
-use crate::query::Query;
+use crate::path::{member_component, queue_component};
+use crate::prefer::{self, WaitPreference};
 use crate::state::AppState;
-use crate::waiting::WaitPreference;
-
-pub(crate) use batch::{BatchCall, away_from_async};
-pub(crate) use body::{discard, discard_the_rest};
-pub(crate) use filter::{filter_turn, read_filter};
-pub(crate) use path::{is_unroutable, normalised, percent_decoded};
 
 /// A request that was routed and whose body has arrived.
 pub(crate) struct Call {
@@ -127,7 +123,7 @@ impl Call {
     /// The queue and the task in the path.
     pub(crate) fn task(&self) -> Result<(QueueName, TaskId), ApiError> {
         let queue = self.queue()?;
-        let text = path::component(self.uri.path(), path::MEMBER);
+        let text = member_component(self.uri.path());
         match text.as_deref().and_then(TaskId::parse) {
             Some(id) => Ok((queue, id)),
             None => Err(ApiError::invalid_task_id(text.as_deref().unwrap_or("\u{fffd}"))),
@@ -137,7 +133,7 @@ impl Call {
     /// The queue and the worker in the path.
     pub(crate) fn worker(&self) -> Result<(QueueName, WorkerId), ApiError> {
         let queue = self.queue()?;
-        let id = path::component(self.uri.path(), path::MEMBER);
+        let id = member_component(self.uri.path());
         match id.as_deref().and_then(WorkerId::parse) {
             Some(id) => Ok((queue, id)),
             None => Err(invalid_path("id", "use a worker id of w_ and exactly 12 of A-Z a-z 0-9 _ -")),
@@ -147,16 +143,6 @@ impl Call {
 
 fn held(reservation: Reservation) -> Held {
     Box::new(reservation)
-}
-
-/// The component of a path that names a queue, which may be invalid; what is no UTF-8 fits no name.
-pub(crate) fn queue_text(path: &str) -> Cow<'_, str> {
-    path::component(path, path::QUEUE).unwrap_or(Cow::Borrowed("\u{fffd}"))
-}
-
-/// The queue in a path, if its name is valid.
-pub(crate) fn queue_component(path: &str) -> Option<QueueName> {
-    path::component(path, path::QUEUE).as_deref().and_then(QueueName::parse)
 }
 
 fn invalid_path(name: &str, message: &'static str) -> ApiError {

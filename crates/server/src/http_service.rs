@@ -19,18 +19,20 @@ use taskqueue_api::ErrorCode;
 use taskqueue_api::headers::SERVER_VERSION;
 use tower::Service;
 
-use crate::auth::{Caller, Mistake, Session};
+use crate::auth::{Caller, Mistake};
 use crate::browser_check::{self, Hosts};
 use crate::connection::Authenticated;
 use crate::endpoint_scopes::{API_PREFIX, needs_token};
 use crate::error::ApiError;
-use crate::extract::{discard, is_unroutable, normalised};
+use crate::extract::discard;
 use crate::listener::ClientAddress;
-use crate::metrics::{Answered, Template};
+use crate::metrics::{AnsweredRequest, PathTemplate};
 use crate::pages::{self, Pages};
+use crate::path::{is_unroutable, normalised};
 use crate::request_log::{RequestId, RequestIds, RequestLog, RequestRecord};
+use crate::router;
+use crate::session::Session;
 use crate::state::AppState;
-use crate::{openapi, router};
 
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]
@@ -53,7 +55,7 @@ pub fn service(state: AppState) -> HttpService {
 
 /// The same; without a token it accepts requests for these hosts.
 pub fn service_for(hosts: Hosts, state: AppState) -> HttpService {
-    openapi::document();
+    router::document();
     with_router(router::router(state.clone()), hosts, state)
 }
 
@@ -84,8 +86,13 @@ impl HttpService {
 
     /// Counts and logs a request that was refused before its head was understood.
     pub(crate) fn log_refusal(&self, status: u16, code: ErrorCode) {
-        let answered =
-            Answered { method: None, template: Template::Unmatched, status, code: Some(code), busy: Duration::ZERO };
+        let answered = AnsweredRequest {
+            method: None,
+            template: PathTemplate::Unmatched,
+            status,
+            code: Some(code),
+            busy: Duration::ZERO,
+        };
         self.inner.state.metrics().requests.count(answered);
         self.log.refused(status, code, &self.inner.request_ids.make());
     }

@@ -1,6 +1,6 @@
 //! Bounds on the memory that all requests and answers hold together. A client that is slow with a large body or answer
 //! then makes other clients wait, but does not use up the memory of the machine. `memory_plan.rs` decides how large the
-//! budgets are; `connection/send_pace.rs` and `extract/body.rs` decide what happens to slow clients when room is scarce.
+//! budgets are; `connection/client_check.rs` and `extract/body.rs` decide what happens to slow clients when room is scarce.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use taskqueue_core::limits::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::error::ApiError;
 use crate::memory_plan::MemoryPlan;
 
 /// An answer that is at most this large is not counted while it is sent: every connection may hold one.
@@ -41,6 +40,10 @@ const PERMIT_BYTES: usize = 1024;
 
 /// The highest scarcity: clients then have to take answers 2^7 times as fast as usual, at 1.7 MB/s.
 const SCARCITY_MAX: u32 = 7;
+
+/// An error: a budget had no room for a reservation in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom;
 
 /// The budgets of a server.
 pub struct Budgets {
@@ -107,23 +110,23 @@ impl Budgets {
     }
 
     /// For an answer with one task, whatever its size.
-    pub(crate) async fn reserve_task(&self) -> Result<Reservation, ApiError> {
+    pub(crate) async fn reserve_task(&self) -> Result<Reservation, NoRoom> {
         self.answers.reserve(TASK_BYTES).await
     }
 
     /// For an answer with output, of which so many bytes are kept: the text, and the same as JSON.
-    pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<ReadRoom, ApiError> {
+    pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<ReadRoom, NoRoom> {
         self.reserve_read(most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES).await
     }
 
     /// For the stats of a queue, or a year of its hours.
-    pub(crate) async fn reserve_stats(&self) -> Result<ReadRoom, ApiError> {
+    pub(crate) async fn reserve_stats(&self) -> Result<ReadRoom, NoRoom> {
         self.reserve_read(STATS_BYTES).await
     }
 
     /// For a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become
     /// smaller as room becomes scarce, and no request waits for a large reservation.
-    pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<ReadRoom, ApiError> {
+    pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<ReadRoom, NoRoom> {
         let mut room = self.reserve_read(TASK_BYTES).await?;
         let free = self.reads.free_bytes().min(self.answers.free_bytes());
         let more = wanted_bytes.saturating_sub(TASK_BYTES).min(free / 2);
@@ -135,17 +138,17 @@ impl Budgets {
     }
 
     /// For an answer to a read, of so many bytes; at most three quarters of all, because who asks may have some of it already.
-    pub(crate) async fn reserve_read(&self, bytes: usize) -> Result<ReadRoom, ApiError> {
+    pub(crate) async fn reserve_read(&self, bytes: usize) -> Result<ReadRoom, NoRoom> {
         let bytes = bytes.min(self.reads.total_bytes() / 4 * 3);
         let both = async {
             let read = self.reads.reserve(bytes).await?;
             Ok(ReadRoom { read, answer: self.answers.reserve(bytes).await? })
         };
-        timeout(RESERVE_TIMEOUT, both).await.unwrap_or_else(|_| Err(ApiError::busy()))
+        timeout(RESERVE_TIMEOUT, both).await.unwrap_or_else(|_| Err(NoRoom))
     }
 
     /// For the answer to a batch of claims: at least so many bytes, and of the rest not more than half of what is free.
-    pub(crate) async fn reserve_between(&self, least: usize, wanted_bytes: usize) -> Result<Reservation, ApiError> {
+    pub(crate) async fn reserve_between(&self, least: usize, wanted_bytes: usize) -> Result<Reservation, NoRoom> {
         let mut reservation = self.answers.reserve(least).await?;
         let more = wanted_bytes.saturating_sub(least).min(self.answers.free_bytes() / 2);
         reservation.merge(self.answers.try_reserve(more));
@@ -153,18 +156,18 @@ impl Budgets {
     }
 
     /// For a list of all queues: as much as the last one took, or for a task if that is more.
-    pub(crate) async fn reserve_queue_list(&self) -> Result<Reservation, ApiError> {
+    pub(crate) async fn reserve_queue_list(&self) -> Result<Reservation, NoRoom> {
         self.answers.reserve(self.queue_list_bytes.load(Ordering::Relaxed).max(TASK_BYTES)).await
     }
 
     /// Remembers how much a list of all queues takes, and enlarges its reservation if that was too small.
-    pub(crate) async fn grow_queue_list(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
+    pub(crate) async fn grow_queue_list(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), NoRoom> {
         self.queue_list_bytes.store(bytes, Ordering::Relaxed);
         self.answers.grow(reservation, bytes).await
     }
 
     /// For parsing a body of so many bytes; small ones need none. Of a batch, one item at a time is parsed.
-    pub(crate) async fn reserve_parsing(&self, body_bytes: usize) -> Result<Option<Reservation>, ApiError> {
+    pub(crate) async fn reserve_parsing(&self, body_bytes: usize) -> Result<Option<Reservation>, NoRoom> {
         match body_bytes {
             0..=SMALL_BODY_BYTES => Ok(None),
             _ => self.parsing.reserve(body_bytes.min(REQUEST_BODY_BYTES) * PARSED_FACTOR).await.map(Some),
@@ -210,17 +213,17 @@ impl Budget {
     }
 
     /// Waits until so many bytes are free; 503 when that takes too long.
-    pub(crate) async fn reserve(&self, bytes: usize) -> Result<Reservation, ApiError> {
+    pub(crate) async fn reserve(&self, bytes: usize) -> Result<Reservation, NoRoom> {
         self.reserve_within(bytes, RESERVE_TIMEOUT).await
     }
 
-    async fn reserve_within(&self, bytes: usize, limit: Duration) -> Result<Reservation, ApiError> {
+    async fn reserve_within(&self, bytes: usize, limit: Duration) -> Result<Reservation, NoRoom> {
         // More than the whole budget would never be free.
         let permits = permits_for(bytes).min(self.total_permits);
         match timeout(limit, Arc::clone(&self.permits).acquire_many_owned(permits)).await {
             Ok(Ok(permit)) => Ok(self.reservation(permit)),
             // The semaphore is never closed, so this is about time.
-            Ok(Err(_)) | Err(_) => Err(ApiError::busy()),
+            Ok(Err(_)) | Err(_) => Err(NoRoom),
         }
     }
 
@@ -234,7 +237,7 @@ impl Budget {
     }
 
     /// Enlarges a reservation to so many bytes, if it is smaller.
-    pub(crate) async fn grow(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
+    pub(crate) async fn grow(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), NoRoom> {
         let missing = bytes.min(self.total_bytes()).saturating_sub(reservation.bytes());
         if missing > 0 {
             reservation.merge(Some(self.reserve_within(missing, GROW_TIMEOUT).await?));
@@ -243,7 +246,7 @@ impl Budget {
     }
 
     /// Makes it a reservation of so many bytes of a body; a small one needs none.
-    pub(crate) async fn resize(&self, reservation: &mut Option<Reservation>, bytes: usize) -> Result<(), ApiError> {
+    pub(crate) async fn resize(&self, reservation: &mut Option<Reservation>, bytes: usize) -> Result<(), NoRoom> {
         match reservation {
             _ if bytes <= SMALL_BODY_BYTES => *reservation = None,
             Some(reservation) => {

@@ -10,9 +10,10 @@ use taskqueue_api::ErrorCode;
 use taskqueue_dashboard::{Mode, SessionCookie, SignInRefusal, problem_page, sent_sessions};
 use taskqueue_store::InstallationSecret;
 
-use crate::auth::{Gate, Session, Sessions, wall_clock};
+use crate::auth::{Gate, wall_clock};
 use crate::browser_check::{self, Hosts, Reason};
 use crate::endpoint_scopes::PAGES_PREFIX;
+use crate::session::{Session, Sessions};
 
 /// The overview.
 const FIRST_PAGE: &str = PAGES_PREFIX;

@@ -6,7 +6,16 @@ use hyper::header::{HeaderName, HeaderValue};
 use taskqueue_api::headers::{PREFER, PREFERENCE_APPLIED};
 use taskqueue_core::limits::WAIT_SECONDS_MAX;
 
+use crate::connection::Disconnect;
+
 const WAIT: &str = "wait";
+
+/// The `Prefer: wait` of a request.
+pub(crate) struct WaitPreference {
+    pub(crate) seconds: u32,
+    /// None when a disconnect of the client cannot be noticed.
+    pub(crate) disconnect: Option<Disconnect>,
+}
 
 /// For how many seconds a caller prefers to wait, at most [`WAIT_SECONDS_MAX`]. The first `wait` counts; if it is
 /// malformed, there is none.

@@ -25,9 +25,9 @@ use tracing::Level;
 
 use crate::auth::NamedToken;
 use crate::connection::Disconnect;
-use crate::extract::queue_component;
 use crate::listener::ClientAddress;
-use crate::metrics::{Answered, RequestCounts, Template};
+use crate::metrics::{AnsweredRequest, PathTemplate, RequestCounts};
+use crate::path::queue_component;
 
 /// A request that takes longer is slow.
 const SLOW: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ pub(crate) struct RequestRecord {
     log: RequestLog,
     method: Method,
     path: Box<str>,
-    template: Template,
+    template: PathTemplate,
     at: Instant,
     /// Of a request that may wait.
     disconnect: Option<Disconnect>,
@@ -104,7 +104,7 @@ pub(crate) struct RequestRecord {
 impl RequestRecord {
     pub(crate) fn begin(log: RequestLog, request: &Request) -> Self {
         let (method, path) = (request.method().clone(), request.uri().path().into());
-        let template = Template::of(request.uri().path());
+        let template = PathTemplate::of(request.uri().path());
         let disconnect = request.extensions().get::<Disconnect>().cloned();
         let trace = trace_of(request.headers());
         Self { log, method, path, template, at: Instant::now(), disconnect, trace, token: None }
@@ -117,7 +117,7 @@ impl RequestRecord {
         let busy = waits_since.map_or(duration, |since| since.saturating_duration_since(self.at));
         let (status, note) = (response.status().as_u16(), response.extensions().get::<Note>());
         let code = if status < 400 { None } else { response.extensions().get::<ErrorCode>().copied() };
-        counts.count(Answered { method: Some(&self.method), template: self.template, status, code, busy });
+        counts.count(AnsweredRequest { method: Some(&self.method), template: self.template, status, code, busy });
         let Some(reason) = Reason::of(status, note.is_some(), busy, self.log.log_all) else { return };
         let template = self.template.as_str();
         Line {

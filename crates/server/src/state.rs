@@ -91,7 +91,7 @@ impl AppState {
         self.inner.pages.as_deref()
     }
 
-    pub(crate) fn metrics(&self) -> &Metrics {
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
     }
 
@@ -109,7 +109,7 @@ impl AppState {
         self.inner.limits.default_retention
     }
 
-    pub(crate) fn budgets(&self) -> &Budgets {
+    pub(crate) fn budgets(&self) -> &Arc<Budgets> {
         &self.inner.budgets
     }
 

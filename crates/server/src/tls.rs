@@ -1,5 +1,5 @@
 //! TLS of a listener: which versions are spoken, the certificate that is shown, which can be exchanged while connections are open, the
-//! encrypted stream, and the log of failed handshakes. Files are read by the command line; a handshake is made in `connection/close.rs`.
+//! encrypted stream, and the log of failed handshakes. Files are read by the command line; a handshake is made in `connection/ends.rs`.
 
 mod identity;
 

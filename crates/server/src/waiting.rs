@@ -13,21 +13,15 @@ use taskqueue_store::{StoreError, StoreExt, waiting};
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
 
-use crate::batch_places::Places;
 use crate::connection::Disconnect;
+use crate::extract::Places;
 use crate::memory_budget::{Reservation, SMALL_BODY_BYTES, TASK_BYTES};
+use crate::prefer::WaitPreference;
 use crate::state::AppState;
 
 /// How long a read that would wait for less may wait for its turn: as long as for a lock of the store
 /// (docs/reference/http-api.md §12).
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The `Prefer: wait` of a request.
-pub(crate) struct WaitPreference {
-    pub(crate) seconds: u32,
-    /// None when a disconnect of the client cannot be noticed.
-    pub(crate) disconnect: Option<Disconnect>,
-}
 
 /// A claimed task with the memory that is reserved for its answer.
 pub(crate) struct ClaimedTask {

@@ -403,7 +403,6 @@ async fn what_is_left_of_a_body_that_was_dropped_is_skipped_or_ends_the_connecti
 }
 
 mod crowded;
-mod failing_accept;
 mod tls;
 
 /// A handler that reports when it is entered and answers with the path when it is notified.

@@ -9,7 +9,13 @@ use sha2::{Digest, Sha256};
 use taskqueue_core::access::Grant;
 use taskqueue_core::time::Timestamp;
 
-use super::TokenDigest;
+/// The SHA-256 of a token.
+pub type TokenDigest = [u8; 32];
+
+/// The digest by which a token is known.
+pub fn digest(token: &[u8]) -> TokenDigest {
+    Sha256::digest(token).into()
+}
 
 /// A token as the server knows it: everything but the token.
 #[derive(Debug)]
@@ -38,14 +44,14 @@ impl NamedToken {
 }
 
 /// Bytes of the id of a token: no two tokens have the same by chance.
-pub(super) const TOKEN_ID_BYTES: usize = 16;
+pub(crate) const TOKEN_ID_BYTES: usize = 16;
 
 /// What names a token in a session. It follows from the digest of the token, and not the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TokenId(pub(super) [u8; TOKEN_ID_BYTES]);
+pub(crate) struct TokenId(pub(crate) [u8; TOKEN_ID_BYTES]);
 
 impl TokenId {
-    pub(super) fn of(digest: &TokenDigest) -> Self {
+    pub(crate) fn of(digest: &TokenDigest) -> Self {
         let long = Sha256::new().chain_update("id of a token").chain_update(digest).finalize();
         let mut id = [0; TOKEN_ID_BYTES];
         id.copy_from_slice(&long[..TOKEN_ID_BYTES]);

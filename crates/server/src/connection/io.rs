@@ -1,5 +1,5 @@
 //! The layer between hyper and the socket that tracks what the connection is doing. It also holds back the responses that
-//! hyper writes by itself to what is not HTTP; `close.rs` replaces them.
+//! hyper writes by itself to what is not HTTP; `ends.rs` replaces them.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

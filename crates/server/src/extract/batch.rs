@@ -1,16 +1,19 @@
-//! Requests whose body is a batch: it may be large, and is then understood away from the threads that serve other requests.
+//! Requests with a body or a filter that may be large, which is then understood away from the threads that serve other requests: batches,
+//! the places of their items in the answer, and filters.
 
 use axum::extract::{FromRequest, Request};
-use taskqueue_api::batch::BatchBody;
+use taskqueue_api::batch::{BatchBody, ItemsWriter};
+use taskqueue_core::filter::{Filter, FilterError};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::BATCH_BODY_BYTES;
+use taskqueue_store::StoreError;
 use taskqueue_store::submission::Held;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Call, is_json};
 use crate::error::ApiError;
+use crate::prefer::WaitPreference;
 use crate::state::AppState;
-use crate::waiting::WaitPreference;
 
 /// Up to this many bytes are read or written where they are: that takes about as long as to pass them to another thread.
 const INLINE_BYTES: usize = 64 * 1024;
@@ -80,7 +83,7 @@ pub(crate) async fn away_from_async<T: Send + 'static>(
 }
 
 /// Does work on a thread that serves no requests; no more of it at a time than there are turns.
-pub(super) async fn in_turn<T: Send + 'static>(
+async fn in_turn<T: Send + 'static>(
     turn: Option<OwnedSemaphorePermit>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
@@ -92,5 +95,224 @@ pub(super) async fn in_turn<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// What an item takes of the answer at most, the task of a claim aside: the ids, and the longest refusal of the store, which
+/// names a queue of 128 characters twice.
+const MOST_ITEM_BYTES: usize = 640;
+/// The same as a rule.
+const ITEM_BYTES: usize = 80;
+
+/// One place for each item of a request; `I` is what an item is known by.
+pub(crate) struct Places<I> {
+    places: Vec<Place<I>>,
+    refused_bytes: usize,
+}
+
+enum Place<I> {
+    /// The store decides.
+    Sent(I),
+    /// The item of the answer.
+    Refused(Vec<u8>),
+}
+
+impl<I> Places<I> {
+    /// No place yet, with room for so many.
+    pub(crate) fn with_capacity(count: usize) -> Self {
+        Self { places: Vec::with_capacity(count), refused_bytes: 0 }
+    }
+
+    /// Adds the place of an item that goes to the store.
+    pub(crate) fn send(&mut self, item: I) {
+        self.places.push(Place::Sent(item));
+    }
+
+    /// Adds the place of an item that is refused.
+    pub(crate) fn refuse(&mut self, error: ApiError, ids: &[(&str, &str)]) {
+        let item = error.into_item(ids);
+        self.refused_bytes += item.len() + 1;
+        self.places.push(Place::Refused(item));
+    }
+
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused_bytes > 0
+    }
+
+    /// What the places take in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.places.len() * size_of::<Place<I>>() + self.refused_bytes
+    }
+
+    /// The bytes of the answer at most, whatever the store decides; tasks aside.
+    pub(crate) fn most_bytes(&self) -> usize {
+        self.places.len() * MOST_ITEM_BYTES + self.refused_bytes
+    }
+
+    /// The answer to the batch, with what the store decided about the items that it got, in their order.
+    pub(crate) fn answer<A>(
+        self,
+        decided: Vec<A>,
+        write: impl FnMut(&mut ItemsWriter, I, A),
+    ) -> Result<Vec<u8>, ApiError> {
+        self.answer_with(0, decided, write)
+    }
+
+    /// The same for an answer with tasks of so many bytes.
+    pub(crate) fn answer_with<A>(
+        self,
+        task_bytes: usize,
+        decided: Vec<A>,
+        mut write: impl FnMut(&mut ItemsWriter, I, A),
+    ) -> Result<Vec<u8>, ApiError> {
+        let bytes = self.places.len() * ITEM_BYTES + self.refused_bytes + task_bytes;
+        let (mut out, mut decided) = (ItemsWriter::with_capacity(bytes), decided.into_iter());
+        for place in self.places {
+            match place {
+                Place::Sent(item) => {
+                    let decided = decided.next().ok_or(StoreError::Broken("the store left an item undecided"))?;
+                    write(&mut out, item, decided);
+                }
+                Place::Refused(item) => out.written(&item),
+            }
+        }
+        Ok(out.end())
+    }
+}
+
+/// Up to this many bytes are read where they are: some dozens of predicates, which is more than people write. Reading a filter also
+/// plans how it is evaluated, so for each byte it takes many times as long as reading a body.
+const INLINE_FILTER_BYTES: usize = 1024;
+
+/// Reads a filter, with `parse` of its kind.
+pub(crate) async fn read_filter<P: Send + 'static>(
+    state: &AppState,
+    text: impl AsRef<str> + Send + 'static,
+    parse: fn(&str) -> Result<Filter<P>, FilterError>,
+) -> Result<Filter<P>, FilterError> {
+    let bytes = text.as_ref().len();
+    match filter_turn(state, bytes).await {
+        None => parse(text.as_ref()),
+        turn => in_turn(turn, move || parse(text.as_ref())).await,
+    }
+}
+
+/// The turn in which a filter of so many bytes is read, on a thread that serves no requests; none if it is read where it is.
+pub(crate) async fn filter_turn(state: &AppState, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    if bytes <= INLINE_FILTER_BYTES { None } else { state.budgets().turn().await }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::body::{Body, to_bytes};
+    use hyper::{Request, StatusCode};
+    use taskqueue_core::time::Timestamp;
+    use taskqueue_dashboard::Mode;
+    use taskqueue_store::InstallationSecret;
+    use taskqueue_store::clock::ManualClock;
+    use taskqueue_store::model::ModelStore;
+
+    use super::*;
+    use crate::http_service::{HttpService, service};
+
+    /// A request with a filter (method, target and body), and the status of its answer.
+    type WithFilter = (&'static str, String, String, StatusCode);
+
+    fn request(method: &str, path: &str, body: &str) -> Request<Body> {
+        let is_page = path.starts_with("/ui/");
+        let kind = if is_page { "application/x-www-form-urlencoded" } else { "application/json" };
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        request.header("content-type", kind).body(Body::from(body.to_owned())).unwrap()
+    }
+
+    /// Lets everything else on this thread go on until it waits for something.
+    async fn settle() {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn status(http: &HttpService, method: &str, path: &str, body: &str) -> StatusCode {
+        http.call(request(method, path, body)).await.status()
+    }
+
+    /// The secret that forms carry.
+    async fn form_token(http: &HttpService) -> String {
+        let page = http.call(request("GET", "/ui/", "")).await.into_body();
+        let page = String::from_utf8(to_bytes(page, usize::MAX).await.unwrap().to_vec()).unwrap();
+        let (_, rest) = page.split_once("name=\"form_token\" value=\"").unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    }
+
+    /// Every endpoint that takes a filter.
+    fn endpoints(filter: &str) -> Vec<WithFilter> {
+        let at = |path: &str| format!("/api/v2/queues/q/{path}?filter={filter}");
+        let body = |rest: &str| format!(r#"{{"filter":"{}"{rest}}}"#, filter.replace("%20", " "));
+        let all = [
+            ("GET", at("tasks"), String::new()),
+            ("GET", at("tasks/count"), String::new()),
+            ("GET", at("workers"), String::new()),
+            ("GET", at("workers/count"), String::new()),
+            ("PATCH", "/api/v2/queues/q/tasks".to_owned(), body(r#","changes":{"priority":1}"#)),
+            ("POST", "/api/v2/queues/q/tasks/bulk/cancel".to_owned(), body("")),
+        ];
+        all.into_iter().map(|(method, path, body)| (method, path, body, StatusCode::OK)).collect()
+    }
+
+    /// Every page and every form that takes a filter.
+    fn pages(filter: &str, form_token: &str) -> Vec<WithFilter> {
+        let at = |path: &str| format!("/ui/queues/q/{path}filter={filter}");
+        let page = |path: &str| ("GET", at(path), String::new(), StatusCode::OK);
+        let form = format!("form_token={form_token}&expect=0&value=1");
+        let (few, many) = (form.clone(), form.replace("expect=0", "expect=201"));
+        vec![
+            page("tasks?"),
+            page("tasks/check?"),
+            page("tasks/download?format=jsonl&"),
+            page("tasks/confirm?action=archive&all=1&"),
+            page("workers?"),
+            page("compare?"),
+            page("compare/csv?"),
+            ("GET", at("compare?and=priority==1&"), String::new(), StatusCode::SEE_OTHER),
+            ("POST", at("tasks/confirm?action=cancel&all=1&"), form, StatusCode::SEE_OTHER),
+            ("POST", at("tasks/confirm?action=priority&all=1&"), few, StatusCode::SEE_OTHER),
+            // By then there are not as many, and it is asked again.
+            ("POST", at("tasks/confirm?action=archive&all=1&"), many, StatusCode::CONFLICT),
+        ]
+    }
+
+    /// Whatever takes a filter, while others use all cores for large bodies and answers. Short ones wait for nobody.
+    #[tokio::test]
+    async fn a_long_filter_waits_for_its_turn_and_nobody_else_does() {
+        let store = ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))));
+        let secret = InstallationSecret::from_bytes(&[1; 32]).unwrap();
+        let state = AppState::new(Arc::new(store), None).with_dashboard(secret, Mode::Full, false);
+        let http = Arc::new(service(state.clone()));
+        assert_eq!(status(&http, "PUT", "/api/v2/queues/q", "").await, StatusCode::CREATED);
+        let form_token = form_token(&http).await;
+        let with = |filter: &str| [endpoints(filter), pages(filter, &form_token)].concat();
+        let turns = state.budgets().all_turns().await;
+        let long = format!("id=='x'{}", "or%20id=='x'".repeat(600));
+        let mut waiting = Vec::new();
+        for (method, path, body, expected) in with(&long) {
+            let (http, what) = (Arc::clone(&http), format!("{method} {}", path.replace(&long, "...")));
+            let sent = tokio::spawn(async move { status(&http, method, &path, &body).await });
+            waiting.push((what, sent, expected));
+        }
+        settle().await;
+        assert_eq!(status(&http, "GET", "/health", "").await, StatusCode::OK);
+        for (method, path, body, expected) in with("id=='x'") {
+            assert_eq!(status(&http, method, &path, &body).await, expected, "{method} {path}");
+        }
+        settle().await;
+        for (what, sent, _) in &waiting {
+            assert!(!sent.is_finished(), "{what} was read between those of others");
+        }
+        drop(turns);
+        for (what, sent, expected) in waiting {
+            assert_eq!(sent.await.unwrap(), expected, "{what}");
+        }
     }
 }

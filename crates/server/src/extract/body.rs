@@ -14,7 +14,7 @@ use taskqueue_core::limits::BATCH_BODY_BYTES;
 use tokio::time::{Instant, timeout};
 
 use crate::error::ApiError;
-use crate::memory_budget::{Budget, Reservation, SMALL_BODY_BYTES};
+use crate::memory_budget::{Budget, NoRoom, Reservation, SMALL_BODY_BYTES};
 
 /// How long a body may take to arrive (docs/reference/http-api.md §3.7).
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ const DISCARD_TIME: Duration = Duration::from_secs(5);
 /// The smallest reservation of a body, so that not every piece of it reserves more.
 const RESERVATION_BYTES: usize = 64 * 1024;
 /// The pace in bytes per second that a large body needs when memory is as scarce as it can be: that of the clients who take
-/// answers then (`send_pace.rs`).
+/// answers then (`connection/client_check.rs`).
 const SCARCE_PACE: usize = 1_700_000;
 /// How often to check whether memory has become scarce while a body is slow.
 const RECHECK: Duration = Duration::from_millis(100);
@@ -85,8 +85,13 @@ async fn collect(body: &mut Body, limit: usize, budget: &Budget) -> Result<(Byte
         if total > SMALL_BODY_BYTES {
             let needed = 2 * total.next_power_of_two().clamp(RESERVATION_BYTES, limit);
             match &mut reservation {
-                None => reservation = Some(budget.reserve(needed).await.map_err(Incomplete::Refused)?),
-                Some(reservation) => budget.grow(reservation, needed).await.map_err(Incomplete::Refused)?,
+                None => {
+                    reservation =
+                        Some(budget.reserve(needed).await.map_err(|no_room| Incomplete::Refused(no_room.into()))?)
+                }
+                Some(reservation) => {
+                    budget.grow(reservation, needed).await.map_err(|no_room| Incomplete::Refused(no_room.into()))?
+                }
             }
         }
         if first.is_empty() && more.is_empty() {
@@ -109,7 +114,7 @@ async fn next_data(
 ) -> Result<Option<Bytes>, Incomplete> {
     loop {
         if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity(), arrived)) {
-            return Err(Incomplete::Refused(ApiError::busy()));
+            return Err(Incomplete::Refused(NoRoom.into()));
         }
         let recheck_after = budget.map_or(BODY_TIME, |_| RECHECK);
         match timeout(recheck_after, body.frame()).await {

@@ -1,5 +1,5 @@
-//! In which format metrics are given. Prometheus names both and prefers OpenMetrics; who names none may be anybody with a browser
-//! or `curl`, or a program that knows the older one only (docs/decisions/0060).
+//! The format in which metrics are given. Prometheus names both and prefers OpenMetrics; who names none may be anybody with a browser or
+//! `curl`, or a program that knows the older one only (docs/decisions/0060).
 
 use hyper::HeaderMap;
 use hyper::header::ACCEPT;
@@ -9,13 +9,13 @@ const OPEN_METRICS: &str = "application/openmetrics-text";
 const OPEN_METRICS_VERSION: &str = "1.0.0";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum TextFormat {
     OpenMetrics,
     /// The text format of Prometheus, version 0.0.4.
     Plain,
 }
 
-impl Format {
+impl TextFormat {
     /// Its media type.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
@@ -76,12 +76,12 @@ mod tests {
 
     use super::*;
 
-    fn asked_for(accept: &[&'static str]) -> Format {
+    fn asked_for(accept: &[&'static str]) -> TextFormat {
         let mut headers = HeaderMap::new();
         for value in accept {
             headers.append(ACCEPT, HeaderValue::from_static(value));
         }
-        Format::asked_for(&headers)
+        TextFormat::asked_for(&headers)
     }
 
     #[test]
@@ -96,24 +96,24 @@ mod tests {
              text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
             "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.2",
         ];
-        let cases: [(&[&str], Format); 17] = [
-            (&[], Format::Plain),
-            (&[""], Format::Plain),
-            (&["*/*"], Format::Plain),
-            (&["text/plain"], Format::Plain),
-            (&["text/html,application/xhtml+xml,*/*;q=0.8"], Format::Plain),
-            (&["application/json"], Format::Plain),
-            (&["application/openmetrics-text"], Format::OpenMetrics),
-            (&["Application/OpenMetrics-Text; Version=\"1.0.0\"; Q=0.1"], Format::OpenMetrics),
-            (&["application/openmetrics-text;q=0"], Format::Plain),
-            (&["application/openmetrics-text;q=much"], Format::Plain),
-            (&["application/openmetrics-text;version=2.0.0"], Format::Plain),
-            (&["text/*", "application/openmetrics-text;q=0.9"], Format::Plain),
-            (&["text/plain", "application/openmetrics-text"], Format::OpenMetrics),
-            (&[PROMETHEUS[0]], Format::Plain),
-            (&[PROMETHEUS[1]], Format::OpenMetrics),
-            (&[PROMETHEUS[2]], Format::OpenMetrics),
-            (&[PROMETHEUS[3]], Format::Plain),
+        let cases: [(&[&str], TextFormat); 17] = [
+            (&[], TextFormat::Plain),
+            (&[""], TextFormat::Plain),
+            (&["*/*"], TextFormat::Plain),
+            (&["text/plain"], TextFormat::Plain),
+            (&["text/html,application/xhtml+xml,*/*;q=0.8"], TextFormat::Plain),
+            (&["application/json"], TextFormat::Plain),
+            (&["application/openmetrics-text"], TextFormat::OpenMetrics),
+            (&["Application/OpenMetrics-Text; Version=\"1.0.0\"; Q=0.1"], TextFormat::OpenMetrics),
+            (&["application/openmetrics-text;q=0"], TextFormat::Plain),
+            (&["application/openmetrics-text;q=much"], TextFormat::Plain),
+            (&["application/openmetrics-text;version=2.0.0"], TextFormat::Plain),
+            (&["text/*", "application/openmetrics-text;q=0.9"], TextFormat::Plain),
+            (&["text/plain", "application/openmetrics-text"], TextFormat::OpenMetrics),
+            (&[PROMETHEUS[0]], TextFormat::Plain),
+            (&[PROMETHEUS[1]], TextFormat::OpenMetrics),
+            (&[PROMETHEUS[2]], TextFormat::OpenMetrics),
+            (&[PROMETHEUS[3]], TextFormat::Plain),
         ];
         for (accept, expected) in cases {
             assert_eq!(asked_for(accept), expected, "{accept:?}");

@@ -39,7 +39,7 @@ struct Endpoint {
 
 /// What a path is like: the only part of it that is counted and logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Template {
+pub(crate) enum PathTemplate {
     /// The place of its template in `paths::ALL`.
     Api(usize),
     /// Any page of the dashboard.
@@ -48,7 +48,7 @@ pub(crate) enum Template {
     Unmatched,
 }
 
-impl Template {
+impl PathTemplate {
     pub(crate) fn of(path: &str) -> Self {
         match paths::template_place(path) {
             Some(place) => Self::Api(place),
@@ -76,10 +76,10 @@ impl Template {
 
 /// A request that was answered.
 #[derive(Clone, Copy)]
-pub(crate) struct Answered<'a> {
+pub(crate) struct AnsweredRequest<'a> {
     /// None if the head was not understood.
     pub(crate) method: Option<&'a Method>,
-    pub(crate) template: Template,
+    pub(crate) template: PathTemplate,
     pub(crate) status: u16,
     pub(crate) code: Option<ErrorCode>,
     pub(crate) busy: Duration,
@@ -104,7 +104,7 @@ impl Default for RequestCounts {
 }
 
 impl RequestCounts {
-    pub(crate) fn count(&self, answered: Answered<'_>) {
+    pub(crate) fn count(&self, answered: AnsweredRequest<'_>) {
         let path = answered.template.place();
         let method = answered.method.map_or(METHODS.len() - 1, method_place);
         let Some(endpoint) = self.endpoints.get(path).map(|methods| &methods[method]) else { return };
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn a_request_counts_for_its_method_template_and_status() {
         let counts = RequestCounts::default();
-        let claim = Template::of("/api/v2/queues/q/tasks/claim");
-        let page = Template::of("/ui/queues/q/tasks");
-        let answered = |method, template, status| Answered {
+        let claim = PathTemplate::of("/api/v2/queues/q/tasks/claim");
+        let page = PathTemplate::of("/ui/queues/q/tasks");
+        let answered = |method, template, status| AnsweredRequest {
             method,
             template,
             status,
@@ -202,8 +202,8 @@ mod tests {
             (Some(&Method::POST), claim, 200),
             (Some(&Method::POST), claim, 503),
             (Some(&Method::GET), page, 200),
-            (Some(&invented), Template::of("/ui"), 404),
-            (None, Template::Unmatched, 599),
+            (Some(&invented), PathTemplate::of("/ui"), 404),
+            (None, PathTemplate::Unmatched, 599),
         ] {
             counts.count(answered(method, template, status));
         }

@@ -1,31 +1,85 @@
-//! All that is shown by one scrape, and where it is asked for. What has to be asked of the database has a time limit: monitoring
-//! must tell what it can when the database is what is broken.
+//! All that is shown by one scrape, and where it is asked for: counts of this process, the figures of the system about it, and the database.
+//! What has to be asked of the database has a time limit: monitoring must tell what it can when the database is what is broken.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::{PendingDetail, RouteSelection};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::figures::{ProcessFigures, StoreFigures, read_figures};
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreError, StoreExt};
-use tokio::time::timeout;
+use tokio::sync;
+use tokio::time::{Instant, timeout};
 
-use super::Metrics;
-use super::event_counts::QueueCounts;
+use super::event_counts::{EventCounts, QueueCounts};
+use super::format::TextFormat;
 use super::labels::{LabelledFigures, Labelling, RouteNames, named_queues};
-use super::process::Process;
-use super::requests::EndpointValues;
-use crate::accept::ConnectionCounts;
+use super::requests::{EndpointValues, RequestCounts};
+use crate::accept::{ConnectionCounts, ConnectionGauge};
 use crate::memory_budget::{BudgetUse, Budgets};
 use crate::readiness::{Readiness, Ready};
+use crate::tls::Tls;
 
 /// How long the database may take. Prometheus waits 10 seconds for a scrape unless it is told otherwise.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Queues after which new routes are looked for by name in those that follow.
 const QUEUES_AT_ONCE: usize = 32;
+
+/// What is counted for metrics, and what is remembered between two scrapes.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    pub(crate) requests: RequestCounts,
+    sources: Sources,
+    memory: Mutex<ScrapeMemory>,
+    /// At most one of each format. Held while one is computed.
+    pub(super) last: sync::Mutex<Vec<Scrape>>,
+}
+
+/// What belongs to the process and not to the state of the server.
+#[derive(Default)]
+pub(crate) struct Sources {
+    pub(crate) connections: Option<ConnectionGauge>,
+    pub(crate) waiting_limit: usize,
+    pub(crate) memory_limit_bytes: Option<u64>,
+    pub(crate) log_lines_lost: Option<fn() -> u64>,
+    /// Whose certificate clients of the API are shown.
+    pub(crate) tls: Option<Tls>,
+}
+
+/// The names and counts of the last scrape.
+#[derive(Default)]
+struct ScrapeMemory {
+    routes: RouteNames,
+    events: EventCounts,
+}
+
+/// A text that was written, and when.
+pub(super) struct Scrape {
+    pub(super) format: TextFormat,
+    pub(super) at: Instant,
+    pub(super) text: Bytes,
+}
+
+impl Metrics {
+    pub(crate) fn new(sources: Sources) -> Self {
+        Self { sources, ..Self::default() }
+    }
+
+    /// Connections that are open now, as far as that is known.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.sources.connections.as_ref().map_or(0, |gauge| gauge.counts().open)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, ScrapeMemory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// The values of all metrics at one moment.
 pub(crate) struct Snapshot {
@@ -43,7 +97,7 @@ pub(crate) struct Snapshot {
     pub(crate) budgets: [BudgetUse; 4],
     pub(crate) memory_limit_bytes: Option<u64>,
     pub(crate) log_lines_lost: u64,
-    pub(crate) process: Process,
+    pub(crate) process: ProcessUse,
 }
 
 /// What the database says.
@@ -59,21 +113,21 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// What has to be asked of the database.
-pub(crate) struct Asked {
-    figures: Option<AskedFigures>,
+/// What has to be answers of the database.
+pub(crate) struct DatabaseAnswers {
+    figures: Option<DatabaseFigures>,
     is_ready: bool,
 }
 
 /// What the database says, and whose it is.
-struct AskedFigures {
+struct DatabaseFigures {
     /// All queues, in the order of their creation.
     queues: Vec<(QueueKey, QueueName)>,
     shown: ShownFigures,
     routes: RouteNames,
 }
 
-impl AskedFigures {
+impl DatabaseFigures {
     /// Reads some queues at a time, and holds of each what it adds to the labels.
     async fn of(store: &dyn Store, names: RouteNames) -> Result<Self, StoreError> {
         let queues = store.list_queue_keys().await?;
@@ -91,10 +145,10 @@ impl AskedFigures {
     }
 }
 
-impl Asked {
+impl DatabaseAnswers {
     pub(crate) async fn of(store: &dyn Store, readiness: &Readiness, metrics: &Metrics) -> Self {
-        let names = metrics.known().routes.clone();
-        let figures = timeout(DATABASE_TIMEOUT, AskedFigures::of(store, names));
+        let names = metrics.memory().routes.clone();
+        let figures = timeout(DATABASE_TIMEOUT, DatabaseFigures::of(store, names));
         let (figures, ready) = tokio::join!(figures, readiness.check(store));
         if figures.is_err() {
             tracing::warn!("the database did not give its figures in time; the metrics are without them");
@@ -105,8 +159,8 @@ impl Asked {
 
 impl Snapshot {
     /// Reads files of the system, so not on an async thread.
-    pub(crate) fn take(asked: Asked, metrics: &Metrics, store: &dyn Store, budgets: &Budgets) -> Self {
-        let Asked { figures, is_ready } = asked;
+    pub(crate) fn take(answers: DatabaseAnswers, metrics: &Metrics, store: &dyn Store, budgets: &Budgets) -> Self {
+        let DatabaseAnswers { figures, is_ready } = answers;
         let (figures, events) = metrics.labelled(figures, store);
         Self {
             is_ready,
@@ -122,7 +176,7 @@ impl Snapshot {
             budgets: budgets.in_use(),
             memory_limit_bytes: metrics.sources.memory_limit_bytes,
             log_lines_lost: metrics.sources.log_lines_lost.map_or(0, |lost| lost()),
-            process: Process::read(),
+            process: ProcessUse::read(),
         }
     }
 }
@@ -131,18 +185,113 @@ impl Metrics {
     /// The figures and the events of the queues, by label.
     fn labelled(
         &self,
-        figures: Option<AskedFigures>,
+        figures: Option<DatabaseFigures>,
         store: &dyn Store,
     ) -> (Option<ShownFigures>, BTreeMap<String, QueueCounts>) {
-        let mut known = self.known();
+        let mut memory = self.memory();
         let totals = store.activity().totals();
-        let Some(AskedFigures { queues, shown, routes }) = figures else {
-            return (None, known.events.update(&totals, None));
+        let Some(DatabaseFigures { queues, shown, routes }) = figures else {
+            return (None, memory.events.update(&totals, None));
         };
-        known.routes = routes;
-        let events = known.events.update(&totals, Some(named_queues(&queues)));
+        memory.routes = routes;
+        let events = memory.events.update(&totals, Some(named_queues(&queues)));
         let keys: Vec<_> = queues.iter().map(|(key, _)| *key).collect();
         store.activity().forget_totals_except(&keys);
         (Some(shown), events)
+    }
+}
+
+/// In which `/proc` counts time: 100 a second, on every architecture that this program is built for.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The figures of a process, as far as the system shows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct ProcessUse {
+    pub(crate) cpu_seconds: Option<f64>,
+    pub(crate) resident_bytes: Option<u64>,
+    pub(crate) virtual_bytes: Option<u64>,
+    pub(crate) open_fds: Option<u64>,
+    pub(crate) max_fds: Option<u64>,
+    pub(crate) start_time_seconds: Option<f64>,
+}
+
+impl ProcessUse {
+    /// Of this process, now.
+    pub(crate) fn read() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        let (status, stat) = (read("/proc/self/status"), read("/proc/self/stat"));
+        Self {
+            cpu_seconds: cpu_seconds(&stat),
+            resident_bytes: kib_field(&status, "VmRSS:"),
+            virtual_bytes: kib_field(&status, "VmSize:"),
+            // One is the descriptor of the listing itself.
+            open_fds: fs::read_dir("/proc/self/fd").ok().map(|entries| (entries.count() as u64).saturating_sub(1)),
+            max_fds: max_fds(&read("/proc/self/limits")),
+            start_time_seconds: start_time_seconds(&stat, &read("/proc/stat")),
+        }
+    }
+}
+
+/// The memory of this process now.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    kib_field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
+/// `VmRSS:     1234 kB`
+fn kib_field(status: &str, name: &str) -> Option<u64> {
+    let kib: u64 = status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// A field of `/proc/self/stat` by its number in proc(5). The second one is a name in brackets, which may hold anything.
+fn stat_field(stat: &str, number: usize) -> Option<f64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    Some((stat_field(stat, 14)? + stat_field(stat, 15)?) / TICKS_PER_SECOND)
+}
+
+/// The start is told since the boot, and `btime` of `/proc/stat` is the time of the boot.
+fn start_time_seconds(stat: &str, system: &str) -> Option<f64> {
+    let boot: f64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(boot + stat_field(stat, 22)? / TICKS_PER_SECOND)
+}
+
+fn max_fds(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str =
+        "42 (a) b (c) S 1 42 42 0 -1 4194560 9 0 0 0 150 50 0 0 20 0 9 0 250 1000 7 18446744073709551615";
+
+    #[test]
+    fn times_are_read_behind_a_name_with_brackets() {
+        assert_eq!(cpu_seconds(STAT), Some(2.0));
+        assert_eq!(start_time_seconds(STAT, "cpu 1 2\nbtime 1000\nctxt 5\n"), Some(1_002.5));
+        assert_eq!((cpu_seconds(""), start_time_seconds(STAT, "")), (None, None));
+    }
+
+    #[test]
+    fn memory_and_descriptors_are_read() {
+        let status = "Name:\tx\nVmSize:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        assert_eq!(kib_field(status, "VmRSS:"), Some(1 << 20));
+        assert_eq!(kib_field(status, "VmSwap:"), None);
+        assert_eq!(max_fds("Max open files            1024                 524288               files"), Some(1_024));
+        assert_eq!(max_fds("Max open files            unlimited            unlimited            files"), None);
+    }
+
+    #[test]
+    fn this_process_has_all_figures() {
+        let process = ProcessUse::read();
+        assert!(process.resident_bytes.unwrap() > 100_000 && process.virtual_bytes > process.resident_bytes);
+        assert!(process.open_fds.unwrap() >= 3 && process.cpu_seconds.unwrap() >= 0.0);
+        assert!(process.start_time_seconds.unwrap() > 1.6e9);
     }
 }

@@ -14,22 +14,22 @@ use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::histogram::HistogramValues;
 
-use super::format::Format;
+use super::format::TextFormat;
 use super::list::{self, Metric};
 use super::snapshot::Snapshot;
 
 /// The whole text of a snapshot, which is measured before it is written: with many names it has megabytes.
-pub(crate) struct Text {
+pub(crate) struct MetricsText {
     /// Holds this one snapshot, and nothing is global.
     registry: Registry,
-    format: Format,
+    format: TextFormat,
     bytes: usize,
 }
 
-impl Text {
-    pub(crate) fn of(snapshot: Snapshot, format: Format) -> Self {
-        let (mut registry, mut length) = (Registry::default(), Length(0));
-        registry.register_collector(Box::new(Written { snapshot, format }));
+impl MetricsText {
+    pub(crate) fn of(snapshot: Snapshot, format: TextFormat) -> Self {
+        let (mut registry, mut length) = (Registry::default(), ByteCounter(0));
+        registry.register_collector(Box::new(SnapshotCollector { snapshot, format }));
         // Neither this nor writing to memory fails.
         let _ = encode(&mut length, &registry, format);
         Self { registry, format, bytes: length.0 }
@@ -46,17 +46,17 @@ impl Text {
     }
 }
 
-fn encode(out: &mut impl fmt::Write, registry: &Registry, format: Format) -> fmt::Result {
+fn encode(out: &mut impl fmt::Write, registry: &Registry, format: TextFormat) -> fmt::Result {
     match format {
-        Format::OpenMetrics => text::encode(out, registry),
-        Format::Plain => text::encode_registry(out, registry),
+        TextFormat::OpenMetrics => text::encode(out, registry),
+        TextFormat::Plain => text::encode_registry(out, registry),
     }
 }
 
 /// How many bytes were written.
-struct Length(usize);
+struct ByteCounter(usize);
 
-impl fmt::Write for Length {
+impl fmt::Write for ByteCounter {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0 += text.len();
         Ok(())
@@ -65,15 +65,15 @@ impl fmt::Write for Length {
 
 /// A snapshot and how it is written.
 #[derive(Debug)]
-struct Written {
+struct SnapshotCollector {
     snapshot: Snapshot,
-    format: Format,
+    format: TextFormat,
 }
 
-impl Collector for Written {
+impl Collector for SnapshotCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let snapshot = &self.snapshot;
-        let out = &mut Out { encoder, format: self.format };
+        let out = &mut MetricsWriter { encoder, format: self.format };
         snapshot.write_server(out)?;
         snapshot.write_requests(out)?;
         snapshot.write_queues(out)?;
@@ -84,20 +84,20 @@ impl Collector for Written {
 }
 
 /// Where metrics are written to.
-struct Out<'a> {
+struct MetricsWriter<'a> {
     encoder: DescriptorEncoder<'a>,
-    format: Format,
+    format: TextFormat,
 }
 
 impl Snapshot {
-    fn write_server(&self, out: &mut Out<'_>) -> fmt::Result {
+    fn write_server(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         Series::begin(out, &list::BUILD_INFO)?.gauge([env!("CARGO_PKG_VERSION")], 1_u64)?;
         Series::begin(out, &list::READY)?.gauge([], u64::from(self.is_ready))?;
         Series::begin(out, &list::FIGURES_UP)?.gauge([], u64::from(self.figures.is_some()))?;
         Series::begin(out, &list::TLS_EXPIRES)?.gauge_if_known(self.tls_expires_seconds)
     }
 
-    fn write_requests(&self, out: &mut Out<'_>) -> fmt::Result {
+    fn write_requests(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         let mut requests = Series::begin(out, &list::HTTP_REQUESTS)?;
         for endpoint in &self.endpoints {
             for (status, count) in &endpoint.statuses {
@@ -124,7 +124,7 @@ impl Snapshot {
         Series::begin(out, &list::WAITING_LIMIT)?.gauge([], self.waiting_limit as u64)
     }
 
-    fn write_queues(&self, out: &mut Out<'_>) -> fmt::Result {
+    fn write_queues(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         let queues = || self.figures.iter().flat_map(|figures| &figures.labelled.queues);
         let mut tasks = Series::begin(out, &list::TASKS)?;
         for (queue, shown) in queues() {
@@ -148,7 +148,7 @@ impl Snapshot {
         self.write_routes(out)
     }
 
-    fn write_routes(&self, out: &mut Out<'_>) -> fmt::Result {
+    fn write_routes(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         let routes = || self.figures.iter().flat_map(|figures| &figures.labelled.routes);
         let mut limit = Series::begin(out, &list::ROUTE_LIMIT)?;
         for ((queue, route), shown) in routes() {
@@ -177,7 +177,7 @@ impl Snapshot {
         Ok(())
     }
 
-    fn write_events(&self, out: &mut Out<'_>) -> fmt::Result {
+    fn write_events(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         let mut events = Series::begin(out, &list::TASK_EVENTS)?;
         for (queue, counts) in &self.events {
             for (event, count) in Event::ALL.into_iter().zip(counts.events) {
@@ -190,7 +190,7 @@ impl Snapshot {
         self.events.iter().try_for_each(|(queue, counts)| runs.histogram([queue], &counts.run_seconds()))
     }
 
-    fn write_storage(&self, out: &mut Out<'_>) -> fmt::Result {
+    fn write_storage(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         let storage = &self.storage;
         Series::begin(out, &list::WRITER_COMMANDS)?.histogram([], &storage.writer.commands)?;
         Series::begin(out, &list::WRITER_COMMIT)?.histogram([], &storage.writer.commit_seconds)?;
@@ -205,7 +205,7 @@ impl Snapshot {
         Series::begin(out, &list::DATABASE_BYTES)?.gauge_if_known(database_bytes)
     }
 
-    fn write_process(&self, out: &mut Out<'_>) -> fmt::Result {
+    fn write_process(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         let mut budgets = Series::begin(out, &list::BUDGET)?;
         self.budgets.iter().try_for_each(|budget| budgets.gauge([budget.part], budget.total_bytes as u64))?;
         let mut used = Series::begin(out, &list::BUDGET_USED)?;
@@ -230,17 +230,17 @@ fn seconds_between(since: Timestamp, now: Timestamp) -> f64 {
 /// The series of one metric.
 struct Series<'a> {
     encoder: MetricEncoder<'a>,
-    format: Format,
+    format: TextFormat,
     labels: &'static [&'static str],
 }
 
 impl<'a> Series<'a> {
     /// Writes the head of a metric. OpenMetrics declares a counter without `_total`, and the encoder appends it to each series; the
     /// plain text declares it with its whole name.
-    fn begin(out: &'a mut Out<'_>, metric: &'a Metric) -> Result<Self, fmt::Error> {
+    fn begin(out: &'a mut MetricsWriter<'_>, metric: &'a Metric) -> Result<Self, fmt::Error> {
         let name = match out.format {
-            Format::OpenMetrics => metric.name.strip_suffix("_total").unwrap_or(metric.name),
-            Format::Plain => metric.name,
+            TextFormat::OpenMetrics => metric.name.strip_suffix("_total").unwrap_or(metric.name),
+            TextFormat::Plain => metric.name,
         };
         let encoder = out.encoder.encode_descriptor(name, metric.help, None, metric.kind)?;
         Ok(Self { encoder, format: out.format, labels: metric.labels })
@@ -253,9 +253,9 @@ impl<'a> Series<'a> {
     ) -> fmt::Result {
         let format = self.format;
         self.one(values, |encoder| match format {
-            Format::OpenMetrics => encoder.encode_counter::<NoLabelSet, _, f64>(&count, None),
+            TextFormat::OpenMetrics => encoder.encode_counter::<NoLabelSet, _, f64>(&count, None),
             // A value under the name that was declared.
-            Format::Plain => encoder.encode_gauge(&count),
+            TextFormat::Plain => encoder.encode_gauge(&count),
         })
     }
 

@@ -20,12 +20,11 @@ use taskqueue_store::command::{self, ClaimTasks, Claimed, CreateTasks, NewTask, 
 use taskqueue_store::portions::write_items;
 
 use super::HandlerResult;
-use crate::batch_places::Places;
 use crate::error::ApiError;
-use crate::extract::{BatchCall, away_from_async};
+use crate::extract::{BatchCall, Places, away_from_async};
 use crate::state::AppState;
-use crate::waiting::ClaimedBatch;
-use crate::{prefer, respond, waiting};
+use crate::waiting::{self, ClaimedBatch};
+use crate::{prefer, respond};
 
 /// Creates up to 1,000 tasks. Each is created, recognised or refused as by a request of its own, in their order.
 #[utoipa::path(
@@ -56,7 +55,7 @@ const TEXTS_BYTES: usize = 96;
 type NewTasks = Vec<(TaskId, Box<NewTask>)>;
 
 fn sort_creations(CreateTasksRequest { tasks }: CreateTasksRequest) -> (Places<TaskId>, NewTasks) {
-    let mut places = Places::of(tasks.len());
+    let mut places = Places::with_capacity(tasks.len());
     let mut new = Vec::with_capacity(tasks.len());
     for task in tasks {
         match task {
@@ -150,7 +149,7 @@ impl SortedClaims {
 }
 
 fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker, workers: said }: ClaimTasksRequest) -> SortedClaims {
-    let mut places = Places::of(given.len());
+    let mut places = Places::with_capacity(given.len());
     let (mut run_ids, mut workers) = (Vec::with_capacity(given.len()), Vec::with_capacity(said.len()));
     for (place, run_id) in given.into_iter().enumerate() {
         match run_id {
@@ -207,7 +206,7 @@ fn reports_bytes((places, reports): &SortedReports) -> usize {
 }
 
 fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> SortedReports {
-    let mut places = Places::of(reports.len());
+    let mut places = Places::with_capacity(reports.len());
     let mut good = Vec::with_capacity(reports.len());
     for report in reports {
         match report {

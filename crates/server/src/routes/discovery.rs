@@ -12,11 +12,11 @@ use taskqueue_api::paths;
 use super::HandlerResult;
 use crate::error::ApiError;
 use crate::extract::Call;
-use crate::metrics::{self, Format};
+use crate::metrics::TextFormat;
 use crate::readiness::Ready;
 use crate::request_log::Note;
+use crate::respond;
 use crate::state::AppState;
-use crate::{openapi, respond};
 
 /// Whether the server and its database work.
 #[utoipa::path(
@@ -37,15 +37,6 @@ pub(crate) async fn health(State(state): State<AppState>, _: Call) -> Response {
         }
         Err(_) => respond::json(StatusCode::SERVICE_UNAVAILABLE, Unhealthy::JSON),
     }
-}
-
-/// This document.
-#[utoipa::path(
-    get, path = paths::OPENAPI, tag = "discovery",
-    responses((status = 200, description = "The OpenAPI document.", body = Object, content_type = "application/json")),
-)]
-pub(crate) async fn openapi_document(_: Call) -> HandlerResult {
-    Ok(respond::json(StatusCode::OK, openapi::document()))
 }
 
 /// What this server offers beyond the contract. A request that uses an extension is refused by a server without it.
@@ -95,8 +86,10 @@ pub(crate) async fn readyz(State(state): State<AppState>, _: Call) -> HandlerRes
     ),
 )]
 pub(crate) async fn metrics(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let format = Format::asked_for(call.headers());
-    let mut response = Response::new(metrics::scrape(&state, format).await?.into());
+    let format = TextFormat::asked_for(call.headers());
+    let mut response = Response::new(
+        state.metrics().scrape(state.shared_store(), state.readiness(), state.budgets(), format).await?.into(),
+    );
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     headers.insert(VARY, HeaderValue::from(ACCEPT));

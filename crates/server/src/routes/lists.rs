@@ -23,9 +23,8 @@ use taskqueue_store::page::WrittenTasks;
 
 use super::HandlerResult;
 use crate::error::ApiError;
-use crate::extract::{Call, read_filter};
+use crate::extract::{Call, ListTasks, ListWorkers, read_filter};
 use crate::memory_budget::{ReadRoom, TASK_BYTES};
-use crate::query::{ListTasks, ListWorkers};
 use crate::respond;
 use crate::state::AppState;
 

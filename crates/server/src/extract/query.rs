@@ -16,7 +16,8 @@ use taskqueue_core::stats::SeriesSelection;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
-use crate::extract::{percent_decoded, read_filter};
+use super::read_filter;
+use crate::path::percent_decoded;
 use crate::state::AppState;
 
 /// A query string that is being read.

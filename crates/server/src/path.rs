@@ -4,19 +4,35 @@ use std::borrow::Cow;
 
 use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
+use taskqueue_core::ids::QueueName;
 
 /// The component that holds the queue in `/api/v2/queues/{queue}/...`, counted from the empty one before the first slash.
-pub(super) const QUEUE: usize = 4;
+const QUEUE: usize = 4;
 /// The component that holds the task or the worker in `/api/v2/queues/{queue}/tasks/{task_id}`.
-pub(super) const MEMBER: usize = 6;
+const MEMBER: usize = 6;
 
 /// A component of the path, decoded; nothing when it is not UTF-8. A `+` is a plus sign.
-pub(super) fn component(path: &str, index: usize) -> Option<Cow<'_, str>> {
+fn component(path: &str, index: usize) -> Option<Cow<'_, str>> {
     let raw = path.split('/').nth(index).unwrap_or_default();
     if !raw.contains('%') {
         return Some(Cow::Borrowed(raw));
     }
     String::from_utf8(percent_decoded(raw)).ok().map(Cow::Owned)
+}
+
+/// The component of a path that names a queue, which may be invalid; what is no UTF-8 fits no name.
+pub(crate) fn queue_text(path: &str) -> Cow<'_, str> {
+    component(path, QUEUE).unwrap_or(Cow::Borrowed("\u{fffd}"))
+}
+
+/// The queue in a path, if its name is valid.
+pub(crate) fn queue_component(path: &str) -> Option<QueueName> {
+    component(path, QUEUE).as_deref().and_then(QueueName::parse)
+}
+
+/// Returns the component of a path that names a task or a worker, decoded; `None` when it is not UTF-8.
+pub(crate) fn member_component(path: &str) -> Option<Cow<'_, str>> {
+    component(path, MEMBER)
 }
 
 /// Resolves `%XX`; broken sequences stay as they are.
