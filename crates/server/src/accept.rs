@@ -22,7 +22,7 @@ use crate::tls::Tls;
 /// How long to wait after an accept that failed for want of descriptors or memory, until some may be free again.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The same warning is not logged again before this time is over.
+/// The time in which the same warning is not logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How many connections may keep their buffers for a moment after each request (20 MiB in all), which saves the next
@@ -30,7 +30,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 const BUFFERED_CONNECTIONS: usize = 1024;
 
 /// A source of connections.
-pub(crate) trait Accept {
+pub(crate) trait ConnectionSource {
     /// Waits for the next connection. May be dropped without losing one.
     fn accept(&self) -> impl Future<Output = io::Result<Stream>> + Send;
 
@@ -40,7 +40,7 @@ pub(crate) trait Accept {
     }
 }
 
-impl Accept for Listener {
+impl ConnectionSource for Listener {
     async fn accept(&self) -> io::Result<Stream> {
         Listener::accept(self).await
     }
@@ -92,7 +92,7 @@ impl Connections {
     }
 
     /// Accepts and serves connections for ever. May be dropped at any moment; the connections are served on.
-    pub(crate) async fn accept(&self, source: &impl Accept, handler: impl Handler) -> Infallible {
+    pub(crate) async fn accept(&self, source: &impl ConnectionSource, handler: impl Handler) -> Infallible {
         let (mut full, mut failing) = (ThrottledWarning::default(), ThrottledWarning::default());
         loop {
             match source.accept().await {
@@ -194,7 +194,7 @@ impl ThrottledWarning {
     }
 }
 
-/// Whether an accept failed because of the connection that was to be accepted. The next one can be accepted at once.
+/// Returns whether an accept failed because of the connection that was to be accepted. The next one can be accepted at once.
 fn concerns_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)

@@ -23,7 +23,7 @@ pub(crate) use self::named_tokens::{TOKEN_ID_BYTES, TokenId};
 pub struct Token(Arc<RwLock<TokenDigest>>);
 
 impl Token {
-    /// None unless `text` is non-empty visible ASCII.
+    /// Returns the token of a text; `None` unless it is non-empty visible ASCII.
     pub fn parse(text: &str) -> Option<Self> {
         let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         valid.then(|| Self::of(text.as_bytes()))
@@ -33,7 +33,7 @@ impl Token {
         Self(Arc::new(RwLock::new(digest(credentials))))
     }
 
-    /// From now on the other one is accepted instead. Whether that is another one. Requests under way go on.
+    /// Accepts the other one instead from now on, and returns whether that is another one. Requests under way go on.
     pub fn replace(&self, other: &Self) -> bool {
         let new = other.digest();
         let old = std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), new);
@@ -48,7 +48,7 @@ impl Token {
         digest.ct_eq(&self.digest()).into()
     }
 
-    /// Its digest, if it has this id.
+    /// Returns its digest, if it has this id.
     fn with_id(&self, id: &TokenId) -> Option<TokenDigest> {
         let digest = self.digest();
         (TokenId::of(&digest) == *id).then_some(digest)
@@ -56,17 +56,17 @@ impl Token {
 }
 
 /// The digest of the token in the only `Authorization` header.
-fn sent_digest(headers: &HeaderMap) -> Result<TokenDigest, Mistake> {
+fn sent_digest(headers: &HeaderMap) -> Result<TokenDigest, TokenMistake> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(if headers.contains_key(AUTHORIZATION) { Mistake::Malformed } else { Mistake::Missing });
+        return Err(if headers.contains_key(AUTHORIZATION) { TokenMistake::Malformed } else { TokenMistake::Missing });
     };
-    credentials(value).map(digest).ok_or(Mistake::Malformed)
+    credentials(value).map(digest).ok_or(TokenMistake::Malformed)
 }
 
 /// Why a request is not authorised. This tells nothing about the token of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mistake {
+pub(crate) enum TokenMistake {
     /// There is no `Authorization` header.
     Missing,
     /// There are several, or it has another form.
@@ -122,24 +122,24 @@ impl Gate {
         Self { token, named }
     }
 
-    /// Whether no token is asked for. A set of tokens that is empty asks for one that nobody has.
+    /// Returns whether no token is asked for. A set of tokens that is empty asks for one that nobody has.
     pub(crate) fn is_open(&self) -> bool {
         self.token.is_none() && self.named.is_none()
     }
 
-    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Caller, Mistake> {
+    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Caller, TokenMistake> {
         self.identify_at(headers, wall_clock)
     }
 
     /// `now` is asked only for tokens that expire.
-    fn identify_at(&self, headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Result<Caller, Mistake> {
+    fn identify_at(&self, headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Result<Caller, TokenMistake> {
         if self.is_open() {
             return Ok(Caller::Anybody);
         }
-        self.with_digest(&sent_digest(headers)?, now).ok_or(Mistake::Wrong)
+        self.with_digest(&sent_digest(headers)?, now).ok_or(TokenMistake::Wrong)
     }
 
-    /// Who has the token with this digest; nobody if it has expired.
+    /// Returns who has the token with this digest; `None` if it has expired.
     pub(crate) fn with_digest(&self, digest: &TokenDigest, now: impl FnOnce() -> Timestamp) -> Option<Caller> {
         if self.token.as_ref().is_some_and(|token| token.has_digest(digest)) {
             return Some(Caller::Anybody);
@@ -154,7 +154,7 @@ impl Gate {
         None
     }
 
-    /// The same for the token with this id, with its digest.
+    /// Returns who has the token with this id, with its digest.
     pub(crate) fn with_id(&self, id: &TokenId, now: impl FnOnce() -> Timestamp) -> Option<(TokenDigest, Caller)> {
         let server_wide = self.token.as_ref().and_then(|token| token.with_id(id));
         let digest = server_wide.or_else(|| self.named.as_ref()?.digest_of(id))?;
@@ -174,8 +174,8 @@ mod tests {
 
     use super::{TokenSet, digest, *};
 
-    /// What a server with only this token says.
-    fn check(token: &Token, headers: &HeaderMap) -> Result<(), Mistake> {
+    /// Returns what a server with only this token says.
+    fn check(token: &Token, headers: &HeaderMap) -> Result<(), TokenMistake> {
         Gate::from(Some(token.clone())).identify(headers).map(drop)
     }
 
@@ -200,9 +200,9 @@ mod tests {
             gate.identify(&headers).map(drop)
         };
         assert!(!token.replace(&Token::parse("old").unwrap()), "it is the same");
-        assert_eq!((answer("old"), answer("new")), (Ok(()), Err(Mistake::Wrong)));
+        assert_eq!((answer("old"), answer("new")), (Ok(()), Err(TokenMistake::Wrong)));
         assert!(token.replace(&Token::parse("new").unwrap()));
-        assert_eq!((answer("old"), answer("new")), (Err(Mistake::Wrong), Ok(())));
+        assert_eq!((answer("old"), answer("new")), (Err(TokenMistake::Wrong), Ok(())));
     }
 
     #[test]
@@ -214,29 +214,29 @@ mod tests {
             ("BEARER s3cret", Ok(())),
             ("Bearer    s3cret", Ok(())),
             ("Bearer s3cret  ", Ok(())),
-            ("", Err(Mistake::Malformed)),
-            ("Bearer", Err(Mistake::Malformed)),
-            ("Bearer ", Err(Mistake::Wrong)),
-            ("s3cret", Err(Mistake::Malformed)),
-            ("Bearer\ts3cret", Err(Mistake::Malformed)),
-            ("Bearer \ts3cret", Err(Mistake::Wrong)),
-            ("Bearer \"s3cret\"", Err(Mistake::Wrong)),
-            ("Bearer s3cret x", Err(Mistake::Wrong)),
-            ("Bearer s3cret,", Err(Mistake::Wrong)),
-            ("Bearer S3CRET", Err(Mistake::Wrong)),
-            ("Bearer s3cre", Err(Mistake::Wrong)),
-            ("Bearer s3crett", Err(Mistake::Wrong)),
-            ("Bearers3cret", Err(Mistake::Malformed)),
-            ("Bearer=s3cret", Err(Mistake::Malformed)),
-            ("Basic s3cret", Err(Mistake::Malformed)),
-            ("Token s3cret", Err(Mistake::Malformed)),
+            ("", Err(TokenMistake::Malformed)),
+            ("Bearer", Err(TokenMistake::Malformed)),
+            ("Bearer ", Err(TokenMistake::Wrong)),
+            ("s3cret", Err(TokenMistake::Malformed)),
+            ("Bearer\ts3cret", Err(TokenMistake::Malformed)),
+            ("Bearer \ts3cret", Err(TokenMistake::Wrong)),
+            ("Bearer \"s3cret\"", Err(TokenMistake::Wrong)),
+            ("Bearer s3cret x", Err(TokenMistake::Wrong)),
+            ("Bearer s3cret,", Err(TokenMistake::Wrong)),
+            ("Bearer S3CRET", Err(TokenMistake::Wrong)),
+            ("Bearer s3cre", Err(TokenMistake::Wrong)),
+            ("Bearer s3crett", Err(TokenMistake::Wrong)),
+            ("Bearers3cret", Err(TokenMistake::Malformed)),
+            ("Bearer=s3cret", Err(TokenMistake::Malformed)),
+            ("Basic s3cret", Err(TokenMistake::Malformed)),
+            ("Token s3cret", Err(TokenMistake::Malformed)),
         ];
         for (value, expected) in cases {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
             assert_eq!(check(&token, &headers), expected, "{value:?}");
         }
-        assert_eq!(check(&token, &HeaderMap::new()), Err(Mistake::Missing));
+        assert_eq!(check(&token, &HeaderMap::new()), Err(TokenMistake::Missing));
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"));
         headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"));
-        assert_eq!(check(&token, &headers), Err(Mistake::Malformed));
+        assert_eq!(check(&token, &headers), Err(TokenMistake::Malformed));
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
         let token = Token::parse("s3cret").unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff\xfe").unwrap());
-        assert_eq!(check(&token, &headers), Err(Mistake::Wrong));
+        assert_eq!(check(&token, &headers), Err(TokenMistake::Wrong));
     }
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     /// Whose token it is: `*` is everybody's.
-    fn caller(gate: &Gate, token: &str) -> Result<String, Mistake> {
+    fn caller(gate: &Gate, token: &str) -> Result<String, TokenMistake> {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {token}")).unwrap());
         gate.identify_at(&headers, || NOW).map(|caller| match caller {
@@ -284,11 +284,11 @@ mod tests {
     fn the_server_wide_token_opens_everything_beside_the_others() {
         let named = SharedTokens::new(tokens(&[("a", None), ("b", None)]));
         let gate = Gate::new(Token::parse("all"), Some(named));
-        let cases = [("all", Ok("*")), ("a", Ok("name-of-a")), ("b", Ok("name-of-b")), ("c", Err(Mistake::Wrong))];
+        let cases = [("all", Ok("*")), ("a", Ok("name-of-a")), ("b", Ok("name-of-b")), ("c", Err(TokenMistake::Wrong))];
         for (token, expected) in cases {
             assert_eq!(caller(&gate, token).as_deref().map_err(|mistake| *mistake), expected, "{token}");
         }
-        assert_eq!(gate.identify(&HeaderMap::new()).map(drop), Err(Mistake::Missing));
+        assert_eq!(gate.identify(&HeaderMap::new()).map(drop), Err(TokenMistake::Missing));
     }
 
     #[test]
@@ -297,8 +297,8 @@ mod tests {
         assert!(Gate::default().identify(&HeaderMap::new()).is_ok());
         let closed = Gate::new(None, Some(SharedTokens::default()));
         assert!(!closed.is_open());
-        assert_eq!(caller(&closed, "x"), Err(Mistake::Wrong));
-        assert_eq!(closed.identify(&HeaderMap::new()).map(drop), Err(Mistake::Missing));
+        assert_eq!(caller(&closed, "x"), Err(TokenMistake::Wrong));
+        assert_eq!(closed.identify(&HeaderMap::new()).map(drop), Err(TokenMistake::Missing));
     }
 
     #[test]
@@ -306,8 +306,8 @@ mod tests {
         let ends = [("past", -1), ("now", 0), ("soon", 1)];
         let ends = ends.map(|(text, micros)| (text, Some(Timestamp::from_micros(NOW.as_micros() + micros))));
         let gate = Gate::new(None, Some(SharedTokens::new(tokens(&ends))));
-        assert_eq!(caller(&gate, "past"), Err(Mistake::Wrong));
-        assert_eq!(caller(&gate, "now"), Err(Mistake::Wrong));
+        assert_eq!(caller(&gate, "past"), Err(TokenMistake::Wrong));
+        assert_eq!(caller(&gate, "now"), Err(TokenMistake::Wrong));
         assert_eq!(caller(&gate, "soon").as_deref(), Ok("name-of-soon"));
     }
 
@@ -323,7 +323,7 @@ mod tests {
         let gate = Gate::new(None, Some(shared.clone()));
         assert!(caller(&gate, "old").is_ok() && caller(&gate, "kept").is_ok());
         shared.replace(tokens(&[("kept", None), ("new", None)]));
-        assert_eq!(caller(&gate, "old"), Err(Mistake::Wrong));
+        assert_eq!(caller(&gate, "old"), Err(TokenMistake::Wrong));
         assert!(caller(&gate, "kept").is_ok() && caller(&gate, "new").is_ok());
     }
 }

@@ -49,32 +49,32 @@ async fn repeat_until_panic<F: Future<Output = Result<(), StoreError>>>(
     loop {
         ticks.tick().await;
         match outage.note(work().await) {
-            Some(Change::Began(error)) => warn!(%error, "{name} failed; it is tried again"),
-            Some(Change::Ended) => info!("{name} works again"),
+            Some(OutageChange::Began(error)) => warn!(%error, "{name} failed; it is tried again"),
+            Some(OutageChange::Ended) => info!("{name} works again"),
             None => {}
         }
     }
 }
 
-/// Whether the last time failed.
+/// The outcome of the last time.
 #[derive(Default)]
 struct Outage {
     failing: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Change {
+enum OutageChange {
     Began(StoreError),
     Ended,
 }
 
 impl Outage {
-    /// Whether an outcome begins or ends an outage.
-    fn note(&mut self, outcome: Result<(), StoreError>) -> Option<Change> {
+    /// Notes an outcome. Returns what changes by it, if an outage begins or ends.
+    fn note(&mut self, outcome: Result<(), StoreError>) -> Option<OutageChange> {
         let was_failing = std::mem::replace(&mut self.failing, outcome.is_err());
         match outcome {
-            Err(error) if !was_failing => Some(Change::Began(error)),
-            Ok(()) if was_failing => Some(Change::Ended),
+            Err(error) if !was_failing => Some(OutageChange::Began(error)),
+            Ok(()) if was_failing => Some(OutageChange::Ended),
             _ => None,
         }
     }
@@ -169,7 +169,7 @@ fn log_upkeep(Upkept { released, settled, deleted, .. }: Upkept) {
     }
 }
 
-/// What a crash may lose.
+/// The time whose activity a crash may lose.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long saving may take at a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -201,7 +201,10 @@ mod tests {
         let mut outage = Outage::default();
         let outcomes = [Ok(()), Err(StoreError::Unavailable), Err(StoreError::Busy), Ok(()), Ok(())];
         let changes: Vec<_> = outcomes.into_iter().map(|outcome| outage.note(outcome)).collect();
-        assert_eq!(changes, [None, Some(Change::Began(StoreError::Unavailable)), None, Some(Change::Ended), None]);
+        assert_eq!(
+            changes,
+            [None, Some(OutageChange::Began(StoreError::Unavailable)), None, Some(OutageChange::Ended), None]
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ const NAME_BYTES: usize = 253;
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum BrowserRefusal {
     /// It is for a host that is not this machine.
     Host,
     /// A page of another origin sent it.
@@ -59,7 +59,7 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    /// Whether a request for `HOST` or `HOST:PORT` is accepted. Clients of Unix sockets send anything here, even a path.
+    /// Returns whether a request for `HOST` or `HOST:PORT` is accepted. Clients of Unix sockets send anything here, even a path.
     fn accept(&self, named: &str) -> bool {
         match (self, split(named)) {
             (Self::Any, _) => true,
@@ -71,7 +71,7 @@ impl Hosts {
     }
 }
 
-/// The one `Host` of a request; none only in HTTP/1.0 (RFC 9112, section 3.2).
+/// The one `Host` of a request; `None` only in HTTP/1.0 (RFC 9112, section 3.2).
 pub(crate) fn host_field(version: Version, headers: &HeaderMap) -> Result<Option<&HeaderValue>, InvalidHost> {
     let mut values = headers.get_all(HOST).iter();
     match (values.next(), values.next()) {
@@ -85,26 +85,26 @@ pub(crate) fn host_field(version: Version, headers: &HeaderMap) -> Result<Option
 ///
 /// A request target with an authority counts like a `Host`, and both must be accepted. An HTTP/1.0 request without either
 /// names no foreign host; browsers always send one.
-pub(crate) fn check(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> Result<(), Reason> {
+pub(crate) fn check(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> Result<(), BrowserRefusal> {
     check_host(hosts, host, head)?;
     check_sender(host, head)
 }
 
 /// Refuses a request for another host.
-pub(crate) fn check_host(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> Result<(), Reason> {
+pub(crate) fn check_host(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> Result<(), BrowserRefusal> {
     let mut named = named_hosts(host, head).into_iter().flatten();
-    if named.any(|named| !hosts.accept(named)) { Err(Reason::Host) } else { Ok(()) }
+    if named.any(|named| !hosts.accept(named)) { Err(BrowserRefusal::Host) } else { Ok(()) }
 }
 
 /// Refuses a request of a page that is not the server's own.
-pub(crate) fn check_sender(host: Option<&HeaderValue>, head: &Parts) -> Result<(), Reason> {
+pub(crate) fn check_sender(host: Option<&HeaderValue>, head: &Parts) -> Result<(), BrowserRefusal> {
     let [target, host] = named_hosts(host, head);
     let own = target.or(host).unwrap_or_default();
     if head.headers.get_all(ORIGIN).iter().any(|origin| !is_origin_of(own, origin)) {
-        return Err(Reason::Origin);
+        return Err(BrowserRefusal::Origin);
     }
     if head.headers.get_all(SEC_FETCH_SITE).iter().any(is_cross_site) {
-        return Err(Reason::CrossSite);
+        return Err(BrowserRefusal::CrossSite);
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ fn named_hosts<'a>(host: Option<&'a HeaderValue>, head: &'a Parts) -> [Option<&'
     [target, host.map(|value| value.to_str().unwrap_or_default())]
 }
 
-/// Whether an `Origin` is that of the server's own pages: the same host and port as the request. The scheme is not
+/// Returns whether an `Origin` is that of the server's own pages: the same host and port as the request. The scheme is not
 /// compared, because there may be a proxy with HTTPS; it only gives the default port.
 fn is_origin_of(own: &str, origin: &HeaderValue) -> bool {
     let (scheme, authority) = origin.to_str().ok().and_then(|text| text.split_once("://")).unwrap_or_default();
@@ -170,7 +170,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Whether this is the host `name`, whatever the letter case and with or without the dot of the root.
+    /// Returns whether this is the host `name`, whatever the letter case and with or without the dot of the root.
     fn is_called(self, name: &str) -> bool {
         let bare = |text: &'a str| text.strip_suffix('.').unwrap_or(text);
         match self {
@@ -204,8 +204,8 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of a request with this target and these fields.
-    fn outcome(hosts: &Hosts, target: &str, fields: &[(&str, &str)]) -> Result<(), Reason> {
+    /// Returns the outcome of the check of a request with this target and these fields.
+    fn outcome(hosts: &Hosts, target: &str, fields: &[(&str, &str)]) -> Result<(), BrowserRefusal> {
         let mut request = Request::builder().uri(target);
         for (name, value) in fields {
             request = request.header(*name, *value);
@@ -269,7 +269,7 @@ mod tests {
             "lo\u{e9}",
         ];
         for host in foreign {
-            assert_eq!(outcome(&Hosts::default(), "/", &[("host", host)]), Err(Reason::Host), "{host}");
+            assert_eq!(outcome(&Hosts::default(), "/", &[("host", host)]), Err(BrowserRefusal::Host), "{host}");
             assert_eq!(outcome(&Hosts::Any, "/", &[("host", host)]), Ok(()), "{host}");
         }
     }
@@ -281,7 +281,7 @@ mod tests {
             assert_eq!(outcome(&hosts, "/", &[("host", host)]), Ok(()), "{host}");
         }
         for host in ["a.queue", "queue.evil.example", "example", "10.0.0.10", "[fe80::2]", "xqueue"] {
-            assert_eq!(outcome(&hosts, "/", &[("host", host)]), Err(Reason::Host), "{host}");
+            assert_eq!(outcome(&hosts, "/", &[("host", host)]), Err(BrowserRefusal::Host), "{host}");
         }
         for wrong in ["", "queue:80", "http://queue", "*.example", "*", "a b", "queue/", &"x".repeat(254)] {
             assert!(wrong.parse::<HostName>().is_err(), "{wrong}");
@@ -293,11 +293,11 @@ mod tests {
         let cases = [
             ("http://localhost/health", Some("localhost"), Ok(())),
             ("http://127.0.0.1:8000/health", Some("localhost:8000"), Ok(())),
-            ("http://evil.example/health", Some("localhost"), Err(Reason::Host)),
-            ("http://localhost/health", Some("evil.example"), Err(Reason::Host)),
-            ("http://evil.example/health", None, Err(Reason::Host)),
-            ("http://user@localhost/health", Some("localhost"), Err(Reason::Host)),
-            ("evil.example:80", Some("localhost"), Err(Reason::Host)),
+            ("http://evil.example/health", Some("localhost"), Err(BrowserRefusal::Host)),
+            ("http://localhost/health", Some("evil.example"), Err(BrowserRefusal::Host)),
+            ("http://evil.example/health", None, Err(BrowserRefusal::Host)),
+            ("http://user@localhost/health", Some("localhost"), Err(BrowserRefusal::Host)),
+            ("evil.example:80", Some("localhost"), Err(BrowserRefusal::Host)),
             ("/health", None, Ok(())),
         ];
         for (target, host, expected) in cases {
@@ -334,12 +334,16 @@ mod tests {
             ("queue.example", "http://localhost", false),
         ];
         for (host, origin, ours) in cases {
-            let expected = if ours { Ok(()) } else { Err(Reason::Origin) };
+            let expected = if ours { Ok(()) } else { Err(BrowserRefusal::Origin) };
             assert_eq!(outcome(&hosts, "/", &[("host", host), ("origin", origin)]), expected, "{host} {origin}");
         }
         let two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://evil.example")];
-        assert_eq!(outcome(&hosts, "/", &two), Err(Reason::Origin));
-        assert_eq!(outcome(&hosts, "/", &[("origin", "http://localhost")]), Err(Reason::Origin), "no host of its own");
+        assert_eq!(outcome(&hosts, "/", &two), Err(BrowserRefusal::Origin));
+        assert_eq!(
+            outcome(&hosts, "/", &[("origin", "http://localhost")]),
+            Err(BrowserRefusal::Origin),
+            "no host of its own"
+        );
     }
 
     #[test]
@@ -348,9 +352,9 @@ mod tests {
             ("same-origin", Ok(())),
             ("none", Ok(())),
             ("", Ok(())),
-            ("cross-site", Err(Reason::CrossSite)),
-            ("same-site", Err(Reason::CrossSite)),
-            ("Cross-Site", Err(Reason::CrossSite)),
+            ("cross-site", Err(BrowserRefusal::CrossSite)),
+            ("same-site", Err(BrowserRefusal::CrossSite)),
+            ("Cross-Site", Err(BrowserRefusal::CrossSite)),
         ];
         for (site, expected) in cases {
             for hosts in [Hosts::default(), Hosts::Any] {
@@ -359,7 +363,7 @@ mod tests {
             }
         }
         let two = [("host", "localhost"), ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")];
-        assert_eq!(outcome(&Hosts::default(), "/", &two), Err(Reason::CrossSite));
+        assert_eq!(outcome(&Hosts::default(), "/", &two), Err(BrowserRefusal::CrossSite));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// For how long a server that is told to stop goes on as before, except that it says that it is not ready.
     pub stop_delay: Duration,
-    /// Whether every request is logged, not only slow ones and failures of the server.
+    /// True if every request is logged, not only slow ones and failures of the server.
     pub log_requests: bool,
     /// Tells how many log lines could not be written, for metrics.
     pub log_lines_lost: Option<fn() -> u64>,
@@ -71,7 +71,7 @@ impl Config {
         }
     }
 
-    /// The same for a listener with TLS, whose connections take more memory.
+    /// Returns these settings for a listener with TLS, whose connections take more memory.
     #[must_use]
     pub fn with_tls(mut self) -> Self {
         self.connection_cap = self.connection_cap.min(self.memory.connections_with_tls());
@@ -136,7 +136,7 @@ fn open_file_limit() -> Option<usize> {
     soft_limit(&std::fs::read_to_string("/proc/self/limits").ok()?)
 }
 
-/// The soft limit in `Max open files   <soft>   <hard>   files`; none when it says `unlimited`.
+/// The soft limit in `Max open files   <soft>   <hard>   files`; `None` when it says `unlimited`.
 fn soft_limit(limits: &str) -> Option<usize> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()

@@ -27,7 +27,7 @@ pub(crate) use self::ends::open_tls;
 pub(crate) use self::handler::{Authenticated, Disconnect, Handler, StopSignal};
 use self::io::{ConnectionIo, READ_BUFFER_BYTES};
 use self::service::TrackedService;
-use self::waiting::{End, WaitingSlot};
+use self::waiting::{ExchangeEnd, WaitingSlot};
 use crate::config::Timeouts;
 use crate::idle_connections::IdleEntry;
 use crate::listener::Stream;
@@ -68,7 +68,7 @@ pub(crate) async fn serve(
         };
         let (mut end, socket) = Box::pin(exchange(io, service, &timeouts, &mut stop)).await;
         io = socket;
-        if let End::Waiting(request) = end {
+        if let ExchangeEnd::Waiting(request) = end {
             let format = request.format;
             let Some((response, pipelined)) = waiting::wait_for_response(request, &mut io, &mut stop).await else {
                 return;
@@ -78,12 +78,12 @@ pub(crate) async fn serve(
             io.unread(pipelined);
         }
         match end {
-            End::Parked | End::Waiting(_) => {}
-            End::Finished => {
+            ExchangeEnd::Parked | ExchangeEnd::Waiting(_) => {}
+            ExchangeEnd::Finished => {
                 idle_entry.set_idle();
                 return Box::pin(ends::linger(io, &handler, &timeouts, &mut stop)).await;
             }
-            End::Abandoned => {
+            ExchangeEnd::Abandoned => {
                 if io.activity.lock().is_send_blocked() {
                     // Otherwise the system would keep the rest of the response for a client that does not take it.
                     io.stream.reset_when_closed();
@@ -101,7 +101,7 @@ fn with_park_time(timeouts: Timeouts, idle_time: Duration) -> Timeouts {
     Timeouts { park, ..timeouts }
 }
 
-/// Waits for the first bytes of a request; none when the connection is to be closed instead.
+/// Waits for the first bytes of a request; `None` when the connection is to be closed instead.
 async fn first_bytes(
     io: &mut ConnectionIo,
     timeouts: &Timeouts,
@@ -126,7 +126,7 @@ async fn exchange<H: Handler>(
     service: TrackedService<H>,
     timeouts: &Timeouts,
     stop: &mut watch::Receiver<StopSignal>,
-) -> (End, ConnectionIo) {
+) -> (ExchangeEnd, ConnectionIo) {
     let (activity, waiting_slot, budgets) = (service.activity.clone(), service.waiting_slot.clone(), io.budgets());
     let idle_entry = Arc::clone(&service.idle_entry);
     // Hyper may hold nothing of an earlier request when a waiting one is taken from it.
@@ -167,7 +167,7 @@ async fn exchange<H: Handler>(
             result = progress => result,
             changed = stop.changed() => {
                 if changed.is_err() || *stop.borrow_and_update() == StopSignal::Abort {
-                    break End::Abandoned;
+                    break ExchangeEnd::Abandoned;
                 }
                 std::pin::Pin::new(&mut connection).graceful_shutdown();
                 None
@@ -180,16 +180,16 @@ async fn exchange<H: Handler>(
                 has_invalid_target = error.is_parse() && error.to_string() == INVALID_TARGET;
                 debug!(%error, "a connection ended early");
             }
-            break End::Finished;
+            break ExchangeEnd::Finished;
         }
         if let Some(request) = can_wait().then(|| waiting_slot.take()).flatten() {
             // From now on whoever waits with it sees a disconnect.
             activity.lock().end_client_check();
-            break End::Waiting(request);
+            break ExchangeEnd::Waiting(request);
         }
         if activity.lock().client_has_disconnected() {
             debug!("dropped a read whose client has disconnected");
-            break End::Abandoned;
+            break ExchangeEnd::Abandoned;
         }
         if !activity.lock().has_request() {
             idle_entry.set_idle();
@@ -198,10 +198,10 @@ async fn exchange<H: Handler>(
         let action = activity.lock().timer_action(Instant::now(), timeouts, scarcity);
         match action {
             TimerAction::Wait(until) => timer.as_mut().reset(until),
-            TimerAction::Park => break End::Parked,
+            TimerAction::Park => break ExchangeEnd::Parked,
             TimerAction::Close(slow) => {
                 debug!("closed a connection that was too slow {slow}");
-                break End::Abandoned;
+                break ExchangeEnd::Abandoned;
             }
         }
     };

@@ -89,19 +89,19 @@ const TABLE: &[(Method, &str, Need)] = &[
     (Method::DELETE, paths::WORKER_COUNT, WORK),
 ];
 
-/// Whether a path needs a token where there is one.
+/// Returns whether a path needs a token where there is one.
 pub(crate) fn needs_token(path: &str) -> bool {
     path.starts_with(API_PREFIX) || path == paths::METRICS
 }
 
-/// What the endpoint of a method and a template needs. HEAD is a GET whose answer is cut off.
+/// Returns what the endpoint of a method and a template needs. HEAD is a GET whose answer is cut off.
 pub(crate) fn need_of(method: &Method, template: &str) -> Option<Need> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let line = TABLE.iter().find(|(known, path, _)| known == method && *path == template)?;
     Some(line.2)
 }
 
-/// Whether this token opens a request that was routed.
+/// Checks that this token opens a request that was routed.
 pub(crate) fn check(token: &NamedToken, head: &Parts) -> Result<(), ApiError> {
     let template = head.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let need = need_of(&head.method, template).unwrap_or(ADMIN);

@@ -22,14 +22,14 @@ use taskqueue_core::refusal::{Refusal, Transition};
 use taskqueue_core::task::Status;
 use taskqueue_store::StoreError;
 
-use crate::auth::Mistake;
-use crate::browser_check::{InvalidHost, Reason};
+use crate::auth::TokenMistake;
+use crate::browser_check::{BrowserRefusal, InvalidHost};
 use crate::memory_budget::NoRoom;
 use crate::respond;
 
 /// After how many seconds a caller should try again when the storage is busy: a batch of writes takes far less.
 const RETRY_BUSY_SECONDS: &str = "1";
-/// The same when the storage failed, which takes longer to repair.
+/// The seconds after which a caller should try again when the storage failed, which takes longer to repair.
 const RETRY_UNAVAILABLE_SECONDS: &str = "5";
 
 /// The message when there is no memory for a request or its answer.
@@ -61,31 +61,31 @@ impl ApiError {
         Self { status, code, message: message.into(), details, header: header.map(Box::new) }
     }
 
-    pub(crate) fn unauthorized(mistake: Mistake) -> Self {
+    pub(crate) fn unauthorized(mistake: TokenMistake) -> Self {
         let message = match mistake {
-            Mistake::Missing => "the token is missing; send the header Authorization: Bearer <token>",
-            Mistake::Malformed => {
+            TokenMistake::Missing => "the token is missing; send the header Authorization: Bearer <token>",
+            TokenMistake::Malformed => {
                 "the Authorization header cannot be read; send it once, in the form Authorization: Bearer <token>"
             }
-            Mistake::Wrong => "the token is wrong or has expired; ask whoever runs the server for one",
+            TokenMistake::Wrong => "the token is wrong or has expired; ask whoever runs the server for one",
         };
         Self::new(ErrorCode::Unauthorized, message, ObjectWriter::new())
     }
 
     /// A request that a web page may have sent to a server without a token.
-    pub(crate) fn forbidden(reason: Reason) -> Self {
+    pub(crate) fn forbidden(reason: BrowserRefusal) -> Self {
         let (reason, message) = match reason {
-            Reason::Host => (
+            BrowserRefusal::Host => (
                 "foreign_host",
                 "without a token this server takes requests for this machine only; send them to 127.0.0.1 or localhost, \
                  or start the server with --allow-host and the name in the Host header",
             ),
-            Reason::Origin => (
+            BrowserRefusal::Origin => (
                 "foreign_origin",
                 "without a token this server takes no requests of web pages of another origin; start it with a token \
                  and send that, or leave the Origin header out",
             ),
-            Reason::CrossSite => (
+            BrowserRefusal::CrossSite => (
                 "cross_site",
                 "without a token this server takes no requests that other web pages cause; start it with a token and \
                  send that, or enter the address yourself",
@@ -160,7 +160,7 @@ impl ApiError {
         Self::new(ErrorCode::InternalError, message, ObjectWriter::new().text("request_id", request_id))
     }
 
-    /// For a repeated claim in a batch whose task does not fit into the answer.
+    /// Returns the error of a repeated claim in a batch whose task does not fit into the answer.
     pub(crate) fn no_room_for_claimed() -> Self {
         let message = "this run has a task that does not fit into the answer now; repeat its claim with fewer others";
         Self::new(ErrorCode::DatabaseBusy, message, ObjectWriter::new())
@@ -171,7 +171,7 @@ impl ApiError {
         out.refused(ids, self.code, &self.message, self.details);
     }
 
-    /// The same item for an answer that is written later.
+    /// Returns the error of one item for an answer that is written later.
     pub(crate) fn into_item(self, ids: &[(&str, &str)]) -> Vec<u8> {
         refused_item(ids, self.code, &self.message, self.details)
     }

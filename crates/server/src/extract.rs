@@ -80,24 +80,24 @@ impl Call {
         Ok(api_body::decode(&self.body)?)
     }
 
-    /// How long the caller wants to wait. This drops the request: while it waits, nothing of it is held.
+    /// Returns how long the caller wants to wait. This drops the request: while it waits, nothing of it is held.
     pub(crate) fn into_wait_preference(self) -> Option<WaitPreference> {
         let seconds = prefer::wait_seconds(&self.headers)?;
         Some(WaitPreference { seconds, disconnect: self.disconnect })
     }
 
-    /// Both of what a request has for later: how long its caller wants to wait, and what is reserved for it.
+    /// Returns both of what a request has for later: how long its caller wants to wait, and what is reserved for it.
     pub(crate) fn into_wait_preference_and_held(mut self) -> (Option<WaitPreference>, Option<Held>) {
         let held = self.reservation.take().map(held);
         (self.into_wait_preference(), held)
     }
 
-    /// What is reserved for the request. It goes with its command: a writer may have that for longer than its client waits.
+    /// Returns the memory that is reserved for the request. It goes with its command: a writer may have that for longer than its client waits.
     pub(crate) fn into_held(self) -> Option<Held> {
         self.reservation.map(held)
     }
 
-    /// Whether the caller may see a queue.
+    /// Returns whether the caller may see a queue.
     pub(crate) fn sees(&self, queue: &QueueName) -> bool {
         self.token.as_ref().is_none_or(|token| token.grant.sees(queue.as_str()))
     }
@@ -149,7 +149,7 @@ fn invalid_path(name: &str, message: &'static str) -> ApiError {
     Invalid { code: ErrorCode::InvalidRequest, errors: vec![RequestError::at("path", name, message)] }.into()
 }
 
-/// Whether the media type is `application/json` or `application/*+json`, with any parameters.
+/// Returns whether the media type is `application/json` or `application/*+json`, with any parameters.
 fn is_json(headers: &HeaderMap) -> bool {
     // Parameters may hold bytes that are not UTF-8.
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().split(|byte| *byte == b';').next());

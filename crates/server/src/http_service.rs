@@ -19,7 +19,7 @@ use taskqueue_api::ErrorCode;
 use taskqueue_api::headers::SERVER_VERSION;
 use tower::Service;
 
-use crate::auth::{Caller, Mistake};
+use crate::auth::{Caller, TokenMistake};
 use crate::browser_check::{self, Hosts};
 use crate::connection::Authenticated;
 use crate::endpoint_scopes::{API_PREFIX, needs_token};
@@ -28,7 +28,7 @@ use crate::extract::discard;
 use crate::listener::ClientAddress;
 use crate::metrics::{AnsweredRequest, PathTemplate};
 use crate::pages::{self, Pages};
-use crate::path::{is_unroutable, normalised};
+use crate::path::{is_unroutable, normalised_uri};
 use crate::request_log::{RequestId, RequestIds, RequestLog, RequestRecord};
 use crate::router;
 use crate::session::Session;
@@ -37,11 +37,11 @@ use crate::state::AppState;
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpService {
-    inner: Arc<Inner>,
+    inner: Arc<ServiceParts>,
     log: RequestLog,
 }
 
-struct Inner {
+struct ServiceParts {
     router: Router,
     state: AppState,
     hosts: Hosts,
@@ -53,7 +53,7 @@ pub fn service(state: AppState) -> HttpService {
     service_for(Hosts::default(), state)
 }
 
-/// The same; without a token it accepts requests for these hosts.
+/// Builds the service for all connections. Without a token it accepts requests for these hosts.
 pub fn service_for(hosts: Hosts, state: AppState) -> HttpService {
     router::document();
     with_router(router::router(state.clone()), hosts, state)
@@ -66,19 +66,19 @@ pub(crate) fn metrics_service(hosts: Hosts, state: &AppState) -> HttpService {
 }
 
 fn with_router(router: Router, hosts: Hosts, state: AppState) -> HttpService {
-    let inner = Inner { router, state, hosts, request_ids: RequestIds::new() };
+    let inner = ServiceParts { router, state, hosts, request_ids: RequestIds::new() };
     HttpService { inner: Arc::new(inner), log: RequestLog::default() }
 }
 
 impl HttpService {
-    /// The same; every request is logged, not only slow ones and failures of the server.
+    /// Returns this service with a line for every request, not only slow ones and failures of the server.
     #[must_use]
     pub fn log_requests(mut self, log_all: bool) -> Self {
         self.log.log_all = log_all;
         self
     }
 
-    /// The same for the requests of one client.
+    /// Returns the service for the requests of one client.
     pub(crate) fn for_client(mut self, client: ClientAddress) -> Self {
         self.log.client = client;
         self
@@ -100,12 +100,12 @@ impl HttpService {
     /// Answers one request; every failure becomes an answer, too.
     pub async fn call(&self, mut request: Request<Body>) -> Response {
         let id = self.inner.request_ids.of(request.headers());
-        if let Some(uri) = normalised(request.uri()) {
+        if let Some(uri) = normalised_uri(request.uri()) {
             *request.uri_mut() = uri;
         }
         let mut record = RequestRecord::begin(self.log, &request);
         let mut response = match self.inner.state.pages().filter(|_| pages::is_for_page(&request)) {
-            Some(pages) => self.show(pages, request, &mut record, &id).await,
+            Some(pages) => self.show_page(pages, request, &mut record, &id).await,
             None => self.answer(request, &mut record, &id).await,
         };
         response.headers_mut().extend(id.answer_header());
@@ -129,7 +129,7 @@ impl HttpService {
         let admitted = self.admit(&head, authorised);
         let authenticated = admitted.is_ok() && checked.is_ok();
         let mut response = match admitted {
-            Ok(()) => corrected(self.route(Request::from_parts(head, body), id).await, id),
+            Ok(()) => corrected_response(self.route(Request::from_parts(head, body), id).await, id),
             Err(refusal) => {
                 discard(body);
                 refusal.into_response()
@@ -146,7 +146,7 @@ impl HttpService {
     }
 
     /// Answers a browser. Whether somebody who is not known may see a page is decided by the page.
-    async fn show(
+    async fn show_page(
         &self,
         pages: &Pages,
         mut request: Request<Body>,
@@ -161,16 +161,16 @@ impl HttpService {
             request.extensions_mut().insert(viewer);
         }
         let (head, body) = request.into_parts();
-        if let Some(refusal) = pages::refusal(gate, &self.inner.hosts, &head) {
+        if let Some(refusal) = pages::refusal_page(gate, &self.inner.hosts, &head) {
             discard(body);
             return refusal;
         }
-        let mut response = match pages::redirect(&head) {
+        let mut response = match pages::page_redirect(&head) {
             Some(redirect) => {
                 discard(body);
                 redirect
             }
-            None => pages::completed(self.route(Request::from_parts(head, body), id).await),
+            None => pages::completed_page(self.route(Request::from_parts(head, body), id).await),
         };
         if is_known {
             response.extensions_mut().insert(Authenticated);
@@ -179,7 +179,7 @@ impl HttpService {
     }
 
     /// The checks that come before all others.
-    fn admit(&self, head: &Parts, authorised: Result<(), Mistake>) -> Result<(), ApiError> {
+    fn admit(&self, head: &Parts, authorised: Result<(), TokenMistake>) -> Result<(), ApiError> {
         let host = browser_check::host_field(head.version, &head.headers)?;
         if self.inner.state.gate().is_open() {
             return browser_check::check(&self.inner.hosts, host, head).map_err(ApiError::forbidden);
@@ -208,7 +208,7 @@ impl HttpService {
 }
 
 /// Corrects what the framework answered by itself.
-fn corrected(mut response: Response, id: &RequestId) -> Response {
+fn corrected_response(mut response: Response, id: &RequestId) -> Response {
     match response.status() {
         // axum adds a content-length of 0; a 204 must not have one.
         StatusCode::NO_CONTENT => {

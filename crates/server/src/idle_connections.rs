@@ -15,17 +15,17 @@ struct Rank {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct IdleConnections(Mutex<Ranked>);
+pub(crate) struct IdleConnections(Mutex<RankedConnections>);
 
 #[derive(Debug, Default)]
-struct Ranked {
+struct RankedConnections {
     /// How often a connection became idle; an order that needs no clock.
     count: u64,
     by_rank: BTreeMap<Rank, Arc<Notify>>,
 }
 
 impl IdleConnections {
-    fn lock(&self) -> MutexGuard<'_, Ranked> {
+    fn lock(&self) -> MutexGuard<'_, RankedConnections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -33,7 +33,7 @@ impl IdleConnections {
         self.lock().by_rank.len()
     }
 
-    /// Closes the first in order; whether there was one.
+    /// Closes the first in order. Returns whether there was one.
     pub(crate) fn close_one(&self) -> bool {
         let first = self.lock().by_rank.pop_first();
         first.map(|(_, close)| close.notify_one()).is_some()
@@ -44,12 +44,12 @@ impl IdleConnections {
 #[derive(Debug)]
 pub(crate) struct IdleEntry {
     connections: Arc<IdleConnections>,
-    state: Mutex<State>,
+    state: Mutex<EntryState>,
     close: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct EntryState {
     is_authenticated: bool,
     rank: Option<Rank>,
 }
@@ -59,7 +59,7 @@ impl IdleEntry {
         Self { connections, state: Mutex::default(), close: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EntryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,7 +78,7 @@ impl IdleEntry {
         self.lock().rank.is_some()
     }
 
-    /// Whether a request may begin. Not if the connection was chosen to be closed.
+    /// Returns whether a request may begin. Not if the connection was chosen to be closed.
     pub(crate) fn set_busy(&self) -> bool {
         let mut state = self.lock();
         match state.rank {

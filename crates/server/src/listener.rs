@@ -110,7 +110,7 @@ impl Listener {
         }
     }
 
-    /// The same listener with TLS.
+    /// Returns this listener with TLS.
     pub fn with_tls(self, tls: Tls) -> Result<Self, ListenError> {
         if self.is_unix() { Err(ListenError::UnixWithTls) } else { Ok(Self { tls: Some(tls), ..self }) }
     }
@@ -134,7 +134,7 @@ impl Listener {
         }
     }
 
-    /// The address of the dashboard for a browser on this machine; none for a Unix socket.
+    /// The address of the dashboard for a browser on this machine; `None` for a Unix socket.
     pub fn dashboard_url(&self) -> Option<String> {
         let mut address = self.local_address()?;
         if address.ip().is_unspecified() {
@@ -145,12 +145,12 @@ impl Listener {
         Some(format!("{scheme}://{address}/ui/"))
     }
 
-    /// Whether this is a Unix socket, which no browser can connect to.
+    /// Returns whether this is a Unix socket, which no browser can connect to.
     pub(crate) fn is_unix(&self) -> bool {
         matches!(self.kind, Socket::Unix(..))
     }
 
-    /// Whether other machines can reach it.
+    /// Returns whether other machines can reach it.
     pub fn is_public(&self) -> bool {
         matches!(&self.kind, Socket::Tcp(_, address) if !address.ip().to_canonical().is_loopback())
     }

@@ -18,15 +18,15 @@ use crate::memory_plan::MemoryPlan;
 
 /// An answer that is at most this large is not counted while it is sent: every connection may hold one.
 pub(crate) const SMALL_ANSWER_BYTES: usize = 8 * 1024;
-/// The same for the body of a request.
+/// A body of a request that is at most this large is not counted, either.
 pub(crate) const SMALL_BODY_BYTES: usize = 4 * 1024;
-/// What the field names of a task, of a claim and of the end of a page take, besides the texts of the task.
+/// The bytes of the field names of a task, of a claim and of the end of a page, besides the texts of the task.
 const FRAME_BYTES: usize = 4 * 1024;
 /// The largest task in an answer: its stored data, the error of its last run, which came in a body, and who ran it.
 pub(crate) const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES + CLAIM_WORKER_BYTES + FRAME_BYTES;
 /// The largest stats: each route as it is read, as it is told, and as text, with its numbers.
 const STATS_BYTES: usize = STATS_ROUTES * 3 * (NAME_CHARS + 128);
-/// What the parsed form of a body takes for each of its bytes: `[1],` is a value of 32 bytes and a list with room for 4.
+/// The bytes that the parsed form of a body takes for each of its bytes: `[1],` is a value of 32 bytes and a list with room for 4.
 const PARSED_FACTOR: usize = 48;
 
 /// How long to wait for a reservation: as long as for a lock of the store (docs/reference/http-api.md §12).
@@ -73,7 +73,7 @@ pub(crate) struct BudgetUse {
 }
 
 impl Budgets {
-    /// How much of each is reserved, for metrics.
+    /// Returns how much of each is reserved, for metrics.
     pub(crate) fn in_use(&self) -> [BudgetUse; 4] {
         let parts =
             [("answers", &self.answers), ("bodies", &self.bodies), ("heads", &self.heads), ("parsing", &self.parsing)];
@@ -109,22 +109,22 @@ impl Budgets {
         Arc::clone(&self.turns).acquire_many_owned(turns).await.ok()
     }
 
-    /// For an answer with one task, whatever its size.
+    /// Reserves memory for an answer with one task, whatever its size.
     pub(crate) async fn reserve_task(&self) -> Result<Reservation, NoRoom> {
         self.answers.reserve(TASK_BYTES).await
     }
 
-    /// For an answer with output, of which so many bytes are kept: the text, and the same as JSON.
+    /// Reserves memory for an answer with output, of which so many bytes are kept: the text, and the same as JSON.
     pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<ReadRoom, NoRoom> {
         self.reserve_read(most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES).await
     }
 
-    /// For the stats of a queue, or a year of its hours.
+    /// Reserves memory for the stats of a queue, or a year of its hours.
     pub(crate) async fn reserve_stats(&self) -> Result<ReadRoom, NoRoom> {
         self.reserve_read(STATS_BYTES).await
     }
 
-    /// For a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become
+    /// Reserves memory for a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become
     /// smaller as room becomes scarce, and no request waits for a large reservation.
     pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<ReadRoom, NoRoom> {
         let mut room = self.reserve_read(TASK_BYTES).await?;
@@ -137,7 +137,7 @@ impl Budgets {
         Ok(room)
     }
 
-    /// For an answer to a read, of so many bytes; at most three quarters of all, because who asks may have some of it already.
+    /// Reserves memory for an answer to a read, of so many bytes; at most three quarters of all, because who asks may have some of it already.
     pub(crate) async fn reserve_read(&self, bytes: usize) -> Result<ReadRoom, NoRoom> {
         let bytes = bytes.min(self.reads.total_bytes() / 4 * 3);
         let both = async {
@@ -147,7 +147,7 @@ impl Budgets {
         timeout(RESERVE_TIMEOUT, both).await.unwrap_or_else(|_| Err(NoRoom))
     }
 
-    /// For the answer to a batch of claims: at least so many bytes, and of the rest not more than half of what is free.
+    /// Reserves memory for the answer to a batch of claims: at least so many bytes, and of the rest not more than half of what is free.
     pub(crate) async fn reserve_between(&self, least: usize, wanted_bytes: usize) -> Result<Reservation, NoRoom> {
         let mut reservation = self.answers.reserve(least).await?;
         let more = wanted_bytes.saturating_sub(least).min(self.answers.free_bytes() / 2);
@@ -155,7 +155,7 @@ impl Budgets {
         Ok(reservation)
     }
 
-    /// For a list of all queues: as much as the last one took, or for a task if that is more.
+    /// Reserves memory for a list of all queues: as much as the last one took, or for a task if that is more.
     pub(crate) async fn reserve_queue_list(&self) -> Result<Reservation, NoRoom> {
         self.answers.reserve(self.queue_list_bytes.load(Ordering::Relaxed).max(TASK_BYTES)).await
     }
@@ -166,7 +166,7 @@ impl Budgets {
         self.answers.grow(reservation, bytes).await
     }
 
-    /// For parsing a body of so many bytes; small ones need none. Of a batch, one item at a time is parsed.
+    /// Reserves memory for parsing a body of so many bytes; small ones need none. Of a batch, one item at a time is parsed.
     pub(crate) async fn reserve_parsing(&self, body_bytes: usize) -> Result<Option<Reservation>, NoRoom> {
         match body_bytes {
             0..=SMALL_BODY_BYTES => Ok(None),
@@ -174,7 +174,7 @@ impl Budgets {
         }
     }
 
-    /// For so many bytes that a request keeps while it waits, if at least half of what bodies may take is free.
+    /// Reserves so many bytes that a request keeps while it waits, if at least half of what bodies may take is free.
     pub(crate) fn try_reserve_waiting(&self, bytes: usize) -> Option<Reservation> {
         if 2 * self.bodies.free_bytes() < self.bodies.total_bytes() {
             return None;
@@ -189,7 +189,7 @@ impl Default for Budgets {
     }
 }
 
-/// What is reserved for the answer to a read.
+/// The memory that is reserved for the answer to a read.
 pub(crate) struct ReadRoom {
     /// Of the part of reads. Must be kept as long as the answer is being made.
     pub(crate) read: Reservation,
@@ -202,7 +202,7 @@ pub(crate) struct ReadRoom {
 pub(crate) struct Budget {
     permits: Arc<Semaphore>,
     total_permits: u32,
-    /// What is reserved for answers that are being sent, in permits.
+    /// The permits that are reserved for answers that are being sent.
     sending: Arc<AtomicUsize>,
 }
 
@@ -272,7 +272,7 @@ impl Budget {
         scarcity(self.permits.available_permits(), self.total_permits as usize)
     }
 
-    /// The same for clients that take answers. What is reserved for answers that are still being made does not count.
+    /// Returns how scarce room is for clients that take answers. What is reserved for answers that are still being made does not count.
     pub(crate) fn sending_scarcity(&self) -> u32 {
         let total = self.total_permits as usize;
         scarcity(total.saturating_sub(self.sending.load(Ordering::Relaxed)), total)

@@ -8,11 +8,11 @@ use std::sync::LazyLock;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// What a connection with a request under way costs at most without any reservation: 16 KiB of hyper's buffers, 4 KiB of
+/// The most memory of a connection with a request under way without any reservation: 16 KiB of hyper's buffers, 4 KiB of
 /// its state, and a small body or a small answer (`memory_budget.rs`).
 pub(crate) const CONNECTION_BYTES: u64 = 28 * KIB;
 
-/// What TLS adds to that at most: a record that has not arrived completely (18 KiB), one that is decrypted and not read yet
+/// The most memory that TLS adds to that: a record that has not arrived completely (18 KiB), one that is decrypted and not read yet
 /// (16 KiB), one that is encrypted and not sent yet (17 KiB), and the keys and the state of the session.
 const TLS_BYTES: u64 = 56 * KIB;
 
@@ -24,7 +24,7 @@ const REQUESTS_MAX_BYTES: u64 = 256 * MIB;
 /// Room for 10 of the largest bodies while they are parsed.
 const PARSING_MAX_BYTES: u64 = 512 * MIB;
 
-/// What a long read costs an embedded store: a connection with its page cache, a thread, and one large task at a time.
+/// The memory that a long read costs an embedded store: a connection with its page cache, a thread, and one large task at a time.
 const LONG_READ_BYTES: u64 = 3 * MIB;
 /// More such reads at a time would only wait for each other.
 const LONG_READS_MAX: u64 = 64;
@@ -50,12 +50,12 @@ pub struct MemoryPlan {
     pub pending_bytes: usize,
     /// Reads at a time that visit many tasks.
     pub long_reads: usize,
-    /// Whether there is little of it.
+    /// True if there is little of it.
     pub is_small: bool,
 }
 
 impl MemoryPlan {
-    /// For the memory that this process may use.
+    /// Returns the plan for the memory that this process may use.
     pub fn of_this_process() -> Self {
         Self::within(*LIMIT_BYTES)
     }

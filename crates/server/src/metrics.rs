@@ -19,7 +19,7 @@ use tokio::time::Instant;
 pub(crate) use self::format::TextFormat;
 pub(crate) use self::requests::{AnsweredRequest, PathTemplate, RequestCounts};
 use self::snapshot::{DatabaseAnswers, Scrape, Snapshot};
-pub(crate) use self::snapshot::{Metrics, Sources, resident_bytes};
+pub(crate) use self::snapshot::{MetricSources, Metrics, resident_bytes};
 use self::text::MetricsText;
 use crate::error::ApiError;
 use crate::memory_budget::Budgets;

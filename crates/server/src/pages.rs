@@ -11,7 +11,7 @@ use taskqueue_dashboard::{Mode, SessionCookie, SignInRefusal, problem_page, sent
 use taskqueue_store::InstallationSecret;
 
 use crate::auth::{Gate, wall_clock};
-use crate::browser_check::{self, Hosts, Reason};
+use crate::browser_check::{self, BrowserRefusal, Hosts};
 use crate::endpoint_scopes::PAGES_PREFIX;
 use crate::session::{Session, Sessions};
 
@@ -35,7 +35,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// None if there are no pages.
+    /// Returns the pages of a server; `None` if there are none.
     pub(crate) fn new(secret: InstallationSecret, mode: Mode, is_tls: bool) -> Option<Self> {
         (mode != Mode::Off).then(|| Self { sessions: Sessions::new(secret), mode, is_tls })
     }
@@ -44,7 +44,7 @@ impl Pages {
         self.mode
     }
 
-    /// Whether browsers reach this server with TLS.
+    /// Returns whether browsers reach this server with TLS.
     pub(crate) fn is_tls(&self) -> bool {
         self.is_tls
     }
@@ -53,7 +53,7 @@ impl Pages {
         self.sessions.begin(gate, token, wall_clock())
     }
 
-    /// Whose request it is. Only sessions count here, whatever else the request carries.
+    /// Returns whose request it is. Only sessions count here, whatever else the request carries.
     pub(crate) fn identify(&self, gate: &Gate, headers: &HeaderMap) -> Option<Session> {
         if gate.is_open() {
             return Some(self.sessions.of_everybody());
@@ -62,7 +62,7 @@ impl Pages {
     }
 }
 
-/// Whether a request is for a page: of the dashboard, or of a browser that does not know where to begin.
+/// Returns whether a request is for a page: of the dashboard, or of a browser that does not know where to begin.
 pub(crate) fn is_for_page(request: &Request) -> bool {
     match request.uri().path() {
         ROOT => is_read(request.method()) && prefers_html(request.headers()),
@@ -72,16 +72,16 @@ pub(crate) fn is_for_page(request: &Request) -> bool {
 
 /// The checks that come before all others, and the answer if one fails. What changes something must come from a page of ours. What only shows something may be
 /// a link on any page: it is opened, and the page with the link sees nothing of it.
-pub(crate) fn refusal(gate: &Gate, hosts: &Hosts, head: &Parts) -> Option<Response> {
-    let Ok(host) = browser_check::host_field(head.version, &head.headers) else { return Some(no_host()) };
+pub(crate) fn refusal_page(gate: &Gate, hosts: &Hosts, head: &Parts) -> Option<Response> {
+    let Ok(host) = browser_check::host_field(head.version, &head.headers) else { return Some(no_host_page()) };
     let for_host = || if gate.is_open() { browser_check::check_host(hosts, host, head) } else { Ok(()) };
     let may_be_linked = is_read(&head.method) && (!gate.is_open() || is_opened(&head.headers));
     let of_sender = || if may_be_linked { Ok(()) } else { browser_check::check_sender(host, head) };
-    for_host().and_then(|()| of_sender()).err().map(foreign)
+    for_host().and_then(|()| of_sender()).err().map(foreign_page)
 }
 
 /// Where a browser finds the pages, if it asks for what is above them.
-pub(crate) fn redirect(head: &Parts) -> Option<Response> {
+pub(crate) fn page_redirect(head: &Parts) -> Option<Response> {
     if !is_read(&head.method) || head.uri.path().starts_with(PAGES_PREFIX) {
         return None;
     }
@@ -92,7 +92,7 @@ pub(crate) fn redirect(head: &Parts) -> Option<Response> {
 }
 
 /// The answer to a request for a page: what was written for programs is replaced by a page.
-pub(crate) fn completed(mut response: Response) -> Response {
+pub(crate) fn completed_page(mut response: Response) -> Response {
     let status = response.status();
     let is_for_programs = response.extensions().get::<ErrorCode>().is_some();
     let (title, advice) = match status {
@@ -114,20 +114,20 @@ pub(crate) fn completed(mut response: Response) -> Response {
     page
 }
 
-fn no_host() -> Response {
+fn no_host_page() -> Response {
     let mut page = problem_page(StatusCode::BAD_REQUEST, "The request cannot be read", "It needs one Host header.");
     page.extensions_mut().insert(ErrorCode::InvalidRequest);
     page
 }
 
-fn foreign(reason: Reason) -> Response {
+fn foreign_page(reason: BrowserRefusal) -> Response {
     let (title, advice) = match reason {
-        Reason::Host => (
+        BrowserRefusal::Host => (
             "This name is not known here",
             "Without a token this server can be reached as 127.0.0.1 or localhost only. Use that address, or start the server with \
              --allow-host and the name that you use.",
         ),
-        Reason::Origin | Reason::CrossSite => (
+        BrowserRefusal::Origin | BrowserRefusal::CrossSite => (
             "This did not come from a page of this server",
             "Nothing was done. Enter the address of the dashboard yourself, and try again. If there is a proxy in front of the server, \
              it must pass the Host header on as it comes.",
@@ -142,13 +142,13 @@ fn is_read(method: &Method) -> bool {
     *method == Method::GET || *method == Method::HEAD
 }
 
-/// Whether a browser says that it opens a page in a tab, and does not fetch it for another page or show it inside of one.
+/// Returns whether a browser says that it opens a page in a tab, and does not fetch it for another page or show it inside of one.
 fn is_opened(headers: &HeaderMap) -> bool {
     let says = |name: &HeaderName, word: &[u8]| headers.get(name).is_some_and(|value| value.as_bytes() == word);
     says(&SEC_FETCH_MODE, b"navigate") && says(&SEC_FETCH_DEST, b"document")
 }
 
-/// Whether HTML is named, and nothing is said that puts JSON before it or beside it: programs get the answer for programs.
+/// Returns whether HTML is named, and nothing is said that puts JSON before it or beside it: programs get the answer for programs.
 fn prefers_html(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     let (mut html, mut json) = (0.0, 0.0_f32);

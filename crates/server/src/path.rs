@@ -11,7 +11,7 @@ const QUEUE: usize = 4;
 /// The component that holds the task or the worker in `/api/v2/queues/{queue}/tasks/{task_id}`.
 const MEMBER: usize = 6;
 
-/// A component of the path, decoded; nothing when it is not UTF-8. A `+` is a plus sign.
+/// A component of the path, decoded; `None` when it is not UTF-8. A `+` is a plus sign.
 fn component(path: &str, index: usize) -> Option<Cow<'_, str>> {
     let raw = path.split('/').nth(index).unwrap_or_default();
     if !raw.contains('%') {
@@ -54,15 +54,15 @@ fn escaped_byte(text: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
-/// Whether no route has this path: a component is empty, or holds an escaped slash. (The router would accept both.)
+/// Returns whether no route has this path: a component is empty, or holds an escaped slash. (The router would accept both.)
 pub(crate) fn is_unroutable(path: &str) -> bool {
     let has_escaped_slash = |path: &str| path.as_bytes().windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f"));
     path.contains("//") || (path.contains('%') && has_escaped_slash(path))
 }
 
-/// The same path with every needless escape resolved (RFC 3986, section 6.2.2.2), so that `%63laim` is routed like
-/// `claim` and `%61pi` does not bypass authentication; nothing when the path has none.
-pub(crate) fn normalised(uri: &Uri) -> Option<Uri> {
+/// Returns the path with every needless escape resolved (RFC 3986, section 6.2.2.2), so that `%63laim` is routed like
+/// `claim` and `%61pi` does not bypass authentication; `None` when the path has none.
+pub(crate) fn normalised_uri(uri: &Uri) -> Option<Uri> {
     let path = uri.path();
     if !path.contains('%') {
         return None;
@@ -130,8 +130,8 @@ mod tests {
             ("/%C3%A9%2561", Some("/%C3%A9%2561")),
         ];
         for (uri, expected) in cases {
-            let normalised = normalised(&uri.parse().unwrap()).map(|uri| uri.to_string());
-            assert_eq!(normalised.as_deref(), expected, "{uri}");
+            let normalised_uri = normalised_uri(&uri.parse().unwrap()).map(|uri| uri.to_string());
+            assert_eq!(normalised_uri.as_deref(), expected, "{uri}");
         }
     }
 

@@ -13,11 +13,11 @@ const WAIT: &str = "wait";
 /// The `Prefer: wait` of a request.
 pub(crate) struct WaitPreference {
     pub(crate) seconds: u32,
-    /// None when a disconnect of the client cannot be noticed.
+    /// `None` when a disconnect of the client cannot be noticed.
     pub(crate) disconnect: Option<Disconnect>,
 }
 
-/// For how many seconds a caller prefers to wait, at most [`WAIT_SECONDS_MAX`]. The first `wait` counts; if it is
+/// Returns for how many seconds a caller prefers to wait, at most [`WAIT_SECONDS_MAX`]. The first `wait` counts; if it is
 /// malformed, there is none.
 pub(crate) fn wait_seconds(headers: &HeaderMap) -> Option<u32> {
     let values = headers.get_all(PREFER).into_iter().filter_map(|value| value.to_str().ok());

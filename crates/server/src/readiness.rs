@@ -14,9 +14,9 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How long the storage may take to answer. Whoever asks gives up soon: Kubernetes after a second, unless told otherwise.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What callers are told.
+/// The answer to the question whether the server takes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ready {
+pub(crate) enum ReadyState {
     Yes,
     /// The storage does not work, or does not answer.
     StorageFails,
@@ -26,22 +26,22 @@ pub(crate) enum Ready {
 #[derive(Default)]
 pub(crate) struct Readiness {
     is_stopping: AtomicBool,
-    /// Whether the storage worked, and when it was asked. Held while it is asked, so that all others get that answer.
+    /// The last answer of the storage and when it was asked. Held while it is asked, so that all others get that answer.
     latest: Mutex<Option<(Instant, bool)>>,
 }
 
 impl Readiness {
-    /// From now on the server takes no more requests.
+    /// Makes the server take no more requests from now on.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) async fn check(&self, store: &dyn Store) -> Ready {
+    pub(crate) async fn check(&self, store: &dyn Store) -> ReadyState {
         let works = !self.is_stopping() && self.storage_works(store).await;
         match (self.is_stopping(), works) {
-            (true, _) => Ready::Stopping,
-            (false, true) => Ready::Yes,
-            (false, false) => Ready::StorageFails,
+            (true, _) => ReadyState::Stopping,
+            (false, true) => ReadyState::Yes,
+            (false, false) => ReadyState::StorageFails,
         }
     }
 

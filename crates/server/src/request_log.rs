@@ -40,11 +40,11 @@ const TRACEPARENT: HeaderName = HeaderName::from_static(headers::TRACEPARENT);
 
 /// A remark for the log line of a request, as an extension of its response.
 #[derive(Clone)]
-pub(crate) struct Note(pub(crate) String);
+pub(crate) struct LogNote(pub(crate) String);
 
 /// Why a request has a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+enum LogReason {
     /// The server made a mistake: 500.
     Bug,
     /// The server could not do it now (5xx), or there is a note about it.
@@ -54,8 +54,8 @@ enum Reason {
     Wanted,
 }
 
-impl Reason {
-    /// None if the request leaves no line. `busy` is the time that the request took without the wait it asked for.
+impl LogReason {
+    /// Returns why a request has a line; `None` if it leaves none. `busy` is the time that the request took without the wait it asked for.
     fn of(status: u16, has_note: bool, busy: Duration, log_all: bool) -> Option<Self> {
         match status {
             500 => Some(Self::Bug),
@@ -82,12 +82,12 @@ impl Reason {
 /// Writes the lines of the requests of one client.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RequestLog {
-    /// Whether every request is logged.
+    /// True if every request is logged.
     pub(crate) log_all: bool,
     pub(crate) client: ClientAddress,
 }
 
-/// What a line needs of a request under way. It holds nothing of the request itself, which a waiting claim drops.
+/// The part of a request under way that its line needs. It holds nothing of the request itself, which a waiting claim drops.
 pub(crate) struct RequestRecord {
     log: RequestLog,
     method: Method,
@@ -115,13 +115,13 @@ impl RequestRecord {
         let duration = self.at.elapsed();
         let waits_since = self.disconnect.and_then(|disconnect| disconnect.waits_since());
         let busy = waits_since.map_or(duration, |since| since.saturating_duration_since(self.at));
-        let (status, note) = (response.status().as_u16(), response.extensions().get::<Note>());
+        let (status, note) = (response.status().as_u16(), response.extensions().get::<LogNote>());
         let code = if status < 400 { None } else { response.extensions().get::<ErrorCode>().copied() };
         counts.count(AnsweredRequest { method: Some(&self.method), template: self.template, status, code, busy });
-        let Some(reason) = Reason::of(status, note.is_some(), busy, self.log.log_all) else { return };
+        let Some(reason) = LogReason::of(status, note.is_some(), busy, self.log.log_all) else { return };
         let template = self.template.as_str();
-        Line {
-            method: Some(shown(&self.method)),
+        LogLine {
+            method: Some(shown_method(&self.method)),
             path: Some(template),
             // Of other paths that part may be anything, also a secret.
             queue: template.contains("{queue}").then(|| queue_component(&self.path)).flatten(),
@@ -130,7 +130,7 @@ impl RequestRecord {
             duration: Some(busy),
             wait: waits_since.map(|_| duration.saturating_sub(busy)),
             client: self.log.client,
-            note: note.map(|Note(text)| text.as_str()),
+            note: note.map(|LogNote(text)| text.as_str()),
             token: self.token.as_ref().map(|token| &*token.name),
             trace: self.trace,
         }
@@ -141,8 +141,8 @@ impl RequestRecord {
 impl RequestLog {
     /// The line of a request that was refused before its head was understood.
     pub(crate) fn refused(self, status: u16, code: ErrorCode, id: &RequestId) {
-        let Some(reason) = Reason::of(status, false, Duration::ZERO, self.log_all) else { return };
-        Line { status, code: Some(code), client: self.client, ..Line::default() }.write(reason, id);
+        let Some(reason) = LogReason::of(status, false, Duration::ZERO, self.log_all) else { return };
+        LogLine { status, code: Some(code), client: self.client, ..LogLine::default() }.write(reason, id);
     }
 }
 
@@ -153,12 +153,12 @@ fn trace_of(headers: &HeaderMap) -> Option<TraceParent> {
     value.to_str().ok().and_then(TraceParent::parse)
 }
 
-fn shown(method: &Method) -> &str {
+fn shown_method(method: &Method) -> &str {
     if method.as_str().len() <= METHOD_BYTES { method.as_str() } else { OTHER_METHOD }
 }
 
 #[derive(Default)]
-struct Line<'a> {
+struct LogLine<'a> {
     method: Option<&'a str>,
     path: Option<&'a str>,
     queue: Option<QueueName>,
@@ -174,8 +174,8 @@ struct Line<'a> {
     trace: Option<TraceParent>,
 }
 
-impl Line<'_> {
-    fn write(self, reason: Reason, id: &RequestId) {
+impl LogLine<'_> {
+    fn write(self, reason: LogReason, id: &RequestId) {
         let Self { method, path, queue, status, code, duration, wait, client, note, token, trace } = self;
         let (queue, code) = (queue.as_ref().map(QueueName::as_str), code.map(ErrorCode::as_str));
         let micros = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
@@ -199,7 +199,7 @@ impl Line<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId {
     value: IdValue,
-    /// Whether the request has the header, so that its answer gets it, too.
+    /// True if the request has the header, so that its answer gets it, too.
     is_asked_for: bool,
 }
 
@@ -241,7 +241,7 @@ impl RequestIds {
         RequestId { value, is_asked_for: headers.contains_key(REQUEST_ID) }
     }
 
-    /// For a request whose headers are not known.
+    /// Returns an id for a request whose headers are not known.
     pub(crate) fn make(&self) -> RequestId {
         RequestId { value: self.next_value(), is_asked_for: false }
     }
@@ -273,26 +273,26 @@ mod tests {
     fn only_what_an_operator_should_see_is_logged_unless_everything_is_wanted() {
         let (quick, slow) = (SLOW, SLOW + Duration::from_micros(1));
         let cases = [
-            (200, false, quick, None, Some(Reason::Wanted)),
-            (204, false, Duration::ZERO, None, Some(Reason::Wanted)),
-            (409, false, quick, None, Some(Reason::Wanted)),
-            (401, false, quick, None, Some(Reason::Wanted)),
-            (200, false, slow, Some(Reason::Slow), Some(Reason::Slow)),
-            (422, false, slow, Some(Reason::Slow), Some(Reason::Slow)),
-            (200, true, quick, Some(Reason::Warning), Some(Reason::Warning)),
-            (500, false, quick, Some(Reason::Bug), Some(Reason::Bug)),
-            (503, false, slow, Some(Reason::Warning), Some(Reason::Warning)),
+            (200, false, quick, None, Some(LogReason::Wanted)),
+            (204, false, Duration::ZERO, None, Some(LogReason::Wanted)),
+            (409, false, quick, None, Some(LogReason::Wanted)),
+            (401, false, quick, None, Some(LogReason::Wanted)),
+            (200, false, slow, Some(LogReason::Slow), Some(LogReason::Slow)),
+            (422, false, slow, Some(LogReason::Slow), Some(LogReason::Slow)),
+            (200, true, quick, Some(LogReason::Warning), Some(LogReason::Warning)),
+            (500, false, quick, Some(LogReason::Bug), Some(LogReason::Bug)),
+            (503, false, slow, Some(LogReason::Warning), Some(LogReason::Warning)),
         ];
         for (status, has_note, busy, by_default, wanted) in cases {
-            assert_eq!(Reason::of(status, has_note, busy, false), by_default, "{status} {busy:?}");
-            assert_eq!(Reason::of(status, has_note, busy, true), wanted, "{status} {busy:?}");
+            assert_eq!(LogReason::of(status, has_note, busy, false), by_default, "{status} {busy:?}");
+            assert_eq!(LogReason::of(status, has_note, busy, true), wanted, "{status} {busy:?}");
         }
     }
 
     #[test]
     fn a_method_that_a_client_has_invented_is_not_repeated() {
         let invented = Method::from_bytes("X".repeat(60_000).as_bytes()).unwrap();
-        assert_eq!([shown(&Method::OPTIONS), shown(&invented)], ["OPTIONS", "other"]);
+        assert_eq!([shown_method(&Method::OPTIONS), shown_method(&invented)], ["OPTIONS", "other"]);
     }
 
     fn headers(values: &[&[u8]]) -> HeaderMap {

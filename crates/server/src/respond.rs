@@ -43,7 +43,7 @@ pub(crate) fn task(status: StatusCode, task: &task::Task, reservation: Reservati
     json(status, reservation.attach_to(body))
 }
 
-/// 204
+/// Returns an answer without content: 204.
 pub(crate) fn no_content() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

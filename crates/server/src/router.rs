@@ -30,7 +30,7 @@ use crate::respond;
 use crate::routes::{self, HandlerResult, batches, discovery, lists, queues, runs, tasks};
 use crate::state::AppState;
 
-/// Every route, and the document that describes them.
+/// Returns every route, and the document that describes them.
 pub(crate) fn table() -> (Router<AppState>, OpenApi) {
     OpenApiRouter::new()
         // Discovery

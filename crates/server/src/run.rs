@@ -26,7 +26,7 @@ use crate::extract::discard;
 use crate::http_service::{self, HttpService};
 use crate::listener::{ClientAddress, Listener};
 use crate::memory_budget::Budgets;
-use crate::metrics::Sources;
+use crate::metrics::MetricSources;
 use crate::request_log::RequestIds;
 use crate::state::{AppState, Limits};
 use crate::{background, memory_plan, respond};
@@ -49,7 +49,7 @@ impl Handler for HttpService {
     }
 }
 
-/// Where a server is reached.
+/// The listeners of a server.
 pub struct Listeners {
     pub api: Listener,
     /// A listener for nothing but metrics, which needs no token.
@@ -82,7 +82,7 @@ pub async fn run(
     let connections = Connections::new(&config, Arc::clone(&budgets));
     let metrics_config = Config { connection_cap: METRICS_CONNECTIONS, ..config.clone() };
     let metrics_connections = Connections::new(&metrics_config, Arc::clone(&budgets));
-    let sources = Sources {
+    let sources = MetricSources {
         connections: Some(connections.gauge()),
         waiting_limit: config.waiting_cap,
         memory_limit_bytes: memory_plan::limit_of_this_process(),
@@ -158,7 +158,7 @@ pub async fn answer_until<T>(listeners: &Listeners, config: &Config, opened: imp
     let connections = Connections::new(config, Arc::clone(&budgets));
     let metrics_config = Config { connection_cap: METRICS_CONNECTIONS, ..config.clone() };
     let metrics_connections = Connections::new(&metrics_config, budgets);
-    let handler = BeforeStore(Arc::new(RequestIds::new()));
+    let handler = HandlerBeforeStore(Arc::new(RequestIds::new()));
     let at_metrics = async {
         match &listeners.metrics {
             Some(listener) => metrics_connections.accept(listener, handler.clone()).await,
@@ -175,9 +175,9 @@ pub async fn answer_until<T>(listeners: &Listeners, config: &Config, opened: imp
 }
 
 #[derive(Clone)]
-struct BeforeStore(Arc<RequestIds>);
+struct HandlerBeforeStore(Arc<RequestIds>);
 
-impl Handler for BeforeStore {
+impl Handler for HandlerBeforeStore {
     /// Nobody is asked for a token: the answers tell nothing that not everybody may know, so not the version.
     async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let (head, body) = request.into_parts();

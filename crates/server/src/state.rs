@@ -10,18 +10,18 @@ use taskqueue_store::{InstallationSecret, Store};
 use crate::auth::Gate;
 use crate::config::WAITING_CAP;
 use crate::memory_budget::Budgets;
-use crate::metrics::{Metrics, Sources};
+use crate::metrics::{MetricSources, Metrics};
 use crate::pages::Pages;
 use crate::readiness::Readiness;
 
 /// The state behind the route table.
 #[derive(Clone)]
 pub struct AppState {
-    inner: Arc<Inner>,
+    inner: Arc<StateParts>,
 }
 
 #[derive(Clone)]
-struct Inner {
+struct StateParts {
     store: Arc<dyn Store>,
     gate: Gate,
     budgets: Arc<Budgets>,
@@ -55,35 +55,35 @@ impl AppState {
         Self::with_limits(store, gate, Arc::default(), Limits::default())
     }
 
-    /// The same with other limits than the default ones.
+    /// Serves `store` with other limits than the default ones.
     pub fn with_limits(store: Arc<dyn Store>, gate: impl Into<Gate>, budgets: Arc<Budgets>, limits: Limits) -> Self {
-        let sources = Sources { waiting_limit: limits.waiting_cap, ..Sources::default() };
+        let sources = MetricSources { waiting_limit: limits.waiting_cap, ..MetricSources::default() };
         Self::with_sources(store, gate, budgets, limits, sources)
     }
 
-    /// The same with what metrics show of the process.
+    /// Serves `store` with what metrics show of the process.
     pub(crate) fn with_sources(
         store: Arc<dyn Store>,
         gate: impl Into<Gate>,
         budgets: Arc<Budgets>,
         limits: Limits,
-        sources: Sources,
+        sources: MetricSources,
     ) -> Self {
         let metrics = Arc::new(Metrics::new(sources));
         let (gate, readiness) = (gate.into(), Arc::default());
-        Self { inner: Arc::new(Inner { store, gate, budgets, limits, readiness, metrics, pages: None }) }
+        Self { inner: Arc::new(StateParts { store, gate, budgets, limits, readiness, metrics, pages: None }) }
     }
 
-    /// The same with the pages of the dashboard, which this secret of the installation opens.
+    /// Returns this state with the pages of the dashboard, which this secret of the installation opens.
     #[must_use]
     pub fn with_dashboard(&self, secret: InstallationSecret, mode: Mode, is_tls: bool) -> Self {
         let pages = Pages::new(secret, mode, is_tls).map(Arc::new);
-        Self { inner: Arc::new(Inner { pages, ..(*self.inner).clone() }) }
+        Self { inner: Arc::new(StateParts { pages, ..(*self.inner).clone() }) }
     }
 
-    /// The same for a listener that serves nothing but metrics, to everybody who reaches it.
+    /// Returns the state for a listener that serves nothing but metrics, to everybody who reaches it.
     pub(crate) fn without_token(&self) -> Self {
-        Self { inner: Arc::new(Inner { gate: Gate::default(), pages: None, ..(*self.inner).clone() }) }
+        Self { inner: Arc::new(StateParts { gate: Gate::default(), pages: None, ..(*self.inner).clone() }) }
     }
 
     /// The dashboard, if there is one.

@@ -34,7 +34,7 @@ const SEND_BUFFER_BYTES: usize = 16 * 1024;
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
-    shown: Arc<Shown>,
+    shown: Arc<ShownIdentity>,
     pub(crate) failures: Arc<FailureLog>,
 }
 
@@ -44,7 +44,7 @@ impl Tls {
     /// Sessions are not resumed: clients of this server keep their connections, and each new one costs the server a
     /// signature, but no memory between connections and no ticket that outlives its certificate.
     pub fn new(identity: Identity) -> Result<Self, IdentityError> {
-        let shown = Arc::new(Shown(RwLock::new(identity)));
+        let shown = Arc::new(ShownIdentity(RwLock::new(identity)));
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_protocol_versions(&[&TLS13, &TLS12]);
         let builder = builder.map_err(|error| IdentityError::Key(error.to_string()))?;
@@ -60,7 +60,7 @@ impl Tls {
         *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = identity;
     }
 
-    /// For how long the certificate that is shown is valid; below 0 if it has expired.
+    /// Returns for how many seconds the certificate that is shown is valid; below 0 if it has expired.
     pub(crate) fn expires_in_seconds(&self, now: SystemTime) -> f64 {
         self.shown.0.read().unwrap_or_else(PoisonError::into_inner).expires_in_seconds(now)
     }
@@ -83,9 +83,9 @@ impl fmt::Debug for Tls {
 /// The identity that is shown to the next client, whatever name it asks for: one server has one name for its clients, and a
 /// client that meant another sees that from the certificate.
 #[derive(Debug)]
-struct Shown(RwLock<Identity>);
+struct ShownIdentity(RwLock<Identity>);
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for ShownIdentity {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.read().unwrap_or_else(PoisonError::into_inner).certified_key())
     }
@@ -105,26 +105,26 @@ impl TlsStream {
         self.0.get_ref().0
     }
 
-    /// Encrypts a few bytes and sends them without waiting; whether the socket took them all.
+    /// Encrypts a few bytes and sends them without waiting. Returns whether the socket took them all.
     pub(crate) fn sends_at_once(&mut self, bytes: &[u8]) -> bool {
         let (socket, session) = self.0.get_mut();
         session.writer().write_all(bytes).is_ok() && send_encrypted(socket, session)
     }
 }
 
-/// Sends what the session has encrypted without waiting; whether the socket took it all.
+/// Sends what the session has encrypted without waiting. Returns whether the socket took it all.
 fn send_encrypted(socket: &TcpStream, session: &mut ServerConnection) -> bool {
     while session.wants_write() {
-        if !matches!(session.write_tls(&mut WithoutWaiting(socket)), Ok(1..)) {
+        if !matches!(session.write_tls(&mut NonBlockingSocket(socket)), Ok(1..)) {
             return false;
         }
     }
     true
 }
 
-struct WithoutWaiting<'a>(&'a TcpStream);
+struct NonBlockingSocket<'a>(&'a TcpStream);
 
-impl Write for WithoutWaiting<'_> {
+impl Write for NonBlockingSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }

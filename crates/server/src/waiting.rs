@@ -147,7 +147,7 @@ pub(crate) async fn heartbeat(
 /// Output that is there, with the memory that is reserved for its answer.
 pub(crate) struct ReadOutput {
     pub(crate) output: Output,
-    /// None if there is no text.
+    /// `None` if there is no text.
     pub(crate) reservation: Option<Reservation>,
 }
 
@@ -195,13 +195,13 @@ pub(crate) async fn output(
     Ok((read, applied))
 }
 
-/// Whether there is something to tell to who waits for the output of a run: text, the end of the run, or another run that
+/// Returns whether there is something to tell to who waits for the output of a run: text, the end of the run, or another run that
 /// prints instead.
 fn has_news(output: &Output, run_id: RunId) -> bool {
     !output.text.is_empty() || output.ended || output.run_id != run_id
 }
 
-/// What the log says when a request begins to wait, and when its client leaves.
+/// The words of the log when a request begins to wait, and when its client leaves.
 struct WaitTexts {
     begins: &'static str,
     disconnected: &'static str,

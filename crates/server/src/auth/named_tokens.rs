@@ -37,7 +37,7 @@ impl NamedToken {
         self.expires_at.is_some_and(|end| end <= now())
     }
 
-    /// Whether nobody has asked this before: a caller whose token has expired may call again and again, and one line is enough.
+    /// Returns whether nobody has asked this before: a caller whose token has expired may call again and again, and one line is enough.
     pub(super) fn is_expiry_news(&self) -> bool {
         !self.is_expiry_told.swap(true, Ordering::Relaxed)
     }
@@ -46,7 +46,7 @@ impl NamedToken {
 /// Bytes of the id of a token: no two tokens have the same by chance.
 pub(crate) const TOKEN_ID_BYTES: usize = 16;
 
-/// What names a token in a session. It follows from the digest of the token, and not the other way round.
+/// A name of a token in a session. It follows from the digest of the token, and not the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TokenId(pub(crate) [u8; TOKEN_ID_BYTES]);
 
@@ -96,7 +96,7 @@ impl SharedTokens {
         Self(Arc::new(RwLock::new(tokens)))
     }
 
-    /// From now on these are accepted and no others. Requests under way go on.
+    /// Accepts these and no others from now on. Requests under way go on.
     pub fn replace(&self, tokens: TokenSet) {
         let old = std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), tokens);
         // Thousands of tokens take a moment to free.

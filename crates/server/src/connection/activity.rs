@@ -28,7 +28,7 @@ pub(super) enum Phase {
     Flushing,
 }
 
-/// What to do about a connection when its timer fires.
+/// The step that follows when the timer of a connection fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimerAction {
     /// Nothing before that instant.
@@ -46,7 +46,7 @@ pub(super) struct Activity {
     pub(super) since: Instant,
     /// Set while the socket's buffer is full, because the client does not take its response.
     blocked_send: Option<BlockedSend>,
-    /// Whether a response is complete whose last bytes may not be sent yet. The next request may begin before they are.
+    /// True if a response is complete whose last bytes may not be sent yet. The next request may begin before they are.
     unsent: bool,
     pub(super) request_body: BodyProgress,
     /// Of a read that is not answered yet.
@@ -91,17 +91,17 @@ impl Activity {
         self.client_check.as_mut().and_then(|check| check.take_due().then_some(check))
     }
 
-    /// Whether a read is under way whose client has disconnected.
+    /// Returns whether a read is under way whose client has disconnected.
     pub(super) fn client_has_disconnected(&self) -> bool {
         self.client_check.is_some_and(|check| check.has_disconnected())
     }
 
-    /// Whether a request is under way: its head is complete and its response is not yet sent.
+    /// Returns whether a request is under way: its head is complete and its response is not yet sent.
     pub(super) fn has_request(&self) -> bool {
         matches!(self.phase, Phase::Request | Phase::Flushing)
     }
 
-    /// Whether the response is sent, but the body of its request has not completely arrived.
+    /// Returns whether the response is sent, but the body of its request has not completely arrived.
     pub(super) fn is_skipping_body(&self) -> bool {
         self.phase == Phase::Idle && !self.request_body.is_consumed()
     }
@@ -121,7 +121,7 @@ impl Activity {
         }
     }
 
-    /// Notes that the socket took so many bytes; none when its buffer is full.
+    /// Notes that the socket took so many bytes; `None` when its buffer is full.
     pub(super) fn wrote(&mut self, bytes: usize, now: Instant) {
         match &mut self.blocked_send {
             Some(blocked) if bytes > 0 => blocked.wrote(bytes, now),
@@ -134,7 +134,7 @@ impl Activity {
         self.blocked_send.is_some()
     }
 
-    /// Whether hyper holds nothing of earlier requests: neither bytes of a response nor the rest of a body.
+    /// Returns whether hyper holds nothing of earlier requests: neither bytes of a response nor the rest of a body.
     pub(super) fn is_settled(&self) -> bool {
         !self.unsent && self.request_body.is_consumed()
     }
@@ -260,7 +260,7 @@ mod tests {
     /// A second, and what happens at it.
     type Step = (u64, fn(&mut Activity, Instant));
 
-    /// What happens to a connection that did `steps` (each at its second) when its timer fires at `second`.
+    /// Returns what happens to a connection that did `steps` (each at its second) when its timer fires at `second`.
     fn action_at(second: u64, steps: &[Step]) -> TimerAction {
         let start = Instant::now();
         let mut activity = Activity::new(start);

@@ -18,7 +18,7 @@ pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(40);
 /// How long a machine that has closed the connection has to answer a probe with a reset.
 const PROBE_TIME: Duration = Duration::from_millis(10);
 
-/// What to do after a check.
+/// The step that follows a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
     Continue,
@@ -32,9 +32,9 @@ pub(super) struct ClientCheck {
     begun: Instant,
     next_check: Instant,
     is_due: bool,
-    /// Whether the client understands interim responses (1xx), which came with HTTP/1.1.
+    /// True if the client understands interim responses (1xx), which came with HTTP/1.1.
     takes_interim: bool,
-    /// Whether the last check ended with a probe.
+    /// True if the last check ended with a probe.
     probed: bool,
     has_disconnected: bool,
 }
@@ -54,7 +54,7 @@ impl ClientCheck {
         self.next_check = now + CHECK_INTERVAL;
     }
 
-    /// Whether to check now; true once for each [`Self::set_due`].
+    /// Returns whether to check now; true once for each [`Self::set_due`].
     pub(super) fn take_due(&mut self) -> bool {
         std::mem::take(&mut self.is_due)
     }
@@ -100,7 +100,7 @@ const PACE_BYTES: u64 = 64 * 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockedSend {
     since: Instant,
-    /// What the client has taken since then.
+    /// The bytes that the client has taken since then.
     taken_bytes: u64,
     /// When it last took something.
     taken_at: Instant,
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Whether a reader that takes `bytes` in each of `every` seconds is cut within an hour, and after how many seconds.
+    /// Returns whether a reader that takes `bytes` in each of `every` seconds is cut within an hour, and after how many seconds.
     fn cut_after(bytes: usize, every: u64, scarcity: u32) -> Option<u64> {
         let timeouts = Timeouts { read_pace: 5 * SECOND, write: 30 * SECOND, ..Timeouts::default() };
         let start = Instant::now();

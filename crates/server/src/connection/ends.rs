@@ -109,7 +109,7 @@ impl Refusal {
         Some(Self { status, reason, code, message })
     }
 
-    /// What a client is told that speaks plain HTTP to a port with TLS.
+    /// Returns the answer to a client that speaks plain HTTP to a port with TLS.
     pub(super) fn without_tls() -> Self {
         let message = "this port speaks TLS, not plain HTTP; use https:// instead of http://";
         Self { status: 400, reason: "Bad Request", code: ErrorCode::InvalidRequest, message }
@@ -127,7 +127,7 @@ impl Refusal {
     }
 }
 
-/// Whether something else than a version follows the first blank behind a target.
+/// Returns whether something else than a version follows the first blank behind a target.
 fn has_blank_in_target(head: &[u8]) -> bool {
     let line = head.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
     let mut parts = line.splitn(3, |byte| *byte == b' ').skip(1);
@@ -139,7 +139,7 @@ fn has_blank_in_target(head: &[u8]) -> bool {
 const HANDSHAKE_RECORD: u8 = 0x16;
 
 /// How a connection began.
-enum Beginning {
+enum TlsBeginning {
     Encrypted(TlsStream),
     /// Something else than TLS was sent.
     NotTls(TcpStream),
@@ -149,7 +149,7 @@ enum Beginning {
     Failed(TcpStream, String),
 }
 
-/// Makes the handshake; nothing when the connection has ended with it. From the first moment on it counts like any other
+/// Makes the handshake; `None` when the connection has ended with it. From the first moment on it counts like any other
 /// idle connection: it is closed for a new one when there are too many.
 pub(crate) async fn open_tls(
     tls: &Tls,
@@ -170,14 +170,14 @@ pub(crate) async fn open_tls(
         }
     };
     match beginning {
-        Beginning::Encrypted(stream) => return Some(Stream::Tls(stream)),
-        Beginning::NotTls(socket) => {
+        TlsBeginning::Encrypted(stream) => return Some(Stream::Tls(stream)),
+        TlsBeginning::NotTls(socket) => {
             let refusal = Refusal::without_tls();
             handler.refused(refusal.status, refusal.code);
             close_in_order(Stream::Tcp(socket), &refusal.response(), timeouts, stop).await;
         }
-        Beginning::Ended => {}
-        Beginning::Failed(socket, reason) => {
+        TlsBeginning::Ended => {}
+        TlsBeginning::Failed(socket, reason) => {
             tls.failures.note(client, &reason);
             close_in_order(Stream::Tcp(socket), "", timeouts, stop).await;
         }
@@ -185,16 +185,16 @@ pub(crate) async fn open_tls(
     None
 }
 
-async fn begin_tls(tls: &Tls, socket: TcpStream) -> Beginning {
+async fn begin_tls(tls: &Tls, socket: TcpStream) -> TlsBeginning {
     let mut first = [0];
     match socket.peek(&mut first).await {
         Ok(1) if first[0] == HANDSHAKE_RECORD => {}
-        Ok(1) => return Beginning::NotTls(socket),
-        _ => return Beginning::Ended,
+        Ok(1) => return TlsBeginning::NotTls(socket),
+        _ => return TlsBeginning::Ended,
     }
     match Box::pin(tls.accept(socket).into_fallible()).await {
-        Ok(stream) => Beginning::Encrypted(TlsStream::new(stream)),
-        Err((error, socket)) => Beginning::Failed(socket, error.to_string()),
+        Ok(stream) => TlsBeginning::Encrypted(TlsStream::new(stream)),
+        Err((error, socket)) => TlsBeginning::Failed(socket, error.to_string()),
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
 #[derive(Clone, Copy)]
 pub(crate) struct Authenticated;
 
-/// What the server asks of its connections.
+/// The order of the server to its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopSignal {
     None,
@@ -66,12 +66,12 @@ impl Disconnect {
         self.0.has_occurred.load(Ordering::Relaxed)
     }
 
-    /// Whether the request waits.
+    /// Returns whether the request waits.
     pub(super) fn is_watched(&self) -> bool {
         self.waits_since().is_some()
     }
 
-    /// Since when the request waits, as its client has asked. What it does after that is as quick as any other request, or
+    /// Returns since when the request waits, as its client has asked. What it does after that is as quick as any other request, or
     /// is found in the log of the others.
     pub(crate) fn waits_since(&self) -> Option<Instant> {
         self.0.waits_since.get().copied()

@@ -41,7 +41,7 @@ pub(super) struct ConnectionIo {
     head_reservation: Option<Reservation>,
     /// The status with which hyper refused what it read, or 503 where there was no room for a head.
     pub(super) refused_status: Option<u16>,
-    /// Whether hyper refused it because of its target.
+    /// True if hyper refused it because of its target.
     pub(super) has_invalid_target: bool,
 }
 
@@ -73,7 +73,7 @@ impl ConnectionIo {
         !self.unread.is_empty()
     }
 
-    /// Whether hyper writes a refusal of its own, not the response of a handler. Its status is noted instead.
+    /// Returns whether hyper writes a refusal of its own, not the response of a handler. Its status is noted instead.
     fn holds_back(&mut self, response: &[u8]) -> bool {
         let is_refusal = !self.activity.lock().has_request();
         if is_refusal {

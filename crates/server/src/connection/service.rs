@@ -58,7 +58,7 @@ impl<H: Handler> Service<Request<Incoming>> for TrackedService<H> {
     }
 }
 
-/// Whether a request is given up when its client has disconnected: a read, and a bulk action, which stops between two portions.
+/// Returns whether a request is given up when its client has disconnected: a read, and a bulk action, which stops between two portions.
 fn ends_with_its_client<B>(request: &Request<B>) -> bool {
     match *request.method() {
         Method::GET | Method::HEAD => true,
@@ -93,7 +93,7 @@ impl<H> TrackedService<H> {
 /// A request body that reports its progress. Hyper reads a body only while a handler polls it, and the response may be sent long before
 /// that: until hyper has consumed the body, the next bytes are not a request.
 struct TrackedRequestBody {
-    /// None only while it is dropped.
+    /// `None` only while it is dropped.
     incoming: Option<Incoming>,
     activity: SharedActivity,
     request: RequestNumber,

@@ -64,7 +64,7 @@ impl WaitingSlot {
         polled
     }
 
-    /// Whether the request waits for something that may take long.
+    /// Returns whether the request waits for something that may take long.
     pub(super) fn is_waiting(&self) -> bool {
         self.lock().as_ref().is_some_and(|request| request.disconnect.is_watched())
     }
@@ -110,7 +110,7 @@ pub(super) async fn wait_for_response(
 }
 
 /// Why requests are no longer read from a connection by hyper.
-pub(super) enum End {
+pub(super) enum ExchangeEnd {
     /// It is idle and needs no buffers.
     Parked,
     /// Its request waits for something that may take long.
@@ -121,7 +121,7 @@ pub(super) enum End {
     Abandoned,
 }
 
-/// What the head of a request says about its response: the version of HTTP, whether the connection stays open, and whether
+/// The form of a response as the head of its request asks for it: the version of HTTP, whether the connection stays open, and whether
 /// there is a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResponseFormat {
@@ -182,28 +182,28 @@ pub(super) async fn write_response(
     io: &mut ConnectionIo,
     timeouts: &Timeouts,
     stop: &mut watch::Receiver<StopSignal>,
-) -> End {
+) -> ExchangeEnd {
     let (mut parts, body) = response.into_parts();
     // A handler may close the connection, as it can with hyper.
     format.keep_alive &= !has_connection_option(&parts.headers, "close");
     parts.headers.remove(CONNECTION);
     // The bodies of handlers are complete in memory; this neither waits nor copies.
-    let Ok(body) = to_bytes(body, usize::MAX).await else { return End::Abandoned };
+    let Ok(body) = to_bytes(body, usize::MAX).await else { return ExchangeEnd::Abandoned };
     format.keep_alive &= *stop.borrow() == StopSignal::None;
     let head = format.head(&parts, body.len());
     let body = if format.is_head { Bytes::new() } else { body };
     match send_response(head, body, io, timeouts, stop).await {
-        None => End::Abandoned,
-        Some(Ok(())) if format.keep_alive && *stop.borrow() == StopSignal::None => End::Parked,
-        Some(Ok(())) => End::Finished,
+        None => ExchangeEnd::Abandoned,
+        Some(Ok(())) if format.keep_alive && *stop.borrow() == StopSignal::None => ExchangeEnd::Parked,
+        Some(Ok(())) => ExchangeEnd::Finished,
         Some(Err(error)) => {
             debug!(%error, "a connection ended early");
-            End::Finished
+            ExchangeEnd::Finished
         }
     }
 }
 
-/// Sends all bytes; nothing when the client is too slow or the server stops at once.
+/// Sends all bytes; `None` when the client is too slow or the server stops at once.
 async fn send_response(
     head: Vec<u8>,
     body: Bytes,
@@ -312,7 +312,7 @@ mod tests {
     }
 
     /// Writes a response of so many bytes to a client.
-    async fn write_to_client(body_bytes: usize, signal: StopSignal) -> (End, ConnectionIo, TcpStream) {
+    async fn write_to_client(body_bytes: usize, signal: StopSignal) -> (ExchangeEnd, ConnectionIo, TcpStream) {
         let (mut io, client) = connected().await;
         let timeouts = Timeouts { read_pace: Duration::from_millis(50), ..Timeouts::default() };
         let (response, format) = (
@@ -331,8 +331,8 @@ mod tests {
             (StopSignal::Drain, "200 OK\r\ncontent-length: 3\r\nconnection: close"),
         ] {
             let (end, io, mut client) = write_to_client(3, signal).await;
-            assert_eq!(matches!(end, End::Parked), signal == StopSignal::None);
-            assert_eq!(matches!(end, End::Finished), signal == StopSignal::Drain);
+            assert_eq!(matches!(end, ExchangeEnd::Parked), signal == StopSignal::None);
+            assert_eq!(matches!(end, ExchangeEnd::Finished), signal == StopSignal::Drain);
             assert!(!io.activity.lock().has_request());
             drop(io);
             let mut text = String::new();
@@ -344,7 +344,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_does_not_take_the_response_is_abandoned() {
         let (end, io, _client) = write_to_client(64 * 1024 * 1024, StopSignal::None).await;
-        assert!(matches!(end, End::Abandoned) && io.activity.lock().is_send_blocked());
+        assert!(matches!(end, ExchangeEnd::Abandoned) && io.activity.lock().is_send_blocked());
     }
 
     #[test]
@@ -379,7 +379,7 @@ mod tests {
             let (mut io, mut client) = connected().await;
             let (_stop, mut stop) = watch::channel(StopSignal::None);
             let end = write_response(response, format, &mut io, &Timeouts::default(), &mut stop).await;
-            assert!(matches!(end, End::Parked), "the connection goes on");
+            assert!(matches!(end, ExchangeEnd::Parked), "the connection goes on");
             drop(io);
             let mut text = String::new();
             client.read_to_string(&mut text).await.unwrap();

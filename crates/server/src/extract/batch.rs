@@ -62,12 +62,12 @@ impl BatchCall {
         self.0.queue()
     }
 
-    /// What is reserved for its items, as [`Call::into_held`].
+    /// Returns the memory that is reserved for its items, as [`Call::into_held`].
     pub(crate) fn into_held(self) -> Option<Held> {
         self.0.into_held()
     }
 
-    /// How long the caller wants to wait, as [`Call::into_wait_preference`].
+    /// Returns how long the caller wants to wait, as [`Call::into_wait_preference`].
     pub(crate) fn into_wait_preference(self) -> Option<WaitPreference> {
         self.0.into_wait_preference()
     }
@@ -98,10 +98,10 @@ async fn in_turn<T: Send + 'static>(
     }
 }
 
-/// What an item takes of the answer at most, the task of a claim aside: the ids, and the longest refusal of the store, which
+/// The most bytes that an item takes of the answer, the task of a claim aside: the ids, and the longest refusal of the store, which
 /// names a queue of 128 characters twice.
 const MOST_ITEM_BYTES: usize = 640;
-/// The same as a rule.
+/// The bytes that an item takes of the answer as a rule.
 const ITEM_BYTES: usize = 80;
 
 /// One place for each item of a request; `I` is what an item is known by.
@@ -118,7 +118,7 @@ enum Place<I> {
 }
 
 impl<I> Places<I> {
-    /// No place yet, with room for so many.
+    /// Returns no place yet, with room for so many.
     pub(crate) fn with_capacity(count: usize) -> Self {
         Self { places: Vec::with_capacity(count), refused_bytes: 0 }
     }
@@ -139,7 +139,7 @@ impl<I> Places<I> {
         self.refused_bytes > 0
     }
 
-    /// What the places take in memory.
+    /// Returns the bytes that the places take in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.places.len() * size_of::<Place<I>>() + self.refused_bytes
     }
@@ -158,7 +158,7 @@ impl<I> Places<I> {
         self.answer_with(0, decided, write)
     }
 
-    /// The same for an answer with tasks of so many bytes.
+    /// Returns the answer to a batch with tasks of so many bytes.
     pub(crate) fn answer_with<A>(
         self,
         task_bytes: usize,
@@ -197,7 +197,7 @@ pub(crate) async fn read_filter<P: Send + 'static>(
     }
 }
 
-/// The turn in which a filter of so many bytes is read, on a thread that serves no requests; none if it is read where it is.
+/// The turn in which a filter of so many bytes is read, on a thread that serves no requests; `None` if it is read where it is.
 pub(crate) async fn filter_turn(state: &AppState, bytes: usize) -> Option<OwnedSemaphorePermit> {
     if bytes <= INLINE_FILTER_BYTES { None } else { state.budgets().turn().await }
 }

@@ -50,11 +50,11 @@ pub(super) async fn read(
     }
     match timeout(BODY_TIME, collect(&mut body, limit, budget)).await {
         Ok(Ok(collected)) => Ok(collected),
-        Ok(Err(Incomplete::Refused(error))) => {
+        Ok(Err(IncompleteBody::Refused(error))) => {
             discard(body);
             Err(error)
         }
-        Ok(Err(Incomplete::Broken)) => {
+        Ok(Err(IncompleteBody::Broken)) => {
             Err(ApiError::incomplete_body("send the whole body: it broke off or its framing is wrong"))
         }
         Err(_) => Err(ApiError::incomplete_body("send the body within 30 seconds")),
@@ -62,7 +62,7 @@ pub(super) async fn read(
 }
 
 /// Why a body was not read to its end.
-enum Incomplete {
+enum IncompleteBody {
     /// The rest is not wanted.
     Refused(ApiError),
     /// The rest cannot be read.
@@ -73,24 +73,28 @@ enum Incomplete {
 ///
 /// The reservation grows with the bytes that have arrived, not with the announced ones: otherwise clients that announce much
 /// and send nothing would exclude the others. It is twice the size, for the body as sent and as parsed.
-async fn collect(body: &mut Body, limit: usize, budget: &Budget) -> Result<(Bytes, Option<Reservation>), Incomplete> {
+async fn collect(
+    body: &mut Body,
+    limit: usize,
+    budget: &Budget,
+) -> Result<(Bytes, Option<Reservation>), IncompleteBody> {
     let (mut first, mut more) = (Bytes::new(), BytesMut::new());
     let (begun, mut reservation) = (Instant::now(), None);
     let mut total = 0;
     while let Some(data) = next_data(body, begun, total, reservation.as_ref().map(|_| budget)).await? {
         total += data.len();
         if total > limit {
-            return Err(Incomplete::Refused(ApiError::request_too_large(limit)));
+            return Err(IncompleteBody::Refused(ApiError::request_too_large(limit)));
         }
         if total > SMALL_BODY_BYTES {
             let needed = 2 * total.next_power_of_two().clamp(RESERVATION_BYTES, limit);
             match &mut reservation {
                 None => {
                     reservation =
-                        Some(budget.reserve(needed).await.map_err(|no_room| Incomplete::Refused(no_room.into()))?)
+                        Some(budget.reserve(needed).await.map_err(|no_room| IncompleteBody::Refused(no_room.into()))?)
                 }
                 Some(reservation) => {
-                    budget.grow(reservation, needed).await.map_err(|no_room| Incomplete::Refused(no_room.into()))?
+                    budget.grow(reservation, needed).await.map_err(|no_room| IncompleteBody::Refused(no_room.into()))?
                 }
             }
         }
@@ -111,16 +115,16 @@ async fn next_data(
     begun: Instant,
     arrived: usize,
     budget: Option<&Budget>,
-) -> Result<Option<Bytes>, Incomplete> {
+) -> Result<Option<Bytes>, IncompleteBody> {
     loop {
         if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity(), arrived)) {
-            return Err(Incomplete::Refused(NoRoom.into()));
+            return Err(IncompleteBody::Refused(NoRoom.into()));
         }
         let recheck_after = budget.map_or(BODY_TIME, |_| RECHECK);
         match timeout(recheck_after, body.frame()).await {
             Ok(None) => return Ok(None),
             Ok(Some(frame)) => {
-                if let Ok(data) = frame.map_err(|_| Incomplete::Broken)?.into_data() {
+                if let Ok(data) = frame.map_err(|_| IncompleteBody::Broken)?.into_data() {
                     return Ok(Some(data));
                 }
             }
@@ -156,12 +160,12 @@ pub(crate) fn discard(mut body: Body) {
 /// would send.
 pub(crate) async fn discard_the_rest(request: Request) -> Request {
     let waits = request.headers().contains_key(EXPECT);
-    request.map(|body| if waits { body } else { Body::new(Discarded(body)) })
+    request.map(|body| if waits { body } else { Body::new(DiscardedBody(body)) })
 }
 
-struct Discarded(Body);
+struct DiscardedBody(Body);
 
-impl HttpBody for Discarded {
+impl HttpBody for DiscardedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -181,7 +185,7 @@ impl HttpBody for Discarded {
     }
 }
 
-impl Drop for Discarded {
+impl Drop for DiscardedBody {
     fn drop(&mut self) {
         discard(std::mem::take(&mut self.0));
     }

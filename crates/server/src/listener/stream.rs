@@ -19,7 +19,7 @@ const FIRST_BYTES: usize = 1024;
 /// Less than any receive buffer holds (16 KiB and more): a close behind fewer bytes has arrived.
 const MANY_UNREAD_BYTES: usize = 4096;
 
-/// What the socket shows of the other side, without sending it anything.
+/// The state of the other side, as the socket shows it without sending anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerState {
     /// It may send more.
@@ -80,7 +80,7 @@ impl Stream {
         matches!(stream.poll_peek(context, &mut buffer), Poll::Ready(Ok(count)) if count == MANY_UNREAD_BYTES)
     }
 
-    /// Sends a few bytes without waiting; whether the socket took them all.
+    /// Sends a few bytes without waiting. Returns whether the socket took them all.
     pub(crate) fn sends_at_once(&mut self, bytes: &[u8]) -> bool {
         let sent = match self {
             Self::Tcp(stream) => stream.try_write(bytes),

@@ -16,7 +16,7 @@ use super::labels::OTHER;
 const MERGED: usize = 4;
 const SHOWN: usize = (BUCKETS - 1).div_ceil(MERGED) + 1;
 
-/// What happened in a queue since the process began.
+/// The events in a queue since the process began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct QueueCounts {
     /// In the order of [`Event::ALL`].
@@ -80,11 +80,11 @@ impl QueueCounts {
     }
 }
 
-/// What was counted at the last scrape.
+/// The counts of the last scrape.
 #[derive(Debug, Default)]
 pub(crate) struct EventCounts {
     last: BTreeMap<QueueKey, QueueCounts>,
-    /// What happened in queues while they had no name.
+    /// The events in queues while they had no name.
     unnamed: QueueCounts,
     /// The names of the last scrape to which the database gave them.
     names: BTreeMap<QueueKey, QueueName>,

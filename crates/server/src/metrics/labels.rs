@@ -73,19 +73,19 @@ pub(crate) struct LabelledFigures {
 }
 
 /// How many pending tasks wait for what.
-type ByState = [u64; PendingState::ALL.len()];
+type CountsByState = [u64; PendingState::ALL.len()];
 
 /// A queue, or the rest of them.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LabelledQueue {
     pub(crate) tasks: [u64; Status::ALL.len()],
     /// Not known if it is not of one of them.
-    pub(crate) pending: Option<ByState>,
-    /// Nothing for the rest: settings cannot be added up.
+    pub(crate) pending: Option<CountsByState>,
+    /// `None` for the rest: settings cannot be added up.
     pub(crate) limits: Option<ShownLimits>,
 }
 
-/// What the settings of a queue say about claims.
+/// The settings of a queue that concern claims.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ShownLimits {
     pub(crate) is_paused: bool,
@@ -103,7 +103,7 @@ impl LabelledQueue {
         for (count, status) in self.tasks.iter_mut().zip(Status::ALL) {
             *count += figures.tasks(status);
         }
-        let sum = |(known, more): (ByState, ByState)| array::from_fn(|place| known[place] + more[place]);
+        let sum = |(known, more): (CountsByState, CountsByState)| array::from_fn(|place| known[place] + more[place]);
         self.pending = self.pending.zip(figures.pending_by_state()).map(sum);
     }
 }
@@ -126,7 +126,7 @@ impl LabelledRoute {
     }
 }
 
-/// The same while the figures of queues come one by one: nothing of a queue is held but what it adds to the labels.
+/// The figures by label while those of queues come one by one: nothing of a queue is held but what it adds to the labels.
 pub(crate) struct Labelling {
     queue_labels: BTreeMap<QueueKey, Arc<str>>,
     other: Arc<str>,
@@ -135,7 +135,7 @@ pub(crate) struct Labelling {
 }
 
 impl Labelling {
-    /// Of all queues there are, with the names that routes had last.
+    /// Begins with all queues there are, and the names that routes had last.
     pub(crate) fn new(queues: &[(QueueKey, QueueName)], mut names: RouteNames) -> Self {
         names.updates += 1;
         let label = |(key, name): (QueueKey, QueueName)| (key, name.as_str().into());
@@ -200,7 +200,7 @@ mod tests {
 
     type Queue<'q> = (i64, String, Vec<(&'q str, u64)>);
 
-    /// What is shown of queues. Each tells as many of its routes as it is asked for.
+    /// Returns what is shown of queues. Each tells as many of its routes as it is asked for.
     fn labelled(queues: &[Queue<'_>], names: RouteNames) -> (LabelledFigures, RouteNames) {
         let keys: Vec<_> =
             queues.iter().map(|(key, name, _)| (QueueKey(*key), QueueName::parse(name).unwrap())).collect();

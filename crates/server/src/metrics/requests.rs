@@ -23,7 +23,7 @@ const OTHER: &str = "other";
 /// From a read that finds everything in memory to one that waited for the storage.
 const MICROS_BOUNDS: [u64; 9] = [500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 5_000_000];
 
-/// What is counted of all requests.
+/// The counts of all requests.
 pub(crate) struct RequestCounts {
     /// By path, then by method.
     endpoints: Box<[[Endpoint; METHODS.len()]]>,
@@ -37,7 +37,7 @@ struct Endpoint {
     durations: Histogram<9>,
 }
 
-/// What a path is like: the only part of it that is counted and logged.
+/// The kind of a path: the only part of it that is counted and logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PathTemplate {
     /// The place of its template in `paths::ALL`.
@@ -77,7 +77,7 @@ impl PathTemplate {
 /// A request that was answered.
 #[derive(Clone, Copy)]
 pub(crate) struct AnsweredRequest<'a> {
-    /// None if the head was not understood.
+    /// `None` if the head was not understood.
     pub(crate) method: Option<&'a Method>,
     pub(crate) template: PathTemplate,
     pub(crate) status: u16,

@@ -22,7 +22,7 @@ use super::labels::{LabelledFigures, Labelling, RouteNames, named_queues};
 use super::requests::{EndpointValues, RequestCounts};
 use crate::accept::{ConnectionCounts, ConnectionGauge};
 use crate::memory_budget::{BudgetUse, Budgets};
-use crate::readiness::{Readiness, Ready};
+use crate::readiness::{Readiness, ReadyState};
 use crate::tls::Tls;
 
 /// How long the database may take. Prometheus waits 10 seconds for a scrape unless it is told otherwise.
@@ -31,19 +31,19 @@ const DATABASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Queues after which new routes are looked for by name in those that follow.
 const QUEUES_AT_ONCE: usize = 32;
 
-/// What is counted for metrics, and what is remembered between two scrapes.
+/// The counts behind metrics, and what is remembered between two scrapes.
 #[derive(Default)]
 pub(crate) struct Metrics {
     pub(crate) requests: RequestCounts,
-    sources: Sources,
+    sources: MetricSources,
     memory: Mutex<ScrapeMemory>,
     /// At most one of each format. Held while one is computed.
     pub(super) last: sync::Mutex<Vec<Scrape>>,
 }
 
-/// What belongs to the process and not to the state of the server.
+/// The values that belong to the process and not to the state of the server.
 #[derive(Default)]
-pub(crate) struct Sources {
+pub(crate) struct MetricSources {
     pub(crate) connections: Option<ConnectionGauge>,
     pub(crate) waiting_limit: usize,
     pub(crate) memory_limit_bytes: Option<u64>,
@@ -67,7 +67,7 @@ pub(super) struct Scrape {
 }
 
 impl Metrics {
-    pub(crate) fn new(sources: Sources) -> Self {
+    pub(crate) fn new(sources: MetricSources) -> Self {
         Self { sources, ..Self::default() }
     }
 
@@ -90,7 +90,7 @@ pub(crate) struct Snapshot {
     pub(crate) connections: Option<ConnectionCounts>,
     pub(crate) waiting: [usize; 3],
     pub(crate) waiting_limit: usize,
-    /// None if the database did not give them.
+    /// `None` if the database did not give them.
     pub(crate) figures: Option<ShownFigures>,
     pub(crate) events: BTreeMap<String, QueueCounts>,
     pub(crate) storage: ProcessFigures,
@@ -100,7 +100,7 @@ pub(crate) struct Snapshot {
     pub(crate) process: ProcessUse,
 }
 
-/// What the database says.
+/// The figures of the database by label.
 pub(crate) struct ShownFigures {
     pub(crate) now: Timestamp,
     pub(crate) labelled: LabelledFigures,
@@ -113,13 +113,13 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// What has to be answers of the database.
+/// The answers of the database to one scrape.
 pub(crate) struct DatabaseAnswers {
     figures: Option<DatabaseFigures>,
     is_ready: bool,
 }
 
-/// What the database says, and whose it is.
+/// The figures of the database, and whose they are.
 struct DatabaseFigures {
     /// All queues, in the order of their creation.
     queues: Vec<(QueueKey, QueueName)>,
@@ -153,7 +153,7 @@ impl DatabaseAnswers {
         if figures.is_err() {
             tracing::warn!("the database did not give its figures in time; the metrics are without them");
         }
-        Self { figures: figures.ok().and_then(Result::ok), is_ready: ready == Ready::Yes }
+        Self { figures: figures.ok().and_then(Result::ok), is_ready: ready == ReadyState::Yes }
     }
 }
 
@@ -216,7 +216,7 @@ pub(crate) struct ProcessUse {
 }
 
 impl ProcessUse {
-    /// Of this process, now.
+    /// Reads the figures of this process now.
     pub(crate) fn read() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let (status, stat) = (read("/proc/self/status"), read("/proc/self/stat"));

@@ -49,7 +49,7 @@ pub(crate) async fn create_tasks(State(state): State<AppState>, mut call: BatchC
     Ok(respond::large(reservation, body))
 }
 
-/// What the allocations of the texts of an item take besides them.
+/// The bytes that the allocations of the texts of an item take besides them.
 const TEXTS_BYTES: usize = 96;
 
 type NewTasks = Vec<(TaskId, Box<NewTask>)>;
@@ -69,14 +69,14 @@ fn sort_creations(CreateTasksRequest { tasks }: CreateTasksRequest) -> (Places<T
     (places, new)
 }
 
-/// What they take in memory.
+/// Returns the bytes that they take in memory.
 fn creations_bytes((places, new): &(Places<TaskId>, NewTasks)) -> usize {
     let fixed = size_of::<(TaskId, Box<NewTask>)>() + size_of::<NewTask>() + TEXTS_BYTES;
     let own = |(_, new): &(TaskId, Box<NewTask>)| new.definition.stored_bytes() + scheduling_bytes(&new.definition);
     places.memory_bytes() + new.len() * fixed + new.iter().map(own).sum::<usize>()
 }
 
-/// What the scheduling of a task takes besides its text.
+/// Returns the bytes that the scheduling of a task takes besides its text.
 fn scheduling_bytes(Definition { scheduling, .. }: &Definition) -> usize {
     let ids = scheduling.dependencies.len() * size_of::<TaskId>();
     scheduling.as_json().map_or(0, |_| size_of::<SchedulingFields>() + TEXTS_BYTES + ids)
@@ -141,7 +141,7 @@ struct SortedClaims {
 }
 
 impl SortedClaims {
-    /// What they take in memory.
+    /// Returns the bytes that they take in memory.
     fn bytes(&self) -> usize {
         let worker_bytes = self.worker.as_ref().map_or(0, |worker| worker.as_str().len());
         self.places.memory_bytes() + runs_bytes(&self.run_ids, &self.workers) + worker_bytes
@@ -192,7 +192,7 @@ pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCa
 
 type SortedReports = (Places<(TaskId, RunId)>, Vec<command::RunItem>);
 
-/// What they take in memory.
+/// Returns the bytes that they take in memory.
 fn reports_bytes((places, reports): &SortedReports) -> usize {
     let texts = |item: &command::RunItem| match &item.action {
         command::RunAction::Report(RunReport::Complete { result }) => result.as_str().len(),

@@ -13,8 +13,8 @@ use super::HandlerResult;
 use crate::error::ApiError;
 use crate::extract::Call;
 use crate::metrics::TextFormat;
-use crate::readiness::Ready;
-use crate::request_log::Note;
+use crate::readiness::ReadyState;
+use crate::request_log::LogNote;
 use crate::respond;
 use crate::state::AppState;
 
@@ -31,7 +31,7 @@ pub(crate) async fn health(State(state): State<AppState>, _: Call) -> Response {
         Ok(risks) => {
             let mut response = respond::json(StatusCode::OK, Healthy::JSON);
             if !risks.is_empty() {
-                response.extensions_mut().insert(Note(risks.join("; ")));
+                response.extensions_mut().insert(LogNote(risks.join("; ")));
             }
             response
         }
@@ -68,9 +68,9 @@ pub(crate) async fn livez(_: Call) -> HandlerResult {
 )]
 pub(crate) async fn readyz(State(state): State<AppState>, _: Call) -> HandlerResult {
     match state.readiness().check(state.store()).await {
-        Ready::Yes => Ok(respond::json(StatusCode::OK, Probe::JSON)),
-        Ready::StorageFails => Err(ApiError::not_ready()),
-        Ready::Stopping => Err(ApiError::stopping()),
+        ReadyState::Yes => Ok(respond::json(StatusCode::OK, Probe::JSON)),
+        ReadyState::StorageFails => Err(ApiError::not_ready()),
+        ReadyState::Stopping => Err(ApiError::stopping()),
     }
 }
 

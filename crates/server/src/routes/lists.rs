@@ -92,7 +92,7 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> H
     Ok(respond::read(room, body))
 }
 
-/// What the metadata and the telemetry of an observation take.
+/// Returns the bytes of the metadata and the telemetry of an observation.
 fn document_bytes(observation: &Observation) -> usize {
     let telemetry = observation.telemetry.as_ref().map_or(0, |telemetry| telemetry.value.as_str().len());
     observation.report.metadata.as_str().len() + telemetry

@@ -17,7 +17,7 @@ use x509_cert::der::{Decode, Encode};
 /// Renewals are overdue by then: certificates of public authorities are renewed 30 days before they end.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
 
-/// What a server shows to prove who it is. Its key is in no debug output.
+/// A certificate with its key, by which a server proves who it is. Its key is in no debug output.
 #[derive(Clone)]
 pub struct Identity {
     key: Arc<CertifiedKey>,
@@ -26,7 +26,7 @@ pub struct Identity {
     pin: String,
 }
 
-/// Whether a certificate is valid by its dates.
+/// The validity of a certificate by its dates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
     Valid,
@@ -99,12 +99,12 @@ impl Identity {
         }
     }
 
-    /// How long the certificate is valid from now on; nothing when it has expired.
+    /// How long the certificate is valid from now on; `None` when it has expired.
     pub fn time_left(&self, now: SystemTime) -> Duration {
         self.not_after.duration_since(now).unwrap_or_default()
     }
 
-    /// The same as a number, which goes on below 0.
+    /// Returns how many seconds the certificate is valid from now on; below 0 when it has expired.
     pub(super) fn expires_in_seconds(&self, now: SystemTime) -> f64 {
         let ago = || now.duration_since(self.not_after).unwrap_or_default().as_secs_f64();
         self.not_after.duration_since(now).map_or_else(|_| -ago(), |left| left.as_secs_f64())

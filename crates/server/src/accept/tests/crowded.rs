@@ -124,7 +124,7 @@ async fn a_connection_that_is_slow_with_its_body_after_the_answer_is_closed_for_
     assert_eq!(read_answer(&mut new_connection).1, "/hello");
 }
 
-/// Whether the server has neither sent anything nor closed the connection so far.
+/// Returns whether the server has neither sent anything nor closed the connection so far.
 fn is_open(client: &mut TcpStream) -> bool {
     client.set_nonblocking(true).unwrap();
     client.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
@@ -160,7 +160,7 @@ struct Scripted {
     calls: Arc<AtomicUsize>,
 }
 
-impl Accept for Scripted {
+impl ConnectionSource for Scripted {
     async fn accept(&self) -> io::Result<Stream> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let next = self.outcomes.lock().unwrap().pop();

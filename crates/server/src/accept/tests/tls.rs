@@ -124,7 +124,7 @@ impl Client {
         read_answer(&mut self.stream)
     }
 
-    /// Whether the connection ended with the server saying so; a bare end could be an attacker's.
+    /// Returns whether the connection ended with the server saying so; a bare end could be an attacker's.
     fn is_ended_in_order(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]), Ok(0))
     }
