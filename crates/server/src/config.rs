@@ -9,7 +9,7 @@ use taskqueue_dashboard::Mode;
 
 use crate::auth::{SharedTokens, Token};
 use crate::browser_check::HostName;
-use crate::memory_plan::MemoryPlan;
+use crate::memory_plan::{MemoryPlan, soft_limit};
 
 /// Open connections, unless the machine allows fewer: enough for 10,000 workers and their clients.
 const CONNECTION_CAP: usize = 16_384;
@@ -133,13 +133,8 @@ fn waiting_cap(connection_cap: usize) -> usize {
 
 /// How many files this process may open, where the system has a file that says so (Linux).
 fn open_file_limit() -> Option<usize> {
-    soft_limit(&std::fs::read_to_string("/proc/self/limits").ok()?)
-}
-
-/// The soft limit in `Max open files   <soft>   <hard>   files`; `None` when it says `unlimited`.
-fn soft_limit(limits: &str) -> Option<usize> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    soft_limit(&limits, "Max open files").and_then(|limit| usize::try_from(limit).ok())
 }
 
 #[cfg(test)]
@@ -166,15 +161,5 @@ mod tests {
         for (connections, waiting) in [(16_384, 10_000), (10_372, 7_779), (896, 672), (1, 1)] {
             assert_eq!(waiting_cap(connections), waiting);
         }
-    }
-
-    #[test]
-    fn the_soft_limit_is_read_from_the_table_of_limits() {
-        let table = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                     Max processes             63712                63712                processes \n\
-                     Max open files            1024                 524288               files     \n";
-        assert_eq!(soft_limit(table), Some(1024));
-        assert_eq!(soft_limit("Max open files            unlimited            unlimited            files"), None);
-        assert_eq!(soft_limit(""), None);
     }
 }

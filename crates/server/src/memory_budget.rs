@@ -102,13 +102,6 @@ impl Budgets {
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 
-    /// Every turn that there is, for tests of what waits for one.
-    #[cfg(test)]
-    pub(crate) async fn all_turns(&self) -> Option<OwnedSemaphorePermit> {
-        let turns = u32::try_from(self.turns.available_permits()).unwrap_or(u32::MAX);
-        Arc::clone(&self.turns).acquire_many_owned(turns).await.ok()
-    }
-
     /// Reserves memory for an answer with one task, whatever its size.
     pub(crate) async fn reserve_task(&self) -> Result<Reservation, NoRoom> {
         self.answers.reserve(TASK_BYTES).await

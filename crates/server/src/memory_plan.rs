@@ -107,12 +107,12 @@ fn limit_bytes() -> u64 {
 /// The soft limits in lines such as `Max data size   <soft>   <hard>   bytes`, without what is used up by what is mapped and not
 /// in memory: two of them count addresses, and the stacks of threads are mostly that.
 fn limits_of_process(limits: &str, status: &str) -> Vec<u64> {
-    let soft = |name| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
     let used = |name| kib_line(status, name).unwrap_or(0);
-    let left =
-        |(name, mapped, resident)| Some(u64::saturating_sub(soft(name)?, used(mapped).saturating_sub(used(resident))));
+    let left = |(name, mapped, resident)| {
+        Some(u64::saturating_sub(soft_limit(limits, name)?, used(mapped).saturating_sub(used(resident))))
+    };
     let of_addresses = [("Max data size", "VmData:", "RssAnon:"), ("Max address space", "VmSize:", "VmRSS:")];
-    of_addresses.into_iter().filter_map(left).chain(soft("Max resident set")).collect()
+    of_addresses.into_iter().filter_map(left).chain(soft_limit(limits, "Max resident set")).collect()
 }
 
 /// The files with the limits of the control groups in `/proc/self/cgroup`, and of those above them. In a container
@@ -150,11 +150,16 @@ fn memory_of_machine(meminfo: &str) -> Option<u64> {
     kib_line(meminfo, "MemTotal:")
 }
 
-/// The bytes of a line such as `MemTotal:       24607940 kB`.
-fn kib_line(text: &str, name: &str) -> Option<u64> {
+/// Returns the bytes of a line such as `MemTotal:       24607940 kB`.
+pub(crate) fn kib_line(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kib * KIB)
+}
+
+/// Returns the soft limit in a line such as `Max open files   <soft>   <hard>   files`; `None` when it says `unlimited`.
+pub(crate) fn soft_limit(limits: &str, name: &str) -> Option<u64> {
+    limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
 
 #[cfg(test)]
@@ -218,5 +223,15 @@ mod tests {
         assert_eq!(limit_of_group("max\n"), None);
         assert_eq!(memory_of_machine("MemTotal:       1024 kB\nMemFree: 1 kB\n"), Some(MIB));
         assert_eq!(memory_of_machine(""), None);
+    }
+
+    #[test]
+    fn a_soft_limit_is_read_from_the_table_of_limits() {
+        let table = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                     Max processes             63712                63712                processes \n\
+                     Max open files            1024                 524288               files     \n\
+                     Max data size             unlimited            unlimited            bytes     \n";
+        let limits = ["Max open files", "Max data size", "Max nothing"].map(|name| soft_limit(table, name));
+        assert_eq!(limits, [Some(1024), None, None]);
     }
 }

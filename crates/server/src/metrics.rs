@@ -2,7 +2,6 @@
 //! asks, and never by two at once. The handler is in `routes/discovery.rs`.
 
 mod event_counts;
-mod format;
 mod labels;
 pub mod list;
 mod requests;
@@ -16,11 +15,11 @@ use bytes::Bytes;
 use taskqueue_store::Store;
 use tokio::time::Instant;
 
-pub(crate) use self::format::TextFormat;
 pub(crate) use self::requests::{AnsweredRequest, PathTemplate, RequestCounts};
 use self::snapshot::{DatabaseAnswers, Scrape, Snapshot};
 pub(crate) use self::snapshot::{MetricSources, Metrics, resident_bytes};
 use self::text::MetricsText;
+pub(crate) use self::text::TextFormat;
 use crate::error::ApiError;
 use crate::memory_budget::Budgets;
 use crate::readiness::Readiness;

@@ -3,7 +3,7 @@
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use hyper::header::{ACCEPT, ALLOW, HeaderName, HeaderValue, LOCATION, VARY};
+use hyper::header::{ALLOW, HeaderName, HeaderValue, LOCATION, VARY};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, StatusCode};
 use taskqueue_api::ErrorCode;
@@ -13,6 +13,7 @@ use taskqueue_store::InstallationSecret;
 use crate::auth::{Gate, wall_clock};
 use crate::browser_check::{self, BrowserRefusal, Hosts};
 use crate::endpoint_scopes::PAGES_PREFIX;
+use crate::prefer::MediaRange;
 use crate::session::{Session, Sessions};
 
 /// The overview.
@@ -150,17 +151,12 @@ fn is_opened(headers: &HeaderMap) -> bool {
 
 /// Returns whether HTML is named, and nothing is said that puts JSON before it or beside it: programs get the answer for programs.
 fn prefers_html(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
-    let (mut html, mut json) = (0.0, 0.0_f32);
-    for entry in lines.flat_map(|line| line.split(',')) {
-        let mut parts = entry.split(';').map(str::trim);
-        let kind = parts.next().unwrap_or_default();
-        let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |text| text.parse().ok());
-        let quality: f32 = quality.filter(|quality| (0.0..=1.0).contains(quality)).unwrap_or(0.0);
-        if kind.eq_ignore_ascii_case(HTML) {
-            html = quality;
-        } else if kind.eq_ignore_ascii_case(JSON) {
-            json = quality;
+    let (mut html, mut json) = (0, 0);
+    for range in MediaRange::accepted(headers) {
+        if range.name.eq_ignore_ascii_case(HTML) {
+            html = range.weight;
+        } else if range.name.eq_ignore_ascii_case(JSON) {
+            json = range.weight;
         }
     }
     html > json
@@ -168,6 +164,8 @@ fn prefers_html(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::ACCEPT;
+
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
-//! The `Prefer` header (RFC 7240), of which only `wait` is supported. What is not understood is ignored, as the RFC says: a
-//! preference is never an error.
+//! What clients prefer: the `Prefer` header (RFC 7240), of which only `wait` is supported, and the formats of the `Accept` header. What is
+//! not understood is ignored, as the RFCs say: a preference is never an error.
 
 use hyper::HeaderMap;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, HeaderName, HeaderValue};
 use taskqueue_api::headers::{PREFER, PREFERENCE_APPLIED};
 use taskqueue_core::limits::WAIT_SECONDS_MAX;
 
@@ -64,6 +64,41 @@ fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
         escaped = quoted && character == '\\' && !escaped;
         separates
     })
+}
+
+/// A format that a client takes (RFC 9110, 12.5.1).
+pub(crate) struct MediaRange<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) version: Option<&'a str>,
+    /// In thousandths.
+    pub(crate) weight: u32,
+}
+
+impl<'a> MediaRange<'a> {
+    /// Returns all that the `Accept` headers name. What is no text is not there.
+    pub(crate) fn accepted(headers: &'a HeaderMap) -> impl Iterator<Item = Self> {
+        let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).map(Self::read)
+    }
+
+    fn read(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let mut range = Self { name: parts.next().unwrap_or_default(), version: None, weight: 1_000 };
+        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+            match name.trim_end().to_ascii_lowercase().as_str() {
+                "version" => range.version = Some(value.trim().trim_matches('"')),
+                "q" => range.weight = weight(value.trim()),
+                _ => {}
+            }
+        }
+        range
+    }
+}
+
+/// Reads a number from 0 to 1, in thousandths; 0 if it is none.
+fn weight(text: &str) -> u32 {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.map_or(0, |number| (number * 1_000.0).round() as u32)
 }
 
 #[cfg(test)]

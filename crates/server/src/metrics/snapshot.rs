@@ -17,11 +17,12 @@ use tokio::sync;
 use tokio::time::{Instant, timeout};
 
 use super::event_counts::{EventCounts, QueueCounts};
-use super::format::TextFormat;
 use super::labels::{LabelledFigures, Labelling, RouteNames, named_queues};
 use super::requests::{EndpointValues, RequestCounts};
+use super::text::TextFormat;
 use crate::accept::{ConnectionCounts, ConnectionGauge};
 use crate::memory_budget::{BudgetUse, Budgets};
+use crate::memory_plan::{kib_line, soft_limit};
 use crate::readiness::{Readiness, ReadyState};
 use crate::tls::Tls;
 
@@ -222,11 +223,11 @@ impl ProcessUse {
         let (status, stat) = (read("/proc/self/status"), read("/proc/self/stat"));
         Self {
             cpu_seconds: cpu_seconds(&stat),
-            resident_bytes: kib_field(&status, "VmRSS:"),
-            virtual_bytes: kib_field(&status, "VmSize:"),
+            resident_bytes: kib_line(&status, "VmRSS:"),
+            virtual_bytes: kib_line(&status, "VmSize:"),
             // One is the descriptor of the listing itself.
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|entries| (entries.count() as u64).saturating_sub(1)),
-            max_fds: max_fds(&read("/proc/self/limits")),
+            max_fds: soft_limit(&read("/proc/self/limits"), "Max open files"),
             start_time_seconds: start_time_seconds(&stat, &read("/proc/stat")),
         }
     }
@@ -234,13 +235,7 @@ impl ProcessUse {
 
 /// The memory of this process now.
 pub(crate) fn resident_bytes() -> Option<u64> {
-    kib_field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
-}
-
-/// `VmRSS:     1234 kB`
-fn kib_field(status: &str, name: &str) -> Option<u64> {
-    let kib: u64 = status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
+    kib_line(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
 /// A field of `/proc/self/stat` by its number in proc(5). The second one is a name in brackets, which may hold anything.
@@ -259,11 +254,6 @@ fn start_time_seconds(stat: &str, system: &str) -> Option<f64> {
     Some(boot + stat_field(stat, 22)? / TICKS_PER_SECOND)
 }
 
-fn max_fds(limits: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,12 +269,9 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_descriptors_are_read() {
+    fn memory_is_read() {
         let status = "Name:\tx\nVmSize:\t    2048 kB\nVmRSS:\t    1024 kB\n";
-        assert_eq!(kib_field(status, "VmRSS:"), Some(1 << 20));
-        assert_eq!(kib_field(status, "VmSwap:"), None);
-        assert_eq!(max_fds("Max open files            1024                 524288               files"), Some(1_024));
-        assert_eq!(max_fds("Max open files            unlimited            unlimited            files"), None);
+        assert_eq!((kib_line(status, "VmRSS:"), kib_line(status, "VmSwap:")), (Some(1 << 20), None));
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Writes a snapshot in one of the two text formats that Prometheus reads (`format.rs` says in which). They differ in the names
-//! under which counters are declared, and in the mark of the end.
+//! Writes a snapshot in one of the two text formats that Prometheus reads. They differ in the names under which counters are declared, and
+//! in the mark of the end. Prometheus names both and prefers OpenMetrics; who names none may be anybody with a browser or `curl`, or a
+//! program that knows the older one only (docs/decisions/0060).
 
 use std::{array, fmt};
 
+use hyper::HeaderMap;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet, text,
@@ -14,9 +16,45 @@ use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::histogram::HistogramValues;
 
-use super::format::TextFormat;
 use super::list::{self, Metric};
 use super::snapshot::Snapshot;
+use crate::prefer::MediaRange;
+
+const OPEN_METRICS: &str = "application/openmetrics-text";
+/// The version that is written.
+const OPEN_METRICS_VERSION: &str = "1.0.0";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextFormat {
+    OpenMetrics,
+    /// The text format of Prometheus, version 0.0.4.
+    Plain,
+}
+
+impl TextFormat {
+    /// Its media type.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Plain => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// OpenMetrics if it is named and nothing is preferred to it. What cannot be read is not there: the text is given to everybody.
+    pub(crate) fn asked_for(headers: &HeaderMap) -> Self {
+        let (mut open, mut plain) = (0, 0);
+        for range in MediaRange::accepted(headers) {
+            match range.name.to_ascii_lowercase().as_str() {
+                OPEN_METRICS if range.version.is_none_or(|version| version == OPEN_METRICS_VERSION) => {
+                    open = open.max(range.weight);
+                }
+                "text/plain" | "text/*" | "*/*" => plain = plain.max(range.weight),
+                _ => {}
+            }
+        }
+        if open > 0 && open >= plain { Self::OpenMetrics } else { Self::Plain }
+    }
+}
 
 /// The whole text of a snapshot, which is measured before it is written: with many names it has megabytes.
 pub(crate) struct MetricsText {
@@ -286,6 +324,57 @@ impl<'a> Series<'a> {
             // Otherwise there would be empty brackets.
             0 => write(&mut self.encoder),
             _ => write(&mut self.encoder.encode_family(&labels)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::{ACCEPT, HeaderValue};
+
+    use super::*;
+
+    fn asked_for(accept: &[&'static str]) -> TextFormat {
+        let mut headers = HeaderMap::new();
+        for value in accept {
+            headers.append(ACCEPT, HeaderValue::from_static(value));
+        }
+        TextFormat::asked_for(&headers)
+    }
+
+    #[test]
+    fn open_metrics_is_given_to_those_who_name_it_and_prefer_nothing_else() {
+        // What Prometheus 2.5, 2.45 and 3.0 send, and Prometheus 3.0 when it is told to prefer the text.
+        const PROMETHEUS: [&str; 4] = [
+            "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+             text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+             application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
+             text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.2",
+        ];
+        let cases: [(&[&str], TextFormat); 17] = [
+            (&[], TextFormat::Plain),
+            (&[""], TextFormat::Plain),
+            (&["*/*"], TextFormat::Plain),
+            (&["text/plain"], TextFormat::Plain),
+            (&["text/html,application/xhtml+xml,*/*;q=0.8"], TextFormat::Plain),
+            (&["application/json"], TextFormat::Plain),
+            (&["application/openmetrics-text"], TextFormat::OpenMetrics),
+            (&["Application/OpenMetrics-Text; Version=\"1.0.0\"; Q=0.1"], TextFormat::OpenMetrics),
+            (&["application/openmetrics-text;q=0"], TextFormat::Plain),
+            (&["application/openmetrics-text;q=much"], TextFormat::Plain),
+            (&["application/openmetrics-text;version=2.0.0"], TextFormat::Plain),
+            (&["text/*", "application/openmetrics-text;q=0.9"], TextFormat::Plain),
+            (&["text/plain", "application/openmetrics-text"], TextFormat::OpenMetrics),
+            (&[PROMETHEUS[0]], TextFormat::Plain),
+            (&[PROMETHEUS[1]], TextFormat::OpenMetrics),
+            (&[PROMETHEUS[2]], TextFormat::OpenMetrics),
+            (&[PROMETHEUS[3]], TextFormat::Plain),
+        ];
+        for (accept, expected) in cases {
+            assert_eq!(asked_for(accept), expected, "{accept:?}");
         }
     }
 }
