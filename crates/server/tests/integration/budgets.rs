@@ -19,17 +19,17 @@ use crate::support::*;
 
 const MIB: usize = 1_048_576;
 
+fn limited(store: Arc<dyn Store>, plan: &MemoryPlan) -> HttpService {
+    let limits = Limits { waiting_cap: 1, ..Limits::default() };
+    service(AppState::with_limits(store, None, Arc::new(Budgets::new(plan)), limits))
+}
+
 /// A server with 15 tasks of 1 MiB in the queue `q`.
 async fn server(answers_bytes: usize) -> HttpService {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let store = Arc::new(ModelStore::new(Arc::new(clock)));
     let plan = MemoryPlan { answers_bytes, ..MemoryPlan::within(1 << 30) };
-    let http = service(AppState::with_limits(
-        store,
-        None,
-        Arc::new(Budgets::new(&plan)),
-        Limits { waiting_cap: 1, ..Limits::default() },
-    ));
+    let http = limited(store, &plan);
     expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
     let body = format!("{{\"args\":{{\"a\":\"{}\"}}}}", "x".repeat(MIB - 4096));
     for n in 0..15 {
@@ -43,6 +43,22 @@ async fn unread(http: &HttpService, method: &str, path: &str, body: &str) -> Res
     let request = Request::builder().method(method).uri(path).header("host", "localhost");
     let request = request.header("content-type", "application/json");
     http.call(request.body(Body::from(body.to_owned())).unwrap()).await
+}
+
+/// Answers that are not read, as many as there is room for.
+async fn held_until_refused(http: &HttpService, method: &str, path: &str, body: &str) -> Vec<Response> {
+    let mut held = Vec::new();
+    loop {
+        let answer = unread(http, method, path, body).await;
+        match answer.status() {
+            StatusCode::OK => held.push(answer),
+            status => {
+                assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{method} {path}");
+                return held;
+            }
+        }
+        assert!(held.len() < 30, "{method} {path}: an unread answer holds nothing");
+    }
 }
 
 /// How many tasks a page of the answer has, and whether another one follows.
@@ -83,17 +99,9 @@ const LARGE: [(&str, &str, &str); 7] = [
 async fn every_large_answer_holds_its_room_until_it_is_read() {
     for (method, path, body) in LARGE {
         let http = server(7 * MIB).await;
-        let mut held = Vec::new();
         // Room for two tasks is needed for each; so many fit, and then one has to wait.
-        let refused = loop {
-            let answer = unread(&http, method, path, body).await;
-            match answer.status() {
-                StatusCode::OK => held.push(answer),
-                _ => break answer,
-            }
-            assert!(held.len() < 8, "{method} {path}: an unread answer holds nothing");
-        };
-        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{method} {path}");
+        let mut held = held_until_refused(&http, method, path, body).await;
+        assert!(held.len() <= 7, "{method} {path}: {} unread answers", held.len());
         held.clear();
         expect(&http, StatusCode::OK, method, path, body).await;
     }
@@ -102,14 +110,7 @@ async fn every_large_answer_holds_its_room_until_it_is_read() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_finds_no_room_for_its_answer_is_not_done() {
     let http = server(5 * MIB).await;
-    let mut held = Vec::new();
-    loop {
-        let answer = unread(&http, "GET", "/api/v2/queues/q/tasks/t_000000000000", "").await;
-        if answer.status() != StatusCode::OK {
-            break;
-        }
-        held.push(answer);
-    }
+    let mut held = held_until_refused(&http, "GET", "/api/v2/queues/q/tasks/t_000000000000", "").await;
     let writes = [
         ("PUT", "/api/v2/queues/q/tasks/t_new000000000", "{}"),
         ("PATCH", "/api/v2/queues/q/tasks/t_000000000001", r#"{"priority":7}"#),
@@ -169,14 +170,7 @@ async fn print(http: &HttpService, offset: usize, text: &str) {
 async fn an_answer_with_output_holds_its_room_until_it_is_sent() {
     let (http, _) = printing_server(10 * MIB).await;
     let path = format!("/api/v2/queues/q/tasks/{TASK}/output");
-    let mut held = Vec::new();
-    loop {
-        let answer = unread(&http, "GET", &path, "").await;
-        if answer.status() != StatusCode::OK {
-            break;
-        }
-        held.push(answer);
-    }
+    let mut held = held_until_refused(&http, "GET", &path, "").await;
     assert!((7..10).contains(&held.len()), "{} answers of 1 MiB were held in 10 MiB", held.len());
     assert_eq!(call(&http, "GET", &path, "").await.code(), "database_busy");
     held.clear();
@@ -215,14 +209,7 @@ async fn a_page_of_workers_holds_its_room_until_it_is_sent() {
     for n in 0..100 {
         expect(&http, StatusCode::NO_CONTENT, "PUT", &format!("/api/v2/queues/q/workers/w_{n:012}"), &report).await;
     }
-    let mut held = Vec::new();
-    for _ in 0..30 {
-        let answer = unread(&http, "GET", "/api/v2/queues/q/workers?limit=100", "").await;
-        if answer.status() != StatusCode::OK {
-            break;
-        }
-        held.push(answer);
-    }
+    let mut held = held_until_refused(&http, "GET", "/api/v2/queues/q/workers?limit=100", "").await;
     // 1.6 MB each, as long as there is room for that; then shorter ones, until there is none.
     assert!((12..25).contains(&held.len()), "{} pages of 1.6 MB were held in 20 MiB", held.len());
     assert_eq!(call(&http, "GET", "/api/v2/queues/q/workers?limit=100", "").await.status, 503);
@@ -269,12 +256,7 @@ async fn the_body_of_a_withdrawn_command_holds_its_room_until_the_writer_drops_t
     for (method, path, body) in [("POST", "/api/v2/queues/q/tasks/batch/create", &batch), ("PUT", &one, &single)] {
         let store = Arc::new(FailingStore::stuck());
         let plan = MemoryPlan { requests_bytes: 640 * 1024, ..MemoryPlan::within(1 << 30) };
-        let http = service(AppState::with_limits(
-            store.clone(),
-            None,
-            Arc::new(Budgets::new(&plan)),
-            Limits { waiting_cap: 1, ..Limits::default() },
-        ));
+        let http = limited(store.clone(), &plan);
         let kept = || store.kept.as_ref().unwrap().lock().unwrap();
         for (commands, case) in [(1, "it waits and is withdrawn"), (1, "no room"), (1, "no room")] {
             assert_eq!(call(&http, method, path, body).await.code(), "database_busy");

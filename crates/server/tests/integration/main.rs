@@ -11,7 +11,6 @@ mod pages;
 mod request_log;
 mod requests;
 mod support;
-mod tasks_that_wait;
 mod upkeep;
 mod waiting;
 mod waiting_output;

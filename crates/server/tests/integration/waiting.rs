@@ -8,36 +8,9 @@ use taskqueue_server::Config;
 use taskqueue_store::StoreExt;
 use tokio::io::AsyncWriteExt;
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::support::served::*;
-
-#[tokio::test]
-async fn the_preference_is_followed_cut_or_ignored() {
-    let served = serve(10).await;
-    let cases = [
-        ("prefer: wait=5\r\n", Some("wait=5")),
-        ("prefer: wait=600\r\n", Some("wait=60")),
-        ("Prefer: respond-async, Wait=\"7\"; x=y\r\n", Some("wait=7")),
-        ("prefer: wait=0\r\n", None),
-        ("prefer: wait=soon\r\n", None),
-        ("", None),
-    ];
-    for (n, (headers, expected)) in cases.into_iter().enumerate() {
-        served.create(n).await;
-        let (head, body) = read(&mut served.send(&claim(n, headers)).await).await;
-        assert_eq!(status_and_wait(&head), ("200", expected), "{headers}");
-        assert!(body.contains(task_id(n).as_str()));
-        if expected.is_none() {
-            let (head, body) = read(&mut served.send(&claim(100 + n, headers)).await).await;
-            assert_eq!((status_and_wait(&head), body.as_str()), (("204", None), ""));
-        }
-    }
-    let unknown = claim(200, WAIT).replace("/q/", "/nowhere/");
-    assert_eq!(status_and_wait(&read(&mut served.send(&unknown).await).await.0), ("404", None));
-    let invalid = claim(201, WAIT).replace("r_0", "x_0");
-    assert_eq!(status_and_wait(&read(&mut served.send(&invalid).await).await.0), ("422", None));
-}
 
 #[tokio::test]
 async fn a_waiting_claim_is_answered_by_a_creation_and_its_connection_goes_on() {
@@ -73,33 +46,6 @@ async fn a_connection_that_was_to_be_closed_is_closed_after_the_wait() {
         assert_eq!(status_and_wait(&read(&mut stream).await.0), ("200", Some("wait=50")));
         assert!(is_closed(&mut stream).await);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wait_lasts_as_long_as_it_was_asked_for_and_no_timeout_ends_it() {
-    let served = serve(10).await;
-    let begun = Instant::now();
-    let (head, _) = read(&mut served.send(&claim(1, "prefer: wait=60\r\n")).await).await;
-    assert_eq!(status_and_wait(&head), ("204", Some("wait=60")));
-    assert_eq!(begun.elapsed().as_secs(), 60);
-    assert!(served.store.waiters().is_empty());
-}
-
-#[tokio::test]
-async fn a_claim_above_the_waiting_cap_is_answered_at_once() {
-    let served = serve(2).await;
-    let mut waiting = [served.send(&claim(1, WAIT)).await, served.send(&claim(2, WAIT)).await];
-    served.await_waiting(2).await;
-    let (head, _) = read(&mut served.send(&claim(3, WAIT)).await).await;
-    assert_eq!(status_and_wait(&head), ("204", None));
-    served.create(1).await;
-    served.create(2).await;
-    for stream in &mut waiting {
-        assert_eq!(status_and_wait(&read(stream).await.0).0, "200");
-    }
-    served.create(3).await;
-    let (head, _) = read(&mut served.send(&claim(4, WAIT)).await).await;
-    assert_eq!(status_and_wait(&head), ("200", Some("wait=50")));
 }
 
 #[tokio::test]
@@ -196,24 +142,6 @@ async fn at_the_connection_cap_waiting_claims_keep_their_connections() {
     }
 }
 
-#[tokio::test]
-async fn a_stop_answers_all_waiting_claims_at_once() {
-    let served = serve(100).await;
-    let mut streams = Vec::new();
-    for n in 0..20 {
-        streams.push(served.send(&claim(n, WAIT)).await);
-    }
-    served.await_waiting(20).await;
-    served.stop.send(()).unwrap();
-    for stream in &mut streams {
-        let (head, _) = read(stream).await;
-        assert_eq!(status_and_wait(&head), ("204", None));
-        assert!(is_closed(stream).await);
-    }
-    // None of them has waited for as long as it wanted: then the answer would say so.
-    timeout(LIMIT, served.running).await.unwrap().unwrap();
-}
-
 /// A client that disconnects at some moment of its request.
 async fn disconnect_at(served: &Served, moment: usize, n: usize) {
     let request = claim(n, WAIT);
@@ -274,39 +202,6 @@ async fn ten_thousand_clients_that_disconnect_at_any_moment_leave_nothing_behind
         found += 1;
     }
     assert_eq!(found, taken);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_heartbeat_is_held_as_long_as_it_was_asked_for_and_no_timeout_ends_it() {
-    let served = serve(10).await;
-    served.create_running(1).await;
-    let cases =
-        [("prefer: wait=5\r\n", 5, Some("wait=5")), ("prefer: wait=600\r\n", 60, Some("wait=60")), ("", 0, None)];
-    for (headers, seconds, applied) in cases {
-        let begun = Instant::now();
-        let (head, body) = read(&mut served.send(&heartbeat(1, headers)).await).await;
-        assert_eq!((status_and_wait(&head), begun.elapsed().as_secs()), (("200", applied), seconds));
-        assert!(body.contains("lease_expires_at"), "{body}");
-    }
-    assert!(served.store.waiters().is_empty());
-}
-
-#[tokio::test]
-async fn claims_and_heartbeats_above_the_waiting_cap_are_answered_at_once() {
-    let served = serve(2).await;
-    for n in 1..4 {
-        served.create_running(n).await;
-    }
-    let waiting = served.send(&claim(9, WAIT)).await;
-    served.await_waiting(1).await;
-    let _held = served.send(&heartbeat(1, WAIT)).await;
-    served.await_held(1).await;
-    assert_eq!(status_and_wait(&read(&mut served.send(&heartbeat(2, WAIT)).await).await.0), ("200", None));
-    assert_eq!(status_and_wait(&read(&mut served.send(&claim(10, WAIT)).await).await.0), ("204", None));
-    drop(waiting);
-    served.await_waiting(0).await;
-    let _held = served.send(&heartbeat(2, WAIT)).await;
-    served.await_held(2).await;
 }
 
 #[tokio::test]

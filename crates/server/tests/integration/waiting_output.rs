@@ -1,5 +1,5 @@
-//! Reads of output that wait, over real sockets, with the model behind them: what is answered when, and that nothing is held
-//! for a client that has disconnected.
+//! Reads of output that wait, over real sockets, with the model behind them: what is answered when, and that nothing is held for a
+//! client that has disconnected; and what holds for all requests that wait.
 
 use taskqueue_core::ids::RunId;
 use taskqueue_core::json::JsonObject;
@@ -91,35 +91,24 @@ async fn what_is_there_already_is_answered_at_once() {
     assert!(served.store.waiters().is_empty());
 }
 
-#[tokio::test]
-async fn a_task_without_output_is_not_waited_for() {
-    let served = serve(10).await;
-    served.create_running(1).await;
-    let cases = [
-        (read_output("GET", 1, "", WAIT), "404", "output_not_found"),
-        (read_output("GET", 2, "", WAIT), "404", "task_not_found"),
-        (read_output("GET", 1, "", WAIT).replace("/q/", "/nowhere/"), "404", "queue_not_found"),
-        (read_output("GET", 1, "?offset=-1", WAIT), "422", "invalid_request"),
-    ];
-    for (request, status, code) in cases {
-        let (head, text) = read(&mut served.send(&request).await).await;
-        assert_eq!(status_and_wait(&head), (status, None));
-        assert!(text.contains(code), "{text}");
-    }
-    assert!(served.store.waiters().is_empty());
-}
-
 #[tokio::test(start_paused = true)]
-async fn a_read_waits_as_long_as_it_was_asked_for_and_no_timeout_ends_it() {
+async fn a_wait_lasts_as_long_as_it_was_asked_for_and_no_timeout_ends_it() {
     let served = serve(10).await;
     served.create_printing(1).await;
-    let cases =
-        [("prefer: wait=5\r\n", 5, Some("wait=5")), ("prefer: wait=600\r\n", 60, Some("wait=60")), ("", 0, None)];
-    for (headers, seconds, applied) in cases {
-        let begun = Instant::now();
-        let (head, text) = read(&mut served.send(&read_output("GET", 1, "?offset=3", headers)).await).await;
-        assert_eq!((status_and_wait(&head), begun.elapsed().as_secs()), (("200", applied), seconds));
-        assert_eq!(text, body(3, "", false));
+    let output = body(3, "", false);
+    for (wanted, given) in [(5, 5), (600, 60)] {
+        let headers = format!("prefer: wait={wanted}\r\n");
+        let requests = [
+            (claim(9, &headers), "204", ""),
+            (heartbeat(1, &headers), "200", "lease_expires_at"),
+            (read_output("GET", 1, "?offset=3", &headers), "200", &output),
+        ];
+        for (request, status, expected) in requests {
+            let begun = Instant::now();
+            let (head, text) = read(&mut served.send(&request).await).await;
+            assert_eq!(status_and_wait(&head), (status, Some(format!("wait={given}").as_str())), "{request}");
+            assert!(begun.elapsed().as_secs() == given && text.contains(expected), "{:?}: {text}", begun.elapsed());
+        }
     }
     assert!(served.store.waiters().is_empty());
 }
@@ -148,17 +137,25 @@ async fn head_waits_like_get_and_has_its_length_without_its_body() {
 async fn all_requests_that_wait_share_one_cap() {
     let served = serve(2).await;
     served.create_printing(1).await;
+    served.create_running(2).await;
+    let answered = async |request: &str| read(&mut served.send(request).await).await.0;
+    let output = read_output("GET", 1, "?offset=3", WAIT);
     let waiting = served.send(&claim(9, WAIT)).await;
     served.await_waiting(1).await;
     let _held = served.send(&heartbeat(1, WAIT)).await;
     served.await_held(1).await;
-    let (head, text) = read(&mut served.send(&read_output("GET", 1, "?offset=3", WAIT)).await).await;
-    assert_eq!((status_and_wait(&head), text), (("200", None), body(3, "", false)));
+    for (request, status) in [(&output, "200"), (&heartbeat(2, WAIT), "200"), (&claim(10, WAIT), "204")] {
+        assert_eq!(status_and_wait(&answered(request).await), (status, None));
+    }
     drop(waiting);
     served.await_waiting(0).await;
-    let _waiting = served.send(&read_output("GET", 1, "?offset=3", WAIT)).await;
+    let reading = served.send(&output).await;
     served.await_watching(1).await;
-    assert_eq!(status_and_wait(&read(&mut served.send(&claim(10, WAIT)).await).await.0), ("204", None));
+    assert_eq!(status_and_wait(&answered(&claim(10, WAIT)).await), ("204", None));
+    drop(reading);
+    served.await_watching(0).await;
+    let _held = served.send(&heartbeat(2, WAIT)).await;
+    served.await_held(2).await;
 }
 
 #[tokio::test]

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use axum::body::Body;
 use axum::http::HeaderValue;
-use hyper::StatusCode;
+use hyper::{Request, StatusCode};
 use taskqueue_server::http_service::HttpService;
 use taskqueue_server::metrics::list::{self, Metric};
 use tokio::time::{Duration, Instant, advance};
@@ -167,14 +168,19 @@ async fn pending_tasks_are_shown_by_what_they_wait_for_and_limits_beside_them() 
 #[tokio::test]
 async fn metrics_need_the_token_where_there_is_one() {
     let http = guarded_server();
+    let request = |path: &str, authorization: Option<&str>| {
+        let request = Request::get(path).header("host", "localhost");
+        let request = authorization.into_iter().fold(request, |request, value| request.header("authorization", value));
+        request.body(Body::empty()).unwrap()
+    };
     for (path, authorization) in
         [("/metrics", None), ("/metrics", Some("Bearer wrong")), ("/%6detrics", None), ("/metrics?x=s3cret", None)]
     {
-        let answered = send(&http, guarded("GET", path, authorization, "")).await;
+        let answered = send(&http, request(path, authorization)).await;
         assert_eq!((answered.status, answered.code().as_str()), (401, "unauthorized"), "{path} {authorization:?}");
         assert_eq!((answered.header("www-authenticate"), answered.header(VERSION)), (Some("Bearer"), None));
     }
-    let answered = send(&http, guarded("GET", "/metrics", Some("Bearer s3cret"), "")).await;
+    let answered = send(&http, request("/metrics", Some("Bearer s3cret"))).await;
     assert_eq!((answered.status, answered.header(VERSION)), (200, None));
 }
 

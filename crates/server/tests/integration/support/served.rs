@@ -58,24 +58,22 @@ pub(crate) async fn serve_with(config: Config) -> Served {
     Served { address, clock, store, stop, running }
 }
 
-/// A claim of run `n` with these header lines, each ended by CRLF.
-pub(crate) fn claim(n: usize, headers: &str) -> String {
-    let body = format!(r#"{{"route":"default","run_id":"r_{n:012}"}}"#);
+fn post(path: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     format!(
-        "POST /api/v2/queues/q/tasks/claim HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        "POST /api/v2/queues/q/tasks/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: {length}\r\n{headers}\r\n{body}"
     )
 }
 
+/// A claim of run `n` with these header lines, each ended by CRLF.
+pub(crate) fn claim(n: usize, headers: &str) -> String {
+    post("claim", headers, &format!(r#"{{"route":"default","run_id":"r_{n:012}"}}"#))
+}
+
 /// A heartbeat of run `n` for task `n`.
 pub(crate) fn heartbeat(n: usize, headers: &str) -> String {
-    let body = format!(r#"{{"run_id":"r_{n:012}"}}"#);
-    let length = body.len();
-    format!(
-        "POST /api/v2/queues/q/tasks/t_{n:012}/heartbeat HTTP/1.1\r\nhost: localhost\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-    )
+    post(&format!("t_{n:012}/heartbeat"), headers, &format!(r#"{{"run_id":"r_{n:012}"}}"#))
 }
 
 /// A read of the output of task `n` with a query and header lines, by GET or HEAD.
@@ -110,22 +108,26 @@ impl Served {
 
     /// Waits until so many heartbeats are held. Those whose renewal is still under way count too.
     pub(crate) async fn await_held(&self, count: usize) {
-        let reached = async {
-            while self.store.waiters().watched_runs().len() != count {
-                yield_now().await;
-            }
-        };
-        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("not {count}"));
+        self.await_count(count, || self.store.waiters().watched_runs().len()).await;
     }
 
     /// Waits until so many reads of output wait. Those whose second read is still under way count too.
     pub(crate) async fn await_watching(&self, count: usize) {
+        self.await_count(count, || self.store.waiters().watched_outputs().len()).await;
+    }
+
+    /// Waits until so many claims wait.
+    pub(crate) async fn await_waiting(&self, count: usize) {
+        self.await_count(count, || self.store.waiters().waiting_routes().first().map_or(0, |line| line.2)).await;
+    }
+
+    async fn await_count(&self, count: usize, current: impl Fn() -> usize) {
         let reached = async {
-            while self.store.waiters().watched_outputs().len() != count {
+            while current() != count {
                 yield_now().await;
             }
         };
-        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("not {count}"));
+        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("{}, not {count}", current()));
     }
 
     /// What run `n` printed behind so many bytes.
@@ -133,17 +135,6 @@ impl Served {
         let run_id = RunId::parse(&format!("r_{n:012}")).unwrap();
         let output = AddOutput { queue: queue(), id: task_id(n), run_id, offset, text: text.into(), most_bytes: 1000 };
         self.store.write(output).await.unwrap();
-    }
-
-    /// Waits until so many claims wait.
-    pub(crate) async fn await_waiting(&self, count: usize) {
-        let waiting = || self.store.waiters().waiting_routes().first().map_or(0, |line| line.2);
-        let reached = async {
-            while waiting() != count {
-                yield_now().await;
-            }
-        };
-        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("{} wait, not {count}", waiting()));
     }
 
     pub(crate) async fn count(&self, status: Status) -> u64 {
