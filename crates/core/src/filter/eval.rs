@@ -451,10 +451,16 @@ mod tests {
         }
     }
 
-    fn check(row: &Row, cases: &[(&str, bool)]) {
-        for (text, expected) in cases {
+    /// The filters of both lists, which `; ` separates, each with whether it holds.
+    fn cases<'a>(holds: &'a str, fails: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
+        let all = holds.split("; ").map(|text| (text, true)).chain(fails.split("; ").map(|text| (text, false)));
+        all.filter(|(text, _)| !text.is_empty())
+    }
+
+    fn check(row: &Row, holds: &str, fails: &str) {
+        for (text, expected) in cases(holds, fails) {
             let filter = TaskFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(filter.matches(row), *expected, "{text}");
+            assert_eq!(filter.matches(row), expected, "{text}");
             let negated = TaskFilter::parse(&format!("not {text}")).unwrap();
             assert_eq!(negated.matches(row), !expected, "not {text}");
         }
@@ -464,30 +470,11 @@ mod tests {
     fn null_is_unequal_to_every_value_and_has_no_order() {
         check(
             &PLAIN,
-            &[
-                ("name == 'x'", false),
-                ("name != 'x'", true),
-                ("name == None", true),
-                ("name != None", false),
-                ("name in ['x']", false),
-                ("name in ['x', None]", true),
-                ("name in []", false),
-                ("name not in ['x']", true),
-                ("name not in ['x', None]", false),
-                ("name not in []", true),
-                ("name < 'x'", false),
-                ("name >= ''", false),
-                ("exists(name)", true),
-                ("missing(name)", false),
-                ("exists(routes)", true),
-                ("missing(routes)", false),
-                ("started_at == None", true),
-                ("started_at != '2026-01-01T00:00:00Z'", true),
-                ("started_at < '2026-01-01T00:00:00Z'", false),
-                ("started_at not in ['2026-01-01T00:00:00Z']", true),
-                ("finished_at in [None]", true),
-                ("last_route != 'x'", true),
-            ],
+            "name != 'x'; name == None; name in ['x', None]; name not in ['x']; name not in []; exists(name); \
+             exists(routes); started_at == None; started_at != '2026-01-01T00:00:00Z'; \
+             started_at not in ['2026-01-01T00:00:00Z']; finished_at in [None]; last_route != 'x'",
+            "name == 'x'; name != None; name in ['x']; name in []; name not in ['x', None]; name < 'x'; name >= ''; \
+             missing(name); missing(routes); started_at < '2026-01-01T00:00:00Z'",
         );
     }
 
@@ -500,42 +487,18 @@ mod tests {
             started_at: Some(time("2026-01-01T12:00:00Z")),
             ..PLAIN
         };
+        // As text: cancelled, failed, pending, running, succeeded.
         check(
             &row,
-            &[
-                ("id == 't_abcdefghijkl'", true),
-                ("id in ['t_abcdefghijkl', 'x']", true),
-                ("name == 'é'", true),
-                ("name == 'É'", false),
-                ("name > 'z'", true),
-                ("name < '😀'", true),
-                ("name <= 'é' and name >= 'é'", true),
-                ("name != None", true),
-                ("name not in [None]", true),
-                ("priority == 5.0", true),
-                ("priority in [4, 5.0]", true),
-                ("priority < 5.5", true),
-                ("5.5 > priority", true),
-                ("priority > -1e300", true),
-                ("attempt != 1", false),
-                ("max_attempts >= 3", true),
-                ("status == 'running'", true),
-                ("status != 'running'", false),
-                // As text: cancelled, failed, pending, running, succeeded.
-                ("status > 'pending'", true),
-                ("status < 'failed'", false),
-                ("status >= 'succeeded'", false),
-                ("status not in ['failed', 'cancelled']", true),
-                ("created_at > '2026-01-01T00:00:00Z'", true),
-                ("created_at == '2026-01-01T01:00:00.000001+01:00'", true),
-                ("updated_at <= '2026-01-02T00:00:00Z'", true),
-                ("started_at == '2026-01-01T13:00:00+01:00'", true),
-                ("'gpu' in routes", true),
-                ("'GPU' in routes", false),
-                ("'gpu' not in routes", false),
-                ("'' not in routes", true),
-                ("metadata.m == 1 and result.r == 2", true),
-            ],
+            "id == 't_abcdefghijkl'; id in ['t_abcdefghijkl', 'x']; name == 'é'; name > 'z'; name < '😀'; \
+             name <= 'é' and name >= 'é'; name != None; name not in [None]; priority == 5.0; priority in [4, 5.0]; \
+             priority < 5.5; 5.5 > priority; priority > -1e300; max_attempts >= 3; status == 'running'; \
+             status > 'pending'; status not in ['failed', 'cancelled']; created_at > '2026-01-01T00:00:00Z'; \
+             created_at == '2026-01-01T01:00:00.000001+01:00'; updated_at <= '2026-01-02T00:00:00Z'; \
+             started_at == '2026-01-01T13:00:00+01:00'; 'gpu' in routes; '' not in routes; \
+             metadata.m == 1 and result.r == 2",
+            "name == 'É'; attempt != 1; status != 'running'; status < 'failed'; status >= 'succeeded'; \
+             'GPU' in routes; 'gpu' not in routes",
         );
     }
 
@@ -543,18 +506,11 @@ mod tests {
     fn without_a_last_error_only_missing_holds() {
         check(
             &PLAIN,
-            &[
-                ("last_error.type == 'ValueError'", false),
-                ("last_error.type != 'ValueError'", false),
-                ("last_error.traceback == None", false),
-                ("last_error.traceback != None", false),
-                ("last_error.type in ['ValueError']", false),
-                ("last_error.type not in ['ValueError']", false),
-                ("last_error.type not in []", false),
-                ("last_error.attempt < 9", false),
-                ("exists(last_error.traceback)", false),
-                ("missing(last_error.type)", true),
-            ],
+            "missing(last_error.type)",
+            "last_error.type == 'ValueError'; last_error.type != 'ValueError'; last_error.traceback == None; \
+             last_error.traceback != None; last_error.type in ['ValueError']; \
+             last_error.type not in ['ValueError']; last_error.type not in []; last_error.attempt < 9; \
+             exists(last_error.traceback)",
         );
     }
 
@@ -563,56 +519,30 @@ mod tests {
         let row = Row { error: Some(None), ..PLAIN };
         check(
             &row,
-            &[
-                ("last_error.type == 'ValueError'", true),
-                ("last_error.type != 'ValueError'", false),
-                ("last_error.message in ['bad']", true),
-                ("last_error.type not in []", true),
-                ("last_error.type in []", false),
-                ("last_error.traceback == None", true),
-                ("last_error.traceback != 'x'", true),
-                ("last_error.traceback not in ['x']", true),
-                ("last_error.traceback not in ['x', None]", false),
-                ("last_error.traceback < 'x'", false),
-                ("exists(last_error.traceback)", true),
-                ("missing(last_error.traceback)", false),
-                ("last_error.attempt == 2.0", true),
-                ("last_error.run_id == 'r_abcdefghijkl'", true),
-                ("last_error.occurred_at >= '2026-01-01T00:00:00Z'", true),
-            ],
+            "last_error.type == 'ValueError'; last_error.message in ['bad']; last_error.type not in []; \
+             last_error.traceback == None; last_error.traceback != 'x'; last_error.traceback not in ['x']; \
+             exists(last_error.traceback); last_error.attempt == 2.0; last_error.run_id == 'r_abcdefghijkl'; \
+             last_error.occurred_at >= '2026-01-01T00:00:00Z'",
+            "last_error.type != 'ValueError'; last_error.type in []; last_error.traceback not in ['x', None]; \
+             last_error.traceback < 'x'; missing(last_error.traceback)",
         );
         check(
             &Row { error: Some(Some("at x")), ..PLAIN },
-            &[
-                ("last_error.traceback == 'at x'", true),
-                ("last_error.traceback != None", true),
-                ("last_error.traceback not in [None]", true),
-            ],
+            "last_error.traceback == 'at x'; last_error.traceback != None; last_error.traceback not in [None]",
+            "",
         );
     }
 
     #[test]
     fn without_a_last_run_only_missing_holds() {
-        let questions = [
-            ("last_run.attempt == 2", false),
-            ("last_run.attempt != 2", false),
-            ("last_run.attempt not in []", false),
-            ("last_run.run_id == None", false),
-            ("last_run.run_id != None", false),
-            ("last_run.run_id not in ['x']", false),
-            ("exists(last_run.run_id)", false),
-            ("missing(last_run.attempt)", true),
-            ("last_run.worker.host == 'gpu-3'", false),
-            ("last_run.worker.host != 'gpu-3'", false),
-            ("last_run.worker.host not in []", false),
-            ("exists(last_run.worker.host)", false),
-            ("missing(last_run.worker.host)", true),
-            ("'host' in last_run.worker", false),
-            ("'host' not in last_run.worker", false),
-        ];
-        check(&PLAIN, &questions);
+        let holds = "missing(last_run.attempt); missing(last_run.worker.host)";
+        let fails = "last_run.attempt == 2; last_run.attempt != 2; last_run.attempt not in []; last_run.run_id == None; \
+             last_run.run_id != None; last_run.run_id not in ['x']; exists(last_run.run_id); \
+             last_run.worker.host == 'gpu-3'; last_run.worker.host != 'gpu-3'; last_run.worker.host not in []; \
+             exists(last_run.worker.host); 'host' in last_run.worker; 'host' not in last_run.worker";
+        check(&PLAIN, holds, fails);
         // The same when the questions about the document are gathered.
-        for (text, expected) in questions.into_iter().filter(|(text, _)| text.contains("worker")) {
+        for (text, expected) in cases(holds, fails).filter(|(text, _)| text.contains("worker")) {
             let others = ["a", "b", "c"].map(|key| format!("missing(last_run.worker.{key})")).join(" and ");
             let text = format!("({text}) and {others}");
             assert_eq!(TaskFilter::parse(&text).unwrap().matches(&PLAIN), expected, "{text}");
@@ -622,38 +552,22 @@ mod tests {
     #[test]
     fn a_last_run_compares_like_plain_fields_and_its_worker_like_args() {
         let active = Row { run: Some(None), ..PLAIN };
-        let questions = [
-            ("last_run.attempt == 2.0", true),
-            ("last_run.attempt in [1]", false),
-            ("last_run.run_id == None", true),
-            ("last_run.run_id != 'r_abcdefghijkl'", true),
-            ("last_run.run_id < 'z'", false),
-            ("exists(last_run.run_id)", true),
-            ("missing(last_run.run_id)", false),
-            ("last_run.worker.host == 'gpu-3'", true),
-            ("last_run.worker.pid > 4000", true),
-            ("last_run.worker.pid == '4711'", false),
-            ("1 in last_run.worker.gpus", true),
-            ("last_run.worker.venv == None", true),
-            ("exists(last_run.worker.venv)", true),
-            ("missing(last_run.worker.folder)", true),
-            ("last_run.worker.folder != 'x'", false),
-            ("'host' in last_run.worker", true),
-            ("'folder' not in last_run.worker", true),
-        ];
-        check(&active, &questions);
+        let holds = "last_run.attempt == 2.0; last_run.run_id == None; last_run.run_id != 'r_abcdefghijkl'; \
+             exists(last_run.run_id); last_run.worker.host == 'gpu-3'; last_run.worker.pid > 4000; \
+             1 in last_run.worker.gpus; last_run.worker.venv == None; exists(last_run.worker.venv); \
+             missing(last_run.worker.folder); 'host' in last_run.worker; 'folder' not in last_run.worker";
+        let fails = "last_run.attempt in [1]; last_run.run_id < 'z'; missing(last_run.run_id); \
+             last_run.worker.pid == '4711'; last_run.worker.folder != 'x'";
+        check(&active, holds, fails);
         let ended = Row { run: Some(Some("r_abcdefghijkl")), ..PLAIN };
         check(
             &ended,
-            &[
-                ("last_run.run_id == 'r_abcdefghijkl'", true),
-                ("last_run.run_id == None", false),
-                ("last_run.run_id in ['x', 'r_abcdefghijkl']", true),
-            ],
+            "last_run.run_id == 'r_abcdefghijkl'; last_run.run_id in ['x', 'r_abcdefghijkl']",
+            "last_run.run_id == None",
         );
-        let worker = questions.iter().filter(|(text, _)| text.contains("worker"));
+        let worker = cases(holds, fails).filter(|(text, _)| text.contains("worker"));
         let all: Vec<String> =
-            worker.map(|(text, holds)| format!("{}({text})", if *holds { "" } else { "not " })).collect();
+            worker.map(|(text, holds)| format!("{}({text})", if holds { "" } else { "not " })).collect();
         assert!(TaskFilter::parse(&all.join(" and ")).unwrap().matches(&ended));
     }
 
@@ -669,27 +583,11 @@ mod tests {
     fn values_in_documents_equal_literals_of_their_own_type_only() {
         check(
             &DOCUMENT,
-            &[
-                ("args.null == None", true),
-                ("args.nothing == None", false),
-                ("args.no == None", false),
-                ("args.yes == True", true),
-                ("args.yes == 1", false),
-                ("args.i == True", false),
-                ("args.no == 0", false),
-                ("args.i == 1 and args.i == 1.0 and args.f == 1 and args.f == 1.0", true),
-                ("args.mz == 0", true),
-                ("args.mz == -0.0", true),
-                ("args.i == '1'", false),
-                ("args.s == 1", false),
-                ("args.s == '1'", true),
-                ("args.text == '[1]'", true),
-                ("args.z == 'a'", false),
-                ("args.z == 'a\\u0000b'", true),
-                ("args.deep.x.y == 1", true),
-                ("args.array == 1", false),
-                ("args.object == None", false),
-            ],
+            "args.null == None; args.yes == True; args.i == 1 and args.i == 1.0 and args.f == 1 and args.f == 1.0; \
+             args.mz == 0; args.mz == -0.0; args.s == '1'; args.text == '[1]'; args.z == 'a\\u0000b'; \
+             args.deep.x.y == 1",
+            "args.nothing == None; args.no == None; args.yes == 1; args.i == True; args.no == 0; args.i == '1'; \
+             args.s == 1; args.z == 'a'; args.array == 1; args.object == None",
         );
     }
 
@@ -697,27 +595,11 @@ mod tests {
     fn unequal_needs_presence_and_not_in_a_list_needs_a_scalar() {
         check(
             &DOCUMENT,
-            &[
-                ("args.nothing != 1", false),
-                ("args.nothing != None", false),
-                ("args.null != 1", true),
-                ("args.null != None", false),
-                ("args.s != 1", true),
-                ("args.array != 1", true),
-                ("args.object != None", true),
-                ("args.i in ['1', 1.0]", true),
-                ("args.i in ['1', true]", false),
-                ("args.null in [None]", true),
-                ("args.i in []", false),
-                ("args.i not in []", true),
-                ("args.i not in ['1', true]", true),
-                ("args.null not in [1]", true),
-                ("args.nothing in [None]", false),
-                ("args.nothing not in [1]", false),
-                ("args.array not in []", false),
-                ("args.object not in [1]", false),
-                ("args.array in [1]", false),
-            ],
+            "args.null != 1; args.s != 1; args.array != 1; args.object != None; args.i in ['1', 1.0]; \
+             args.null in [None]; args.i not in []; args.i not in ['1', true]; args.null not in [1]",
+            "args.nothing != 1; args.nothing != None; args.null != None; args.i in ['1', true]; args.i in []; \
+             args.nothing in [None]; args.nothing not in [1]; args.array not in []; args.object not in [1]; \
+             args.array in [1]",
         );
     }
 
@@ -725,18 +607,8 @@ mod tests {
     fn only_numbers_in_documents_have_an_order() {
         check(
             &DOCUMENT,
-            &[
-                ("args.i < 2", true),
-                ("args.f >= 1", true),
-                ("args.i > 0.5", true),
-                ("2 > args.i", true),
-                ("args.s < 2", false),
-                ("args.s >= 0", false),
-                ("args.yes >= 0", false),
-                ("args.null < 1", false),
-                ("args.array < 1", false),
-                ("args.nothing < 1", false),
-            ],
+            "args.i < 2; args.f >= 1; args.i > 0.5; 2 > args.i",
+            "args.s < 2; args.s >= 0; args.yes >= 0; args.null < 1; args.array < 1; args.nothing < 1",
         );
     }
 
@@ -744,34 +616,13 @@ mod tests {
     fn arrays_contain_scalars_and_objects_contain_keys() {
         check(
             &DOCUMENT,
-            &[
-                ("1 in args.array", true),
-                ("1.0 in args.array", true),
-                ("'a' in args.array", true),
-                ("None in args.array", true),
-                ("true in args.array", true),
-                ("2 in args.array", false),
-                ("'k' in args.array", false),
-                ("2 not in args.array", true),
-                ("1 not in args.array", false),
-                ("1 in args.empty", false),
-                ("1 not in args.empty", true),
-                ("'k' in args.object", true),
-                ("'x' in args.object", false),
-                ("'x' not in args.object", true),
-                ("1 in args.object", false),
-                ("None not in args.object", true),
-                ("'1' in args.s", false),
-                ("'1' not in args.s", false),
-                ("1 not in args.text", false),
-                ("1 not in args.null", false),
-                ("1 not in args.nothing", false),
-                ("'deep' in args", true),
-                ("'x' in args", false),
-                ("'x' not in args", true),
-                ("1 not in args", true),
-                ("'m' in metadata and 'r' in result", true),
-            ],
+            "1 in args.array; 1.0 in args.array; 'a' in args.array; None in args.array; true in args.array; \
+             2 not in args.array; 1 not in args.empty; 'k' in args.object; 'x' not in args.object; \
+             None not in args.object; 'deep' in args; 'x' not in args; 1 not in args; \
+             'm' in metadata and 'r' in result",
+            "2 in args.array; 'k' in args.array; 1 not in args.array; 1 in args.empty; 'x' in args.object; \
+             1 in args.object; '1' in args.s; '1' not in args.s; 1 not in args.text; 1 not in args.null; \
+             1 not in args.nothing; 'x' in args",
         );
     }
 
@@ -779,17 +630,9 @@ mod tests {
     fn presence_steps_through_objects_only() {
         check(
             &DOCUMENT,
-            &[
-                ("exists(args.null)", true),
-                ("missing(args.null)", false),
-                ("exists(args.deep.x)", true),
-                ("exists(args.deep.z)", false),
-                ("missing(args.deep.z)", true),
-                ("exists(args.s.x)", false),
-                ("missing(args.null.x)", true),
-                ("missing(args.array.x)", true),
-                ("missing(args.nothing.x)", true),
-            ],
+            "exists(args.null); exists(args.deep.x); missing(args.deep.z); missing(args.null.x); \
+             missing(args.array.x); missing(args.nothing.x)",
+            "missing(args.null); exists(args.deep.z); exists(args.s.x)",
         );
     }
 
@@ -822,13 +665,9 @@ mod tests {
         let row = Row { priority: 9_007_199_254_740_993, args: r#"{"n":9007199254740993}"#, ..PLAIN };
         check(
             &row,
-            &[
-                ("priority == 9007199254740993", true),
-                ("priority == 9007199254740992.0", false),
-                ("priority > 9007199254740992.0", true),
-                ("args.n == 9007199254740992.0", false),
-                ("args.n in [9007199254740992.0, 9007199254740993]", true),
-            ],
+            "priority == 9007199254740993; priority > 9007199254740992.0; \
+             args.n in [9007199254740992.0, 9007199254740993]",
+            "priority == 9007199254740992.0; args.n == 9007199254740992.0",
         );
     }
 
@@ -870,10 +709,10 @@ mod tests {
         }
     }
 
-    fn check_observation(seen: Seen, cases: &[(&str, bool)]) {
-        for (text, expected) in cases {
+    fn check_observation(seen: Seen, holds: &str, fails: &str) {
+        for (text, expected) in cases(holds, fails) {
             let filter = ObservationFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(filter.matches(&seen), *expected, "{text}");
+            assert_eq!(filter.matches(&seen), expected, "{text}");
             let negated = ObservationFilter::parse(&format!("not ({text})")).unwrap();
             assert_eq!(negated.matches(&seen), !expected, "not ({text})");
         }
@@ -881,74 +720,47 @@ mod tests {
 
     #[test]
     fn observations_compare_like_plain_fields() {
-        let cases = [
-            ("id == 'w_abcdefghijkl' and queue == 'q' and route in ['default']", true),
-            ("status == 'idle'", true),
-            ("status < 'busy'", false),
-            ("task_id == None", true),
-            ("task_id != 't_abcdefghijkl'", true),
-            ("exists(task_id)", true),
-            ("missing(task_id)", false),
-            ("last_seen_at < '2026-01-01T00:00:01Z' and expires_at >= '2026-01-01T00:05:00Z'", true),
-            ("metadata.host == 'gpu-3' and 1 in metadata.gpus", true),
-            ("metadata.host != 'gpu-3'", false),
-            ("'host' in metadata", true),
-            ("'pid' not in metadata", true),
-            ("missing(metadata.pid)", true),
-        ];
-        check_observation(Seen { telemetry: None }, &cases);
+        check_observation(
+            Seen { telemetry: None },
+            "id == 'w_abcdefghijkl' and queue == 'q' and route in ['default']; status == 'idle'; task_id == None; \
+             task_id != 't_abcdefghijkl'; exists(task_id); \
+             last_seen_at < '2026-01-01T00:00:01Z' and expires_at >= '2026-01-01T00:05:00Z'; \
+             metadata.host == 'gpu-3' and 1 in metadata.gpus; 'host' in metadata; 'pid' not in metadata; \
+             missing(metadata.pid)",
+            "status < 'busy'; missing(task_id); metadata.host != 'gpu-3'",
+        );
     }
 
     #[test]
     fn without_telemetry_only_missing_holds_and_its_time_is_null() {
-        let cases = [
-            ("missing(telemetry.cpu)", true),
-            ("exists(telemetry.cpu)", false),
-            ("telemetry.cpu == null", false),
-            ("telemetry.cpu != 1", false),
-            ("telemetry.cpu not in [1]", false),
-            ("telemetry.cpu < 1", false),
-            ("'cpu' in telemetry", false),
-            ("'cpu' not in telemetry", false),
-            ("telemetry_updated_at == null", true),
-            ("telemetry_updated_at != '2026-01-01T00:00:30Z'", true),
-            ("telemetry_updated_at < '2027-01-01T00:00:00Z'", false),
-            ("exists(telemetry_updated_at)", true),
-        ];
-        check_observation(Seen { telemetry: None }, &cases);
+        check_observation(
+            Seen { telemetry: None },
+            "missing(telemetry.cpu); telemetry_updated_at == null; telemetry_updated_at != '2026-01-01T00:00:30Z'; \
+             exists(telemetry_updated_at)",
+            "exists(telemetry.cpu); telemetry.cpu == null; telemetry.cpu != 1; telemetry.cpu not in [1]; \
+             telemetry.cpu < 1; 'cpu' in telemetry; 'cpu' not in telemetry; \
+             telemetry_updated_at < '2027-01-01T00:00:00Z'",
+        );
     }
 
     #[test]
     fn telemetry_compares_like_args() {
-        let cases = [
-            ("telemetry.cpu >= 1 and telemetry.cpu < 2", true),
-            ("telemetry.gpus.a.memory == null", true),
-            ("'a' in telemetry.gpus", true),
-            ("'b' not in telemetry.gpus", true),
-            ("'disk' not in telemetry", true),
-            ("missing(telemetry.disk)", true),
-            ("telemetry.cpu in [1.5, 'x']", true),
-            ("telemetry_updated_at == '2026-01-01T01:00:30+01:00'", true),
-            ("telemetry_updated_at == null", false),
-            ("telemetry_updated_at in [null]", false),
-        ];
-        check_observation(Seen { telemetry: Some(r#"{"cpu":1.5,"gpus":{"a":{"memory":null}}}"#) }, &cases);
+        check_observation(
+            Seen { telemetry: Some(r#"{"cpu":1.5,"gpus":{"a":{"memory":null}}}"#) },
+            "telemetry.cpu >= 1 and telemetry.cpu < 2; telemetry.gpus.a.memory == null; 'a' in telemetry.gpus; \
+             'b' not in telemetry.gpus; 'disk' not in telemetry; missing(telemetry.disk); \
+             telemetry.cpu in [1.5, 'x']; telemetry_updated_at == '2026-01-01T01:00:30+01:00'",
+            "telemetry_updated_at == null; telemetry_updated_at in [null]",
+        );
     }
 
     #[test]
     fn without_progress_only_missing_holds() {
         check(
             &PLAIN,
-            &[
-                ("missing(progress.step)", true),
-                ("exists(progress.step)", false),
-                ("progress.step == null", false),
-                ("progress.step != 1", false),
-                ("progress.step not in [1]", false),
-                ("progress.step < 1", false),
-                ("'step' in progress", false),
-                ("'step' not in progress", false),
-            ],
+            "missing(progress.step)",
+            "exists(progress.step); progress.step == null; progress.step != 1; progress.step not in [1]; \
+             progress.step < 1; 'step' in progress; 'step' not in progress",
         );
     }
 
@@ -957,16 +769,9 @@ mod tests {
         let row = Row { progress: Some(r#"{"best":{"loss":0.25},"step":120,"tags":["warm"]}"#), ..PLAIN };
         check(
             &row,
-            &[
-                ("progress.step == 120", true),
-                ("progress.step > 1000", false),
-                ("progress.best.loss < 0.3", true),
-                ("'warm' in progress.tags", true),
-                ("'step' in progress", true),
-                ("'total' not in progress", true),
-                ("missing(progress.total)", true),
-                ("progress.step not in [1, 'x']", true),
-            ],
+            "progress.step == 120; progress.best.loss < 0.3; 'warm' in progress.tags; 'step' in progress; \
+             'total' not in progress; missing(progress.total); progress.step not in [1, 'x']",
+            "progress.step > 1000",
         );
     }
 }

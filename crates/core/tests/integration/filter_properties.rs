@@ -358,59 +358,11 @@ impl ObservationFields for Row {
 
 /// Pieces of filters in any order: mostly wrong, sometimes right.
 fn soup() -> impl Strategy<Value = String> {
-    let pieces = [
-        "and",
-        "or",
-        "not",
-        "in",
-        "exists",
-        "missing",
-        "null",
-        "True",
-        "(",
-        ")",
-        "[",
-        "]",
-        ",",
-        ".",
-        "-",
-        "==",
-        "!=",
-        "<",
-        ">=",
-        "=",
-        "&&",
-        "1",
-        "1.5",
-        "007",
-        "1e9",
-        "'a'",
-        "\"",
-        "'",
-        "\\u12",
-        "\\",
-        "priority",
-        "name",
-        "args",
-        "args.a",
-        "routes",
-        "last_error.type",
-        "status",
-        "'failed'",
-        "'2026-01-01T00:00:00Z'",
-        "ä",
-        "\u{a0}",
-        "\0",
-        "priority == 1",
-        "'x' in routes",
-        "not (",
-        "exists(args.a)",
-        "progress",
-        "telemetry.a",
-        "telemetry_updated_at",
-        "name in [None]",
-    ];
-    vec((select(pieces.to_vec()), select(vec!["", " ", "\n"])), 0..24)
+    let pieces = "and or not in exists missing null True ( ) [ ] , . - == != < >= = && 1 1.5 007 1e9 'a' \" ' \\u12 \\ \
+         priority name args args.a routes last_error.type status 'failed' '2026-01-01T00:00:00Z' ä \u{a0} \0 \
+         exists(args.a) progress telemetry.a telemetry_updated_at";
+    let pieces = pieces.split(' ').chain(["priority == 1", "'x' in routes", "not (", "name in [None]"]);
+    vec((select(pieces.collect::<Vec<_>>()), select(vec!["", " ", "\n"])), 0..24)
         .prop_map(|pieces| pieces.into_iter().flat_map(|(piece, space)| [piece, space]).collect())
 }
 

@@ -69,36 +69,15 @@ fn task() -> Task {
 #[test]
 fn filters_see_every_field_of_a_task_and_of_its_view() {
     let task = task();
-    let true_ones = [
-        "id == 't_000000000001'",
-        "status == 'failed'",
-        "name == 'train'",
-        "last_route == 'gpu'",
-        "priority == 7",
-        "attempt == 2",
-        "max_attempts == 5",
-        "created_at == '1970-01-01T00:00:01Z'",
-        "updated_at == '1970-01-01T00:00:02Z'",
-        "started_at == '1970-01-01T00:00:03Z'",
-        "finished_at == '1970-01-01T00:00:04Z'",
-        "'cpu' in routes",
-        "'gpu' in routes",
-        "'tpu' not in routes",
-        "args.a == 1",
-        "metadata.a == 2",
-        "result.a == 3",
-        "last_error.type == 'ValueError'",
-        "last_error.message == 'bad seed'",
-        "last_error.traceback == 'line 1'",
-        "last_error.occurred_at == '1970-01-01T00:00:05Z'",
-        "last_error.attempt == 6",
-        "last_error.run_id == 'r_run000000001'",
-        "last_run.attempt == 4",
-        "last_run.run_id == 'r_run000000002'",
-        "last_run.worker.host == 'h'",
-        "progress.step == 8",
-    ];
-    for text in true_ones {
+    let true_ones = "id == 't_000000000001'; status == 'failed'; name == 'train'; last_route == 'gpu'; priority == 7; \
+         attempt == 2; max_attempts == 5; created_at == '1970-01-01T00:00:01Z'; \
+         updated_at == '1970-01-01T00:00:02Z'; started_at == '1970-01-01T00:00:03Z'; \
+         finished_at == '1970-01-01T00:00:04Z'; 'cpu' in routes; 'gpu' in routes; 'tpu' not in routes; args.a == 1; \
+         metadata.a == 2; result.a == 3; last_error.type == 'ValueError'; last_error.message == 'bad seed'; \
+         last_error.traceback == 'line 1'; last_error.occurred_at == '1970-01-01T00:00:05Z'; \
+         last_error.attempt == 6; last_error.run_id == 'r_run000000001'; last_run.attempt == 4; \
+         last_run.run_id == 'r_run000000002'; last_run.worker.host == 'h'; progress.step == 8";
+    for text in true_ones.split("; ") {
         for (text, expected) in [(text.to_owned(), true), (format!("not ({text})"), false)] {
             let filter = TaskFilter::parse(&text).unwrap();
             assert_eq!(filter.matches(&task.view()), expected, "{text}");
@@ -118,18 +97,10 @@ fn observation(route: &str, status: WorkerStatus) -> Observation {
 #[test]
 fn filters_see_every_field_of_an_observation() {
     let observation = observation("gpu", WorkerStatus::Busy);
-    for text in [
-        "id == 'w_000000000001'",
-        "queue == 'q'",
-        "route == 'gpu'",
-        "status == 'busy'",
-        "task_id == 't_000000000001'",
-        "last_seen_at == '1970-01-01T00:00:01Z'",
-        "expires_at == '1970-01-01T00:00:02Z'",
-        "metadata.host == 'h'",
-        "telemetry.cpu == 4",
-        "telemetry_updated_at == '1970-01-01T00:00:03Z'",
-    ] {
+    let true_ones = "id == 'w_000000000001'; queue == 'q'; route == 'gpu'; status == 'busy'; task_id == 't_000000000001'; \
+         last_seen_at == '1970-01-01T00:00:01Z'; expires_at == '1970-01-01T00:00:02Z'; metadata.host == 'h'; \
+         telemetry.cpu == 4; telemetry_updated_at == '1970-01-01T00:00:03Z'";
+    for text in true_ones.split("; ") {
         assert!(ObservationFilter::parse(text).unwrap().matches(&observation), "{text}");
         let not = format!("not ({text})");
         assert!(!ObservationFilter::parse(&not).unwrap().matches(&observation), "{not}");
