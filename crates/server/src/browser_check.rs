@@ -220,55 +220,16 @@ mod tests {
 
     #[test]
     fn without_more_only_this_machine_may_be_named() {
-        let local = [
-            "localhost",
-            "localhost:8000",
-            "localhost:",
-            "LocalHost:1",
-            "localhost.",
-            "127.0.0.1",
-            "127.0.0.1:65535",
-            "127.9.8.7:80",
-            "[::1]",
-            "[::1]:8000",
-            "[0:0:0:0:0:0:0:1]",
-            "[::ffff:127.0.0.1]:8000",
-        ];
-        for host in local {
+        let local = "localhost localhost:8000 localhost: LocalHost:1 localhost. 127.0.0.1 127.0.0.1:65535 127.9.8.7:80 \
+             [::1] [::1]:8000 [0:0:0:0:0:0:0:1] [::ffff:127.0.0.1]:8000";
+        for host in local.split(' ') {
             assert_eq!(outcome(&Hosts::default(), "/", &[("host", host)]), Ok(()), "{host}");
         }
-        let foreign = [
-            "",
-            ":8000",
-            "evil.example",
-            "evil.example:8000",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "a.localhost",
-            "localhost..",
-            "notlocalhost",
-            "0.0.0.0:8000",
-            "10.0.0.1",
-            "128.0.0.1",
-            "127.1",
-            "2130706433",
-            "0x7f.0.0.1",
-            "[::2]",
-            "[::1",
-            "::1",
-            "[localhost]",
-            "[127.0.0.1]",
-            "user@localhost",
-            "localhost:80:80",
-            "localhost:x",
-            "localhost:+80",
-            "localhost:65536",
-            "localhost/",
-            "localhost evil.example",
-            "localhost,evil.example",
-            "lo\u{e9}",
-        ];
-        for host in foreign {
+        let foreign = ":8000 evil.example evil.example:8000 localhost.evil.example 127.0.0.1.evil.example a.localhost \
+             localhost.. notlocalhost 0.0.0.0:8000 10.0.0.1 128.0.0.1 127.1 2130706433 0x7f.0.0.1 [::2] [::1 ::1 \
+             [localhost] [127.0.0.1] user@localhost localhost:80:80 localhost:x localhost:+80 localhost:65536 \
+             localhost/ localhost,evil.example lo\u{e9}";
+        for host in foreign.split(' ').chain(["", "localhost evil.example"]) {
             assert_eq!(outcome(&Hosts::default(), "/", &[("host", host)]), Err(BrowserRefusal::Host), "{host}");
             assert_eq!(outcome(&Hosts::Any, "/", &[("host", host)]), Ok(()), "{host}");
         }

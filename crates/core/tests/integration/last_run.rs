@@ -4,10 +4,10 @@
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{self, LastRunChange, RunReport, TaskAction};
-use taskqueue_core::task::{Failure, LastRun, Task};
+use taskqueue_core::task::{LastRun, Task};
 use taskqueue_core::update::Update;
 
-use crate::one_task::{NOW, changed, claim_change, run, task};
+use crate::one_task::{NOW, acted, changed, claim_change, failure, reported, run, task};
 
 fn worker(host: &str) -> JsonObject {
     JsonObject::from_canonical(&format!(r#"{{"host":"{host}"}}"#))
@@ -15,22 +15,6 @@ fn worker(host: &str) -> JsonObject {
 
 fn claimed(task: &Task, n: u32, worker: Option<&JsonObject>) -> Task {
     changed(task, &claim_change(task, n, worker))
-}
-
-fn reported(task: &Task, n: u32, report: &RunReport) -> Task {
-    changed(task, &lifecycle::report_run(&task.head(), run(n), report, NOW, 7).unwrap().unwrap())
-}
-
-fn acted(task: &Task, action: TaskAction) -> Task {
-    changed(task, &lifecycle::act(&task.head(), action, NOW, 7).unwrap().unwrap())
-}
-
-fn failure() -> RunReport {
-    RunReport::Fail {
-        failure: Failure { kind: "E".into(), message: "m".into(), traceback: None },
-        retry: true,
-        retry_after: None,
-    }
 }
 
 /// What the API shows: attempt, worker, run id.
@@ -49,9 +33,9 @@ fn the_run_id_is_shown_once_the_run_is_over_however_it_ends() {
     let late = NOW.plus_seconds(301);
     let expired = changed(&running, &lifecycle::expire(&running.head(), late, 7).unwrap());
     let ended = [
-        reported(&running, 1, &RunReport::Complete { result: worker("result") }),
-        reported(&running, 1, &failure()),
-        reported(&running, 1, &RunReport::Unclaim { delay: None }),
+        reported(&running, 1, &RunReport::Complete { result: worker("result") }).unwrap(),
+        reported(&running, 1, &failure()).unwrap(),
+        reported(&running, 1, &RunReport::Unclaim { delay: None }).unwrap(),
         acted(&running, TaskAction::Cancel),
         expired,
     ];
@@ -66,7 +50,7 @@ fn everything_but_a_claim_keeps_who_ran_a_task() {
     let running = claimed(&task(), 1, Some(&worker("a")));
     let beating = changed(&running, &lifecycle::heartbeat(&running.head(), run(1), None, NOW, 7).unwrap().change);
     assert_eq!(shown(&beating), expected(1, "a", None));
-    let unclaimed = reported(&beating, 1, &RunReport::Unclaim { delay: None });
+    let unclaimed = reported(&beating, 1, &RunReport::Unclaim { delay: None }).unwrap();
     assert_eq!((unclaimed.lifecycle.attempt, shown(&unclaimed)), (0, expected(1, "a", Some(1))));
     let cancelled = acted(&unclaimed, TaskAction::Cancel);
     let requeued = acted(&cancelled, TaskAction::Requeue);
@@ -78,20 +62,20 @@ fn everything_but_a_claim_keeps_who_ran_a_task() {
 
 #[test]
 fn a_claim_replaces_who_ran_a_task_or_removes_it() {
-    let failed = reported(&claimed(&task(), 1, Some(&worker("a"))), 1, &failure());
+    let failed = reported(&claimed(&task(), 1, Some(&worker("a"))), 1, &failure()).unwrap();
     let again = claimed(&failed, 2, Some(&worker("b")));
     assert_eq!(shown(&again), expected(2, "b", None), "the id of the run before is not shown either");
-    assert_eq!(shown(&reported(&again, 2, &RunReport::Unclaim { delay: None })), expected(2, "b", Some(2)));
+    assert_eq!(shown(&reported(&again, 2, &RunReport::Unclaim { delay: None }).unwrap()), expected(2, "b", Some(2)));
     let silent = claimed(&failed, 2, None);
     assert_eq!(shown(&silent), None);
-    assert_eq!(shown(&reported(&silent, 2, &failure())), None);
+    assert_eq!(shown(&reported(&silent, 2, &failure()).unwrap()), None);
     assert_eq!(shown(&claimed(&task(), 1, Some(&JsonObject::empty()))).unwrap().1, "{}", "empty is not absent");
 }
 
 #[test]
 fn a_claim_without_a_worker_writes_only_if_there_is_something_to_remove() {
     assert_eq!(claim_change(&task(), 1, None).last_run, LastRunChange::Keep);
-    let failed = reported(&claimed(&task(), 1, Some(&worker("a"))), 1, &failure());
+    let failed = reported(&claimed(&task(), 1, Some(&worker("a"))), 1, &failure()).unwrap();
     assert_eq!(claim_change(&failed, 2, None).last_run, LastRunChange::Clear);
     let set = LastRunChange::Set(LastRun { attempt: 2, worker: worker("b") });
     assert_eq!(claim_change(&failed, 2, Some(&worker("b"))).last_run, set);

@@ -1,10 +1,11 @@
-//! One task, and what a claim makes of it.
+//! One task, and what claims, reports and actions make of it.
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{self, Change, Claimant};
-use taskqueue_core::task::{Lifecycle, Outcome, Task};
+use taskqueue_core::lifecycle::{self, Change, Claimant, RunReport, TaskAction};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::{Failure, Lifecycle, Outcome, Task};
 use taskqueue_core::time::Timestamp;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_000_000);
@@ -34,4 +35,21 @@ pub(crate) fn claim_change(task: &Task, n: u32, worker: Option<&JsonObject>) -> 
     let route = Route::parse("default").unwrap();
     let claimant = Claimant { route: &route, run_id: run(n), worker };
     lifecycle::claim(&task.head(), &task.outcome, claimant, NOW).unwrap().change
+}
+
+pub(crate) fn reported(task: &Task, n: u32, report: &RunReport) -> Result<Task, Refusal> {
+    let change = lifecycle::report_run(&task.head(), run(n), report, NOW, 7).map_err(|refused| refused.refusal)?;
+    Ok(changed(task, &change.unwrap()))
+}
+
+pub(crate) fn acted(task: &Task, action: TaskAction) -> Task {
+    changed(task, &lifecycle::act(&task.head(), action, NOW, 7).unwrap().unwrap())
+}
+
+pub(crate) fn failure() -> RunReport {
+    RunReport::Fail {
+        failure: Failure { kind: "E".into(), message: "m".into(), traceback: None },
+        retry: true,
+        retry_after: None,
+    }
 }

@@ -5,11 +5,11 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{self, Change, NewProgress, ProgressChange, RunReport, TaskAction};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Failure, Outcome, Progress, Task};
+use taskqueue_core::task::{Outcome, Progress, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 
-use crate::one_task::{NOW, changed, claim_change, run, task};
+use crate::one_task::{NOW, acted, changed, claim_change, failure, reported, run, task};
 
 fn object(text: &str) -> JsonObject {
     JsonObject::from_canonical(text)
@@ -33,23 +33,6 @@ fn said(task: &Task, n: u32, value: &JsonObject, now: Timestamp) -> Result<Task,
     let beat = with_heartbeat.as_ref().map(|renewed| progress(&renewed.change));
     assert_eq!(alone.as_ref().map(progress), beat);
     alone.map(|change| changed(task, &change)).map_err(|refused| refused.refusal)
-}
-
-fn reported(task: &Task, n: u32, report: &RunReport) -> Result<Task, Refusal> {
-    let change = lifecycle::report_run(&task.head(), run(n), report, NOW, 7).map_err(|refused| refused.refusal)?;
-    Ok(changed(task, &change.unwrap()))
-}
-
-fn acted(task: &Task, action: TaskAction) -> Task {
-    changed(task, &lifecycle::act(&task.head(), action, NOW, 7).unwrap().unwrap())
-}
-
-fn failure() -> RunReport {
-    RunReport::Fail {
-        failure: Failure { kind: "E".into(), message: "m".into(), traceback: None },
-        retry: true,
-        retry_after: None,
-    }
 }
 
 /// What the API shows: value, time, attempt.

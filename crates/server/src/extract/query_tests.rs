@@ -65,25 +65,11 @@ fn a_limit_is_decimal_digits_from_1_to_1000() {
         ("limit=00000000000000000000000000000000001", Some(1)),
         ("limit=x&limit=5", Some(5)),
         ("Limit=x", Some(100)),
-        ("limit=0", None),
-        ("limit=1001", None),
-        ("limit=65541", None),
-        ("limit=99999999999999999999999999", None),
-        ("limit=", None),
-        ("limit", None),
-        ("limit=-1", None),
-        ("limit=+5", None),
-        ("limit=%2B5", None),
-        ("limit=1.5", None),
-        ("limit=5.0", None),
-        ("limit=1e2", None),
-        ("limit=0x10", None),
-        ("limit=1_0", None),
-        ("limit=%205", None),
-        ("limit=５", None),
-        ("limit=5&limit=x", None),
     ];
-    for (raw, expected) in cases {
+    let refused = "limit=0 limit=1001 limit=65541 limit=99999999999999999999999999 limit= limit limit=-1 limit=+5 limit=%2B5 \
+         limit=1.5 limit=5.0 limit=1e2 limit=0x10 limit=1_0 limit=%205 limit=５ limit=5&limit=x";
+    let refused = refused.split(' ').map(|raw| (raw, None));
+    for (raw, expected) in cases.into_iter().chain(refused) {
         assert_eq!(list(raw).ok().map(|list| list.limit), expected, "{raw}");
     }
 }

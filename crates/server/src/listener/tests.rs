@@ -144,26 +144,9 @@ fn an_address_is_read_and_written_alike() {
 
 #[test]
 fn anything_else_is_refused() {
-    let cases = [
-        "",
-        ":",
-        "8000",
-        ":8000",
-        "localhost",
-        "localhost:",
-        "localhost:http",
-        "localhost:+80",
-        "localhost:65536",
-        "::1:8000",
-        "[::1]",
-        "[::1]8000",
-        "[localhost]:80",
-        "[]:80",
-        "unix:",
-        "http://localhost:80",
-        "a b:80",
-    ];
-    for text in cases {
+    let cases = ": 8000 :8000 localhost localhost: localhost:http localhost:+80 localhost:65536 ::1:8000 [::1] [::1]8000 \
+         [localhost]:80 []:80 unix: http://localhost:80";
+    for text in cases.split(' ').chain(["", "a b:80"]) {
         assert!(text.parse::<ListenAddress>().is_err(), "{text:?}");
     }
 }
