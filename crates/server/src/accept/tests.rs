@@ -125,16 +125,6 @@ fn is_closed(client: &mut impl Read) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_is_kept_for_further_requests() {
-    let server = Server::start(8, TIMEOUTS, echo_path).await;
-    let mut client = server.connect();
-    for _ in 0..100 {
-        client.write_all(HELLO).unwrap();
-        assert_eq!(read_answer(&mut client), ("http/1.1 200 ok".into(), "/hello".into()));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn pipelined_requests_are_answered_in_order_even_when_one_arrives_in_pieces() {
     let server = Server::start(8, TIMEOUTS, echo_path).await;
     let mut client = server.connect();

@@ -1,13 +1,7 @@
 //! Batches through the whole service, over the model: that items are refused as single requests are, hostile bodies, and
 //! what refuses a batch as a whole.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use axum::body::{Body, HttpBody};
-use bytes::Bytes;
-use hyper::body::Frame;
+use axum::body::Body;
 use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use taskqueue_server::http_service::HttpService;
@@ -270,44 +264,6 @@ fn batch_of(bytes: usize) -> String {
     let body = format!(r#"{{"tasks":[{}]}}"#, items.join(","));
     assert_eq!(body.len(), bytes);
     body
-}
-
-/// A body whose length nobody announced.
-struct Chunks(Bytes);
-
-impl HttpBody for Chunks {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let length = self.0.len().min(100_000);
-        let next = self.0.split_to(length);
-        Poll::Ready(Some(next).filter(|next| !next.is_empty()).map(|next| Ok(Frame::data(next))))
-    }
-}
-
-#[tokio::test]
-async fn a_batch_of_exactly_16_mib_is_read_and_one_byte_more_is_not_announced_or_not() {
-    let http = with_queue().await;
-    let chunked = |body: String| Body::new(Chunks(body.into_bytes().into()));
-    let request = |body: Body| {
-        let request = Request::builder().method("POST").uri(CREATE).header("host", "localhost");
-        request.header("content-type", "application/json").body(body).unwrap()
-    };
-    let largest = batch_of(16 * MIB);
-    for body in [Body::from(largest.clone()), chunked(largest.clone())] {
-        let answered = send(&http, request(body)).await;
-        assert_eq!(answered.status, 200);
-        assert!(answered.json()["items"].as_array().unwrap().iter().all(|item| item["outcome"] != "refused"));
-    }
-    for body in [Body::from(largest.clone() + " "), chunked(largest + " ")] {
-        let answered = send(&http, request(body)).await;
-        assert_eq!((answered.status, answered.code().as_str()), (413, "request_too_large"));
-        assert_eq!(answered.details(), json!({"max_bytes": 16_777_216}));
-    }
-    // Elsewhere the limit is what it was.
-    let answered = call(&http, "PUT", &format!("/api/v2/queues/q/tasks/{TASK}"), &" ".repeat(MIB + 1)).await;
-    assert_eq!((answered.status, answered.details()), (413, json!({"max_bytes": MIB})));
 }
 
 #[tokio::test]
