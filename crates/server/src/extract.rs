@@ -92,7 +92,8 @@ impl Call {
         (self.into_wait_preference(), held)
     }
 
-    /// Returns the memory that is reserved for the request. It goes with its command: a writer may have that for longer than its client waits.
+    /// Returns the memory that is reserved for the request. It goes with its command: a writer may have that for longer than
+    /// its client waits.
     pub(crate) fn into_held(self) -> Option<Held> {
         self.reservation.map(held)
     }

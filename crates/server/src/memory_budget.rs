@@ -130,7 +130,8 @@ impl Budgets {
         Ok(room)
     }
 
-    /// Reserves memory for an answer to a read, of so many bytes; at most three quarters of all, because who asks may have some of it already.
+    /// Reserves memory for an answer to a read, of so many bytes; at most three quarters of all, because who asks may have some
+    /// of it already.
     pub(crate) async fn reserve_read(&self, bytes: usize) -> Result<ReadRoom, NoRoom> {
         let bytes = bytes.min(self.reads.total_bytes() / 4 * 3);
         let both = async {

@@ -71,8 +71,8 @@ pub(crate) fn is_for_page(request: &Request) -> bool {
     }
 }
 
-/// The checks that come before all others, and the answer if one fails. What changes something must come from a page of ours. What only shows something may be
-/// a link on any page: it is opened, and the page with the link sees nothing of it.
+/// The checks that come before all others, and the answer if one fails. What changes something must come from a page of ours.
+/// What only shows something may be a link on any page: it is opened, and the page with the link sees nothing of it.
 pub(crate) fn refusal_page(gate: &Gate, hosts: &Hosts, head: &Parts) -> Option<Response> {
     let Ok(host) = browser_check::host_field(head.version, &head.headers) else { return Some(no_host_page()) };
     let for_host = || if gate.is_open() { browser_check::check_host(hosts, host, head) } else { Ok(()) };

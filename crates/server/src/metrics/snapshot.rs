@@ -1,5 +1,6 @@
-//! All that is shown by one scrape, and where it is asked for: counts of this process, the figures of the system about it, and the database.
-//! What has to be asked of the database has a time limit: monitoring must tell what it can when the database is what is broken.
+//! All that is shown by one scrape, and where it is asked for: counts of this process, the figures of the system about it, and
+//! the database. What has to be asked of the database has a time limit: monitoring must tell what it can when the database is
+//! what is broken.
 
 use std::collections::BTreeMap;
 use std::fs;
