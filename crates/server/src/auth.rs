@@ -55,7 +55,7 @@ impl Token {
     }
 }
 
-/// The digest of the token in the only `Authorization` header.
+/// Returns the digest of the token in the only `Authorization` header.
 fn sent_digest(headers: &HeaderMap) -> Result<TokenDigest, TokenMistake> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -64,7 +64,7 @@ fn sent_digest(headers: &HeaderMap) -> Result<TokenDigest, TokenMistake> {
     credentials(value).map(digest).ok_or(TokenMistake::Malformed)
 }
 
-/// Why a request is not authorised. This tells nothing about the token of the server.
+/// The reason why a request is not authorised. This tells nothing about the token of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenMistake {
     /// There is no `Authorization` header.
@@ -81,7 +81,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The text after `Bearer` and one blank, without further blanks around it.
+/// Returns the text after `Bearer` and one blank, without further blanks around it.
 fn credentials(value: &HeaderValue) -> Option<&[u8]> {
     let (scheme, credentials) = value.as_bytes().split_at_checked(BEARER.len())?;
     let credentials = credentials.strip_prefix(b" ")?;

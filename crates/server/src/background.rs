@@ -152,8 +152,8 @@ async fn work_off_upkeep(store: &dyn Store) -> Result<(), StoreError> {
     }
 }
 
-/// How long others are served behind a part that took so long. Tasks that are to become claimable are waited for: a hundred thousand
-/// of them take a hundred parts, and not longer than some seconds.
+/// Returns how long others are served behind a part that took so long. Tasks that are to become claimable are waited for: a
+/// hundred thousand of them take a hundred parts, and not longer than some seconds.
 fn upkeep_pause(took: Duration, is_urgent: bool) -> Duration {
     if is_urgent {
         return SHORTEST_PAUSE;

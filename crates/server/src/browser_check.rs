@@ -14,7 +14,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The longest name in DNS.
 const NAME_BYTES: usize = 253;
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BrowserRefusal {
     /// It is for a host that is not this machine.
@@ -71,7 +71,7 @@ impl Hosts {
     }
 }
 
-/// The one `Host` of a request; `None` only in HTTP/1.0 (RFC 9112, section 3.2).
+/// Returns the one `Host` of a request; `None` only in HTTP/1.0 (RFC 9112, section 3.2).
 pub(crate) fn host_field(version: Version, headers: &HeaderMap) -> Result<Option<&HeaderValue>, InvalidHost> {
     let mut values = headers.get_all(HOST).iter();
     match (values.next(), values.next()) {
@@ -109,7 +109,7 @@ pub(crate) fn check_sender(host: Option<&HeaderValue>, head: &Parts) -> Result<(
     Ok(())
 }
 
-/// The host in the request target, and that of the header.
+/// Returns the host in the request target, and that of the header.
 fn named_hosts<'a>(host: Option<&'a HeaderValue>, head: &'a Parts) -> [Option<&'a str>; 2] {
     let target = head.uri.authority().map(|authority| authority.as_str());
     [target, host.map(|value| value.to_str().unwrap_or_default())]

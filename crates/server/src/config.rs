@@ -50,7 +50,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The default settings, with as many connections as the limits of open files and memory allow.
+    /// Returns the default settings, with as many connections as the limits of open files and memory allow.
     pub fn new(token: Option<Token>) -> Self {
         let memory = MemoryPlan::of_this_process();
         let connection_cap = connection_cap(open_file_limit()).min(memory.connections);
@@ -120,7 +120,7 @@ impl Default for Timeouts {
     }
 }
 
-/// The cap under a limit of open files: what is left after the reserve, but at least one.
+/// Returns the cap under a limit of open files: what is left after the reserve, but at least one.
 fn connection_cap(open_files: Option<usize>) -> usize {
     let room = open_files.map(|limit| limit.saturating_sub(RESERVED_DESCRIPTORS).max(1));
     room.map_or(CONNECTION_CAP, |room| room.min(CONNECTION_CAP))
@@ -131,7 +131,7 @@ fn waiting_cap(connection_cap: usize) -> usize {
     WAITING_CAP.min(connection_cap - connection_cap / 4)
 }
 
-/// How many files this process may open, where the system has a file that says so (Linux).
+/// Returns how many files this process may open, where the system has a file that says so (Linux).
 fn open_file_limit() -> Option<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     soft_limit(&limits, "Max open files").and_then(|limit| usize::try_from(limit).ok())

@@ -94,8 +94,8 @@ pub(crate) async fn serve(
     }
 }
 
-/// A client that was idle for long will be so again: a worker that polls once a second. Its buffers are freed as soon as
-/// its response is sent, without a timer for each request.
+/// Returns the timeouts with the time after which buffers are freed. A client that was idle for long will be so again: a worker
+/// that polls once a second. Its buffers are freed as soon as its response is sent, without a timer for each request.
 fn with_park_time(timeouts: Timeouts, idle_time: Duration) -> Timeouts {
     let park = if idle_time < timeouts.park { timeouts.park } else { Duration::ZERO };
     Timeouts { park, ..timeouts }

@@ -47,7 +47,7 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    /// An error with its code, a message that says what to do, and details.
+    /// Returns an error with its code, a message that says what to do, and details.
     pub(crate) fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>, details: ObjectWriter) -> Self {
         let header = match code {
             ErrorCode::Unauthorized => Some((WWW_AUTHENTICATE, HeaderValue::from_static(BEARER))),
@@ -72,7 +72,7 @@ impl ApiError {
         Self::new(ErrorCode::Unauthorized, message, ObjectWriter::new())
     }
 
-    /// A request that a web page may have sent to a server without a token.
+    /// Refuses a request that a web page may have sent to a server without a token.
     pub(crate) fn forbidden(reason: BrowserRefusal) -> Self {
         let (reason, message) = match reason {
             BrowserRefusal::Host => (
@@ -94,7 +94,7 @@ impl ApiError {
         Self::new(ErrorCode::Forbidden, message, ObjectWriter::new().text("reason", reason))
     }
 
-    /// A token that does not open this: what it lacks. The name of a queue is a part of the path, of any length.
+    /// Refuses a token that does not open this, and says what it lacks. The name of a queue is a part of the path, of any length.
     pub(crate) fn denied(token: &str, denial: Denial<'_>) -> Self {
         let queue = denial.queue.map(|name| name.chars().take(NAME_CHARS).collect::<String>());
         let lacks_scope = denial.scope.map(|scope| format!("does not have the scope {scope}"));
@@ -114,12 +114,12 @@ impl ApiError {
         Self::new(ErrorCode::Forbidden, message, details)
     }
 
-    /// The server is about to end.
+    /// Refuses a request because the server is about to end.
     pub(crate) fn stopping() -> Self {
         Self::new(ErrorCode::ServerStopping, "this server is stopping; use another one", ObjectWriter::new())
     }
 
-    /// The storage did not answer a check.
+    /// Refuses a request because the storage did not answer a check.
     pub(crate) fn not_ready() -> Self {
         Self::new(ErrorCode::DatabaseUnavailable, "the storage does not work now; see the log", ObjectWriter::new())
     }
@@ -138,13 +138,13 @@ impl ApiError {
         Self { header: Some(Box::new((ALLOW, allow))), ..Self::new(ErrorCode::MethodNotAllowed, message, details) }
     }
 
-    /// A body above its limit in bytes, which is a number of MiB.
+    /// Refuses a body above its limit in bytes, which is a number of MiB.
     pub(crate) fn request_too_large(limit: usize) -> Self {
         let details = ObjectWriter::new().integer("max_bytes", limit);
         Self::new(ErrorCode::RequestTooLarge, format!("send a body of at most {} MiB", limit >> 20), details)
     }
 
-    /// The body did not arrive, or not in time. The connection cannot be used again.
+    /// Refuses a body that did not arrive, or not in time. The connection cannot be used again.
     pub(crate) fn incomplete_body(message: &'static str) -> Self {
         let header = Some(Box::new((CONNECTION, HeaderValue::from_static("close"))));
         Self { header, ..Invalid::body(ErrorCode::InvalidRequest, message).into() }
@@ -395,7 +395,7 @@ impl From<Refusal> for ApiError {
     }
 }
 
-/// Why a task of this status cannot be changed like this, and what can be done instead.
+/// Returns why a task of this status cannot be changed like this, and what can be done instead.
 fn state_advice(status: Status, transition: Transition) -> &'static str {
     match (transition, status) {
         (Transition::Cancel, _) => "so it cannot be cancelled: it has already ended",

@@ -71,7 +71,7 @@ impl Call {
         Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, token, reservation })
     }
 
-    /// The body of an endpoint that takes one. A large one waits for memory: parsed, it takes many times its size.
+    /// Returns the body of an endpoint that takes one. A large one waits for memory: parsed, it takes many times its size.
     pub(crate) async fn body<B: Body>(&self, state: &AppState) -> Result<B, ApiError> {
         if !self.body.is_empty() && !is_json(&self.headers) {
             return Err(api_body::not_json::<B>().into());
@@ -111,7 +111,7 @@ impl Call {
         Query::new(self.uri.query())
     }
 
-    /// The queue in the path.
+    /// Returns the queue in the path.
     pub(crate) fn queue(&self) -> Result<QueueName, ApiError> {
         queue_component(self.uri.path()).ok_or_else(|| {
             invalid_path(
@@ -121,7 +121,7 @@ impl Call {
         })
     }
 
-    /// The queue and the task in the path.
+    /// Returns the queue and the task in the path.
     pub(crate) fn task(&self) -> Result<(QueueName, TaskId), ApiError> {
         let queue = self.queue()?;
         let text = member_component(self.uri.path());
@@ -131,7 +131,7 @@ impl Call {
         }
     }
 
-    /// The queue and the worker in the path.
+    /// Returns the queue and the worker in the path.
     pub(crate) fn worker(&self) -> Result<(QueueName, WorkerId), ApiError> {
         let queue = self.queue()?;
         let id = member_component(self.uri.path());

@@ -48,7 +48,7 @@ struct ServiceParts {
     request_ids: RequestIds,
 }
 
-/// The service for all connections. Without a token it accepts requests for this machine only.
+/// Returns the service for all connections. Without a token it accepts requests for this machine only.
 pub fn service(state: AppState) -> HttpService {
     service_for(Hosts::default(), state)
 }
@@ -59,7 +59,7 @@ pub fn service_for(hosts: Hosts, state: AppState) -> HttpService {
     with_router(router::router(state.clone()), hosts, state)
 }
 
-/// The service of a listener for nothing but metrics, which needs no token.
+/// Returns the service of a listener for nothing but metrics, which needs no token.
 pub(crate) fn metrics_service(hosts: Hosts, state: &AppState) -> HttpService {
     let state = state.without_token();
     with_router(router::metrics_router(state.clone()), hosts, state)
@@ -178,7 +178,7 @@ impl HttpService {
         response
     }
 
-    /// The checks that come before all others.
+    /// Makes the checks that come before all others.
     fn admit(&self, head: &Parts, authorised: Result<(), TokenMistake>) -> Result<(), ApiError> {
         let host = browser_check::host_field(head.version, &head.headers)?;
         if self.inner.state.gate().is_open() {
@@ -224,7 +224,7 @@ fn corrected_response(mut response: Response, id: &RequestId) -> Response {
     }
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()

@@ -28,7 +28,7 @@ const BACKLOG: u32 = 4096;
 /// At a distance of 50 ms this lets 2.6 MB/s through.
 const SEND_BUFFER_BYTES: u32 = 128 * 1024;
 
-/// Why an address cannot be listened at. The text says what is wrong; the caller adds what to do about it.
+/// The reason why an address cannot be listened at. The text says what is wrong; the caller adds what to do about it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ListenError {
     /// Other machines can reach this address, and there is no token.
@@ -98,7 +98,7 @@ impl Listener {
         }
     }
 
-    /// The addresses and ports that `address` means over TCP, if a server may listen there. Nothing is bound.
+    /// Returns the addresses and ports that `address` means over TCP, if a server may listen there. Nothing is bound.
     pub async fn check(address: &ListenAddress, has_token: bool) -> Result<Vec<SocketAddr>, ListenError> {
         let ListenAddress::Tcp { host, port } = address else { return Ok(Vec::new()) };
         let failed = |error: io::Error| ListenError::from_io(&address.to_string(), &error);
@@ -115,12 +115,12 @@ impl Listener {
         if self.is_unix() { Err(ListenError::UnixWithTls) } else { Ok(Self { tls: Some(tls), ..self }) }
     }
 
-    /// The TLS of this listener, if it has one.
+    /// Returns the TLS of this listener, if it has one.
     pub fn tls(&self) -> Option<&Tls> {
         self.tls.as_ref()
     }
 
-    /// The address and port over TCP.
+    /// Returns the address and port over TCP.
     pub fn local_address(&self) -> Option<SocketAddr> {
         if let Socket::Tcp(_, address) = &self.kind { Some(*address) } else { None }
     }
@@ -134,7 +134,7 @@ impl Listener {
         }
     }
 
-    /// The address of the dashboard for a browser on this machine; `None` for a Unix socket.
+    /// Returns the address of the dashboard for a browser on this machine; `None` for a Unix socket.
     pub fn dashboard_url(&self) -> Option<String> {
         let mut address = self.local_address()?;
         if address.ip().is_unspecified() {
@@ -155,7 +155,7 @@ impl Listener {
         matches!(&self.kind, Socket::Tcp(_, address) if !address.ip().to_canonical().is_loopback())
     }
 
-    /// The hosts for which metrics are given here without a token. Other machines may call this one as they like; where only
+    /// Returns the hosts for which metrics are given here without a token. Other machines may call this one as they like; where only
     /// this machine can connect, a foreign name means a web page.
     pub(crate) fn hosts(&self) -> Hosts {
         if self.is_unix() || self.is_public() { Hosts::Any } else { Hosts::default() }
@@ -274,7 +274,8 @@ async fn bind_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenErro
     create_socket(path).map_err(|error| ListenError::from_io(&format!("unix:{}", path.display()), &error))
 }
 
-/// The file gets its mode after `bind`, which creates it, and before `listen`, without which no client can connect.
+/// Creates the socket and its file. The file gets its mode after `bind`, which creates it, and before `listen`, without which
+/// no client can connect.
 fn create_socket(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;

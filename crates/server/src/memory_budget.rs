@@ -260,7 +260,7 @@ impl Budget {
         self.permits.available_permits() * PERMIT_BYTES
     }
 
-    /// How scarce room is: 0 as long as a quarter is free, then one more for each halving of what is free. For each degree,
+    /// Returns how scarce room is: 0 as long as a quarter is free, then one more for each halving of what is free. For each degree,
     /// slow clients have to be twice as fast.
     pub(crate) fn scarcity(&self) -> u32 {
         scarcity(self.permits.available_permits(), self.total_permits as usize)
@@ -305,7 +305,7 @@ impl Reservation {
         }
     }
 
-    /// The bytes of an answer, which keep what they need of this reservation until the last slice of them is dropped. That is
+    /// Returns the bytes of an answer, which keep what they need of this reservation until the last slice of them is dropped. That is
     /// when the connection has sent them or is closed: hyper drops a body at once, but keeps its bytes.
     pub(crate) fn attach_to(mut self, mut bytes: Vec<u8>) -> Bytes {
         if bytes.len() <= SMALL_ANSWER_BYTES {

@@ -79,14 +79,14 @@ impl MemoryPlan {
         }
     }
 
-    /// How many connections with TLS fit into the part of the connections.
+    /// Returns how many connections with TLS fit into the part of the connections.
     pub(crate) fn connections_with_tls(&self) -> usize {
         let part = self.connections as u64 * CONNECTION_BYTES;
         usize::try_from(part / (CONNECTION_BYTES + TLS_BYTES)).unwrap_or(usize::MAX)
     }
 }
 
-/// The memory that this process may use, if the system says so.
+/// Returns the memory that this process may use, if the system says so.
 pub(crate) fn limit_of_this_process() -> Option<u64> {
     Some(*LIMIT_BYTES).filter(|limit| *limit < u64::MAX)
 }
@@ -94,7 +94,7 @@ pub(crate) fn limit_of_this_process() -> Option<u64> {
 /// As it was when it was first asked for, so that all parts are of the same whole.
 static LIMIT_BYTES: LazyLock<u64> = LazyLock::new(limit_bytes);
 
-/// The smallest of all limits that the system shows: of the process, of its control groups, of the machine.
+/// Returns the smallest of all limits that the system shows: of the process, of its control groups, of the machine.
 fn limit_bytes() -> u64 {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let own = limits_of_process(&read("/proc/self/limits"), &read("/proc/self/status"));
@@ -104,7 +104,7 @@ fn limit_bytes() -> u64 {
     own.into_iter().chain(groups).chain(machine).min().unwrap_or(u64::MAX)
 }
 
-/// The soft limits in lines such as `Max data size   <soft>   <hard>   bytes`, without what is used up by what is mapped and not
+/// Returns the soft limits in lines such as `Max data size   <soft>   <hard>   bytes`, without what is used up by what is mapped and not
 /// in memory: two of them count addresses, and the stacks of threads are mostly that.
 fn limits_of_process(limits: &str, status: &str) -> Vec<u64> {
     let used = |name| kib_line(status, name).unwrap_or(0);
@@ -115,7 +115,7 @@ fn limits_of_process(limits: &str, status: &str) -> Vec<u64> {
     of_addresses.into_iter().filter_map(left).chain(soft_limit(limits, "Max resident set")).collect()
 }
 
-/// The files with the limits of the control groups in `/proc/self/cgroup`, and of those above them. In a container
+/// Returns the files with the limits of the control groups in `/proc/self/cgroup`, and of those above them. In a container
 /// the path may be one of the host, which is not there; the group of the container itself is the root then.
 fn limit_files(groups: &str) -> Vec<String> {
     let mut files = Vec::new();
@@ -141,7 +141,7 @@ fn limit_files(groups: &str) -> Vec<String> {
     files
 }
 
-/// A number of bytes, or nothing for `max`.
+/// Returns a number of bytes; `None` for `max`.
 fn limit_of_group(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }

@@ -71,7 +71,7 @@ pub(crate) fn is_for_page(request: &Request) -> bool {
     }
 }
 
-/// The checks that come before all others, and the answer if one fails. What changes something must come from a page of ours.
+/// Makes the checks that come before all others, and returns the answer if one fails. What changes something must come from a page of ours.
 /// What only shows something may be a link on any page: it is opened, and the page with the link sees nothing of it.
 pub(crate) fn refusal_page(gate: &Gate, hosts: &Hosts, head: &Parts) -> Option<Response> {
     let Ok(host) = browser_check::host_field(head.version, &head.headers) else { return Some(no_host_page()) };
@@ -81,7 +81,7 @@ pub(crate) fn refusal_page(gate: &Gate, hosts: &Hosts, head: &Parts) -> Option<R
     for_host().and_then(|()| of_sender()).err().map(foreign_page)
 }
 
-/// Where a browser finds the pages, if it asks for what is above them.
+/// Returns where a browser finds the pages, if it asks for what is above them.
 pub(crate) fn page_redirect(head: &Parts) -> Option<Response> {
     if !is_read(&head.method) || head.uri.path().starts_with(PAGES_PREFIX) {
         return None;
@@ -92,7 +92,7 @@ pub(crate) fn page_redirect(head: &Parts) -> Option<Response> {
     Some(response)
 }
 
-/// The answer to a request for a page: what was written for programs is replaced by a page.
+/// Returns the answer to a request for a page: what was written for programs is replaced by a page.
 pub(crate) fn completed_page(mut response: Response) -> Response {
     let status = response.status();
     let is_for_programs = response.extensions().get::<ErrorCode>().is_some();

@@ -11,7 +11,7 @@ const QUEUE: usize = 4;
 /// The component that holds the task or the worker in `/api/v2/queues/{queue}/tasks/{task_id}`.
 const MEMBER: usize = 6;
 
-/// A component of the path, decoded; `None` when it is not UTF-8. A `+` is a plus sign.
+/// Returns a component of the path, decoded; `None` when it is not UTF-8. A `+` is a plus sign.
 fn component(path: &str, index: usize) -> Option<Cow<'_, str>> {
     let raw = path.split('/').nth(index).unwrap_or_default();
     if !raw.contains('%') {
@@ -20,12 +20,12 @@ fn component(path: &str, index: usize) -> Option<Cow<'_, str>> {
     String::from_utf8(percent_decoded(raw)).ok().map(Cow::Owned)
 }
 
-/// The component of a path that names a queue, which may be invalid; what is no UTF-8 fits no name.
+/// Returns the component of a path that names a queue, which may be invalid; what is no UTF-8 fits no name.
 pub(crate) fn queue_text(path: &str) -> Cow<'_, str> {
     component(path, QUEUE).unwrap_or(Cow::Borrowed("\u{fffd}"))
 }
 
-/// The queue in a path, if its name is valid.
+/// Returns the queue in a path, if its name is valid.
 pub(crate) fn queue_component(path: &str) -> Option<QueueName> {
     component(path, QUEUE).as_deref().and_then(QueueName::parse)
 }
@@ -47,7 +47,7 @@ pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     out
 }
 
-/// The byte of the `%XX` at the beginning of `text`.
+/// Returns the byte of the `%XX` at the beginning of `text`.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = text else { return None };
     let digit = |byte: &u8| char::from(*byte).to_digit(16);

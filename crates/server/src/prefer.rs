@@ -25,7 +25,7 @@ pub(crate) fn wait_seconds(headers: &HeaderMap) -> Option<u32> {
     seconds(value?)
 }
 
-/// The header of an answer that says which wait was applied.
+/// Returns the header of an answer that says which wait was applied.
 pub(crate) fn applied(seconds: u32) -> (HeaderName, HeaderValue) {
     let value = HeaderValue::try_from(format!("{WAIT}={seconds}")).unwrap_or(HeaderValue::from_static(WAIT));
     (HeaderName::from_static(PREFERENCE_APPLIED), value)

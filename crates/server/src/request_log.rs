@@ -42,7 +42,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static(headers::TRACEPARENT);
 #[derive(Clone)]
 pub(crate) struct LogNote(pub(crate) String);
 
-/// Why a request has a line in the log.
+/// The reason why a request has a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogReason {
     /// The server made a mistake: 500.
@@ -146,7 +146,7 @@ impl RequestLog {
     }
 }
 
-/// The trace that the request belongs to, if it names exactly one.
+/// Returns the trace that the request belongs to, if it names exactly one.
 fn trace_of(headers: &HeaderMap) -> Option<TraceParent> {
     let mut values = headers.get_all(TRACEPARENT).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
@@ -211,7 +211,7 @@ enum IdValue {
 }
 
 impl RequestId {
-    /// The header for the answer, if the request has one.
+    /// Returns the header for the answer, if the request has one.
     pub(crate) fn answer_header(&self) -> Option<(HeaderName, HeaderValue)> {
         let value = self.is_asked_for.then(|| HeaderValue::try_from(self.to_string()).ok()).flatten()?;
         Some((HeaderName::from_static(REQUEST_ID), value))
@@ -235,7 +235,7 @@ impl RequestIds {
         Self(AtomicU64::new(RandomState::new().hash_one(std::process::id())))
     }
 
-    /// The id that the request names, or a new one.
+    /// Returns the id that the request names, or a new one.
     pub(crate) fn of(&self, headers: &HeaderMap) -> RequestId {
         let value = given_id(headers).map_or_else(|| self.next_value(), IdValue::Given);
         RequestId { value, is_asked_for: headers.contains_key(REQUEST_ID) }
@@ -251,7 +251,7 @@ impl RequestIds {
     }
 }
 
-/// The id of the request, if it has exactly one and that is safe to log.
+/// Returns the id of the request, if it has exactly one and that is safe to log.
 fn given_id(headers: &HeaderMap) -> Option<Box<str>> {
     let mut values = headers.get_all(REQUEST_ID).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };

@@ -11,7 +11,7 @@ use taskqueue_core::task;
 
 use crate::memory_budget::{ReadRoom, Reservation};
 
-/// An answer with a body that is already JSON.
+/// Returns an answer with a body that is already JSON.
 pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
@@ -19,24 +19,24 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     response
 }
 
-/// A small answer, whose body `write` appends.
+/// Returns a small answer, whose body `write` appends.
 pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
     let mut body = Vec::with_capacity(128);
     write(&mut body);
     json(StatusCode::OK, body)
 }
 
-/// An answer that may be large.
+/// Returns an answer that may be large.
 pub(crate) fn large(reservation: Reservation, body: Vec<u8>) -> Response {
     json(StatusCode::OK, reservation.attach_to(body))
 }
 
-/// The answer to a read, which may be large. It has been made, so the next read may begin.
+/// Returns the answer to a read, which may be large. It has been made, so the next read may begin.
 pub(crate) fn read(room: ReadRoom, body: Vec<u8>) -> Response {
     large(room.answer, body)
 }
 
-/// An answer with a task.
+/// Returns an answer with a task.
 pub(crate) fn task(status: StatusCode, task: &task::Task, reservation: Reservation) -> Response {
     let mut body = Vec::with_capacity(Task::expected_bytes(task));
     Task::write(&mut body, &task.view());

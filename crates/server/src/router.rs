@@ -76,7 +76,7 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         .split_for_parts()
 }
 
-/// The route table with the fallbacks. For methods of which they are no endpoints, `count` and `claim` are task or worker ids,
+/// Returns the route table with the fallbacks. For methods of which they are no endpoints, `count` and `claim` are task or worker ids,
 /// although invalid ones.
 pub(crate) fn router(state: AppState) -> Router {
     let task = || put(tasks::create_task).patch(tasks::update_task).delete(tasks::delete_task);
@@ -92,14 +92,14 @@ pub(crate) fn router(state: AppState) -> Router {
         .method_not_allowed_fallback(routes::other_method)
 }
 
-/// The dashboard, if there is one. Its pages are not in the document: they are for people.
+/// Returns the dashboard, if there is one. Its pages are not in the document: they are for people.
 fn pages(state: AppState) -> Router {
     let mode = state.pages().map_or(Mode::Off, Pages::mode);
     // A form that is refused before it was read to its end: the browser shows the answer only if it could send all of it.
     taskqueue_dashboard::router(Arc::new(DashboardHost::new(state)), mode).layer(map_request(discard_the_rest))
 }
 
-/// The table of a listener that serves nothing but metrics.
+/// Returns the table of a listener that serves nothing but metrics.
 pub(crate) fn metrics_router(state: AppState) -> Router {
     Router::new()
         .route(paths::METRICS, get(discovery::metrics))
@@ -118,7 +118,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     serde_json::to_vec(&document).unwrap_or_default().into()
 });
 
-/// The document as JSON.
+/// Returns the document as JSON.
 pub(crate) fn document() -> Bytes {
     DOCUMENT.clone()
 }

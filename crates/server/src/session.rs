@@ -45,7 +45,7 @@ impl Sessions {
         Self { secret }
     }
 
-    /// A new session for whoever has this token.
+    /// Returns a new session for whoever has this token.
     pub(crate) fn begin(&self, gate: &Gate, token: &str, now: Timestamp) -> Result<SessionCookie, SignInRefusal> {
         let digest = digest(token.as_bytes());
         let caller = gate.with_digest(&digest, || now).ok_or(SignInRefusal::Wrong)?;
@@ -62,7 +62,7 @@ impl Sessions {
         Ok(SessionCookie { value: BASE64_URL_SAFE_NO_PAD.encode(value), lifetime: LIFETIME })
     }
 
-    /// The session of a cookie, while it and its token are good.
+    /// Returns the session of a cookie, while it and its token are good.
     pub(crate) fn find(&self, gate: &Gate, cookie: &str, now: Timestamp) -> Option<Session> {
         // Every form of base64 is shorter than twice its content.
         let bytes = (cookie.len() <= 2 * COOKIE_BYTES).then(|| BASE64_URL_SAFE_NO_PAD.decode(cookie).ok())??;
@@ -93,7 +93,7 @@ impl Sessions {
         Session { viewer: Viewer::new(access, &form_token, true), token }
     }
 
-    /// The key for what is between the servers and the bearers of one token.
+    /// Returns the key for what is between the servers and the bearers of one token.
     fn key(&self, digest: &TokenDigest) -> [u8; SEAL_BYTES] {
         mac(self.secret.as_bytes(), &[b"token", digest])
     }
@@ -102,8 +102,8 @@ impl Sessions {
         mac(&self.key(digest), &[b"session", &[VERSION], &end, &id.0])
     }
 
-    /// The id as it stands in the cookie, and back. Without this whoever gets hold of a cookie could try out tokens until one has that
-    /// id, without asking a server.
+    /// Returns the id as it stands in the cookie, and back. Without this whoever gets hold of a cookie could try out tokens
+    /// until one has that id, without asking a server.
     fn hide(&self, end: [u8; TIME_BYTES], TokenId(mut id): TokenId) -> TokenId {
         let mask = mac(self.secret.as_bytes(), &[b"id", &[VERSION], &end]);
         id.iter_mut().zip(mask).for_each(|(byte, other)| *byte ^= other);
@@ -111,7 +111,7 @@ impl Sessions {
     }
 }
 
-/// The HMAC-SHA-256 of parts that no other list of parts in this file makes: the first one says what it is for, the others have a
+/// Returns the HMAC-SHA-256 of parts that no other list of parts in this file makes: the first one says what it is for, the others have a
 /// fixed length.
 fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; SEAL_BYTES] {
     // HMAC takes keys of any length.

@@ -86,7 +86,7 @@ impl AppState {
         Self { inner: Arc::new(StateParts { gate: Gate::default(), pages: None, ..(*self.inner).clone() }) }
     }
 
-    /// The dashboard, if there is one.
+    /// Returns the dashboard, if there is one.
     pub(crate) fn pages(&self) -> Option<&Pages> {
         self.inner.pages.as_deref()
     }
@@ -99,12 +99,12 @@ impl AppState {
         self.inner.limits.waiting_cap
     }
 
-    /// The bytes of output that are kept of a task; with 0 there is no output.
+    /// Returns the bytes of output that are kept of a task; with 0 there is no output.
     pub(crate) fn task_output_bytes(&self) -> usize {
         self.inner.limits.task_output_bytes
     }
 
-    /// How long ended tasks are kept in new queues.
+    /// Returns how long ended tasks are kept in new queues.
     pub(crate) fn default_retention(&self) -> Retention {
         self.inner.limits.default_retention
     }
@@ -121,7 +121,7 @@ impl AppState {
         &self.inner.store
     }
 
-    /// Who may call under `/api/`.
+    /// Returns who may call under `/api/`.
     pub(crate) fn gate(&self) -> &Gate {
         &self.inner.gate
     }

@@ -156,7 +156,7 @@ impl AsyncWrite for TlsStream {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }
 
-    /// The head and the body of an answer become one record.
+    /// Writes the head and the body of an answer as one record.
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -256,7 +256,7 @@ impl WaitTime {
         }
     }
 
-    /// The wait that the answer names when it came to nothing: none if it was cut short.
+    /// Returns the wait that the answer names when it came to nothing; `None` if it was cut short.
     fn applied(&self, state: &AppState) -> Option<u32> {
         let cut_short = self.has_disconnected || state.store().waiters().is_closed();
         (!cut_short).then_some(self.seconds)

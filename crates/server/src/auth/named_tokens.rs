@@ -12,7 +12,7 @@ use taskqueue_core::time::Timestamp;
 /// The SHA-256 of a token.
 pub type TokenDigest = [u8; 32];
 
-/// The digest by which a token is known.
+/// Returns the digest by which a token is known.
 pub fn digest(token: &[u8]) -> TokenDigest {
     Sha256::digest(token).into()
 }

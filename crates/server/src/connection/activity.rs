@@ -86,7 +86,7 @@ impl Activity {
         self.client_check = None;
     }
 
-    /// The client check, if it is to be made now.
+    /// Returns the client check, if it is to be made now.
     pub(super) fn due_client_check(&mut self) -> Option<&mut ClientCheck> {
         self.client_check.as_mut().and_then(|check| check.take_due().then_some(check))
     }
@@ -121,7 +121,7 @@ impl Activity {
         }
     }
 
-    /// Notes that the socket took so many bytes; `None` when its buffer is full.
+    /// Notes that the socket took so many bytes; 0 when its buffer is full.
     pub(super) fn wrote(&mut self, bytes: usize, now: Instant) {
         match &mut self.blocked_send {
             Some(blocked) if bytes > 0 => blocked.wrote(bytes, now),
@@ -139,7 +139,7 @@ impl Activity {
         !self.unsent && self.request_body.is_consumed()
     }
 
-    /// When the connection is to be checked, if it waits for the client. `scarcity` is that of the room for answers.
+    /// Returns when the connection is to be checked, if it waits for the client. `scarcity` is that of the room for answers.
     pub(super) fn deadline(&self, timeouts: &Timeouts, scarcity: u32) -> Option<Instant> {
         match (self.blocked_send, self.phase) {
             (Some(blocked), _) => Some(blocked.deadline(timeouts, scarcity)),
@@ -210,7 +210,7 @@ impl BodyProgress {
         }
     }
 
-    /// The last request, if its body was dropped. If hyper was polled since then and goes on with the connection, it has
+    /// Returns the last request, if its body was dropped. If hyper was polled since then and goes on with the connection, it has
     /// skipped the rest of that body.
     pub(super) fn dropped(&self) -> Option<RequestNumber> {
         (self.state == BodyState::Dropped).then_some(self.request)

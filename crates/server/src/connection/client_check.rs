@@ -116,7 +116,7 @@ impl BlockedSend {
         self.taken_at = now;
     }
 
-    /// When the client counts as too slow unless it takes more: by its average, or because it took nothing for too long.
+    /// Returns when the client counts as too slow unless it takes more: by its average, or because it took nothing for too long.
     pub(super) fn deadline(&self, timeouts: &Timeouts, scarcity: u32) -> Instant {
         let by_average = self.since + allowed(self.taken_bytes, timeouts.read_pace, scarcity);
         let by_pause = self.taken_at + (timeouts.write / 2_u32.saturating_pow(scarcity));
@@ -124,7 +124,7 @@ impl BlockedSend {
     }
 }
 
-/// How long a client may take for so many bytes: one pace to begin with, and one for each [`PACE_BYTES`]. The last bytes
+/// Returns how long a client may take for so many bytes: one pace to begin with, and one for each [`PACE_BYTES`]. The last bytes
 /// of a response, however few, have the same time. Each degree of scarcity halves it.
 fn allowed(taken_bytes: u64, pace: Duration, scarcity: u32) -> Duration {
     let earned = pace.as_nanos() * u128::from(taken_bytes) / u128::from(PACE_BYTES);

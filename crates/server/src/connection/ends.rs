@@ -115,7 +115,7 @@ impl Refusal {
         Self { status: 400, reason: "Bad Request", code: ErrorCode::InvalidRequest, message }
     }
 
-    /// The whole response, with the error envelope of the contract.
+    /// Returns the whole response, with the error envelope of the contract.
     pub(super) fn response(&self) -> String {
         let Self { status, reason, code, message } = self;
         let body = format!(r#"{{"error":{{"code":"{code}","message":"{message}","details":{{}}}}}}"#);

@@ -17,7 +17,7 @@ use crate::listener::ClientAddress;
 pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
     fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
 
-    /// The handler for the requests of one client.
+    /// Returns the handler for the requests of one client.
     fn for_client(self, _: ClientAddress) -> Self {
         self
     }

@@ -130,7 +130,7 @@ impl ConnectionIo {
     }
 }
 
-/// The status of a response that begins with these bytes.
+/// Returns the status of a response that begins with these bytes.
 fn status_of(response: &[u8]) -> Option<u16> {
     let rest = response.strip_prefix(b"HTTP/1.1 ").or_else(|| response.strip_prefix(b"HTTP/1.0 "))?;
     std::str::from_utf8(rest.get(..3)?).ok()?.parse().ok()

@@ -109,7 +109,7 @@ pub(super) async fn wait_for_response(
     response.map(|response| (response, pipelined.into()))
 }
 
-/// Why requests are no longer read from a connection by hyper.
+/// The reason why requests are no longer read from a connection by hyper.
 pub(super) enum ExchangeEnd {
     /// It is idle and needs no buffers.
     Parked,
@@ -142,7 +142,7 @@ impl ResponseFormat {
         Self { version, keep_alive, is_head: request.method() == Method::HEAD }
     }
 
-    /// The head, with the same fields that hyper would add. The framework has removed the body of an answer to HEAD, and has
+    /// Returns the head, with the same fields that hyper would add. The framework has removed the body of an answer to HEAD, and has
     /// left its length in the header.
     fn head(self, parts: &Parts, body_bytes: usize) -> Vec<u8> {
         let status = parts.status;

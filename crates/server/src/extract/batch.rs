@@ -144,12 +144,12 @@ impl<I> Places<I> {
         self.places.len() * size_of::<Place<I>>() + self.refused_bytes
     }
 
-    /// The bytes of the answer at most, whatever the store decides; tasks aside.
+    /// Returns the bytes of the answer at most, whatever the store decides; tasks aside.
     pub(crate) fn most_bytes(&self) -> usize {
         self.places.len() * MOST_ITEM_BYTES + self.refused_bytes
     }
 
-    /// The answer to the batch, with what the store decided about the items that it got, in their order.
+    /// Returns the answer to the batch, with what the store decided about the items that it got, in their order.
     pub(crate) fn answer<A>(
         self,
         decided: Vec<A>,
@@ -197,7 +197,7 @@ pub(crate) async fn read_filter<P: Send + 'static>(
     }
 }
 
-/// The turn in which a filter of so many bytes is read, on a thread that serves no requests; `None` if it is read where it is.
+/// Returns the turn in which a filter of so many bytes is read, on a thread that serves no requests; `None` if it is read where it is.
 pub(crate) async fn filter_turn(state: &AppState, bytes: usize) -> Option<OwnedSemaphorePermit> {
     if bytes <= INLINE_FILTER_BYTES { None } else { state.budgets().turn().await }
 }

@@ -61,7 +61,7 @@ pub(super) async fn read(
     }
 }
 
-/// Why a body was not read to its end.
+/// The reason why a body was not read to its end.
 enum IncompleteBody {
     /// The rest is not wanted.
     Refused(ApiError),
@@ -108,7 +108,7 @@ async fn collect(
     Ok((if more.is_empty() { first } else { more.freeze() }, reservation))
 }
 
-/// The next piece of a body of which `arrived` bytes are there. A body with a reservation of `budget` has the less time the
+/// Returns the next piece of a body of which `arrived` bytes are there. A body with a reservation of `budget` has the less time the
 /// scarcer that budget is.
 async fn next_data(
     body: &mut Body,
@@ -133,7 +133,7 @@ async fn next_data(
     }
 }
 
-/// How long a large body may take to arrive when memory is scarce. What keeps the pace has time: a body of a batch may be what
+/// Returns how long a large body may take to arrive when memory is scarce. What keeps the pace has time: a body of a batch may be what
 /// makes memory scarce.
 fn body_time(scarcity: u32, arrived: usize) -> Duration {
     let at_pace = Duration::from_micros(arrived as u64 * 1_000_000 / SCARCE_PACE as u64);
@@ -156,7 +156,7 @@ pub(crate) fn discard(mut body: Body) {
     }));
 }
 
-/// A body of which the rest is discarded when its reader is done with it. Not for a client that waits for `100 Continue`, which reading
+/// Makes the rest of a body be discarded when its reader is done with it. Not for a client that waits for `100 Continue`, which reading
 /// would send.
 pub(crate) async fn discard_the_rest(request: Request) -> Request {
     let waits = request.headers().contains_key(EXPECT);

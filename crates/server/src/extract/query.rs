@@ -27,7 +27,7 @@ pub(crate) struct Query<'q> {
 }
 
 impl<'q> Query<'q> {
-    /// The query after the `?`, if there is one.
+    /// Reads the query after the `?`, if there is one.
     pub(crate) fn new(raw: Option<&'q str>) -> Self {
         Self { raw: raw.unwrap_or_default(), errors: Vec::new() }
     }
@@ -60,7 +60,7 @@ impl<'q> Query<'q> {
         self.finish(list)
     }
 
-    /// The text of the filter, and the grouping.
+    /// Returns the text of the filter, and the grouping.
     pub(crate) fn count_workers(mut self) -> Result<(Option<String>, Option<Grouping<WorkerDimension>>), Invalid> {
         let filter = self.text("filter");
         let expected = "use route, status, or both separated by a comma";
@@ -68,7 +68,7 @@ impl<'q> Query<'q> {
         self.finish((filter, grouping))
     }
 
-    /// The offset of output, 0 without one.
+    /// Returns the offset of output, 0 without one.
     pub(crate) fn read_output(mut self) -> Result<u64, Invalid> {
         let offset = self.value("offset").map_or(Some(0), |word| digits::<i64>(&word).map(i64::unsigned_abs));
         if offset.is_none() {
@@ -77,7 +77,7 @@ impl<'q> Query<'q> {
         self.finish(offset.unwrap_or_default())
     }
 
-    /// The series that is wanted instead of stats, if any.
+    /// Returns the series that is wanted instead of stats, if any.
     pub(crate) fn stats(mut self) -> Result<Option<SeriesSelection>, Invalid> {
         let (from, to) = (self.time("from"), self.time("to"));
         let Some(word) = self.value("series") else {
@@ -114,7 +114,7 @@ impl<'q> Query<'q> {
         Err(Invalid { code: ErrorCode::InvalidRequest, errors: self.errors })
     }
 
-    /// Every value of a parameter, the last one first.
+    /// Returns every value of a parameter, the last one first.
     fn values(&self, name: &'static str) -> impl Iterator<Item = Cow<'q, str>> + use<'q> {
         self.raw.rsplit('&').filter_map(move |pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -122,7 +122,7 @@ impl<'q> Query<'q> {
         })
     }
 
-    /// The value that counts: the last one.
+    /// Returns the value that counts: the last one.
     fn value(&self, name: &'static str) -> Option<Cow<'q, str>> {
         self.values(name).next()
     }
@@ -234,7 +234,7 @@ pub(crate) struct Selectors {
 }
 
 impl Selectors {
-    /// The selection, if the filter is valid.
+    /// Returns the selection, if the filter is valid.
     pub(crate) async fn selection(self, state: &AppState) -> Result<TaskSelection, FilterError> {
         let filter = match self.filter {
             Some(text) => Some(read_filter(state, text, TaskFilter::parse).await?),
@@ -277,7 +277,7 @@ pub(crate) struct Grouping<D> {
     pub(crate) cursor: Option<String>,
 }
 
-/// A number of ASCII digits that fits; any number of leading zeros is allowed.
+/// Reads a number of ASCII digits that fits; any number of leading zeros is allowed.
 fn digits<N: FromStr>(word: &str) -> Option<N> {
     let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let significant = word.trim_start_matches('0');

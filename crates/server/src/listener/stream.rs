@@ -52,7 +52,7 @@ impl Stream {
         .await
     }
 
-    /// The state of the other side. A few unread bytes do not hide that it has closed. `context` is that of the task that
+    /// Returns the state of the other side. A few unread bytes do not hide that it has closed. `context` is that of the task that
     /// reads this stream, in case a read is under way.
     pub(crate) fn peer_state(&self, context: &mut Context<'_>) -> PeerState {
         let ready = async {

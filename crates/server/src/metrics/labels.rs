@@ -19,7 +19,7 @@ pub(crate) const NAMED_MAX: usize = 100;
 /// The label of the rest. A queue or route that is called so is shown together with it.
 pub(crate) const OTHER: &str = "other";
 
-/// The queues that have a name: those that were created first, so that it is the same for every server and after a restart.
+/// Returns the queues that have a name: those that were created first, so that it is the same for every server and after a restart.
 pub(crate) fn named_queues(queues: &[(QueueKey, QueueName)]) -> BTreeMap<QueueKey, QueueName> {
     queues.iter().take(NAMED_MAX).cloned().collect()
 }
@@ -143,7 +143,7 @@ impl Labelling {
         Self { queue_labels, other: OTHER.into(), names, labelled: LabelledFigures::default() }
     }
 
-    /// The routes of a queue that have to be told one by one.
+    /// Returns the routes of a queue that have to be told one by one.
     pub(crate) fn routes(&self) -> RouteSelection {
         let named = self.names.last_seen.keys().chain(&self.names.new);
         let besides: BTreeSet<Box<str>> = named.map(|route| Box::from(&**route)).collect();
@@ -174,7 +174,7 @@ impl Labelling {
         }
     }
 
-    /// The figures by label, and the names that routes have from now on.
+    /// Returns the figures by label, and the names that routes have from now on.
     pub(crate) fn finish(mut self) -> (LabelledFigures, RouteNames) {
         self.names.give_places();
         let mut labelled = LabelledFigures { queues: self.labelled.queues, ..LabelledFigures::default() };

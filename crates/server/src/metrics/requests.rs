@@ -116,7 +116,7 @@ impl RequestCounts {
         }
     }
 
-    /// The methods and paths that were asked for.
+    /// Returns the methods and paths that were asked for.
     pub(crate) fn endpoints(&self) -> Vec<EndpointValues> {
         let shown_paths = paths::ALL.into_iter().chain([PAGES, UNMATCHED]);
         let places = shown_paths.zip(&self.endpoints).flat_map(|(path, methods)| {
@@ -131,7 +131,7 @@ impl RequestCounts {
         values.filter(|endpoint| !endpoint.statuses.is_empty()).collect()
     }
 
-    /// All requests, and those whose status was from 500 on.
+    /// Returns all requests, and those whose status was from 500 on.
     pub(crate) fn totals(&self) -> (u64, u64) {
         let statuses = STATUSES.into_iter().chain([0]);
         let endpoints = self.endpoints.iter().flatten();
@@ -142,7 +142,7 @@ impl RequestCounts {
         })
     }
 
-    /// Every error code and how often it was given.
+    /// Returns every error code and how often it was given.
     pub(crate) fn errors(&self) -> Vec<(&'static str, u64)> {
         let counts = self.errors.iter().map(|count| count.load(Ordering::Relaxed));
         ErrorCode::ALL.into_iter().map(ErrorCode::as_str).zip(counts).collect()

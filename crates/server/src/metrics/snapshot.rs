@@ -184,7 +184,7 @@ impl Snapshot {
 }
 
 impl Metrics {
-    /// The figures and the events of the queues, by label.
+    /// Returns the figures and the events of the queues, by label.
     fn labelled(
         &self,
         figures: Option<DatabaseFigures>,
@@ -234,12 +234,12 @@ impl ProcessUse {
     }
 }
 
-/// The memory of this process now.
+/// Returns the memory of this process now.
 pub(crate) fn resident_bytes() -> Option<u64> {
     kib_line(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// A field of `/proc/self/stat` by its number in proc(5). The second one is a name in brackets, which may hold anything.
+/// Returns a field of `/proc/self/stat` by its number in proc(5). The second one is a name in brackets, which may hold anything.
 fn stat_field(stat: &str, number: usize) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
@@ -249,7 +249,7 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((stat_field(stat, 14)? + stat_field(stat, 15)?) / TICKS_PER_SECOND)
 }
 
-/// The start is told since the boot, and `btime` of `/proc/stat` is the time of the boot.
+/// Returns when the process began. The start is told since the boot, and `btime` of `/proc/stat` is the time of the boot.
 fn start_time_seconds(stat: &str, system: &str) -> Option<f64> {
     let boot: f64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     Some(boot + stat_field(stat, 22)? / TICKS_PER_SECOND)

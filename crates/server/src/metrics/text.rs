@@ -301,7 +301,7 @@ impl<'a> Series<'a> {
         self.one(values, |encoder| encoder.encode_gauge(&value))
     }
 
-    /// A gauge without labels, left out if it is not known.
+    /// Writes a gauge without labels, left out if it is not known.
     fn gauge_if_known(&mut self, value: Option<impl EncodeGaugeValue>) -> fmt::Result {
         value.map_or(Ok(()), |value| self.gauge([], value))
     }
@@ -311,7 +311,7 @@ impl<'a> Series<'a> {
         self.one(values, |encoder| encoder.encode_histogram::<NoLabelSet>(*sum, counted.count(), buckets, None))
     }
 
-    /// One series, by the values of its labels in the order of the list.
+    /// Writes one series, by the values of its labels in the order of the list.
     fn one<const N: usize>(
         &mut self,
         values: [&str; N],

@@ -127,7 +127,7 @@ fn claim_error(error: StoreError) -> ApiError {
     }
 }
 
-/// The bytes of a claimed task in the answer.
+/// Returns the bytes of a claimed task in the answer.
 fn measure(claimed: &Claimed) -> usize {
     ClaimedTasks::most_bytes(&claimed.task)
 }

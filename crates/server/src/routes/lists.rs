@@ -98,7 +98,7 @@ fn document_bytes(observation: &Observation) -> usize {
     observation.report.metadata.as_str().len() + telemetry
 }
 
-/// How many observations of the largest size fit into this many bytes.
+/// Returns how many observations of the largest size fit into this many bytes.
 fn observations_within(bytes: usize) -> u16 {
     u16::try_from(bytes.saturating_sub(FRAME_BYTES) / OBSERVATION_BYTES).unwrap_or(u16::MAX).max(1)
 }
@@ -177,7 +177,7 @@ pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> 
     Ok(grouped(&binding, &words, &page, room))
 }
 
-/// The largest size of a page with this many groups, in memory and as JSON together. The largest page takes less than the
+/// Returns the largest size of a page with this many groups, in memory and as JSON together. The largest page takes less than the
 /// largest task, so it is never made shorter.
 fn groups_bytes(limit: u16) -> usize {
     usize::from(limit) * 2 * (GROUP_BYTES + NAME_CHARS)

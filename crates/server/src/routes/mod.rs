@@ -36,14 +36,14 @@ async fn empty_answer(state: &AppState, call: Call, command: impl Command<Answer
     Ok(respond::no_content())
 }
 
-/// No such path.
+/// Answers a request for a path that does not exist.
 pub(crate) async fn unknown_path(request: Request) -> Response {
     let answer = ApiError::unknown_path(request.uri().path());
     discard(request.into_body());
     answer.into_response()
 }
 
-/// The path exists, but not for this method. `http_service.rs` completes the answer: only there `Allow` is known.
+/// Answers a request for a path that exists, but not for its method. `http_service.rs` completes the answer: only there `Allow` is known.
 pub(crate) async fn other_method(request: Request) -> Response {
     discard(request.into_body());
     StatusCode::METHOD_NOT_ALLOWED.into_response()

@@ -37,7 +37,7 @@ pub enum Validity {
     Expired,
 }
 
-/// Why a certificate and a key cannot be used.
+/// The reason why a certificate and a key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdentityError {
     /// About the certificate.
@@ -99,7 +99,7 @@ impl Identity {
         }
     }
 
-    /// How long the certificate is valid from now on; `None` when it has expired.
+    /// Returns how long the certificate is valid from now on; zero when it has expired.
     pub fn time_left(&self, now: SystemTime) -> Duration {
         self.not_after.duration_since(now).unwrap_or_default()
     }
