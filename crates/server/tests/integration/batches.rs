@@ -292,6 +292,7 @@ async fn the_paths_of_batches_are_no_paths_of_tasks() {
     assert_eq!(call(&http, "GET", "/api/v2/queues/q/tasks/batch", "").await.code(), "invalid_task_id");
     assert_eq!(call(&http, "POST", "/api/v2/queues/q/tasks/batch/cancel", "").await.code(), "invalid_task_id");
     assert_eq!(call(&http, "POST", "/api/v2/queues/q/tasks/batch/other", "{}").await.code(), "not_found");
+    assert_eq!(call(&http, "POST", CREATE, &" ".repeat(16 * MIB + 1)).await.code(), "request_too_large");
     let guarded = guarded_server();
     assert_eq!(call(&guarded, "POST", CREATE, &"x".repeat(17 * MIB)).await.code(), "unauthorized");
 }

@@ -121,3 +121,10 @@ async fn a_panic_is_500_with_a_request_id_and_without_its_secret() {
     assert_ne!(first.details()["request_id"], second.details()["request_id"]);
     assert_eq!(second.details()["request_id"].as_str().unwrap().len(), 16);
 }
+
+#[tokio::test]
+async fn health_is_what_the_contract_says() {
+    let answered = call(&server(), "GET", "/health", "").await;
+    assert_eq!(answered.status, 200);
+    assert_eq!(answered.json(), serde_json::json!({"status": "ok", "api_version": "2", "database": "ok"}));
+}
