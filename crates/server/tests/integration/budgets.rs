@@ -11,9 +11,9 @@ use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::memory_budget::Budgets;
 use taskqueue_server::memory_plan::MemoryPlan;
 use taskqueue_server::state::{AppState, Limits};
-use taskqueue_store::StoreExt;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
+use taskqueue_store::{Store, StoreExt};
 
 use crate::support::*;
 
