@@ -265,6 +265,11 @@ pub(crate) struct ServerFeatures(OnceCell<KeptOutput>);
 struct KeptOutput(bool);
 
 impl ServerFeatures {
+    /// Returns whether the server has said what it has.
+    pub(crate) fn is_known(&self) -> bool {
+        self.0.initialized()
+    }
+
     /// Returns whether the server has said that it keeps what runs print.
     pub(crate) fn has_output(&self) -> bool {
         self.0.get().is_some_and(|kept| kept.0)
@@ -276,20 +281,12 @@ impl WorkerContext {
     ///
     /// # Errors
     ///
-    /// Those of a claim that was not sent.
+    /// Those of the question. The claim behind it was not sent.
     pub(crate) async fn require_server(&self) -> Result<(), Error> {
         let ask = || async {
-            let answer = self.client.require_extensions().await.map_err(without_claim)?;
+            let answer = self.client.require_extensions().await?;
             Ok(KeptOutput(answer.has(capabilities::OUTPUT)))
         };
         self.features.0.get_or_try_init(ask).await.map(drop)
-    }
-}
-
-/// The question may have arrived; the claim behind it was not sent.
-fn without_claim(error: Error) -> Error {
-    match error {
-        Error::Transport { message, .. } => Error::Transport { message, may_have_arrived: false },
-        error => error,
     }
 }

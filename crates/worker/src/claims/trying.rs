@@ -42,7 +42,7 @@ impl NextClaim {
 impl WorkerContext {
     /// Claims once for each of these. Who gets a task is answered.
     pub(super) async fn try_claims(self: &Arc<Self>, mut wants: Vec<Want>, wait: Option<Duration>) -> TryResult {
-        let claim_sent = Instant::now();
+        let asked = Instant::now();
         let mut stop = self.stop.subscribe();
         let answers = tokio::select! {
             biased;
@@ -51,9 +51,11 @@ impl WorkerContext {
             () = self.slowed_down(), if wait.is_some() => None,
             answers = self.send_claims(&wants, wait) => Some(answers),
         };
-        let Some(ClaimAnswers { claims, wait_applied }) = answers else {
+        let Some(ClaimAnswers { claims, wait_applied, sent }) = answers else {
+            // Of a server that has not said yet what it has, nothing was claimed.
+            let may_be_sent = if self.features.is_known() { wants.as_mut_slice() } else { &mut [] };
             for ClaimAttempt { is_repeated, in_doubt, may_own_task, .. } in
-                wants.iter_mut().map(|want| &mut want.attempt)
+                may_be_sent.iter_mut().map(|want| &mut want.attempt)
             {
                 (*is_repeated, *in_doubt, *may_own_task) = (true, true, true);
             }
@@ -62,6 +64,7 @@ impl WorkerContext {
                 next: if self.is_stopping() { NextClaim::Never } else { NextClaim::AtOnce },
             };
         };
+        let claim_sent = sent.unwrap_or(asked);
         let is_together = wants.len() > 1;
         let (mut left, mut has_claimed, mut pause) = (Vec::new(), false, None);
         for (mut want, claim) in wants.into_iter().zip(claims) {
@@ -83,7 +86,7 @@ impl WorkerContext {
                     left.push(want);
                 }
                 Err(error) => {
-                    pause = pause.max(Some(self.claim_failed(&mut want, error, claim_sent)));
+                    pause = pause.max(Some(self.claim_failed(&mut want, error, claim_sent, sent.is_some())));
                     left.push(want);
                 }
             }
@@ -113,7 +116,7 @@ impl WorkerContext {
     }
 
     /// Notes that a claim failed; returns the pause that the server asked for.
-    fn claim_failed(&self, want: &mut Want, error: Error, sent: Instant) -> Duration {
+    fn claim_failed(&self, want: &mut Want, error: Error, asked: Instant, is_sent: bool) -> Duration {
         if ErrorClass::ends_claiming(&error) {
             self.end(EndReason::Refused(error));
             return Duration::ZERO;
@@ -123,7 +126,10 @@ impl WorkerContext {
             self.renew_attempt(want);
             return Duration::ZERO;
         }
-        self.reachability.call_failed(&error, sent);
+        self.reachability.call_failed(&error, asked);
+        if !is_sent {
+            return asked_pause(&error);
+        }
         let attempt = &mut want.attempt;
         attempt.is_repeated = true;
         if !matches!(error, Error::Transport { may_have_arrived: false, .. }) {
@@ -207,12 +213,14 @@ fn asked_pause(error: &Error) -> Duration {
 pub(super) struct ClaimAnswers {
     pub(super) claims: Vec<Result<Option<Claim>, Error>>,
     pub(super) wait_applied: Option<u32>,
+    /// The time at which they were sent; `None` if the server had to be asked first what it has, and did not say it.
+    pub(super) sent: Option<Instant>,
 }
 
 impl ClaimAnswers {
     /// Each of so many claims has failed with this error.
     fn failed(count: usize, error: Error) -> Self {
-        Self { claims: vec![Err(error); count], wait_applied: None }
+        Self { claims: vec![Err(error); count], wait_applied: None, sent: None }
     }
 }
 
@@ -222,8 +230,13 @@ impl WorkerContext {
         if let Err(error) = self.require_server().await {
             return ClaimAnswers::failed(wants.len(), error);
         }
+        let sent = Some(Instant::now());
         let wait = wait.map(whole_seconds).filter(|seconds| *seconds > 0);
-        if let [want] = wants { self.send_claim(want, wait).await } else { self.send_batch_claim(wants, wait).await }
+        let answers = match wants {
+            [want] => self.send_claim(want, wait).await,
+            wants => self.send_batch_claim(wants, wait).await,
+        };
+        ClaimAnswers { sent, ..answers }
     }
 
     async fn send_claim(&self, want: &Want, wait: Option<u32>) -> ClaimAnswers {
@@ -231,7 +244,9 @@ impl WorkerContext {
         let request = request.by_worker(self.identity().in_claims(&want.slot));
         let request = wait.into_iter().fold(request, ClaimRequest::waiting);
         match self.client.claim(&self.settings.queue, &request).await {
-            Ok(answer) => ClaimAnswers { claims: vec![Ok(answer.claim)], wait_applied: answer.wait_applied },
+            Ok(answer) => {
+                ClaimAnswers { claims: vec![Ok(answer.claim)], wait_applied: answer.wait_applied, sent: None }
+            }
             Err(error) => ClaimAnswers::failed(1, error),
         }
     }
@@ -243,7 +258,15 @@ impl WorkerContext {
         let request = request.by_each_worker(wants.iter().map(|want| want.slot.own_members()).collect());
         let request = wait.into_iter().fold(request, BatchClaimRequest::waiting);
         let answer = self.client.claim_tasks(&self.settings.queue, &request).await;
-        ClaimAnswers { claims: answer.items, wait_applied: answer.wait_applied }
+        if answer.request_error.as_ref().is_some_and(Error::is_too_large) {
+            // A proxy with a small limit for bodies.
+            let mut claims = Vec::with_capacity(wants.len());
+            for want in wants {
+                claims.extend(self.send_claim(want, None).await.claims);
+            }
+            return ClaimAnswers { claims, wait_applied: None, sent: None };
+        }
+        ClaimAnswers { claims: answer.items, wait_applied: answer.wait_applied, sent: None }
     }
 }
 

@@ -455,3 +455,13 @@ async fn a_claim_without_an_answer_delays_no_other_slot() {
     assert_eq!(task_ids(&runs(&mut worker, 2).await).len(), 2);
     worker.stopped(StopMode::Kill).await;
 }
+
+#[tokio::test]
+async fn claims_that_are_too_large_together_are_sent_one_by_one() {
+    let server = Server::with_batches(2).await;
+    server.script("batch/claim", [refusal(413, "request_too_large")]);
+    let (worker, runs) = started(&server, one_each(2), 2).await;
+    assert_eq!(task_ids(&runs).len(), 2);
+    assert_eq!(server.asked("claim").len(), 2);
+    all_succeed(worker, runs).await;
+}

@@ -199,3 +199,15 @@ async fn a_server_that_does_not_say_what_it_has_is_asked_again_before_the_first_
         assert_eq!(server.asked("capabilities").len(), 3, "{answer:?}");
     }
 }
+
+#[tokio::test]
+async fn a_claim_that_the_worker_could_not_send_is_in_doubt_for_nobody() {
+    for answer in [refusal(503, "database_busy"), Reply::Answer(502, "", "<html>".to_owned())] {
+        let server = Server::start().await;
+        server.script("capabilities", [answer.clone()]);
+        let worker = TestWorker::start(&server, Settings { slots: vec![0, 1], ..backing_off(Duration::from_secs(60)) });
+        worker.until_told("server unreachable").await;
+        assert_eq!(worker.stopped(StopMode::Finish).await.0, EndReason::Stopped, "{answer:?}");
+        assert_eq!(server.verbs(), Vec::<String>::new(), "{answer:?}");
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use taskqueue_worker::{EndReason, OnFailures, Settings};
 use tokio::time::Instant;
 
-use crate::server::{Server, empty, held, lease, limited_task, task, timed_out};
+use crate::server::{Server, capabilities_without, empty, held, lease, limited_task, task, timed_out};
 use crate::test_worker::{TestWorker, empty_success, failure, for_tasks, settings};
 
 const LIMIT: Duration = Duration::from_secs(7200);
@@ -27,6 +27,21 @@ async fn the_time_of_a_run_counts_from_before_its_claim_was_sent_unless_that_wai
         run.succeed();
         assert_eq!(worker.end().await.1.succeeded, 1);
     }
+}
+
+#[tokio::test]
+async fn the_time_that_the_server_takes_to_say_what_it_has_is_not_that_of_a_run() {
+    let (told, answer) = held(capabilities_without(&[]));
+    let server = Server::claiming([limited_task(1, LIMIT.as_secs())]).await;
+    server.script("capabilities", [answer]);
+    let mut worker = TestWorker::patient(&server, for_tasks(1), LIMIT);
+    server.until("capabilities", 1).await;
+    let said = Instant::now();
+    told.notify_one();
+    let run = worker.next_run().await;
+    assert!(run.run.times_out_at.unwrap() >= said + LIMIT);
+    run.succeed();
+    assert_eq!(worker.end().await.1.succeeded, 1);
 }
 
 #[tokio::test]
