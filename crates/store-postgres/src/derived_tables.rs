@@ -2,7 +2,7 @@
 //! them. What the database should hold follows from the states of a task before and after (`Delta` in `core`).
 //!
 //! Every transaction writes these tables in the order of [`DERIVED_TABLES`], and removes rows of a table before it adds some, so that
-//! transactions that wait for each other cannot wait in a circle. Output is last: it has more than these two statements.
+//! transactions that wait for each other cannot wait in a circle. Output follows after the run ids: it has more than these two statements.
 
 use taskqueue_core::delta::{Delta, Difference, PendingEntry, PendingPlace};
 use taskqueue_core::dependency::DependencyState;
@@ -27,7 +27,7 @@ use crate::transaction_rows::{Entry, TransactionRows};
 pub(crate) struct DerivedTable {
     pub(crate) remove: &'static Sql,
     pub(crate) add: &'static Sql,
-    /// Removes some rows of a deleted queue; nothing if they go with the tasks.
+    /// Removes some rows of a deleted queue; `None` if there are none, if they go with the tasks, or if upkeep drops them.
     pub(crate) purge: Option<&'static Sql>,
     /// Lists what differs from the tasks, and which rule that breaks; nothing if a row that is not true does no harm.
     pub(crate) check: Option<(Rule, &'static Sql)>,

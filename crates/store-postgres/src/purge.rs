@@ -87,7 +87,7 @@ const OWNS: &str = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oi
 const VACUUM: &str = "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) taskqueue.ready, taskqueue.running, \
     taskqueue.delayed";
 
-/// Approximate number of entries of `ready` that this server has left dead since its last vacuum: a batch that is tried
+/// Approximate number of entries of `ready` and `delayed` that this server has left dead since its last vacuum: a batch that is tried
 /// again counts twice.
 #[derive(Default)]
 pub(crate) struct DeadEntries {

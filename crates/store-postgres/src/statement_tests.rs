@@ -13,8 +13,8 @@ use crate::dialect::order;
 use crate::prefetch::begin_to_write;
 use crate::session::{Param, Session, Sql};
 use crate::statements::{
-    COMPOSED, COUNT_RUNNING, COUNT_TASKS, DELETE_DEPENDENCIES, DELETE_READY, FIND_READY, GET_OUTPUT, GET_OUTPUT_PIECES,
-    GET_TASK, LIST_DEPENDENTS, LIST_KEYS_BY_STATUS, LIST_NAMED_DEPENDENTS, LIST_NOTED, LIST_TASKS,
+    COMPOSED, COUNT_RUNNING, COUNT_TASKS, DELETE_DEPENDENCIES, DELETE_READY, FILES, FIND_READY, GET_OUTPUT,
+    GET_OUTPUT_PIECES, GET_TASK, LIST_DEPENDENTS, LIST_KEYS_BY_STATUS, LIST_NAMED_DEPENDENTS, LIST_NOTED, LIST_TASKS,
     LIST_WALKED_DEPENDENTS, LOAD_CLOCK, LOAD_TASKS, LOCK_DEPENDENTS, LOCK_NAMED_DEPENDENTS, LOCK_RUNNING,
     LOCK_STATUSES, LOCK_TASKS, MOVE_DUE, OF_CHECK, PICK_TASKS, POLL_OUTPUTS, POLL_RUNS, READER, RELEASE_DELAYED,
     SAVE_NAMES, SCAN_TASKS, TRANSFER, WALK_DEPENDENTS, WRITER,
@@ -41,6 +41,18 @@ async fn filled() -> (Database, Session) {
 async fn plan(session: &Session, text: &str, params: &[Param<'_>]) -> String {
     let rows = session.client().query_typed(&format!("EXPLAIN {text}"), params).await.unwrap();
     rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
+}
+
+#[test]
+fn every_statement_has_one_text_and_every_text_is_used() {
+    let lists = [READER, WRITER, TRANSFER, OF_CHECK, COMPOSED];
+    let mut used: Vec<&str> = lists.iter().copied().flatten().map(|sql| sql.name).collect();
+    used.sort_unstable();
+    used.dedup();
+    let mut written: Vec<&str> =
+        FILES.iter().flat_map(|file| file.lines()).filter_map(|line| line.strip_prefix("-- name: ")).collect();
+    written.sort_unstable();
+    assert_eq!(written, used);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::rows::with_columns;
 use crate::session::Sql;
 
 /// The files of statements, by subject.
-static FILES: [&str; 15] = [
+pub(crate) static FILES: [&str; 15] = [
     include_str!("sql/check.sql"),
     include_str!("sql/claims.sql"),
     include_str!("sql/clock.sql"),

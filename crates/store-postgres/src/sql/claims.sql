@@ -55,7 +55,7 @@ SELECT EXISTS (
     SELECT 1
     FROM taskqueue.delayed
     JOIN taskqueue.tasks ON tasks.task_key = delayed.task_key
-    -- As in move_due.
+    -- As in MOVE_DUE.
     WHERE delayed.queue_key >= $1 AND (delayed.queue_key, delayed.not_before) <= ($1, $4)
         AND delayed.task_key NOT IN (SELECT unnest($3))
         AND tasks.status = 'pending' AND strpos(tasks.routes, '"' || $2 || '"') > 0

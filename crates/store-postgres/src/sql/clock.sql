@@ -13,7 +13,7 @@ FROM taskqueue.clock
 WHERE one = 1;
 
 -- name: LOCK_CLOCK
--- Reads the clock like load_clock and locks it, so that only one server scans leases at a time.
+-- Reads the clock like LOAD_CLOCK and locks it, so that only one server scans leases at a time.
 SELECT
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros, offset_micros, last_scan_at,
     nextval('taskqueue.numbers') AS first_number, ahead_since
@@ -22,7 +22,7 @@ WHERE one = 1
 FOR UPDATE;
 
 -- name: LOCK_CLOCK_IF_FREE
--- Reads the clock like load_clock and locks it. No row: another server does upkeep, or scans the leases.
+-- Reads the clock like LOAD_CLOCK and locks it. No row: another server does upkeep, or scans the leases.
 SELECT
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros, offset_micros, last_scan_at,
     nextval('taskqueue.numbers') AS first_number, ahead_since
@@ -79,7 +79,7 @@ FROM wrong WHERE one = 1;
 UPDATE taskqueue.clock SET last_scan_at = $1, offset_micros = $2, ahead_since = $3 WHERE one = 1;
 
 -- name: PEEK_UPKEEP
--- Whether delayed tasks are due, whether anything else may be that nobody asks for, and the clock like load_clock, without a block of
+-- Whether delayed tasks are due, whether anything else may be that nobody asks for, and the clock like LOAD_CLOCK, without a block of
 -- numbers. $1 is the time if it is not that of the service.
 SELECT
     micros, offset_micros, last_scan_at, 0::bigint AS first_number, ahead_since,

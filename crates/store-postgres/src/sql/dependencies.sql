@@ -139,7 +139,7 @@ LIMIT $3;
 
 -- name: WALK_DEPENDENTS
 -- Walks from the tasks $2 to those that wait for them, and, with $4, on from those that are cancelled with them: $3 pairs at most, the
--- nearest first. Nothing is locked here: what was found is locked next (lock_found), and listed after that.
+-- nearest first. Nothing is locked here: what was found is locked next (LOCK_FOUND), and listed after that.
 WITH RECURSIVE walk AS (
     SELECT named.id COLLATE "C" AS dependency, waiting.task_key, waiting.id, waiting.goes_on
     FROM unnest($2::text[]) AS named (id)

@@ -123,7 +123,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT 1
         FROM taskqueue.delayed
-        -- A range and an order, which only the primary key can serve, as in move_due.
+        -- A range and an order, which only the primary key can serve, as in MOVE_DUE.
         WHERE delayed.queue_key >= queues.queue_key
             AND (delayed.queue_key, delayed.not_before) <= (queues.queue_key, moment.micros)
         ORDER BY delayed.queue_key, delayed.not_before

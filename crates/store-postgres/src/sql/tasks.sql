@@ -271,7 +271,7 @@ INSERT INTO taskqueue.outcomes (task_key, result) SELECT task_key, $2 FROM unnes
 ON CONFLICT (task_key) DO UPDATE SET result = excluded.result;
 
 -- name: DELETE_TASKS
--- Deletes tasks, except their rows in `ready`, which delete_ready removes. Their run ids stay used until $2. The pieces of their
+-- Deletes tasks, except their rows in the derived tables, which have statements of their own. Their run ids stay used until $2. The pieces of their
 -- output are purged later, some at a time: there may be hundreds for each task.
 WITH
     kept_runs AS (UPDATE taskqueue.runs SET kept_until = $2 WHERE task_key = ANY($1)),
