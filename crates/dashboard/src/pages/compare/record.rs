@@ -15,9 +15,6 @@ use crate::columns::{Column, Value, leaves};
 /// Values of a document that are looked at without being asked for.
 const DOCUMENT_VALUES: usize = 100;
 
-/// What a cell counts for besides its texts.
-const CELL_BYTES: usize = 9;
-
 /// Documents whose values are looked at.
 const DOCUMENTS: [&str; 5] = ["args", "result", "progress", "metadata", "last_run.worker"];
 /// What a task has besides its documents.
@@ -72,13 +69,15 @@ impl Record {
             record.is_partial |= found.len() == DOCUMENT_VALUES;
             found.iter().for_each(|(path, value)| record.add_value(path, value));
         }
+        record.texts.shrink_to_fit();
+        record.cells.shrink_to_fit();
         record
     }
 
-    /// What it takes.
+    /// Returns the bytes of memory that it takes.
     pub(super) fn bytes(&self) -> usize {
         let name = self.name.as_deref().map_or(0, str::len);
-        size_of::<Self>() + name + self.texts.len() + self.cells.len() * CELL_BYTES
+        size_of::<Self>() + name + self.texts.len() + self.cells.len() * size_of::<CellEnd>()
     }
 
     /// How long it took and waited, as if these were values.
