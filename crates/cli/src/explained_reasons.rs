@@ -106,6 +106,11 @@ impl Speaker<'_> {
                 return format!("{} ({when}); {update} {id} --no-delay lets it be claimed now", reason.message());
             }
             Reason::QueuePaused => format!("{} {queue} ends that", command("queue resume")),
+            // No end of another task helps.
+            Reason::QueueAtLimit { max_running: 0 } => {
+                let raise = format!("{} {queue} --max-running COUNT raises it", command("queue limit"));
+                return format!("the limit of queue {queue} lets no task run; {raise}");
+            }
             Reason::QueueAtLimit { .. } => format!("{} --max-running COUNT raises the limit", limit()),
             Reason::RouteAtLimit { routes } => format!("{} --route {}=COUNT raises the limit", limit(), first(routes)),
             Reason::WaitingTurn { .. } => {
@@ -238,7 +243,7 @@ mod tests {
         let cases = [
             (Reason::QueuePaused, "the queue is paused", "taskqueue queue resume q"),
             (Reason::QueueAtLimit { max_running: 8 }, "running as may be: 8", "queue limit q --max-running COUNT"),
-            (Reason::QueueAtLimit { max_running: 0 }, "running as may be: 0", "queue limit q --max-running COUNT"),
+            (Reason::QueueAtLimit { max_running: 0 }, "lets no task run", "queue limit q --max-running COUNT"),
             (Reason::RouteAtLimit { routes: gpu() }, "as may be claimed for gpu", "queue limit q --route gpu=COUNT"),
             (
                 Reason::NotBefore { until: TEST_TIME.plus_seconds(600) },

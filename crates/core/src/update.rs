@@ -78,10 +78,18 @@ impl Update {
         self.dependencies.is_some() || self.on_dependency_failure.is_some()
     }
 
+    fn changes_scheduling(&self) -> bool {
+        self.retry_delay.is_some() || self.timeout_seconds.is_some() || self.changes_waiting()
+    }
+
+    /// Returns whether it changes what only extensions of the contract know.
+    pub fn uses_extensions(&self) -> bool {
+        self.has_patches() || self.changes_scheduling() || self.not_before.is_some() || self.archived.is_some()
+    }
+
     /// The scheduling of a task after this update.
     pub fn scheduling_after(&self, before: &Scheduling) -> Scheduling {
-        let changes = self.retry_delay.is_some() || self.timeout_seconds.is_some() || self.changes_waiting();
-        if !changes {
+        if !self.changes_scheduling() {
             return before.clone();
         }
         let fields = SchedulingFields {

@@ -27,7 +27,7 @@ pub(crate) fn error_line(connection: &ConnectionState, now: Instant, theme: Them
     let age =
         connection.age(now).map_or("no data yet".to_owned(), |age| format!("data {} old", words::span(age.as_secs())));
     let next = match connection.next_at {
-        Some(at) => format!("next try in {}", words::span(at.saturating_duration_since(now).as_secs())),
+        Some(at) => format!("next try in {}", words::short_duration(at.saturating_duration_since(now).as_secs_f64())),
         None => "trying".to_owned(),
     };
     let text = format!("{headline}, {age}, {next}: {}", escape(message));

@@ -17,7 +17,10 @@ use crate::output::{self, Summary};
 pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<(), CommandError> {
     let after = awaited_tasks::find(context, &args.change.scheduling.new).await?;
     let update = change_args::update(&args.change, after, output::now())?;
-    context.client.require_extensions().await?;
+    // An update as the contract has it needs no second request.
+    if update.uses_extensions() {
+        context.client.require_extensions().await?;
+    }
     let ids = named_tasks::ids(context, &args.ids).await?;
     match ids.as_slice() {
         [] if args.dry_run => update_preview::of_selection(context, selection(args), &update).await,
