@@ -250,7 +250,12 @@ fn an_earlier_backup_is_replaced_only_if_that_is_wanted() {
     assert_eq!(ids_in(&to), [] as [usize; 0]);
     let exit = backup(&database, &to, &["--replace"]);
     assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
-    assert!(exit.stdout[0].starts_with("backed up ") && exit.stdout[0].contains("(1 task, 0."), "{exit:?}");
+    assert!(
+        exit.stdout[0].starts_with("backed up ")
+            && exit.stdout[0].contains("(1 task, ")
+            && exit.stdout[0].contains(" KiB)"),
+        "{exit:?}"
+    );
     assert_eq!(ids_in(&to), [1]);
 }
 

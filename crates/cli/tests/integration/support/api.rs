@@ -24,38 +24,28 @@ pub(crate) fn task_id(n: usize) -> String {
 }
 
 thread_local! {
-    /// What the ids of runs begin with in this thread. Nothing before the first one.
+    /// What the ids of runs begin with in this thread, if it uses a server that other tests use, too.
     static RUNS: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// Gives the runs of this thread other ids than before. A server keeps ids of runs for a day after their queue has gone.
-pub(crate) fn renew_run_ids() -> usize {
+pub(super) fn renew_run_ids() {
     static USED: AtomicUsize = AtomicUsize::new(0);
-    let number = USED.fetch_add(1, Ordering::Relaxed);
-    RUNS.set(Some(number));
-    number
+    RUNS.set(Some(USED.fetch_add(1, Ordering::Relaxed)));
 }
 
-/// What the ids of runs begin with: in a test, and in the threads that it started by [`of_this_test`].
-fn runs() -> usize {
-    RUNS.get().unwrap_or_else(|| {
-        assert!(thread::current().name().is_some(), "a thread that does not know its test: start it by `of_this_test`");
-        renew_run_ids()
-    })
-}
-
-/// The work of a thread that belongs to the same test as this one.
+/// The work of a thread whose runs have the ids that they have in this one.
 pub(crate) fn of_this_test<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    let number = runs();
+    let runs = RUNS.get();
     move || {
-        RUNS.set(Some(number));
+        RUNS.set(runs);
         work()
     }
 }
 
-/// The id of run `n` since this test has taken its server.
+/// The id of run `n` of this test.
 pub(crate) fn run_id(n: usize) -> String {
-    format!("r_{:04}{n:08}", runs())
+    RUNS.get().map_or_else(|| format!("r_{n:012}"), |runs| format!("r_{runs:04}{n:08}"))
 }
 
 pub(crate) fn worker_id(n: usize) -> String {

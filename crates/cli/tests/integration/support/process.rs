@@ -318,6 +318,11 @@ impl Server {
         eventually(text, || self.count_log_lines(text) >= times);
     }
 
+    /// Closes the connections that are kept for the next requests. The server closes those that nobody uses for a while.
+    pub(super) fn disconnect(&self) {
+        self.connections.lock().unwrap().clear();
+    }
+
     /// The folders that go with the server.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
         [self.directory.path()].into_iter().chain(self.database.folder())
@@ -339,7 +344,7 @@ impl Server {
 
     /// Waits for the end of the process; returns its status and further lines of output.
     pub(crate) fn wait(&mut self) -> (ExitStatus, Vec<String>) {
-        self.connections.lock().unwrap().clear();
+        self.disconnect();
         self.process.wait()
     }
 

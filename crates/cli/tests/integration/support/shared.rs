@@ -10,7 +10,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use super::{Server, renew_run_ids};
+use super::Server;
+use super::api::renew_run_ids;
 
 /// Ends a server and removes its files as soon as the tests have ended: nothing drops what is static.
 const REMOVE: &str = r#"cat >/dev/null; kill -KILL "$1"; shift; rm -rf -- "$@""#;
@@ -53,6 +54,7 @@ impl Drop for SharedServer {
             return;
         }
         clear(&server);
+        server.disconnect();
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push((server, remover));
     }
 }
