@@ -58,7 +58,7 @@ pub enum SetBy {
     Update,
 }
 
-/// All fields. [`scheduled`] finds those of the optional ones that are stored together by their names.
+/// All fields. `scheduled` finds those of the optional ones that are stored together by their names.
 #[rustfmt::skip]
 pub const FIELDS: &[TaskField] = &[
     field("id", Kind::Text, |task| Some(Value::owned(task.id.as_str()))).filterable().menu(19),

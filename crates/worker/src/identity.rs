@@ -43,7 +43,7 @@ impl WorkerIdentity<'_> {
         self.longest_of(CLAIM_WORKER_BYTES, |own| slot.write(own))
     }
 
-    /// The `worker` of claims of several slots at once, to which each adds what it is: [`SlotIdentity::own`].
+    /// The `worker` of claims of several slots at once, to which each adds what it is: [`SlotIdentity::own_members`].
     pub(crate) fn in_shared_claims(&self) -> JsonObject {
         self.longest_of(CLAIM_WORKER_BYTES - CLAIM_WORKER_ITEM_BYTES, |own| own)
     }

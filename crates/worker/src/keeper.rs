@@ -241,7 +241,7 @@ impl StopRequests {
     }
 
     /// Waits for the next request. `None` means that the keeper has ended: the worker has to call
-    /// [`kill_everything`](crate::keeper::kill_everything) and exit. No request is lost when this future is dropped.
+    /// [`kill_everything`] and exit. No request is lost when this future is dropped.
     pub async fn next(&mut self) -> Option<()> {
         loop {
             match &mut self.streams {
