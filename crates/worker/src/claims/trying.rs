@@ -127,12 +127,9 @@ impl WorkerContext {
             return Duration::ZERO;
         }
         self.reachability.call_failed(&error, asked);
-        if !is_sent {
-            return asked_pause(&error);
-        }
         let attempt = &mut want.attempt;
         attempt.is_repeated = true;
-        if !matches!(error, Error::Transport { may_have_arrived: false, .. }) {
+        if is_sent && !matches!(error, Error::Transport { may_have_arrived: false, .. }) {
             attempt.in_doubt = true;
             attempt.may_own_task |= error.is_outcome_unknown();
             let is_answered = matches!(error, Error::Api { .. });
