@@ -7,6 +7,6 @@ mod sequences;
 mod styles;
 
 pub use self::harmful::{is_bidi_control, is_harmful};
-pub use self::lines::{Cell, LineReader, LineSink};
+pub use self::lines::{Cell, LineSink, OutputLines};
 pub use self::sequences::{Sequences, Step};
 pub use self::styles::Styles;

@@ -1,7 +1,7 @@
 //! What a run printed, as the lines that people want to see in the end (`taskqueue_core::terminal`), with colours if they are wanted.
 //! Everything else that controls a terminal is removed or escaped. Pure.
 
-use taskqueue_core::terminal::{Cell, LineReader, LineSink, Styles};
+use taskqueue_core::terminal::{Cell, LineSink, OutputLines, Styles};
 use unicode_width::UnicodeWidthChar;
 
 /// A longer line is shown as several.
@@ -13,13 +13,13 @@ const TAB_WIDTH: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct LogLines {
     colour: bool,
-    reader: LineReader<u16>,
+    reader: OutputLines<u16>,
     styles: Styles,
 }
 
 impl LogLines {
     pub(crate) fn new(colour: bool) -> Self {
-        Self { colour, reader: LineReader::new(LINE_MAX), styles: Styles::default() }
+        Self { colour, reader: OutputLines::new(LINE_MAX), styles: Styles::default() }
     }
 
     /// Reads on. Lines that have ended are given to `ended`, without their line ends.

@@ -32,7 +32,7 @@ pub trait LineSink {
 
 /// A reader of lines. Text may come in pieces that end anywhere.
 #[derive(Clone, Debug)]
-pub struct LineReader<L> {
+pub struct OutputLines<L> {
     /// A longer line is given in pieces.
     most_cells: usize,
     sequences: Sequences,
@@ -45,7 +45,7 @@ pub struct LineReader<L> {
     is_redrawn: bool,
 }
 
-impl<L: Copy + Default> LineReader<L> {
+impl<L: Copy + Default> OutputLines<L> {
     /// Returns a reader that gives a line with more than `most_cells` in pieces.
     pub fn new(most_cells: usize) -> Self {
         let sequences = Sequences::default();
@@ -158,7 +158,7 @@ mod tests {
 
     /// The lines of a text, and the one that is left open.
     fn lines(text: &str) -> String {
-        let (mut reader, mut plain) = (LineReader::new(CELLS), Plain::default());
+        let (mut reader, mut plain) = (OutputLines::new(CELLS), Plain::default());
         reader.read(text, &mut plain);
         plain.0 + &reader.line().iter().map(|cell| cell.character).collect::<String>()
     }

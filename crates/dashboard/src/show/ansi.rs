@@ -1,7 +1,7 @@
 //! What a run printed, as HTML: its lines (`taskqueue_core::terminal`), in which colours, bold and underline become classes. Colours
 //! are the nearest of the usual sixteen, so that they fit the theme.
 
-use taskqueue_core::terminal::{Cell, LineReader, LineSink, is_bidi_control};
+use taskqueue_core::terminal::{Cell, LineSink, OutputLines, is_bidi_control};
 
 use super::html::Html;
 
@@ -156,7 +156,7 @@ pub(crate) struct Screen {
 
 /// Shows a text that begins with this look.
 pub(crate) fn screen(text: &str, look: Look) -> Screen {
-    let (mut reader, mut lines) = (LineReader::new(LINE_CHARS), HtmlLines::new(look));
+    let (mut reader, mut lines) = (OutputLines::new(LINE_CHARS), HtmlLines::new(look));
     for (at, character) in text.char_indices() {
         // If much was written over the line, it is enough to go on from the last time.
         if character == '\r' && at - lines.resume.byte > LINE_CHARS {

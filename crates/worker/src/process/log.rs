@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use taskqueue_core::terminal::{Cell, LineReader, LineSink};
+use taskqueue_core::terminal::{Cell, LineSink, OutputLines};
 
 use crate::run_dir::{FILE_MODE, FOLDER_MODE};
 
@@ -137,7 +137,7 @@ impl OutputTail {
             Some(start) if is_cut && start < raw.len() => &raw[start..],
             _ => raw,
         };
-        let (mut reader, mut lines) = (LineReader::new(TAIL_BYTES), PlainLines::default());
+        let (mut reader, mut lines) = (OutputLines::new(TAIL_BYTES), PlainLines::default());
         reader.read(&String::from_utf8_lossy(whole), &mut lines);
         lines.add(reader.line());
         lines.0
