@@ -47,9 +47,9 @@ impl Deref for SharedServer {
 impl Drop for SharedServer {
     fn drop(&mut self) {
         let Some((server, mut remover)) = self.0.take() else { return };
-        // What a failed test left may fail others.
+        // What a failed test left may fail others. The server goes with its value, and no one else may end what has its number then.
         if thread::panicking() {
-            drop((server, remover.stdin.take()));
+            drop(remover.kill());
             drop(remover.wait());
             return;
         }
