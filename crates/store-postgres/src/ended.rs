@@ -117,11 +117,12 @@ impl PostgresTransaction<'_> {
         self.next_search.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of these tasks that are as they were noted, now held; and what is noted of tasks that are not.
+    /// Those of these tasks that are as they were noted, now held with their queues; and what is noted of tasks that are not.
     fn hold_noted(&mut self, noted: &[EndedRow]) -> Loaded<HeldAndDropped> {
-        // What this transaction has changed already has its turn in the next one.
-        let noted: BTreeMap<TaskKey, &EndedRow> =
-            noted.iter().map(|row| (row.key, row)).filter(|(key, _)| !self.rows.tasks.contains_key(key)).collect();
+        let queues = self.hold_queues(&noted.iter().map(|row| row.queue).collect())?;
+        // What this transaction has changed already has its turn in the next one, as do tasks of queues that others have for themselves.
+        let may_change = |row: &&EndedRow| queues.contains(&row.queue) && !self.rows.tasks.contains_key(&row.key);
+        let noted: BTreeMap<TaskKey, &EndedRow> = noted.iter().filter(may_change).map(|row| (row.key, row)).collect();
         if noted.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }

@@ -39,11 +39,11 @@ FOR KEY SHARE SKIP LOCKED;
 -- Locks a queue for this transaction alone. Waits for the transactions that use it.
 SELECT queue_key, name, settings FROM taskqueue.queues WHERE name = ANY($1) FOR UPDATE;
 
--- name: LOCK_QUEUE_BY_KEY
--- Locks a queue like lock_queues. No row: it does not exist, or another transaction holds it for itself or is about to.
+-- name: LOCK_QUEUES_BY_KEY
+-- Locks queues like lock_queues. Leaves out queues that do not exist too.
 SELECT queue_key
 FROM taskqueue.queues
-WHERE queue_key = $1 AND held_until <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+WHERE queue_key = ANY($1) AND held_until <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FOR KEY SHARE SKIP LOCKED;
 
 -- name: HOLD_QUEUE

@@ -60,18 +60,23 @@ impl PostgresTransaction<'_> {
         Ok(found)
     }
 
-    /// Whether this transaction may change tasks of a queue that no command has named. Others may hold it for themselves alone.
-    fn hold_queue(&mut self, queue: QueueKey) -> Loaded<bool> {
-        if self.rows.queues.values().any(|found| *found == Found::Here(queue)) {
-            return Ok(true);
+    /// Those of these queues, which no command has named, whose tasks this transaction may change. Others may hold one for themselves
+    /// alone.
+    pub(crate) fn hold_queues(&mut self, queues: &HashSet<QueueKey>) -> Loaded<HashSet<QueueKey>> {
+        let named = |tx: &Self, queue| tx.rows.queues.values().any(|found| *found == Found::Here(queue));
+        let is_known = |tx: &Self, queue| tx.rows.dependencies.held_queues.contains_key(&queue) || named(tx, queue);
+        let unknown: Vec<i64> = queues.iter().filter(|queue| !is_known(self, **queue)).map(|queue| queue.0).collect();
+        if !unknown.is_empty() {
+            let session = self.session;
+            let asked = async { session.query(&sql::LOCK_QUEUES_BY_KEY, &[&unknown]).await };
+            let locked = self.wait("locking queues", asked)?;
+            let locked = locked.iter().map(rows::found_queue).collect::<Result<HashSet<_>, _>>()?;
+            let held = unknown.into_iter().map(QueueKey).map(|queue| (queue, locked.contains(&queue)));
+            self.rows.dependencies.held_queues.extend(held);
         }
-        if let Some(held) = self.rows.dependencies.held_queues.get(&queue) {
-            return Ok(*held);
-        }
-        let session = self.session;
-        let row = self.wait("locking a queue", async { session.first(&sql::LOCK_QUEUE_BY_KEY, &[&queue.0]).await })?;
-        self.rows.dependencies.held_queues.insert(queue, row.is_some());
-        Ok(row.is_some())
+        let is_held =
+            |queue| self.rows.dependencies.held_queues.get(&queue).copied().unwrap_or_else(|| named(self, queue));
+        Ok(queues.iter().copied().filter(|queue| is_held(*queue)).collect())
     }
 
     /// Who waits for a task, held. What others hold is tried a few times more: the upkeep looks at new tasks for some milliseconds,
@@ -83,7 +88,9 @@ impl PostgresTransaction<'_> {
         after: Option<TaskKey>,
         most: usize,
     ) -> Loaded<Dependents> {
-        if !self.rows.dependencies.complete.contains(&(queue, dependency)) && !self.hold_queue(queue)? {
+        if !self.rows.dependencies.complete.contains(&(queue, dependency))
+            && self.hold_queues(&HashSet::from([queue]))?.is_empty()
+        {
             return Ok(Dependents { tasks: Vec::new(), held_elsewhere: true });
         }
         loop {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use taskqueue_core::definition::Definition;
+use taskqueue_core::settings::Retention;
 use taskqueue_core::task::Status;
 use taskqueue_store::activity::save_activity;
-use taskqueue_store::command::{CreatedTask, Scan, Scanned};
+use taskqueue_store::command::{CreateQueue, CreatedTask, Scan, Scanned};
 use taskqueue_store::conformance::any_command::{Write, upkeep};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
@@ -439,6 +440,27 @@ async fn the_activity_of_a_queue_that_another_transaction_holds_is_saved_later_a
     stranger.lets_go().await;
     assert_eq!(timeout(MOMENT, saving).await.expect("at once").unwrap(), Ok(()));
     assert_eq!(activity_rows(&storage, "q"), 2);
+    end(storage, fixture).await;
+}
+
+/// Whoever has a queue for itself, as a bulk update has, reads tasks without locking them and writes what it has decided.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ended_tasks_of_a_queue_that_another_transaction_holds_are_deleted_later_and_those_of_others_now() {
+    let storage = fresh();
+    let fixture = Fixture::open(&storage).await;
+    let retention = Retention { cancelled_seconds: Some(1), ..Retention::default() };
+    for name in ["other", "q"] {
+        fixture.ok(CreateQueue { queue: queue(name), retention }).await;
+        fixture.ok(create(name, 1, Definition::default())).await;
+        fixture.ok(cancel(name, 1)).await;
+    }
+    fixture.clock.advance_seconds(1);
+    let stranger = Stranger::says(&storage, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
+    timeout(MOMENT, fixture.upkeep()).await.expect("nobody waits for a queue");
+    assert_eq!((fixture.tasks("q").await.len(), fixture.tasks("other").await.len()), (1, 0));
+    stranger.lets_go().await;
+    fixture.upkeep().await;
+    assert_eq!(fixture.tasks("q").await.len(), 0);
     end(storage, fixture).await;
 }
 
