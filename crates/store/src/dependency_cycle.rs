@@ -18,8 +18,8 @@ use crate::store::Store;
 /// Tasks whose dependents are read at most, and how many of each. A larger circle is not found.
 const LOOKED_AT: usize = 100;
 const DEPENDENTS: u16 = 100;
-/// How long it may take: whoever asked waits for another answer.
-const TIME_LIMIT: Duration = Duration::from_millis(200);
+/// How long it may take where somebody waits for another answer.
+pub const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// The circle that a pending task is in, which names these dependencies: the task that it waits for, the one that this waits for, and
 /// so on; the last one waits for the task. Empty if it waits for itself alone. Nothing if none is found, or it cannot be looked up.
@@ -30,11 +30,12 @@ pub async fn find_cycle(
     queue: &QueueName,
     id: TaskId,
     dependencies: impl IntoIterator<Item = &TaskId>,
+    time_limit: Duration,
 ) -> Option<Vec<TaskId>> {
     if dependencies.into_iter().any(|dependency| *dependency == id) {
         return Some(Vec::new());
     }
-    timeout(TIME_LIMIT, search(store, queue, id)).await.ok()?.ok()?
+    timeout(time_limit, search(store, queue, id)).await.ok()?.ok()?
 }
 
 async fn search(store: &dyn Store, queue: &QueueName, id: TaskId) -> Result<Option<Vec<TaskId>>, StoreError> {
@@ -61,14 +62,20 @@ async fn search(store: &dyn Store, queue: &QueueName, id: TaskId) -> Result<Opti
 }
 
 /// Why a task is not claimed yet. What the store says is of one moment; whether it waits for itself is looked up behind it.
-pub async fn explain(store: &dyn Store, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
+pub async fn explain(
+    store: &dyn Store,
+    queue: &QueueName,
+    id: TaskId,
+    time_limit: Duration,
+) -> Result<Explanation, StoreError> {
     let mut explanation = store.explain(queue, id).await?;
     let blocked = explanation.reasons.iter().enumerate().find_map(|(place, reason)| match reason {
         Reason::Dependencies { unmet } => Some((place, unmet)),
         _ => None,
     });
     if let Some((place, unmet)) = blocked
-        && let Some(tasks) = find_cycle(store, queue, id, unmet.iter().map(|(dependency, _)| dependency)).await
+        && let Some(tasks) =
+            find_cycle(store, queue, id, unmet.iter().map(|(dependency, _)| dependency), time_limit).await
     {
         explanation.reasons.insert(place, Reason::DependencyCycle { tasks });
     }

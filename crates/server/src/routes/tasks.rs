@@ -23,7 +23,7 @@ use taskqueue_core::task;
 use taskqueue_core::update::Update;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{self, ActOnTask, ActOnTasks, CreateTask, CreatedTask, DeleteTask, NewTask, UpdateTask};
-use taskqueue_store::dependency_cycle::{explain, find_cycle};
+use taskqueue_store::dependency_cycle::{TIME_LIMIT, explain, find_cycle};
 
 use super::{HandlerResult, empty_answer, task_answer};
 use crate::extract::{Call, read_filter};
@@ -63,7 +63,7 @@ pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Ha
 async fn warned(state: &AppState, task: &task::Task, mut answer: Response) -> Response {
     let dependencies = task.definition.scheduling.dependencies.as_slice();
     let is_waiting = task.lifecycle.status == Status::Pending && !dependencies.is_empty();
-    if is_waiting && find_cycle(state.store(), &task.queue, task.id, dependencies).await.is_some() {
+    if is_waiting && find_cycle(state.store(), &task.queue, task.id, dependencies, TIME_LIMIT).await.is_some() {
         let warning = HeaderValue::from_static(DEPENDENCY_CYCLE);
         answer.headers_mut().insert(HeaderName::from_static(WARNINGS), warning);
     }
@@ -99,7 +99,7 @@ pub(crate) async fn explain_task(State(state): State<AppState>, call: Call) -> H
     let (queue, id) = call.task()?;
     // A task with many routes has a long explanation, and never a longer one than a task may be.
     let reservation = state.budgets().reserve_task().await?;
-    let explanation = explain(state.store(), &queue, id).await?;
+    let explanation = explain(state.store(), &queue, id, TIME_LIMIT).await?;
     let mut body = Vec::with_capacity(EXPLANATION_BYTES);
     write_explanation(&mut body, &explanation);
     Ok(respond::large(reservation, body))

@@ -147,7 +147,7 @@ async fn explain(dashboard: &Dashboard, queue: &QueueName, task: &Task) -> Resul
     if task.lifecycle.status != Status::Pending || !dashboard.has("explain") {
         return Ok(None);
     }
-    Ok(Some(dependency_cycle::explain(dashboard.store(), queue, task.id).await?))
+    Ok(Some(dependency_cycle::explain(dashboard.store(), queue, task.id, dependency_cycle::TIME_LIMIT).await?))
 }
 
 /// The task of a visit, for the pages behind it.
