@@ -230,8 +230,7 @@ mod tests {
     #[test]
     fn a_line_says_when_its_task_may_run_or_gets_it_from_the_defaults() {
         let scheduling = |text: &str| Scheduling::from_json(text).unwrap();
-        let defaults =
-            r#"{"dependencies":["t_abcdefghijkl"],"on_dependency_failure":"cancel","retry_delay":{"seconds":60}}"#;
+        let defaults = r#"{"dependencies":["t_abcdefghijkl"],"on_dependency_failure":"cancel","retry_delay":{"seconds":60},"timeout_seconds":7}"#;
         let definition = Definition { scheduling: scheduling(defaults), ..Definition::default() };
         let not_before = Timestamp::parse("2026-01-31T12:00:00Z");
         let mut reader = LineReader::new(None, Creation { definition, not_before }, DerivedIds::default());
@@ -240,7 +239,7 @@ mod tests {
             (definition.scheduling, not_before)
         };
         assert_eq!(read("{}"), (scheduling(defaults), not_before));
-        let own = r#"{"not_before":null,"dependencies":[],"on_dependency_failure":"wait","retry_delay":null}"#;
+        let own = r#"{"not_before":null,"dependencies":[],"on_dependency_failure":"wait","retry_delay":null,"timeout_seconds":null}"#;
         assert_eq!(read(own), (Scheduling::default(), None));
         let (mixed, _) = read(r#"{"retry_delay":{"seconds":1}}"#);
         assert_eq!(mixed.retry_delay.map(|delay| delay.seconds()), Some(1.0));

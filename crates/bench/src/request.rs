@@ -254,7 +254,8 @@ mod tests {
         assert_eq!((&created[2]["args"]["group"], &created[0]["max_attempts"]), (&2.into(), &1.into()));
         assert_eq!(body(Batch::Claim)["run_ids"][1], run_id(21));
         let report = &body(Batch::Complete)["reports"][1];
-        assert_eq!((&report["task_id"], &report["action"]), (&task_id(11).into(), &"complete".into()));
+        let expected = (&task_id(11).into(), &run_id(21).into(), &"complete".into());
+        assert_eq!((&report["task_id"], &report["run_id"], &report["action"]), expected);
         assert_eq!(body(Batch::Fail)["reports"][0]["error"]["type"], "ValueError");
     }
 }

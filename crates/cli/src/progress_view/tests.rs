@@ -33,6 +33,7 @@ fn a_percentage_alone_gives_a_bar_and_a_time_but_no_rate() {
     let seen = view(r#"{"percent":50.0}"#);
     assert_eq!((seen.measures().as_str(), seen.said().as_str()), ("50 %  ETA 90s", ""));
     assert_eq!(view(r#"{"percent":100}"#).bar(10).as_deref(), Some("[==========]"));
+    assert_eq!(view(r#"{"step":0,"total":10}"#).bar(10).as_deref(), Some("[>         ]"));
     assert_eq!(view(r#"{"percent":50,"step":7}"#).said(), "step=7");
     assert_eq!(view(r#"{"percent":3,"step":9,"total":10}"#).percent().as_deref(), Some("90 %"), "steps count more");
 }

@@ -144,6 +144,10 @@ mod tests {
         assert_eq!(gpus, expected.map(|(index, words)| (index, words.to_owned())));
         assert_eq!(seen(&telemetry.gpus[0].used), Some(("97 %", 97.0, Some(100.0))));
         assert_eq!(telemetry.other, None);
+        let gpu = &telemetry.gpus[0];
+        let all = [&telemetry.cpu, &telemetry.memory, &telemetry.load, &telemetry.host_memory, &gpu.used, &gpu.memory];
+        let limits = all.map(|measure| measure.as_ref().unwrap().is_limit);
+        assert_eq!(limits, [false, true, false, true, false, true]);
     }
 
     #[test]
@@ -154,7 +158,7 @@ mod tests {
             "{}",
             r#"{"cpu_percent":"much","gpus":"none","memory_bytes":-1}"#,
             r#"{"cpu_percent":1e300,"gpus":[1,null,"x",[],{},{"index":0},{"utilization_percent":"x"}],"host":7}"#,
-            r#"{"gpus":{},"host":{"load1":"x"}}"#,
+            r#"{"cpu_percent":-1,"gpus":{},"host":{"load1":"x"}}"#,
             r#"{"gpus":[],"memory_bytes":1.7976931348623157e308}"#,
         ] {
             assert_eq!(Telemetry::of(odd), Telemetry::default(), "{odd}");

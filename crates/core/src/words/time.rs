@@ -90,7 +90,8 @@ pub fn step_rate(step_seconds: f64, units: Units) -> Option<String> {
     match per_second {
         _ if !per_second.is_finite() || !(0.0..=1e9).contains(&step_seconds) => None,
         9.95..=1e9 => Some(format!("{} steps/s", number(per_second.round() as u64))),
-        1.0..9.95 => Some(format!("{} steps/s", one_decimal(per_second))),
+        1.0..1.05 => Some("1 step/s".to_owned()),
+        1.05..9.95 => Some(format!("{} steps/s", one_decimal(per_second))),
         ..1.0 if units == Units::Typed => Some(format!("{} per step", short_duration(step_seconds))),
         ..1.0 => Some(format!("{} per step", duration(Duration::from_secs_f64(step_seconds)))),
         _ => None,
@@ -177,6 +178,8 @@ mod tests {
             (0.001, Some("1,000 steps/s"), Some("1,000 steps/s")),
             (0.4, Some("2.5 steps/s"), Some("2.5 steps/s")),
             (0.5, Some("2 steps/s"), Some("2 steps/s")),
+            (1.0, Some("1 step/s"), Some("1 step/s")),
+            (2.5, Some("2.5s per step"), Some("2.5 s per step")),
             (90.0, Some("90s per step"), Some("2 min per step")),
             (0.0, None, None),
             (f64::MAX, None, None),

@@ -71,5 +71,7 @@ mod tests {
         assert!(Meter::new(1.0, 4.0).is_some_and(|meter| meter.to_string().contains(r#"class="used" width="25""#)));
         assert_eq!((class(Meter::new(95.0, 100.0)), class(Meter::of_limit(95.0, 100.0))), (Some(false), Some(true)));
         assert_eq!(class(Meter::of_limit(89.0, 100.0)), Some(false));
+        let measure = |is_limit| Measure { text: String::new(), used: 95.0, whole: Some(100.0), is_limit };
+        assert_eq!([false, true].map(|is_limit| class(measure(is_limit).meter())), [Some(false), Some(true)]);
     }
 }

@@ -165,7 +165,8 @@ fn a_server_that_lacks_an_extension_is_named_with_the_version_that_is_needed_and
     let proxy =
         Proxy::start(&server, |request| if request.contains("/capabilities ") { Fate::Missing } else { Fate::Passed });
     server.submit(A, &[]);
-    let before = server.run("task list -o json").ok();
+    let state = || [server.run("task list -o json").ok(), server.run("queue settings q -o json").ok()];
+    let before = state();
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
         "error: the server at {} has no archive; taskqueue {version} or newer is needed there: upgrade the server\n",
@@ -173,10 +174,14 @@ fn a_server_that_lacks_an_extension_is_named_with_the_version_that_is_needed_and
     );
     for line in [
         "task submit --delay 1h",
+        "task submit --retry-delay 1s",
+        "task submit --timeout 1h",
         "task submit --after t_aaaaaaaaaaaa",
         "task submit --from -",
         "task sweep --arg x=1..2",
         "task update t_aaaaaaaaaaaa --timeout 1h",
+        "task update t_aaaaaaaaaaaa --no-delay",
+        "task update t_aaaaaaaaaaaa --retry-delay 1s",
         "task update --filter priority==0 --unset-meta a --yes",
         "task requeue t_aaaaaaaaaaaa --arg a=1",
         "task cancel --status pending --yes",
@@ -192,7 +197,20 @@ fn a_server_that_lacks_an_extension_is_named_with_the_version_that_is_needed_and
         let ran = super::support::finish_with(command.env("TASKQUEUE_URL", &proxy.url), "{}\n");
         assert!(ran.fails(1).ends_with(&expected), "{line}");
     }
-    assert_eq!(server.run("task list -o json").ok(), before);
+    assert_eq!(state(), before);
+    // What the contract has asks for nothing.
+    for line in [
+        "task submit",
+        "task list",
+        "task count",
+        "task get t_aaaaaaaaaaaa",
+        "task update t_aaaaaaaaaaaa --priority 1",
+        "task cancel t_aaaaaaaaaaaa",
+        "task requeue t_aaaaaaaaaaaa",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        super::support::finish(server.command(&words).env("TASKQUEUE_URL", &proxy.url)).ok();
+    }
 }
 
 #[test]

@@ -110,9 +110,7 @@ fn head_answers_like_get_without_the_body() {
         let (get, head) = (server.get(&path), server.call("HEAD", &path, ()));
         assert_eq!(head.status, get.status, "{path}");
         assert!(head.body.is_empty());
-        if let Some(length) = head.header("Content-Length") {
-            assert_eq!(length, get.body.len().to_string(), "{path}");
-        }
+        assert_eq!(head.header("Content-Length"), get.header("Content-Length"), "{path}");
     }
     server.call("HEAD", &in_queue(""), ()).expect(405);
     server.call("HEAD", &of_task(1, "/cancel"), ()).expect(405);

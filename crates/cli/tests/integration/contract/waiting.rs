@@ -71,7 +71,9 @@ fn what_is_wrong_is_answered_at_once() {
     server.send(&waiting("no route", 2, 25)).assert_error(422, "invalid_request");
     let mut elsewhere = waiting("default", 2, 25);
     elsewhere.target = "/api/v2/queues/none/tasks/claim".into();
-    server.send(&elsewhere).assert_error(404, "queue_not_found");
+    let refused = server.send(&elsewhere);
+    refused.assert_error(404, "queue_not_found");
+    assert_eq!(refused.header("Preference-Applied"), None);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
