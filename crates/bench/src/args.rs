@@ -73,11 +73,7 @@ pub(crate) struct Args {
     #[arg(long, global = true, value_name = "SECONDS", value_parser = positive)]
     pub(crate) seconds: Option<f64>,
 
-    /// Open loop: so many requests per second, whether or not answers come; latencies from the intended start
-    #[arg(long, global = true, value_name = "REQUESTS_PER_SECOND", value_parser = positive)]
-    pub(crate) rate: Option<f64>,
-
-    /// Prepare so much of every number of tasks, to try a scenario; only 1 is judged
+    /// Prepare so much of every number of tasks, to try a scenario; below 1 nothing but errors is judged
     #[arg(long, global = true, value_name = "SHARE", default_value_t = 1.0, value_parser = positive)]
     pub(crate) scale: f64,
 

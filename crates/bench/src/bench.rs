@@ -8,7 +8,7 @@ use taskqueue_test_postgres::Cluster;
 use crate::args::Args;
 use crate::failure::{Failure, Result};
 use crate::figures::Goal;
-use crate::scenarios::Scenario;
+use crate::scenarios::{OVER_BASELINE, Scenario};
 use crate::server::{Prepared, Server, Storage, scratch};
 
 /// Where a server runs, or which one.
@@ -68,8 +68,12 @@ impl Bench {
         self.args.seconds.unwrap_or(usual)
     }
 
-    /// The goals of a scenario; none in a run that only tries it.
+    /// The goals of a scenario, others against another build, none in a run that only tries it.
     pub(crate) fn goals(&self, scenario: &Scenario) -> &'static [Goal] {
-        if self.args.scale < 1.0 { &[] } else { scenario.goals }
+        match &self.args.baseline {
+            _ if self.args.scale < 1.0 => &[],
+            Some(_) => OVER_BASELINE,
+            None => scenario.goals,
+        }
     }
 }

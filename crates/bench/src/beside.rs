@@ -50,6 +50,8 @@ static RANDOM_TEXT: LazyLock<String> = LazyLock::new(|| (0..80_000).map(task_id)
 pub(crate) enum Beside {
     Nobody,
     Workers,
+    /// Workers that have printed as much, and only send heartbeats.
+    IdleWorkers,
     Viewers,
 }
 
@@ -76,9 +78,9 @@ impl Others {
     pub(crate) async fn start(beside: Beside, bench: &Bench, server: &Server) -> Result<Option<Self>> {
         Ok(Some(match beside {
             Beside::Nobody => return Ok(None),
-            Beside::Workers => {
+            Beside::Workers | Beside::IdleWorkers => {
                 let printers = Printer::running(server, bench.scaled(WORKERS), KEPT_BYTES).await?;
-                Self::printing(printers, (server.endpoint.clone(), server.endpoint.clone()))
+                Self { beside, ..Self::printing(printers, (server.endpoint.clone(), server.endpoint.clone())) }
             }
             Beside::Viewers => Self::looking(server.endpoint.clone(), pages(server), bench.scaled(VIEWERS)),
         }))
@@ -143,7 +145,9 @@ impl Others {
     }
 
     pub(crate) async fn begin(&self) {
-        self.activity.send_replace(Activity::Active);
+        if self.beside != Beside::IdleWorkers {
+            self.activity.send_replace(Activity::Active);
+        }
         sleep(SETTLING).await;
         self.begun.replace((Instant::now(), self.done.load(Ordering::Relaxed)));
     }
@@ -256,8 +260,10 @@ impl Printer {
 pub(crate) async fn running_task(server: &Server, client: &mut Client, numbers: &Numbers) -> Result<(u64, u64)> {
     let (mut requests, ids) = (server.requests(OTHER), (numbers.next_task(), numbers.next_run()));
     client.operate(&mut requests, Operation::Create, ids).await?;
-    client.operate(&mut requests, Operation::Claim, ids).await?;
-    Ok(ids)
+    match client.operate(&mut requests, Operation::Claim, ids).await?.claimed_task() {
+        Some(task) if task == ids.0 => Ok(ids),
+        other => Err(Failure::new(format!("a claim found {other:?} instead of the task that was created"))),
+    }
 }
 
 /// The time, and random characters, as JSON writes them.
@@ -297,7 +303,7 @@ async fn follow(
 /// One of each page of the dashboard.
 pub(crate) fn pages(server: &Server) -> Vec<String> {
     let newest = format!("tasks/{}", task_id(server.numbers.tasks_so_far() - 1));
-    let of_queue = ["tasks", &newest, "workers", "routes", "compare", "submit"];
+    let of_queue = ["tasks", &newest, "workers", "routes", "compare", "submit", "settings"];
     let of_queue = of_queue.into_iter().map(|page| format!("/ui/queues/{QUEUE}/{page}"));
     ["/ui/".to_owned(), "/ui/system".to_owned()].into_iter().chain(of_queue).collect()
 }

@@ -60,6 +60,8 @@ pub(crate) enum Bound {
     AtMost,
     /// At least, with little room for noise: two do the same in turns.
     Keeps,
+    /// At most, with as little.
+    NoMore,
     /// Nothing but zero will do.
     Zero,
 }
@@ -79,9 +81,9 @@ impl Goal {
     fn verdict(&self, measured: f64) -> &'static str {
         let reaches = |bound: f64, margin: f64| match self.bound {
             Bound::AtLeast | Bound::Keeps => measured >= bound * (1.0 - margin),
-            Bound::AtMost | Bound::Zero => measured <= bound * (1.0 + margin),
+            Bound::AtMost | Bound::NoMore | Bound::Zero => measured <= bound * (1.0 + margin),
         };
-        let noise = if self.bound == Bound::Keeps { SMALL_MARGIN } else { NOISE_MARGIN };
+        let noise = if matches!(self.bound, Bound::Keeps | Bound::NoMore) { SMALL_MARGIN } else { NOISE_MARGIN };
         match () {
             () if reaches(self.aim, 0.0) => "aim reached",
             () if reaches(self.must, 0.0) => "ok",
@@ -142,6 +144,10 @@ impl Report {
         Self { turns: Table { heading: turns, left: 2, rows: Vec::new() }, faults: [0; 2], figures }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.turns.rows.is_empty() && self.figures.rows.is_empty()
+    }
+
     /// Adds a figure with its goals, if it has any and is to be judged.
     pub(crate) fn add(&mut self, scenario: &str, name: &str, measured: f64, goals: &[Goal]) {
         let mut row = |goal: Option<&Goal>| {
@@ -199,6 +205,7 @@ mod tests {
             (Bound::AtLeast, 0.3, 0.45, [(0.5, "aim reached"), (0.3, "ok"), (0.25, "within noise"), (0.2, MISSED)]),
             (Bound::AtMost, 4.0, 2.5, [(2.0, "aim reached"), (3.0, "ok"), (4.5, "within noise"), (5.0, MISSED)]),
             (Bound::Keeps, 0.98, 1.0, [(1.0, "aim reached"), (0.99, "ok"), (0.96, "within noise"), (0.94, MISSED)]),
+            (Bound::NoMore, 1.0, 0.85, [(0.8, "aim reached"), (1.0, "ok"), (1.02, "within noise"), (1.04, MISSED)]),
             (Bound::Zero, 0.0, 0.0, [(0.0, "aim reached"), (1.0, MISSED), (2.0, MISSED), (f64::NAN, MISSED)]),
         ] {
             let goal = Goal { row: 1, figure: "", bound, must, aim };

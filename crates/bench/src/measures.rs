@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::{JoinSet, spawn_blocking, yield_now};
 use tokio::time::{sleep, timeout};
 
 use crate::bench::{Bench, On};
 use crate::beside::{self, FOLLOWERS, Others, PIECE_BYTES, Printer, running_task};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::figures::{Goal, Latencies, Report, mebibytes, progress};
 use crate::load::Load;
@@ -20,7 +21,7 @@ use crate::shapes::probes::{Probed, Probes, longest, p99};
 use crate::usage::Usage;
 
 /// How often those with different piles take turns.
-const TURNS: usize = 10;
+const TURNS: u32 = 10;
 /// For how long memory is watched after a start: a server may prepare something in the background.
 const WATCHING: Duration = Duration::from_secs(10);
 /// How long a process may take to become idle.
@@ -102,7 +103,7 @@ pub(crate) async fn piles(
         found.add(&format!("{name}: RSS MiB after the start"), mebibytes(highest));
         servers.push((server, vec![Latencies::default(); samples.len()]));
     }
-    for turn in 0..=TURNS {
+    for turn in 0..=bench.args.rounds.unwrap_or(TURNS) {
         for (server, latencies) in &mut servers {
             for (sample, latencies) in samples.iter().zip(latencies) {
                 let taken = sample.take(server).await?;
@@ -174,6 +175,7 @@ pub(crate) async fn connections(bench: &Bench, count: u64, found: &mut Found<'_>
         client.write(&requests.waiting(Operation::Claim, 0, server.numbers.next_run())).await?;
     }
     let waiting = add("waiting claims", idle(|| server.usage()).await?);
+    all_held(&mut clients).await?;
     drop(clients);
     let mut runs = Vec::new();
     for _ in 0..count {
@@ -185,6 +187,7 @@ pub(crate) async fn connections(bench: &Bench, count: u64, found: &mut Found<'_>
         client.write(&requests.waiting(Operation::Heartbeat, *task, *run)).await?;
     }
     let held = add("held heartbeats", idle(|| server.usage()).await?);
+    all_held(runs.iter_mut().map(|(_, client)| client)).await?;
     drop((runs, server));
     // On a server of its own: memory that others gave back would hide what this takes.
     let server = bench.start(On::Disk).await?;
@@ -206,10 +209,26 @@ pub(crate) async fn connections(bench: &Bench, count: u64, found: &mut Found<'_>
         }
     }
     let following = add("followers", idle(|| server.usage()).await?);
+    all_held(&mut clients).await?;
     // The lease scan looks at the running tasks, held or not.
     found.add("held heartbeats: share of a core more", held.1 - running.1);
     found.add("followers: share of a core more", following.1 - beside.1);
     found.add("followers: memory over that of waiting claims", (following.0 - beside.0) / (waiting.0 - connected.0));
+    Ok(())
+}
+
+/// Fails if one of the requests that are to be held is answered already.
+async fn all_held<'c>(clients: impl IntoIterator<Item = &'c mut Client>) -> Result<()> {
+    for client in clients {
+        // Not a timer, of which the shortest is a millisecond: thousands are held for half a minute.
+        tokio::select! {
+            biased;
+            answer = client.answer() => {
+                return Err(Failure::new(format!("a request was not held, but answered {}", answer?.status)));
+            }
+            () = yield_now() => {}
+        }
+    }
     Ok(())
 }
 
@@ -310,7 +329,9 @@ pub(crate) async fn dependents(bench: &Bench, on: On, count: u64, found: &mut Fo
     let first = server.fill(1).await?.start;
     client.operate(&mut requests, Operation::Claim, (0, run)).await?;
     let waits = format!(r#","dependencies":["{}"]"#, task_id(first));
-    let last = server.create(QUEUE, count, &|_| waits.clone()).await?.end - 1;
+    server.create(QUEUE, count - 1, &|_| waits.clone()).await?;
+    // By itself, so that it is the last one: several connections create the others.
+    let last = server.create(QUEUE, 1, &|_| waits.clone()).await?.start;
     let complete = async {
         let begin = Instant::now();
         client.operate(&mut requests, Operation::Complete, (first, run)).await?;

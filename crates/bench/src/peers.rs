@@ -50,6 +50,8 @@ const PEERS: &[(&str, Peer)] = &[
     ("graphile-worker", Peer::GraphileWorker),
 ];
 
+const OUR_PAIRS: &str = "our pairs over its";
+
 /// How many per second: creations, and pairs of taking and completing.
 type Rates = [f64; 2];
 
@@ -64,6 +66,7 @@ pub(crate) async fn run(bench: &Bench, found: &mut Found<'_>) -> Result<()> {
                 let Ok(rounds) = so_far else { continue };
                 match peer.measure(bench, usize::from(*connections)).await {
                     Ok(rates) => rounds.push(rates),
+                    Err(failure) if *peer == Peer::Taskqueue => return Err(failure),
                     Err(failure) => {
                         progress(&format!("{name} is not measured: {failure}"));
                         *so_far = Err(failure);
@@ -72,13 +75,17 @@ pub(crate) async fn run(bench: &Bench, found: &mut Found<'_>) -> Result<()> {
             }
         }
         for ((name, _), rounds) in PEERS.iter().zip(&measured) {
-            let (Ok(rounds), Ok(ours)) = (rounds, &measured[0]) else { continue };
+            let (Ok(rounds), Ok(ours)) = (rounds, &measured[0]) else {
+                // Who has a goal misses it.
+                found.add(&format!("{connections}, {name}: {OUR_PAIRS}"), f64::NAN);
+                continue;
+            };
             let mut add = |what: &str, values: Vec<f64>| {
                 found.add(&format!("{connections}, {name}: {what}"), median(values));
             };
             add("creations/s", rounds.iter().map(|rates| rates[0]).collect());
             add("pairs/s", rounds.iter().map(|rates| rates[1]).collect());
-            add("our pairs over its", ours.iter().zip(rounds).map(|(ours, theirs)| ours[1] / theirs[1]).collect());
+            add(OUR_PAIRS, ours.iter().zip(rounds).map(|(ours, theirs)| ours[1] / theirs[1]).collect());
         }
     }
     Ok(())

@@ -9,11 +9,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use taskqueue_test_postgres::{Database, program};
+use tokio::time::sleep;
 
 use crate::bench::{Bench, On};
 use crate::beside::{Beside, Others};
 use crate::failure::{Failure, Result};
-use crate::figures::{Goal, Latencies, Report, mebibytes, median, progress};
+use crate::figures::{Latencies, Report, mebibytes, median, progress};
 use crate::load::{Load, Measured, WARM_UP};
 use crate::perf::Perf;
 use crate::request::{OTHER, Operation, QUEUE};
@@ -24,6 +25,8 @@ use crate::server::{Prepared, Server};
 const EXPECTED_PAIRS: [f64; 2] = [40_000.0, 80_000.0];
 /// How many times the tasks that the last turn took are prepared for the next.
 const HEADROOM: f64 = 1.6;
+/// How often it is looked whether all is deleted that is kept no longer.
+const DELETING: Duration = Duration::from_millis(100);
 
 #[rustfmt::skip]
 pub(crate) const HEADING: &[&str] = &[
@@ -61,10 +64,9 @@ enum Kind {
     Server(Server, Option<Others>),
 }
 
-struct Subject<'b> {
-    bench: &'b Bench,
+struct Subject {
     sending: Sending,
-    name: &'static str,
+    side: Side,
     kind: Kind,
     known: Range<u64>,
     expected_pairs: f64,
@@ -77,20 +79,21 @@ struct Subject<'b> {
     figures_beside: Vec<(&'static str, f64)>,
 }
 
-/// Lets all sides take turns, at each number of connections. Against another build there are other goals.
-pub(crate) async fn run(bench: &Bench, scenario: &Scenario, sending: &Sending, report: &mut Report) -> Result<()> {
+/// Lets all sides take turns, at each number of connections.
+pub(crate) async fn run(bench: &Bench, scenario: &Scenario, sending: Sending, report: &mut Report) -> Result<()> {
     let wanted = if bench.args.connections.is_empty() { sending.connections } else { &bench.args.connections };
     for connections in wanted.iter().map(|count| usize::from(*count)) {
         let mut subjects = Vec::new();
         for side in sending.sides {
             progress(&format!("{}: {connections} connections, preparing {side:?}", scenario.name));
-            subjects.push(Subject::start(bench, scenario, *sending, side).await?);
+            subjects.push(Subject::start(bench, scenario, sending, *side).await?);
         }
         let (rounds, seconds) = (bench.args.rounds.unwrap_or(sending.turns.0), bench.seconds(sending.turns.1));
         for round in 0..rounds as usize {
             progress(&format!("{}: {connections} connections, round {} of {rounds}", scenario.name, round + 1));
             for place in 0..subjects.len() {
                 let place = (place + round) % subjects.len();
+                subjects[place].fill(seconds).await?;
                 let measured = subjects[place].turn(connections, seconds).await?;
                 subjects[place].turns.push(measured);
             }
@@ -106,9 +109,9 @@ pub(crate) async fn run(bench: &Bench, scenario: &Scenario, sending: &Sending, r
     Ok(())
 }
 
-impl<'b> Subject<'b> {
-    async fn start(bench: &'b Bench, scenario: &Scenario, sending: Sending, side: &Side) -> Result<Self> {
-        let (mut known, mut syncs_per_second, name) = (0..0, None, side.name());
+impl Subject {
+    async fn start(bench: &Bench, scenario: &Scenario, sending: Sending, side: Side) -> Result<Self> {
+        let (mut known, mut syncs_per_second) = (0..0, None);
         let kind = match side {
             Side::Reference => Kind::Reference(Server::reference().await?),
             Side::Pgbench => {
@@ -117,18 +120,17 @@ impl<'b> Subject<'b> {
                 Kind::Pgbench(database)
             }
             Side::Server(_, on, prepared, beside) => {
-                let mut server = bench.start(*on).await?;
+                let mut server = bench.start(on).await?;
                 known = server.prepare(&bench.prepared(&scenario.prepared)).await?;
-                server.prepare(&bench.prepared(prepared)).await?;
+                server.prepare(&bench.prepared(&prepared)).await?;
                 syncs_per_second = server.folder().map(syncs).transpose()?;
-                let others = Others::start(*beside, bench, &server).await?;
+                let others = Others::start(beside, bench, &server).await?;
                 Kind::Server(server, others)
             }
         };
         Ok(Self {
-            bench,
             sending,
-            name,
+            side,
             kind,
             known,
             expected_pairs: EXPECTED_PAIRS[usize::from(sending.batch > 1)],
@@ -140,9 +142,23 @@ impl<'b> Subject<'b> {
         })
     }
 
+    /// Returns true if each turn takes tasks away.
+    fn drains(&self) -> bool {
+        *self.sending.cycle == [Operation::Claim, Operation::Complete]
+    }
+
+    /// Creates what the next turn may take.
+    async fn fill(&self, seconds: f64) -> Result<()> {
+        match &self.kind {
+            Kind::Server(server, _) if self.drains() => {
+                server.top_up((self.expected_pairs * (WARM_UP.as_secs_f64() + seconds)) as u64).await
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn turn(&mut self, connections: usize, seconds: f64) -> Result<Measured> {
         let Sending { cycle, batch, rate, .. } = self.sending;
-        let drains = *cycle == [Operation::Claim, Operation::Complete];
         let (server, batch) = match &self.kind {
             // It knows no batches: it is asked the same by single requests.
             Kind::Reference(server) => (server, 1),
@@ -158,35 +174,37 @@ impl<'b> Subject<'b> {
         let load = Load {
             queue: if *cycle == [Operation::Poll] { OTHER } else { QUEUE },
             batch,
-            rate: self.bench.args.rate.or(rate.map(|rate| rate * connections as f64)),
+            rate: rate.map(|rate| rate * connections as f64),
             known: self.known.clone(),
             ..Load::new(server, cycle, connections, seconds)
         };
-        if let Kind::Server(server, others) = &self.kind {
-            if drains {
-                server.top_up((self.expected_pairs * (WARM_UP.as_secs_f64() + seconds)) as u64).await?;
-            }
-            if let Some(others) = others {
-                others.begin().await;
-            }
+        if let Kind::Server(_, Some(others)) = &self.kind {
+            others.begin().await;
         }
         let measured = load.run().await?;
         if let Kind::Server(_, Some(others)) = &self.kind {
             others.pause().await?;
         }
-        if drains {
+        if let Side::Server(_, _, Prepared { retention: true, .. }, _) = self.side {
+            // What is deleted now is no burden on the turns of others.
+            while server.count("succeeded").await? > 0 {
+                sleep(DELETING).await;
+            }
+        }
+        if self.drains() {
             self.expected_pairs = measured.rate() * HEADROOM / if batch > 1 { 1.0 } else { 2.0 };
         }
         Ok(measured)
     }
 
-    /// One more turn in which `perf` looks, if the side is compared with the reference and keeps its data on a disk. `perf` slows a
-    /// server a little, so nothing else of this turn is used.
+    /// One more turn in which `perf` looks, if the side is compared with the reference. `perf` slows a server a little, so nothing else of
+    /// this turn is used.
     async fn sample(&mut self, connections: usize, seconds: f64) -> Result<()> {
         let Kind::Server(server, _) = &self.kind else { return Ok(()) };
         let (Some(folder), Side::Reference) = (server.folder(), self.sending.sides[0]) else { return Ok(()) };
+        self.fill(seconds).await?;
         let (syncs, samples) = (Perf::count_syncs(server.pid(), folder), Perf::sample(server.pid(), folder));
-        let measured = self.turn(connections, seconds).await?;
+        let measured = self.turn(connections, seconds).await?.without_errors()?;
         let syncs = syncs.and_then(Perf::syncs).filter(|syncs| *syncs > 0);
         self.items_per_sync = syncs.map(|syncs| measured.answered as f64 / syncs as f64);
         self.rust_share = samples.and_then(Perf::share_of_ours);
@@ -219,17 +237,17 @@ impl Side {
     }
 }
 
-fn show(scenario: &Scenario, connections: usize, subjects: &[Subject<'_>], bench: &Bench, report: &mut Report) {
+fn show(scenario: &Scenario, connections: usize, subjects: &[Subject], bench: &Bench, report: &mut Report) {
     let first = &subjects[0];
     let is_compared = bench.args.baseline.is_some();
     let label = format!("{} {connections}", scenario.name);
-    let goals: &[Goal] = if is_compared { crate::scenarios::OVER_BASELINE } else { bench.goals(scenario) };
+    let goals = bench.goals(scenario);
     for subject in subjects {
         let (ratio, cpu_ratio) = (subject.over(first, Measured::rate), subject.over(first, Measured::cpu_micros));
         let latency = subject.merged(|turn| &turn.latency);
         let storage = subject.median(|turn| turn.storage_seconds * 1e6 / turn.items as f64);
         let claims = subject.merged(|turn| &turn.claims);
-        let mut row = vec![scenario.name.to_owned(), subject.name.to_owned(), connections.to_string()];
+        let mut row = vec![scenario.name.to_owned(), subject.side.name().to_owned(), connections.to_string()];
         let mut cell = |digits: usize, value: f64| {
             row.push(if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() });
         };
@@ -247,26 +265,27 @@ fn show(scenario: &Scenario, connections: usize, subjects: &[Subject<'_>], bench
         report.turns.rows.push(row);
         let core_share = subject.median(|turn| turn.cpu_seconds / turn.seconds);
         let mut judge = |figure: &str, measured: f64| {
-            let name = if is_compared { figure.to_owned() } else { format!("{connections} {} {figure}", subject.name) };
+            let name =
+                if is_compared { figure.to_owned() } else { format!("{connections} {} {figure}", subject.side.name()) };
             if goals.iter().any(|goal| goal.figure == name) && !std::ptr::eq(subject, first) {
                 report.add(&label, &name, measured, goals);
             }
         };
-        // The rate of an open loop is given; it shows nothing about the server.
-        if bench.args.rate.is_none() {
+        // A rate that is given shows nothing about the server.
+        if subject.sending.rate.is_none() {
             judge("ratio", ratio);
-            judge("CPU ratio", cpu_ratio);
-            judge("claim p99 over p50", claims.millis(0.99) / claims.millis(0.5));
         }
+        judge("CPU ratio", cpu_ratio);
+        judge("claim p99 over p50", claims.millis(0.99) / claims.millis(0.5));
         judge("share of a core", core_share);
         if let Some(items) = subject.items_per_sync {
             judge("items/sync", items);
         }
+        for (code, count) in subject.turns.iter().flat_map(|turn| &turn.errors) {
+            report.add(&label, &format!("{}, errors: {code}", subject.side.name()), *count as f64, &[]);
+            report.faults[0] += count;
+        }
         if let Kind::Server(server, _) = &subject.kind {
-            for (code, count) in subject.turns.iter().flat_map(|turn| &turn.errors) {
-                report.add(&label, &format!("{}, errors: {code}", subject.name), *count as f64, &[]);
-                report.faults[0] += count;
-            }
             report.faults[1] += server.numbers.double_claims();
             subject.figures_beside.iter().for_each(|(figure, measured)| report.add(&label, figure, *measured, goals));
         }

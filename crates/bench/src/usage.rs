@@ -7,7 +7,8 @@ use std::io;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The threads of the SQLite store (`crates/store-sqlite`); all others belong to the HTTP server.
-pub(crate) const STORAGE: [&str; 4] = ["writer", "reader", "short-reader", "checkpointer"];
+pub(crate) const STORAGE: [&str; 6] =
+    ["writer", "reader", "short-reader", "long-reader", "checkpointer", "run-filters"];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {

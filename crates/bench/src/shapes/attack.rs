@@ -92,7 +92,7 @@ pub(super) fn measure(target: &Target<'_>, shape: &Shape, turn: usize, clients: 
     let seen = places.iter().map(|place| see(&mut preparing, place)).collect::<Result<Vec<_>>>()?;
     // From here on the kernel counts the highest use anew.
     drop(fs::write(format!("/proc/{}/clear_refs", target.server.pid()), "5"));
-    let (sent, probed, idle) = attack(target, &requests);
+    let (sent, probed, idle) = attack(target, &requests)?;
     let peak_bytes = status_bytes(target.server.pid(), "VmHWM:")?;
     let beside = if target.size == Size::Full { Limits::OneOfFullSize } else { Limits::OneSmall };
     let mut misses = probed.misses(&idle, beside);
@@ -187,23 +187,24 @@ fn next_cursor(client: &mut Client, first: &str) -> Result<String> {
 }
 
 /// Lets all clients send, each its request, while the probes run.
-fn attack(target: &Target<'_>, requests: &[Vec<u8>]) -> (Vec<Sent>, Probed, Probed) {
+fn attack(target: &Target<'_>, requests: &[Vec<u8>]) -> Result<(Vec<Sent>, Probed, Probed)> {
     let (done, rounds, answered) = (&AtomicBool::new(false), &AtomicUsize::new(0), &AtomicUsize::new(0));
     // One that is alone sends once; at full size many go on until enough was seen.
     let (goes_on, least) = match (requests.len(), target.size) {
         (1, _) | (_, Size::Small) => (Duration::ZERO, 0),
         (_, Size::Full) => (GOES_ON, ROUNDS),
     };
+    let connections: Vec<_> =
+        requests.iter().map(|_| Connection::new(target.server.endpoint.address)).collect::<std::io::Result<_>>()?;
     thread::scope(|scope| {
         let probing = scope.spawn(|| target.probes.measure(done, rounds));
         let control = scope.spawn(|| target.control.measure(done, &AtomicUsize::new(0)));
-        let address = target.server.endpoint.address;
         let senders: Vec<_> = requests
             .iter()
-            .map(|request| {
+            .zip(connections)
+            .map(|(request, mut connection)| {
                 scope.spawn(move || {
                     let mut sent = Sent { only_busy: true, ..Sent::default() };
-                    let Ok(mut connection) = Connection::new(address) else { return sent };
                     sent.send(&mut connection, request);
                     answered.fetch_add(1, Ordering::Relaxed);
                     while !goes_on.is_zero() && !done.load(Ordering::Relaxed) {
@@ -223,7 +224,7 @@ fn attack(target: &Target<'_>, requests: &[Vec<u8>]) -> (Vec<Sent>, Probed, Prob
         }
         done.store(true, Ordering::Relaxed);
         let sent = senders.into_iter().filter_map(|sender| sender.join().ok()).collect();
-        (sent, probing.join().unwrap_or_default(), control.join().unwrap_or_default())
+        Ok((sent, probing.join().unwrap_or_default(), control.join().unwrap_or_default()))
     })
 }
 
