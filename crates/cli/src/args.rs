@@ -1,37 +1,17 @@
 //! The command line: flags, their environment variables, their help, and the file of `serve --config`, which says flags. Nothing else is
-//! opened or started here. One file per command in `args/`; this file lists the commands and turns a clap error into one line.
+//! opened or started here. One file per kind of command in `args/`; this file lists the commands and turns a clap error into one line.
 
-mod backup;
 mod change;
-mod check;
-mod columns;
-mod completions;
-mod config;
 mod connection;
-mod definition;
-mod duration_words;
-mod health;
-mod leading;
-mod live;
-mod logs;
-mod man;
-mod migrate;
-mod progress;
+mod installation;
+mod program;
 mod queue;
-mod restore;
-mod run_loop;
-mod scheduling;
-mod secrets;
 mod selection;
 mod serve;
 mod serve_file;
-mod serve_settings;
 mod submit;
 mod task;
-mod tls;
-mod token;
 mod values;
-mod wait;
 mod worker;
 
 use std::ffi::OsString;
@@ -39,44 +19,28 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use self::leading::LeadingArgs;
-use self::serve_file::ServeFile;
-use self::serve_settings::SERVE;
+use self::serve_file::{SERVE, ServeFile};
 use crate::failure::Failure;
 
-pub(crate) use self::backup::BackupArgs;
-pub(crate) use self::change::{ArchiveArgs, ChangeArgs, ConfirmArgs, PatchArgs, RequeueArgs, RerunArgs, UpdateArgs};
-pub(crate) use self::check::CheckArgs;
-pub(crate) use self::columns::Sort;
-pub(crate) use self::completions::CompletionsArgs;
-pub(crate) use self::config::{ConfigArgs, ConfigCommand};
+pub(crate) use self::change::{ChangeArgs, ConfirmArgs, PatchArgs, RequeueArgs, TargetArgs, UpdateArgs};
 pub(crate) use self::connection::{ConnectionArgs, Format, OutputArgs, QueueArg};
-pub(crate) use self::definition::{DefinitionArgs, ObjectArgs};
-pub(crate) use self::health::HealthArgs;
-pub(crate) use self::leading::HelpArgs;
-pub(crate) use self::live::TopArgs;
-pub(crate) use self::logs::LogsArgs;
-pub(crate) use self::man::ManArgs;
-pub(crate) use self::migrate::MigrateArgs;
-pub(crate) use self::progress::ProgressArgs;
+pub(crate) use self::installation::{BackupArgs, CheckArgs, MigrateArgs, OwnKey, RestoreArgs, SecretArgs, TlsArgs};
+pub(crate) use self::program::{CompletionsArgs, ConfigArgs, ConfigCommand, HelpArgs, ManArgs};
 pub(crate) use self::queue::{
-    DeleteQueueArgs, QueueArgs, QueueCommand, QueueLimitArgs, QueueRetentionArgs, QueueStatsArgs,
+    DeleteQueueArgs, HealthArgs, QueueArgs, QueueCommand, QueueLimitArgs, QueueRetentionArgs, QueueStatsArgs, TopArgs,
 };
-pub(crate) use self::restore::RestoreArgs;
-pub(crate) use self::run_loop::{LoopArgs, OnOff, OnStop};
-pub(crate) use self::scheduling::{SchedulingArgs, SchedulingChangeArgs};
-pub(crate) use self::secrets::SecretArgs;
-pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSelectionArgs};
-pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
-pub(crate) use self::submit::{SubmitArgs, SweepArgs};
-pub(crate) use self::task::{CountArgs, TaskArgs, TaskCommand};
-pub(crate) use self::tls::{OwnKey, TlsArgs};
-pub(crate) use self::token::{CreateTokenArgs, TokenArgs, TokenCommand};
+pub(crate) use self::selection::{ConditionArgs, ListArgs, PAGE_LIMIT, SelectionArgs, Sort, WorkerSelectionArgs};
+pub(crate) use self::serve::{CreateTokenArgs, LogFormat, LogLevel, ServeArgs, TokenArgs, TokenCommand};
+pub(crate) use self::submit::{
+    DefinitionArgs, ObjectArgs, SchedulingArgs, SchedulingChangeArgs, SubmitArgs, SweepArgs,
+};
+pub(crate) use self::task::{CountArgs, LogsArgs, TaskArgs, TaskCommand, WaitArgs};
 #[cfg(test)]
 pub(crate) use self::values::OrNone;
 pub(crate) use self::values::{TaskRef, queue_name};
-pub(crate) use self::wait::WaitArgs;
-pub(crate) use self::worker::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
+pub(crate) use self::worker::{
+    CountWorkersArgs, ListWorkersArgs, LoopArgs, OnOff, OnStop, ProgressArgs, WorkerArgs, WorkerCommand,
+};
 
 const CLIENT_HELP: &str = "\
 Examples:
@@ -115,9 +79,6 @@ Each command has its own help: taskqueue help task list.";
     after_help = CLIENT_HELP
 )]
 struct CommandLine {
-    #[command(flatten)]
-    _leading: LeadingArgs,
-
     #[command(subcommand)]
     command: Command,
 }
@@ -125,55 +86,55 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the server
-    #[command(after_help = serve::HELP)]
+    #[command(after_help = serve::SERVE_HELP)]
     Serve(ServeArgs),
     /// Copy a database to another, empty one
-    #[command(after_help = migrate::HELP)]
+    #[command(after_help = installation::MIGRATE_HELP)]
     Migrate(MigrateArgs),
     /// Copy the database to a file while the server runs, or with its secrets to a folder
-    #[command(after_help = backup::HELP)]
+    #[command(after_help = installation::BACKUP_HELP)]
     Backup(BackupArgs),
     /// Put a backup in the place of the database, with the secrets that it holds
-    #[command(after_help = restore::HELP)]
+    #[command(after_help = installation::RESTORE_HELP)]
     Restore(RestoreArgs),
     /// Look for damage in a database or a backup
-    #[command(after_help = check::HELP)]
+    #[command(after_help = installation::CHECK_HELP)]
     Check(CheckArgs),
     /// Create, list, pause, limit and delete queues
-    #[command(arg_required_else_help = false, after_help = queue::HELP)]
+    #[command(arg_required_else_help = false, after_help = queue::QUEUE_HELP)]
     Queue(QueueArgs),
     /// Create, list, change and wait for tasks
     #[command(arg_required_else_help = false, after_help = TASK_HELP)]
     Task(Box<TaskArgs>),
     /// Run a worker: claim tasks and run a command for each of them
-    #[command(name = "loop", after_help = run_loop::HELP)]
+    #[command(name = "loop", after_help = worker::LOOP_HELP)]
     Loop(LoopArgs),
     /// Inside a run: say how far it is
-    #[command(after_help = progress::HELP)]
+    #[command(after_help = worker::PROGRESS_HELP)]
     Progress(ProgressArgs),
     /// List and count workers
-    #[command(arg_required_else_help = false, after_help = worker::HELP)]
+    #[command(arg_required_else_help = false, after_help = worker::WORKER_HELP)]
     Worker(WorkerArgs),
     /// Live view of queues, routes, rates, running tasks and workers
-    #[command(after_help = live::TOP_HELP)]
+    #[command(after_help = queue::TOP_HELP)]
     Top(TopArgs),
     /// Check that the server and its database work
-    #[command(after_help = health::HELP)]
+    #[command(after_help = queue::HEALTH_HELP)]
     Health(HealthArgs),
     /// Make tokens for a server, and check files of them
-    #[command(arg_required_else_help = false, after_help = token::HELP)]
+    #[command(arg_required_else_help = false, after_help = serve::TOKEN_HELP)]
     Token(TokenArgs),
     /// Show the configuration of client commands
-    #[command(arg_required_else_help = false, after_help = config::HELP)]
+    #[command(arg_required_else_help = false, after_help = program::CONFIG_HELP)]
     Config(ConfigArgs),
     /// Print completions for a shell
-    #[command(after_help = completions::HELP)]
+    #[command(after_help = program::COMPLETIONS_HELP)]
     Completions(CompletionsArgs),
     /// Print the manual page
-    #[command(after_help = man::HELP)]
+    #[command(after_help = program::MAN_HELP)]
     Man(ManArgs),
     /// Show the help of a command
-    #[command(after_help = leading::HELP)]
+    #[command(after_help = program::HELP_HELP)]
     Help(HelpArgs),
 }
 
@@ -188,15 +149,15 @@ pub(crate) enum Parsed {
     Text(String),
 }
 
-/// The first argument is the name of the program. The file of `serve --config` is read here, because it says flags.
+/// Parses a command line, whose first argument is the name of the program. The file of `serve --config` is read here, because it says flags.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
     parse_with(arguments.into_iter().collect(), serve_file::read)
 }
 
-/// `read` gives the text of the file of `serve --config`.
+/// Parses a command line; `read` gives the text of the file of `serve --config`.
 fn parse_with(arguments: Vec<OsString>, read: serve_file::Read) -> Result<Parsed, Failure> {
-    let (arguments, hint) = leading::add_noun(&command_line(), arguments);
-    let arguments = leading::move_leading_flags(&command_line(), arguments);
+    let (arguments, hint) = connection::add_noun(&command_line(), arguments);
+    let arguments = connection::move_leading_flags(&command_line(), arguments);
     let (arguments, file) = serve_file::add_flags(arguments, read)?;
     match parse_line(&arguments, file.as_ref()) {
         Ok(CommandLine { command: Command::Help(args), .. }) => parse_with(args.arguments(), read),
@@ -219,7 +180,7 @@ fn parse_line(arguments: &[OsString], file: Option<&ServeFile>) -> Result<Comman
     }
     let mut line = CommandLine::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))?;
     if let (Command::Serve(args), Some(matches)) = (&mut line.command, matches.subcommand_matches(SERVE)) {
-        args.settings = serve_settings::settings(args, matches, file);
+        args.settings = serve_file::settings(args, matches, file);
     }
     Ok(line)
 }
@@ -233,12 +194,12 @@ fn without_password(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// For completions and manual pages.
+/// Returns the definition of the command line, also for completions and manual pages.
 pub(crate) fn command_line() -> clap::Command {
-    CommandLine::command()
+    CommandLine::command().args(connection::leading_flags())
 }
 
-/// clap's paragraphs (problem, tips, usage, pointer to the help) as one line without the usage.
+/// Makes clap's paragraphs (problem, tips, usage, pointer to the help) one line without the usage.
 fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -247,15 +208,15 @@ fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     let kept: Vec<String> = kept.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     let command = command_of(arguments);
     let hint = match command.as_str() {
-        "taskqueue loop" => run_loop::hint(error),
-        "taskqueue serve" => serve::hint(error),
+        "taskqueue loop" => worker::command_hint(error),
+        "taskqueue serve" => serve::token_hint(error),
         _ => None,
     };
-    let hint = duration_words::hint(error, arguments).or(hint).unwrap_or_default();
+    let hint = values::duration_hint(error, arguments).or(hint).unwrap_or_default();
     format!("{}{hint}; see {command} --help", kept.join("; "))
 }
 
-/// The command that the arguments name, as far as they are valid.
+/// Returns the command that the arguments name, as far as they are valid.
 fn command_of(arguments: &[OsString]) -> String {
     let root = command_line();
     let (mut command, mut names) = (&root, vec![root.get_name()]);

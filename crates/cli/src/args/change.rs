@@ -1,4 +1,4 @@
-//! `taskqueue task update`, `cancel`, `requeue`, `delete` and `rerun`.
+//! `taskqueue task update`, `cancel`, `requeue`, `delete`, `archive`, `unarchive` and `rerun`: the commands that change tasks.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use clap::Args;
 use taskqueue_core::ids::Route;
 use taskqueue_core::task::Status;
 
-use super::scheduling::SchedulingChangeArgs;
-use super::selection::TargetArgs;
+use super::selection::{ConditionArgs, SelectionArgs};
+use super::submit::SchedulingChangeArgs;
 use super::values::{TaskRef, route, status, task_ref};
 
 pub(super) const UPDATE_HELP: &str = "\
@@ -137,6 +137,14 @@ pub(crate) struct UpdateArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
+impl UpdateArgs {
+    /// Returns the selection of the tasks, if none is named.
+    pub(crate) fn selection(&self) -> SelectionArgs {
+        let conditions = ConditionArgs { filter: self.filter.clone(), ..ConditionArgs::default() };
+        SelectionArgs { status: self.status, conditions, include_archived: self.include_archived }
+    }
+}
+
 /// Changes of single members of args and metadata. All others are kept.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PatchArgs {
@@ -204,20 +212,16 @@ pub(crate) struct ChangeArgs {
     pub(crate) scheduling: SchedulingChangeArgs,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct CancelArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
+/// Tasks that are named by id, or selected, and whether to ask before they are changed.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// The tasks, by id
+    #[arg(value_name = "ID", value_parser = task_ref, required_unless_present_any = ["status", "name", "fuzzy", "filter"],
+          conflicts_with_all = ["status", "name", "fuzzy", "filter", "include_archived"])]
+    pub(crate) ids: Vec<TaskRef>,
 
     #[command(flatten)]
-    pub(crate) confirm: ConfirmArgs,
-}
-
-/// Which tasks are put into the archive, or taken out of it.
-#[derive(Debug, Args)]
-pub(crate) struct ArchiveArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
+    pub(crate) selection: SelectionArgs,
 
     #[command(flatten)]
     pub(crate) confirm: ConfirmArgs,
@@ -230,9 +234,6 @@ pub(crate) struct RequeueArgs {
 
     #[command(flatten)]
     pub(crate) patch: PatchArgs,
-
-    #[command(flatten)]
-    pub(crate) confirm: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]
@@ -243,21 +244,9 @@ pub(crate) struct DeleteArgs {
     /// Succeed if a named task does not exist
     #[arg(long)]
     pub(crate) ignore_missing: bool,
-
-    #[command(flatten)]
-    pub(crate) confirm: ConfirmArgs,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct RerunArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-
-    #[command(flatten)]
-    pub(crate) confirm: ConfirmArgs,
-}
-
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct ConfirmArgs {
     /// Do not ask for confirmation
     #[arg(short, long)]

@@ -1,9 +1,11 @@
-//! Flags of every client command: the server, the queue, the output format. `config/` adds the environment and the
-//! configuration files.
+//! Flags of every client command: the server, the queue, the output format. `config/` adds the environment and the configuration files.
+//! They may stand before the command, as in `taskqueue --url URL health`, and commands for tasks may lack their noun, as in
+//! `taskqueue logs ID`: both are brought into the form that every command understands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, ValueEnum};
 use taskqueue_core::ids::QueueName;
 
 use super::values::queue_name;
@@ -62,7 +64,7 @@ impl OutputArgs {
         Self { output: format.unwrap_or(Format::Table), ..Self::TABLE }
     }
 
-    /// What is wrong if the flags of a command ask for raw CSV and for another format.
+    /// Returns what is wrong if the flags of a command ask for raw CSV and for another format.
     pub(super) fn contradiction(matches: &ArgMatches) -> Option<String> {
         // Commands without these flags, and with an output of another kind, have no contradiction.
         let is_raw = matches.try_get_one::<bool>("raw_csv").ok().flatten().copied()?;
@@ -72,7 +74,7 @@ impl OutputArgs {
         Some(format!("the argument '--raw-csv' cannot be used with '--output {}'", name.get_name()))
     }
 
-    /// Who asks for raw CSV asks for CSV.
+    /// Returns the format. Who asks for raw CSV asks for CSV.
     pub(crate) fn format(self) -> Format {
         if self.raw_csv { Format::Csv } else { self.output }
     }
@@ -90,4 +92,120 @@ pub(crate) enum Format {
     Csv,
     /// For scripts: only ids, names or counts, one per line
     Quiet,
+}
+
+/// The heading of the flags of client commands in the help of the program.
+const LEADING_HEADING: &str = "Flags of client commands, which may also stand behind the command";
+
+/// Returns the flags of client commands, for the help of the program and for completions. They are moved before they are parsed, so that
+/// each command refuses those that it does not have.
+pub(super) fn leading_flags() -> Vec<Arg> {
+    let flags = ConnectionArgs::augment_args(Command::new("flags"));
+    let flags = OutputArgs::augment_args(QueueArg::augment_args(flags));
+    flags.get_arguments().map(|flag| flag.clone().global(false).help_heading(LEADING_HEADING)).collect()
+}
+
+/// What people leave the noun out of. None of these changes a task that is there.
+const WITHOUT_NOUN: [&str; 5] = ["logs", "submit", "list", "get", "wait"];
+
+/// Puts the noun before a command for tasks that stands alone, and tells how it is written.
+pub(super) fn add_noun(root: &Command, mut arguments: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
+    let at = command_position(root, &arguments);
+    let found = WITHOUT_NOUN.into_iter().find(|word| arguments.get(at).is_some_and(|given| given == word));
+    let hint = found.map(|word| {
+        arguments.insert(at, OsString::from("task"));
+        format!("taskqueue {word} is taken for: taskqueue task {word}")
+    });
+    (arguments, hint)
+}
+
+/// Where the command stands, behind the leading flags.
+fn command_position(root: &Command, arguments: &[OsString]) -> usize {
+    let mut at = 1;
+    while let Some(length) = arguments.get(at).and_then(|word| flag_length(root, word.to_str()?)) {
+        at += length;
+    }
+    at
+}
+
+/// Moves flags that stand before the command behind its name. Arguments that are not understood stay as they are, for the
+/// parser to refuse.
+pub(super) fn move_leading_flags(root: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let at = command_position(root, &arguments);
+    let is_command = arguments.get(at).is_some_and(|word| root.find_subcommand(word).is_some());
+    if is_command {
+        arguments[1..=at].rotate_right(1);
+    }
+    arguments
+}
+
+/// How many arguments a leading flag and its value take; none if this is no such flag.
+fn flag_length(root: &Command, word: &str) -> Option<usize> {
+    let (flag, has_value) = match word.strip_prefix("--") {
+        Some(long) => {
+            let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            (root.get_arguments().find(|flag| flag.get_long() == Some(name))?, value.is_some())
+        }
+        None => {
+            let mut letters = word.strip_prefix('-')?.chars();
+            let letter = letters.next()?;
+            (root.get_arguments().find(|flag| flag.get_short() == Some(letter))?, letters.next().is_some())
+        }
+    };
+    match flag.get_action() {
+        ArgAction::Set if !has_value => Some(2),
+        ArgAction::Set | ArgAction::SetTrue => Some(1),
+        // The help and the version of the program.
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::command_line;
+
+    fn moved(line: &str) -> String {
+        let words = line.split(' ').map(OsString::from).collect();
+        let moved = move_leading_flags(&command_line(), words);
+        moved.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_command_for_tasks_gets_its_noun_and_nothing_else_does() {
+        let cases = [
+            ("tq logs t_x -f", "tq task logs t_x -f", true),
+            ("tq --url X -q list list --all", "tq --url X -q list task list --all", true),
+            ("tq task list", "tq task list", false),
+            ("tq queue list", "tq queue list", false),
+            ("tq cancel t_x", "tq cancel t_x", false),
+            ("tq", "tq", false),
+        ];
+        for (line, expected, is_told) in cases {
+            let words = line.split(' ').map(OsString::from).collect();
+            let (words, hint) = add_noun(&command_line(), words);
+            let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
+            assert_eq!((words.join(" ").as_str(), hint.is_some()), (expected, is_told));
+        }
+    }
+
+    #[test]
+    fn flags_before_the_command_go_behind_it_and_everything_else_stays() {
+        let cases = [
+            ("tq --url X health", "tq health --url X"),
+            ("tq --url=X -qgpu -o json task list --all", "tq task --url=X -qgpu -o json list --all"),
+            ("tq --allow-insecure-token -q a loop -- --url Y", "tq loop --allow-insecure-token -q a -- --url Y"),
+            ("tq --queue task task list", "tq task --queue task list"),
+            ("tq task list --url X", "tq task list --url X"),
+            ("tq --help", "tq --help"),
+            ("tq --url X --help", "tq --url X --help"),
+            ("tq --url", "tq --url"),
+            ("tq --nonsense X health", "tq --nonsense X health"),
+            ("tq --url X nonsense", "tq --url X nonsense"),
+            ("tq -- health", "tq -- health"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(moved(line), expected);
+        }
+    }
 }

@@ -1,4 +1,6 @@
-//! `taskqueue queue ...`
+//! `taskqueue queue ...`, and what shows a server as a whole: `taskqueue top` and `taskqueue health`.
+
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use taskqueue_core::activity::Unit;
@@ -7,9 +9,9 @@ use taskqueue_core::time::Timestamp;
 
 use super::change::ConfirmArgs;
 use super::connection::{ConnectionArgs, OutputArgs};
-use super::values::{OrNone, count_or_none, duration_or_none, queue_name, route_limit, time, unit};
+use super::values::{OrNone, count_or_none, duration_or_none, interval, queue_name, route_limit, time, unit};
 
-pub(super) const HELP: &str = "\
+pub(super) const QUEUE_HELP: &str = "\
 Examples:
   taskqueue queue create experiments
   taskqueue queue list
@@ -212,4 +214,51 @@ pub(crate) struct DeleteQueueArgs {
 
     #[command(flatten)]
     pub(crate) confirm: ConfirmArgs,
+}
+
+/// Frequent enough for people, rare enough for servers.
+pub(super) const INTERVAL_DEFAULT: &str = "2";
+
+pub(super) const TOP_HELP: &str = "\
+Examples:
+  taskqueue top
+  taskqueue top --queue default --queue gpu --interval 0.5
+
+Keys: up and down select a queue, tab another pane (routes, running, workers, failed), enter a task
+of the pane and then its output, Esc goes back, space pauses, + and - change the interval, ? shows
+all keys, q leaves.
+
+Rates are computed from the counts: finished are tasks that succeeded, failed or were cancelled
+within the last minute; the bars show the last five minutes. The ETA is the time until nothing is
+pending at this rate; there is none while no worker has reported within five minutes. While the
+server does not answer, the view keeps trying. Programs can use
+taskqueue task count --group-by status --output json.";
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// The time between two refreshes, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = INTERVAL_DEFAULT, value_parser = interval)]
+    pub(crate) interval: Duration,
+
+    /// Only this queue (repeatable) [default: all]
+    #[arg(short, long = "queue", value_name = "NAME", value_parser = queue_name)]
+    pub(crate) queues: Vec<QueueName>,
+
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+pub(super) const HEALTH_HELP: &str = "\
+Examples:
+  taskqueue health
+  taskqueue health --url https://queue.example --output quiet    # ok or error
+
+Exit codes: 0 the server and its database work, 1 they do not, 3 the server was not reached.";
+
+#[derive(Debug, Args)]
+pub(crate) struct HealthArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }

@@ -1,18 +1,23 @@
-//! Flags that select tasks or workers.
+//! Flags that select, order and show tasks or workers. The fields of `--columns` and `--sort` are paths, checked against the fields that
+//! tasks have.
+
+use std::time::Duration;
 
 use clap::Args;
-use taskqueue_client::{OrderField, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
-use taskqueue_core::fields::{FIELDS, TaskField};
+use taskqueue_client::{OrderField, Task, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
+use taskqueue_core::fields::{FIELDS, TaskField, paths_in};
+use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::json::Value;
 use taskqueue_core::task::Status;
 
-use super::columns::{Columns, Sort, SortKeys, columns, sort};
 use super::connection::Format;
-use super::live::WatchArgs;
-use super::values::{TaskRef, order_field, status, task_ref};
-use crate::field_path::FieldPath;
+use super::queue::INTERVAL_DEFAULT;
+use super::values::{TaskRef, interval, order_field, status, task_ref};
+use crate::field_path::{DURATION, FieldPath, WAITED, json_text};
+use crate::similar_names::similar_names;
 
 /// The largest page that a server gives.
-const PAGE_LIMIT: u16 = 1000;
+pub(crate) const PAGE_LIMIT: u16 = 1000;
 
 const LIST_HELP: &str = "\
 Examples:
@@ -101,11 +106,12 @@ pub(crate) struct ConditionArgs {
 }
 
 impl SelectionArgs {
-    /// Whether every task is selected, except that archived ones may be left out.
+    /// Returns whether every task is selected, except that archived ones may be left out.
     pub(crate) fn is_empty(&self) -> bool {
         self.status.is_none() && self.conditions.is_empty()
     }
 
+    /// Returns the selection that the server gets.
     pub(crate) fn selection(&self) -> TaskSelection {
         let selection = self.conditions.selection().include_archived(self.include_archived);
         match self.status {
@@ -115,7 +121,41 @@ impl SelectionArgs {
     }
 }
 
+impl SelectionArgs {
+    /// Returns the selection with one more condition; `None` if the filter is wrong or becomes too long.
+    pub(crate) fn narrowed(&self, condition: &str) -> Option<Self> {
+        let conditions =
+            ConditionArgs { filter: Some(self.conditions.filter_and(condition)?), ..self.conditions.clone() };
+        Some(Self { conditions, ..self.clone() })
+    }
+
+    /// Returns the selection as one filter; `None` for a fuzzy search, for all tasks, and if the filter is wrong or becomes too long.
+    pub(crate) fn as_filter(&self) -> Option<String> {
+        let ConditionArgs { name, fuzzy, filter } = &self.conditions;
+        let status = self.status.map(|status| format!("status == \"{}\"", status.as_str()));
+        let name = name.as_ref().map(|name| format!("name == {}", json_text(&Value::Str(name.into()))));
+        let parts: Vec<String> = [status, name].into_iter().flatten().collect();
+        match filter {
+            _ if fuzzy.is_some() => None,
+            Some(filter) if parts.is_empty() => TaskFilter::parse(filter).is_ok().then(|| filter.clone()),
+            None if parts.is_empty() => None,
+            _ => self.conditions.filter_and(&parts.join(" and ")),
+        }
+    }
+}
+
 impl ConditionArgs {
+    /// Returns the filter with one more condition; `None` if it is wrong, which only the server explains, or becomes too long.
+    pub(crate) fn filter_and(&self, condition: &str) -> Option<String> {
+        let both = match &self.filter {
+            // In brackets it could become another one.
+            Some(filter) if TaskFilter::parse(filter).is_err() => return None,
+            Some(filter) => format!("({filter}) and {condition}"),
+            None => condition.to_owned(),
+        };
+        TaskFilter::parse(&both).is_ok().then_some(both)
+    }
+
     fn is_empty(&self) -> bool {
         self.name.is_none() && self.fuzzy.is_none() && self.filter.is_none()
     }
@@ -160,27 +200,30 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
 
-    #[command(flatten)]
-    pub(crate) watch: WatchArgs,
+    /// Show the list until q is pressed and refresh it every 2 seconds, or every SECONDS; with --output jsonl print
+    /// each task that is new or changed
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = INTERVAL_DEFAULT, value_parser = interval,
+          conflicts_with = "all")]
+    pub(crate) watch: Option<Duration>,
 }
 
 impl ListArgs {
-    /// The fields that the user named.
+    /// Returns the fields that the user named.
     pub(crate) fn fields(&self) -> Option<&[FieldPath]> {
         self.columns.as_ref().map(|columns| columns.0.as_slice())
     }
 
-    /// Whether the columns depend on which members the tasks have.
+    /// Returns whether the columns depend on which members the tasks have.
     pub(crate) fn has_wildcard(&self) -> bool {
         self.fields().is_some_and(|fields| fields.iter().any(FieldPath::is_wildcard))
     }
 
-    /// The order, if only this program can sort by it; else it is empty.
+    /// Returns the order, if only this program can sort by it; else it is empty.
     pub(crate) fn own_sort(&self) -> &[Sort] {
         self.sort.as_ref().filter(|keys| keys.of_server().is_none()).map_or(&[], |keys| keys.0.as_slice())
     }
 
-    /// The request for pages that hold at most `max_items` tasks together, in the order of the server.
+    /// Returns the request for pages that hold at most `max_items` tasks together, in the order of the server.
     pub(crate) fn query(&self, max_items: Option<u64>) -> TaskQuery {
         let query = TaskQuery::of(self.selection.selection()).limit(page_limit(max_items));
         let sort = self.sort.as_ref().and_then(SortKeys::of_server);
@@ -206,7 +249,7 @@ impl LimitArgs {
     /// What a person looks through.
     const TABLE_DEFAULT: u64 = 100;
 
-    /// None means all. Programs get everything unless they ask for less: a file that is silently cut is a wrong one.
+    /// Returns how many are shown; `None` means all. Programs get everything unless they ask for less: a file that is silently cut is a wrong one.
     pub(crate) fn max_items(self, format: Format) -> Option<u64> {
         match format {
             _ if self.all => None,
@@ -216,21 +259,9 @@ impl LimitArgs {
     }
 }
 
-/// As large as needed and allowed.
+/// Returns the size of a page: as large as needed and allowed.
 fn page_limit(max_items: Option<u64>) -> u16 {
     max_items.and_then(|count| u16::try_from(count).ok()).map_or(PAGE_LIMIT, |count| count.min(PAGE_LIMIT))
-}
-
-/// Tasks that are named by id, or selected.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct TargetArgs {
-    /// The tasks, by id
-    #[arg(value_name = "ID", value_parser = task_ref, required_unless_present_any = ["status", "name", "fuzzy", "filter"],
-          conflicts_with_all = ["status", "name", "fuzzy", "filter", "include_archived"])]
-    pub(crate) ids: Vec<TaskRef>,
-
-    #[command(flatten)]
-    pub(crate) selection: SelectionArgs,
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -251,10 +282,84 @@ impl WorkerSelectionArgs {
     }
 }
 
+/// The field that has the same members in every task.
+const ERROR: &str = "last_error";
+/// What a list computes of them, in seconds.
+const COMPUTED: [&str; 2] = [DURATION, WAITED];
+
+#[derive(Clone, Debug)]
+pub(crate) struct Columns(pub(crate) Vec<FieldPath>);
+
+pub(super) fn columns(text: &str) -> Result<Columns, String> {
+    text.split(',').map(|path| task_field(path.trim())).collect::<Result<_, _>>().map(Columns)
+}
+
+/// One key of an order.
+#[derive(Clone, Debug)]
+pub(crate) struct Sort {
+    pub(crate) field: FieldPath,
+    pub(crate) descending: bool,
+}
+
+/// The keys of an order, the first one first.
+#[derive(Clone, Debug)]
+pub(crate) struct SortKeys(pub(crate) Vec<Sort>);
+
+impl SortKeys {
+    /// Returns the server's own order, which does not need all tasks to be loaded. It has one key.
+    pub(crate) fn of_server(&self) -> Option<(OrderField, bool)> {
+        match self.0.as_slice() {
+            [sort] => OrderField::parse(&sort.field.head).map(|field| (field, sort.descending)),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn sort(text: &str) -> Result<SortKeys, String> {
+    let key = |text: &str| {
+        let (descending, path) = text.strip_prefix('-').map_or((false, text), |path| (true, path));
+        let field = task_field(path)?;
+        if field.is_wildcard() {
+            return Err(format!("{path} is no field to sort by; name one of its members"));
+        }
+        Ok(Sort { field, descending })
+    };
+    text.split(',').map(|text| key(text.trim())).collect::<Result<_, _>>().map(SortKeys)
+}
+
+fn task_field(path: &str) -> Result<FieldPath, String> {
+    let field = FieldPath::new(path);
+    let (name, members) = field.steps().split_first().map_or(("", [].as_slice()), |(name, rest)| (name, rest));
+    if field.steps().iter().any(String::is_empty) {
+        return Err("write fields as id,status,args.lr,result.loss".to_owned());
+    }
+    if !Task::FIELDS.contains(&name) && !COMPUTED.contains(&name) {
+        let known = [Task::FIELDS, &COMPUTED].concat();
+        return Err(unknown(path, &known, &format!("; a member of the args is args.{path}")));
+    }
+    // Those that are not in the table may have any members: a newer server may send more of them.
+    let is_plain = COMPUTED.contains(&name) || TaskField::find(name).is_some_and(|field| !field.has_members());
+    match members.first() {
+        Some(_) if is_plain => Err(format!("{name} has no members")),
+        Some(member) if name == ERROR && member != "*" => {
+            let known: Vec<&str> =
+                paths_in(ERROR).into_iter().filter_map(|path| path.split_once('.')).map(|(_, member)| member).collect();
+            if known.contains(&member.as_str()) { Ok(field) } else { Err(unknown(member, &known, " in last_error")) }
+        }
+        _ => Ok(field),
+    }
+}
+
+fn unknown(name: &str, known: &[&str], note: &str) -> String {
+    match similar_names(name, known).as_slice() {
+        [] => format!("there is no field {name}{note}; the fields are {}", known.join(", ")),
+        similar => format!("there is no field {name}; did you mean {}?", similar.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
     #[test]
     fn pages_are_as_large_as_needed_and_allowed() {
         for (max_items, expected) in [(Some(7), 7), (Some(1000), 1000), (Some(5000), 1000), (None, 1000)] {
@@ -272,5 +377,56 @@ mod tests {
                 assert_eq!(args.max_items(format), other, "{args:?} {format:?}");
             }
         }
+    }
+
+    #[test]
+    fn every_field_of_a_task_is_known_here() {
+        let heads: Vec<&str> = FIELDS.iter().map(TaskField::head).collect();
+        assert!(Task::FIELDS.iter().all(|name| heads.contains(name)));
+        for path in FIELDS.iter().map(|field| field.path).chain(["progress.step", "retry_delay.seconds"]) {
+            assert!(Task::FIELDS.contains(&path.split('.').next().unwrap()), "{path}");
+            assert!(task_field(path).is_ok(), "{path}");
+        }
+    }
+
+    #[test]
+    fn fields_that_no_task_has_are_refused_with_those_that_are_meant() {
+        let cases = [
+            ("stauts", "did you mean status?"),
+            ("lr", "a member of the args is args.lr"),
+            ("last_error.mesage", "did you mean message?"),
+            ("last_error.x", "there is no field x in last_error"),
+            ("status.x", "status has no members"),
+            ("progres.step", "did you mean progress,"),
+            ("progress_updated_at.x", "has no members"),
+            ("duration.x", "has no members"),
+            ("durations", "did you mean duration?"),
+            ("args.", "args.lr"),
+            ("", "args.lr"),
+            ("id,,status", "args.lr"),
+        ];
+        for (text, expected) in cases {
+            let message = columns(text).unwrap_err();
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_minus_sorts_largest_first_and_fields_of_the_server_are_recognised() {
+        let by = |text: &str| {
+            let keys = sort(text)?;
+            let order = keys.of_server().map(|(field, _)| field);
+            let keys: Vec<_> = keys.0.into_iter().map(|sort| (sort.field.head, sort.descending)).collect();
+            Ok::<_, String>((keys, order))
+        };
+        let key = |path: &str, descending| (path.to_owned(), descending);
+        assert_eq!(by("-result.loss"), Ok((vec![key("result.loss", true)], None)));
+        assert_eq!(by("priority"), Ok((vec![key("priority", false)], Some(OrderField::Priority))));
+        let several = vec![key("priority", false), key("args.lr", true), key("duration", false)];
+        assert_eq!(by("priority, -args.lr,duration"), Ok((several, None)));
+        for text in ["--id", "", "id,", "args.*"] {
+            assert!(by(text).is_err(), "{text}");
+        }
+        assert!(columns("id,args.*,last_error.*").is_ok());
     }
 }

@@ -1,14 +1,14 @@
 //! `taskqueue task ...`
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 
-use super::change::{self, ArchiveArgs, CancelArgs, DeleteArgs, RequeueArgs, RerunArgs, UpdateArgs};
+use super::change::{self, DeleteArgs, RequeueArgs, TargetArgs, UpdateArgs};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
-use super::logs::{self, LogsArgs};
-use super::selection::{self, ListArgs, SelectionArgs};
+use super::selection::{COUNT_HELP, ConditionArgs, ListArgs, SelectionArgs, list_help};
 use super::submit::{SWEEP_EXAMPLES, SubmitArgs, SweepArgs, submit_help};
-use super::values::{TaskDimensions, TaskRef, task_dimensions, task_ref};
-use super::wait::{self, WaitArgs};
+use super::values::{TaskDimensions, TaskRef, duration, task_dimensions, task_ref};
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -54,56 +54,56 @@ pub(crate) enum TaskCommand {
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
     /// Print what the latest run of a task printed, or follow it
-    #[command(after_help = logs::HELP)]
+    #[command(after_help = LOGS_HELP)]
     Logs(LogsArgs),
     /// List tasks
-    #[command(after_help = selection::list_help())]
+    #[command(after_help = list_help())]
     List(ListArgs),
     /// Count tasks
-    #[command(after_help = selection::COUNT_HELP)]
+    #[command(after_help = COUNT_HELP)]
     Count(CountArgs),
     /// Change tasks that are not running
     #[command(after_help = change::UPDATE_HELP)]
     Update(UpdateArgs),
     /// Cancel tasks; the run of a running task is ended
     #[command(after_help = change::CANCEL_HELP)]
-    Cancel(CancelArgs),
+    Cancel(TargetArgs),
     /// Reset pending, failed or cancelled tasks to pending, with no attempt used, and change them if asked to
     #[command(after_help = change::REQUEUE_HELP)]
     Requeue(RequeueArgs),
     /// Submit succeeded, failed or cancelled tasks again, under new ids
     #[command(after_help = change::RERUN_HELP)]
-    Rerun(RerunArgs),
+    Rerun(TargetArgs),
     /// Delete tasks that are not running
     #[command(after_help = change::DELETE_HELP)]
     Delete(DeleteArgs),
     /// Keep ended tasks, and leave them out of lists and counts
     #[command(after_help = change::ARCHIVE_HELP)]
-    Archive(ArchiveArgs),
+    Archive(TargetArgs),
     /// Take tasks out of the archive
     #[command(after_help = change::UNARCHIVE_HELP)]
-    Unarchive(ArchiveArgs),
+    Unarchive(TargetArgs),
     /// Wait until tasks have ended; exit code 0 only if all of them succeeded
-    #[command(after_help = wait::HELP)]
+    #[command(after_help = WAIT_HELP)]
     Wait(WaitArgs),
 }
 
 impl TaskCommand {
-    /// For messages about the filter.
+    /// Returns the filter, for messages about it.
     pub(crate) fn filter(&self) -> Option<&str> {
-        let filter = match self {
-            Self::List(args) => &args.selection.conditions.filter,
-            Self::Count(args) => &args.selection.conditions.filter,
-            Self::Update(args) => &args.filter,
-            Self::Cancel(args) => &args.target.selection.conditions.filter,
-            Self::Requeue(args) => &args.target.selection.conditions.filter,
-            Self::Rerun(args) => &args.target.selection.conditions.filter,
-            Self::Delete(args) => &args.target.selection.conditions.filter,
-            Self::Archive(args) | Self::Unarchive(args) => &args.target.selection.conditions.filter,
-            Self::Wait(args) => &args.conditions.filter,
-            Self::Submit(_) | Self::Sweep(_) | Self::Get(_) | Self::Explain(_) | Self::Logs(_) => &None,
+        let conditions = match self {
+            Self::List(args) => &args.selection.conditions,
+            Self::Count(args) => &args.selection.conditions,
+            Self::Cancel(args) | Self::Rerun(args) | Self::Archive(args) | Self::Unarchive(args) => {
+                &args.selection.conditions
+            }
+            Self::Requeue(args) => &args.target.selection.conditions,
+            Self::Delete(args) => &args.target.selection.conditions,
+            Self::Wait(args) => &args.conditions,
+            Self::Update(args) => return args.filter.as_deref(),
+            Self::Submit(_) | Self::Sweep(_) | Self::Get(_) | Self::Explain(_) | Self::Logs(_) => return None,
         };
-        filter.as_deref()
+        conditions.filter.as_deref()
     }
 }
 
@@ -129,4 +129,80 @@ pub(crate) struct CountArgs {
     /// Count by status, routes, or both, such as status,routes
     #[arg(long, value_name = "FIELDS", value_parser = task_dimensions)]
     pub(crate) group_by: Option<TaskDimensions>,
+}
+
+const WAIT_HELP: &str = "\
+Examples:
+  taskqueue task wait                                   # all tasks of the queue
+  taskqueue task wait --filter 'args.model == \"vit\"' --timeout 2h
+  ids=$(taskqueue task rerun --status failed --yes --output quiet)
+  [ -n \"$ids\" ] && taskqueue task wait $ids             # without ids: all tasks of the queue
+  taskqueue task wait && python report.py               # only if every task succeeded
+
+The command waits until none of the tasks is pending or running. Tasks that match later count, too.
+
+Exit codes: 0 every task succeeded. 1 tasks failed, were cancelled or do not exist; nothing
+matches; or the time is over. 3 the server stays away for half a minute, or is away when the
+time is over.";
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The tasks, by id [without ids and options: all tasks of the queue]
+    #[arg(value_name = "ID", value_parser = task_ref, conflicts_with_all = ["name", "fuzzy", "filter"])]
+    pub(crate) ids: Vec<TaskRef>,
+
+    #[command(flatten)]
+    pub(crate) conditions: ConditionArgs,
+
+    /// Stop waiting after this time, such as 30s, 5m or 2h; 0 asks once
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Succeed if no task matches
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+}
+
+const LOGS_HELP: &str = "\
+Examples:
+  taskqueue task logs t_lZxL89_zReNB
+  taskqueue task logs t_lZxL89_zReNB --tail 20 --follow
+  taskqueue task logs t_lZxL89_zReNB --raw > output.log
+  taskqueue task logs t_lZxL89_zReNB --output json
+
+The server keeps the last 256 KiB of what the latest run printed (serve --task-output-bytes). If
+older output is gone, a note says so, and where the full log is. Workers send the output within
+about a second.
+
+--follow goes on while the task waits, runs and is tried again, also while the server restarts, and
+ends when the task has ended. On a terminal a progress bar is drawn in place; elsewhere each line
+is printed when it is complete.
+
+Lines are shown in the last state of a progress bar, without escape sequences other than colours,
+and with colours only on a terminal. --raw prints the bytes as the server has them. A line in
+brackets says where bytes are missing; with --raw it goes to standard error.
+
+Formats: json gives one object (attempt, start, end, text, ended, missing_bytes), jsonl one object
+for each piece, also with --follow, and quiet the text without notes.
+
+Exit codes: 0 the output was printed, however the task ended (taskqueue task wait tells that). 1 there
+is no such task, or the server keeps no output. 3 the server stays away for half a minute.";
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The id of the task
+    #[arg(value_name = "ID", value_parser = task_ref)]
+    pub(crate) id: TaskRef,
+
+    /// Go on with what is printed later, until the task has ended
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+
+    /// Only the last lines of what is kept
+    #[arg(short = 'n', long, value_name = "LINES")]
+    pub(crate) tail: Option<usize>,
+
+    /// The bytes as they are, with all escape sequences
+    #[arg(long)]
+    pub(crate) raw: bool,
 }

@@ -1,7 +1,9 @@
 //! Parsers of single values on the command line, with their error messages.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use taskqueue_client::OrderField;
 use taskqueue_core::access::{QueuePattern, Scope, is_token_name};
 use taskqueue_core::activity::Unit;
@@ -195,6 +197,30 @@ pub(super) fn interval(text: &str) -> Result<Duration, &'static str> {
     const FORM: &str = "write seconds from 0.2 to 3600, such as 2 or 0.5";
     let seconds: f64 = text.parse().map_err(|_| FORM)?;
     if (0.2..=3600.0).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(FORM) }
+}
+
+const UNITS: [(&str, &[&str]); 4] = [
+    ("s", &["s", "sec", "secs", "second", "seconds"]),
+    ("m", &["m", "min", "mins", "minute", "minutes"]),
+    ("h", &["h", "hr", "hrs", "hour", "hours"]),
+    ("d", &["d", "day", "days"]),
+];
+
+/// Returns how to write a duration that was written as two words, such as `--timeout 5 minutes`: the second word is no part of the flag, so
+/// the parser complains about it.
+pub(super) fn duration_hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    [ContextKind::InvalidValue, ContextKind::InvalidArg].into_iter().find_map(|kind| one_word(text(kind)?, arguments))
+}
+
+fn one_word(word: &str, arguments: &[OsString]) -> Option<String> {
+    let (unit, _) = UNITS.iter().find(|(_, words)| words.contains(&word))?;
+    let number = arguments.windows(2).find(|pair| pair[1] == word)?[0].to_str()?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| format!("; write the duration as one word: {number}{unit} instead of {number} {word}"))
 }
 
 #[cfg(test)]

@@ -1,28 +1,23 @@
 //! `task cancel`, `task requeue`, `task delete`, `task archive` and `task unarchive`: one action on tasks that are named by id or
-//! selected. What the action does to one task is in `one_action.rs`, what the server does to all selected ones in `bulk_requests.rs`.
+//! selected. What the server does to all selected ones is in `bulk_requests.rs`.
 
 use std::collections::BTreeMap;
 
-use taskqueue_client::{Client, ErrorCode, OrderField, QueueName, TaskId, TaskQuery, TaskSelection, Update};
+use taskqueue_client::{Client, Error, ErrorCode, QueueName, Status, Task, TaskId, TaskSelection, Update};
 use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::filter::TaskFilter;
 
-use super::bulk_change::{Change, note_no_match};
 use super::bulk_requests;
-use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
+use super::change::{Change, ChangeOutcome};
+use super::concurrent_calls::{ConcurrentCalls, TaskError};
 use super::named_tasks;
-use super::one_action::{self, ActionError, Performed};
 use crate::args::{ConfirmArgs, SelectionArgs, TargetArgs};
 use crate::client_context::ClientContext;
-use crate::commands::status_counts::StatusCounts;
 use crate::explain_error;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 use crate::progress::Progress;
 
-/// The largest page.
-const PAGE_LIMIT: u16 = 1000;
-
+/// An action on tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Cancel,
@@ -37,7 +32,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// `Cancel`, `cancelled`, `cancelling`.
+    /// Returns the change that it makes.
     fn change(&self) -> Change {
         match self {
             Self::Cancel => Change::Cancel,
@@ -48,7 +43,7 @@ impl Action {
         }
     }
 
-    /// The same for all tasks that match, if one request can do that.
+    /// Returns the action on all tasks that match, if one request can do that.
     fn bulk(&self) -> Option<BulkAction> {
         match self {
             Self::Cancel => Some(BulkAction::Cancel),
@@ -58,24 +53,9 @@ impl Action {
         }
     }
 
-    fn participle(&self) -> &'static str {
-        match self {
-            Self::Cancel => "cancelled",
-            Self::Requeue(_) => "requeued",
-            Self::Delete { .. } => "deleted",
-            Self::Archive(true) => "archived",
-            Self::Archive(false) => "unarchived",
-        }
-    }
-
-    fn gerund(&self) -> &'static str {
-        match self {
-            Self::Cancel => "cancelling",
-            Self::Requeue(_) => "requeueing",
-            Self::Delete { .. } => "deleting",
-            Self::Archive(true) => "archiving",
-            Self::Archive(false) => "unarchiving",
-        }
+    /// Returns the numbers that the command prints.
+    fn summary(&self, done: u64, skipped: u64, refused: u64) -> Summary {
+        Summary { counts: vec![(self.change().words()[1], done), ("skipped", skipped), ("refused", refused)] }
     }
 
     fn ignores(&self, code: ErrorCode) -> bool {
@@ -93,9 +73,14 @@ impl Action {
         match self {
             Self::Cancel => drop(client.cancel_task(queue, id).await?),
             Self::Requeue(None) => return Ok(Performed::of_requeued(&client.requeue_task(queue, id).await?)),
-            Self::Requeue(Some(update)) => return one_action::change_and_requeue(client, queue, id, &update).await,
-            Self::Delete { .. } if is_named => one_action::delete_existing(client, queue, id).await?,
-            Self::Delete { .. } => client.delete_task(queue, id).await?,
+            Self::Requeue(Some(update)) => return change_and_requeue(client, queue, id, &update).await,
+            Self::Delete { .. } => {
+                // The API answers the deletion of a missing task like any other.
+                if is_named {
+                    client.task(queue, id).await?;
+                }
+                client.delete_task(queue, id).await?;
+            }
             Self::Archive(archived) => {
                 let update = Update { archived: Some(archived), ..Update::default() };
                 client.update_task(queue, id, &update).await?;
@@ -105,27 +90,72 @@ impl Action {
     }
 }
 
-pub(super) async fn run(
-    context: &ClientContext,
-    action: Action,
-    target: &TargetArgs,
-    confirm: ConfirmArgs,
-) -> Result<(), CommandError> {
+/// The outcome of an action on one task.
+#[derive(Debug)]
+enum Performed {
+    Done,
+    /// It was requeued and cancelled again at once, for this reason: what it waits for has not been requeued.
+    CancelledAgain(String),
+}
+
+impl Performed {
+    fn of_requeued(task: &Task) -> Self {
+        match &task.last_error {
+            Some(error) if task.status == Status::Cancelled => Self::CancelledAgain(error.failure.message.to_string()),
+            _ => Self::Done,
+        }
+    }
+}
+
+/// The failure of an action on one task.
+#[derive(Debug)]
+struct ActionError {
+    error: Error,
+    /// Whether a first step was done: the task has the new values.
+    was_changed: bool,
+}
+
+impl From<Error> for ActionError {
+    fn from(error: Error) -> Self {
+        Self { error, was_changed: false }
+    }
+}
+
+/// Updates a task and then requeues it. In this order a task never runs again with its old values: if the second step
+/// fails, it is still failed or cancelled, and both steps can be repeated.
+async fn change_and_requeue(
+    client: &Client,
+    queue: &QueueName,
+    id: TaskId,
+    update: &Update,
+) -> Result<Performed, ActionError> {
+    let task = client.task(queue, id).await?;
+    if task.status != Status::Succeeded {
+        client.update_task(queue, id, update).await?;
+    }
+    // A task that has succeeded is never requeued: it stays as it is, and the server says why.
+    match client.requeue_task(queue, id).await {
+        Ok(task) => Ok(Performed::of_requeued(&task)),
+        Err(error) => Err(ActionError { error, was_changed: task.status != Status::Succeeded }),
+    }
+}
+
+pub(super) async fn run(context: &ClientContext, action: Action, target: &TargetArgs) -> Result<(), CommandError> {
     match named_tasks::ids(context, &target.ids).await?.as_slice() {
-        [] => act_on_selection(context, action, &target.selection, confirm).await,
+        [] => act_on_selection(context, action, &target.selection, target.confirm).await,
         [id] => act_on_one(context, action, *id).await,
         ids => act_on_ids(context, action, ids).await,
     }
 }
 
-/// A refusal of a single task is the error of the command.
+/// Acts on a single task, whose refusal is the error of the command.
 async fn act_on_one(context: &ClientContext, action: Action, id: TaskId) -> Result<(), CommandError> {
-    let done = action.participle();
+    let done = action.change().words()[1];
     match action.clone().perform(&context.client, &context.queue, id, true).await {
-        Ok(Performed::Done) => Ok(context.printer.done(&summary(done, 1, 0, 0), &format!("{id} {done}"))?),
+        Ok(Performed::Done) => Ok(context.printer.done(&action.summary(1, 0, 0), &format!("{id} {done}"))?),
         Ok(Performed::CancelledAgain(why)) => Err(Failure::Refused(cancelled_again(id, &why)).into()),
         Err(ActionError { error, .. }) if error.code().is_some_and(|code| action.ignores(code)) => {
-            Ok(context.printer.done(&summary(done, 0, 1, 0), &format!("{id} does not exist"))?)
+            Ok(context.printer.done(&action.summary(0, 1, 0), &format!("{id} does not exist"))?)
         }
         Err(ActionError { error, was_changed }) => {
             if was_changed {
@@ -136,7 +166,7 @@ async fn act_on_one(context: &ClientContext, action: Action, id: TaskId) -> Resu
     }
 }
 
-/// Every named task has to succeed: each skipped one is printed and makes the command fail.
+/// Acts on named tasks, which all have to succeed: each skipped one is printed and makes the command fail.
 async fn act_on_ids(context: &ClientContext, action: Action, ids: &[TaskId]) -> Result<(), CommandError> {
     let mut progress = ActionProgress::new(context, action, ids.len() as u64);
     let mut ids = ids.to_vec();
@@ -151,7 +181,7 @@ async fn act_on_ids(context: &ClientContext, action: Action, ids: &[TaskId]) -> 
     if is_complete { Ok(()) } else { Err(Failure::Unfinished.into()) }
 }
 
-/// Tasks whose state does not allow the action are left out. The command fails if that leaves nothing to do.
+/// Acts on selected tasks. Those whose state does not allow the action are left out. The command fails if that leaves nothing to do.
 async fn act_on_selection(
     context: &ClientContext,
     action: Action,
@@ -161,60 +191,31 @@ async fn act_on_selection(
     if action.bulk().is_some() {
         context.client.require_extensions().await?;
     }
-    let change = action.change();
-    let mut done_before = 0;
+    let (change, mut done_before) = (action.change(), 0);
     let (counts, progress) = loop {
-        let counts = StatusCounts::of(&context.client, &context.queue, args.selection()).await?;
-        let applicable = counts.among(change.applies_to());
         // Before the progress bar, which would be drawn over the question.
-        if applicable > 0 {
-            change.confirm(context, &counts, confirm)?;
-        }
+        let counts = change.count(context, args.selection(), confirm).await?;
+        let applicable = counts.among(change.applies_to());
         let mut progress = ActionProgress::new(context, action.clone(), applicable);
         (progress.left_out, progress.done) = (counts.total() - applicable, done_before);
-        if counts.total() == 0 {
-            note_no_match(context);
-            return Ok(progress.print_summary()?);
-        }
         if applicable == 0 || progress.act(args, applicable, confirm).await? {
             break (counts, progress);
         }
         done_before = progress.done;
     };
-    let (done, missed, refused) = (progress.done, progress.missed, progress.refused);
+    let (refused, outcome) =
+        (progress.refused, ChangeOutcome { changed: progress.done, missed: progress.missed, equal: 0 });
     progress.print_summary()?;
-    match (done, refused) {
-        (0, 0) => Err(change.nothing_changed(&counts).into()),
-        (_, 0) => {
-            let missed = (missed > 0).then(|| format!("{missed}: each {}", change.reason_missed()));
-            let by_state = Some(change.reasons(&counts)).filter(|reasons| !reasons.is_empty());
-            let reasons: Vec<String> = by_state.into_iter().chain(missed).collect();
-            if !reasons.is_empty() {
-                output::note(&format!("left out: {}", reasons.join("; ")));
-            }
-            Ok(())
-        }
-        _ => Err(Failure::Unfinished.into()),
-    }
+    if refused == 0 { change.conclude(&counts, outcome) } else { Err(Failure::Unfinished.into()) }
 }
 
-/// The selection to walk through. All states to which the change applies are in one walk: with one walk for each of them, a
-/// task that goes from one state to another meanwhile would be missed by all. What a deletion leaves out is little, so it
-/// asks for everything.
+/// Returns the selection to walk through. All states to which the change applies are in one walk: with one walk for each of them, a task
+/// that goes from one state to another meanwhile would be missed by all. What a deletion leaves out is little, so it asks for everything.
 fn walked(change: Change, args: &SelectionArgs) -> TaskSelection {
-    let selection = args.selection();
-    if args.status.is_some() || change == Change::Delete {
-        return selection;
-    }
-    let states = change.applies_to().filter_text();
-    let filter =
-        args.conditions.filter.as_ref().map_or_else(|| states.clone(), |filter| format!("({filter}) and {states}"));
-    // A longer filter than a server accepts: the states are told apart here alone.
-    if TaskFilter::parse(&filter).is_ok() { selection.filter(filter) } else { selection }
-}
-
-fn summary(participle: &'static str, done: u64, skipped: u64, refused: u64) -> Summary {
-    Summary { counts: vec![(participle, done), ("skipped", skipped), ("refused", refused)] }
+    let is_whole = args.status.is_some() || change == Change::Delete;
+    let narrowed = (!is_whole).then(|| args.narrowed(&change.applies_to().filter_text())).flatten();
+    // In a filter that would be longer than a server accepts the states are told apart here alone.
+    narrowed.as_ref().unwrap_or(args).selection()
 }
 
 fn why_skipped(code: ErrorCode) -> &'static str {
@@ -257,13 +258,12 @@ struct ActionProgress<'s> {
 
 impl<'s> ActionProgress<'s> {
     fn new(context: &'s ClientContext, action: Action, count: u64) -> Self {
-        let (calls, bar) = (ConcurrentCalls::new(), Progress::of_tasks(action.gerund(), count));
         Self {
             context,
-            action,
-            calls,
+            calls: ConcurrentCalls::new(),
             cancelled_again: Vec::new(),
-            bar,
+            bar: Progress::of_tasks(action.change().words()[2], count),
+            action,
             are_named: true,
             done: 0,
             left_out: 0,
@@ -284,10 +284,10 @@ impl<'s> ActionProgress<'s> {
         }
     }
 
-    /// Acts on the tasks of a selection, of which there were so many. False if their number is another one by now, so that
+    /// Acts on the tasks of a selection, of which there were so many. Returns false if their number is another one by now, so that
     /// somebody has to be asked again.
     async fn act(&mut self, args: &SelectionArgs, applicable: u64, confirm: ConfirmArgs) -> Result<bool, CommandError> {
-        let Some((bulk, filter)) = self.action.bulk().zip(bulk_requests::as_filter(args)) else {
+        let Some((bulk, filter)) = self.action.bulk().zip(bulk_requests::filter(args)) else {
             self.add_selected(walked(self.action.change(), args)).await?;
             self.wait_for_all().await?;
             return Ok(true);
@@ -314,9 +314,7 @@ impl<'s> ActionProgress<'s> {
     async fn add_selected(&mut self, selection: TaskSelection) -> Result<(), CommandError> {
         self.are_named = false;
         let change = self.action.change();
-        // Ordered by a time that no action changes, newest first: no task comes twice, and new tasks are not included.
-        let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
-        let mut walk = self.context.client.walk_tasks(&self.context.queue, query);
+        let mut walk = named_tasks::walk(self.context, selection);
         loop {
             match walk.next().await {
                 Ok(Some(task)) if change.applies_to().contains(task.status) => self.add(task.id).await?,
@@ -341,7 +339,10 @@ impl<'s> ActionProgress<'s> {
             }
             let again = std::mem::take(&mut self.cancelled_again);
             if again.is_empty() || again.len() >= before {
-                self.refuse(&again);
+                self.refused += again.len() as u64;
+                for (id, why) in again {
+                    self.warn(&cancelled_again(id, &why));
+                }
                 return Ok(());
             }
             before = again.len();
@@ -351,41 +352,35 @@ impl<'s> ActionProgress<'s> {
         }
     }
 
-    fn refuse(&mut self, tasks: &[(TaskId, String)]) {
-        self.refused += tasks.len() as u64;
-        for (id, why) in tasks {
-            self.bar.suspend(|| output::warning(&cancelled_again(*id, why)));
-        }
-    }
-
     fn record(&mut self, id: TaskId, outcome: Result<Performed, ActionError>) -> Result<(), CommandError> {
-        let (outcome, was_changed) = match outcome {
-            Ok(Performed::Done) => (TaskOutcome::Done, false),
+        let error = match outcome {
+            Ok(Performed::Done) => None,
             Ok(Performed::CancelledAgain(why)) => {
                 self.cancelled_again.push((id, why));
                 return Ok(());
             }
-            Err(ActionError { error, was_changed }) => (TaskOutcome::of::<()>(Err(error)), was_changed),
+            Err(ActionError { error, was_changed }) => {
+                if was_changed {
+                    self.warn(&changed_only(id));
+                }
+                Some(TaskError::of(error))
+            }
         };
-        if was_changed {
-            self.bar.suspend(|| output::warning(&changed_only(id)));
-        }
-        match outcome {
-            TaskOutcome::Done => self.done += 1,
-            TaskOutcome::Skipped(code) => {
+        match error {
+            None => self.done += 1,
+            Some(TaskError::Skipped(code)) => {
                 *self.skipped.entry(code.as_str()).or_default() += 1;
                 self.has_missed |= !self.action.ignores(code);
                 if self.are_named && !self.action.ignores(code) {
-                    self.bar.suspend(|| output::warning(&format!("{id} skipped: {} ({code})", why_skipped(code))));
+                    self.warn(&format!("{id} skipped: {} ({code})", why_skipped(code)));
                 }
             }
-            TaskOutcome::Refused(error) => {
+            Some(TaskError::Refused(error)) => {
                 self.refused += 1;
                 let failure = explain_error::to_failure(self.context, &error);
-                let message = failure.message().unwrap_or_default();
-                self.bar.suspend(|| output::warning(&format!("{id}: {message}")));
+                self.warn(&format!("{id}: {}", failure.message().unwrap_or_default()));
             }
-            TaskOutcome::Fatal(error) => {
+            Some(TaskError::Fatal(error)) => {
                 self.note_so_far();
                 return Err(error.into());
             }
@@ -394,18 +389,17 @@ impl<'s> ActionProgress<'s> {
         Ok(())
     }
 
-    /// What was done before an error ended the command.
-    fn note_so_far(&self) {
-        let (done, unsure) = (self.summary().sentence(), self.unsure());
-        self.bar.suspend(|| output::note(&format!("{done} so far{unsure}")));
+    fn warn(&self, message: &str) {
+        self.bar.suspend(|| output::warning(message));
     }
 
-    /// What an interruption between two steps may leave behind.
-    fn unsure(&self) -> &'static str {
-        match self.action {
+    /// Says what was done before an error ended the command, and what an interruption between two steps may leave behind.
+    fn note_so_far(&self) {
+        let unsure = match self.action {
             Action::Requeue(Some(_)) => "; a few others may have the new values without being requeued",
             _ => "",
-        }
+        };
+        self.bar.suspend(|| output::note(&format!("{} so far{unsure}", self.summary().sentence())));
     }
 
     fn print_summary(self) -> Result<(), Failure> {
@@ -421,14 +415,12 @@ impl<'s> ActionProgress<'s> {
 
     fn summary(&self) -> Summary {
         let skipped = self.left_out + self.missed + self.skipped.values().sum::<u64>();
-        summary(self.action.participle(), self.done, skipped, self.refused)
+        self.action.summary(self.done, skipped, self.refused)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_client::Status;
-
     use super::*;
 
     #[test]

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use taskqueue_client::{Acted, BulkActionRequest, Error, ErrorCode, OrderField, TaskQuery, TaskSelection, Timestamp};
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::filter::TaskFilter;
-use taskqueue_core::json::write_string;
 
 use crate::args::SelectionArgs;
 use crate::client_context::ClientContext;
@@ -20,7 +19,7 @@ const MISCOUNTS: u32 = 10;
 
 /// What became of the tasks.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct BulkOutcome {
     pub(super) changed: u64,
     /// Matching tasks that others were faster with.
     pub(super) missed: u64,
@@ -28,31 +27,10 @@ pub(super) struct Done {
     pub(super) error: Option<Error>,
 }
 
-/// The selection as one filter. `None` for a fuzzy search, and for a filter that is too long.
-pub(super) fn as_filter(args: &SelectionArgs) -> Option<String> {
-    let conditions = &args.conditions;
-    if conditions.fuzzy.is_some() {
-        return None;
-    }
-    let status = args.status.map(|status| format!("status == \"{}\"", status.as_str()));
-    let name = conditions.name.as_ref().map(|name| {
-        let mut text = b"name == ".to_vec();
-        write_string(&mut text, name);
-        String::from_utf8_lossy(&text).into_owned()
-    });
-    let parts: Vec<String> = [status, name].into_iter().flatten().collect();
-    let filter = match (&conditions.filter, parts.is_empty()) {
-        (Some(filter), true) => filter.clone(),
-        (Some(filter), false) => format!("{} and ({filter})", parts.join(" and ")),
-        (None, true) => return None,
-        (None, false) => parts.join(" and "),
-    };
-    // Alone, a wrong filter is explained by the server; it must not become another one here.
-    let is_whole =
-        conditions.filter.as_ref().is_none_or(|filter| parts.is_empty() || TaskFilter::parse(filter).is_ok());
-    // Also as a later request has it, which is longer.
-    let is_short = TaskFilter::parse(&unchanged_since(&filter, Timestamp::from_micros(0))).is_ok();
-    (is_whole && is_short && TaskFilter::parse(&filter).is_ok()).then_some(filter)
+/// Returns the selection as one filter, which is short enough also as a later request has it.
+pub(super) fn filter(args: &SelectionArgs) -> Option<String> {
+    let later = |filter: &String| unchanged_since(filter, Timestamp::from_micros(0));
+    args.as_filter().filter(|filter| TaskFilter::parse(&later(filter)).is_ok())
 }
 
 /// Acts on all tasks that match; with `agreed` only if they are so many.
@@ -63,10 +41,10 @@ pub(super) async fn act(
     include_archived: bool,
     agreed: Option<u64>,
     bar: &Progress,
-) -> Done {
+) -> BulkOutcome {
     let later = match later_filter(context, action, filter, include_archived).await {
         Ok(later) => later,
-        Err(error) => return Done { error: Some(error), ..Done::default() },
+        Err(error) => return BulkOutcome { error: Some(error), ..BulkOutcome::default() },
     };
     let send = async |request: BulkActionRequest| {
         let (begun, request) = (Instant::now(), BulkActionRequest { include_archived, ..request });
@@ -76,7 +54,7 @@ pub(super) async fn act(
     repeat(send, filter, later.as_deref(), agreed, |changed| bar.set_position(changed)).await
 }
 
-/// The filter of every request after the first one, if there may be another. A task that was requeued may have failed again
+/// Returns the filter of every request after the first one, if there may be another. A task that was requeued may have failed again
 /// by then: it must not be requeued twice, or this might never end. So only tasks are left that have not changed since.
 async fn later_filter(
     context: &ClientContext,
@@ -105,8 +83,8 @@ async fn repeat(
     later: Option<&str>,
     agreed: Option<u64>,
     changed_so_far: impl Fn(u64),
-) -> Done {
-    let (mut done, mut filter, mut expect, mut miscounts) = (Done::default(), first, agreed, 0);
+) -> BulkOutcome {
+    let (mut done, mut filter, mut expect, mut miscounts) = (BulkOutcome::default(), first, agreed, 0);
     loop {
         let request = BulkActionRequest { filter: filter.into(), expect, dry_run: false, include_archived: false };
         let (Acted { matched, changed }, took) = match send(request).await {
@@ -116,7 +94,7 @@ async fn repeat(
                 let left = agreed.filter(|_| done.changed > 0).map(|agreed| agreed.saturating_sub(done.changed));
                 let fewer = number_now(&error).filter(|now| left.is_some_and(|left| *now <= left));
                 if fewer.is_none() || miscounts == MISCOUNTS {
-                    return Done { error: Some(error), ..done };
+                    return BulkOutcome { error: Some(error), ..done };
                 }
                 (expect, miscounts) = (fewer, miscounts + 1);
                 continue;
@@ -128,18 +106,18 @@ async fn repeat(
         let is_over = rest == 0 || changed == 0 || took < LONG;
         let Some(later) = later.filter(|_| !is_over) else {
             let missed = agreed.map_or(rest, |agreed| agreed.saturating_sub(done.changed));
-            return Done { missed, ..done };
+            return BulkOutcome { missed, ..done };
         };
         (filter, expect) = (later, expect.map(|_| rest));
     }
 }
 
-/// Whether a bulk action was refused because another number of tasks matches.
+/// Returns whether a bulk action was refused because another number of tasks matches.
 pub(super) fn is_other_number(error: &Error) -> bool {
     error.code() == Some(ErrorCode::ExpectationFailed)
 }
 
-/// How many tasks match, if that is why a bulk action was refused.
+/// Returns how many tasks match, if that is why a bulk action was refused.
 fn number_now(error: &Error) -> Option<u64> {
     is_other_number(error).then(|| detail_number(error, "matched"))?
 }
@@ -164,18 +142,18 @@ mod tests {
             (args(None, None, Some("args.a == 1 or args.b == 2")), Some("args.a == 1 or args.b == 2")),
             (
                 args(Some(Status::Pending), Some("n"), Some("args.a == 1 or args.b == 2")),
-                Some(r#"status == "pending" and name == "n" and (args.a == 1 or args.b == 2)"#),
+                Some(r#"(args.a == 1 or args.b == 2) and status == "pending" and name == "n""#),
             ),
             (args(Some(Status::Pending), None, Some("priority == 1) or (priority == 2")), None),
             (args(None, None, Some("(")), None),
             (args(None, None, None), None),
         ];
         for (args, filter) in cases {
-            assert_eq!(as_filter(&args).as_deref(), filter);
+            assert_eq!(super::filter(&args).as_deref(), filter);
         }
         let mut fuzzy = args(Some(Status::Pending), None, None);
         fuzzy.conditions.fuzzy = Some("n".to_owned());
-        assert_eq!(as_filter(&fuzzy), None);
+        assert_eq!(filter(&fuzzy), None);
     }
 
     const SHORT: Duration = Duration::from_secs(1);
@@ -199,7 +177,7 @@ mod tests {
         later: Option<&str>,
         agreed: Option<u64>,
         answers: impl IntoIterator<Item = Result<(Acted, Duration), Error>>,
-    ) -> (Done, Vec<(String, Option<u64>)>) {
+    ) -> (BulkOutcome, Vec<(String, Option<u64>)>) {
         let (mut answers, mut requests) = (answers.into_iter(), Vec::new());
         let send = async |request: BulkActionRequest| {
             requests.push((request.filter.to_string(), request.expect));

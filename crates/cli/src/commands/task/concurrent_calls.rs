@@ -35,27 +35,26 @@ impl<T: Send + 'static> ConcurrentCalls<T> {
         Ok(ended)
     }
 
-    /// Waits until one call has ended; none if no call is running.
+    /// Waits until one call has ended; `None` if no call is running.
     pub(super) async fn next(&mut self) -> Result<Option<T>, Failure> {
         let ended = self.running.join_next().await.transpose();
         ended.map_err(|error| Failure::Refused(format!("a call was aborted: {error}; this is a bug")))
     }
 
-    /// The result of a call that has ended already, if there is one.
+    /// Returns the result of a call that has ended already, if there is one.
     pub(super) fn next_ended(&mut self) -> Option<T> {
         self.running.try_join_next()?.ok()
     }
 
-    /// How many calls are running.
+    /// Returns how many calls are running.
     pub(super) fn count(&self) -> usize {
         self.running.len()
     }
 }
 
-/// The result of a call for one task among many.
+/// Why a call for one task among many failed.
 #[derive(Debug)]
-pub(super) enum TaskOutcome {
-    Done,
+pub(super) enum TaskError {
     /// The state of the task does not allow the change, which is normal among many tasks.
     Skipped(ErrorCode),
     /// Refused for another reason.
@@ -64,17 +63,11 @@ pub(super) enum TaskOutcome {
     Fatal(Error),
 }
 
-impl TaskOutcome {
-    pub(super) fn of<T>(outcome: Result<T, Error>) -> Self {
-        let error = match outcome {
-            Ok(_) => return Self::Done,
-            Err(error) => error,
-        };
+impl TaskError {
+    pub(super) fn of(error: Error) -> Self {
+        use ErrorCode::{TaskNotFound, TaskRunning, TaskStateConflict};
         match (&error, error.code()) {
-            (
-                Error::Api { .. },
-                Some(code @ (ErrorCode::TaskStateConflict | ErrorCode::TaskRunning | ErrorCode::TaskNotFound)),
-            ) => Self::Skipped(code),
+            (Error::Api { .. }, Some(code @ (TaskStateConflict | TaskRunning | TaskNotFound))) => Self::Skipped(code),
             (Error::Api { status: 409 | 413 | 422, .. }, _) => Self::Refused(error),
             _ => Self::Fatal(error),
         }

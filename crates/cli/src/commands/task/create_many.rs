@@ -1,17 +1,16 @@
-//! Creates many tasks by batches, a few at a time. The tasks come from a file (`jsonl.rs`) or a sweep. Ctrl-C ends it with a message
+//! Creates many tasks by batches, a few at a time. The tasks come from a file or a sweep (`planned_tasks.rs`). Ctrl-C ends it with a message
 //! that says how far it came.
 
 use std::collections::BTreeSet;
-use std::future::Future;
 
-use taskqueue_client::Error;
+use taskqueue_client::{Client, CreateOutcome, Error, ErrorCode, QueueName, TaskId};
+use taskqueue_core::fields::{TimeComparison, different_fields};
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::words;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
-use super::creation_calls::{CreateResult, Creating, create_batch};
-use super::planned_task::{Origin, TaskGroup};
-use super::refusals::Refusals;
+use super::concurrent_calls::{ConcurrentCalls, TaskError};
+use super::planned_tasks::{Origin, PlannedTask, Refusals, TaskGroup};
 use crate::client_context::ClientContext;
 use crate::explain_error;
 use crate::failure::{CommandError, Failure};
@@ -23,7 +22,7 @@ const BATCHES_MAX: usize = 4;
 
 /// The result of one batch.
 #[derive(Debug)]
-struct CallResult {
+struct BatchResult {
     /// The place of its first task.
     place: u64,
     /// How far the command has come with its last task.
@@ -31,10 +30,11 @@ struct CallResult {
     tasks: Result<Vec<CreateResult>, Failure>,
 }
 
+/// Tasks that are being created.
 #[derive(Debug)]
 pub(super) struct TaskCreator<'s> {
     context: &'s ClientContext,
-    calls: ConcurrentCalls<CallResult>,
+    calls: ConcurrentCalls<BatchResult>,
     /// The places of the calls under way.
     open: BTreeSet<u64>,
     progress: Progress,
@@ -84,7 +84,7 @@ impl<'s> TaskCreator<'s> {
         }
     }
 
-    /// Waits first while too many calls are running.
+    /// Creates a group of tasks. Waits first while too many calls are running.
     pub(super) async fn add(&mut self, group: TaskGroup) -> Result<(), CommandError> {
         let TaskGroup { tasks, end, .. } = group;
         let mut planned = Vec::with_capacity(tasks.len());
@@ -98,24 +98,16 @@ impl<'s> TaskCreator<'s> {
             self.print_known_refusals();
             return Ok(());
         };
-        let tasks = create_batch(self.context.client.clone(), self.context.queue.clone(), planned);
-        self.start(place, async move { CallResult { place, end, tasks: tasks.await } }).await
-    }
-
-    async fn start(
-        &mut self,
-        place: u64,
-        call: impl Future<Output = CallResult> + Send + 'static,
-    ) -> Result<(), CommandError> {
         // First, so that no refusal behind it is printed while it waits for another call to end.
         self.open.insert(place);
-        match self.calls.start(call).await? {
+        let tasks = create_batch(self.context.client.clone(), self.context.queue.clone(), planned);
+        match self.calls.start(async move { BatchResult { place, end, tasks: tasks.await } }).await? {
             Some(result) => self.record(result),
             None => Ok(()),
         }
     }
 
-    fn record(&mut self, CallResult { place, end, tasks }: CallResult) -> Result<(), CommandError> {
+    fn record(&mut self, BatchResult { place, end, tasks }: BatchResult) -> Result<(), CommandError> {
         let mut fatal = None;
         for (origin, outcome) in tasks? {
             let error = self.count(origin, outcome);
@@ -132,32 +124,20 @@ impl<'s> TaskCreator<'s> {
         Ok(())
     }
 
-    /// Counts what became of a task; the error if every other call would fail, too.
+    /// Counts what became of a task. Returns the error if every other call would fail, too.
     fn count(&mut self, origin: Origin, outcome: Result<Creating, Error>) -> Option<Error> {
-        let error = match outcome {
-            Ok(Creating::Created) => {
-                self.created += 1;
-                return None;
-            }
-            Ok(Creating::Existing) => {
-                self.existing += 1;
-                return None;
-            }
+        let reason =
+            |error: &Error| explain_error::to_failure(self.context, error).message().unwrap_or_default().to_owned();
+        match outcome.map_err(TaskError::of) {
+            Ok(Creating::Created) => self.created += 1,
+            Ok(Creating::Existing) => self.existing += 1,
             Ok(Creating::Different(fields)) => {
                 self.different += 1;
                 self.different_fields.extend(fields);
-                return None;
             }
-            Err(error) => error,
-        };
-        let context = self.context;
-        match TaskOutcome::of::<()>(Err(error)) {
-            TaskOutcome::Fatal(error) => return Some(error),
-            TaskOutcome::Refused(error) => self
-                .refusals
-                .add(origin, || explain_error::to_failure(context, &error).message().unwrap_or_default().to_owned()),
-            TaskOutcome::Skipped(code) => self.refusals.add(origin, || code.as_str().to_owned()),
-            TaskOutcome::Done => {}
+            Err(TaskError::Fatal(error)) => return Some(error),
+            Err(TaskError::Refused(error)) => self.refusals.add(origin, || reason(&error)),
+            Err(TaskError::Skipped(code)) => self.refusals.add(origin, || code.as_str().to_owned()),
         }
         None
     }
@@ -187,7 +167,7 @@ impl<'s> TaskCreator<'s> {
 
     /// Counts what else was answered already, and prints all refusals that are known. What failed fails again at the next try.
     fn count_ended(&mut self) {
-        while let Some(CallResult { tasks, .. }) = self.calls.next_ended() {
+        while let Some(BatchResult { tasks, .. }) = self.calls.next_ended() {
             for (origin, outcome) in tasks.unwrap_or_default() {
                 drop(self.count(origin, outcome));
             }
@@ -224,7 +204,13 @@ impl<'s> TaskCreator<'s> {
         }
         printer.done(&summary, &summary.sentence())?;
         if self.different > 0 {
-            return Err(Failure::Refused(explain_different(self.different, &self.different_fields)).into());
+            let (count, fields) = (self.different, self.different_fields.into_iter().collect::<Vec<_>>().join(", "));
+            return Err(Failure::Refused(format!(
+                "{count} {} already there with another definition ({fields}); `taskqueue task update ...` changes them, --batch LABEL makes \
+                 new ones",
+                if count == 1 { "is" } else { "are" }
+            ))
+            .into());
         }
         if refusals.count() == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
     }
@@ -241,12 +227,83 @@ impl<'s> TaskCreator<'s> {
     }
 }
 
-fn explain_different(count: u64, fields: &BTreeSet<&'static str>) -> String {
-    let fields: Vec<&str> = fields.iter().copied().collect();
-    let is = if count == 1 { "is" } else { "are" };
-    format!(
-        "{count} {is} already there with another definition ({}); `taskqueue task update ...` changes them, \
-         --batch LABEL makes new ones",
-        fields.join(", ")
-    )
+/// Tasks of a batch that are compared at the same time or, if the batch is too large for a proxy, created with a request each. All batches
+/// under way together have as many calls as other commands.
+const SINGLE_CALLS_MAX: usize = 16;
+
+/// What became of a task that was to be created.
+#[derive(Debug)]
+enum Creating {
+    Created,
+    Existing,
+    /// There is a task with the derived id, and these fields of it are different.
+    Different(Vec<&'static str>),
+}
+
+/// The origin of a task, and what became of it.
+type CreateResult = (Origin, Result<Creating, Error>);
+
+/// Creates the tasks with one request, and gives their results in any order. A request that fails is the error of each of them, except where
+/// a proxy finds it too large: then they are created one by one, up to an error that all others would have, too.
+async fn create_batch(
+    client: Client,
+    queue: QueueName,
+    planned: Vec<PlannedTask>,
+) -> Result<Vec<CreateResult>, Failure> {
+    let planned: Vec<(TaskId, PlannedTask)> = planned.into_iter().map(|task| (task.id, task)).collect();
+    let answer = client.create_tasks(&queue, &planned).await;
+    let is_too_large = answer.request_error.as_ref().is_some_and(Error::is_too_large);
+    let (mut results, mut calls) = (Vec::with_capacity(planned.len()), ConcurrentCalls::of_at_most(SINGLE_CALLS_MAX));
+    for ((_, task), outcome) in planned.into_iter().zip(answer.items) {
+        let (client, queue) = (client.clone(), queue.clone());
+        let ended = match outcome.map(Creating::from) {
+            _ if is_too_large => calls.start(create_one(client, queue, task)).await?,
+            Err(error) if is_conflict(&task, &error) => calls.start(compare(client, queue, task)).await?,
+            outcome => Some((task.origin, outcome)),
+        };
+        let is_last = is_too_large && ended.as_ref().is_some_and(is_fatal);
+        results.extend(ended);
+        if is_last {
+            break;
+        }
+    }
+    while let Some(ended) = calls.next().await? {
+        results.push(ended);
+    }
+    Ok(results)
+}
+
+async fn create_one(client: Client, queue: QueueName, task: PlannedTask) -> CreateResult {
+    match client.create_task(&queue, task.id, &task.creation).await {
+        Ok(answer) => (task.origin, Ok(if answer.created { Creating::Created } else { Creating::Existing })),
+        Err(error) if is_conflict(&task, &error) => compare(client, queue, task).await,
+        Err(error) => (task.origin, Err(error)),
+    }
+}
+
+/// Compares with the task as it is now: what another definition created may have been updated to this one since.
+async fn compare(client: Client, queue: QueueName, task: PlannedTask) -> CreateResult {
+    let PlannedTask { id, creation, is_delayed, origin, .. } = task;
+    let times = if is_delayed { TimeComparison::Presence } else { TimeComparison::Exact };
+    let wanted = TaskView::planned(id, &creation.definition, creation.not_before);
+    let fields = client.task(&queue, id).await.map(|task| different_fields(&task.view(), &wanted, times));
+    let compared = |fields: Vec<_>| if fields.is_empty() { Creating::Existing } else { Creating::Different(fields) };
+    (origin, fields.map(compared))
+}
+
+fn is_conflict(task: &PlannedTask, error: &Error) -> bool {
+    task.is_derived && error.code() == Some(ErrorCode::TaskIdConflict)
+}
+
+fn is_fatal((_, outcome): &CreateResult) -> bool {
+    outcome.as_ref().is_err_and(|error| matches!(TaskError::of(error.clone()), TaskError::Fatal(_)))
+}
+
+impl From<CreateOutcome> for Creating {
+    fn from(outcome: CreateOutcome) -> Self {
+        match outcome {
+            CreateOutcome::Created => Self::Created,
+            CreateOutcome::Existing => Self::Existing,
+        }
+    }
 }

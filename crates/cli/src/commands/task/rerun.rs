@@ -3,53 +3,44 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use taskqueue_client::{
-    Definition, Dependencies, Error, ErrorCode, OnDependencyFailure, OrderField, SchedulingFields, Task, TaskId,
-    TaskQuery,
-};
+use taskqueue_client::{Definition, Dependencies, Error, OnDependencyFailure, SchedulingFields, Task, TaskId};
 use taskqueue_core::words;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::bulk_change::{Change, note_no_match};
+use super::change::{Change, ChangeOutcome};
 use super::concurrent_calls::ConcurrentCalls;
 use super::named_tasks;
-use crate::args::RerunArgs;
+use crate::args::TargetArgs;
 use crate::client_context::ClientContext;
-use crate::commands::status_counts::StatusCounts;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, RerunRecord};
 use crate::progress::Progress;
 use crate::shell_command::ShellCommand;
 use crate::task_ids::random_id;
 
-/// The largest page.
-const PAGE_LIMIT: u16 = 1000;
 /// How long Ctrl-C waits for the answers to what was already sent.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(context: &ClientContext, args: &RerunArgs) -> Result<(), CommandError> {
-    match named_tasks::ids(context, &args.target.ids).await?.as_slice() {
+pub(super) async fn run(context: &ClientContext, args: &TargetArgs) -> Result<(), CommandError> {
+    match named_tasks::ids(context, &args.ids).await?.as_slice() {
         [] => rerun_selection(context, args).await,
         ids => rerun_ids(context, ids).await,
     }
 }
 
-/// Every named task has to be submitted again; one that cannot be makes the command fail.
+/// Submits named tasks again. One that cannot be makes the command fail.
 async fn rerun_ids(context: &ClientContext, ids: &[TaskId]) -> Result<(), CommandError> {
     let feed = async |copies: &mut Copies<'_>| {
         let (mut is_complete, mut seen) = (true, BTreeSet::new());
         for id in ids.iter().filter(|id| seen.insert(**id)) {
-            let refusal = match context.client.task(&context.queue, *id).await {
-                Ok(task) if Change::Rerun.applies_to().contains(task.status) => {
+            let refusal = match named_tasks::existing(context, *id).await? {
+                Some(task) if Change::Rerun.applies_to().contains(task.status) => {
                     copies.add(task).await?;
                     continue;
                 }
-                Ok(task) => format!("{id} is {}: {}", task.status.as_str(), Change::Rerun.reason(task.status)),
-                Err(error) if error.code() == Some(ErrorCode::TaskNotFound) => {
-                    format!("{id} does not exist ({})", ErrorCode::TaskNotFound)
-                }
-                Err(error) => return Err(error.into()),
+                Some(task) => format!("{id} is {}: {}", task.status.as_str(), Change::Rerun.reason(task.status)),
+                None => named_tasks::missing(*id),
             };
             is_complete = false;
             copies.bar.suspend(|| output::warning(&refusal));
@@ -59,34 +50,25 @@ async fn rerun_ids(context: &ClientContext, ids: &[TaskId]) -> Result<(), Comman
     submit(context, ids.len() as u64, feed).await
 }
 
-async fn rerun_selection(context: &ClientContext, args: &RerunArgs) -> Result<(), CommandError> {
-    let (change, selection) = (Change::Rerun, args.target.selection.selection());
-    let counts = StatusCounts::of(&context.client, &context.queue, selection.clone()).await?;
-    let applicable = counts.among(change.applies_to());
-    if counts.total() == 0 {
-        note_no_match(context);
-        return Copies::new(context, 0).finish(Ok(()));
+async fn rerun_selection(context: &ClientContext, args: &TargetArgs) -> Result<(), CommandError> {
+    let (change, selection) = (Change::Rerun, args.selection.selection());
+    let counts = change.count(context, selection.clone(), args.confirm).await?;
+    let changed = counts.among(change.applies_to());
+    let outcome = ChangeOutcome { changed, ..ChangeOutcome::default() };
+    if changed == 0 {
+        return Copies::new(context, 0).finish(change.conclude(&counts, outcome));
     }
-    if applicable == 0 {
-        return Copies::new(context, 0).finish(Err(change.nothing_changed(&counts).into()));
-    }
-    change.confirm(context, &counts, args.confirm)?;
     let feed = async |copies: &mut Copies<'_>| {
         // One walk, newest first: the copies, which are newer, are not walked through, also if they end soon.
-        let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
-        let mut walk = context.client.walk_tasks(&context.queue, query);
+        let mut walk = named_tasks::walk(context, selection);
         while let Some(task) = walk.next().await?.filter(|_| copies.error.is_none()) {
             if change.applies_to().contains(task.status) {
                 copies.add(task).await?;
             }
         }
-        let reasons = change.reasons(&counts);
-        if !reasons.is_empty() {
-            copies.bar.suspend(|| output::note(&format!("left out: {reasons}")));
-        }
-        Ok(())
+        copies.bar.suspend(|| change.conclude(&counts, outcome))
     };
-    submit(context, applicable, feed).await
+    submit(context, changed, feed).await
 }
 
 /// Submits what `feed` adds and prints every copy, also if the command failed or Ctrl-C ended it: they exist.
@@ -117,7 +99,7 @@ where
     copies.finish(Err(failure.into()))
 }
 
-/// What a copy is made of. It can be claimed at once: the time before which the original could not be claimed is over or was for
+/// Returns what a copy is made of. It can be claimed at once: the time before which the original could not be claimed is over or was for
 /// that one, and what it waited for had succeeded when it ran. To wait for tasks that failed or were deleted since, nobody would ask,
 /// and a task that was cancelled because of them would be cancelled again.
 fn definition_of(task: &Task) -> Definition {
@@ -149,7 +131,7 @@ impl<'s> Copies<'s> {
         Self { context, calls, bar, started: Vec::new(), answered: HashMap::new(), created: 0, error: None }
     }
 
-    /// The new id is chosen before the call, which the client may repeat: a lost answer does not make a second copy.
+    /// Begins to create a copy. The new id is chosen before the call, which the client may repeat: a lost answer does not make a second copy.
     async fn add(&mut self, task: Task) -> Result<(), CommandError> {
         let (client, queue, new_id) = (self.context.client.clone(), self.context.queue.clone(), random_id()?);
         let old_id = task.id;
@@ -190,7 +172,7 @@ impl<'s> Copies<'s> {
         }
     }
 
-    /// The error after Ctrl-C. Calls that go on are given up.
+    /// Returns the error after Ctrl-C. Calls that go on are given up.
     fn interrupted(&mut self) -> Failure {
         self.error = None;
         self.warn_unsure(|id| !self.answered.contains_key(&id));

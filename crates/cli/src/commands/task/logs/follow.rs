@@ -19,6 +19,7 @@ const PENDING_PAUSE: Duration = Duration::from_secs(1);
 /// Workers send the last bytes of a run behind its report. They are what everybody looks for.
 const LATE_BYTES: Duration = Duration::from_secs(2);
 
+/// The output of a task that is followed until the task has ended.
 pub(super) struct Follow<'s> {
     logs: Logs<'s>,
     outage: Outage,
@@ -35,6 +36,7 @@ pub(super) struct Follow<'s> {
     is_feature_known: bool,
 }
 
+/// What follows an answer.
 enum Next {
     AtOnce,
     After(Duration),
@@ -119,7 +121,7 @@ impl<'s> Follow<'s> {
         Ok(if self.is_unsure || may_be_another { Next::AtOnce } else { Next::After(PAUSE) })
     }
 
-    /// Looks at the task while its run prints: whether it was claimed again since.
+    /// Looks at the task while its run prints. Returns whether it was claimed again since.
     async fn is_another_claim(&mut self) -> Result<bool, CommandError> {
         let task = self.task().await?;
         self.is_unsure = false;
@@ -133,7 +135,7 @@ impl<'s> Follow<'s> {
         Ok(Next::AtOnce)
     }
 
-    /// The run is over and everything that has arrived is printed.
+    /// Goes on when the run is over and everything that has arrived is printed.
     async fn after_the_run(&mut self) -> Result<Next, CommandError> {
         let task = self.task().await?;
         if matches!(task.status, Status::Pending | Status::Running) {
@@ -149,7 +151,7 @@ impl<'s> Follow<'s> {
         }
     }
 
-    /// Nothing is kept of the task.
+    /// Goes on when nothing is kept of the task.
     async fn without_output(&mut self) -> Result<Next, CommandError> {
         if !self.is_feature_known {
             self.logs.require_feature().await?;
@@ -185,7 +187,7 @@ impl<'s> Follow<'s> {
         Ok(self.logs.context.client.task(&self.logs.context.queue, self.logs.id).await?)
     }
 
-    /// Gives the pause before the next try, or the error if the server stays away.
+    /// Returns the pause before the next try, or the error if the server stays away.
     fn after_failure(&mut self, error: Error) -> Result<Duration, CommandError> {
         let url = &self.logs.context.url;
         let Some(pause) = self.outage.failed(&error, Instant::now()) else { return Err(error.into()) };
@@ -197,7 +199,7 @@ impl<'s> Follow<'s> {
     }
 }
 
-/// How the task ended.
+/// Returns how the task ended.
 fn ending(task: &Task) -> String {
     let error = task.last_error.as_ref().filter(|_| task.status == Status::Failed).map(|error| &error.failure);
     match error {

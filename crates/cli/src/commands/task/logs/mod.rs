@@ -1,16 +1,15 @@
 //! `task logs`: prints what is kept of the output of a task. Following it is in `follow.rs`, what an answer means in
-//! `cursor.rs`.
+//! `pieces.rs`.
 
-mod cursor;
 mod follow;
-mod tail;
+mod pieces;
 
 use taskqueue_client::{Error, ErrorCode, Output, Status, Task, TaskId, capabilities};
 use taskqueue_core::words;
 
-pub(crate) use self::cursor::{Cursor, Step};
 use self::follow::Follow;
-use self::tail::keep_last_lines;
+use self::pieces::keep_last_lines;
+pub(crate) use self::pieces::{Cursor, Step};
 use crate::args::{Format, LogsArgs};
 use crate::client_context::ClientContext;
 use crate::commands::task::named_tasks;
@@ -31,6 +30,7 @@ pub(super) async fn run(context: &ClientContext, args: &LogsArgs) -> Result<(), 
     Ok(logs.printer.finish()?)
 }
 
+/// The output of a task that is being printed.
 struct Logs<'s> {
     context: &'s ClientContext,
     id: TaskId,
@@ -107,7 +107,7 @@ impl<'s> Logs<'s> {
         self.printer.piece(piece)
     }
 
-    /// What comes next is the output of another run.
+    /// Begins the output of another run.
     fn begin_run(&mut self, attempt: i64) -> Result<(), Failure> {
         self.printed = None;
         self.printer.begin_run()?;
@@ -122,7 +122,7 @@ impl<'s> Logs<'s> {
         Ok(self.printer.note(&words)?)
     }
 
-    /// Nothing is kept: because of the server, or of the task.
+    /// Says that nothing is kept, because of the server or of the task.
     async fn tell_nothing_is_kept(&mut self) -> Result<(), CommandError> {
         self.require_feature().await?;
         let task = self.context.client.task(&self.context.queue, self.id).await?;
@@ -146,19 +146,19 @@ impl<'s> Logs<'s> {
             .into())
     }
 
-    /// Where the whole log is, behind a semicolon; nothing if that is not known.
+    /// Returns where the whole log is, behind a semicolon; nothing if that is not known.
     async fn place(&self) -> String {
         let task = self.context.client.task(&self.context.queue, self.id).await.ok();
         task.as_ref().and_then(RunLog::of).map(|log| format!("; {log}")).unwrap_or_default()
     }
 }
 
-/// What programs get of a task of which nothing is kept.
+/// Returns what programs get of a task of which nothing is kept.
 fn nothing(task: &Task) -> Output {
     Output { attempt: task.attempt, start: 0, end: 0, text: String::new(), ended: task.status != Status::Running }
 }
 
-/// Whether the server keeps no output of the task.
+/// Returns whether the server keeps no output of the task.
 fn is_without_output(error: &Error) -> bool {
     error.code() == Some(ErrorCode::OutputNotFound)
 }

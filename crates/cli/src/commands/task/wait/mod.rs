@@ -1,30 +1,27 @@
-//! `task wait`: asks until no task is pending or running, and tells how they ended. Which tasks is in `watched.rs`, what
-//! happens while the server is away in `../outage.rs`.
+//! `task wait`: asks until no task is pending or running, and tells how they ended. Which tasks is in `watched.rs`, what happens while the
+//! server is away in `../outage.rs`.
 
-mod followed;
-mod overall;
-mod tally;
-mod unheard;
-mod unserved;
+mod warnings;
 mod watched;
 
 use std::time::Duration;
 
 use taskqueue_client::{Error, Status};
+use taskqueue_core::status::Statuses;
 use taskqueue_core::words;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use self::tally::Tally;
-use self::unheard::Unheard;
-use self::unserved::Unserved;
-use self::watched::{Unsuccessful, Watched};
+use self::warnings::{SilentRuns, UnservedRoutes};
+use self::watched::{SeenTask, WatchedTasks};
+use super::named_tasks;
+use super::outage::{Outage, is_temporary, outage_note};
 use crate::args::WaitArgs;
 use crate::client_context::ClientContext;
-use crate::commands::task::named_tasks;
-use crate::commands::task::outage::{Outage, is_temporary, outage_note};
+use crate::commands::status_counts::StatusCounts;
 use crate::failure::{CommandError, Failure};
-use crate::output::{self, WaitSummary};
+use crate::output::{self, Summary, WaitSummary};
 use crate::progress::Progress;
+use crate::progress_view::ProgressView;
 use crate::shell_command::ShellCommand;
 
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(200);
@@ -43,9 +40,9 @@ pub(super) async fn run(context: &ClientContext, args: &WaitArgs) -> Result<(), 
     let mut wait = Wait {
         context,
         args,
-        watched: Watched::new(args, &ids),
-        unserved: Unserved::default(),
-        unheard: Unheard::default(),
+        watched: WatchedTasks::new(&args.conditions, &ids),
+        unserved: UnservedRoutes::default(),
+        unheard: SilentRuns::default(),
         outage: Outage::default(),
         latest: None,
         progress: Progress::of_tasks("waiting", 0),
@@ -54,30 +51,31 @@ pub(super) async fn run(context: &ClientContext, args: &WaitArgs) -> Result<(), 
     wait.finish(end).await
 }
 
+/// A wait for tasks.
 struct Wait<'s> {
     context: &'s ClientContext,
     args: &'s WaitArgs,
-    watched: Watched,
-    unserved: Unserved,
-    unheard: Unheard,
+    watched: WatchedTasks,
+    unserved: UnservedRoutes,
+    unheard: SilentRuns,
     outage: Outage,
     /// What the server said last.
     latest: Option<Tally>,
     progress: Progress,
 }
 
+/// Why a wait is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum WaitEnd {
     AllEnded,
-    /// The time is over.
+    /// The time is over; the server did or did not answer any more.
     TimedOut {
-        /// Whether the server did not answer any more.
         is_away: bool,
     },
 }
 
 impl Wait<'_> {
-    async fn until_ended(&mut self) -> Result<End, CommandError> {
+    async fn until_ended(&mut self) -> Result<WaitEnd, CommandError> {
         // A time beyond what the clock can count is never over.
         let deadline = self.args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut answer_by = match self.args.timeout {
@@ -92,16 +90,16 @@ impl Wait<'_> {
             };
             answer_by = deadline;
             let pause = match polled {
-                Ok(Ok(tally)) if tally.unfinished() == 0 => return Ok(End::AllEnded),
+                Ok(Ok(tally)) if tally.unfinished() == 0 => return Ok(WaitEnd::AllEnded),
                 Ok(Ok(_)) => (began.elapsed() * PAUSE_FACTOR).clamp(POLL_INTERVAL_MIN, POLL_INTERVAL_MAX),
                 Ok(Err(CommandError::Call(error))) if is_temporary(&error) => self.after_failure(error)?,
                 Ok(Err(error)) => return Err(error),
-                Err(_) => return Ok(End::TimedOut { is_away: self.outage.is_away(Instant::now()) }),
+                Err(_) => return Ok(WaitEnd::TimedOut { is_away: self.outage.is_away(Instant::now()) }),
             };
             let next = Instant::now() + pause;
             sleep_until(deadline.map_or(next, |deadline| next.min(deadline))).await;
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok(End::TimedOut { is_away: self.outage.is_away(Instant::now()) });
+                return Ok(WaitEnd::TimedOut { is_away: self.outage.is_away(Instant::now()) });
             }
         }
     }
@@ -112,32 +110,30 @@ impl Wait<'_> {
         let tally = self.watched.poll(self.context, &mut self.outage).await?;
         self.outage.all_answered(Instant::now());
         self.latest = Some(tally);
-        for warning in self.watched.take_warnings() {
-            self.progress.suspend(|| output::warning(&warning));
-        }
+        self.warn(self.watched.take_warnings());
         self.progress.set_total(tally.total());
         self.progress.set_position(tally.total() - tally.unfinished());
         if self.progress.is_shown() {
-            let progress = self.watched.progress(self.context, &tally).await?;
-            let parts = [Some(tally.summary().sentence()), progress];
+            let running = self.watched.progress(self.context, &tally).await?;
+            let parts = [Some(tally.summary().sentence()), overall(&tally, &running.iter().collect::<Vec<_>>())];
             self.progress.set_message(|| parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
         }
         if tally.counts.pending > 0 {
-            for warning in
-                self.unserved.check(self.context, &self.watched, self.args.conditions.filter.as_deref()).await
-            {
-                self.progress.suspend(|| output::warning(&warning));
-            }
+            let warnings = self.unserved.check(self.context, &self.watched, &self.args.conditions).await;
+            self.warn(warnings);
         }
         if tally.counts.running > 0 {
-            for warning in self.unheard.check(self.context, &self.watched).await {
-                self.progress.suspend(|| output::warning(&warning));
-            }
+            let warnings = self.unheard.check(self.context, &self.watched).await;
+            self.warn(warnings);
         }
         Ok(tally)
     }
 
-    /// Gives the pause before the next try, or the error if the server stays away.
+    fn warn(&self, warnings: Vec<String>) {
+        self.progress.suspend(|| warnings.iter().for_each(|warning| output::warning(warning)));
+    }
+
+    /// Returns the pause before the next try, or the error if the server stays away.
     fn after_failure(&mut self, error: Error) -> Result<Duration, CommandError> {
         let Some(pause) = self.outage.failed(&error, Instant::now()) else {
             return Err(error.into());
@@ -149,60 +145,59 @@ impl Wait<'_> {
         Ok(pause)
     }
 
-    async fn finish(self, end: End) -> Result<(), CommandError> {
+    async fn finish(self, end: WaitEnd) -> Result<(), CommandError> {
         let Some(tally) = self.latest else { return Err(self.never_answered(end).into()) };
-        if end == End::AllEnded {
+        if end == WaitEnd::AllEnded {
             self.show_unsuccessful(&tally).await;
         }
         drop(self.progress);
-        let record = WaitSummary { summary: tally.summary(), timed_out: end != End::AllEnded };
+        let record = WaitSummary { summary: tally.summary(), timed_out: end != WaitEnd::AllEnded };
         self.context.printer.done(&record, &record.summary.sentence())?;
         match end {
-            End::TimedOut { is_away: true } => Err(Failure::Unreachable(format!(
+            WaitEnd::TimedOut { is_away: true } => Err(Failure::Unreachable(format!(
                 "timed out: the server at {} does not answer; {} when it last did",
                 self.context.url,
                 not_ended(tally.unfinished())
             ))
             .into()),
-            End::TimedOut { is_away: false } => {
+            WaitEnd::TimedOut { is_away: false } => {
                 Err(Failure::Refused(format!("timed out: {}", not_ended(tally.unfinished()))).into())
             }
-            End::AllEnded if tally.total() == 0 && self.args.allow_empty => {
+            WaitEnd::AllEnded if tally.total() == 0 && self.args.allow_empty => {
                 output::note("nothing matches");
                 Ok(())
             }
-            End::AllEnded if tally.total() == 0 => {
+            WaitEnd::AllEnded if tally.total() == 0 => {
                 Err(Failure::Refused("nothing matches; --allow-empty accepts that".to_owned()).into())
             }
-            End::AllEnded if tally.problems().is_empty() => Ok(()),
-            End::AllEnded => Err(problems(self.context, self.args, &self.watched, &tally).into()),
+            WaitEnd::AllEnded if tally.problems().is_empty() => Ok(()),
+            WaitEnd::AllEnded => Err(problems(self.context, self.args, &self.watched, &tally).into()),
         }
     }
 
-    /// The time was over before the first useful answer.
-    fn never_answered(&self, end: End) -> Failure {
+    /// Returns the error if the time was over before the first useful answer.
+    fn never_answered(&self, end: WaitEnd) -> Failure {
         let url = &self.context.url;
         match end {
-            End::TimedOut { is_away: false } => Failure::Refused(format!("timed out: the server at {url} is too busy")),
+            WaitEnd::TimedOut { is_away: false } => {
+                Failure::Refused(format!("timed out: the server at {url} is too busy"))
+            }
             _ => Failure::Unreachable(format!("timed out: the server at {url} was not reached")),
         }
     }
 
-    /// The reasons of some of them. That the server no longer answers is no reason to hide the result.
+    /// Warns of some tasks that did not succeed. That the server no longer answers is no reason to hide the result.
     async fn show_unsuccessful(&self, tally: &Tally) {
         if tally.unsuccessful() == 0 {
             return;
         }
-        let limit = UNSUCCESSFUL_SHOWN;
-        let shown = self.watched.unsuccessful(self.context, limit).await.unwrap_or_default();
-        for Unsuccessful { id, status, reason } in shown {
-            let text = match (status, reason) {
-                (Status::Cancelled, _) => format!("{id} was cancelled"),
-                (_, Some(reason)) => format!("{id} failed: {reason}"),
-                (_, None) => format!("{id} failed"),
-            };
-            self.progress.suspend(|| output::warning(&text));
-        }
+        let shown = self.watched.unsuccessful(self.context, UNSUCCESSFUL_SHOWN).await.unwrap_or_default();
+        let text = |task: SeenTask| match (task.status, task.reason) {
+            (Status::Cancelled, _) => format!("{} was cancelled", task.id),
+            (_, Some(reason)) => format!("{} failed: {reason}", task.id),
+            (_, None) => format!("{} failed", task.id),
+        };
+        self.warn(shown.into_iter().map(text).collect());
     }
 }
 
@@ -210,8 +205,8 @@ fn not_ended(count: u64) -> String {
     format!("{} {} not ended", words::count(count, "task"), if count == 1 { "has" } else { "have" })
 }
 
-/// How many did not succeed, and the command that lists them.
-fn problems(context: &ClientContext, args: &WaitArgs, watched: &Watched, tally: &Tally) -> Failure {
+/// Returns the error that says how many did not succeed, and the command that lists them.
+fn problems(context: &ClientContext, args: &WaitArgs, watched: &WatchedTasks, tally: &Tally) -> Failure {
     let message = tally.problems();
     if tally.unsuccessful() == 0 {
         return Failure::Refused(message);
@@ -220,11 +215,11 @@ fn problems(context: &ClientContext, args: &WaitArgs, watched: &Watched, tally: 
     Failure::RefusedAt { message: format!("{message}; list them with:"), excerpt }
 }
 
-fn listing(context: &ClientContext, args: &WaitArgs, watched: &Watched, tally: &Tally) -> ShellCommand {
+fn listing(context: &ClientContext, args: &WaitArgs, watched: &WatchedTasks, tally: &Tally) -> ShellCommand {
     let command = ShellCommand::new(context, "task list");
-    if let Watched::Followed(followed) = watched {
-        let ids: Vec<String> =
-            followed.unsuccessful().take(IDS_IN_COMMAND).map(|task| format!("\"{}\"", task.id)).collect();
+    if let WatchedTasks::Followed(followed) = watched {
+        let unsuccessful = followed.among(Statuses::UNSUCCESSFUL).take(IDS_IN_COMMAND);
+        let ids: Vec<String> = unsuccessful.map(|task| format!("\"{}\"", task.id)).collect();
         return command.flag("--filter", &format!("id in [{}]", ids.join(", ")));
     }
     let command = command
@@ -235,9 +230,128 @@ fn listing(context: &ClientContext, args: &WaitArgs, watched: &Watched, tally: &
         (_, 0) => command.flag("--status", Status::Failed.as_str()).optional_flag("--filter", filter),
         (0, _) => command.flag("--status", Status::Cancelled.as_str()).optional_flag("--filter", filter),
         _ => {
-            const BOTH: &str = r#"status in ["failed", "cancelled"]"#;
-            let filter = filter.map_or_else(|| BOTH.to_owned(), |filter| format!("({filter}) and {BOTH}"));
-            command.flag("--filter", &filter)
+            let both = Statuses::UNSUCCESSFUL.filter_text();
+            command.flag("--filter", &args.conditions.filter_and(&both).unwrap_or(both))
         }
+    }
+}
+
+/// What became so far of the tasks that are waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) counts: StatusCounts,
+    /// Named tasks that do not exist, or no longer.
+    pub(super) missing: u64,
+}
+
+impl Tally {
+    pub(super) fn unfinished(&self) -> u64 {
+        self.counts.pending + self.counts.running
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.counts.total() + self.missing
+    }
+
+    /// Returns how many ended otherwise than well.
+    pub(super) fn unsuccessful(&self) -> u64 {
+        self.counts.failed + self.counts.cancelled
+    }
+
+    pub(super) fn summary(&self) -> Summary {
+        let counts = vec![
+            ("succeeded", self.counts.succeeded),
+            ("failed", self.counts.failed),
+            ("cancelled", self.counts.cancelled),
+            ("missing", self.missing),
+            ("unfinished", self.unfinished()),
+        ];
+        Summary { counts }
+    }
+
+    /// Returns what went wrong, such as `2 tasks failed, 1 was cancelled`.
+    pub(super) fn problems(&self) -> String {
+        let parts = [
+            (self.counts.failed, "failed", "failed"),
+            (self.counts.cancelled, "was cancelled", "were cancelled"),
+            (self.missing, "does not exist", "do not exist"),
+        ];
+        let said = parts.iter().filter(|(count, ..)| *count > 0).map(|(count, one, many)| {
+            format!("{} {}", words::count(*count, "task"), if *count == 1 { one } else { many })
+        });
+        said.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Returns how far tasks are together, by what their runs say: of one task all that is known, of several the part that is done, and when the last of them ends if none is still to begin.
+/// `running` are the running tasks that report progress; one that reports none counts when it has ended.
+fn overall(tally: &Tally, running: &[&ProgressView]) -> Option<String> {
+    if let ([only], 1) = (running, tally.unfinished()) {
+        let measures = only.measures();
+        return Some(if measures.is_empty() { only.said() } else { measures }).filter(|text| !text.is_empty());
+    }
+    let parts: Vec<f64> = running.iter().filter_map(|view| view.done).collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let ended = (tally.total() - tally.unfinished()) as f64;
+    let done = (ended + parts.iter().sum::<f64>()) / tally.total() as f64;
+    // The tasks may have changed between two answers.
+    let percent = format!("{} % of all", (done.min(1.0) * 100.0).floor() as u64);
+    Some(eta(tally, running).map_or(percent.clone(), |eta| format!("{percent}  {eta}")))
+}
+
+/// Returns when the last task ends, if all run and say when they do.
+fn eta(tally: &Tally, running: &[&ProgressView]) -> Option<String> {
+    let all: Option<Vec<u64>> = running.iter().map(|view| view.seconds_left).collect();
+    let last = all.filter(|all| all.len() as u64 == tally.unfinished())?.into_iter().max()?;
+    Some(format!("ETA {}", words::span(last)))
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_client::{JsonObject, Task};
+
+    use super::*;
+    use crate::live::testing::{TEST_TIME, task};
+
+    #[test]
+    fn problems_are_counted_and_what_is_well_is_not_named() {
+        let counts = StatusCounts { succeeded: 7, failed: 2, cancelled: 1, ..StatusCounts::default() };
+        assert_eq!(Tally { counts, missing: 0 }.problems(), "2 tasks failed, 1 task was cancelled");
+        let missing = Tally { missing: 1, ..Tally::default() };
+        assert_eq!((missing.problems().as_str(), missing.total()), ("1 task does not exist", 1));
+        assert_eq!(Tally::default().problems(), "");
+    }
+
+    fn view(progress: &str) -> ProgressView {
+        let running = Task {
+            status: Status::Running,
+            started_at: Some(TEST_TIME.plus_seconds(-100)),
+            progress: Some(JsonObject::from_canonical(progress)),
+            progress_updated_at: Some(TEST_TIME),
+            ..task(1)
+        };
+        ProgressView::of(&running, TEST_TIME).unwrap()
+    }
+
+    #[test]
+    fn one_task_shows_all_and_several_show_their_sum() {
+        let tally = |succeeded, running| Tally {
+            counts: StatusCounts { succeeded, running, ..StatusCounts::default() },
+            missing: 0,
+        };
+        let half = view(r#"{"step":50,"total":100}"#);
+        assert_eq!(overall(&tally(9, 1), &[&half]).as_deref(), Some("50 %  50/100  2s per step  ETA 100s"));
+        assert_eq!(overall(&tally(2, 2), &[&half]).as_deref(), Some("62 % of all"));
+        let quarter = view(r#"{"step":25,"total":100}"#);
+        assert_eq!(overall(&tally(1, 2), &[&half, &quarter]).as_deref(), Some("58 % of all  ETA 5m"));
+        let all_done = view(r#"{"step":100,"total":100}"#);
+        assert_eq!(overall(&tally(0, 2), &[&half, &all_done]).as_deref(), Some("75 % of all"), "it ends sometime");
+        let said = view(r#"{"loss":0.5}"#);
+        assert_eq!(overall(&tally(0, 1), &[&said]).as_deref(), Some("loss=0.5"));
+        assert_eq!(overall(&tally(0, 2), &[&said]), None);
+        assert_eq!(overall(&tally(0, 1), &[]), None);
+        assert_eq!(overall(&tally(0, 1), &[&half, &half, &half]).as_deref(), Some("100 % of all"));
     }
 }

@@ -3,46 +3,49 @@
 //! Where running a task cannot take it out of the selection, the server counts: one request, however many tasks there are.
 //! Otherwise (ids; a filter on the status, the result, ...) every task that matched once is followed by its id.
 
-use taskqueue_client::{Error, Status, TaskId, TaskQuery, TaskSelection};
-use taskqueue_core::filter::{Document, TaskFilter, TaskPredicate};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::followed::Followed;
-use super::overall::overall;
-use super::tally::Tally;
-use crate::args::WaitArgs;
+use taskqueue_client::{Error, ErrorCode, Routes, Status, Task, TaskId, TaskQuery, TaskSelection};
+use taskqueue_core::filter::{Document, TaskFilter, TaskPredicate};
+use taskqueue_core::status::Statuses;
+use tokio::time::Instant;
+
+use super::Tally;
+use crate::args::{ConditionArgs, PAGE_LIMIT};
 use crate::client_context::ClientContext;
 use crate::commands::status_counts::StatusCounts;
+use crate::commands::task::concurrent_calls::ConcurrentCalls;
+use crate::commands::task::named_tasks;
 use crate::commands::task::outage::Outage;
 use crate::failure::CommandError;
 use crate::output;
 use crate::progress_view::ProgressView;
 
 /// The progress of no more running tasks is asked for with each poll.
-const PROGRESS_TASKS: u64 = 100;
+const PROGRESS_TASKS: u16 = 100;
+/// Further missing tasks are only counted.
+const MISSING_SHOWN: u64 = 20;
+/// The states of tasks with a run, and of those that wait for one.
+pub(super) const RUNNING: Statuses = Statuses::NONE.with(Status::Running);
+pub(super) const PENDING: Statuses = Statuses::NONE.with(Status::Pending);
 
-pub(super) enum Watched {
+/// The tasks that are waited for.
+pub(super) enum WatchedTasks {
     Counted(TaskSelection),
-    Followed(Followed),
+    Followed(FollowedTasks),
 }
 
-/// A task that did not succeed, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unsuccessful {
-    pub(super) id: TaskId,
-    pub(super) status: Status,
-    pub(super) reason: Option<String>,
-}
-
-impl Watched {
+impl WatchedTasks {
     /// `ids` are the tasks that are named.
-    pub(super) fn new(args: &WaitArgs, ids: &[TaskId]) -> Self {
-        if !ids.is_empty() {
-            return Self::Followed(Followed::ids(ids));
-        }
-        match &args.conditions.filter {
-            Some(filter) if !outlasts_a_run(filter) => Self::Followed(Followed::matching(args.conditions.selection())),
-            _ => Self::Counted(args.conditions.selection()),
-        }
+    pub(super) fn new(conditions: &ConditionArgs, ids: &[TaskId]) -> Self {
+        let selection = conditions.selection();
+        let selection = match &conditions.filter {
+            _ if !ids.is_empty() => None,
+            Some(filter) if !outlasts_a_run(filter) => Some(selection),
+            _ => return Self::Counted(selection),
+        };
+        let tasks = ids.iter().map(|id| (*id, FollowedTask::NotAsked)).collect();
+        Self::Followed(FollowedTasks { selection, tasks, warnings: Vec::new() })
     }
 
     /// Asks once. Each answer of many is recorded.
@@ -56,26 +59,21 @@ impl Watched {
         }
     }
 
-    /// How far the tasks are by what their runs say: the whole of it, or of one task all that is known.
-    pub(super) async fn progress(
-        &self,
-        context: &ClientContext,
-        tally: &Tally,
-    ) -> Result<Option<String>, CommandError> {
-        let selection = match self {
-            Self::Followed(followed) => return Ok(overall(tally, &followed.progress())),
+    /// Returns how far the running tasks are that say so.
+    pub(super) async fn progress(&self, context: &ClientContext, tally: &Tally) -> Result<Vec<ProgressView>, Error> {
+        match self {
+            Self::Followed(followed) => Ok(followed.among(RUNNING).filter_map(|task| task.progress.clone()).collect()),
             // Of many running tasks only the number is known.
-            Self::Counted(_) if !(1..=PROGRESS_TASKS).contains(&tally.counts.running) => return Ok(None),
-            Self::Counted(selection) => selection,
-        };
-        let limit = u16::try_from(PROGRESS_TASKS).unwrap_or(u16::MAX);
-        let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(limit);
-        let running = context.client.tasks(&context.queue, &query).await?.items;
-        let views: Vec<_> = running.iter().filter_map(|task| ProgressView::of(task, output::now())).collect();
-        Ok(overall(tally, &views.iter().collect::<Vec<_>>()))
+            Self::Counted(_) if !(1..=PROGRESS_TASKS.into()).contains(&tally.counts.running) => Ok(Vec::new()),
+            Self::Counted(selection) => {
+                let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(PROGRESS_TASKS);
+                let running = context.client.tasks(&context.queue, &query).await?.items;
+                Ok(running.iter().filter_map(|task| ProgressView::of(task, output::now())).collect())
+            }
+        }
     }
 
-    /// Warnings that were not shown yet.
+    /// Takes the warnings that were not shown yet.
     pub(super) fn take_warnings(&mut self) -> Vec<String> {
         match self {
             Self::Counted(_) => Vec::new(),
@@ -83,24 +81,25 @@ impl Watched {
         }
     }
 
-    /// Some of the tasks that failed or were cancelled.
-    pub(super) async fn unsuccessful(&self, context: &ClientContext, limit: u16) -> Result<Vec<Unsuccessful>, Error> {
-        let selection = match self {
-            Self::Followed(followed) => return Ok(followed.unsuccessful().take(limit.into()).collect()),
-            Self::Counted(selection) => selection,
-        };
+    /// Returns some of the tasks that failed or were cancelled.
+    pub(super) async fn unsuccessful(&self, context: &ClientContext, limit: u16) -> Result<Vec<SeenTask>, Error> {
         let mut found = Vec::new();
-        for status in [Status::Failed, Status::Cancelled] {
-            let query = TaskQuery::of(selection.clone().status(status)).limit(limit);
-            let page = context.client.tasks(&context.queue, &query).await?;
-            found.extend(page.items.iter().map(Unsuccessful::of));
+        match self {
+            Self::Followed(followed) => found.extend(followed.among(Statuses::UNSUCCESSFUL).cloned()),
+            Self::Counted(selection) => {
+                for status in [Status::Failed, Status::Cancelled] {
+                    let query = TaskQuery::of(selection.clone().status(status)).limit(limit);
+                    let page = context.client.tasks(&context.queue, &query).await?;
+                    found.extend(page.items.iter().map(SeenTask::of));
+                }
+            }
         }
         found.truncate(limit.into());
         Ok(found)
     }
 }
 
-/// Whether a filter selects a task before, during and after its run alike: it asks only about the definition. What cannot
+/// Returns whether a filter selects a task before, during and after its run alike: it asks only about the definition. What cannot
 /// be parsed here is left to the server.
 fn outlasts_a_run(filter: &str) -> bool {
     let Ok(filter) = TaskFilter::parse(filter) else { return false };
@@ -119,6 +118,131 @@ fn outlasts_a_run(filter: &str) -> bool {
         );
     });
     outlasts
+}
+
+/// Tasks that are followed by their ids until they have ended.
+#[derive(Debug)]
+pub(super) struct FollowedTasks {
+    /// Tasks that match later are followed, too.
+    selection: Option<TaskSelection>,
+    tasks: BTreeMap<TaskId, FollowedTask>,
+    warnings: Vec<String>,
+}
+
+/// A task that is followed.
+#[derive(Debug)]
+enum FollowedTask {
+    NotAsked,
+    Missing,
+    Seen(SeenTask),
+}
+
+/// What is needed of a task, as it was when it was asked for last.
+#[derive(Clone, Debug)]
+pub(super) struct SeenTask {
+    pub(super) id: TaskId,
+    pub(super) status: Status,
+    pub(super) routes: Routes,
+    progress: Option<ProgressView>,
+    /// Why it failed.
+    pub(super) reason: Option<String>,
+}
+
+impl SeenTask {
+    fn of(task: &Task) -> Self {
+        let failure = task.last_error.as_ref().filter(|_| task.status == Status::Failed).map(|error| &error.failure);
+        Self {
+            id: task.id,
+            status: task.status,
+            routes: task.routes.clone(),
+            progress: ProgressView::of(task, output::now()).filter(|_| task.status == Status::Running),
+            reason: failure.map(|failure| format!("{}: {}", failure.kind, failure.message)),
+        }
+    }
+}
+
+impl FollowedTasks {
+    async fn poll(&mut self, context: &ClientContext, outage: &mut Outage) -> Result<Tally, CommandError> {
+        let mut fresh = BTreeSet::new();
+        if let Some(selection) = self.selection.clone() {
+            let mut walk = context.client.walk_tasks(&context.queue, TaskQuery::of(selection).limit(PAGE_LIMIT));
+            while let Some(task) = walk.next().await? {
+                outage.answered(Instant::now());
+                fresh.insert(task.id);
+                self.tasks.insert(task.id, FollowedTask::Seen(SeenTask::of(&task)));
+            }
+        }
+        let is_open = |task: &FollowedTask| match task {
+            FollowedTask::NotAsked => true,
+            FollowedTask::Missing => false,
+            FollowedTask::Seen(task) => !task.status.is_ended(),
+        };
+        self.ask(context, outage, &mut fresh, is_open).await?;
+        if self.tally().unfinished() == 0 {
+            // Somebody may have requeued a task since it ended.
+            let is_unsuccessful = |task: &FollowedTask| matches!(task, FollowedTask::Seen(task) if Statuses::UNSUCCESSFUL.contains(task.status));
+            self.ask(context, outage, &mut fresh, is_unsuccessful).await?;
+        }
+        Ok(self.tally())
+    }
+
+    /// Requests the tasks that `is_due` and that are not fresh yet.
+    async fn ask(
+        &mut self,
+        context: &ClientContext,
+        outage: &mut Outage,
+        fresh: &mut BTreeSet<TaskId>,
+        is_due: impl Fn(&FollowedTask) -> bool,
+    ) -> Result<(), CommandError> {
+        let due = self.tasks.iter().filter(|(id, task)| is_due(task) && fresh.insert(**id)).map(|(id, _)| *id);
+        let mut calls = ConcurrentCalls::new();
+        for id in due.collect::<Vec<_>>() {
+            let (client, queue) = (context.client.clone(), context.queue.clone());
+            if let Some(ended) = calls.start(async move { (id, client.task(&queue, id).await) }).await? {
+                self.record(ended, outage)?;
+            }
+        }
+        while let Some(ended) = calls.next().await? {
+            self.record(ended, outage)?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, (id, answer): (TaskId, Result<Task, Error>), outage: &mut Outage) -> Result<(), CommandError> {
+        let task = match answer {
+            Ok(task) => FollowedTask::Seen(SeenTask::of(&task)),
+            Err(error) if error.code() == Some(ErrorCode::TaskNotFound) => {
+                if self.tally().missing < MISSING_SHOWN {
+                    self.warnings.push(named_tasks::missing(id));
+                }
+                FollowedTask::Missing
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.tasks.insert(id, task);
+        outage.answered(Instant::now());
+        Ok(())
+    }
+
+    fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for task in self.tasks.values() {
+            match task {
+                FollowedTask::NotAsked => tally.counts.add(Status::Pending),
+                FollowedTask::Seen(task) => tally.counts.add(task.status),
+                FollowedTask::Missing => tally.missing += 1,
+            }
+        }
+        tally
+    }
+
+    /// Returns the tasks that were in one of these states when they were asked for last, sorted by their ids.
+    pub(super) fn among(&self, statuses: Statuses) -> impl Iterator<Item = &SeenTask> {
+        self.tasks.values().filter_map(move |task| match task {
+            FollowedTask::Seen(task) if statuses.contains(task.status) => Some(task),
+            _ => None,
+        })
+    }
 }
 
 #[cfg(test)]
