@@ -12,7 +12,7 @@ use taskqueue_core::task::Status;
 
 use super::connection::Format;
 use super::queue::INTERVAL_DEFAULT;
-use super::values::{TaskRef, interval, order_field, status, task_ref};
+use super::values::{interval, order_field, status};
 use crate::field_path::{DURATION, FieldPath, WAITED, json_text};
 use crate::similar_names::similar_names;
 

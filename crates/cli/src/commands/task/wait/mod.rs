@@ -110,7 +110,8 @@ impl Wait<'_> {
         let tally = self.watched.poll(self.context, &mut self.outage).await?;
         self.outage.all_answered(Instant::now());
         self.latest = Some(tally);
-        self.warn(self.watched.take_warnings());
+        let warnings = self.watched.take_warnings();
+        self.warn(warnings);
         self.progress.set_total(tally.total());
         self.progress.set_position(tally.total() - tally.unfinished());
         if self.progress.is_shown() {
