@@ -1,14 +1,14 @@
-//! The update that the flags of `task update` and `task requeue` describe: new values, and merge patches of args and
-//! metadata (RFC 7396), which keep the members that they do not name.
+//! The update that the flags of `task update` and `task requeue` describe: new values, and merge patches of args and metadata (RFC 7396),
+//! which keep the members that they do not name; and what the flags say of when a task may run, for a new task and as a part of an update.
 
-use taskqueue_client::{JsonObject, TaskId, Timestamp, Update};
+use taskqueue_client::{Dependencies, JsonObject, Scheduling, SchedulingFields, TaskId, Timestamp, Update};
 use taskqueue_core::json::Value;
+use taskqueue_core::limits::DEPENDENCIES_MAX;
 
-use crate::args::{ChangeArgs, ObjectArgs, PatchArgs};
+use crate::args::{ChangeArgs, ObjectArgs, PatchArgs, SchedulingArgs, SchedulingChangeArgs};
 use crate::dotted_keys::{DottedMember, set_members};
 use crate::failure::Failure;
 use crate::json_args::{args_object, checked, checked_name, dotted_members, object, routes};
-use crate::scheduling_args;
 
 /// The flags for one of the documents of a task.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ struct Flags {
 const ARGS: Flags = Flags { set: "--arg", unset: "--unset-arg", replace: "--args" };
 const METADATA: Flags = Flags { set: "--meta", unset: "--unset-meta", replace: "--metadata" };
 
-/// What `task update` changes; at least something. `after` are the tasks that `--after` and `--after-batch` name.
+/// Returns what `task update` changes; at least something. `after` are the tasks that `--after` and `--after-batch` name.
 pub(crate) fn update(given: &ChangeArgs, after: Vec<TaskId>, now: Timestamp) -> Result<Update, Failure> {
     let ChangeArgs { patch, args, args_file, metadata, no_name, result, .. } = given;
     let patches = patches(patch)?;
@@ -39,7 +39,7 @@ pub(crate) fn update(given: &ChangeArgs, after: Vec<TaskId>, now: Timestamp) -> 
         result: result.as_deref().map(|text| object(text, "--result")).transpose()?,
         ..patches
     };
-    let update = scheduling_args::change(update, &given.scheduling, after, now)?;
+    let update = change_scheduling(update, &given.scheduling, after, now)?;
     if update == Update::default() {
         return Err(Failure::Usage(
             "say what to change, for example --priority 5; see taskqueue task update --help".to_owned(),
@@ -48,7 +48,7 @@ pub(crate) fn update(given: &ChangeArgs, after: Vec<TaskId>, now: Timestamp) -> 
     Ok(update)
 }
 
-/// An update that changes single members, or nothing.
+/// Returns an update that changes single members, or nothing.
 pub(crate) fn patches(given: &PatchArgs) -> Result<Update, Failure> {
     Ok(Update {
         args_patch: patch(ARGS, &given.arg, &given.unset_arg)?,
@@ -76,7 +76,7 @@ fn patch(flags: Flags, set: &[String], unset: &[String]) -> Result<Option<JsonOb
     checked(&Value::Object(members), flags.set).map(Some)
 }
 
-/// A null in a merge patch removes a member, so it cannot be set by one.
+/// Refuses null, which removes a member in a merge patch, so it cannot be set by one.
 fn refuse_null(flags: Flags, member: &DottedMember<'_>) -> Result<(), Failure> {
     if !removes(&member.value) {
         return Ok(());
@@ -88,7 +88,7 @@ fn refuse_null(flags: Flags, member: &DottedMember<'_>) -> Result<(), Failure> {
     )))
 }
 
-/// Whether a merge patch with this value removes something. An array replaces what is there as a whole, nulls included.
+/// Returns whether a merge patch with this value removes something. An array replaces what is there as a whole, nulls included.
 fn removes(value: &Value<'_>) -> bool {
     match value {
         Value::Null => true,
@@ -97,7 +97,7 @@ fn removes(value: &Value<'_>) -> bool {
     }
 }
 
-/// Refused rather than combined: who adds a member to `--args` may not expect that the others are lost.
+/// Refuses a whole and its members together: who adds a member to `--args` may not expect that the others are lost.
 fn refuse_both(flags: Flags, is_replaced: bool, is_patched: bool) -> Result<(), Failure> {
     let Flags { set, unset, replace } = flags;
     if is_replaced && is_patched {
@@ -108,8 +108,61 @@ fn refuse_both(flags: Flags, is_replaced: bool, is_patched: bool) -> Result<(), 
     Ok(())
 }
 
+/// Returns from when on a task can be claimed, if that is not at once.
+pub(crate) fn not_before(given: &SchedulingArgs, now: Timestamp) -> Option<Timestamp> {
+    let delayed = given.delay.filter(|delay| !delay.is_zero()).map(|delay| now.plus(delay));
+    delayed.or(given.not_before)
+}
+
+/// Returns what the flags say of when a task may run, for how long, and behind which others. `after` are the tasks that `--after` and `--after-batch` name.
+pub(crate) fn scheduling(given: &SchedulingArgs, after: Vec<TaskId>) -> Result<Scheduling, Failure> {
+    let fields = SchedulingFields {
+        retry_delay: given.retry_delay,
+        timeout_seconds: given.timeout,
+        dependencies: dependencies(after)?,
+        on_dependency_failure: given.on_dependency_failure.unwrap_or_default(),
+    };
+    Ok(fields.into())
+}
+
+/// Returns the update with what the flags change of that.
+fn change_scheduling(
+    update: Update,
+    given: &SchedulingChangeArgs,
+    after: Vec<TaskId>,
+    now: Timestamp,
+) -> Result<Update, Failure> {
+    let SchedulingChangeArgs { new, no_delay, no_retry_delay, no_timeout, no_after } = given;
+    let is_at_once = *no_delay || new.delay.is_some_and(|delay| delay.is_zero());
+    let after = dependencies(after)?;
+    Ok(Update {
+        not_before: if is_at_once { Some(None) } else { not_before(new, now).map(Some) },
+        retry_delay: if *no_retry_delay { Some(None) } else { new.retry_delay.map(Some) },
+        timeout_seconds: if *no_timeout { Some(None) } else { new.timeout.map(Some) },
+        dependencies: (*no_after || !after.is_empty()).then_some(after),
+        on_dependency_failure: new.on_dependency_failure,
+        ..update
+    })
+}
+
+fn dependencies(after: Vec<TaskId>) -> Result<Dependencies, Failure> {
+    Dependencies::new(after).ok_or_else(too_many)
+}
+
+/// Returns the refusal of too many tasks. What to do instead is the same however they were named.
+pub(crate) fn too_many() -> Failure {
+    Failure::Usage(format!(
+        "a task can wait for at most {DEPENDENCIES_MAX} others; wait for them here with taskqueue task wait, or let tasks \
+         in between wait for parts of them"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use taskqueue_client::OnDependencyFailure;
+
     use super::*;
 
     fn args_patch(set: &[&str], unset: &[&str]) -> Result<String, String> {
@@ -158,5 +211,74 @@ mod tests {
         let update = |given: &ChangeArgs| update(given, Vec::new(), Timestamp::from_micros(0));
         assert!(matches!(update(&both), Err(Failure::Usage(message)) if message.contains("keep the others")));
         assert!(matches!(update(&ChangeArgs::default()), Err(Failure::Usage(message)) if message.contains("say what")));
+    }
+
+    const NOW: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
+
+    fn id(n: usize) -> TaskId {
+        TaskId::parse(&format!("t_{n:0>12}")).unwrap()
+    }
+
+    fn delayed(seconds: u64) -> SchedulingArgs {
+        SchedulingArgs { delay: Some(Duration::from_secs(seconds)), ..SchedulingArgs::default() }
+    }
+
+    #[test]
+    fn a_delay_is_a_time_from_now_on_and_none_is_at_once() {
+        assert_eq!(not_before(&delayed(600), NOW), Some(NOW.plus_seconds(600)));
+        assert_eq!(not_before(&delayed(0), NOW), None);
+        assert_eq!(not_before(&SchedulingArgs::default(), NOW), None);
+        let at = SchedulingArgs { not_before: Some(NOW), ..SchedulingArgs::default() };
+        assert_eq!(not_before(&at, NOW.plus_seconds(5)), Some(NOW));
+        let latest = not_before(&delayed(u64::MAX), NOW).unwrap();
+        assert!(latest.to_string().starts_with("9999-12-31T"), "{latest}");
+    }
+
+    #[test]
+    fn a_task_is_waited_for_once_however_often_it_is_named() {
+        let given = SchedulingArgs::default();
+        let scheduling = scheduling(&given, vec![id(2), id(1), id(3), id(1)]).unwrap();
+        assert_eq!(scheduling.dependencies.as_slice(), [id(1), id(2), id(3)]);
+        let refused = super::scheduling(&given, (0..1001).map(id).collect());
+        assert!(matches!(refused, Err(Failure::Usage(message)) if message.contains("at most 1000 others; wait")));
+    }
+
+    #[test]
+    fn an_update_changes_what_is_named_and_takes_away_what_is_not_wanted() {
+        let change_after =
+            |given: &SchedulingChangeArgs, after| change_scheduling(Update::default(), given, after, NOW).unwrap();
+        let change = |given: &SchedulingChangeArgs| change_after(given, Vec::new());
+        assert_eq!(change(&SchedulingChangeArgs::default()), Update::default());
+        let none = SchedulingChangeArgs {
+            no_delay: true,
+            no_retry_delay: true,
+            no_timeout: true,
+            no_after: true,
+            ..SchedulingChangeArgs::default()
+        };
+        let cleared = Update {
+            not_before: Some(None),
+            retry_delay: Some(None),
+            timeout_seconds: Some(None),
+            dependencies: Some(Dependencies::default()),
+            ..Update::default()
+        };
+        assert_eq!(change(&none), cleared);
+        let new = SchedulingArgs {
+            timeout: Some(60),
+            on_dependency_failure: Some(OnDependencyFailure::Cancel),
+            ..delayed(10)
+        };
+        let changed = Update {
+            not_before: Some(Some(NOW.plus_seconds(10))),
+            timeout_seconds: Some(Some(60)),
+            dependencies: Dependencies::new(vec![id(1)]),
+            on_dependency_failure: Some(OnDependencyFailure::Cancel),
+            ..Update::default()
+        };
+        let given = SchedulingChangeArgs { new, ..SchedulingChangeArgs::default() };
+        assert_eq!(change_after(&given, vec![id(1)]), changed);
+        let at_once = SchedulingChangeArgs { new: delayed(0), ..SchedulingChangeArgs::default() };
+        assert_eq!(change(&at_once).not_before, Some(None));
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct FieldPath {
 }
 
 impl FieldPath {
-    /// The path that dots separate, which is also its head.
+    /// Reads the path that dots separate, which is also its head.
     pub(crate) fn new(path: &str) -> Self {
         Self { head: path.to_owned(), steps: path.split('.').map(str::to_owned).collect() }
     }
@@ -33,7 +33,7 @@ impl FieldPath {
         &self.steps
     }
 
-    /// Whether it stands for all members of an object, as `args.*` does.
+    /// Returns whether it stands for all members of an object, as `args.*` does.
     pub(crate) fn is_wildcard(&self) -> bool {
         self.steps.len() > 1 && self.steps.last().is_some_and(|step| step == "*")
     }
@@ -46,7 +46,7 @@ impl FieldPath {
         }
     }
 
-    /// The path of one of these members, whose name may have dots itself.
+    /// Returns the path of one of these members, whose name may have dots itself.
     pub(crate) fn member(&self, name: &str) -> Self {
         let mut steps = self.steps.clone();
         steps.pop();
@@ -54,12 +54,12 @@ impl FieldPath {
         Self { head: steps.join("."), steps }
     }
 
-    /// The value of the field; none if it is missing or null.
+    /// Returns the value of the field; `None` if it is missing or null.
     pub(crate) fn value<'v, 'j>(&self, record: &'v Value<'j>) -> Option<&'v Value<'j>> {
         found(&self.steps, record).filter(|value| **value != Value::Null)
     }
 
-    /// The value as text: strings without quotes, everything else as JSON. The routes of a task are joined, because they
+    /// Returns the value as text: strings without quotes, everything else as JSON. The routes of a task are joined, because they
     /// cannot have commas.
     pub(crate) fn text(&self, record: &Value<'_>) -> Option<String> {
         match self.value(record)? {
@@ -88,7 +88,7 @@ fn found<'v, 'j>(steps: &[String], record: &'v Value<'j>) -> Option<&'v Value<'j
     })
 }
 
-/// The JSON of a record as a tree. Records write valid JSON; anything else has no fields.
+/// Reads the JSON of a record as a tree. Records write valid JSON; anything else has no fields.
 pub(crate) fn read_record(json: &str) -> Value<'_> {
     json::parse(json.as_bytes()).unwrap_or(Value::Null)
 }
@@ -104,7 +104,7 @@ fn joined(items: &[Value<'_>]) -> String {
     texts.join(",")
 }
 
-/// A value as JSON.
+/// Writes a value as JSON.
 pub(crate) fn json_text(value: &Value<'_>) -> String {
     let mut out = Vec::new();
     write_value(&mut out, value);
@@ -112,7 +112,7 @@ pub(crate) fn json_text(value: &Value<'_>) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// What a record is sorted by. Numbers come first, then text, then false and true, then lists and objects by their JSON,
+/// The value that a record is sorted by. Numbers come first, then text, then false and true, then lists and objects by their JSON,
 /// and records without a value last. The direction reverses the order among values of one kind only, so that records
 /// without a usable value are never in the way.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 /// The file name that means standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
-/// The args that the flags describe.
+/// Returns the args that the flags describe.
 pub(crate) fn args_object(given: &ObjectArgs) -> Result<JsonObject, Failure> {
     let file = given.args_file.as_deref().map(read).transpose()?;
     let (whole, flag) = match &file {
@@ -32,7 +32,7 @@ pub(crate) fn args_object(given: &ObjectArgs) -> Result<JsonObject, Failure> {
     checked(&Value::Object(members), "--arg")
 }
 
-/// The `KEY=VALUE` texts of a repeatable flag.
+/// Reads the `KEY=VALUE` texts of a repeatable flag.
 pub(crate) fn dotted_members<'a>(flag: &'static str, given: &'a [String]) -> Result<Vec<DottedMember<'a>>, Failure> {
     let members = given.iter().map(|text| {
         let (key, value) = pair(flag, text)?;
@@ -41,7 +41,7 @@ pub(crate) fn dotted_members<'a>(flag: &'static str, given: &'a [String]) -> Res
     members.collect()
 }
 
-/// A new task with these args.
+/// Returns the definition of a new task with these args.
 pub(crate) fn definition(given: &DefinitionArgs, args: JsonObject) -> Result<Definition, Failure> {
     let default = Definition::default();
     Ok(Definition {
@@ -59,7 +59,7 @@ pub(crate) fn checked_name(text: &str) -> Result<Arc<str>, Failure> {
     task_name(text).map_err(|_| Failure::Usage(format!("--name: {}", NameError::Invalid)))
 }
 
-/// The routes, if any are given. Repeated routes count once.
+/// Returns the routes, if any are given. Repeated routes count once.
 pub(crate) fn routes(given: &[Route]) -> Result<Option<Routes>, Failure> {
     let mut routes = given.to_vec();
     routes.sort();
@@ -71,7 +71,7 @@ pub(crate) fn routes(given: &[Route]) -> Result<Option<Routes>, Failure> {
     Routes::requested(routes).map(Some).map_err(too_many)
 }
 
-/// `KEY=VALUE`, split.
+/// Splits `KEY=VALUE`.
 pub(crate) fn pair<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Failure> {
     let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
     split.ok_or_else(|| Failure::Usage(format!("{flag} {text}: write KEY=VALUE")))
@@ -81,7 +81,7 @@ pub(crate) fn object(text: &str, flag: &str) -> Result<JsonObject, Failure> {
     checked(&object_value(text, flag)?, flag)
 }
 
-/// The members of an object that a task may have.
+/// Reads the members of an object that a task may have.
 pub(crate) fn object_members<'a>(text: &'a str, flag: &str) -> Result<Members<'a>, Failure> {
     let value = object_value(text, flag)?;
     checked(&value, flag)?;
@@ -99,7 +99,7 @@ fn object_value<'a>(text: &'a str, flag: &str) -> Result<Value<'a>, Failure> {
     }
 }
 
-/// The object, if a task may have it.
+/// Returns the object, if a task may have it.
 pub(crate) fn checked(value: &Value<'_>, flag: &str) -> Result<JsonObject, Failure> {
     JsonObject::from_value(value).map_err(|error| Failure::Usage(format!("{flag}: {}", object_rule(&error))))
 }

@@ -25,7 +25,6 @@ mod progress;
 mod progress_view;
 mod purge_delay;
 mod run_log;
-mod scheduling_args;
 mod scheduling_view;
 mod server_file;
 mod server_signals;

@@ -105,7 +105,7 @@ pub(super) fn leading_flags() -> Vec<Arg> {
     flags.get_arguments().map(|flag| flag.clone().global(false).help_heading(LEADING_HEADING)).collect()
 }
 
-/// What people leave the noun out of. None of these changes a task that is there.
+/// The commands that people write without their noun. None of these changes a task that is there.
 const WITHOUT_NOUN: [&str; 5] = ["logs", "submit", "list", "get", "wait"];
 
 /// Puts the noun before a command for tasks that stands alone, and tells how it is written.
@@ -119,7 +119,7 @@ pub(super) fn add_noun(root: &Command, mut arguments: Vec<OsString>) -> (Vec<OsS
     (arguments, hint)
 }
 
-/// Where the command stands, behind the leading flags.
+/// Returns where the command stands, behind the leading flags.
 fn command_position(root: &Command, arguments: &[OsString]) -> usize {
     let mut at = 1;
     while let Some(length) = arguments.get(at).and_then(|word| flag_length(root, word.to_str()?)) {
@@ -139,7 +139,7 @@ pub(super) fn move_leading_flags(root: &Command, mut arguments: Vec<OsString>) -
     arguments
 }
 
-/// How many arguments a leading flag and its value take; none if this is no such flag.
+/// Returns how many arguments a leading flag and its value take; `None` if this is no such flag.
 fn flag_length(root: &Command, word: &str) -> Option<usize> {
     let (flag, has_value) = match word.strip_prefix("--") {
         Some(long) => {

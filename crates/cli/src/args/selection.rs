@@ -114,10 +114,7 @@ impl SelectionArgs {
     /// Returns the selection that the server gets.
     pub(crate) fn selection(&self) -> TaskSelection {
         let selection = self.conditions.selection().include_archived(self.include_archived);
-        match self.status {
-            Some(status) => selection.status(status),
-            None => selection,
-        }
+        self.status.into_iter().fold(selection, TaskSelection::status)
     }
 }
 
@@ -161,17 +158,9 @@ impl ConditionArgs {
     }
 
     pub(crate) fn selection(&self) -> TaskSelection {
-        let mut selection = TaskSelection::all();
-        if let Some(name) = &self.name {
-            selection = selection.name(name);
-        }
-        if let Some(words) = &self.fuzzy {
-            selection = selection.name_fuzzy(words);
-        }
-        if let Some(filter) = &self.filter {
-            selection = selection.filter(filter);
-        }
-        selection
+        let selection = self.name.iter().fold(TaskSelection::all(), TaskSelection::name);
+        let selection = self.fuzzy.iter().fold(selection, TaskSelection::name_fuzzy);
+        self.filter.iter().fold(selection, TaskSelection::filter)
     }
 }
 
@@ -246,7 +235,7 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// What a person looks through.
+    /// As many as a person looks through.
     const TABLE_DEFAULT: u64 = 100;
 
     /// Returns how many are shown; `None` means all. Programs get everything unless they ask for less: a file that is silently cut is a wrong one.
@@ -284,7 +273,7 @@ impl WorkerSelectionArgs {
 
 /// The field that has the same members in every task.
 const ERROR: &str = "last_error";
-/// What a list computes of them, in seconds.
+/// The fields that a list computes of them, in seconds.
 const COMPUTED: [&str; 2] = [DURATION, WAITED];
 
 #[derive(Clone, Debug)]

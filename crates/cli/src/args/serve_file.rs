@@ -25,17 +25,17 @@ pub(super) const SERVE: &str = "serve";
 /// Flags that are about one call and no settings: they have neither a variable nor a key in a file.
 const OF_ONE_CALL: [&str; 3] = ["config", "check", "output"];
 
-/// How the command is defined.
+/// Returns the definition of the command.
 pub(super) fn serve_command() -> Command {
     command_line().find_subcommand(SERVE).cloned().unwrap_or_else(|| Command::new(SERVE))
 }
 
-/// The flags that are settings.
+/// Returns the flags that are settings.
 pub(super) fn definitions(serve: &Command) -> impl Iterator<Item = &Arg> {
     serve.get_arguments().filter(|flag| flag.get_long().is_some_and(|name| !OF_ONE_CALL.contains(&name)))
 }
 
-/// Every setting, in the order of the help. No secret is among the values.
+/// Returns every setting, in the order of the help. No secret is among the values.
 pub(super) fn settings(args: &ServeArgs, matches: &ArgMatches, file: Option<&ServeFile>) -> Vec<Setting> {
     let serve = serve_command();
     let settings = definitions(&serve).map(|flag| {
@@ -55,7 +55,7 @@ pub(super) fn settings(args: &ServeArgs, matches: &ArgMatches, file: Option<&Ser
     settings.collect()
 }
 
-/// The value as it was written, or the default.
+/// Returns the value as it was written, or the default.
 fn shown(matches: &ArgMatches, id: &str) -> String {
     let values = matches.try_get_raw(id).ok().flatten();
     let values: Vec<_> = values.into_iter().flatten().map(OsStr::to_string_lossy).collect();
@@ -76,9 +76,9 @@ pub(super) struct ServeFile {
 struct Entry {
     key: String,
     line: usize,
-    /// What says the same on the command line; nothing for `false` and for an empty list.
+    /// The words that say the same on the command line; nothing for `false` and for an empty list.
     flags: Vec<OsString>,
-    /// Of the same setting.
+    /// The variable of the same setting.
     variable: Option<OsString>,
     /// Whether neither a flag nor a variable says it, too.
     counts: bool,
@@ -106,7 +106,7 @@ pub(super) fn add_flags(
     Ok((arguments, Some(file)))
 }
 
-/// Help needs no file.
+/// Returns the file that the arguments name. Help needs none.
 fn named_file(arguments: &[OsString]) -> Option<PathBuf> {
     let (command, words) = (arguments.get(1)?, arguments.get(2..)?);
     if command != SERVE || words.iter().any(|word| word == "--help" || word == "-h") {
@@ -118,7 +118,7 @@ fn named_file(arguments: &[OsString]) -> Option<PathBuf> {
     })
 }
 
-/// If the word is this flag: what stands behind its `=`. No value of `serve` begins as a flag does.
+/// Returns, if the word is this flag, what stands behind its `=`. No value of `serve` begins as a flag does.
 fn flag_value<'a>(word: &'a OsStr, name: &str) -> Option<Option<&'a OsStr>> {
     let rest = word.as_bytes().strip_prefix(b"--")?.strip_prefix(name.as_bytes())?;
     match rest.split_first() {
@@ -143,7 +143,7 @@ impl ServeFile {
         Ok(file)
     }
 
-    /// Also of values that do not count, because a flag or a variable says something else today.
+    /// Checks all values, also those that do not count, because a flag or a variable says something else today.
     fn check_values(&self) -> Result<(), Failure> {
         let flags = self.entries.iter().flat_map(|entry| entry.flags.iter().cloned());
         let arguments: Vec<OsString> = ["taskqueue", SERVE].map(OsString::from).into_iter().chain(flags).collect();
@@ -158,7 +158,7 @@ impl ServeFile {
         }
     }
 
-    /// Where the setting stands that an error is about, if it is one of this file; what to write before the error.
+    /// Returns where the setting stands that an error is about, if it is one of this file; what to write before the error.
     pub(super) fn place(&self, error: &clap::Error) -> Option<String> {
         let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
         let name = flag.strip_prefix("--")?.split([' ', '[', '=']).next()?;
@@ -166,7 +166,7 @@ impl ServeFile {
         Some(format!("{}, line {line}: ", self.path.display()))
     }
 
-    /// Where a setting comes from, if it is from here.
+    /// Returns where a setting comes from, if it is from here.
     pub(super) fn source(&self, name: &str) -> Option<String> {
         self.entry(name).map(|_| format!("file {}", self.path.display()))
     }
@@ -191,7 +191,7 @@ impl Entry {
     }
 }
 
-/// What is wrong with a key. Its value is not shown: it may be a secret.
+/// Returns what is wrong with a key. Its value is not shown: it may be a secret.
 fn unknown(serve: &Command, key: &str) -> String {
     if key == "token" {
         return "no token belongs into this file; name the file that holds it: token-file".to_owned();
@@ -203,7 +203,7 @@ fn unknown(serve: &Command, key: &str) -> String {
     }
 }
 
-/// The flags that say the same as the value, if it is of the right kind.
+/// Returns the flags that say the same as the value, if it is of the right kind.
 fn flags(flag: &Arg, key: &str, value: &Value) -> Option<Vec<OsString>> {
     let with_value = |word: String| OsString::from(format!("--{key}={word}"));
     match value {
@@ -232,7 +232,7 @@ fn is_list(flag: &Arg) -> bool {
     matches!(flag.get_action(), ArgAction::Append)
 }
 
-/// What a value may be.
+/// Returns what a value may be.
 fn kind(flag: &Arg) -> &'static str {
     match (flag.get_action().takes_values(), can_stand_alone(flag), is_list(flag)) {
         (false, ..) => "true or false",

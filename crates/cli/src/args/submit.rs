@@ -211,7 +211,7 @@ pub(crate) struct SchedulingArgs {
     pub(crate) on_dependency_failure: Option<OnDependencyFailure>,
 }
 
-/// The same for an update, which can also take something away.
+/// The flags of scheduling for an update, which can also take something away.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SchedulingChangeArgs {
     #[command(flatten)]
@@ -234,7 +234,7 @@ pub(crate) struct SchedulingChangeArgs {
     pub(crate) no_after: bool,
 }
 
-/// `10s..1h`, or `10s` alone.
+/// Reads `10s..1h`, or `10s` alone.
 fn retry_delay(text: &str) -> Result<RetryDelay, &'static str> {
     const FORM: &str = "write the first delay and the longest as 10s..1h, or only the first as 10s";
     let (first, longest) = match text.split_once("..") {

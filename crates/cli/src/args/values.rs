@@ -13,16 +13,46 @@ use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
-pub(crate) fn queue_name(text: &str) -> Result<QueueName, &'static str> {
-    QueueName::parse(text).ok_or("a queue name has 1 to 128 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
+/// Declares parsers, each with the form that it asks for instead of a text that it refuses.
+macro_rules! parsers {
+    ($($visibility:vis $name:ident: $type:ty = $parse:expr, $form:literal;)*) => {
+        $($visibility fn $name(text: &str) -> Result<$type, &'static str> {
+            Some(text).and_then($parse).ok_or($form)
+        })*
+    };
 }
 
-pub(super) fn route(text: &str) -> Result<Route, &'static str> {
-    Route::parse(text).ok_or("a route has 1 to 128 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
-}
-
-pub(super) fn task_id(text: &str) -> Result<TaskId, &'static str> {
-    TaskId::parse(text).ok_or("a task id is t_ and 12 of A-Z a-z 0-9 _ -")
+parsers! {
+    pub(crate) queue_name: QueueName = QueueName::parse,
+        "a queue name has 1 to 128 of A-Z a-z 0-9 . _ - and begins with a letter or digit";
+    pub(super) route: Route = Route::parse,
+        "a route has 1 to 128 of A-Z a-z 0-9 . _ - and begins with a letter or digit";
+    pub(super) task_id: TaskId = TaskId::parse, "a task id is t_ and 12 of A-Z a-z 0-9 _ -";
+    pub(super) token_name: String = |text: &str| is_token_name(text).then(|| text.to_owned()),
+        "the name of a token has 1 to 64 of A-Z a-z 0-9 - _ . : / + @";
+    pub(super) scope: Scope = Scope::parse, "use read, submit, work or admin";
+    pub(super) queue_pattern: QueuePattern = QueuePattern::parse,
+        "use a queue name, with * for any characters, such as 'exp-*'";
+    pub(super) batch_label: String = label, "use 1 to 256 characters without control characters";
+    pub(super) status: Status = Status::parse, "use pending, running, succeeded, failed or cancelled";
+    pub(super) unit: Unit = Unit::parse, "use minute or hour";
+    pub(super) time: Timestamp = Timestamp::parse, "write a time with its zone, such as 2027-01-31T00:00:00Z";
+    pub(super) task_dimensions: TaskDimensions = |text| TaskDimension::parse_list(text).map(TaskDimensions),
+        "use status, routes, or both with a comma";
+    pub(super) worker_dimensions: WorkerDimensions = |text| WorkerDimension::parse_list(text).map(WorkerDimensions),
+        "use status, route, or both with a comma";
+    pub(super) duration: Duration = seconds_with_unit, "write a duration as 30s, 5m, 2h or 7d";
+    pub(super) nonzero_duration: Duration = |text| seconds_with_unit(text).filter(|time| !time.is_zero()),
+        "write a duration of at least 1 second as 30s, 5m, 2h or 7d";
+    pub(super) interval: Duration = seconds_within_reason, "write seconds from 0.2 to 3600, such as 2 or 0.5";
+    pub(super) time_limit: OrNone<Duration> = |text| or_none(text, "never", seconds_with_unit),
+        "write a duration as 30, 30s, 5m or 2h, or never";
+    pub(super) number_limit: OrNone<u32> = |text| or_none(text, "never", |text| text.parse().ok().filter(|number| *number > 0)),
+        "write a number of at least 1, or never";
+    pub(super) count_or_none: OrNone<u64> = |text| or_none(text, "none", signed_count), "write a number from 0, or none";
+    pub(super) duration_or_none: OrNone<u64> =
+        |text| or_none(text, "none", |text| seconds_with_unit(text).map(|time| time.as_secs())),
+        "write a duration as 30m, 12h or 7d, or none";
 }
 
 /// A task as people name it.
@@ -48,35 +78,9 @@ pub(super) fn task_ref(text: &str) -> Result<TaskRef, &'static str> {
     if is_beginning { Ok(TaskRef::Beginning(text.to_owned())) } else { Err(FORM) }
 }
 
-pub(super) fn token_name(text: &str) -> Result<String, &'static str> {
-    let name = is_token_name(text).then(|| text.to_owned());
-    name.ok_or("the name of a token has 1 to 64 of A-Z a-z 0-9 - _ . : / + @")
-}
-
-pub(super) fn scope(text: &str) -> Result<Scope, &'static str> {
-    Scope::parse(text).ok_or("use read, submit, work or admin")
-}
-
-pub(super) fn queue_pattern(text: &str) -> Result<QueuePattern, &'static str> {
-    QueuePattern::parse(text).ok_or("use a queue name, with * for any characters, such as 'exp-*'")
-}
-
-/// The label of a batch: what may be a name, but not empty.
-pub(super) fn batch_label(text: &str) -> Result<String, &'static str> {
-    let label = task_name(text).ok().filter(|label| !label.is_empty());
-    label.map(|label| label.to_string()).ok_or("use 1 to 256 characters without control characters")
-}
-
-pub(super) fn status(text: &str) -> Result<Status, &'static str> {
-    Status::parse(text).ok_or("use pending, running, succeeded, failed or cancelled")
-}
-
-pub(super) fn unit(text: &str) -> Result<Unit, &'static str> {
-    Unit::parse(text).ok_or("use minute or hour")
-}
-
-pub(super) fn time(text: &str) -> Result<Timestamp, &'static str> {
-    Timestamp::parse(text).ok_or("write a time with its zone, such as 2027-01-31T00:00:00Z")
+/// Returns the label of a batch: what may be a name, but not empty.
+fn label(text: &str) -> Option<String> {
+    task_name(text).ok().filter(|label| !label.is_empty()).map(|label| label.to_string())
 }
 
 pub(super) fn order_field(text: &str) -> Result<OrderField, String> {
@@ -89,37 +93,30 @@ pub(super) fn order_field(text: &str) -> Result<OrderField, String> {
 #[derive(Clone, Debug)]
 pub(crate) struct TaskDimensions(pub(crate) Vec<TaskDimension>);
 
-pub(super) fn task_dimensions(text: &str) -> Result<TaskDimensions, &'static str> {
-    TaskDimension::parse_list(text).map(TaskDimensions).ok_or("use status, routes, or both with a comma")
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerDimensions(pub(crate) Vec<WorkerDimension>);
 
-pub(super) fn worker_dimensions(text: &str) -> Result<WorkerDimensions, &'static str> {
-    WorkerDimension::parse_list(text).map(WorkerDimensions).ok_or("use status, route, or both with a comma")
-}
-
-/// A duration such as `30`, `30s`, `5m` or `2h`; a bare number means seconds.
-pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
-    const FORM: &str = "write a duration as 30s, 5m, 2h or 7d";
-    let (number, unit_seconds) = match text.char_indices().next_back() {
-        Some((at, 's')) => (&text[..at], 1),
-        Some((at, 'm')) => (&text[..at], 60),
-        Some((at, 'h')) => (&text[..at], 3600),
-        Some((at, 'd')) => (&text[..at], 86_400),
+/// Reads a duration such as `30`, `30s`, `5m` or `2h`; a bare number means seconds.
+fn seconds_with_unit(text: &str) -> Option<Duration> {
+    let (number, unit_seconds) = match text.char_indices().next_back()? {
+        (at, 's') => (&text[..at], 1),
+        (at, 'm') => (&text[..at], 60),
+        (at, 'h') => (&text[..at], 3600),
+        (at, 'd') => (&text[..at], 86_400),
         _ => (text, 1),
     };
-    let seconds = number.parse::<u32>().map_err(|_| FORM)?;
-    Ok(Duration::from_secs(u64::from(seconds) * unit_seconds))
+    Some(Duration::from_secs(u64::from(number.parse::<u32>().ok()?) * unit_seconds))
 }
 
-/// A duration that is not zero.
-pub(super) fn nonzero_duration(text: &str) -> Result<Duration, &'static str> {
-    duration(text)
-        .ok()
-        .filter(|time| !time.is_zero())
-        .ok_or("write a duration of at least 1 second as 30s, 5m, 2h or 7d")
+/// Reads the seconds between refreshes, such as `2` or `0.5`.
+fn seconds_within_reason(text: &str) -> Option<Duration> {
+    let seconds = text.parse().ok().filter(|seconds| (0.2..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64)
+}
+
+/// Reads a count. The server keeps it as an integer of 64 bits with a sign.
+fn signed_count(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|count| i64::try_from(*count).is_ok())
 }
 
 /// The numbers of a worker's slots.
@@ -142,61 +139,18 @@ pub(super) fn slot_numbers(text: &str) -> Result<SlotNumbers, String> {
     if numbers.len() > MOST { Err(format!("a worker has at most {MOST} slots")) } else { Ok(SlotNumbers(numbers)) }
 }
 
-/// A limit, or none for `never`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limit<T>(pub(crate) Option<T>);
-
-const NEVER: &str = "never";
-
-pub(super) fn time_limit(text: &str) -> Result<Limit<Duration>, &'static str> {
-    if text == NEVER {
-        return Ok(Limit(None));
-    }
-    duration(text).map(|time| Limit(Some(time))).map_err(|_| "write a duration as 30, 30s, 5m or 2h, or never")
-}
-
-pub(super) fn number_limit(text: &str) -> Result<Limit<u32>, &'static str> {
-    if text == NEVER {
-        return Ok(Limit(None));
-    }
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.map(|number| Limit(Some(number))).ok_or("write a number of at least 1, or never")
-}
-
-/// A value, or `none`, which takes it away.
+/// A value, or a word that says that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OrNone<T>(pub(crate) Option<T>);
 
-const NONE: &str = "none";
-
-pub(super) fn count_or_none(text: &str) -> Result<OrNone<u64>, &'static str> {
-    if text == NONE {
-        return Ok(OrNone(None));
-    }
-    // The server keeps it as an integer of 64 bits with a sign.
-    let count = text.parse().ok().filter(|count| i64::try_from(*count).is_ok());
-    count.map(|count| OrNone(Some(count))).ok_or("write a number from 0, or none")
+fn or_none<T>(text: &str, none: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<OrNone<T>> {
+    if text == none { Some(OrNone(None)) } else { read(text).map(|value| OrNone(Some(value))) }
 }
 
-/// `gpu=4`, `gpu=none`.
+/// Reads `gpu=4` or `gpu=none`.
 pub(super) fn route_limit(text: &str) -> Result<(Route, OrNone<u64>), String> {
     let (name, limit) = text.split_once('=').ok_or("write ROUTE=COUNT, such as gpu=4, or gpu=none")?;
     Ok((route(name)?, count_or_none(limit)?))
-}
-
-/// In seconds.
-pub(super) fn duration_or_none(text: &str) -> Result<OrNone<u64>, &'static str> {
-    if text == NONE {
-        return Ok(OrNone(None));
-    }
-    duration(text).map(|time| OrNone(Some(time.as_secs()))).map_err(|_| "write a duration as 30m, 12h or 7d, or none")
-}
-
-/// Seconds between refreshes, such as `2` or `0.5`.
-pub(super) fn interval(text: &str) -> Result<Duration, &'static str> {
-    const FORM: &str = "write seconds from 0.2 to 3600, such as 2 or 0.5";
-    let seconds: f64 = text.parse().map_err(|_| FORM)?;
-    if (0.2..=3600.0).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(FORM) }
 }
 
 const UNITS: [(&str, &[&str]); 4] = [
@@ -252,10 +206,10 @@ mod tests {
 
     #[test]
     fn limits_may_be_never() {
-        assert_eq!(time_limit("never"), Ok(Limit(None)));
-        assert_eq!(time_limit("90"), Ok(Limit(Some(Duration::from_secs(90)))));
-        assert_eq!(number_limit("never"), Ok(Limit(None)));
-        assert_eq!(number_limit("5"), Ok(Limit(Some(5))));
+        assert_eq!(time_limit("never"), Ok(OrNone(None)));
+        assert_eq!(time_limit("90"), Ok(OrNone(Some(Duration::from_secs(90)))));
+        assert_eq!(number_limit("never"), Ok(OrNone(None)));
+        assert_eq!(number_limit("5"), Ok(OrNone(Some(5))));
         for text in ["", "0", "-1", "1.5", "Never"] {
             assert!(number_limit(text).is_err(), "{text}");
         }

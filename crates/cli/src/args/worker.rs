@@ -13,7 +13,7 @@ use taskqueue_worker::{OnFailures, SendOutput};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 use super::selection::{LimitArgs, WorkerSelectionArgs};
 use super::values::{
-    Limit, SlotNumbers, WorkerDimensions, duration, interval, nonzero_duration, number_limit, route, slot_numbers,
+    OrNone, SlotNumbers, WorkerDimensions, duration, interval, nonzero_duration, number_limit, route, slot_numbers,
     time_limit, worker_dimensions,
 };
 
@@ -48,7 +48,7 @@ Exit codes: 0 stopped, idle or done, 1 too many failures in a row or refused by 
 2 wrong arguments or a command that does not fit its first task, 3 ended with undelivered reports,
 or idle because the server did not answer.";
 
-/// What to add to the error about a word that is no flag: it is the command, and `--` before it is missing.
+/// Returns what to add to the error about a word that is no flag: it is the command, and `--` before it is missing.
 pub(super) fn command_hint(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_command = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
@@ -80,13 +80,13 @@ pub(crate) struct LoopArgs {
 
     /// End after being idle for this long (30, 30s, 5m, 2h), or never
     #[arg(long, value_name = "SECONDS|never", default_value = "never", value_parser = time_limit)]
-    pub(crate) idle_timeout: Limit<Duration>,
+    pub(crate) idle_timeout: OrNone<Duration>,
 
     /// End after this many different tasks have failed in a row [default: 5 if none has succeeded]; unless it is never, a worker that
     /// had a success pauses after each from the fifth on
     // The alias is its name of earlier versions, which meant the same but for the pauses.
     #[arg(long, value_name = "N|never", value_parser = number_limit, alias = "max-consecutive-failures")]
-    pub(crate) stop_after_failures: Option<Limit<u32>>,
+    pub(crate) stop_after_failures: Option<OrNone<u32>>,
 
     /// End after this many tasks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -148,7 +148,7 @@ pub(crate) struct LoopArgs {
 }
 
 impl LoopArgs {
-    /// The numbers of the slots: those that `--slots` names, or as many from 0 as `--jobs` says.
+    /// Returns the numbers of the slots: those that `--slots` names, or as many from 0 as `--jobs` says.
     pub(crate) fn slot_numbers(&self) -> Vec<usize> {
         match &self.slots {
             Some(SlotNumbers(numbers)) => numbers.clone(),
@@ -156,12 +156,12 @@ impl LoopArgs {
         }
     }
 
-    /// What failures in a row do.
+    /// Returns what failures in a row do.
     pub(crate) fn on_failures(&self) -> OnFailures {
         match self.stop_after_failures {
             None => OnFailures::SlowDown,
-            Some(Limit(Some(limit))) => OnFailures::StopAfter(limit),
-            Some(Limit(None)) => OnFailures::Ignore,
+            Some(OrNone(Some(limit))) => OnFailures::StopAfter(limit),
+            Some(OrNone(None)) => OnFailures::Ignore,
         }
     }
 }

@@ -17,13 +17,13 @@ const LONG: Duration = Duration::from_secs(20);
 /// How often a later request is sent again because fewer tasks match than are left. Then somebody is asked again.
 const MISCOUNTS: u32 = 10;
 
-/// What became of the tasks.
+/// The outcome for the tasks.
 #[derive(Debug, Default)]
 pub(super) struct BulkOutcome {
     pub(super) changed: u64,
     /// Matching tasks that others were faster with.
     pub(super) missed: u64,
-    /// Why the rest was not tried. [`ErrorCode::ExpectationFailed`] means that another number matches than was agreed to.
+    /// The error that kept the rest from being tried. [`ErrorCode::ExpectationFailed`] means that another number matches than was agreed to.
     pub(super) error: Option<Error>,
 }
 

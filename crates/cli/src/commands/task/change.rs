@@ -134,7 +134,7 @@ impl Change {
     }
 }
 
-/// What became of the selected tasks to which a change applies.
+/// The outcome for the selected tasks to which a change applies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChangeOutcome {
     pub(super) changed: u64,

@@ -52,7 +52,7 @@ impl<T: Send + 'static> ConcurrentCalls<T> {
     }
 }
 
-/// Why a call for one task among many failed.
+/// The error of a call for one task among many.
 #[derive(Debug)]
 pub(super) enum TaskError {
     /// The state of the task does not allow the change, which is normal among many tasks.

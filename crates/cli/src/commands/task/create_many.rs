@@ -142,13 +142,9 @@ impl<'s> TaskCreator<'s> {
         None
     }
 
-    /// Prints those before which no answer is missing.
+    /// Prints the refusals before which no answer is missing.
     fn print_known_refusals(&mut self) {
-        let known = self.open.first().copied().unwrap_or(u64::MAX);
-        self.print_refusals(known);
-    }
-
-    fn print_refusals(&mut self, before: u64) {
+        let before = self.open.first().copied().unwrap_or(u64::MAX);
         let lines = self.refusals.take_before(before);
         if !lines.is_empty() {
             self.progress.suspend(|| lines.iter().for_each(|line| output::warning(line)));
@@ -172,7 +168,8 @@ impl<'s> TaskCreator<'s> {
                 drop(self.count(origin, outcome));
             }
         }
-        self.print_refusals(u64::MAX);
+        self.open.clear();
+        self.print_known_refusals();
     }
 
     async fn wait_for_results(&mut self) -> Result<(), CommandError> {
@@ -195,7 +192,8 @@ impl<'s> TaskCreator<'s> {
 
     /// Prints the summary.
     fn finish(mut self) -> Result<(), CommandError> {
-        self.print_refusals(u64::MAX);
+        self.open.clear();
+        self.print_known_refusals();
         let (summary, refusals) = (self.summary(), self.refusals);
         let printer = &self.context.printer;
         drop(self.progress);
@@ -231,7 +229,7 @@ impl<'s> TaskCreator<'s> {
 /// under way together have as many calls as other commands.
 const SINGLE_CALLS_MAX: usize = 16;
 
-/// What became of a task that was to be created.
+/// The outcome for a task that was to be created.
 #[derive(Debug)]
 enum Creating {
     Created,

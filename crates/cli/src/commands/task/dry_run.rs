@@ -127,7 +127,7 @@ struct UpdatePreview<'s> {
     counts: UpdateCounts,
 }
 
-/// How many tasks an update would change and not change.
+/// The numbers of tasks that an update would change and not change.
 #[derive(Debug, Default)]
 struct UpdateCounts {
     changed: u64,

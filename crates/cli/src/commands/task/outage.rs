@@ -6,6 +6,7 @@ use taskqueue_client::Error;
 use tokio::time::Instant;
 
 use crate::explain_error::{proxy_without_server, root_cause};
+use crate::failure::CommandError;
 
 /// Enough for a server to restart.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -15,7 +16,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// ones are just on their way.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-/// What is known about the server.
+/// How well the server answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outage {
     has_answered: bool,
@@ -31,25 +32,25 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// One or more requests begin.
+    /// Begins one or more requests.
     pub(super) fn ask(&mut self, now: Instant) {
         self.asked = Some(now);
     }
 
-    /// One of the requests was answered; others may follow.
+    /// Counts the answer to one of the requests; others may follow.
     pub(super) fn answered(&mut self, now: Instant) {
         let time = self.asked.map_or(Duration::ZERO, |asked| now.saturating_duration_since(asked));
         *self = Self { has_answered: true, asked: Some(now), slowest: self.slowest.max(time), ..Self::default() };
     }
 
-    /// All of the requests were answered.
+    /// Counts the last answer to the requests.
     pub(super) fn all_answered(&mut self, now: Instant) {
         self.answered(now);
         self.asked = None;
     }
 
-    /// A request has failed. Gives the pause before the next, or nothing if it is time to give up.
-    pub(super) fn failed(&mut self, error: &Error, now: Instant) -> Option<Duration> {
+    /// Counts a failed request. Returns the pause before the next, or `None` if it is time to give up.
+    fn failed(&mut self, error: &Error, now: Instant) -> Option<Duration> {
         let since = *self.since.get_or_insert(self.asked.unwrap_or(now));
         self.asked = None;
         self.was_reached = matches!(error, Error::Api { .. });
@@ -58,12 +59,25 @@ impl Outage {
         (now.saturating_duration_since(since) < PATIENCE).then_some(pause)
     }
 
-    /// Whether this is the first failure since the server answered.
-    pub(super) fn is_new(&self) -> bool {
-        self.failures == 1
+    /// Returns the pause before the next try and, at the first failure since the server answered, what to say; or the error, if it never
+    /// helps to wait or it is time to give up.
+    pub(super) fn after(
+        &mut self,
+        url: &str,
+        error: CommandError,
+        now: Instant,
+    ) -> Result<(Duration, Option<String>), CommandError> {
+        let CommandError::Call(error) = error else { return Err(error) };
+        if !is_temporary(&error) {
+            return Err(error.into());
+        }
+        match self.failed(&error, now) {
+            Some(pause) => Ok((pause, (self.failures == 1).then(|| outage_note(url, &error)))),
+            None => Err(error.into()),
+        }
     }
 
-    /// Whether the server was out of reach when the time was over. A server that always takes long to answer is not.
+    /// Returns whether the server was out of reach when the time was over. A server that always takes long to answer is not.
     pub(super) fn is_away(&self, now: Instant) -> bool {
         let answer_time = ANSWER_TIME.max(self.slowest * 2);
         let is_unanswered = |asked: Instant| now.saturating_duration_since(asked) >= answer_time;
@@ -74,8 +88,8 @@ impl Outage {
     }
 }
 
-/// What is said when the server stops answering.
-pub(super) fn outage_note(url: &str, error: &Error) -> String {
+/// Returns what is said when the server stops answering.
+fn outage_note(url: &str, error: &Error) -> String {
     let text = error.to_string();
     let state = match error {
         Error::Protocol { message, .. } if error.is_proxy_without_server() => {
@@ -87,8 +101,8 @@ pub(super) fn outage_note(url: &str, error: &Error) -> String {
     format!("the server at {url} {state} ({}); waiting for it", root_cause(&text))
 }
 
-/// Whether the same request may succeed later.
-pub(super) fn is_temporary(error: &Error) -> bool {
+/// Returns whether the same request may succeed later.
+fn is_temporary(error: &Error) -> bool {
     match error {
         Error::Transport { .. } => true,
         Error::Api { status, .. } | Error::Protocol { status, .. } => matches!(status, 408 | 429 | 500..=599),
@@ -110,10 +124,10 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         outage.ask(start);
         assert_eq!(outage.failed(&lost(), start), Some(PAUSE_MIN));
-        assert!(outage.is_new());
+        assert_eq!(outage.failures, 1);
         outage.ask(at(1));
         assert_eq!(outage.failed(&lost(), at(1)), Some(PAUSE_MIN * 2));
-        assert!(!outage.is_new());
+        assert_eq!(outage.failures, 2);
         for _ in 0..20 {
             outage.ask(at(2));
             assert!(outage.failed(&lost(), at(29)).is_some_and(|pause| pause <= PAUSE_MAX));

@@ -1,6 +1,6 @@
 //! `task rerun`: submits ended tasks again under new ids. The originals stay as they are.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use taskqueue_client::{Definition, Dependencies, Error, OnDependencyFailure, SchedulingFields, Task, TaskId};
@@ -111,15 +111,20 @@ fn definition_of(task: &Task) -> Definition {
     Definition { scheduling: scheduling.into(), ..task.definition() }
 }
 
+/// A task that is submitted again.
+struct Rerun {
+    ids: RerunRecord,
+    /// Whether the copy exists for sure, once there is an answer.
+    is_created: Option<bool>,
+}
+
 /// Copies that are being created.
 struct Copies<'s> {
     context: &'s ClientContext,
-    calls: ConcurrentCalls<(TaskId, Option<Error>)>,
+    calls: ConcurrentCalls<(usize, Option<Error>)>,
     bar: Progress,
-    /// The originals and the ids of their copies, in the order in which they came.
-    started: Vec<(TaskId, TaskId)>,
-    /// By the original, whether the copy exists for sure.
-    answered: HashMap<TaskId, bool>,
+    /// In the order in which they came.
+    started: Vec<Rerun>,
     created: u64,
     /// Why copies were not created, or not for sure.
     error: Option<Error>,
@@ -128,31 +133,28 @@ struct Copies<'s> {
 impl<'s> Copies<'s> {
     fn new(context: &'s ClientContext, count: u64) -> Self {
         let (calls, bar) = (ConcurrentCalls::new(), Progress::of_tasks("submitting", count));
-        Self { context, calls, bar, started: Vec::new(), answered: HashMap::new(), created: 0, error: None }
+        Self { context, calls, bar, started: Vec::new(), created: 0, error: None }
     }
 
     /// Begins to create a copy. The new id is chosen before the call, which the client may repeat: a lost answer does not make a second copy.
     async fn add(&mut self, task: Task) -> Result<(), CommandError> {
         let (client, queue, new_id) = (self.context.client.clone(), self.context.queue.clone(), random_id()?);
-        let old_id = task.id;
-        let call = async move { (old_id, client.create_task(&queue, new_id, &definition_of(&task)).await.err()) };
+        let (index, old_id) = (self.started.len(), task.id);
+        let call = async move { (index, client.create_task(&queue, new_id, &definition_of(&task)).await.err()) };
         let ended = self.calls.start(call).await?;
         // Only now: an interruption ends the wait above, and then there is no call.
-        self.started.push((old_id, new_id));
-        if let Some(result) = ended {
-            self.record(result);
-        }
+        self.started.push(Rerun { ids: RerunRecord { old_id, new_id }, is_created: None });
+        ended.into_iter().for_each(|ended| self.record(ended));
         Ok(())
     }
 
-    fn record(&mut self, (old_id, error): (TaskId, Option<Error>)) {
-        self.answered.insert(old_id, error.is_none());
+    fn record(&mut self, (index, error): (usize, Option<Error>)) {
+        self.started[index].is_created = Some(error.is_none());
         if error.is_some() {
-            self.warn_unsure(|id| id == old_id);
+            self.warn_unsure(&self.started[index]);
             self.error = error;
-        } else {
-            self.created += 1;
         }
+        self.created += u64::from(self.started[index].is_created == Some(true));
         self.bar.set_position(self.created);
     }
 
@@ -163,19 +165,17 @@ impl<'s> Copies<'s> {
         Ok(())
     }
 
-    /// Warns that these copies may exist or not.
-    fn warn_unsure(&self, is_meant: impl Fn(TaskId) -> bool) {
-        for (old_id, new_id) in self.started.iter().filter(|(old_id, _)| is_meant(*old_id)) {
-            let get = ShellCommand::new(self.context, "task get").argument(new_id.as_str());
-            let words = format!("{old_id} may not have been submitted again; {} tells", get.as_str());
-            self.bar.suspend(|| output::warning(&words));
-        }
+    /// Warns that a copy may exist or not.
+    fn warn_unsure(&self, Rerun { ids: RerunRecord { old_id, new_id }, .. }: &Rerun) {
+        let get = ShellCommand::new(self.context, "task get").argument(new_id.as_str());
+        let words = format!("{old_id} may not have been submitted again; {} tells", get.as_str());
+        self.bar.suspend(|| output::warning(&words));
     }
 
     /// Returns the error after Ctrl-C. Calls that go on are given up.
     fn interrupted(&mut self) -> Failure {
         self.error = None;
-        self.warn_unsure(|id| !self.answered.contains_key(&id));
+        self.started.iter().filter(|rerun| rerun.is_created.is_none()).for_each(|rerun| self.warn_unsure(rerun));
         let tasks = words::count(self.created, "task");
         Failure::Interrupted(format!(
             "interrupted: {tasks} submitted again so far; running the command again makes further copies"
@@ -186,15 +186,9 @@ impl<'s> Copies<'s> {
     fn finish(self, outcome: Result<(), CommandError>) -> Result<(), CommandError> {
         drop(self.bar);
         let mut listing = self.context.printer.listing::<RerunRecord>();
-        for (old_id, new_id) in self.started {
-            if self.answered.get(&old_id) == Some(&true) {
-                listing.push(&RerunRecord { old_id, new_id })?;
-            }
-        }
+        let created = self.started.iter().filter(|rerun| rerun.is_created == Some(true));
+        created.map(|rerun| &rerun.ids).try_for_each(|ids| listing.push(ids))?;
         listing.finish()?;
-        match self.error {
-            Some(error) => Err(error.into()),
-            None => outcome,
-        }
+        self.error.map_or(outcome, |error| Err(error.into()))
     }
 }

@@ -11,13 +11,13 @@ use super::dry_run::CreationPreview;
 use super::planned_tasks::{Given, Origin, PlannedTask, TaskGroup, read_lines};
 use super::{create_many, named_tasks};
 use crate::args::{SchedulingArgs, SubmitArgs, SweepArgs};
+use crate::change_args::{self, not_before};
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::json_args;
 use crate::name_template::{named_definition, no_name};
 use crate::output;
 use crate::progress::Progress;
-use crate::scheduling_args::{self, not_before};
 use crate::sweep;
 use crate::task_ids::{DerivedIds, random_id};
 
@@ -55,7 +55,7 @@ async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandEr
 
 /// Returns what the flags say, with the tasks that are waited for.
 async fn scheduling(context: &ClientContext, args: &SchedulingArgs) -> Result<Scheduling, CommandError> {
-    Ok(scheduling_args::scheduling(args, named_tasks::awaited(context, args).await?)?)
+    Ok(change_args::scheduling(args, named_tasks::awaited(context, args).await?)?)
 }
 
 async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> Result<(), CommandError> {

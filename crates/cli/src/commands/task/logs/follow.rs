@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use taskqueue_client::{Error, Status, Task, Timestamp};
+use taskqueue_client::{Status, Task, Timestamp};
 use tokio::time::{Instant, sleep};
 
 use super::{Logs, Step, is_without_output};
-use crate::commands::task::outage::{Outage, is_temporary, outage_note};
+use crate::commands::task::outage::Outage;
 use crate::failure::CommandError;
 
 /// Shorter than the time after which many proxies close a silent connection.
@@ -36,7 +36,7 @@ pub(super) struct Follow<'s> {
     is_feature_known: bool,
 }
 
-/// What follows an answer.
+/// The next step after an answer.
 enum Next {
     AtOnce,
     After(Duration),
@@ -61,8 +61,13 @@ impl<'s> Follow<'s> {
         let task = loop {
             self.outage.ask(Instant::now());
             let next = match self.step().await {
-                Err(CommandError::Call(error)) if is_temporary(&error) => Next::After(self.after_failure(error)?),
-                next => next?,
+                Ok(next) => next,
+                Err(error) => {
+                    let (pause, note) = self.outage.after(&self.logs.context.url, error, Instant::now())?;
+                    note.iter().try_for_each(|note| self.logs.printer.note(note))?;
+                    self.is_unsure = true;
+                    Next::After(pause)
+                }
             };
             match next {
                 Next::AtOnce => {}
@@ -185,17 +190,6 @@ impl<'s> Follow<'s> {
 
     async fn task(&self) -> Result<Task, CommandError> {
         Ok(self.logs.context.client.task(&self.logs.context.queue, self.logs.id).await?)
-    }
-
-    /// Returns the pause before the next try, or the error if the server stays away.
-    fn after_failure(&mut self, error: Error) -> Result<Duration, CommandError> {
-        let url = &self.logs.context.url;
-        let Some(pause) = self.outage.failed(&error, Instant::now()) else { return Err(error.into()) };
-        if self.outage.is_new() {
-            self.logs.printer.note(&outage_note(url, &error))?;
-        }
-        self.is_unsure = true;
-        Ok(pause)
     }
 }
 

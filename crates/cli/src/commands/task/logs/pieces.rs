@@ -2,7 +2,7 @@
 
 use taskqueue_client::Output;
 
-/// How far the output of a task was read, and what the next answer means for it.
+/// The place up to which the output of a task was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     /// Everything before it was read or is not kept.
@@ -27,6 +27,7 @@ pub(crate) enum Step {
 }
 
 impl Cursor {
+    /// Takes the next answer, and returns what it means.
     pub(crate) fn accept(&mut self, output: &Output) -> Step {
         let is_other_attempt = self.attempt.is_some_and(|attempt| attempt != output.attempt);
         // After a requeue attempts are counted anew. No run prints less than it had, and none goes on after its end.

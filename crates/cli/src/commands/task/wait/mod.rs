@@ -6,7 +6,7 @@ mod watched;
 
 use std::time::Duration;
 
-use taskqueue_client::{Error, Status};
+use taskqueue_client::Status;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::words;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use self::warnings::{SilentRuns, UnservedRoutes};
 use self::watched::{SeenTask, WatchedTasks};
 use super::named_tasks;
-use super::outage::{Outage, is_temporary, outage_note};
+use super::outage::Outage;
 use crate::args::WaitArgs;
 use crate::client_context::ClientContext;
 use crate::commands::status_counts::StatusCounts;
@@ -64,7 +64,7 @@ struct Wait<'s> {
     progress: Progress,
 }
 
-/// Why a wait is over.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitEnd {
     AllEnded,
@@ -92,8 +92,11 @@ impl Wait<'_> {
             let pause = match polled {
                 Ok(Ok(tally)) if tally.unfinished() == 0 => return Ok(WaitEnd::AllEnded),
                 Ok(Ok(_)) => (began.elapsed() * PAUSE_FACTOR).clamp(POLL_INTERVAL_MIN, POLL_INTERVAL_MAX),
-                Ok(Err(CommandError::Call(error))) if is_temporary(&error) => self.after_failure(error)?,
-                Ok(Err(error)) => return Err(error),
+                Ok(Err(error)) => {
+                    let (pause, note) = self.outage.after(&self.context.url, error, Instant::now())?;
+                    self.progress.suspend(|| note.iter().for_each(|note| output::note(note)));
+                    pause
+                }
                 Err(_) => return Ok(WaitEnd::TimedOut { is_away: self.outage.is_away(Instant::now()) }),
             };
             let next = Instant::now() + pause;
@@ -132,18 +135,6 @@ impl Wait<'_> {
 
     fn warn(&self, warnings: Vec<String>) {
         self.progress.suspend(|| warnings.iter().for_each(|warning| output::warning(warning)));
-    }
-
-    /// Returns the pause before the next try, or the error if the server stays away.
-    fn after_failure(&mut self, error: Error) -> Result<Duration, CommandError> {
-        let Some(pause) = self.outage.failed(&error, Instant::now()) else {
-            return Err(error.into());
-        };
-        if self.outage.is_new() {
-            let words = outage_note(&self.context.url, &error);
-            self.progress.suspend(|| output::note(&words));
-        }
-        Ok(pause)
     }
 
     async fn finish(self, end: WaitEnd) -> Result<(), CommandError> {
@@ -237,7 +228,7 @@ fn listing(context: &ClientContext, args: &WaitArgs, watched: &WatchedTasks, tal
     }
 }
 
-/// What became so far of the tasks that are waited for.
+/// The states so far of the tasks that are waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) counts: StatusCounts,

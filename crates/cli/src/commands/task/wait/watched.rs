@@ -137,7 +137,7 @@ enum FollowedTask {
     Seen(SeenTask),
 }
 
-/// What is needed of a task, as it was when it was asked for last.
+/// A task as it was when it was asked for last, as far as that is needed.
 #[derive(Clone, Debug)]
 pub(super) struct SeenTask {
     pub(super) id: TaskId,
