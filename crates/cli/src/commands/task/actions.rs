@@ -7,7 +7,7 @@ use taskqueue_client::{Client, Error, ErrorCode, QueueName, Status, Task, TaskId
 use taskqueue_core::bulk_action::BulkAction;
 
 use super::bulk_requests;
-use super::change::{Change, ChangeOutcome};
+use super::change::{Change, ChangeOutcome, print_summary};
 use super::concurrent_calls::{ConcurrentCalls, TaskError};
 use super::named_tasks;
 use crate::args::{ConfirmArgs, SelectionArgs, TargetArgs};
@@ -410,7 +410,7 @@ impl<'s> ActionProgress<'s> {
         if !reasons.is_empty() && !self.are_named {
             output::note(&format!("skipped: {}", reasons.join(", ")));
         }
-        context.printer.done(&summary, &summary.sentence())
+        print_summary(context, &summary)
     }
 
     fn summary(&self) -> Summary {

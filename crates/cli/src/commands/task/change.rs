@@ -11,7 +11,7 @@ use crate::client_context::ClientContext;
 use crate::commands::status_counts::StatusCounts;
 use crate::confirm::confirm;
 use crate::failure::{CommandError, Failure};
-use crate::output;
+use crate::output::{self, Summary};
 
 /// A change of tasks, as people name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +142,11 @@ pub(super) struct ChangeOutcome {
     pub(super) equal: u64,
     /// Those that the server left as they are.
     pub(super) missed: u64,
+}
+
+/// Prints how many tasks were changed, created or not.
+pub(super) fn print_summary(context: &ClientContext, summary: &Summary) -> Result<(), Failure> {
+    context.printer.done(summary, &summary.sentence())
 }
 
 /// Returns `3 are running` or `1 succeeded`.

@@ -9,6 +9,7 @@ use taskqueue_core::task_view::TaskView;
 use taskqueue_core::words;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::change::print_summary;
 use super::concurrent_calls::{ConcurrentCalls, TaskError};
 use super::planned_tasks::{Origin, PlannedTask, Refusals, TaskGroup};
 use crate::client_context::ClientContext;
@@ -195,12 +196,11 @@ impl<'s> TaskCreator<'s> {
         self.open.clear();
         self.print_known_refusals();
         let (summary, refusals) = (self.summary(), self.refusals);
-        let printer = &self.context.printer;
         drop(self.progress);
         if refusals.not_shown() > 0 {
             output::warning(&format!("{} more were refused", refusals.not_shown()));
         }
-        printer.done(&summary, &summary.sentence())?;
+        print_summary(self.context, &summary)?;
         if self.different > 0 {
             let (count, fields) = (self.different, self.different_fields.into_iter().collect::<Vec<_>>().join(", "));
             return Err(Failure::Refused(format!(

@@ -6,7 +6,6 @@ mod change;
 mod concurrent_calls;
 mod create_many;
 mod dry_run;
-mod list;
 mod logs;
 mod named_tasks;
 mod outage;
@@ -35,8 +34,8 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
         TaskCommand::Get(args) => show::get(context, &named_tasks::ids(context, &args.ids).await?).await,
         TaskCommand::Explain(args) => show::explain(context, named_tasks::id(context, &args.id).await?).await,
         TaskCommand::List(args) if args.watch.is_some() => watch::run(context, args).await,
-        TaskCommand::List(args) => list::list(context, args).await,
-        TaskCommand::Count(args) => list::count(context, args).await,
+        TaskCommand::List(args) => show::list(context, args).await,
+        TaskCommand::Count(args) => show::count(context, args).await,
         TaskCommand::Update(args) => update::run(context, args).await,
         TaskCommand::Cancel(args) => actions::run(context, Action::Cancel, args).await,
         TaskCommand::Requeue(args) => requeue(context, args).await,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::{fmt, mem, thread};
@@ -180,41 +180,33 @@ const LINE_BYTES_MAX: u64 = 8 * 1_048_576;
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) receiver: Receiver<Result<TaskGroup, Failure>>,
-    /// The length of the file; none for a pipe.
+    /// The length of a named file; `None` for a pipe and for standard input.
     pub(super) bytes: Option<u64>,
 }
 
 /// Starts to read a file, or standard input.
 pub(super) fn read_lines(path: &Path, reader: LineReader, given: Given) -> Result<Lines, Failure> {
     let name = path.display().to_string();
-    let (source, is_file, bytes): (Box<dyn Read + Send>, _, _) = if path.as_os_str() == STANDARD_INPUT {
-        (Box::new(io::stdin()), is_standard_input_a_file(), None)
-    } else {
-        let file = File::open(path).map_err(|error| Failure::cannot_read(&name, error))?;
-        let bytes = file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len());
-        (Box::new(file), bytes.is_some(), bytes)
-    };
+    let is_input = path.as_os_str() == STANDARD_INPUT;
+    let file = if is_input { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
+    let file = file.map_err(|error| Failure::cannot_read(&name, error))?;
+    let bytes = file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len());
     let (sender, receiver) = mpsc::channel(GROUPS_BUFFERED);
     let reading = thread::Builder::new().name("tq-lines".into()).spawn(move || {
-        let source = BufReader::with_capacity(READ_BYTES, source);
-        if let Err(error) = send_lines(source, is_file, reader, &given, &sender) {
+        let source = BufReader::with_capacity(READ_BYTES, file);
+        if let Err(error) = send_lines(source, bytes.is_some(), reader, &given, &sender) {
             // The receiver is closed if the command has failed already.
             drop(sender.blocking_send(Err(Failure::cannot_read(name, error))));
         }
     });
     reading.map_err(|error| Failure::Refused(format!("cannot start a thread: {error}")))?;
-    Ok(Lines { receiver, bytes })
+    Ok(Lines { receiver, bytes: bytes.filter(|_| !is_input) })
 }
 
-fn is_standard_input_a_file() -> bool {
-    let metadata = io::stdin().as_fd().try_clone_to_owned().and_then(|input| File::from(input).metadata());
-    metadata.is_ok_and(|metadata| metadata.is_file())
-}
-
-/// A group ends when it is full. What a pipe gives slowly is not held back: its groups also end when the next line is not here
+/// Sends the lines in groups, which end when they are full. What a pipe gives slowly is not held back: its groups also end when the next line is not here
 /// yet. A file has all its lines.
 fn send_lines(
-    mut source: BufReader<impl Read>,
+    mut source: BufReader<File>,
     is_file: bool,
     mut reader: LineReader,
     given: &Given,
@@ -246,12 +238,12 @@ fn send_lines(
     }
 }
 
-/// Hands a group on, if it has tasks. False if the command has ended.
+/// Hands a group on, if it has tasks. Returns false if the command has ended.
 fn send(sender: &Sender<Result<TaskGroup, Failure>>, group: TaskGroup) -> bool {
     group.tasks.is_empty() || sender.blocking_send(Ok(group)).is_ok()
 }
 
-/// Replaces `text` by the next line, and gives its length; 0 at the end.
+/// Replaces `text` by the next line, and returns its length; 0 at the end.
 fn next_line(source: &mut impl BufRead, number: u64, text: &mut Vec<u8>) -> io::Result<u64> {
     text.clear();
     let read = source.take(LINE_BYTES_MAX).read_until(b'\n', text)? as u64;

@@ -3,7 +3,7 @@
 use taskqueue_client::{BulkUpdateRequest, TaskId, Update, Updated};
 
 use super::actions::{self, Action};
-use super::change::{Change, ChangeOutcome};
+use super::change::{Change, ChangeOutcome, print_summary};
 use super::{dry_run, named_tasks};
 use crate::args::{ConfirmArgs, SelectionArgs, TargetArgs, UpdateArgs};
 use crate::change_args;
@@ -72,19 +72,12 @@ async fn update_selected(
     }
     let (changed, equal) = (updated.updated, updated.matched.saturating_sub(updated.updated));
     let (done, left_out) = (change.words()[1], counts.total() - applicable);
-    print_summary(
-        context,
-        match change {
-            Change::Update => vec![(done, changed), ("unchanged", equal), ("running_left_out", left_out)],
-            _ => vec![(done, changed), ("skipped", left_out + equal), ("refused", 0)],
-        },
-    )?;
+    let counts_shown = match change {
+        Change::Update => vec![(done, changed), ("unchanged", equal), ("running_left_out", left_out)],
+        _ => vec![(done, changed), ("skipped", left_out + equal), ("refused", 0)],
+    };
+    print_summary(context, &Summary { counts: counts_shown })?;
     change.conclude(&counts, ChangeOutcome { changed, equal, missed: 0 })
-}
-
-fn print_summary(context: &ClientContext, counts: Vec<(&'static str, u64)>) -> Result<(), Failure> {
-    let summary = Summary { counts };
-    context.printer.done(&summary, &summary.sentence())
 }
 
 async fn update_ids(context: &ClientContext, ids: &[TaskId], update: &Update) -> Result<(), CommandError> {
@@ -93,14 +86,13 @@ async fn update_ids(context: &ClientContext, ids: &[TaskId], update: &Update) ->
         return Ok(context.printer.done(&task, &format!("{id} updated"))?);
     }
     let (mut updated, mut refused) = (0, 0);
-    let counts = |updated, refused| vec![("updated", updated), ("refused", refused)];
+    let summary = |updated, refused| Summary { counts: vec![("updated", updated), ("refused", refused)] };
     for id in ids {
         match context.client.update_task(&context.queue, *id, update).await {
             Ok(_) => updated += 1,
             Err(error) => match explain(context, error, None).await {
                 unreachable @ Failure::Unreachable(_) => {
-                    let summary = Summary { counts: counts(updated, refused) };
-                    output::note(&format!("{} so far", summary.sentence()));
+                    output::note(&format!("{} so far", summary(updated, refused).sentence()));
                     return Err(unreachable.into());
                 }
                 failure => {
@@ -110,6 +102,6 @@ async fn update_ids(context: &ClientContext, ids: &[TaskId], update: &Update) ->
             },
         }
     }
-    print_summary(context, counts(updated, refused))?;
+    print_summary(context, &summary(updated, refused))?;
     if refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
 }

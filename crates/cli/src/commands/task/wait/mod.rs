@@ -15,7 +15,7 @@ use self::warnings::{SilentRuns, UnservedRoutes};
 use self::watched::{SeenTask, WatchedTasks};
 use super::named_tasks;
 use super::outage::Outage;
-use crate::args::WaitArgs;
+use crate::args::{ConditionArgs, WaitArgs};
 use crate::client_context::ClientContext;
 use crate::commands::status_counts::StatusCounts;
 use crate::failure::{CommandError, Failure};
@@ -145,26 +145,29 @@ impl Wait<'_> {
         drop(self.progress);
         let record = WaitSummary { summary: tally.summary(), timed_out: end != WaitEnd::AllEnded };
         self.context.printer.done(&record, &record.summary.sentence())?;
-        match end {
-            WaitEnd::TimedOut { is_away: true } => Err(Failure::Unreachable(format!(
-                "timed out: the server at {} does not answer; {} when it last did",
-                self.context.url,
-                not_ended(tally.unfinished())
-            ))
-            .into()),
-            WaitEnd::TimedOut { is_away: false } => {
-                Err(Failure::Refused(format!("timed out: {}", not_ended(tally.unfinished()))).into())
-            }
+        let has = if tally.unfinished() == 1 { "has" } else { "have" };
+        let not_ended = format!("{} {has} not ended", words::count(tally.unfinished(), "task"));
+        let failure = match end {
+            WaitEnd::TimedOut { is_away: true } => Failure::Unreachable(format!(
+                "timed out: the server at {} does not answer; {not_ended} when it last did",
+                self.context.url
+            )),
+            WaitEnd::TimedOut { is_away: false } => Failure::Refused(format!("timed out: {not_ended}")),
             WaitEnd::AllEnded if tally.total() == 0 && self.args.allow_empty => {
                 output::note("nothing matches");
-                Ok(())
+                return Ok(());
             }
             WaitEnd::AllEnded if tally.total() == 0 => {
-                Err(Failure::Refused("nothing matches; --allow-empty accepts that".to_owned()).into())
+                Failure::Refused("nothing matches; --allow-empty accepts that".to_owned())
             }
-            WaitEnd::AllEnded if tally.problems().is_empty() => Ok(()),
-            WaitEnd::AllEnded => Err(problems(self.context, self.args, &self.watched, &tally).into()),
-        }
+            WaitEnd::AllEnded if tally.problems().is_empty() => return Ok(()),
+            WaitEnd::AllEnded if tally.unsuccessful() == 0 => Failure::Refused(tally.problems()),
+            WaitEnd::AllEnded => Failure::RefusedAt {
+                message: format!("{}; list them with:", tally.problems()),
+                excerpt: format!("  {}", listing(self.context, &self.args.conditions, &self.watched, &tally).as_str()),
+            },
+        };
+        Err(failure.into())
     }
 
     /// Returns the error if the time was over before the first useful answer.
@@ -193,21 +196,8 @@ impl Wait<'_> {
     }
 }
 
-fn not_ended(count: u64) -> String {
-    format!("{} {} not ended", words::count(count, "task"), if count == 1 { "has" } else { "have" })
-}
-
-/// Returns the error that says how many did not succeed, and the command that lists them.
-fn problems(context: &ClientContext, args: &WaitArgs, watched: &WatchedTasks, tally: &Tally) -> Failure {
-    let message = tally.problems();
-    if tally.unsuccessful() == 0 {
-        return Failure::Refused(message);
-    }
-    let excerpt = format!("  {}", listing(context, args, watched, tally).as_str());
-    Failure::RefusedAt { message: format!("{message}; list them with:"), excerpt }
-}
-
-fn listing(context: &ClientContext, args: &WaitArgs, watched: &WatchedTasks, tally: &Tally) -> ShellCommand {
+/// Returns the command that lists the tasks that did not succeed.
+fn listing(context: &ClientContext, conditions: &ConditionArgs, watched: &WatchedTasks, tally: &Tally) -> ShellCommand {
     let command = ShellCommand::new(context, "task list");
     if let WatchedTasks::Followed(followed) = watched {
         let unsuccessful = followed.among(Statuses::UNSUCCESSFUL).take(IDS_IN_COMMAND);
@@ -215,15 +205,15 @@ fn listing(context: &ClientContext, args: &WaitArgs, watched: &WatchedTasks, tal
         return command.flag("--filter", &format!("id in [{}]", ids.join(", ")));
     }
     let command = command
-        .optional_flag("--name", args.conditions.name.as_deref())
-        .optional_flag("--fuzzy", args.conditions.fuzzy.as_deref());
-    let filter = args.conditions.filter.as_deref();
+        .optional_flag("--name", conditions.name.as_deref())
+        .optional_flag("--fuzzy", conditions.fuzzy.as_deref());
+    let filter = conditions.filter.as_deref();
     match (tally.counts.failed, tally.counts.cancelled) {
         (_, 0) => command.flag("--status", Status::Failed.as_str()).optional_flag("--filter", filter),
         (0, _) => command.flag("--status", Status::Cancelled.as_str()).optional_flag("--filter", filter),
         _ => {
             let both = Statuses::UNSUCCESSFUL.filter_text();
-            command.flag("--filter", &args.conditions.filter_and(&both).unwrap_or(both))
+            command.flag("--filter", &conditions.filter_and(&both).unwrap_or(both))
         }
     }
 }

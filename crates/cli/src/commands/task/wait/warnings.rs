@@ -172,18 +172,31 @@ impl UnservedRoutes {
     }
 }
 
+/// Returns the routes of pending tasks that no live worker can claim, with the number of such tasks.
 async fn unserved_routes(
     context: &ClientContext,
     watched: &WatchedTasks,
     conditions: &ConditionArgs,
 ) -> Result<BTreeMap<String, u64>, Error> {
-    let served = served_routes(context).await?;
-    match watched {
-        WatchedTasks::Followed(followed) => {
-            Ok(without_worker(followed.among(PENDING).map(|task| &task.routes), &served))
-        }
-        WatchedTasks::Counted(selection) => counted_without_worker(context, selection, conditions, &served).await,
+    let (mut served, mut unserved) = (BTreeSet::new(), BTreeMap::new());
+    let query = GroupQuery::by([WorkerDimension::Route], WorkerSelection::all());
+    let mut walk = context.client.walk_worker_groups(&context.queue, query);
+    while let Some(group) = walk.next().await? {
+        served.extend(group.key);
     }
+    let selection = match watched {
+        WatchedTasks::Followed(followed) => {
+            return Ok(without_worker(followed.among(PENDING).map(|task| &task.routes), &served));
+        }
+        WatchedTasks::Counted(selection) => beyond(selection, conditions, &served),
+    };
+    let Some(selection) = selection else { return Ok(unserved) };
+    let query = GroupQuery::by([TaskDimension::Routes], selection.status(Status::Pending));
+    let mut walk = context.client.walk_task_groups(&context.queue, query);
+    while let Some(group) = walk.next().await? {
+        unserved.extend(group.key.into_iter().map(|route| (route, group.count)));
+    }
+    Ok(unserved)
 }
 
 fn route_warning(route: &str, count: u64) -> String {
@@ -192,16 +205,6 @@ fn route_warning(route: &str, count: u64) -> String {
         "no live worker serves the route {route}, which {} {wait} for; start one with: taskqueue loop --route {route} -- COMMAND",
         words::count(count, "task")
     )
-}
-
-async fn served_routes(context: &ClientContext) -> Result<BTreeSet<String>, Error> {
-    let query = GroupQuery::by([WorkerDimension::Route], WorkerSelection::all());
-    let mut walk = context.client.walk_worker_groups(&context.queue, query);
-    let mut served = BTreeSet::new();
-    while let Some(group) = walk.next().await? {
-        served.extend(group.key);
-    }
-    Ok(served)
 }
 
 /// Returns the routes of tasks that none of these workers can claim, with the number of such tasks.
@@ -213,23 +216,6 @@ fn without_worker<'r>(pending: impl Iterator<Item = &'r Routes>, served: &BTreeS
         }
     }
     unserved
-}
-
-/// Returns the routes of selected tasks that none of these workers can claim, as the server counts them.
-async fn counted_without_worker(
-    context: &ClientContext,
-    selection: &TaskSelection,
-    conditions: &ConditionArgs,
-    served: &BTreeSet<String>,
-) -> Result<BTreeMap<String, u64>, Error> {
-    let Some(selection) = beyond(selection, conditions, served) else { return Ok(BTreeMap::new()) };
-    let query = GroupQuery::by([TaskDimension::Routes], selection.status(Status::Pending));
-    let mut walk = context.client.walk_task_groups(&context.queue, query);
-    let mut unserved = BTreeMap::new();
-    while let Some(group) = walk.next().await? {
-        unserved.extend(group.key.into_iter().map(|route| (route, group.count)));
-    }
-    Ok(unserved)
 }
 
 /// Returns the selected tasks with none of the served routes; `None` if that takes a longer filter than a server accepts.
