@@ -156,8 +156,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
 
 /// Parses a command line; `read` gives the text of the file of `serve --config`.
 fn parse_with(arguments: Vec<OsString>, read: serve_file::Read) -> Result<Parsed, Failure> {
-    let (arguments, hint) = connection::add_noun(&command_line(), arguments);
-    let arguments = connection::move_leading_flags(&command_line(), arguments);
+    let (arguments, hint) = connection::in_usual_order(&command_line(), arguments);
     let (arguments, file) = serve_file::add_flags(arguments, read)?;
     match parse_line(&arguments, file.as_ref()) {
         Ok(CommandLine { command: Command::Help(args), .. }) => parse_with(args.arguments(), read),

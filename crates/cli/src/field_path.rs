@@ -82,10 +82,13 @@ impl FieldPath {
 }
 
 fn found<'v, 'j>(steps: &[String], record: &'v Value<'j>) -> Option<&'v Value<'j>> {
-    steps.iter().try_fold(record, |value, step| match value {
-        Value::Object(members) => members.iter().find(|(key, _)| key == step).map(|(_, member)| member),
-        _ => None,
-    })
+    steps.iter().try_fold(record, |value, step| member(value, step))
+}
+
+/// Returns a member of an object.
+pub(crate) fn member<'v, 'j>(value: &'v Value<'j>, name: &str) -> Option<&'v Value<'j>> {
+    let Value::Object(members) = value else { return None };
+    members.iter().find(|(key, _)| key == name).map(|(_, member)| member)
 }
 
 /// Reads the JSON of a record as a tree. Records write valid JSON; anything else has no fields.

@@ -108,35 +108,22 @@ pub(super) fn leading_flags() -> Vec<Arg> {
 /// The commands that people write without their noun. None of these changes a task that is there.
 const WITHOUT_NOUN: [&str; 5] = ["logs", "submit", "list", "get", "wait"];
 
-/// Puts the noun before a command for tasks that stands alone, and tells how it is written.
-pub(super) fn add_noun(root: &Command, mut arguments: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
-    let at = command_position(root, &arguments);
+/// Puts the noun before a command for tasks that stands alone, and tells how it is written; and moves flags that stand before the command
+/// behind its name. Arguments that are not understood stay as they are, for the parser to refuse.
+pub(super) fn in_usual_order(root: &Command, mut arguments: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
+    let mut at = 1;
+    while let Some(length) = arguments.get(at).and_then(|word| flag_length(root, word.to_str()?)) {
+        at += length;
+    }
     let found = WITHOUT_NOUN.into_iter().find(|word| arguments.get(at).is_some_and(|given| given == word));
     let hint = found.map(|word| {
         arguments.insert(at, OsString::from("task"));
         format!("taskqueue {word} is taken for: taskqueue task {word}")
     });
-    (arguments, hint)
-}
-
-/// Returns where the command stands, behind the leading flags.
-fn command_position(root: &Command, arguments: &[OsString]) -> usize {
-    let mut at = 1;
-    while let Some(length) = arguments.get(at).and_then(|word| flag_length(root, word.to_str()?)) {
-        at += length;
-    }
-    at
-}
-
-/// Moves flags that stand before the command behind its name. Arguments that are not understood stay as they are, for the
-/// parser to refuse.
-pub(super) fn move_leading_flags(root: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let at = command_position(root, &arguments);
-    let is_command = arguments.get(at).is_some_and(|word| root.find_subcommand(word).is_some());
-    if is_command {
+    if arguments.get(at).is_some_and(|word| root.find_subcommand(word).is_some()) {
         arguments[1..=at].rotate_right(1);
     }
-    arguments
+    (arguments, hint)
 }
 
 /// Returns how many arguments a leading flag and its value take; `None` if this is no such flag.
@@ -165,27 +152,25 @@ mod tests {
     use super::*;
     use crate::args::command_line;
 
-    fn moved(line: &str) -> String {
+    /// The arguments in the usual order, and whether the noun was missing.
+    fn ordered(line: &str) -> (String, bool) {
         let words = line.split(' ').map(OsString::from).collect();
-        let moved = move_leading_flags(&command_line(), words);
-        moved.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+        let (words, hint) = in_usual_order(&command_line(), words);
+        (words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "), hint.is_some())
     }
 
     #[test]
     fn a_command_for_tasks_gets_its_noun_and_nothing_else_does() {
         let cases = [
             ("tq logs t_x -f", "tq task logs t_x -f", true),
-            ("tq --url X -q list list --all", "tq --url X -q list task list --all", true),
+            ("tq --url X -q list list --all", "tq task --url X -q list list --all", true),
             ("tq task list", "tq task list", false),
             ("tq queue list", "tq queue list", false),
             ("tq cancel t_x", "tq cancel t_x", false),
             ("tq", "tq", false),
         ];
         for (line, expected, is_told) in cases {
-            let words = line.split(' ').map(OsString::from).collect();
-            let (words, hint) = add_noun(&command_line(), words);
-            let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
-            assert_eq!((words.join(" ").as_str(), hint.is_some()), (expected, is_told));
+            assert_eq!(ordered(line), (expected.to_owned(), is_told));
         }
     }
 
@@ -205,7 +190,7 @@ mod tests {
             ("tq -- health", "tq -- health"),
         ];
         for (line, expected) in cases {
-            assert_eq!(moved(line), expected);
+            assert_eq!(ordered(line), (expected.to_owned(), false));
         }
     }
 }

@@ -1,6 +1,5 @@
 //! `--dry-run` of commands that create or update tasks: shows what would be created or changed, and sends nothing that changes anything.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use taskqueue_client::{ErrorCode, Status, Task, TaskId, TaskSelection, Update};
@@ -15,7 +14,7 @@ use super::planned_tasks::{PlannedTask, Refusals, WrongTask};
 use crate::args::Format;
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
-use crate::field_path::{json_text, read_record};
+use crate::field_path::{json_text, member, read_record};
 use crate::output::{self, ChangedRecord, FieldChange, Listing, PlannedRecord, Record};
 
 /// Rows of the table. Programs get all tasks.
@@ -242,13 +241,13 @@ fn add_changes(path: &str, before: Option<&Value<'_>>, after: Option<&Value<'_>>
     if before == after {
         return;
     }
-    let (Some(Value::Object(old)), Some(Value::Object(new))) = (before, after) else {
+    let (Some(old @ Value::Object(old_members)), Some(new @ Value::Object(new_members))) = (before, after) else {
         let text = |value: Option<&Value<'_>>| value.map(json_text);
         out.push(FieldChange { path: path.to_owned(), from: text(before), to: text(after) });
         return;
     };
-    let added = new.iter().filter(|(name, _)| member(old, name).is_none());
-    for (name, _) in old.iter().chain(added) {
+    let added = new_members.iter().filter(|(name, _)| member(old, name).is_none());
+    for (name, _) in old_members.iter().chain(added) {
         let inner = if path.is_empty() { step(name) } else { format!("{path}.{}", step(name)) };
         add_changes(&inner, member(old, name), member(new, name), out);
     }
@@ -257,10 +256,6 @@ fn add_changes(path: &str, before: Option<&Value<'_>>, after: Option<&Value<'_>>
 /// Returns a name as a step of a path: in quotes where it could be taken for several, so that no two paths are the same.
 fn step(name: &str) -> String {
     if name.is_empty() || name.contains(['.', '"']) { json_text(&Value::Str(name.into())) } else { name.to_owned() }
-}
-
-fn member<'m, 'v>(members: &'m [(Cow<'v, str>, Value<'v>)], name: &str) -> Option<&'m Value<'v>> {
-    members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]

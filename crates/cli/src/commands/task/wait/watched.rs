@@ -62,7 +62,9 @@ impl WatchedTasks {
     /// Returns how far the running tasks are that say so.
     pub(super) async fn progress(&self, context: &ClientContext, tally: &Tally) -> Result<Vec<ProgressView>, Error> {
         match self {
-            Self::Followed(followed) => Ok(followed.among(RUNNING).filter_map(|task| task.progress.clone()).collect()),
+            Self::Followed(followed) => {
+                Ok(followed.among(RUNNING).filter_map(|task| task.progress.as_deref().cloned()).collect())
+            }
             // Of many running tasks only the number is known.
             Self::Counted(_) if !(1..=PROGRESS_TASKS.into()).contains(&tally.counts.running) => Ok(Vec::new()),
             Self::Counted(selection) => {
@@ -143,7 +145,7 @@ pub(super) struct SeenTask {
     pub(super) id: TaskId,
     pub(super) status: Status,
     pub(super) routes: Routes,
-    progress: Option<ProgressView>,
+    progress: Option<Box<ProgressView>>,
     /// Why it failed.
     pub(super) reason: Option<String>,
 }
@@ -155,7 +157,7 @@ impl SeenTask {
             id: task.id,
             status: task.status,
             routes: task.routes.clone(),
-            progress: ProgressView::of(task, output::now()).filter(|_| task.status == Status::Running),
+            progress: ProgressView::of(task, output::now()).map(Box::new),
             reason: failure.map(|failure| format!("{}: {}", failure.kind, failure.message)),
         }
     }
