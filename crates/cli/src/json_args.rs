@@ -1,5 +1,5 @@
 //! JSON from the command line: whole objects, files, and single members `KEY=VALUE`; and the definitions that the flags
-//! describe. Updates are in `change_args.rs`.
+//! describe, for one task and for many. Updates are in `change_args.rs`.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use taskqueue_core::definition::task_name;
 use taskqueue_core::dotted_keys::{Members, scalar};
 use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
 use taskqueue_core::limits::TASK_ROUTES;
-use taskqueue_core::name_template::NameError;
+use taskqueue_core::name_template::{NameError, NameTemplate};
 
 use crate::args::{DefinitionArgs, ObjectArgs};
 use crate::dotted_keys::{DottedMember, set_members};
@@ -122,6 +122,23 @@ fn read(path: &Path) -> Result<String, Failure> {
     text.map_err(|error| Failure::Refused(format!("cannot read {}: {error}", path.display())))
 }
 
+/// Returns what the flags say for many tasks: their name, which may have placeholders, and a definition without name and args.
+pub(crate) fn named_definition(given: &DefinitionArgs) -> Result<(Option<NameTemplate>, Definition), Failure> {
+    let parse =
+        |text: &str| NameTemplate::parse(text).map_err(|error| Failure::Usage(format!("--name {text}: {error}")));
+    let name = given.name.as_deref().map(parse).transpose()?;
+    if let Some(name) = name.as_ref().filter(|name| !name.has_placeholders()) {
+        name.fill(&JsonObject::empty()).map_err(|error| no_name(&error))?;
+    }
+    let unnamed = DefinitionArgs { name: None, ..given.clone() };
+    Ok((name, definition(&unnamed, JsonObject::empty())?))
+}
+
+/// Returns why a task gets no name, in the words of the command.
+pub(crate) fn no_name(error: &NameError) -> Failure {
+    Failure::Usage(format!("--name: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +181,20 @@ mod tests {
         for member in ["noequals", "=1", "a..b=1", "big=99999999999999999999", "inf=1e999"] {
             assert!(matches!(args(None, &[member]), Err(Failure::Usage(_))), "{member}");
         }
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_is_refused_with_its_flag() {
+        let message = |name: &str| {
+            let given = DefinitionArgs { name: Some(name.to_owned()), ..DefinitionArgs::default() };
+            named_definition(&given).err().and_then(|failure| failure.message().map(str::to_owned))
+        };
+        assert_eq!(message("vit-{seed}"), None);
+        assert_eq!(
+            message("{").as_deref(),
+            Some("--name {: write {KEY} for a value of the args, {{ and }} for braces")
+        );
+        let long = message(&"x".repeat(257));
+        assert_eq!(long.as_deref(), Some("--name: use at most 256 characters without control characters"));
     }
 }

@@ -16,7 +16,6 @@ mod installation;
 mod json_args;
 mod live;
 mod logging;
-mod name_template;
 mod notify_socket;
 mod open_store;
 mod output;

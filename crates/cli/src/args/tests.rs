@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use clap::CommandFactory;
 use taskqueue_core::ids::QueueName;
 
 use super::*;
@@ -24,7 +23,7 @@ fn serve(line: &str) -> ServeArgs {
 
 #[test]
 fn the_command_line_is_consistent() {
-    CommandLine::command().debug_assert();
+    command_line().debug_assert();
 }
 
 #[test]

@@ -16,8 +16,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::args::SchedulingArgs;
 use crate::failure::Failure;
-use crate::json_args::STANDARD_INPUT;
-use crate::name_template::no_name;
+use crate::json_args::{STANDARD_INPUT, no_name};
 
 /// The place that a task comes from, for messages: `line 7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
