@@ -229,8 +229,6 @@ fn command_of(arguments: &[OsString]) -> String {
 }
 
 #[cfg(test)]
-mod generated_pages_tests;
-#[cfg(test)]
 mod page_tests;
 #[cfg(test)]
 mod tests;

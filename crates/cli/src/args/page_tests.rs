@@ -1,10 +1,13 @@
-//! Every command line that the pages and the help show is one that the program accepts.
+//! The pages and the command line say the same: every command that the pages and the help show is one that the program accepts; and what is
+//! made of the definitions of the command line, the command reference, which `make book` has written and nobody keeps, and the tables of
+//! docs/reference/configuration.md. A table that is not what the definitions say fails here, and is written anew with UPDATE_PAGES=1.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
+use clap::{Arg, Command};
 
 use super::*;
+use crate::config::file_keys;
 
 /// The words of a line as a shell would split it. Words that stand between commands are `None`.
 fn words(line: &str) -> Vec<Option<String>> {
@@ -70,7 +73,7 @@ fn shell_lines(page: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(place: &str, line: &str) -> usize {
+fn check_commands(place: &str, line: &str) -> usize {
     let calls = calls(line);
     for call in &calls {
         // Files that a page names are not there.
@@ -89,7 +92,8 @@ fn the_commands_of_the_pages_are_accepted() {
         documents.filter(|path| path.extension().is_some_and(|kind| kind == "md")).chain([root.join("README.md")]);
     for page in pages {
         let text = std::fs::read_to_string(&page).unwrap();
-        let found: usize = shell_lines(&text).iter().map(|line| check(&page.display().to_string(), line)).sum();
+        let found: usize =
+            shell_lines(&text).iter().map(|line| check_commands(&page.display().to_string(), line)).sum();
         let is_expected =
             ["README", "recipes", "workers"].iter().any(|name| page.file_stem().is_some_and(|stem| stem == *name));
         assert!(found > 0 || !is_expected, "{}: no command found", page.display());
@@ -98,13 +102,14 @@ fn the_commands_of_the_pages_are_accepted() {
 
 #[test]
 fn the_examples_of_the_help_are_accepted() {
-    fn check_all(command: &clap::Command, name: &str) -> usize {
+    fn check_all(command: &Command, name: &str) -> usize {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        let own: usize = lines(&help).iter().filter(|line| line.starts_with("  ")).map(|line| check(name, line)).sum();
+        let own: usize =
+            lines(&help).iter().filter(|line| line.starts_with("  ")).map(|line| check_commands(name, line)).sum();
         let names = command.get_subcommands().map(|inner| (inner, format!("{name} {}", inner.get_name())));
         own + names.map(|(inner, name)| check_all(inner, &name)).sum::<usize>()
     }
-    assert!(check_all(&CommandLine::command(), "taskqueue") > 10);
+    assert!(check_all(&command_line(), "taskqueue") > 10);
 }
 
 #[test]
@@ -115,4 +120,144 @@ fn a_line_is_split_as_a_shell_does() {
     let two = calls("ids=$(taskqueue a) && [ -n \"$ids\" ] && taskqueue b $ids");
     assert_eq!(two, [vec!["taskqueue", "a"], vec!["taskqueue", "b", "t_aaaaaaaaaaaa"]]);
     assert_eq!(calls("echo taskqueue"), [] as [Vec<String>; 0]);
+}
+
+const UPDATE: &str = "UPDATE_PAGES";
+const CONFIGURATION: &str = "docs/reference/configuration.md";
+
+/// Names the file that gets the command reference. Without it the reference is made and thrown away.
+const REFERENCE_FILE: &str = "COMMAND_REFERENCE";
+
+fn page(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
+}
+
+/// Compares a page with what it should be, or writes it.
+#[track_caller]
+fn check(name: &str, expected: &str) {
+    let path = page(name);
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(&path, expected).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
+    assert!(
+        found == expected,
+        "{name} is not what the command line says; run: {UPDATE}=1 cargo test -p taskqueue --bin taskqueue page_tests\n{differs:?}"
+    );
+}
+
+/// The commands with their names, those without subcommands and those with.
+fn commands(command: &Command, name: &str) -> Vec<(String, Command)> {
+    let inner = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    let below = inner.flat_map(|inner| commands(inner, &format!("{name} {}", inner.get_name())));
+    [(name.to_owned(), command.clone())].into_iter().chain(below).collect()
+}
+
+fn built() -> Command {
+    let mut root = without_values(command_line()).term_width(100);
+    root.build();
+    root
+}
+
+/// Whatever the environment of the test holds, the page names variables only.
+fn without_values(command: Command) -> Command {
+    command.mut_args(|argument| argument.hide_env_values(true)).mut_subcommands(without_values)
+}
+
+#[test]
+fn the_command_reference_has_the_help_of_every_command() {
+    let mut text = String::new();
+    for (name, command) in commands(&built(), "taskqueue") {
+        let help = command.clone().bin_name(&name).color(clap::ColorChoice::Never).render_long_help().to_string();
+        assert!(help.contains(&format!("Usage: {name}")), "{name}: {help}");
+        let body: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+        text.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", body.join("\n")));
+    }
+    assert!(text.contains("\n## taskqueue task sweep\n"), "{text}");
+    if let Some(path) = std::env::var_os(REFERENCE_FILE) {
+        std::fs::write(path, text).unwrap();
+    }
+}
+
+/// What stands behind `[env: ` in a help text, for settings whose variable is read by the configuration.
+fn variable_in_help(argument: &Arg) -> Option<String> {
+    let help = argument.get_help()?.to_string();
+    Some(help.split_once("[env: ")?.1.split([']', ',']).next()?.to_owned())
+}
+
+/// The help of a flag without what has a column of its own.
+fn meaning(argument: &Arg) -> String {
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = help.split(" [env: ").next().unwrap_or_default();
+    help.split(" [default: ").next().unwrap_or_default().replace('|', "\\|")
+}
+
+fn default(argument: &Arg) -> String {
+    let in_help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let said = in_help.split_once("[default: ").and_then(|(_, rest)| rest.split(']').next()).map(str::to_owned);
+    let values: Vec<String> =
+        argument.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
+    match (values.is_empty() || !argument.get_action().takes_values(), said) {
+        (false, _) => values.join(", "),
+        (true, Some(said)) => said,
+        (true, None) if !argument.get_action().takes_values() => "off".to_owned(),
+        (true, None) => "-".to_owned(),
+    }
+}
+
+/// One row for each flag of a command.
+fn rows(command: &Command, with_key: bool) -> String {
+    let flags = command.get_arguments().filter(|argument| argument.get_long().is_some() && !argument.is_hide_set());
+    let flags = flags.filter(|argument| !["help", "version"].contains(&argument.get_id().as_str()));
+    let mut text = String::new();
+    for argument in flags {
+        let flag = argument.get_long().unwrap_or_default();
+        let code = |text: &str| if text.is_empty() { "-".to_owned() } else { format!("`{text}`") };
+        let variable = argument.get_env().map(|name| name.to_string_lossy().into_owned());
+        let variable = variable.or_else(|| variable_in_help(argument)).unwrap_or_default();
+        let key = file_keys().into_iter().find(|key| key.replace('_', "-") == flag).unwrap_or_default();
+        let key = if with_key { format!(" {} |", code(&key)) } else { String::new() };
+        text.push_str(&format!(
+            "| `--{flag}` | {} |{key} {} | {} |\n",
+            code(&variable),
+            default(argument),
+            meaning(argument)
+        ));
+    }
+    text
+}
+
+/// Replaces what stands between the marks of a table.
+fn with_table(text: &str, name: &str, table: &str) -> String {
+    let (begin, end) = (format!("<!-- table: {name} -->\n"), format!("<!-- end: {name} -->"));
+    let (before, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("{CONFIGURATION} has no {begin}"));
+    let (_, behind) = rest.split_once(&end).unwrap_or_else(|| panic!("{CONFIGURATION} has no {end}"));
+    format!("{before}{begin}{table}{end}{behind}")
+}
+
+#[test]
+fn the_page_of_the_configuration_has_every_setting() {
+    let root = built();
+    let found = |name: &str| root.find_subcommand(name).unwrap().clone();
+    let is_connection = |argument: &&Arg| argument.get_help_heading() == Some("Connection and output");
+    let client = found("task");
+    let connection = client.get_arguments().filter(is_connection).cloned();
+    let connection = Command::new("connection").args(connection.map(|argument| argument.global(false)));
+    let own = |name: &str| {
+        let command = found(name);
+        let own = command.get_arguments().filter(|argument| !is_connection(argument)).cloned();
+        Command::new("own").args(own)
+    };
+    let head = |key: &str| {
+        format!("| flag | variable |{key} default | |\n|---|---|{}---|---|\n", if key.is_empty() { "" } else { "---|" })
+    };
+    let mut text = std::fs::read_to_string(page(CONFIGURATION)).unwrap();
+    text = with_table(&text, "client", &(head(" key in a file |") + &rows(&connection, true)));
+    text = with_table(&text, "serve", &(head("") + &rows(&own("serve"), false)));
+    text = with_table(&text, "loop", &(head("") + &rows(&own("loop"), false)));
+    check(CONFIGURATION, &text);
+    for key in file_keys() {
+        assert!(text.contains(&format!("`{key}`")), "{CONFIGURATION} does not name the key {key}");
+    }
 }
