@@ -9,6 +9,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use super::connection::OutputArgs;
 use crate::open_store::Database;
 
+/// The database of commands that are given none.
+pub(super) const DATABASE_DEFAULT: &str = "taskqueue.db";
+
 pub(super) const BACKUP_HELP: &str = "\
 Examples:
   taskqueue backup --database /var/lib/taskqueue/taskqueue.db --to /backup/taskqueue.db --replace
@@ -34,13 +37,7 @@ Exit codes: 0 the backup is whole, 1 there is none, 2 wrong arguments.";
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
     /// The database: a path or sqlite:PATH
-    #[arg(
-        long,
-        env = "TASKQUEUE_DATABASE",
-        hide_env_values = true,
-        value_name = "DATABASE",
-        default_value = "taskqueue.db"
-    )]
+    #[arg(long, env = "TASKQUEUE_DATABASE", hide_env_values = true, value_name = "DATABASE", default_value = DATABASE_DEFAULT)]
     pub(crate) database: Database,
 
     /// The file for the backup, in a folder that exists; with --with-secrets the folder for it
@@ -130,13 +127,7 @@ pub(crate) struct CheckArgs {
     pub(crate) folder: Option<PathBuf>,
 
     /// The database: a path, sqlite:PATH or postgres://USER@HOST/DATABASE
-    #[arg(
-        long,
-        env = "TASKQUEUE_DATABASE",
-        hide_env_values = true,
-        value_name = "DATABASE",
-        default_value = "taskqueue.db"
-    )]
+    #[arg(long, env = "TASKQUEUE_DATABASE", hide_env_values = true, value_name = "DATABASE", default_value = DATABASE_DEFAULT)]
     pub(crate) database: Database,
 
     /// The schema with the tables in PostgreSQL [default: taskqueue]

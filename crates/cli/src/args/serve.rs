@@ -14,7 +14,7 @@ use taskqueue_server::browser_check::HostName;
 use taskqueue_server::{DashboardMode, ListenAddress};
 
 use super::connection::{Format, OutputArgs};
-use super::installation::SecretArgs;
+use super::installation::{DATABASE_DEFAULT, SecretArgs};
 use super::values::{duration, nonzero_duration, queue_name, queue_pattern, scope, time, token_name};
 use crate::config::Setting;
 use crate::open_store::Database;
@@ -94,13 +94,7 @@ pub(crate) struct ServeArgs {
     pub(crate) metrics_listen: Option<ListenAddress>,
 
     /// The database: a path or sqlite:PATH, created if it is missing, or postgres://USER@HOST/DATABASE
-    #[arg(
-        long,
-        env = "TASKQUEUE_DATABASE",
-        hide_env_values = true,
-        value_name = "DATABASE",
-        default_value = "taskqueue.db"
-    )]
+    #[arg(long, env = "TASKQUEUE_DATABASE", hide_env_values = true, value_name = "DATABASE", default_value = DATABASE_DEFAULT)]
     pub(crate) database: Database,
 
     /// The schema for the tables in PostgreSQL, created if it is missing [default: taskqueue]

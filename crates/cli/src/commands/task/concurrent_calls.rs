@@ -4,6 +4,7 @@
 use std::future::Future;
 
 use taskqueue_client::{Error, ErrorCode};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
@@ -50,6 +51,11 @@ impl<T: Send + 'static> ConcurrentCalls<T> {
     pub(super) fn count(&self) -> usize {
         self.running.len()
     }
+}
+
+/// Returns what receives Ctrl-C, for commands that say how far they came.
+pub(super) fn interrupts() -> Result<Signal, Failure> {
+    signal(SignalKind::interrupt()).map_err(|error| Failure::Refused(format!("signals cannot be received: {error}")))
 }
 
 /// The error of a call for one task among many.

@@ -7,10 +7,9 @@ use taskqueue_client::{Client, CreateOutcome, Error, ErrorCode, QueueName, TaskI
 use taskqueue_core::fields::{TimeComparison, different_fields};
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::words;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::change::print_summary;
-use super::concurrent_calls::{ConcurrentCalls, TaskError};
+use super::concurrent_calls::{ConcurrentCalls, TaskError, interrupts};
 use super::planned_tasks::{Origin, PlannedTask, Refusals, TaskGroup};
 use crate::client_context::ClientContext;
 use crate::explain_error;
@@ -52,8 +51,7 @@ pub(super) async fn create<F>(context: &ClientContext, progress: Progress, feed:
 where
     F: AsyncFnOnce(&mut TaskCreator<'_>) -> Result<(), CommandError>,
 {
-    let mut interrupt = signal(SignalKind::interrupt())
-        .map_err(|error| Failure::Refused(format!("signals cannot be received: {error}")))?;
+    let mut interrupt = interrupts()?;
     let mut creator = TaskCreator::new(context, progress);
     let is_interrupted = tokio::select! {
         outcome = async {

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use taskqueue_client::{Definition, Dependencies, Error, OnDependencyFailure, SchedulingFields, Task, TaskId};
 use taskqueue_core::words;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::change::{Change, ChangeOutcome};
-use super::concurrent_calls::ConcurrentCalls;
+use super::concurrent_calls::{ConcurrentCalls, interrupts};
 use super::named_tasks;
 use crate::args::TargetArgs;
 use crate::client_context::ClientContext;
@@ -76,8 +75,7 @@ async fn submit<F>(context: &ClientContext, count: u64, feed: F) -> Result<(), C
 where
     F: AsyncFnOnce(&mut Copies<'_>) -> Result<(), CommandError>,
 {
-    let mut interrupt = signal(SignalKind::interrupt())
-        .map_err(|error| Failure::Refused(format!("signals cannot be received: {error}")))?;
+    let mut interrupt = interrupts()?;
     let mut copies = Copies::new(context, count);
     let outcome = tokio::select! {
         outcome = async {

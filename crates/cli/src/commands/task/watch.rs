@@ -109,12 +109,13 @@ fn changed(before: &[Task], now: &[Task]) -> HashSet<TaskId> {
 const KEYS: &[(&str, &str)] = &[("up down", "scroll (also k, j)")];
 const FEW_KEYS: &str = "q leave  ? keys  space pause";
 
+/// The live view: the table of `task list` with changed tasks highlighted.
 #[derive(Debug)]
 struct WatchView {
     queue: QueueName,
     /// The columns that the user named.
     named: Option<Vec<FieldPath>>,
-    /// The same, with those that the latest page has in place of wildcards.
+    /// These columns, with those that the latest page has in place of wildcards.
     fields: Option<Vec<FieldPath>>,
     /// The latest page.
     page: Option<Page<Task>>,
@@ -151,7 +152,7 @@ impl WatchView {
         }
     }
 
-    /// The table of `task list`, and the columns that are left out where there is no room.
+    /// Returns the table of `task list`, and the columns that are left out where there is no room.
     fn table(&self, context: &DrawContext<'_>) -> (Table<'_>, &'static [&'static str]) {
         match &self.fields {
             Some(fields) => {
@@ -162,7 +163,7 @@ impl WatchView {
         }
     }
 
-    /// The number of tasks, the queue, and the time of the data.
+    /// Returns the number of tasks, the queue, and the time of the data.
     fn footer_notes(&self, context: &DrawContext<'_>) -> Vec<String> {
         let more = self.page.as_ref().is_some_and(|page| page.next_cursor.is_some());
         let count = match self.tasks().len() {
