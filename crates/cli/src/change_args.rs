@@ -12,14 +12,14 @@ use crate::json_args::{args_object, checked, checked_name, dotted_members, objec
 
 /// The flags for one of the documents of a task.
 #[derive(Clone, Copy, Debug)]
-struct Flags {
+struct DocumentFlags {
     set: &'static str,
     unset: &'static str,
     replace: &'static str,
 }
 
-const ARGS: Flags = Flags { set: "--arg", unset: "--unset-arg", replace: "--args" };
-const METADATA: Flags = Flags { set: "--meta", unset: "--unset-meta", replace: "--metadata" };
+const ARGS: DocumentFlags = DocumentFlags { set: "--arg", unset: "--unset-arg", replace: "--args" };
+const METADATA: DocumentFlags = DocumentFlags { set: "--meta", unset: "--unset-meta", replace: "--metadata" };
 
 /// Returns what `task update` changes; at least something. `after` are the tasks that `--after` and `--after-batch` name.
 pub(crate) fn update(given: &ChangeArgs, after: Vec<TaskId>, now: Timestamp) -> Result<Update, Failure> {
@@ -57,11 +57,11 @@ pub(crate) fn patches(given: &PatchArgs) -> Result<Update, Failure> {
     })
 }
 
-fn patch(flags: Flags, set: &[String], unset: &[String]) -> Result<Option<JsonObject>, Failure> {
+fn patch(flags: DocumentFlags, set: &[String], unset: &[String]) -> Result<Option<JsonObject>, Failure> {
     let mut given = dotted_members(flags.set, set)?;
     given.iter().try_for_each(|member| refuse_null(flags, member))?;
     if let Some(key) = unset.iter().find(|key| key.contains('=')) {
-        let Flags { unset, replace, .. } = flags;
+        let DocumentFlags { unset, replace, .. } = flags;
         let rule = "give the key alone, without a value";
         return Err(Failure::Usage(format!(
             "{unset} {key}: {rule}; a key with = in it can only be removed by {replace} JSON"
@@ -77,11 +77,11 @@ fn patch(flags: Flags, set: &[String], unset: &[String]) -> Result<Option<JsonOb
 }
 
 /// Refuses null, which removes a member in a merge patch, so it cannot be set by one.
-fn refuse_null(flags: Flags, member: &DottedMember<'_>) -> Result<(), Failure> {
+fn refuse_null(flags: DocumentFlags, member: &DottedMember<'_>) -> Result<(), Failure> {
     if !removes(&member.value) {
         return Ok(());
     }
-    let (Flags { set, unset, replace }, key) = (flags, member.key);
+    let (DocumentFlags { set, unset, replace }, key) = (flags, member.key);
     Err(Failure::Usage(format!(
         "{set} {key}: null cannot be set in this way; {unset} {key} removes the member, and {replace} JSON, which replaces \
          everything, can contain null"
@@ -98,8 +98,8 @@ fn removes(value: &Value<'_>) -> bool {
 }
 
 /// Refuses a whole and its members together: who adds a member to `--args` may not expect that the others are lost.
-fn refuse_both(flags: Flags, is_replaced: bool, is_patched: bool) -> Result<(), Failure> {
-    let Flags { set, unset, replace } = flags;
+fn refuse_both(flags: DocumentFlags, is_replaced: bool, is_patched: bool) -> Result<(), Failure> {
+    let DocumentFlags { set, unset, replace } = flags;
     if is_replaced && is_patched {
         return Err(Failure::Usage(format!(
             "{replace} replaces everything, {set} and {unset} change single members and keep the others: use one or the other"

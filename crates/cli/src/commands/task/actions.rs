@@ -69,10 +69,10 @@ impl Action {
         queue: &QueueName,
         id: TaskId,
         is_named: bool,
-    ) -> Result<Performed, ActionError> {
+    ) -> Result<ActionOutcome, ActionError> {
         match self {
             Self::Cancel => drop(client.cancel_task(queue, id).await?),
-            Self::Requeue(None) => return Ok(Performed::of_requeued(&client.requeue_task(queue, id).await?)),
+            Self::Requeue(None) => return Ok(ActionOutcome::of_requeued(&client.requeue_task(queue, id).await?)),
             Self::Requeue(Some(update)) => return change_and_requeue(client, queue, id, &update).await,
             Self::Delete { .. } => {
                 // The API answers the deletion of a missing task like any other.
@@ -86,19 +86,19 @@ impl Action {
                 client.update_task(queue, id, &update).await?;
             }
         }
-        Ok(Performed::Done)
+        Ok(ActionOutcome::Done)
     }
 }
 
 /// The outcome of an action on one task.
 #[derive(Debug)]
-enum Performed {
+enum ActionOutcome {
     Done,
     /// It was requeued and cancelled again at once, for this reason: what it waits for has not been requeued.
     CancelledAgain(String),
 }
 
-impl Performed {
+impl ActionOutcome {
     fn of_requeued(task: &Task) -> Self {
         match &task.last_error {
             Some(error) if task.status == Status::Cancelled => Self::CancelledAgain(error.failure.message.to_string()),
@@ -128,14 +128,14 @@ async fn change_and_requeue(
     queue: &QueueName,
     id: TaskId,
     update: &Update,
-) -> Result<Performed, ActionError> {
+) -> Result<ActionOutcome, ActionError> {
     let task = client.task(queue, id).await?;
     if task.status != Status::Succeeded {
         client.update_task(queue, id, update).await?;
     }
     // A task that has succeeded is never requeued: it stays as it is, and the server says why.
     match client.requeue_task(queue, id).await {
-        Ok(task) => Ok(Performed::of_requeued(&task)),
+        Ok(task) => Ok(ActionOutcome::of_requeued(&task)),
         Err(error) => Err(ActionError { error, was_changed: task.status != Status::Succeeded }),
     }
 }
@@ -152,8 +152,8 @@ pub(super) async fn run(context: &ClientContext, action: Action, target: &Target
 async fn act_on_one(context: &ClientContext, action: Action, id: TaskId) -> Result<(), CommandError> {
     let done = action.change().words()[1];
     match action.clone().perform(&context.client, &context.queue, id, true).await {
-        Ok(Performed::Done) => Ok(context.printer.done(&action.summary(1, 0, 0), &format!("{id} {done}"))?),
-        Ok(Performed::CancelledAgain(why)) => Err(Failure::Refused(cancelled_again(id, &why)).into()),
+        Ok(ActionOutcome::Done) => Ok(context.printer.done(&action.summary(1, 0, 0), &format!("{id} {done}"))?),
+        Ok(ActionOutcome::CancelledAgain(why)) => Err(Failure::Refused(cancelled_again(id, &why)).into()),
         Err(ActionError { error, .. }) if error.code().is_some_and(|code| action.ignores(code)) => {
             Ok(context.printer.done(&action.summary(0, 1, 0), &format!("{id} does not exist"))?)
         }
@@ -238,7 +238,7 @@ fn cancelled_again(id: TaskId, why: &str) -> String {
 struct ActionProgress<'s> {
     context: &'s ClientContext,
     action: Action,
-    calls: ConcurrentCalls<(TaskId, Result<Performed, ActionError>)>,
+    calls: ConcurrentCalls<(TaskId, Result<ActionOutcome, ActionError>)>,
     /// Requeued tasks that what they wait for has cancelled again, and why.
     cancelled_again: Vec<(TaskId, String)>,
     bar: Progress,
@@ -352,10 +352,10 @@ impl<'s> ActionProgress<'s> {
         }
     }
 
-    fn record(&mut self, id: TaskId, outcome: Result<Performed, ActionError>) -> Result<(), CommandError> {
+    fn record(&mut self, id: TaskId, outcome: Result<ActionOutcome, ActionError>) -> Result<(), CommandError> {
         let error = match outcome {
-            Ok(Performed::Done) => None,
-            Ok(Performed::CancelledAgain(why)) => {
+            Ok(ActionOutcome::Done) => None,
+            Ok(ActionOutcome::CancelledAgain(why)) => {
                 self.cancelled_again.push((id, why));
                 return Ok(());
             }

@@ -124,13 +124,13 @@ impl<'s> TaskCreator<'s> {
     }
 
     /// Counts what became of a task. Returns the error if every other call would fail, too.
-    fn count(&mut self, origin: Origin, outcome: Result<Creating, Error>) -> Option<Error> {
+    fn count(&mut self, origin: Origin, outcome: Result<CreationOutcome, Error>) -> Option<Error> {
         let reason =
             |error: &Error| explain_error::to_failure(self.context, error).message().unwrap_or_default().to_owned();
         match outcome.map_err(TaskError::of) {
-            Ok(Creating::Created) => self.created += 1,
-            Ok(Creating::Existing) => self.existing += 1,
-            Ok(Creating::Different(fields)) => {
+            Ok(CreationOutcome::Created) => self.created += 1,
+            Ok(CreationOutcome::Existing) => self.existing += 1,
+            Ok(CreationOutcome::Different(fields)) => {
                 self.different += 1;
                 self.different_fields.extend(fields);
             }
@@ -229,7 +229,7 @@ const SINGLE_CALLS_MAX: usize = 16;
 
 /// The outcome for a task that was to be created.
 #[derive(Debug)]
-enum Creating {
+enum CreationOutcome {
     Created,
     Existing,
     /// There is a task with the derived id, and these fields of it are different.
@@ -237,7 +237,7 @@ enum Creating {
 }
 
 /// The origin of a task, and what became of it.
-type CreateResult = (Origin, Result<Creating, Error>);
+type CreateResult = (Origin, Result<CreationOutcome, Error>);
 
 /// Creates the tasks with one request, and gives their results in any order. A request that fails is the error of each of them, except where
 /// a proxy finds it too large: then they are created one by one, up to an error that all others would have, too.
@@ -252,7 +252,7 @@ async fn create_batch(
     let (mut results, mut calls) = (Vec::with_capacity(planned.len()), ConcurrentCalls::of_at_most(SINGLE_CALLS_MAX));
     for ((_, task), outcome) in planned.into_iter().zip(answer.items) {
         let (client, queue) = (client.clone(), queue.clone());
-        let ended = match outcome.map(Creating::from) {
+        let ended = match outcome.map(CreationOutcome::from) {
             _ if is_too_large => calls.start(create_one(client, queue, task)).await?,
             Err(error) if is_conflict(&task, &error) => calls.start(compare(client, queue, task)).await?,
             outcome => Some((task.origin, outcome)),
@@ -271,7 +271,9 @@ async fn create_batch(
 
 async fn create_one(client: Client, queue: QueueName, task: PlannedTask) -> CreateResult {
     match client.create_task(&queue, task.id, &task.creation).await {
-        Ok(answer) => (task.origin, Ok(if answer.created { Creating::Created } else { Creating::Existing })),
+        Ok(answer) => {
+            (task.origin, Ok(if answer.created { CreationOutcome::Created } else { CreationOutcome::Existing }))
+        }
         Err(error) if is_conflict(&task, &error) => compare(client, queue, task).await,
         Err(error) => (task.origin, Err(error)),
     }
@@ -283,7 +285,8 @@ async fn compare(client: Client, queue: QueueName, task: PlannedTask) -> CreateR
     let times = if is_delayed { TimeComparison::Presence } else { TimeComparison::Exact };
     let wanted = TaskView::planned(id, &creation.definition, creation.not_before);
     let fields = client.task(&queue, id).await.map(|task| different_fields(&task.view(), &wanted, times));
-    let compared = |fields: Vec<_>| if fields.is_empty() { Creating::Existing } else { Creating::Different(fields) };
+    let compared =
+        |fields: Vec<_>| if fields.is_empty() { CreationOutcome::Existing } else { CreationOutcome::Different(fields) };
     (origin, fields.map(compared))
 }
 
@@ -295,7 +298,7 @@ fn is_fatal((_, outcome): &CreateResult) -> bool {
     outcome.as_ref().is_err_and(|error| matches!(TaskError::of(error.clone()), TaskError::Fatal(_)))
 }
 
-impl From<CreateOutcome> for Creating {
+impl From<CreateOutcome> for CreationOutcome {
     fn from(outcome: CreateOutcome) -> Self {
         match outcome {
             CreateOutcome::Created => Self::Created,

@@ -63,14 +63,14 @@ impl From<&PlannedTask> for Creation {
 
 /// The label and the delay that a command gives to each of its tasks, where they do not say it themselves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct TaskDefaults {
     /// Of the batch.
     pub(super) label: Option<String>,
     /// By `--delay`.
     pub(super) delayed_until: Option<Timestamp>,
 }
 
-impl Given {
+impl TaskDefaults {
     pub(super) fn by(label: Option<&str>, scheduling: &SchedulingArgs, not_before: Option<Timestamp>) -> Self {
         let delayed_until = not_before.filter(|_| scheduling.delay.is_some());
         Self { label: label.map(str::to_owned), delayed_until }
@@ -177,14 +177,14 @@ const LINE_BYTES_MAX: u64 = 8 * 1_048_576;
 
 /// A file that is being read.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineGroups {
     pub(super) receiver: Receiver<Result<TaskGroup, Failure>>,
     /// The length of a named file; `None` for a pipe and for standard input.
     pub(super) bytes: Option<u64>,
 }
 
 /// Starts to read a file, or standard input.
-pub(super) fn read_lines(path: &Path, reader: LineReader, given: Given) -> Result<Lines, Failure> {
+pub(super) fn read_lines(path: &Path, reader: LineReader, given: TaskDefaults) -> Result<LineGroups, Failure> {
     let name = path.display().to_string();
     let is_input = path.as_os_str() == STANDARD_INPUT;
     let file = if is_input { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
@@ -199,7 +199,7 @@ pub(super) fn read_lines(path: &Path, reader: LineReader, given: Given) -> Resul
         }
     });
     reading.map_err(|error| Failure::Refused(format!("cannot start a thread: {error}")))?;
-    Ok(Lines { receiver, bytes: bytes.filter(|_| !is_input) })
+    Ok(LineGroups { receiver, bytes: bytes.filter(|_| !is_input) })
 }
 
 /// Sends the lines in groups, which end when they are full. What a pipe gives slowly is not held back: its groups also end when the next line is not here
@@ -208,7 +208,7 @@ fn send_lines(
     mut source: BufReader<File>,
     is_file: bool,
     mut reader: LineReader,
-    given: &Given,
+    given: &TaskDefaults,
     sender: &Sender<Result<TaskGroup, Failure>>,
 ) -> io::Result<()> {
     let (mut number, mut end, mut text, mut group) = (0, 0, Vec::new(), TaskGroup::default());
@@ -252,7 +252,7 @@ fn next_line(source: &mut impl BufRead, number: u64, text: &mut Vec<u8>) -> io::
     Ok(read)
 }
 
-fn planned(number: u64, task: Result<LineTask, LineError>, given: &Given) -> Result<PlannedTask, WrongTask> {
+fn planned(number: u64, task: Result<LineTask, LineError>, given: &TaskDefaults) -> Result<PlannedTask, WrongTask> {
     let origin = Origin::Line(number);
     match task {
         Ok(LineTask { id, is_derived, definition, not_before }) => {

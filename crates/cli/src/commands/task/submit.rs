@@ -8,7 +8,7 @@ use taskqueue_core::name_template::NameTemplate;
 use taskqueue_core::sweep::Sweep;
 
 use super::dry_run::CreationPreview;
-use super::planned_tasks::{Given, Origin, PlannedTask, TaskGroup, read_lines};
+use super::planned_tasks::{Origin, PlannedTask, TaskDefaults, TaskGroup, read_lines};
 use super::{create_many, named_tasks};
 use crate::args::{SchedulingArgs, SubmitArgs, SweepArgs};
 use crate::change_args::{self, not_before};
@@ -40,7 +40,7 @@ async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandEr
     let creation = Creation { definition, not_before: not_before(&args.scheduling, output::now()) };
     if args.dry_run {
         let mut preview = CreationPreview::new(context);
-        preview.add(Ok(Given::default().task(id, false, creation, Origin::Line(1))))?;
+        preview.add(Ok(TaskDefaults::default().task(id, false, creation, Origin::Line(1))))?;
         return preview.finish();
     }
     // A task as the contract has it needs no second request.
@@ -61,7 +61,7 @@ async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> R
     let (name, mut definition) = named_definition(&args.definition)?;
     definition.scheduling = scheduling(context, &args.scheduling).await?;
     let (ids, not_before) = (DerivedIds::new(args.batch.as_deref()), not_before(&args.scheduling, output::now()));
-    let given = Given::by(args.batch.as_deref(), &args.scheduling, not_before);
+    let given = TaskDefaults::by(args.batch.as_deref(), &args.scheduling, not_before);
     let mut lines = read_lines(path, LineReader::new(name, Creation { definition, not_before }, ids), given)?;
     if args.dry_run {
         let mut preview = CreationPreview::new(context);
@@ -91,7 +91,7 @@ struct SweepPlan<'a> {
     /// What all tasks have beside args and name.
     definition: Definition,
     not_before: Option<Timestamp>,
-    given: Given,
+    given: TaskDefaults,
 }
 
 /// Creates a task for each combination of values.
@@ -124,7 +124,7 @@ impl<'a> SweepPlan<'a> {
         let (name, definition) = named_definition(&args.definition)?;
         let sweep = sweep::parse(args.args.as_deref(), &args.arg, args.zip)?;
         let not_before = not_before(&args.scheduling, output::now());
-        let given = Given::by(args.batch.as_deref(), &args.scheduling, not_before);
+        let given = TaskDefaults::by(args.batch.as_deref(), &args.scheduling, not_before);
         Ok(Self { sweep, name, definition, not_before, given })
     }
 

@@ -37,7 +37,7 @@ pub(super) struct Follow<'s> {
 }
 
 /// The next step after an answer.
-enum Next {
+enum NextRequest {
     AtOnce,
     After(Duration),
     Ended(Box<Task>),
@@ -66,13 +66,13 @@ impl<'s> Follow<'s> {
                     let (pause, note) = self.outage.after(&self.logs.context.url, error, Instant::now())?;
                     note.iter().try_for_each(|note| self.logs.printer.note(note))?;
                     self.is_unsure = true;
-                    Next::After(pause)
+                    NextRequest::After(pause)
                 }
             };
             match next {
-                Next::AtOnce => {}
-                Next::After(pause) => sleep(pause).await,
-                Next::Ended(task) => break task,
+                NextRequest::AtOnce => {}
+                NextRequest::After(pause) => sleep(pause).await,
+                NextRequest::Ended(task) => break task,
             }
         };
         self.logs.printer.begin_run()?;
@@ -81,7 +81,7 @@ impl<'s> Follow<'s> {
     }
 
     /// Asks once and prints what is new.
-    async fn step(&mut self) -> Result<Next, CommandError> {
+    async fn step(&mut self) -> Result<NextRequest, CommandError> {
         let progressed = if self.has_begun { self.next_piece().await } else { self.first_pieces().await };
         match progressed {
             Err(CommandError::Call(error)) if is_without_output(&error) => self.without_output().await,
@@ -89,14 +89,14 @@ impl<'s> Follow<'s> {
         }
     }
 
-    async fn first_pieces(&mut self) -> Result<Next, CommandError> {
+    async fn first_pieces(&mut self) -> Result<NextRequest, CommandError> {
         self.logs.print_kept().await?;
         self.outage.all_answered(Instant::now());
         self.has_begun = true;
-        Ok(Next::AtOnce)
+        Ok(NextRequest::AtOnce)
     }
 
-    async fn next_piece(&mut self) -> Result<Next, CommandError> {
+    async fn next_piece(&mut self) -> Result<NextRequest, CommandError> {
         let (context, id, offset) = (self.logs.context, self.logs.id, self.logs.cursor.offset);
         // The next run prints from its beginning, so nothing of it may be behind this offset for long.
         let may_be_another = self.is_unsure || self.logs.cursor.has_ended();
@@ -116,14 +116,14 @@ impl<'s> Follow<'s> {
         self.logs.print(&output)?;
         if !output.text.is_empty() {
             (self.is_quiet, self.told) = (false, None);
-            return Ok(Next::AtOnce);
+            return Ok(NextRequest::AtOnce);
         }
         if output.ended {
             return self.after_the_run().await;
         }
         // A wait without result takes long, and an answer without a wait was asked for to be sure.
         self.is_unsure = answer.wait_applied.is_some();
-        Ok(if self.is_unsure || may_be_another { Next::AtOnce } else { Next::After(PAUSE) })
+        Ok(if self.is_unsure || may_be_another { NextRequest::AtOnce } else { NextRequest::After(PAUSE) })
     }
 
     /// Looks at the task while its run prints. Returns whether it was claimed again since.
@@ -134,14 +134,14 @@ impl<'s> Follow<'s> {
         Ok(before.is_some_and(|before| self.started_at != Some(before)))
     }
 
-    fn begin_run(&mut self, attempt: i64) -> Result<Next, CommandError> {
+    fn begin_run(&mut self, attempt: i64) -> Result<NextRequest, CommandError> {
         (self.started_at, self.is_quiet, self.told) = (None, false, None);
         self.logs.begin_run(attempt)?;
-        Ok(Next::AtOnce)
+        Ok(NextRequest::AtOnce)
     }
 
     /// Goes on when the run is over and everything that has arrived is printed.
-    async fn after_the_run(&mut self) -> Result<Next, CommandError> {
+    async fn after_the_run(&mut self) -> Result<NextRequest, CommandError> {
         let task = self.task().await?;
         if matches!(task.status, Status::Pending | Status::Running) {
             // Nothing follows in a line that the run left open.
@@ -157,7 +157,7 @@ impl<'s> Follow<'s> {
     }
 
     /// Goes on when nothing is kept of the task.
-    async fn without_output(&mut self) -> Result<Next, CommandError> {
+    async fn without_output(&mut self) -> Result<NextRequest, CommandError> {
         if !self.is_feature_known {
             self.logs.require_feature().await?;
             self.is_feature_known = true;
@@ -169,23 +169,27 @@ impl<'s> Follow<'s> {
             Status::Running => self.wait_for("the task is running and has printed nothing yet", PAUSE),
             _ if self.is_quiet => {
                 self.logs.printer.note("nothing is kept of what it printed")?;
-                Ok(Next::Ended(Box::new(task)))
+                Ok(NextRequest::Ended(Box::new(task)))
             }
             _ => Ok(self.at_the_end(task)),
         }
     }
 
     /// The task has ended: everything is printed if nothing comes for a moment.
-    fn at_the_end(&mut self, task: Task) -> Next {
-        if std::mem::replace(&mut self.is_quiet, true) { Next::Ended(Box::new(task)) } else { Next::After(LATE_BYTES) }
+    fn at_the_end(&mut self, task: Task) -> NextRequest {
+        if std::mem::replace(&mut self.is_quiet, true) {
+            NextRequest::Ended(Box::new(task))
+        } else {
+            NextRequest::After(LATE_BYTES)
+        }
     }
 
-    fn wait_for(&mut self, what: &'static str, pause: Duration) -> Result<Next, CommandError> {
+    fn wait_for(&mut self, what: &'static str, pause: Duration) -> Result<NextRequest, CommandError> {
         self.is_quiet = false;
         if self.told.replace(what) != Some(what) {
             self.logs.printer.note(what)?;
         }
-        Ok(Next::After(pause))
+        Ok(NextRequest::After(pause))
     }
 
     async fn task(&self) -> Result<Task, CommandError> {
