@@ -1,31 +1,23 @@
 //! The configuration of client commands. Each value comes from the first source that has it: flags, then the environment,
 //! then the nearest `taskqueue.toml`, then the user's file, then the built-in default. Which token may be sent to the
-//! resulting URL is decided in `source.rs`.
+//! resulting URL is decided in `source.rs`. Here are also the rows of `taskqueue config show`, in which no token is shown.
 
-mod contained_file;
 mod file;
-mod file_trust;
 mod layers;
-mod secret;
-mod settings;
 mod source;
-mod trust;
 
 use std::path::Path;
 
+use taskqueue_client::Config;
 use taskqueue_core::ids::QueueName;
 
+pub(crate) use self::file::Secret;
+use self::file::TokenLocation;
 #[cfg(test)]
 pub(crate) use self::file::keys as file_keys;
 pub(crate) use self::layers::{DEFAULT_QUEUE, Layers, VARIABLES};
-pub(crate) use self::secret::Secret;
-pub(crate) use self::settings::Setting;
-pub(crate) use self::source::{Source, Sourced};
-pub(crate) use self::trust::{Trust, read_authorities};
-
-use self::secret::TokenLocation;
-use self::source::choose_token;
-use self::trust::choose_trust;
+pub(crate) use self::source::{Source, Sourced, Trust, read_authorities};
+use self::source::{choose_token, choose_trust};
 use crate::args::{ConnectionArgs, QueueArg};
 use crate::failure::Failure;
 
@@ -117,6 +109,58 @@ fn ignored_trust(from: &Source, url: &Sourced<String>) -> String {
          give --tls-pin or --tls-ca",
         url.value, url.source
     )
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) source: String,
+}
+
+impl ClientConfig {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let mut settings = vec![
+            setting("url", &self.url.value, &self.url.source.to_string()),
+            setting("queue", self.queue.value.as_str(), &self.queue.source.to_string()),
+        ];
+        settings.extend(self.tokens());
+        settings.extend(
+            self.trust.iter().map(|trust| setting(trust.value.name(), &trust.value.text(), &trust.source.to_string())),
+        );
+        let insecure = if self.allow_insecure_token.value { "true" } else { "false" };
+        settings.push(setting("allow_insecure_token", insecure, &self.allow_insecure_token.source.to_string()));
+        settings
+    }
+
+    /// One row per token, the one that is sent first.
+    fn tokens(&self) -> Vec<Setting> {
+        let sent =
+            self.token.iter().map(|token| setting("token", &self.token_status(token), &token.source.to_string()));
+        let withheld = "withheld: a project file names the URL";
+        let withheld = self.withheld.iter().map(|source| setting("token", withheld, &source.to_string()));
+        let tokens: Vec<Setting> = sent.chain(withheld).collect();
+        if tokens.is_empty() { vec![setting("token", "not set", "-")] } else { tokens }
+    }
+
+    /// Whether the chosen token is sent. The client library can still refuse it.
+    fn token_status(&self, token: &Sourced<Secret>) -> String {
+        let Ok(client) = Config::new(&self.url.value) else { return "not sent: the URL cannot be used".to_owned() };
+        let Ok(mut client) = client.token(token.value.expose()) else {
+            return "not sent: it must be visible ASCII characters without blanks".to_owned();
+        };
+        if self.allow_insecure_token.value {
+            client = client.allow_insecure_token();
+        }
+        match client.refuses_insecure_token() {
+            true => "not sent: the connection is not encrypted".to_owned(),
+            false => format!("sent to {}", self.url.value),
+        }
+    }
+}
+
+fn setting(name: &str, value: &str, source: &str) -> Setting {
+    Setting { name: name.to_owned(), value: value.to_owned(), source: source.to_owned() }
 }
 
 #[cfg(test)]

@@ -1,19 +1,24 @@
 //! What belongs to an installation besides its tasks: the files of a backup with secrets (docs/decisions/0056), how they are found
-//! by the flags of `serve`, and where they are put back. No message shows what a secret holds.
+//! by the flags of `serve`, where they are put back, and `manifest.json`, which is written last: each file with its size, its SHA-256 and
+//! where it came from. No message shows what a secret holds.
 
-mod manifest;
-mod new_folder;
-mod put_back;
+mod folder;
 
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use self::manifest::{Entry, FILE_NAME as MANIFEST, Manifest};
-pub(crate) use self::new_folder::NewFolder;
-pub(crate) use self::put_back::{PutBack, Secret};
+use sha2::{Digest, Sha256};
+use taskqueue_core::json::{self, ObjectWriter, Value, write_array};
+
+pub(crate) use self::folder::{NewFolder, PutBack, Secret};
 use crate::args::SecretArgs;
 use crate::failure::Failure;
+use crate::files::hex;
 use crate::open_store::Database;
-use crate::{server_tls, token, tokens_file};
+use crate::{output, server_tls, token, tokens_file};
 
 /// One file of a backup with secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +99,10 @@ fn pair(args: &SecretArgs, database: &Database) -> Result<Vec<Secret>, Failure> 
     if !args.tls.is_given() && !files.key.exists() {
         return Ok(Vec::new());
     }
-    let (_, bytes) = files.read_bytes()?;
+    let (_, certificate, key) = files.read_bytes()?;
     Ok(vec![
-        Secret { part: Part::Certificate, bytes: bytes.certificate, path: whole_path(&files.certificate) },
-        Secret { part: Part::Key, bytes: bytes.key, path: whole_path(&files.key) },
+        Secret { part: Part::Certificate, bytes: certificate, path: whole_path(&files.certificate) },
+        Secret { part: Part::Key, bytes: key, path: whole_path(&files.key) },
     ])
 }
 
@@ -128,4 +133,256 @@ pub(crate) fn place_of(part: Part, args: &SecretArgs, database: &Database) -> Re
 /// For people, who may be elsewhere when they read it.
 pub(crate) fn whole_path(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+pub(crate) const MANIFEST: &str = "manifest.json";
+
+/// Of the manifest. A later version that needs more than this one knows counts it up.
+const FORMAT: i64 = 1;
+
+/// Five files with long paths take a tenth of it.
+const MANIFEST_BYTES: u64 = 65_536;
+
+/// What lets others than its owner read a file.
+const READ_FOR_OTHERS: u32 = 0o044;
+
+/// How much of a file is read at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct Manifest {
+    pub(crate) entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) part: Part,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+    /// Where it was: a path, or the name of a variable.
+    pub(crate) from: String,
+}
+
+impl Entry {
+    pub(crate) fn of_bytes(part: Part, content: &[u8], from: String) -> Self {
+        Self { part, bytes: content.len() as u64, sha256: hex(&Sha256::digest(content)), from }
+    }
+
+    /// Of a file that may be large.
+    pub(crate) fn of_file(part: Part, path: &Path, from: String, stop: &AtomicBool) -> Result<Self, Failure> {
+        let (bytes, sha256) = digest(path, stop)?;
+        Ok(Self { part, bytes, sha256, from })
+    }
+
+    /// What is wrong with the file of this entry in a folder.
+    pub(crate) fn problem(&self, folder: &Path, stop: &AtomicBool) -> Result<Option<String>, Failure> {
+        let name = self.part.file_name();
+        let path = folder.join(name);
+        let Ok(found) = fs::symlink_metadata(&path) else { return Ok(Some(format!("{name} is missing"))) };
+        if !found.is_file() {
+            return Ok(Some(format!("{name} is not a file")));
+        }
+        if found.len() != self.bytes {
+            return Ok(Some(format!("{name} has {} bytes, and had {}", found.len(), self.bytes)));
+        }
+        let (_, sha256) = digest(&path, stop)?;
+        Ok((sha256 != self.sha256).then(|| format!("{name} was changed: it has another SHA-256")))
+    }
+}
+
+impl Manifest {
+    /// Reads the manifest of a folder.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
+        let path = folder.join(MANIFEST);
+        if !path.is_file() {
+            return Err(Failure::Refused(format!(
+                "{} has no {MANIFEST}, so it is no backup of taskqueue backup --with-secrets",
+                folder.display()
+            )));
+        }
+        let mut text = Vec::new();
+        File::open(&path)
+            .and_then(|file| file.take(MANIFEST_BYTES).read_to_end(&mut text))
+            .map_err(|error| Failure::cannot_read(path.display(), error))?;
+        parse(&text).map_err(|why| Failure::Refused(format!("{} cannot be used: {why}", path.display())))
+    }
+
+    pub(crate) fn has(&self, part: Part) -> bool {
+        self.entries.iter().any(|entry| entry.part == part)
+    }
+
+    /// The parts that a backup may have and this one has not.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = Part> {
+        Part::ALL.into_iter().filter(|part| !self.has(*part))
+    }
+
+    /// The files that are not as they were written, each with what is wrong.
+    pub(crate) fn problems(&self, folder: &Path, stop: &AtomicBool) -> Result<Vec<(Part, String)>, Failure> {
+        let mut problems = Vec::new();
+        for entry in &self.entries {
+            problems.extend(entry.problem(folder, stop)?.map(|what| (entry.part, what)));
+        }
+        Ok(problems)
+    }
+
+    /// The files that others can read and should not, each with what helps. A copy of the folder may have lost the modes that a
+    /// backup is written with.
+    pub(crate) fn open_to_others(&self, folder: &Path) -> Vec<String> {
+        let secret = self.entries.iter().map(|entry| entry.part).filter(|part| !part.is_for_everybody());
+        let found = secret.filter_map(|part| {
+            let path = folder.join(part.file_name());
+            let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
+            let mode = found.mode() & 0o7777;
+            (mode & READ_FOR_OTHERS != 0).then(|| {
+                format!("others than its owner can read {0} (mode {mode:04o}); run: chmod go= {0}", path.display())
+            })
+        });
+        found.collect()
+    }
+
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        ObjectWriter::append_to(&mut out)
+            .integer("format", FORMAT)
+            .text("version", env!("CARGO_PKG_VERSION"))
+            .time("created_at", output::now())
+            .field("files", |out| {
+                write_array(out, &self.entries, |out, entry| {
+                    ObjectWriter::append_to(out)
+                        .text("name", entry.part.file_name())
+                        .integer("bytes", entry.bytes)
+                        .text("sha256", &entry.sha256)
+                        .text("from", &entry.from)
+                        .end();
+                });
+            })
+            .end();
+        out.push(b'\n');
+        out
+    }
+}
+
+fn parse(text: &[u8]) -> Result<Manifest, &'static str> {
+    const DAMAGED: &str = "it is damaged or no manifest of taskqueue";
+    let Ok(value) = json::parse(text) else { return Err(DAMAGED) };
+    match member(&value, "format") {
+        Some(Value::Int(FORMAT)) => {}
+        Some(Value::Int(_)) => return Err("it is of a newer version of taskqueue"),
+        _ => return Err(DAMAGED),
+    }
+    let Some(Value::Array(files)) = member(&value, "files") else { return Err(DAMAGED) };
+    let mut manifest = Manifest::default();
+    for file in files {
+        let entry = entry(file).ok_or(DAMAGED)?;
+        if manifest.has(entry.part) {
+            return Err(DAMAGED);
+        }
+        manifest.entries.push(entry);
+    }
+    Ok(manifest)
+}
+
+fn entry(file: &Value<'_>) -> Option<Entry> {
+    let (part, from) = (Part::named(text(file, "name")?)?, text(file, "from")?.to_owned());
+    let Some(Value::Int(bytes)) = member(file, "bytes") else { return None };
+    Some(Entry { part, bytes: u64::try_from(*bytes).ok()?, sha256: text(file, "sha256")?.to_owned(), from })
+}
+
+fn text<'v>(object: &'v Value<'_>, name: &str) -> Option<&'v str> {
+    if let Some(Value::Str(text)) = member(object, name) { Some(text.as_ref()) } else { None }
+}
+
+fn member<'v, 'a>(object: &'v Value<'a>, name: &str) -> Option<&'v Value<'a>> {
+    let Value::Object(members) = object else { return None };
+    members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+/// The size and the SHA-256 of a file.
+fn digest(path: &Path, stop: &AtomicBool) -> Result<(u64, String), Failure> {
+    let cannot_read = |error: std::io::Error| Failure::cannot_read(path.display(), error);
+    let mut file = File::open(path).map_err(cannot_read)?;
+    let (mut hash, mut bytes, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted("interrupted; nothing was changed".to_owned()));
+        }
+        let read = file.read(&mut chunk).map_err(cannot_read)?;
+        if read == 0 {
+            return Ok((bytes, hex(&hash.finalize())));
+        }
+        hash.update(&chunk[..read]);
+        bytes += read as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    static STOP: AtomicBool = AtomicBool::new(false);
+
+    fn manifest() -> Manifest {
+        let of = |part, content: &[u8]| Entry::of_bytes(part, content, "/etc/tq/\"odd\"".to_owned());
+        Manifest { entries: vec![of(Part::Token, b"hush\n"), of(Part::Tokens, b"")] }
+    }
+
+    #[test]
+    fn a_manifest_is_read_as_it_was_written() {
+        let written = manifest();
+        let read = parse(&written.to_json()).unwrap();
+        assert_eq!(read.entries, written.entries);
+        assert!(read.has(Part::Token) && !read.has(Part::Database));
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(read.entries[1].sha256, empty);
+    }
+
+    #[test]
+    fn a_manifest_never_shows_a_secret_nor_leads_out_of_its_folder() {
+        let json = String::from_utf8(manifest().to_json()).unwrap();
+        assert!(!json.contains("hush"), "{json}");
+        let cases = [
+            (json.replace("\"token\"", "\"../token\""), "damaged"),
+            (json.replace("\"token\"", "\"tokens.toml\""), "damaged"),
+            (json.replace("\"format\":1", "\"format\":2"), "newer"),
+            (json.replace("\"files\"", "\"file\""), "damaged"),
+            (json[..json.len() / 2].to_owned(), "damaged"),
+            (String::new(), "damaged"),
+        ];
+        for (text, expected) in cases {
+            assert!(parse(text.as_bytes()).is_err_and(|why| why.contains(expected)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_is_named_and_what_everybody_may_read_is_not() {
+        let (folder, names) = (tempfile::tempdir().unwrap(), ["token", "tokens.toml"]);
+        assert!(manifest().open_to_others(folder.path()).is_empty(), "nothing is there");
+        for (mode, is_open) in [(0o600, false), (0o700, false), (0o640, true), (0o604, true)] {
+            for path in names.map(|name| folder.path().join(name)) {
+                fs::write(&path, "").unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            }
+            let found = manifest().open_to_others(folder.path());
+            assert_eq!(found.len(), usize::from(is_open), "{mode:o}: {found:?}");
+            assert!(found.iter().all(|what| what.ends_with("/token")), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_gone_or_has_other_content_is_a_problem() {
+        let folder = tempfile::tempdir().unwrap();
+        let (manifest, path) = (manifest(), folder.path().join("token"));
+        let problem = || manifest.entries[0].problem(folder.path(), &STOP).unwrap();
+        assert!(problem().unwrap().ends_with("is missing"));
+        for (content, expected) in
+            [("hush\n", None), ("hush", Some("has 4 bytes, and had 5")), ("hash\n", Some("was changed"))]
+        {
+            fs::write(&path, content).unwrap();
+            let found = problem();
+            assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
+            assert!(found.is_none_or(|what| what.contains(expected.unwrap_or_default())), "{content:?}");
+        }
+    }
 }

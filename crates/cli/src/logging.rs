@@ -1,18 +1,21 @@
-//! Sets up logging to standard error: format, level, panics.
+//! Sets up logging to standard error: format, level, panics. For the journal of systemd a number before each line tells its level; lines
+//! of text then have no time, because the journal has its own, and those of JSON keep it, because programs read it there.
 
-mod journal;
 mod log_writer;
 
+use std::fmt;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::panic::{self, PanicHookInfo};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tracing::error;
+use tracing::{Event, Level, Subscriber, error};
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::format::JsonFields;
+use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
-use self::journal::WithLevel;
 use self::log_writer::LogWriter;
 use crate::args::{LogFormat, LogLevel};
 use crate::failure::Failure;
@@ -39,7 +42,7 @@ impl Drop for LogGuard {
 }
 
 pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<LogGuard, Failure> {
-    let is_journal = journal::is_stderr();
+    let is_journal = is_journal();
     let log_writer = LogWriter::start(io::stderr(), format, is_journal)
         .map_err(|error| Failure::Refused(format!("cannot start the log thread: {error}")))?;
     let writer = log_writer.clone();
@@ -83,5 +86,42 @@ fn filter(level: LogLevel) -> LevelFilter {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+/// Where systemd says which file is the journal: its device and its inode.
+const JOURNAL_VARIABLE: &str = "JOURNAL_STREAM";
+
+/// The prefix of a warning.
+const JOURNAL_WARNING: &str = "<4>";
+
+/// Whether standard error goes to the journal. The variable alone says nothing: it is inherited by what redirects its output.
+fn is_journal() -> bool {
+    let Ok(stream) = std::env::var(JOURNAL_VARIABLE) else { return false };
+    rustix::fs::fstat(io::stderr().as_fd()).is_ok_and(|file| stream == format!("{}:{}", file.st_dev, file.st_ino))
+}
+
+/// Another format with the level before each line.
+struct WithLevel<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for WithLevel<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        writer.write_str(prefix(*event.metadata().level()))?;
+        self.0.format_event(context, writer, event)
+    }
+}
+
+/// The priorities of syslog.
+fn prefix(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "<3>",
+        Level::WARN => JOURNAL_WARNING,
+        Level::INFO => "<6>",
+        _ => "<7>",
     }
 }

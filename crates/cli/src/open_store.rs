@@ -1,7 +1,7 @@
 //! Opens the store of a database. The only place that names both backends.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use taskqueue_store::check::{CheckError, Report, Watch};
 use taskqueue_store::clock::SystemClock;
 use taskqueue_store::transfer::{Source, Target, TransferError};
 use taskqueue_store_postgres::{Address, Concurrency, PostgresStore, PostgresTransfer};
-use taskqueue_store_sqlite::{BackedUp, BackupError, BackupOptions, BackupWatch, SqliteStore, SqliteTransfer};
+use taskqueue_store_sqlite::{SqliteStore, SqliteTransfer};
 
 use crate::failure::Failure;
 
@@ -131,41 +131,12 @@ pub(crate) async fn target(database: &Database, schema: Option<&str>) -> Result<
     opened.map_err(|error| side_refused("--to", &error))
 }
 
-/// Copies an SQLite file that a server may use.
-pub(crate) fn backup(
-    source: &Path,
-    target: &Path,
-    options: &BackupOptions,
-    watch: &mut BackupWatch<'_>,
-) -> Result<BackedUp, BackupError> {
-    taskqueue_store_sqlite::backup(source, target, options, watch)
-}
-
-/// Puts a backup in the place of an SQLite file.
-pub(crate) fn restore(
-    from: &Path,
-    database: &Path,
-    replace: bool,
-    watch: &mut BackupWatch<'_>,
-) -> Result<BackedUp, BackupError> {
-    taskqueue_store_sqlite::restore(from, database, replace, watch)
-}
-
-pub(crate) fn check_file(path: &Path, watch: &mut Watch<'_>) -> Result<Report, CheckError> {
-    taskqueue_store_sqlite::check(path, watch)
-}
-
 pub(crate) async fn check_schema(
-    database: &Database,
+    address: &Address,
     schema: Option<&str>,
     watch: &mut Watch<'_>,
 ) -> Result<Report, CheckError> {
-    match database {
-        Database::Sqlite(path) => check_file(path, watch),
-        Database::Postgres(address) => {
-            taskqueue_store_postgres::check(with_password(address), &schema_or_default(schema), watch).await
-        }
-    }
+    taskqueue_store_postgres::check(with_password(address), &schema_or_default(schema), watch).await
 }
 
 /// Only PostgreSQL has schemas.

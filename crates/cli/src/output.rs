@@ -1,11 +1,6 @@
 //! The only place that prints: results to standard output, everything else to standard error. Commands give records to
 //! the `Printer`; the formats of each record are in `output/records/`.
 
-mod cell;
-mod csv;
-mod escape;
-mod fields;
-mod log_lines;
 mod log_printer;
 mod printer;
 mod record;
@@ -20,21 +15,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use taskqueue_core::time::Timestamp;
 use tracing::warn;
 
-pub(crate) use self::cell::{Cell, Column};
-pub(crate) use self::escape::escape;
-pub(crate) use self::fields::{cells as field_cells, columns as field_columns};
-pub(crate) use self::log_lines::LogLines;
-pub(crate) use self::log_printer::{LogPrinter, LogStyle};
+pub(crate) use self::log_printer::{LogLines, LogPrinter, LogStyle};
 pub(crate) use self::printer::{Listing, Printer};
-pub(crate) use self::record::{Record, expanded, values};
-pub(crate) use self::records::{
-    ActivityRecord, BackupRecord, ChangedRecord, CheckRecord, CheckedFolder, CountRecord, CountedQueueRecord,
-    ExplanationRecord, FieldChange, FolderFile, FolderRecord, GroupRecord, HealthRecord, NewTokenRecord, PlannedRecord,
-    ProblemRecord, QueueRecord, ReasonRecord, RerunRecord, RouteRecord, SeriesRecord, SettingRecord, SettingsRecord,
-    StatsRecord, Summary, TokenRecord, WaitSummary, WideWorker, worker_place,
-};
-pub(crate) use self::table::Layout;
-pub(crate) use self::terminal::{Terminal, colours_allowed, is_in_foreground};
+pub(crate) use self::record::{Record, expanded, field_cells, field_columns, values};
+pub(crate) use self::records::*;
+pub(crate) use self::table::{Cell, Column, Columns, Layout, columns};
+pub(crate) use self::terminal::{Terminal, colours_allowed, escape, is_in_foreground};
 pub(crate) use self::worker_console::{ConsoleHandle, WorkerConsole};
 
 use crate::failure::Failure;

@@ -1,13 +1,12 @@
 //! Files of a server that decide who may use it: `--tokens` and `--config`. Everybody may read them: they hold no secret, the tokens only
 //! as digests of random texts, which open nothing. Whoever can write them can let himself in.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-use rustix::fs::OFlags;
+use crate::files::{open_at_once, read_text};
 
 /// Ten thousand tokens with one pattern each take about as much.
 const FILE_BYTES: u64 = 1024 * 1024;
@@ -25,25 +24,12 @@ const ROOT: u32 = 0;
 pub(crate) fn read(name: &str, path: &Path) -> Result<(String, SystemTime), String> {
     let name = format!("{name} {}", path.display());
     let cannot_read = |error: std::io::Error| format!("cannot read {name}: {error}");
-    let (file, metadata) = open(path).map_err(cannot_read)?;
+    let (file, metadata) = open_at_once(path).map_err(cannot_read)?;
     check(&metadata).map_err(|problem| format!("{name} {problem}"))?;
-    let mut text = String::new();
-    (&file).take(FILE_BYTES + 1).read_to_string(&mut text).map_err(cannot_read)?;
-    if text.len() as u64 > FILE_BYTES {
-        return Err(format!("{name} has more than {FILE_BYTES} bytes"));
-    }
+    let text = read_text(&file, FILE_BYTES).map_err(cannot_read)?;
     // Looked up after the text was read: it may have been changed meanwhile.
     let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(cannot_read)?;
     Ok((text, modified))
-}
-
-/// The file and the metadata of that open file, which nobody can exchange in between.
-fn open(path: &Path) -> std::io::Result<(File, Metadata)> {
-    // Opening a pipe without a writer must not block.
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
-    let metadata = file.metadata()?;
-    Ok((file, metadata))
 }
 
 /// Behind a link the target counts.

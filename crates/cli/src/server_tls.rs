@@ -1,20 +1,22 @@
-//! The TLS of `taskqueue serve`: which certificate it shows, from files or made here, and what clients need to trust it.
+//! The TLS of `taskqueue serve`: which certificate it shows, from files or made here, and what clients need to trust it. The key must be
+//! for its owner only, like a token.
 
-mod pair_files;
 mod self_signed;
 mod watch;
 
-use std::path::PathBuf;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use taskqueue_server::tls::{Identity, Tls, Validity};
+use taskqueue_server::tls::{Identity, IdentityError, Tls, Validity};
 use taskqueue_server::{ListenAddress, ListenError, Listener};
 use tracing::{info, warn};
 
-use self::pair_files::PairFiles;
 use crate::args::{OwnKey, TlsArgs};
 use crate::failure::Failure;
+use crate::files::{open_at_once, read_bytes};
 use crate::open_store::Database;
+use crate::private_file;
 use crate::server_signals::Reloads;
 
 /// A listener, with TLS if that is wanted.
@@ -117,6 +119,65 @@ fn warn_of_dates(identity: &Identity, files: &PairFiles, now: SystemTime) {
         Validity::EndsInDays(days) => warn!(%certificate, days, "the TLS certificate expires soon; renew it"),
         Validity::Expired => warn!(%certificate, "the TLS certificate has expired; clients will refuse it; renew it"),
     }
+}
+
+/// Long chains have some ten thousand bytes.
+const FILE_BYTES: u64 = 1_048_576;
+
+#[derive(Clone, Debug)]
+pub(crate) struct PairFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl PairFiles {
+    /// The names of files that this program makes.
+    fn in_folder(folder: &Path) -> Self {
+        Self { certificate: folder.join("cert.pem"), key: folder.join("key.pem") }
+    }
+
+    /// The certificate and its key, which belong together.
+    fn read(&self) -> Result<Identity, Failure> {
+        self.read_bytes().map(|(identity, ..)| identity)
+    }
+
+    /// The same with the bytes of the certificate and of the key.
+    pub(crate) fn read_bytes(&self) -> Result<(Identity, Vec<u8>, Vec<u8>), Failure> {
+        let certificate = read(&self.certificate, &self.certificate_name(), |_| Ok(()))?;
+        let key = self.read_key()?;
+        let identity = Identity::from_pem(&certificate, &key).map_err(|error| {
+            Failure::Refused(match &error {
+                IdentityError::Certificate(reason) => format!("{} cannot be used: {reason}", self.certificate_name()),
+                IdentityError::Key(reason) => format!("{} cannot be used: {reason}", self.key_name()),
+                IdentityError::Mismatch => {
+                    format!("{} and {} do not belong together: {error}", self.certificate_name(), self.key_name())
+                }
+            })
+        })?;
+        Ok((identity, certificate, key))
+    }
+
+    fn read_key(&self) -> Result<Vec<u8>, Failure> {
+        let name = self.key_name();
+        read(&self.key, &name, |metadata| private_file::check_key(&name, &self.key, metadata))
+    }
+
+    fn certificate_name(&self) -> String {
+        format!("the TLS certificate {}", self.certificate.display())
+    }
+
+    fn key_name(&self) -> String {
+        format!("the TLS key {}", self.key.display())
+    }
+}
+
+fn read(path: &Path, name: &str, check: impl Fn(&Metadata) -> Result<(), Failure>) -> Result<Vec<u8>, Failure> {
+    let (file, metadata) = open_at_once(path).map_err(|error| Failure::cannot_read(name, error))?;
+    if !metadata.is_file() {
+        return Err(Failure::Refused(format!("{name} is not a regular file, so it cannot be read again later")));
+    }
+    check(&metadata)?;
+    read_bytes(file, FILE_BYTES).map_err(|error| Failure::cannot_read(name, error))
 }
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
 //! Reads the token from a file or the environment, never from the command line. No message shows it.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use taskqueue_server::auth::Token;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 use crate::failure::Failure;
+use crate::files::{open_at_once, read_text};
+use crate::private_file;
 use crate::server_signals::Reloads;
-use crate::{private_file, systemd_credential};
 
 /// The environment variable that holds the token.
 pub(crate) const VARIABLE: &str = "TASKQUEUE_TOKEN";
@@ -62,32 +61,26 @@ pub(crate) async fn follow(path: PathBuf, token: Token, mut reloads: Reloads) {
 
 /// What was a pipe at the start has no writer by now, and opening it must not block.
 fn again_from_file(path: &Path) -> Result<Token, Failure> {
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let text = read_opened(OpenOptions::new().read(true).custom_flags(nonblocking), path)?;
+    let text = read_opened(open_at_once(path).map(|(file, _)| file), path)?;
     parse(Some(&text), &path.display().to_string())
 }
 
 pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
-    read_opened(OpenOptions::new().read(true), path)
+    read_opened(File::open(path), path)
 }
 
-fn read_opened(options: &OpenOptions, path: &Path) -> Result<String, Failure> {
+fn read_opened(opened: io::Result<File>, path: &Path) -> Result<String, Failure> {
     let name = format!("the token file {}", path.display());
-    let file = options.open(path).map_err(|error| Failure::cannot_read(&name, error))?;
-    read_open_file(file, path, &name)
+    read_open_file(opened.map_err(|error| Failure::cannot_read(&name, error))?, path, &name)
 }
 
 /// Refuses a file that others have access to. Removes the line end that editors and `echo` add.
 pub(crate) fn read_open_file(file: File, path: &Path, name: &str) -> Result<String, Failure> {
     let metadata = file.metadata().map_err(|error| Failure::cannot_read(name, error))?;
-    if !systemd_credential::is_one(path, &metadata) {
+    if !private_file::is_credential(path, &metadata) {
         private_file::check(name, path, &metadata)?;
     }
-    let mut text = String::new();
-    file.take(FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| Failure::cannot_read(name, error))?;
-    if text.len() as u64 > FILE_BYTES {
-        return Err(Failure::Refused(format!("{name} has more than {FILE_BYTES} bytes, so it holds no token")));
-    }
+    let mut text = read_text(file, FILE_BYTES).map_err(|error| Failure::cannot_read(name, error))?;
     text.truncate(without_line_end(text.as_bytes()).len());
     Ok(text)
 }

@@ -1,33 +1,36 @@
-//! `taskqueue serve`: opens the socket and the store, and runs the server until a signal.
+//! `taskqueue serve`: opens the socket and the store, waits for a database that does not answer yet, and runs the server until a signal;
+//! `serve --check` reads what a start would read, and prints what would count. It opens no port and no database, and writes nothing, so
+//! that it can run beside the server that it is about.
 
-mod check;
-mod database_wait;
-mod greeting;
-
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use taskqueue_core::ids::QueueName;
 use taskqueue_core::settings::Retention;
 use taskqueue_server::auth::{SharedTokens, Token};
-use taskqueue_server::{Config, ListenAddress, ListenError, Listener, Listeners};
+use taskqueue_server::{Config, DashboardMode, ListenAddress, ListenError, Listener, Listeners, answer_until};
 use taskqueue_store::command::CreateQueue;
-use taskqueue_store::{StoreError, StoreExt};
+use taskqueue_store::{Store, StoreError, StoreExt};
+use tokio::select;
+use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-pub(crate) use self::check::check;
-use self::greeting::Greeting;
-use crate::args::ServeArgs;
+use crate::args::{OutputArgs, ServeArgs};
+use crate::config::{DEFAULT_QUEUE, DEFAULT_URL, Setting};
 use crate::failure::Failure;
 use crate::notify_socket::{self, NotifySocket};
-use crate::open_store::Database;
+use crate::open_store::{self, Database, NotOpened};
+use crate::output::{self, Printer, SettingRecord};
 use crate::server_signals::{Reloads, ServerSignals};
-use crate::server_tls::{self, Encrypted};
-use crate::{file_limit, logging, token, tokens_file, unknown_variables};
+use crate::server_tls::Encrypted;
+use crate::{logging, process_limits, server_tls, token, tokens_file, unknown_variables};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
 /// behind, and clients that connect while a large database is opened wait instead of being refused.
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
-    file_limit::raise_limit();
+    process_limits::raise_file_limit();
     let notify = NotifySocket::from_environment();
     let token = token::load(args.secrets.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
     let tokens = match &args.secrets.tokens {
@@ -50,7 +53,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let tokens = tokens.map(|tokens| tokens.follow(signals.reloads()));
     let config = config(&args, token, tokens, &listener);
     let listeners = Listeners { api: listener, metrics: bind_metrics(args.metrics_listen.as_ref()).await? };
-    let Some(store) = database_wait::open(&args, &listeners, &config, &signals, &notify).await? else { return Ok(()) };
+    let Some(store) = open_database(&args, &listeners, &config, &signals, &notify).await? else { return Ok(()) };
     let greeting = Greeting::new(&listeners.api, config.dashboard, client_command, has_token, args.queues.first());
     for queue in args.queues {
         let create = CreateQueue { queue, retention: config.default_retention };
@@ -146,4 +149,187 @@ async fn bind_metrics(address: Option<&ListenAddress>) -> Result<Option<Listener
 /// The store has logged the cause.
 fn refused(error: StoreError) -> Failure {
     Failure::Refused(format!("the database cannot be written: {error}; see the log lines above"))
+}
+
+struct Greeting {
+    base_url: String,
+    dashboard_url: Option<String>,
+    client_command: Option<String>,
+    begin: Option<String>,
+}
+
+impl Greeting {
+    /// `client_command` is for clients that need to be told whom to trust, `queue` one that is there.
+    fn new(
+        listener: &Listener,
+        dashboard: DashboardMode,
+        client_command: Option<String>,
+        has_token: bool,
+        queue: Option<&QueueName>,
+    ) -> Self {
+        let base_url = listener.base_url();
+        let dashboard_url = listener.dashboard_url().filter(|_| dashboard != DashboardMode::Off);
+        // With TLS it depends on the certificate what a client has to be told.
+        let begin = base_url.starts_with("http://").then(|| begin_line(&base_url, has_token, queue));
+        Self { base_url, dashboard_url, client_command, begin }
+    }
+
+    fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    fn print(&self) {
+        output::text(&self.base_url);
+        self.client_command.iter().for_each(|command| output::text(command));
+        if io::stdout().is_terminal() {
+            self.dashboard_url.iter().for_each(|url| output::text(&format!("dashboard: {url}")));
+            self.begin.iter().for_each(|line| output::text(line));
+        }
+    }
+}
+
+/// Commands for somebody who has never used this.
+fn begin_line(url: &str, has_token: bool, queue: Option<&QueueName>) -> String {
+    let token = if has_token { " with the token in TASKQUEUE_TOKEN" } else { "" };
+    let server = if url == DEFAULT_URL { String::new() } else { format!("export TASKQUEUE_URL={url}; ") };
+    let queue = match queue {
+        None => format!("taskqueue queue create {DEFAULT_QUEUE}; "),
+        Some(name) if name.as_str() == DEFAULT_QUEUE => String::new(),
+        Some(name) => format!("export TASKQUEUE_QUEUE={name}; "),
+    };
+    format!(
+        "to begin, in another terminal{token}: {server}{queue}taskqueue task submit --arg text=hello; \
+         taskqueue loop -- echo %{{text}}"
+    )
+}
+
+/// Between two tries. An attempt itself ends after the `connect_timeout` of the URL, 3 seconds.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The open store; none if the server was told to stop while it waited.
+async fn open_database(
+    args: &ServeArgs,
+    listeners: &Listeners,
+    config: &Config,
+    signals: &ServerSignals,
+    notify: &NotifySocket,
+) -> Result<Option<Arc<dyn Store>>, Failure> {
+    let began = Instant::now();
+    let failure = match try_to_open(args).await {
+        Ok(store) => return Ok(Some(store)),
+        Err(NotOpened { failure, may_pass: true }) if !args.database_wait.is_zero() => failure,
+        Err(NotOpened { failure, .. }) => return Err(failure),
+    };
+    let (reason, seconds) = (failure.message().unwrap_or_default(), args.database_wait.as_secs());
+    warn!(reason, "the database does not answer; waiting for it for up to {seconds} s (--database-wait)");
+    notify.status("waiting for the database");
+    let opened = async {
+        select! {
+            opened = try_until(args, began + args.database_wait) => opened.map(Some),
+            () = signals.stop() => Ok(None),
+        }
+    };
+    let opened = answer_until(listeners, config, opened).await?;
+    if opened.is_some() {
+        info!("the database answers, after {} s", began.elapsed().as_secs());
+    }
+    Ok(opened)
+}
+
+async fn try_until(args: &ServeArgs, end: Instant) -> Result<Arc<dyn Store>, Failure> {
+    loop {
+        sleep(PAUSE).await;
+        match try_to_open(args).await {
+            Ok(store) => return Ok(store),
+            Err(NotOpened { may_pass: true, .. }) if Instant::now() < end => {}
+            Err(NotOpened { failure, .. }) => return Err(failure),
+        }
+    }
+}
+
+async fn try_to_open(args: &ServeArgs) -> Result<Arc<dyn Store>, NotOpened> {
+    open_store::open(&args.database, args.database_schema.as_deref(), args.outage_credit).await
+}
+
+/// All problems at once are one failure: whoever corrects one should not have to ask again for the next.
+pub(crate) async fn check(args: ServeArgs) -> Result<(), Failure> {
+    unknown_variables::warn_of_them();
+    let problems = problems(&args).await;
+    if !problems.is_empty() {
+        return Err(Failure::Usage(problems.join("; ")));
+    }
+    let settings: Vec<Setting> = args.settings.into_iter().chain([token_setting()]).collect();
+    let records: Vec<SettingRecord<'_>> = settings.iter().map(SettingRecord).collect();
+    Printer::new(OutputArgs::of(args.output)).list(&records)
+}
+
+/// The one setting that is no flag. Its value is never shown.
+fn token_setting() -> Setting {
+    let (value, source) = match std::env::var_os(token::VARIABLE) {
+        Some(_) => ("set, not shown", format!("environment {}", token::VARIABLE)),
+        None => ("not set", "default".to_owned()),
+    };
+    Setting { name: "token".to_owned(), value: value.to_owned(), source }
+}
+
+async fn problems(args: &ServeArgs) -> Vec<String> {
+    let token = token::load(args.secrets.token_file.as_deref(), std::env::var_os(token::VARIABLE));
+    let tokens = args.secrets.tokens.as_deref().map(tokens_file::load).transpose();
+    // A file that cannot be read may hold a token: that is one problem and not two.
+    let has_token = match (&token, &tokens) {
+        (Ok(None), Ok(tokens)) => tokens.as_ref().is_some_and(|tokens| !tokens.is_empty()),
+        _ => true,
+    };
+    let outcomes = [
+        token.map(drop),
+        tokens.map(drop).map_err(Failure::Refused),
+        check_address(Some(&args.listen), has_token, "--listen").await,
+        // Metrics need no token.
+        check_address(args.metrics_listen.as_ref(), true, "--metrics-listen").await,
+        server_tls::check(&args.listen, &args.secrets.tls, &args.database),
+        open_store::refuse_schema(&args.database, args.database_schema.as_deref()),
+        check_folder(&args.database),
+    ];
+    let failures = outcomes.into_iter().filter_map(Result::err);
+    failures.filter_map(|failure| failure.message().map(str::to_owned)).collect()
+}
+
+async fn check_address(address: Option<&ListenAddress>, has_token: bool, flag: &str) -> Result<(), Failure> {
+    let Some(address) = address else { return Ok(()) };
+    Listener::check(address, has_token).await.map(drop).map_err(|error| cannot_listen(&error, flag))
+}
+
+/// An SQLite file may be missing, its folder not.
+fn check_folder(database: &Database) -> Result<(), Failure> {
+    let Database::Sqlite(path) = database else { return Ok(()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let problem = if path.is_dir() {
+        format!("the database {} is a folder; name a file", path.display())
+    } else if !folder.is_dir() {
+        format!("there is no folder {} for the database", folder.display())
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Refused(problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_to_begin_with_are_those_for_this_server() {
+        let queue = |name| QueueName::parse(name).unwrap();
+        let rest = "taskqueue task submit --arg text=hello; taskqueue loop -- echo %{text}";
+        let cases = [
+            (DEFAULT_URL, false, None, ": taskqueue queue create default; "),
+            (DEFAULT_URL, false, Some(queue("default")), ": "),
+            (DEFAULT_URL, true, Some(queue("q")), " with the token in TASKQUEUE_TOKEN: export TASKQUEUE_QUEUE=q; "),
+            ("http://[::1]:9", false, Some(queue("default")), ": export TASKQUEUE_URL=http://[::1]:9; "),
+        ];
+        for (url, has_token, queue, words) in cases {
+            let expected = format!("to begin, in another terminal{words}{rest}");
+            assert_eq!(begin_line(url, has_token, queue.as_ref()), expected);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! How many of the selected tasks are in which state: what bulk commands ask before they start, `queue list` of each queue, and
 //! `task wait` again and again.
 
-use taskqueue_client::{Client, Error, GroupQuery, QueueName, Status, TaskDimension, TaskSelection};
+use taskqueue_client::{Client, Error, Group, GroupQuery, QueueName, Status, TaskDimension, TaskSelection};
 use taskqueue_core::status::Statuses;
 
 /// Counts of one moment.
@@ -18,15 +18,18 @@ impl StatusCounts {
     pub(super) async fn of(client: &Client, queue: &QueueName, selection: TaskSelection) -> Result<Self, Error> {
         // There are five groups at most: one page, which is one moment.
         let page = client.group_tasks(queue, &GroupQuery::by([TaskDimension::Status], selection)).await?;
+        Ok(Self::of_groups(&page.items))
+    }
+
+    /// The sums of groups whose keys end with a status.
+    pub(super) fn of_groups(groups: &[Group]) -> Self {
         let mut counts = Self::default();
-        for group in page.items {
-            if let [word] = group.key.as_slice()
-                && let Some(status) = Status::parse(word)
-            {
+        for group in groups {
+            if let Some(status) = group.key.last().and_then(|word| Status::parse(word)) {
                 *counts.count_mut(status) += group.count;
             }
         }
-        Ok(counts)
+        counts
     }
 
     pub(super) fn add(&mut self, status: Status) {
@@ -73,6 +76,21 @@ impl StatusCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_read_from_groups_and_unknown_words_are_no_status() {
+        let group = |key: &[&str], count| Group { key: key.iter().map(|&word| word.to_owned()).collect(), count };
+        let counts = StatusCounts::of_groups(&[
+            group(&["cancelled"], 1),
+            group(&["gpu", "failed"], 2),
+            group(&["pending"], 4),
+            group(&["running"], 8),
+            group(&["succeeded"], 16),
+            group(&["paused"], 32),
+            group(&[], 64),
+        ]);
+        assert_eq!((counts.failed, counts.total(), counts.among(Statuses::ENDED)), (2, 31, 19));
+    }
 
     #[test]
     fn counts_are_summed_and_named_by_state() {

@@ -1,17 +1,20 @@
-//! Configuration files: their fields, how they are found, and when they are refused or ignored.
+//! Configuration files: their fields, how they are found, when they are refused or ignored, and the tokens that they hold or name, which
+//! no message shows. A project file that another account may have written is ignored, because it would choose the server that gets this
+//! user's tasks.
 
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::process::geteuid;
 use serde::Deserialize;
 
-use super::file_trust::distrust_reason;
-use super::secret::{Secret, TokenLocation};
 use crate::failure::Failure;
-use crate::{private_file, toml_lines};
+use crate::files::{open_at_once, read_text};
+use crate::{private_file, token, toml_lines};
 
 pub(super) const PROJECT_FILE: &str = "taskqueue.toml";
 /// Relative to the user's configuration folder.
@@ -54,16 +57,12 @@ impl ConfigFile {
     }
 
     pub(super) fn read(path: &Path) -> Result<Option<Self>, Failure> {
-        let Some((file, metadata)) = open(path)? else { return Ok(None) };
+        let Some((file, metadata)) = found(path, open_at_once(path))? else { return Ok(None) };
         Self::parse(path, file, &metadata).map(Some)
     }
 
     fn parse(path: &Path, file: File, metadata: &Metadata) -> Result<Self, Failure> {
-        let mut text = String::new();
-        file.take(FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| cannot_read(path, &error))?;
-        if text.len() as u64 > FILE_BYTES {
-            return Err(Failure::Refused(format!("{} has more than {FILE_BYTES} bytes", path.display())));
-        }
+        let text = read_text(file, FILE_BYTES).map_err(|error| cannot_read(path, &error))?;
         let content = parse(&text)
             .map_err(|message| Failure::Usage(format!("{} is not a valid configuration: {message}", path.display())))?;
         if content.token.is_some() {
@@ -108,22 +107,11 @@ fn read_trusted(path: &Path, metadata: &Metadata) -> Result<ProjectFile, Failure
     if let Some(reason) = distrust_reason(metadata) {
         return Ok(ProjectFile::Untrusted(reason));
     }
-    let Some((file, metadata)) = open(path)? else { return Ok(ProjectFile::Missing) };
+    let Some((file, metadata)) = found(path, open_at_once(path))? else { return Ok(ProjectFile::Missing) };
     match distrust_reason(&metadata) {
         Some(reason) => Ok(ProjectFile::Untrusted(reason)),
         None => ConfigFile::parse(path, file, &metadata).map(ProjectFile::Trusted),
     }
-}
-
-/// The file and the metadata of that open file, which nobody can exchange in between.
-fn open(path: &Path) -> Result<Option<(File, Metadata)>, Failure> {
-    // Opening a pipe without a writer must not block.
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let Some(file) = found(path, OpenOptions::new().read(true).custom_flags(nonblocking).open(path))? else {
-        return Ok(None);
-    };
-    let metadata = file.metadata().map_err(|error| cannot_read(path, &error))?;
-    Ok(Some((file, metadata)))
 }
 
 /// None if there is no such file.
@@ -166,4 +154,114 @@ pub(super) fn user_file(config_home: Option<PathBuf>, home: Option<PathBuf>) -> 
 /// The current folder with links resolved, so that its real parents are searched.
 pub(super) fn current_directory() -> Option<PathBuf> {
     std::env::current_dir().ok().map(|path| fs::canonicalize(&path).unwrap_or(path))
+}
+
+const ROOT: u32 = 0;
+const WRITE_FOR_ALL: u32 = 0o002;
+
+/// Why a file is not trusted; none if it is.
+pub(super) fn distrust_reason(metadata: &Metadata) -> Option<&'static str> {
+    let links_have_no_mode = metadata.is_symlink();
+    reason(metadata.uid(), if links_have_no_mode { 0 } else { metadata.mode() }, geteuid().as_raw())
+}
+
+fn reason(owner: u32, mode: u32, me: u32) -> Option<&'static str> {
+    if owner != me && owner != ROOT {
+        Some("it belongs to another account; if you trust it, copy it")
+    } else if mode & WRITE_FOR_ALL != 0 {
+        // Group write is allowed: many systems give each account its own group, and shared projects need it.
+        Some("everybody may write to it; if it is yours, run: chmod o-w on it")
+    } else {
+        None
+    }
+}
+
+/// The regular file at `path`, which is inside `folder` or relative to it.
+fn open_inside(folder: &Path, path: &Path) -> io::Result<File> {
+    let outside = || io::Error::other("it must stay inside the folder of the file that names it, without `..`");
+    if path.components().any(|component| component == Component::ParentDir) {
+        return Err(outside());
+    }
+    let folder = fs::canonicalize(folder)?;
+    let resolved = fs::canonicalize(folder.join(path))?;
+    let relative = resolved.strip_prefix(&folder).map_err(|_| outside())?;
+    // Opening a pipe without a writer must not block.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::open(&folder)?;
+    // Links are resolved already; NOFOLLOW refuses a component that became a link since.
+    for name in relative {
+        file = openat(&file, Path::new(name), flags, Mode::empty())?.into();
+    }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it must be a regular file")) }
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(super) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+/// Where a token is stored. It is read only if it is sent.
+#[derive(Clone, Debug)]
+pub(super) enum TokenLocation {
+    Text(Secret),
+    /// A file that the user has named.
+    File(PathBuf),
+    /// A file that a project file names. It must be inside the folder of the project file.
+    FileInside {
+        folder: PathBuf,
+        path: PathBuf,
+        named_by: PathBuf,
+    },
+}
+
+impl TokenLocation {
+    pub(super) fn read(self) -> Result<Secret, Failure> {
+        match self {
+            Self::Text(secret) => Ok(secret),
+            Self::File(path) => token::read_file(&path).map(Secret),
+            Self::FileInside { folder, path, named_by } => {
+                let named = format!("the token_file {} of {}", path.display(), named_by.display());
+                let file = open_inside(&folder, &path);
+                let file = file.map_err(|error| Failure::Refused(format!("{named} cannot be used: {error}")))?;
+                token::read_open_file(file, &folder.join(path), &named).map(Secret)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_ours_when_only_this_account_or_root_can_have_written_it() {
+        let cases = [
+            (1000, 0o644, 1000, true),
+            (1000, 0o664, 1000, true),
+            (0, 0o644, 1000, true),
+            (0, 0o644, 0, true),
+            (1001, 0o600, 1000, false),
+            (1000, 0o644, 0, false),
+            (1000, 0o666, 1000, false),
+            (0, 0o602, 1000, false),
+            (0, 0o777, 0, false),
+        ];
+        for (owner, mode, me, ours) in cases {
+            assert_eq!(reason(owner, mode, me).is_none(), ours, "{owner} {mode:o} {me}");
+        }
+    }
 }

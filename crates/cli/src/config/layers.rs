@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use taskqueue_core::ids::QueueName;
 use taskqueue_worker::command::URL_FILE_VARIABLE;
 
-use super::file::{self, ConfigFile, Content};
-use super::secret::{Secret, TokenLocation};
-use super::source::{Source, Sourced};
-use super::trust::Trust;
+use super::file::{self, ConfigFile, Content, Secret, TokenLocation};
+use super::source::{Source, Sourced, Trust};
 use crate::args::queue_name;
 use crate::failure::Failure;
 use crate::token;

@@ -1,8 +1,13 @@
-//! Where a configuration value comes from, and the rule which token may be sent to which URL (docs/decisions/0023). No file
-//! or variable is read here.
+//! Where a configuration value comes from, the rule which token may be sent to which URL (docs/decisions/0023), and whom a client trusts
+//! behind `https://`: a pinned key or certificate authorities of its own, whose file is read when the client is made.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use taskqueue_client::Pin;
+
+use crate::failure::Failure;
+use crate::files::{open_at_once, read_bytes};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -60,6 +65,84 @@ fn may_be_sent(token: &Source, url: &Source) -> bool {
     }
 }
 
+/// All authorities of an operating system take a quarter of it.
+const FILE_BYTES: u64 = 1_048_576;
+
+/// What replaces the trust in the authorities of the operating system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Servers with one of these keys.
+    Pins(Vec<Pin>),
+    /// A file with certificate authorities.
+    Authorities(PathBuf),
+}
+
+impl Trust {
+    /// What one source says: a pin, several with commas between them, or a file; relative to `folder`.
+    pub(super) fn of(
+        pins: Option<&str>,
+        authorities: Option<&Path>,
+        folder: &Path,
+        source: &Source,
+    ) -> Result<Option<Sourced<Self>>, Failure> {
+        let trust = match (pins, authorities) {
+            (None, None) => return Ok(None),
+            (Some(_), Some(_)) => {
+                let message = format!("{source} gives both a TLS pin and a file of TLS authorities; give one of them");
+                return Err(Failure::Usage(message));
+            }
+            (Some(text), None) => Self::Pins(
+                pins_in(text)
+                    .map_err(|rule| Failure::Usage(format!("the TLS pin from {source} cannot be used: {rule}")))?,
+            ),
+            (None, Some(path)) => Self::Authorities(folder.join(path)),
+        };
+        Ok(Some(Sourced::new(trust, source.clone())))
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Pins(_) => "tls_pin",
+            Self::Authorities(_) => "tls_ca",
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Pins(pins) => pins.iter().map(Pin::to_string).collect::<Vec<_>>().join(","),
+            Self::Authorities(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// Several pins, for the time in which a server gets another key.
+fn pins_in(text: &str) -> Result<Vec<Pin>, &'static str> {
+    text.split(',').map(|pin| pin.trim().parse()).collect()
+}
+
+/// What counts for a URL from the source `url`, and the sources of what is ignored.
+pub(super) fn choose_trust<T>(url: &Source, found: Vec<Sourced<T>>) -> (Option<Sourced<T>>, Vec<Source>) {
+    let (counts, ignored): (Vec<_>, Vec<_>) = found.into_iter().partition(|trust| may_count(&trust.source, url));
+    (counts.into_iter().next(), ignored.into_iter().map(|trust| trust.source).collect())
+}
+
+/// A flag and the environment are about the server of this command. A file is about the server that it names itself: a
+/// `taskqueue.toml` that somebody else wrote must not decide who may pretend to be a server for which the user has a token.
+fn may_count(trust: &Source, url: &Source) -> bool {
+    match trust {
+        Source::BuiltIn | Source::Flag(_) | Source::Environment(_) => true,
+        Source::UserFile(_) | Source::ProjectFile(_) => trust == url,
+    }
+}
+
+/// Reads a file of authorities.
+pub(crate) fn read_authorities(path: &Path, source: &Source) -> Result<Vec<u8>, Failure> {
+    let name = format!("the file of TLS authorities {} ({source})", path.display());
+    open_at_once(path)
+        .and_then(|(file, _)| read_bytes(file, FILE_BYTES))
+        .map_err(|error| Failure::cannot_read(&name, error))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +182,57 @@ mod tests {
                 let withheld: String = choice.withheld.iter().map(letter).collect();
                 assert_eq!(format!("{sent}|{withheld}"), expected, "URL {url}, tokens {set}");
             }
+        }
+    }
+
+    #[test]
+    fn a_file_decides_about_the_server_that_it_names_and_the_user_about_every_server() {
+        let source = |letter| match letter {
+            'd' => Source::BuiltIn,
+            'f' => Source::Flag("--x"),
+            'e' => Source::Environment("X"),
+            'u' => Source::UserFile("/u".into()),
+            'p' => Source::ProjectFile("/p/taskqueue.toml".into()),
+            _ => Source::ProjectFile("/other/taskqueue.toml".into()),
+        };
+        // The source of the URL, the sources that say whom to trust by precedence, the one that counts, those ignored.
+        let cases = [
+            ('d', "", "|"),
+            ('d', "pu", "|pu"),
+            ('f', "fepu", "f|pu"),
+            ('f', "pu", "|pu"),
+            ('f', "eu", "e|u"),
+            ('e', "p", "|p"),
+            ('e', "ep", "e|p"),
+            ('u', "u", "u|"),
+            ('u', "pu", "u|p"),
+            ('p', "pu", "p|u"),
+            ('p', "u", "|u"),
+            ('p', "fp", "f|"),
+            ('o', "pu", "|pu"),
+        ];
+        for (url, found, expected) in cases {
+            let all = found.chars().map(|letter| Sourced { value: letter, source: source(letter) }).collect();
+            let (counts, ignored) = choose_trust(&source(url), all);
+            let letter = |wanted: &Source| found.chars().find(|letter| source(*letter) == *wanted).unwrap();
+            let counts: String = counts.iter().map(|trust| trust.value).collect();
+            let ignored: String = ignored.iter().map(letter).collect();
+            assert_eq!(format!("{counts}|{ignored}"), expected, "URL {url}, trust {found}");
+        }
+    }
+
+    #[test]
+    fn one_source_names_pins_or_a_file_and_not_both() {
+        let (source, folder) = (Source::Environment("X"), Path::new("/etc"));
+        let of = |pins, file: Option<&str>| Trust::of(pins, file.map(Path::new), folder, &source);
+        let pin = format!("sha256:{}", "ab".repeat(32));
+        assert_eq!(of(None, None), Ok(None));
+        assert_eq!(of(Some(&pin), None).unwrap().unwrap().value.text(), pin);
+        let two = format!("{pin}, sha256:{}", "cd".repeat(32));
+        assert_eq!(of(Some(&two), None).unwrap().unwrap().value.text(), two.replace(' ', ""));
+        assert_eq!(of(None, Some("ca.pem")).unwrap().unwrap().value.text(), "/etc/ca.pem");
+        for wrong in [of(Some("sha256:00"), None), of(Some(""), None), of(Some(&pin), Some("ca.pem"))] {
+            assert!(matches!(wrong, Err(Failure::Usage(_))), "{wrong:?}");
         }
     }
 }

@@ -1,10 +1,11 @@
-//! The event loop of a live view: handles keys, answers and timers, and draws. Requests run in a separate async task and the
-//! screen shows the latest data, so that a slow server does not slow down the keys.
+//! The event loop of a live view in full-screen mode: handles keys, answers and timers, and draws. Requests run in a separate async task
+//! and the screen shows the latest data, so that a slow server does not slow down the keys.
 
 use std::future::Future;
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use ratatui::Frame;
+use ratatui::{DefaultTerminal, Frame};
 use taskqueue_client::Error;
 use taskqueue_core::time::Timestamp;
 use tokio::select;
@@ -12,12 +13,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{interval, sleep_until};
 
-use super::connection_state::{ConnectionState, FetchError};
-use super::controls::{Controls, KeyResult};
-use super::keys::{self, Input, Key};
-use super::schedule::RefreshSchedule;
-use super::screen::Screen;
-use super::theme::Theme;
+use super::controls::{Controls, Input, Key, KeyResult, read_keys};
+use super::schedule::{ConnectionState, FetchError, RefreshSchedule};
+use super::widgets::Theme;
 use crate::failure::{CommandError, Failure};
 use crate::output;
 
@@ -67,7 +65,7 @@ where
     let mut terminate = signal(SignalKind::terminate()).map_err(unusable)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unusable)?;
     let mut screen = Screen::open()?;
-    let mut inputs = keys::listen().map_err(unusable)?;
+    let mut inputs = read_keys().map_err(unusable)?;
     let mut redraw = interval(REDRAW_EVERY);
     let mut refreshes = JoinSet::new();
     let mut live = LiveView::new(view, every);
@@ -183,6 +181,41 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
     match error {
         Error::Api { status, .. } | Error::Protocol { status, .. } => *status < 500,
         _ => false,
+    }
+}
+
+/// Refuses if standard output is not a terminal. `instead` is a command that works there.
+pub(crate) fn require_terminal(what: &str, instead: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("{what} needs a terminal, but standard output is not one; for programs use {instead}")))
+}
+
+#[derive(Debug)]
+pub(super) struct Screen(DefaultTerminal);
+
+impl Screen {
+    /// Enters full-screen mode. A panic leaves it before its message is printed.
+    pub(super) fn open() -> Result<Self, Failure> {
+        ratatui::try_init().map(Self).map_err(|error| {
+            // It may have failed half-way.
+            drop(ratatui::try_restore());
+            Failure::Refused(format!("the terminal cannot be used: {error}"))
+        })
+    }
+
+    pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<(), Failure> {
+        self.0.draw(draw).map(drop).map_err(|error| Failure::from_output(&error))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // If this fails, the terminal is closed already. The cursor is shown first: the library does that too late for a
+        // terminal that is being closed.
+        drop(self.0.show_cursor());
+        drop(ratatui::try_restore());
     }
 }
 

@@ -1,18 +1,20 @@
-//! The parts that every view has: the error line, the footer, the help and the clock.
+//! The parts that every view has: the error line, the footer, the help, the clock, the tables of list commands with the same columns,
+//! cells and layout, and the styles, with colours or without.
 
 use std::time::Instant;
 
+use anstyle::{AnsiColor, Effects};
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::words;
 
-use super::connection_state::{ConnectionState, FetchError};
 use super::controls::Controls;
-use super::theme::Theme;
-use crate::output::escape;
+use super::schedule::{ConnectionState, FetchError};
+use crate::output::{Cell, Column, Layout, Record, Terminal, escape};
 
 const KEYS: &[(&str, &str)] = &[
     ("space", "pause and go on"),
@@ -63,9 +65,144 @@ pub(crate) fn clock(at: Timestamp) -> String {
     at.to_string().get(11..19).map(|time| format!("{time} UTC")).unwrap_or_default()
 }
 
+#[derive(Debug)]
+pub(crate) struct Table<'h> {
+    columns: Vec<Column<'h>>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl<'h> Table<'h> {
+    pub(crate) fn new(columns: &[Column<'h>], rows: Vec<Vec<Cell>>) -> Self {
+        Self { columns: columns.to_vec(), rows }
+    }
+
+    /// The table that a list command prints.
+    pub(crate) fn of<'r, R: Record + 'r>(records: impl IntoIterator<Item = &'r R>, now: Timestamp) -> Self {
+        Self::new(R::COLUMNS, records.into_iter().map(|record| record.cells(now)).collect())
+    }
+
+    /// The head and the rows as lines of at most `width`. Columns are left out in the order of `leave_out` until the others
+    /// fit.
+    pub(crate) fn lines(self, width: u16, leave_out: &[&str], theme: Theme) -> (Line<'static>, Vec<Line<'static>>) {
+        let terminal = Terminal { colour: false, width: Some(width.into()) };
+        let layout = Layout::fitting(&self.columns, &self.rows, leave_out, terminal);
+        let line = |pieces: Vec<(String, anstyle::Style)>| -> Line<'static> {
+            pieces.into_iter().map(|(text, style)| Span::styled(text, theme.cell(style))).collect()
+        };
+        (line(layout.head_pieces()), self.rows.iter().map(|row| line(layout.row_pieces(row))).collect())
+    }
+
+    /// Draws as many rows as fit, so that the marked one is among them.
+    pub(crate) fn draw(
+        self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        leave_out: &[&str],
+        marked: Option<usize>,
+        theme: Theme,
+    ) {
+        let (head, lines) = self.lines(area.width, leave_out, theme);
+        let height = usize::from(area.height.saturating_sub(1));
+        let start = first_visible_row(marked.unwrap_or(0), lines.len(), height);
+        let mark = |(row, line): (usize, Line<'static>)| match Some(row) == marked {
+            true => line.patch_style(theme.marked()),
+            false => line,
+        };
+        let shown = lines.into_iter().enumerate().map(mark).skip(start);
+        for (line, row) in std::iter::once(head).chain(shown).zip(area.rows()) {
+            frame.render_widget(line, row);
+        }
+    }
+}
+
+/// The index of the first row to show, so that row `marked` is visible and the window is as full as possible.
+fn first_visible_row(marked: usize, rows: usize, height: usize) -> usize {
+    let last_start = rows.saturating_sub(height);
+    marked.saturating_sub(height / 2).min(last_start)
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Theme {
+    colour: bool,
+}
+
+impl Theme {
+    pub(crate) fn of_stdout() -> Self {
+        Self { colour: Terminal::of_stdout().colour }
+    }
+
+    #[cfg(test)]
+    pub(crate) const PLAIN: Self = Self { colour: false };
+
+    #[cfg(test)]
+    pub(crate) const COLOURED: Self = Self { colour: true };
+
+    fn tinted(self, colour: Color, otherwise: Modifier) -> Style {
+        if self.colour { Style::new().fg(colour) } else { Style::new().add_modifier(otherwise) }
+    }
+
+    pub(crate) fn error(self) -> Style {
+        self.tinted(Color::Red, Modifier::REVERSED).add_modifier(Modifier::BOLD)
+    }
+
+    pub(crate) fn ok(self) -> Style {
+        self.tinted(Color::Green, Modifier::empty())
+    }
+
+    pub(crate) fn warning(self) -> Style {
+        self.tinted(Color::Yellow, Modifier::BOLD)
+    }
+
+    pub(crate) fn bars(self) -> Style {
+        self.tinted(Color::Cyan, Modifier::empty())
+    }
+
+    pub(crate) fn heading(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    pub(crate) fn dimmed(self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    /// For what is selected or has changed: readable on light and dark terminals, with and without colours.
+    pub(crate) fn marked(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// The style of a cell in printed tables.
+    pub(super) fn cell(self, style: anstyle::Style) -> Style {
+        let mut converted = Style::new();
+        if style.get_effects().contains(Effects::BOLD) {
+            converted = converted.add_modifier(Modifier::BOLD);
+        }
+        if style.get_effects().contains(Effects::DIMMED) {
+            converted = converted.add_modifier(Modifier::DIM);
+        }
+        match style.get_fg_color() {
+            Some(anstyle::Color::Ansi(colour)) if self.colour => converted.fg(ansi(colour)),
+            _ => converted,
+        }
+    }
+}
+
+/// Converts the colours that our tables use.
+fn ansi(colour: AnsiColor) -> Color {
+    match colour {
+        AnsiColor::Red => Color::Red,
+        AnsiColor::Green => Color::Green,
+        AnsiColor::Yellow => Color::Yellow,
+        AnsiColor::Cyan => Color::Cyan,
+        AnsiColor::BrightBlack => Color::DarkGray,
+        _ => Color::Reset,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use taskqueue_core::task::Status;
 
     use super::*;
 
@@ -93,5 +230,43 @@ mod tests {
     #[test]
     fn the_clock_has_the_time_of_day() {
         assert_eq!(clock(Timestamp::from_micros(1_800_000_000_000_001)), "08:00:00 UTC");
+    }
+
+    #[test]
+    fn the_least_important_columns_go_first_and_only_where_there_is_no_room() {
+        let columns = [Column::text("ID"), Column::number("RUNNING"), Column::number("CANCELLED")];
+        let shown = |width| {
+            let table = Table::new(&columns, vec![vec![Cell::new("t_1"), Cell::number(7), Cell::number(8)]]);
+            let (head, rows) = table.lines(width, &["CANCELLED", "RUNNING"], Theme::PLAIN);
+            [head.to_string(), rows[0].to_string()]
+        };
+        assert_eq!(shown(23), ["ID   RUNNING  CANCELLED", "t_1        7          8"]);
+        assert_eq!(shown(22), ["ID   RUNNING", "t_1        7"]);
+        assert_eq!(shown(5), ["ID", "t_1"]);
+    }
+
+    #[test]
+    fn the_marked_row_is_always_in_the_window() {
+        let cases =
+            [(0, 10, 4, 0), (1, 10, 4, 0), (5, 10, 4, 3), (9, 10, 4, 6), (3, 4, 9, 0), (0, 0, 3, 0), (2, 5, 1, 2)];
+        for (marked, rows, height, expected) in cases {
+            assert_eq!(first_visible_row(marked, rows, height), expected, "{marked} {rows} {height}");
+        }
+    }
+
+    #[test]
+    fn without_colours_nothing_is_coloured_and_errors_still_stand_out() {
+        let styles = [Theme::PLAIN.error(), Theme::PLAIN.warning(), Theme::PLAIN.bars(), Theme::PLAIN.ok()];
+        assert!(styles.iter().all(|style| style.fg.is_none() && style.bg.is_none()));
+        assert!(Theme::PLAIN.error().add_modifier.contains(Modifier::REVERSED));
+        assert_eq!(Theme::PLAIN.cell(Cell::status(Status::Failed).style()).fg, None);
+        assert_eq!(Theme::COLOURED.error().fg, Some(Color::Red));
+    }
+
+    #[test]
+    fn every_status_has_the_colour_of_printed_tables() {
+        let colours = Status::ALL.map(|status| Theme::COLOURED.cell(Cell::status(status).style()).fg);
+        let expected = [Color::Yellow, Color::Cyan, Color::Green, Color::Red, Color::DarkGray];
+        assert_eq!(colours, expected.map(Some));
     }
 }

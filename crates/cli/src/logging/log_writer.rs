@@ -10,7 +10,7 @@ use std::time::Duration;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-use super::journal;
+use super::JOURNAL_WARNING;
 use crate::args::LogFormat;
 
 /// Some thousand lines.
@@ -143,7 +143,7 @@ fn lost_lines_warning(lost: u64, format: LogFormat, is_journal: bool) -> String 
     let mut time = String::new();
     // Writing to memory does not fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
-    let level = if is_journal { journal::WARNING } else { "" };
+    let level = if is_journal { JOURNAL_WARNING } else { "" };
     match format {
         LogFormat::Text if is_journal => format!("{level} WARN {lost} log lines were lost\n"),
         LogFormat::Text => format!("{time}  WARN {lost} log lines were lost\n"),

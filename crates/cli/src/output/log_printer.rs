@@ -1,16 +1,16 @@
-//! Prints what a run printed, as it comes: at once, because somebody looks at it. What each line looks like is in
-//! `log_lines.rs`.
+//! Prints what a run printed, as it comes: at once, because somebody looks at it. People see the lines that a terminal would show in
+//! the end (`taskqueue_core::terminal`), with colours if they are wanted; everything else that controls a terminal is escaped.
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
 use taskqueue_client::Output;
 use taskqueue_core::json::ObjectWriter;
+use taskqueue_core::terminal::{Cell, LineSink, OutputLines, Styles};
 use taskqueue_core::words;
+use unicode_width::UnicodeWidthChar;
 
-use super::escape::escape_json;
-use super::log_lines::LogLines;
 use super::note;
-use super::terminal::{Terminal, columns};
+use super::terminal::{Terminal, columns, escape_json};
 use crate::failure::Failure;
 
 /// How output is printed.
@@ -176,4 +176,153 @@ fn json(piece: &Output) -> String {
     Output::write(&mut out, piece.attempt, piece.start, &piece.text, piece.ended);
     // JSON is UTF-8.
     String::from_utf8(out).unwrap_or_default()
+}
+
+/// A longer line is shown as several.
+const LINE_MAX: usize = 64 * 1024;
+/// The most that a terminal makes of one.
+const TAB_WIDTH: usize = 8;
+
+/// The lines of an output that is read piece by piece.
+#[derive(Clone, Debug)]
+pub(crate) struct LogLines {
+    colour: bool,
+    reader: OutputLines<u16>,
+    styles: Styles,
+}
+
+impl LogLines {
+    pub(crate) fn new(colour: bool) -> Self {
+        Self { colour, reader: OutputLines::new(LINE_MAX), styles: Styles::default() }
+    }
+
+    /// Reads on. Lines that have ended are given to `ended`, without their line ends.
+    pub(crate) fn read(&mut self, text: &str, ended: impl FnMut(String)) {
+        let mut sink = EndedLines { colour: self.colour, styles: &mut self.styles, ended };
+        self.reader.read(text, &mut sink);
+    }
+
+    /// The line that has not ended yet, cut to a width if one is given; nothing if it is empty.
+    pub(crate) fn open_line(&self, width: Option<usize>) -> Option<String> {
+        let line = self.reader.line();
+        let mut used = 0;
+        let fits = line.iter().take_while(|cell| {
+            used += if cell.character == '\t' { TAB_WIDTH } else { cell.character.width().unwrap_or(0) };
+            width.is_none_or(|width| used <= width)
+        });
+        let count = fits.count();
+        (!line.is_empty()).then(|| self.styles.text(&line[..count]))
+    }
+
+    /// Ends the line that has not ended yet: nothing more will be printed behind it.
+    pub(crate) fn end_line(&mut self) -> Option<String> {
+        let line = self.open_line(None);
+        *self = Self::new(self.colour);
+        line
+    }
+}
+
+/// Gives lines to `ended`.
+struct EndedLines<'s, F> {
+    colour: bool,
+    styles: &'s mut Styles,
+    ended: F,
+}
+
+impl<F: FnMut(String)> LineSink for EndedLines<'_, F> {
+    type Look = u16;
+
+    fn look(&self) -> u16 {
+        self.styles.present()
+    }
+
+    fn change_look(&mut self, parameters: &str) {
+        if self.colour {
+            self.styles.change(parameters);
+        }
+    }
+
+    fn end_line(&mut self, line: &[Cell<u16>], _is_too_long: bool) {
+        (self.ended)(self.styles.text(line));
+        self.styles.forget_unused();
+    }
+
+    fn shown(&self, harmful: char) -> String {
+        harmful.escape_default().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of a text that comes in one piece, and the line that is left open.
+    fn lines(text: &str, colour: bool) -> Vec<String> {
+        let (mut lines, mut log) = (Vec::new(), LogLines::new(colour));
+        log.read(text, |line| lines.push(line));
+        lines.extend(log.end_line());
+        lines
+    }
+
+    #[test]
+    fn what_controls_a_terminal_is_removed_or_escaped() {
+        let cases = [
+            ("\u{1b}[2J\u{1b}[1;1Hx\u{1b}]0;title\u{7}y", "xy"),
+            ("\u{1b}[31mred\u{1b}[0m", "red"),
+            ("bell\u{7}", r"bell\u{7}"),
+            ("\u{0}\u{7f}\u{85}", r"\u{0}\u{7f}\u{85}"),
+            ("\u{202e}evil\u{2028}", r"\u{202e}evil\u{2028}"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(lines(text, false), [expected], "{text:?}");
+        }
+        assert_eq!(lines("\u{1b}]0;never ended\nnext\n", false), ["", "next"]);
+    }
+
+    #[test]
+    fn colours_stay_where_they_are_wanted_and_nothing_else_does() {
+        let cases = [
+            ("\u{1b}[31mred\u{1b}[0m plain", "\u{1b}[31mred\u{1b}[0m plain"),
+            ("\u{1b}[1m\u{1b}[38;5;9mx\u{1b}[my", "\u{1b}[1m\u{1b}[38;5;9mx\u{1b}[0my"),
+            ("\u{1b}[31mlong\r\u{1b}[0;32mok", "\u{1b}[32mok\u{1b}[0m"),
+            ("\u{1b}[>4;1mx", "x"),
+        ];
+        for (text, expected) in cases {
+            let shown = lines(text, true).concat().replace("\u{1b}[0;32m", "\u{1b}[32m");
+            assert_eq!(shown, expected, "{text:?}");
+        }
+        let two = lines("\u{1b}[31ma\nb\u{1b}[0m\nc\n", true);
+        assert_eq!(two, ["\u{1b}[31ma\u{1b}[0m", "\u{1b}[31mb\u{1b}[0m", "c"], "a colour goes on in the next line");
+    }
+
+    #[test]
+    fn pieces_may_end_anywhere() {
+        let text = "a\u{1b}[31mb\u{1b}[0m\r\u{1b}[Kc\n\u{1b}]0;t\u{1b}\\d漢\u{1b}[1;32me\nlast";
+        let whole = lines(text, true);
+        let (mut apart, mut log) = (Vec::new(), LogLines::new(true));
+        for character in text.chars() {
+            log.read(&character.to_string(), |line| apart.push(line));
+        }
+        apart.extend(log.end_line());
+        assert_eq!(apart, whole);
+        assert_eq!(whole.last().map(String::as_str), Some("\u{1b}[1;32mlast\u{1b}[0m"));
+    }
+
+    #[test]
+    fn an_open_line_is_cut_to_the_width_and_a_line_without_end_does_not_grow_for_ever() {
+        let mut log = LogLines::new(false);
+        log.read("漢字abc", |_| panic!("no line has ended"));
+        assert_eq!(log.open_line(Some(5)).as_deref(), Some("漢字a"));
+        assert_eq!(log.open_line(Some(3)).as_deref(), Some("漢"));
+        assert_eq!(log.open_line(None).as_deref(), Some("漢字abc"));
+        let mut tabs = LogLines::new(false);
+        tabs.read("a\tb\tc", |_| panic!("no line has ended"));
+        assert_eq!(tabs.open_line(Some(12)).as_deref(), Some("a\tb"), "a line that wraps could not be erased");
+        let mut lengths = Vec::new();
+        let mut log = LogLines::new(true);
+        log.read(&"x".repeat(LINE_MAX * 2 + 1), |line| lengths.push(line.len()));
+        assert_eq!(lengths, [LINE_MAX, LINE_MAX]);
+        assert_eq!(log.end_line().as_deref(), Some("x"));
+        assert_eq!(log.end_line(), None);
+    }
 }

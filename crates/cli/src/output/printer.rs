@@ -5,14 +5,10 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 
 use taskqueue_core::time::Timestamp;
 
-use super::cell::{Cell, Column};
-use super::csv::CsvStyle;
-use super::escape::{escape, escape_json};
-use super::fields;
 use super::now;
-use super::record::{self, Record};
-use super::table::Layout;
-use super::terminal::Terminal;
+use super::record::{CsvStyle, Record, field_cells, field_columns, field_paths, values};
+use super::table::{Cell, Column, Layout};
+use super::terminal::{Terminal, escape, escape_json};
 use crate::args::{Format, OutputArgs};
 use crate::failure::Failure;
 use crate::field_path::FieldPath;
@@ -88,7 +84,7 @@ impl Printer {
         Listing {
             printer: self,
             out: BufWriter::new(io::stdout().lock()),
-            columns: fields.map_or_else(|| R::COLUMNS.to_vec(), fields::columns),
+            columns: fields.map_or_else(|| R::COLUMNS.to_vec(), field_columns),
             // The user named these, so none of them is left out.
             leave_out: if fields.is_some() { &[] } else { R::LEAVE_OUT },
             fields: fields.map(Cow::Borrowed),
@@ -110,7 +106,7 @@ pub(crate) struct Listing<'p> {
     /// Those that the user named or, in CSV, those of the first record.
     fields: Option<Cow<'p, [FieldPath]>>,
     /// The columns of CSV without records.
-    fields_of_none: &'static [&'static str],
+    fields_of_none: &'static str,
     /// For each field that the user named, whether a record has a value for it.
     seen: Vec<bool>,
     /// Rows that are held back until the layout is known.
@@ -155,7 +151,7 @@ impl Listing<'_> {
     fn write_row<R: Record>(&mut self, record: &R) -> io::Result<()> {
         let now = self.printer.now;
         let cells = match &self.fields {
-            Some(fields) => fields::cells(fields, record, now),
+            Some(fields) => field_cells(fields, record, now),
             None => record.cells(now),
         };
         self.seen.iter_mut().zip(&cells).for_each(|(seen, cell)| *seen |= !cell.is_missing());
@@ -178,7 +174,7 @@ impl Listing<'_> {
             self.out.write_all(&self.printer.csv.head(fields))?;
         }
         let json = record.json();
-        let values = record::values(record, &json, self.printer.now);
+        let values = values(record, &json, self.printer.now);
         self.seen.iter_mut().zip(fields.iter()).for_each(|(seen, field)| *seen |= field.value(&values).is_some());
         self.out.write_all(&self.printer.csv.row(fields, &values))
     }
@@ -200,8 +196,7 @@ impl Listing<'_> {
             Format::Json if self.count == 0 => writeln!(self.out, "[]"),
             Format::Json => writeln!(self.out, "\n]"),
             Format::Csv if self.count == 0 => {
-                let of_none = || self.fields_of_none.iter().map(|path| FieldPath::new(path)).collect();
-                let fields = self.fields.take().unwrap_or_else(|| Cow::Owned(of_none()));
+                let fields = self.fields.take().unwrap_or_else(|| Cow::Owned(field_paths(self.fields_of_none)));
                 self.out.write_all(&self.printer.csv.head(&fields))
             }
             _ => Ok(()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use taskqueue_worker::process::{Chunk, Stream};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use super::cell::cut;
+use super::table::cut;
 use super::terminal;
 
 /// Buffered output. A child that writes more waits for the terminal.

@@ -1,17 +1,18 @@
 //! A key and a certificate that the server makes for itself. Both stay over restarts. Clients trust the key (`--tls-pin`), so
 //! the certificate may be made again for the same key without any client noticing.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, DirBuilder};
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{CertificateParams, DnType, KeyPair};
 
-use super::pair_files::PairFiles;
+use super::PairFiles;
 use crate::failure::Failure;
+use crate::files::write_private;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Nobody renews a certificate that nobody issued. Clients that pin do not look at its dates; for others it lasts longer
@@ -103,9 +104,7 @@ fn write_temporary(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     let temporary = path.with_extension(format!("pem.{}", std::process::id()));
     // What an earlier start with this process id may have left behind. A link of somebody else is not followed.
     drop(fs::remove_file(&temporary));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
+    write_private(&temporary, content)?;
     Ok(temporary)
 }
 

@@ -16,8 +16,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
-use super::pair_files::PairFiles;
-use super::warn_of_dates;
+use super::{PairFiles, warn_of_dates};
 use crate::server_signals::Reloads;
 
 const INTERVAL: Duration = Duration::from_secs(2);

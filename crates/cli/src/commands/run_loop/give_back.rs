@@ -8,7 +8,7 @@ use taskqueue_worker::keeper::{LeftRun, WorkerEnd};
 use taskqueue_worker::{LeftTasks, SpoolSettings, settle_left_runs};
 use tokio::runtime::Builder;
 
-use super::run_dir;
+use super::open_run_dir;
 use crate::args::{LoopArgs, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::Failure;
@@ -38,7 +38,7 @@ pub(super) fn settle(args: &LoopArgs, end: &WorkerEnd) {
 
 fn settled(args: &LoopArgs, end: &WorkerEnd) -> Result<LeftTasks, Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, OutputArgs::TABLE, Retrying::Never)?;
-    let run_dir = run_dir::open(args.run_dir.as_deref())?;
+    let run_dir = open_run_dir(args.run_dir.as_deref())?;
     let spool = SpoolSettings { run_dir, url: context.url.clone() };
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Refused(error.to_string()))?;

@@ -1,31 +1,30 @@
-//! `taskqueue loop`: turns the arguments into a worker, and its end into an exit code. What a worker does is in the crate `worker`.
+//! `taskqueue loop`: turns the arguments into a worker, and its end into an exit code. What a worker does is in the crate `worker`. The
+//! run directory is one per user by default, so that the next worker finds the reports of this one.
 
 mod console_reporter;
 mod event_text;
 mod give_back;
-mod run_dir;
-mod status;
-mod stop_sequence;
-mod terminal_size;
-mod terminal_stop;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::termios::tcgetwinsize;
 use taskqueue_client::{JsonObject, TaskId};
 use taskqueue_core::json::Value;
 use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES, TrustVariable};
 use taskqueue_worker::keeper::{self, Role, StopRequests};
-use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE, StartError, find_program};
+use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE, StartError, WindowSize, find_program};
 use taskqueue_worker::{
-    BackoffLimits, Counts, EndReason, Intervals, Misfit, RunDir, Settings, SpoolSettings, Template, Worker,
+    BackoffLimits, Counts, EndReason, Intervals, Misfit, RunDir, RunDirError, Settings, SpoolSettings, Template, Worker,
 };
 use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
-use self::console_reporter::ConsoleReporter;
+use self::console_reporter::{ConsoleReporter, watch_stops, watch_terminal_stop};
 use crate::args::{LoopArgs, OnOff, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::config::{Source, Trust};
@@ -88,7 +87,7 @@ async fn work(
 ) -> Result<(), Failure> {
     let console = WorkerConsole::start();
     let reporter = Arc::new(ConsoleReporter::new(&console, context, args, requests.active_runs()));
-    let run_dir = run_dir::open(args.run_dir.as_deref())?;
+    let run_dir = open_run_dir(args.run_dir.as_deref())?;
     reporter.begins(run_dir.path());
     let runner = CommandRunner::new();
     let runner = runner.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
@@ -97,13 +96,13 @@ async fn work(
     let settings = settings(args, metadata, context, &run_dir);
     let worker =
         Worker::new(context.client.traced(None), settings, Arc::new(handler), Arc::<ConsoleReporter>::clone(&reporter))
-            .map_err(|error| run_dir::unwritable(run_dir.path(), &error))?;
-    terminal_stop::watch(Arc::clone(&reporter));
+            .map_err(|error| unwritable_run_dir(run_dir.path(), &error))?;
+    watch_terminal_stop(Arc::clone(&reporter));
     let housekeeping =
         Housekeeping { run_dir: run_dir.clone(), keep_runs: args.keep_runs, low_disk_bytes: args.low_disk };
     let housekeeping = tokio::spawn(housekeeping.run(Arc::<ConsoleReporter>::clone(&reporter)));
     let refresh = tokio::spawn(Arc::clone(&reporter).refresh_status());
-    let (end, counts) = worker.run(stop_sequence::watch(requests, args.on_stop, Arc::clone(&reporter))).await;
+    let (end, counts) = worker.run(watch_stops(requests, args.on_stop, Arc::clone(&reporter))).await;
     refresh.abort();
     housekeeping.abort();
     // Whatever the runs have left.
@@ -202,7 +201,7 @@ fn command_settings(
         keep_runs: args.keep_runs,
         relay: console.output_sender(),
         by_line: slots > 1,
-        terminal: if is_terminal && slots == 1 { terminal_size::watch() } else { None },
+        terminal: if is_terminal && slots == 1 { watch_terminal_size() } else { None },
     }
 }
 
@@ -271,6 +270,60 @@ fn misfit_text(task_id: TaskId, misfit: &Misfit, is_given_back: bool) -> String 
     )
 }
 
+fn open_run_dir(given: Option<&Path>) -> Result<RunDir, Failure> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let path = match given {
+        Some(path) => path.to_owned(),
+        None => default_run_dir(variable("XDG_STATE_HOME"), variable("HOME")),
+    };
+    RunDir::open(&path).map_err(|error| match error {
+        RunDirError::Insecure(why) => insecure_run_dir(&path, &why),
+        RunDirError::Unusable { error, .. } => unwritable_run_dir(&path, &error),
+    })
+}
+
+/// The user's state directory (XDG base directories); without a home, the current directory.
+fn default_run_dir(state_home: Option<OsString>, home: Option<OsString>) -> PathBuf {
+    let state = state_home.map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = state.or_else(|| home.map(|home| Path::new(&home).join(".local/state")));
+    state.map_or_else(|| "taskqueue-runs".into(), |state| state.join("taskqueue/runs"))
+}
+
+fn insecure_run_dir(run_dir: &Path, why: &str) -> Failure {
+    let path = run_dir.display();
+    Failure::Refused(format!(
+        "the run directory {path} is not safe from other users: {why}; correct that, or choose another \
+         directory with --run-dir"
+    ))
+}
+
+fn unwritable_run_dir(run_dir: &Path, error: &io::Error) -> Failure {
+    let path = run_dir.display();
+    if let Some(RunDirError::Insecure(why)) = error.get_ref().and_then(|error| error.downcast_ref()) {
+        return insecure_run_dir(run_dir, why);
+    }
+    Failure::Refused(format!("the run directory {path} cannot be written: {error}; choose another with --run-dir"))
+}
+
+/// `None` when standard output is not a terminal, or when its changes cannot be watched.
+fn watch_terminal_size() -> Option<watch::Receiver<WindowSize>> {
+    let mut resized = signal(SignalKind::window_change()).ok()?;
+    let (sizes, receiver) = watch::channel(terminal_size()?);
+    tokio::spawn(async move {
+        while resized.recv().await.is_some() {
+            if let Some(size) = terminal_size() {
+                sizes.send_replace(size);
+            }
+        }
+    });
+    Some(receiver)
+}
+
+fn terminal_size() -> Option<WindowSize> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    Some(WindowSize { rows: size.ws_row, columns: size.ws_col })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,5 +339,16 @@ mod tests {
             text(true)
         );
         assert!(!text(false).contains("was given back") && text(false).contains("will give that task back"));
+    }
+
+    #[test]
+    fn the_default_is_in_the_users_state_directory() {
+        let path = |state: Option<&str>, home: Option<&str>| {
+            default_run_dir(state.map(Into::into), home.map(Into::into)).display().to_string()
+        };
+        assert_eq!(path(Some("/s"), Some("/h")), "/s/taskqueue/runs");
+        assert_eq!(path(Some("relative"), Some("/h")), "/h/.local/state/taskqueue/runs");
+        assert_eq!(path(None, Some("/h")), "/h/.local/state/taskqueue/runs");
+        assert_eq!(path(None, None), "taskqueue-runs");
     }
 }

@@ -1,11 +1,7 @@
-//! `taskqueue top`: the requests are in `fetch.rs`, their result in `snapshot.rs` and `rates.rs`, the output of a task in
-//! `output_reader.rs`, pause and limits of queues in `settings_reader.rs`, the selection in `view.rs`, the drawing in `draw/`.
+//! `taskqueue top`: the requests are in `fetch.rs`, their result in `snapshot.rs`, the selection in `view.rs`, the drawing in `draw/`.
 
 mod draw;
 mod fetch;
-mod output_reader;
-mod rates;
-mod settings_reader;
 mod snapshot;
 mod view;
 

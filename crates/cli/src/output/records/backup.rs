@@ -1,11 +1,12 @@
-//! What `backup`, `restore` and `check` say of a database, and `check` of a folder that holds one.
+//! What `backup`, `restore` and `check` say of a database, and of a folder with secrets: names, sizes and places of its files, never what
+//! a secret holds nor a digest of it, by which a weak token could be guessed.
 
-use taskqueue_core::json::{ObjectWriter, write_array};
+use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::words;
 use taskqueue_store::check::{Problem, Report};
 
-use crate::output::{Cell, Column, Record};
+use crate::output::{Cell, Columns, Record, columns};
 
 /// A database that was copied.
 #[derive(Debug)]
@@ -29,10 +30,9 @@ impl BackupRecord<'_> {
 }
 
 impl Record for BackupRecord<'_> {
-    const COLUMNS: &'static [Column<'static>] =
-        &[Column::text("file"), Column::text("bytes"), Column::text("tasks"), Column::text("seconds")];
+    const COLUMNS: Columns = columns![text "file", text "bytes", text "tasks", text "seconds"];
 
-    const FIELDS: &'static [&'static str] = &["file", "bytes", "tasks", "seconds"];
+    const FIELDS: &'static str = "file,bytes,tasks,seconds";
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         let (bytes, tasks) = (self.bytes.to_string(), self.report.tasks.to_string());
@@ -48,10 +48,6 @@ impl Record for BackupRecord<'_> {
             .integer("tasks", self.report.tasks)
             .json("seconds", &self.seconds())
             .end();
-    }
-
-    fn key(&self) -> String {
-        self.file.clone()
     }
 }
 
@@ -96,10 +92,9 @@ impl CheckRecord<'_> {
 }
 
 impl Record for CheckRecord<'_> {
-    const COLUMNS: &'static [Column<'static>] =
-        &[Column::text("status"), Column::text("problems"), Column::text("tasks")];
+    const COLUMNS: Columns = columns![text "status", text "problems", text "tasks"];
 
-    const FIELDS: &'static [&'static str] = &["status", "schema", "queues", "tasks", "problem_count"];
+    const FIELDS: &'static str = "status,schema,queues,tasks,problem_count";
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         let problems = self.report.findings.count().to_string();
@@ -124,10 +119,6 @@ impl Record for CheckRecord<'_> {
             })
             .end();
     }
-
-    fn key(&self) -> String {
-        self.word().to_owned()
-    }
 }
 
 /// One problem.
@@ -142,9 +133,9 @@ impl ProblemRecord<'_> {
 }
 
 impl Record for ProblemRecord<'_> {
-    const COLUMNS: &'static [Column<'static>] = &[Column::text("RULE"), Column::shrinking("PROBLEM")];
+    const COLUMNS: Columns = columns![text "RULE", shrinking "PROBLEM"];
 
-    const FIELDS: &'static [&'static str] = &["rule", "what"];
+    const FIELDS: &'static str = "rule,what";
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         vec![Cell::new(self.0.rule.as_str()), Cell::new(&self.0.what)]
@@ -153,9 +144,80 @@ impl Record for ProblemRecord<'_> {
     fn write_json(&self, out: &mut Vec<u8>) {
         ObjectWriter::append_to(out).text("rule", self.0.rule.as_str()).text("what", &self.0.what).end();
     }
+}
 
-    fn key(&self) -> String {
-        self.0.rule.as_str().to_owned()
+/// One file of the folder.
+#[derive(Debug)]
+pub(crate) struct FolderFile {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: u64,
+    /// Where it came from, or where it is now.
+    pub(crate) path: String,
+}
+
+/// A backup with secrets that was made or put back.
+#[derive(Debug)]
+pub(crate) struct FolderRecord {
+    pub(crate) folder: String,
+    pub(crate) files: Vec<FolderFile>,
+    /// The names of files that a backup may have and this one has not.
+    pub(crate) absent: Vec<&'static str>,
+    /// If there is a database in it.
+    pub(crate) tasks: Option<u64>,
+    pub(crate) seconds: f64,
+}
+
+impl FolderRecord {
+    /// `absences` say what was not there to be copied.
+    pub(crate) fn backed_up(&self, absences: &[&str]) -> String {
+        let files: Vec<&str> = self.files.iter().map(|file| file.name).collect();
+        self.sentence("backed up", &files.join(", "), "not there", &absences.join(", "))
+    }
+
+    pub(crate) fn restored(&self) -> String {
+        let files: Vec<String> = self.files.iter().map(|file| format!("{} to {}", file.name, file.path)).collect();
+        self.sentence("restored", &files.join(", "), "not in the backup", &self.absent.join(", "))
+    }
+
+    fn sentence(&self, verb: &str, files: &str, absent: &str, names: &str) -> String {
+        let size = words::bytes(self.files.iter().map(|file| file.bytes).sum());
+        let tasks = self.tasks.map(|count| format!("{}, ", words::count(count, "task"))).unwrap_or_default();
+        let told = format!("{verb} {} ({tasks}{size}) in {:.1} s: {files}", self.folder, self.seconds);
+        if names.is_empty() { told } else { format!("{told}; {absent}: {names}") }
+    }
+
+    fn seconds(&self) -> String {
+        format!("{:.3}", self.seconds)
+    }
+}
+
+impl Record for FolderRecord {
+    const COLUMNS: Columns = columns![text "folder", text "files", text "tasks", text "seconds"];
+
+    const FIELDS: &'static str = "folder,tasks,seconds";
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        let tasks = self.tasks.map(|count| count.to_string());
+        let files = self.files.len().to_string();
+        vec![Cell::new(&self.folder), Cell::new(files), Cell::optional(tasks), Cell::new(self.seconds())]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        ObjectWriter::append_to(out)
+            .text("folder", &self.folder)
+            .field("files", |out| {
+                write_array(out, &self.files, |out, file| {
+                    ObjectWriter::append_to(out)
+                        .text("name", file.name)
+                        .integer("bytes", file.bytes)
+                        .text("path", &file.path)
+                        .end();
+                });
+            })
+            .field("not_there", |out| write_array(out, &self.absent, |out, name| write_string(out, name)))
+            .json("tasks", &self.tasks.map_or_else(|| "null".to_owned(), |count| count.to_string()))
+            .json("seconds", &self.seconds())
+            .end();
     }
 }
 
@@ -197,5 +259,27 @@ mod tests {
         assert_eq!(record(folder(true)).sentence(), expected);
         assert_eq!(record(folder(false)).sentence(), "sound: 3 files as the manifest says; no database");
         assert!(record(folder(true)).json().starts_with(r#"{"files":3,"has_database":true,"status":"sound","#));
+    }
+
+    #[test]
+    fn a_backup_with_secrets_is_told_with_its_files_and_what_is_not_there() {
+        let file = |name, bytes| FolderFile { name, bytes, path: format!("/srv/{name}") };
+        let record = FolderRecord {
+            folder: "b".into(),
+            files: vec![file("taskqueue.db", 3 << 20), file("token", 65)],
+            absent: vec!["tokens.toml"],
+            tasks: Some(1),
+            seconds: 1.25,
+        };
+        let expected = "backed up b (1 task, 3 MiB) in 1.2 s: taskqueue.db, token; not there: a tokens file";
+        assert_eq!(record.backed_up(&["a tokens file"]), expected);
+        let expected = "restored b (1 task, 3 MiB) in 1.2 s: taskqueue.db to /srv/taskqueue.db, token to /srv/token; not in the \
+                        backup: tokens.toml";
+        assert_eq!(record.restored(), expected);
+        let expected = concat!(
+            r#"{"folder":"b","files":[{"name":"taskqueue.db","bytes":3145728,"path":"/srv/taskqueue.db"},"#,
+            r#"{"name":"token","bytes":65,"path":"/srv/token"}],"not_there":["tokens.toml"],"tasks":1,"seconds":1.250}"#
+        );
+        assert_eq!(record.json(), expected);
     }
 }

@@ -1,18 +1,23 @@
-//! A queue, which is its name; and for people how many tasks it has.
+//! A queue: its name and counts, its settings, and what is going on in it: routes, what happened lately, each minute or hour of a series.
 
-use taskqueue_client::Queue;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::time::Timestamp;
+use anstyle::AnsiColor;
+use taskqueue_client::{
+    Event, EventCounts, Percentiles, Queue, QueueName, QueueSettings, RecentActivity, RouteStats, SeriesItem, Stats,
+    Status, Timestamp,
+};
+use taskqueue_core::json::ObjectWriter;
+use taskqueue_core::words;
 
-use crate::output::{Cell, Column, Record};
+use crate::output::{Cell, Columns, Record, columns};
+use crate::scheduling_view::seconds_in_words;
 
 #[derive(Debug)]
 pub(crate) struct QueueRecord(pub(crate) QueueName);
 
 impl Record for QueueRecord {
-    const COLUMNS: &'static [Column<'static>] = &[Column::text("NAME")];
+    const COLUMNS: Columns = columns![text "NAME"];
 
-    const FIELDS: &'static [&'static str] = &["name"];
+    const FIELDS: &'static str = "name";
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         vec![Cell::new(self.0.as_str())]
@@ -20,10 +25,6 @@ impl Record for QueueRecord {
 
     fn write_json(&self, out: &mut Vec<u8>) {
         Queue::write(out, &self.0);
-    }
-
-    fn key(&self) -> String {
-        self.0.to_string()
     }
 }
 
@@ -36,18 +37,13 @@ pub(crate) struct CountedQueueRecord {
 }
 
 impl Record for CountedQueueRecord {
-    const COLUMNS: &'static [Column<'static>] = &[
-        Column::text("NAME"),
-        Column::number("PENDING"),
-        Column::number("RUNNING"),
-        Column::number("SUCCEEDED"),
-        Column::number("FAILED"),
-        Column::number("CANCELLED"),
+    const COLUMNS: Columns = columns![
+        text "NAME", number "PENDING", number "RUNNING", number "SUCCEEDED", number "FAILED", number "CANCELLED"
     ];
 
     const LEAVE_OUT: &'static [&'static str] = &["CANCELLED", "SUCCEEDED", "FAILED", "RUNNING", "PENDING"];
 
-    const FIELDS: &'static [&'static str] = QueueRecord::FIELDS;
+    const FIELDS: &'static str = QueueRecord::FIELDS;
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let counts = match self.counts {
@@ -60,8 +56,246 @@ impl Record for CountedQueueRecord {
     fn write_json(&self, out: &mut Vec<u8>) {
         self.queue.write_json(out);
     }
+}
 
-    fn key(&self) -> String {
-        self.queue.key()
+#[derive(Debug)]
+pub(crate) struct SettingsRecord<'a> {
+    pub(crate) queue: &'a QueueName,
+    pub(crate) settings: &'a QueueSettings,
+}
+
+impl SettingsRecord<'_> {
+    fn kept(&self, status: Status) -> Cell {
+        let seconds = self.settings.retention.seconds(status);
+        Cell::new(seconds.map_or_else(|| "for ever".to_owned(), seconds_in_words))
+    }
+}
+
+fn limit(most: Option<u64>) -> Cell {
+    Cell::new(most.map_or_else(|| "no limit".to_owned(), |most| most.to_string()))
+}
+
+impl Record for SettingsRecord<'_> {
+    const COLUMNS: Columns = columns![
+        text "queue", text "paused", number "max running", shrinking "max running by route",
+        text "succeeded tasks are kept", text "failed tasks are kept", text "cancelled tasks are kept"
+    ];
+
+    const FIELDS: &'static str = "paused,max_running,route_limits,retention.succeeded_seconds,retention.failed_seconds,\
+         retention.cancelled_seconds";
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        let QueueSettings { paused, max_running, route_limits, .. } = self.settings;
+        let paused = if *paused { Cell::new("yes").coloured(AnsiColor::Yellow) } else { Cell::new("no") };
+        let routes: Vec<String> = route_limits.iter().map(|(route, most)| format!("{route}={most}")).collect();
+        vec![
+            Cell::new(self.queue.as_str()),
+            paused,
+            limit(*max_running),
+            if routes.is_empty() { limit(None) } else { Cell::new(routes.join(", ")) },
+            self.kept(Status::Succeeded),
+            self.kept(Status::Failed),
+            self.kept(Status::Cancelled),
+        ]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.settings.to_json().as_bytes());
+    }
+}
+
+/// The bars of a plot, from nothing to the most.
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The minutes of one bar and how many bars there are: an hour.
+const BAR_MINUTES: i64 = 2;
+const BAR_COUNT: usize = 30;
+
+/// A queue with its tasks, and a plot of its last hour.
+#[derive(Debug)]
+pub(crate) struct StatsRecord<'a> {
+    pub(crate) queue: &'a QueueName,
+    pub(crate) stats: &'a Stats,
+    /// The minutes in which something happened.
+    pub(crate) last_hour: &'a [SeriesItem],
+}
+
+impl StatsRecord<'_> {
+    fn tasks(&self) -> [(Status, u64); 5] {
+        let tasks = &self.stats.tasks;
+        [
+            (Status::Pending, tasks.pending),
+            (Status::Running, tasks.running),
+            (Status::Succeeded, tasks.succeeded),
+            (Status::Failed, tasks.failed),
+            (Status::Cancelled, tasks.cancelled),
+        ]
+    }
+}
+
+impl Record for StatsRecord<'_> {
+    const COLUMNS: Columns = columns![
+        text "QUEUE", number "PENDING", number "RUNNING", number "SUCCEEDED", number "FAILED", number "CANCELLED"
+    ];
+
+    const FIELDS: &'static str = "tasks.pending,tasks.running,tasks.succeeded,tasks.failed,tasks.cancelled";
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        let counts = self.tasks().map(|(_, tasks)| Cell::number(tasks));
+        [Cell::new(self.queue.as_str())].into_iter().chain(counts).collect()
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.stats.write(out);
+    }
+
+    fn details(&self, now: Timestamp) -> Vec<(&'static str, Cell)> {
+        let mut details = vec![("queue", Cell::new(self.queue.as_str()))];
+        for (status, tasks) in self.tasks() {
+            let cell = Cell::new(words::number(tasks));
+            details.push((status.as_str(), if tasks > 0 { cell.with_style_of(&Cell::status(status)) } else { cell }));
+        }
+        details.push(("waited", Cell::optional(self.stats.wait_seconds.map(percentiles))));
+        details.push(("ran", Cell::optional(self.stats.run_seconds.map(percentiles))));
+        details.push(("last hour", Cell::optional(plot(self.last_hour, now))));
+        details.push(("counted since", Cell::new(words::age(self.stats.since, now))));
+        details
+    }
+}
+
+fn percentiles(Percentiles { p50, p90, p99 }: Percentiles) -> String {
+    format!(
+        "p50 {}, p90 {}, p99 {}",
+        words::short_duration(p50),
+        words::short_duration(p90),
+        words::short_duration(p99)
+    )
+}
+
+/// The runs that ended in each two minutes of the last hour as bars, with the most of them; nothing if none ended.
+fn plot(minutes: &[SeriesItem], now: Timestamp) -> Option<String> {
+    let mut ended = [0_u64; BAR_COUNT];
+    for minute in minutes {
+        let minutes_ago = (now.as_micros() - minute.start.as_micros()).max(0) / 60_000_000;
+        let bar = usize::try_from(minutes_ago / BAR_MINUTES).unwrap_or(usize::MAX).min(BAR_COUNT - 1);
+        ended[BAR_COUNT - 1 - bar] += minute.counts.succeeded + minute.counts.failed;
+    }
+    let most = ended.into_iter().max().filter(|most| *most > 0)?;
+    let bar = |count: u64| BARS[(count * (BARS.len() as u64 - 1)).div_ceil(most) as usize];
+    let bars: String = ended.into_iter().map(bar).collect();
+    Some(format!("{bars}  up to {} ended in {BAR_MINUTES} minutes", words::count(most, "run")))
+}
+
+/// Tasks and workers of a route.
+#[derive(Debug)]
+pub(crate) struct RouteRecord<'a>(pub(crate) &'a RouteStats);
+
+impl Record for RouteRecord<'_> {
+    const COLUMNS: Columns = columns![
+        shrinking "ROUTE", number "PENDING", number "RUNNING", number "OLDEST PENDING", number "IDLE WORKERS",
+        number "BUSY WORKERS"
+    ];
+
+    const FIELDS: &'static str = "route,pending,running,oldest_pending_seconds,workers_idle,workers_busy";
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        let RouteStats { route, pending, running, oldest_pending_seconds, workers_idle, workers_busy } = self.0;
+        let workers = |count: u64| {
+            let is_missing = *pending > 0 && workers_idle + workers_busy == 0;
+            if is_missing { Cell::number(count).coloured(AnsiColor::Red) } else { Cell::number(count) }
+        };
+        vec![
+            Cell::new(route),
+            Cell::number(pending),
+            Cell::number(running),
+            Cell::optional(oldest_pending_seconds.map(words::short_duration)),
+            workers(*workers_idle),
+            workers(*workers_busy),
+        ]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.0.write(out);
+    }
+}
+
+/// How often one event happened lately.
+#[derive(Debug)]
+pub(crate) struct ActivityRecord {
+    event: Event,
+    counts: [u64; 3],
+}
+
+impl ActivityRecord {
+    /// One for each event.
+    pub(crate) fn all(activity: &RecentActivity) -> Vec<Self> {
+        let windows = [&activity.last_minute, &activity.last_5_minutes, &activity.last_hour];
+        Event::ALL.map(|event| Self { event, counts: windows.map(|counts| counts.get(event)) }).into()
+    }
+}
+
+impl Record for ActivityRecord {
+    const COLUMNS: Columns = columns![text "EVENT", number "LAST MINUTE", number "LAST 5 MINUTES", number "LAST HOUR"];
+
+    const FIELDS: &'static str = "event,last_minute,last_5_minutes,last_hour";
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        let counts = self.counts.map(|count| Cell::new(words::number(count)));
+        [Cell::new(self.event.as_str())].into_iter().chain(counts).collect()
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        let [minute, minutes, hour] = self.counts;
+        let object = ObjectWriter::append_to(out).text("event", self.event.as_str());
+        object.integer("last_minute", minute).integer("last_5_minutes", minutes).integer("last_hour", hour).end();
+    }
+}
+
+/// One minute or hour.
+#[derive(Debug)]
+pub(crate) struct SeriesRecord(pub(crate) SeriesItem);
+
+impl Record for SeriesRecord {
+    const COLUMNS: Columns = columns![
+        text "START", number "CREATED", number "CLAIMED", number "SUCCEEDED", number "FAILED", number "RELEASED",
+        number "EXPIRED", number "CANCELLED", number "WAITED (P50)", number "RAN (P50)"
+    ];
+
+    const LEAVE_OUT: &'static [&'static str] = &["RELEASED", "EXPIRED", "WAITED (P50)", "RAN (P50)"];
+
+    const FIELDS: &'static str = "start,created,claimed,succeeded,failed,released,expired,cancelled,wait_seconds.p50,wait_seconds.p90,\
+         wait_seconds.p99,run_seconds.p50,run_seconds.p90,run_seconds.p99";
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        let SeriesItem { start, counts, wait_seconds, run_seconds } = &self.0;
+        let median = |of: &Option<Percentiles>| Cell::optional(of.map(|of| words::short_duration(of.p50)));
+        let counts = Event::ALL.map(|event| Cell::number(EventCounts::get(counts, event)));
+        let times = [median(wait_seconds), median(run_seconds)];
+        [Cell::new(start.to_string())].into_iter().chain(counts).chain(times).collect()
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.0.write(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::output::now;
+
+    use super::*;
+
+    #[test]
+    fn a_plot_has_a_bar_for_each_two_minutes_and_none_without_runs() {
+        let now = now();
+        let minute = |minutes_ago: i64, succeeded| SeriesItem {
+            start: now.plus_seconds(-60 * minutes_ago),
+            counts: EventCounts { succeeded, ..EventCounts::default() },
+            wait_seconds: None,
+            run_seconds: None,
+        };
+        assert_eq!(plot(&[], now), None);
+        assert_eq!(plot(&[minute(3, 0)], now), None);
+        let shown = plot(&[minute(59, 4), minute(2, 1), minute(1, 5), minute(0, 3)], now).unwrap();
+        assert_eq!(shown, format!("▄{}▁█  up to 8 runs ended in 2 minutes", " ".repeat(27)));
     }
 }

@@ -1,15 +1,16 @@
-//! A task: the row, the details and the JSON of the contract.
+//! A task: the row, the details and the JSON of the contract; and for programs why it is not claimed.
 
 use std::time::Duration;
 
 use anstyle::AnsiColor;
-use taskqueue_client::{LastError, LastRun, Status, Task};
-use taskqueue_core::json::Value;
+use taskqueue_api::explain::write_members;
+use taskqueue_client::{ExplainedReason, Explanation, LastError, LastRun, Status, Task};
+use taskqueue_core::json::{ObjectWriter, Value, write_array};
 use taskqueue_core::time::{Timestamp, between};
 use taskqueue_core::words;
 
 use crate::field_path::{DURATION, FieldPath, WAITED};
-use crate::output::{Cell, Column, Record};
+use crate::output::{Cell, Columns, Record, columns};
 use crate::progress_view::ProgressView;
 use crate::run_log::RunLog;
 use crate::scheduling_view;
@@ -18,45 +19,17 @@ use crate::scheduling_view;
 const BAR_WIDTH: usize = 30;
 
 impl Record for Task {
-    const COLUMNS: &'static [Column<'static>] = &[
-        Column::text("ID"),
-        Column::text("STATUS"),
-        Column::shrinking("NAME"),
-        Column::number("PRIORITY"),
-        Column::number("ATTEMPT"),
-        Column::shrinking("ROUTES"),
-        Column::text("CREATED"),
-        Column::text("UPDATED"),
-        Column::with_values("NOTE", 10),
-        Column::with_values("PROGRESS", 5),
-        Column::with_values("ERROR", 10),
-        Column::shrinking("ARGS"),
-        Column::with_values("RESULT", 16),
+    const COLUMNS: Columns = columns![
+        text "ID", text "STATUS", shrinking "NAME", number "PRIORITY", number "ATTEMPT", shrinking "ROUTES",
+        text "CREATED", text "UPDATED", with_values "NOTE" 10, with_values "PROGRESS" 5, with_values "ERROR" 10,
+        shrinking "ARGS", with_values "RESULT" 16
     ];
 
     const LEAVE_OUT: &'static [&'static str] =
         &["RESULT", "PRIORITY", "CREATED", "ROUTES", "ARGS", "ATTEMPT", "UPDATED", "ERROR", "NOTE", "PROGRESS"];
 
-    const FIELDS: &'static [&'static str] = &[
-        "id",
-        "queue",
-        "status",
-        "name",
-        "args",
-        "metadata",
-        "priority",
-        "attempt",
-        "max_attempts",
-        "routes",
-        "result",
-        "last_error.type",
-        "last_error.message",
-        "last_route",
-        "created_at",
-        "updated_at",
-        "started_at",
-        "finished_at",
-    ];
+    const FIELDS: &'static str = "id,queue,status,name,args,metadata,priority,attempt,max_attempts,routes,result,last_error.type,\
+         last_error.message,last_route,created_at,updated_at,started_at,finished_at";
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         vec![
@@ -200,10 +173,58 @@ fn error_details(error: &LastError, occurred_at: &str) -> Vec<(&'static str, Cel
     fields
 }
 
+/// All reasons.
+#[derive(Debug)]
+pub(crate) struct ExplanationRecord<'a>(pub(crate) &'a Explanation);
+
+impl Record for ExplanationRecord<'_> {
+    const COLUMNS: Columns = columns![text "CLAIMABLE"];
+
+    const FIELDS: &'static str = "claimable";
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        vec![Cell::new(self.0.claimable.to_string())]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        ObjectWriter::append_to(out)
+            .boolean("claimable", self.0.claimable)
+            .field("reasons", |out| {
+                write_array(out, &self.0.reasons, |out, reason| ReasonRecord(reason).write_json(out));
+            })
+            .end();
+    }
+}
+
+/// One reason.
+#[derive(Debug)]
+pub(crate) struct ReasonRecord<'a>(pub(crate) &'a ExplainedReason);
+
+impl Record for ReasonRecord<'_> {
+    const COLUMNS: Columns = columns![text "CODE", shrinking "MESSAGE"];
+
+    const FIELDS: &'static str = "code,message";
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        vec![Cell::new(&self.0.code), Cell::new(&self.0.message)]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        let ExplainedReason { code, message, reason } = self.0;
+        let object = ObjectWriter::append_to(out).text("code", code).text("message", message);
+        match reason {
+            None => object,
+            Some(reason) => write_members(object, reason),
+        }
+        .end();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::live::testing::{TEST_TIME, task};
+
+    use super::*;
 
     #[test]
     fn a_task_that_was_cancelled_without_a_run_waits_no_longer() {

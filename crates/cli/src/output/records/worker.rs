@@ -8,36 +8,19 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::words;
 use taskqueue_core::words::telemetry::{Measure, Telemetry};
 
-use crate::output::{Cell, Column, Record};
-
-/// Workers of one machine differ at the end of this, so it is not cut as much as others are.
-const WHERE: Column<'static> = Column { shrinks_to: Some(20), ..Column::text("WHERE") };
+use crate::output::{Cell, Columns, Record, columns};
 
 impl Record for Observation {
-    const COLUMNS: &'static [Column<'static>] = &[
-        Column::text("ID"),
-        Column::text("STATUS"),
-        Column::shrinking("ROUTE"),
-        Column::text("TASK"),
-        Column::text("LAST SEEN"),
-        Column::text("EXPIRES"),
-        WHERE,
+    // Workers of one machine differ at the end of WHERE, so it is not cut as much as others are.
+    const COLUMNS: Columns = columns![
+        text "ID", text "STATUS", shrinking "ROUTE", text "TASK", text "LAST SEEN", text "EXPIRES",
+        shrinking_to "WHERE" 20
     ];
 
     const LEAVE_OUT: &'static [&'static str] = &["EXPIRES", "LAST SEEN", "ROUTE", "TASK", "WHERE"];
 
-    const FIELDS: &'static [&'static str] = &[
-        "id",
-        "queue",
-        "route",
-        "status",
-        "task_id",
-        "last_seen_at",
-        "expires_at",
-        "metadata.host",
-        "metadata.slot",
-        "metadata.pid",
-    ];
+    const FIELDS: &'static str =
+        "id,queue,route,status,task_id,last_seen_at,expires_at,metadata.host,metadata.slot,metadata.pid";
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         vec![
@@ -65,38 +48,15 @@ impl Record for Observation {
 pub(crate) struct WideWorker<'o>(pub(crate) &'o Observation);
 
 impl Record for WideWorker<'_> {
-    const COLUMNS: &'static [Column<'static>] = &[
-        Column::text("ID"),
-        Column::text("STATUS"),
-        Column::shrinking("ROUTE"),
-        Column::text("TASK"),
-        Column::text("LAST SEEN"),
-        Column::shrinking("WHERE"),
-        Column::number("CPU"),
-        Column::number("MEMORY"),
-        Column::with_values("GPUS", 12),
-        Column::with_values("TELEMETRY", 12),
-        Column::text("MEASURED"),
+    const COLUMNS: Columns = columns![
+        text "ID", text "STATUS", shrinking "ROUTE", text "TASK", text "LAST SEEN", shrinking "WHERE", number "CPU",
+        number "MEMORY", with_values "GPUS" 12, with_values "TELEMETRY" 12, text "MEASURED"
     ];
 
     const LEAVE_OUT: &'static [&'static str] = &["MEASURED", "LAST SEEN", "ROUTE", "TELEMETRY", "TASK", "WHERE"];
 
-    const FIELDS: &'static [&'static str] = &[
-        "id",
-        "queue",
-        "route",
-        "status",
-        "task_id",
-        "last_seen_at",
-        "expires_at",
-        "metadata.host",
-        "metadata.slot",
-        "metadata.pid",
-        "telemetry.cpu_percent",
-        "telemetry.memory_bytes",
-        "telemetry.gpus",
-        "telemetry_updated_at",
-    ];
+    const FIELDS: &'static str = "id,queue,route,status,task_id,last_seen_at,expires_at,metadata.host,metadata.slot,metadata.pid,\
+         telemetry.cpu_percent,telemetry.memory_bytes,telemetry.gpus,telemetry_updated_at";
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let worker = self.0;
@@ -122,10 +82,6 @@ impl Record for WideWorker<'_> {
 
     fn write_json(&self, out: &mut Vec<u8>) {
         write_observation(out, self.0);
-    }
-
-    fn key(&self) -> String {
-        self.0.id.to_string()
     }
 }
 

@@ -1,41 +1,28 @@
-//! The lower part: the tabs, and the rows of the open pane for the selected queue.
+//! The lower part: the tabs, and the rows of the open pane for the selected queue; or instead of it over the whole screen the output of
+//! one task: the task and its progress, then the latest lines.
 
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use taskqueue_client::{Observation, Status, Task, WorkerStatus};
-use taskqueue_core::time::Timestamp;
+use taskqueue_client::{Observation, Status, Task, TaskId, WorkerStatus};
+use taskqueue_core::time::{Timestamp, between};
 use taskqueue_core::words;
 
-use crate::commands::top::snapshot::{Counts, Pane, Rows, busy_first};
-use crate::commands::top::view::TopView;
-use crate::live::{DrawContext, Table, Theme, first_visible_row};
-use crate::output::{Cell, Column, Record, WideWorker};
+use super::draw_header;
+use crate::commands::status_counts::StatusCounts;
+use crate::commands::top::snapshot::{Pane, Rows, busy_first};
+use crate::commands::top::view::{OpenOutput, TopView};
+use crate::live::{self, DrawContext, Table, Theme};
+use crate::output::{Cell, Columns, Record, WideWorker, columns, escape};
 use crate::progress_view::ProgressView;
 
-const ROUTES: &[Column<'static>] = &[
-    Column::shrinking("ROUTE"),
-    Column::number("PENDING"),
-    Column::number("RUNNING"),
-    Column::number("SUCCEEDED"),
-    Column::number("FAILED"),
-    Column::number("CANCELLED"),
+const ROUTES: Columns = columns![
+    shrinking "ROUTE", number "PENDING", number "RUNNING", number "SUCCEEDED", number "FAILED", number "CANCELLED"
 ];
-const RUNNING: &[Column<'static>] = &[
-    Column::text("ID"),
-    Column::shrinking("NAME"),
-    Column::shrinking("ROUTE"),
-    Column::number("ATTEMPT"),
-    Column::number("RUNS FOR"),
-    Column::with_values("PROGRESS", 5),
+const RUNNING: Columns = columns![
+    text "ID", shrinking "NAME", shrinking "ROUTE", number "ATTEMPT", number "RUNS FOR", with_values "PROGRESS" 5
 ];
-const FAILED: &[Column<'static>] = &[
-    Column::text("ID"),
-    Column::shrinking("NAME"),
-    Column::number("ATTEMPT"),
-    Column::text("FINISHED"),
-    Column::shrinking("ERROR"),
-];
+const FAILED: Columns = columns![text "ID", shrinking "NAME", number "ATTEMPT", text "FINISHED", shrinking "ERROR"];
 /// The width of the bar of a task.
 const BAR_WIDTH: usize = 16;
 /// Narrower screens do not show how many workers are busy.
@@ -97,17 +84,7 @@ pub(super) fn draw_rows(view: &TopView, frame: &mut Frame<'_>, area: Rect, conte
         Rows::Workers(workers) => worker_table(workers, context.clock),
         Rows::Failed(tasks) => Table::new(FAILED, tasks.iter().map(|task| failed(task, context.clock)).collect()),
     };
-    let (head, lines) = table.lines(area.width, LEAVE_OUT, context.theme);
-    let marked = view.marked_row();
-    let marked_lines = lines
-        .into_iter()
-        .enumerate()
-        .map(|(row, line)| if Some(row) == marked { line.patch_style(context.theme.marked()) } else { line });
-    let height = usize::from(area.height.saturating_sub(1));
-    let start = marked.map_or(0, |marked| first_visible_row(marked, detail.rows.len(), height));
-    for (line, row) in std::iter::once(head).chain(marked_lines.skip(start)).zip(area.rows()) {
-        frame.render_widget(line, row);
-    }
+    table.draw(frame, area, LEAVE_OUT, view.marked_row(), context.theme);
 }
 
 /// With what the workers measure, if one of them does.
@@ -128,25 +105,24 @@ fn empty_text(pane: Pane) -> &'static str {
     }
 }
 
-fn route((route, counts): &(String, Counts)) -> Vec<Cell> {
+fn route((route, counts): &(String, StatusCounts)) -> Vec<Cell> {
     let counts = Status::ALL.map(|status| Cell::number(counts.get(status)));
     std::iter::once(Cell::new(route)).chain(counts).collect()
 }
 
 fn running(task: &Task, now: Timestamp) -> Vec<Cell> {
-    let since = |at: Timestamp| now.as_micros().saturating_sub(at.as_micros()).max(0).unsigned_abs() / 1_000_000;
     vec![
         Cell::new(task.id.as_str()),
         Cell::optional(task.name.as_deref()),
         Cell::optional(task.last_route.as_ref().map(|route| route.as_str())),
         attempt(task),
-        Cell::optional(task.started_at.map(|at| words::span(since(at)))),
-        Cell::optional(ProgressView::of(task, now).map(|view| progress(&view)).filter(|text| !text.is_empty())),
+        Cell::optional(task.started_at.map(|at| words::span(between(at, now).as_secs()))),
+        Cell::optional(ProgressView::of(task, now).map(|view| progress_cell(&view)).filter(|text| !text.is_empty())),
     ]
 }
 
 /// The numbers first: where there is no room the bar is cut.
-fn progress(view: &ProgressView) -> String {
+fn progress_cell(view: &ProgressView) -> String {
     match view.bar(BAR_WIDTH) {
         Some(bar) => format!("{:<17} {bar}", view.short()),
         None => view.short(),
@@ -166,4 +142,65 @@ fn failed(task: &Task, now: Timestamp) -> Vec<Cell> {
 
 fn attempt(task: &Task) -> Cell {
     Cell::new(format!("{}/{}", task.attempt, task.max_attempts))
+}
+
+const OUTPUT_BAR_WIDTH: usize = 20;
+const OUTPUT_KEYS: &str = "Esc back  up down scroll  ? keys  q leave";
+
+pub(super) fn draw_output(view: &TopView, open: &OpenOutput, frame: &mut Frame<'_>, context: &DrawContext<'_>) {
+    let error = live::error_line(context.connection, context.now, context.theme);
+    let output = view.output();
+    let progress = output.and_then(|output| output.task.as_ref()).and_then(|task| progress_line(task, context.clock));
+    let [header, error_area, title, progress_area, lines, footer] = frame.area().layout(&Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(error.is_some().into()),
+        Constraint::Length(1),
+        Constraint::Length(progress.is_some().into()),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ]));
+    draw_header(view, frame, header, context);
+    frame.render_widget(error.unwrap_or_default(), error_area);
+    let task = output.map(|output| output.task.as_ref());
+    frame.render_widget(task_line(open.id, task, context.theme), title);
+    frame.render_widget(Line::styled(progress.unwrap_or_default(), context.theme.bars()), progress_area);
+    let footer_line = live::footer(context.controls, context.theme, &[], OUTPUT_KEYS);
+    frame.render_widget(footer_line, footer);
+    let shown = output.map_or(&[][..], |output| &output.lines);
+    if shown.is_empty() {
+        let words = if output.is_some() { "nothing that it printed is kept" } else { "reading" };
+        return frame.render_widget(Line::styled(words, context.theme.dimmed()), lines);
+    }
+    // As many of the latest lines as fit, unless somebody scrolls.
+    let height = usize::from(lines.height);
+    let start = shown.len().saturating_sub(height).saturating_sub(open.scroll);
+    for (text, row) in shown.iter().skip(start).zip(lines.rows()) {
+        // Tabs have no width of their own here.
+        frame.render_widget(Line::raw(text.replace('\t', "    ")), row);
+    }
+    let hidden = shown.len().saturating_sub(start + height);
+    if hidden > 0 {
+        let more = Line::styled(format!(" {hidden} more below "), context.theme.marked()).right_aligned();
+        frame.render_widget(more, title);
+    }
+}
+
+fn task_line(id: TaskId, task: Option<Option<&Task>>, theme: Theme) -> Line<'static> {
+    let id = Span::styled(id.to_string(), theme.heading());
+    let rest = match task {
+        None => String::new(),
+        Some(None) => "  does not exist any more".to_owned(),
+        Some(Some(task)) => {
+            let name = task.name.as_deref().map(|name| format!("  {}", escape(name))).unwrap_or_default();
+            format!("{name}  {}  attempt {}/{}", task.status.as_str(), task.attempt, task.max_attempts)
+        }
+    };
+    Line::from_iter([id, Span::raw(rest)])
+}
+
+fn progress_line(task: &Task, now: Timestamp) -> Option<String> {
+    let view = ProgressView::of(task, now)?;
+    let parts = [view.bar(OUTPUT_BAR_WIDTH), Some(view.measures()), Some(view.said())];
+    let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    Some(escape(&parts.join("  ")).into_owned())
 }

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use ratatui::style::{Color, Modifier};
-use taskqueue_client::{Failure, Group, Health, LastError, Observation, QueueName, Report, Route, RunId, Status, Task};
+use taskqueue_client::{Failure, Health, LastError, Observation, QueueName, Report, Route, RunId, Status, Task};
 use taskqueue_client::{JsonObject, TaskId, Telemetry, Version, WorkerId, WorkerStatus};
 
 use super::*;
-use crate::commands::top::snapshot::{Counts, Detail, Pane, QueueCounts, Rows, Snapshot, TaskOutput};
+use crate::commands::status_counts::StatusCounts;
+use crate::commands::top::snapshot::{Detail, Pane, QueueCounts, Rows, Snapshot, TaskOutput};
 use crate::live::testing::{TEST_TIME, at_test_time, screen, task};
 use crate::live::{ConnectionState, FetchError, Key, Theme, View};
 
@@ -16,11 +17,8 @@ fn name(text: &str) -> QueueName {
 }
 
 /// Counts in the order of the contract's statuses.
-fn counts(counts: [u64; 5]) -> Counts {
-    let groups = Status::ALL.iter().zip(counts);
-    let groups: Vec<Group> =
-        groups.map(|(status, count)| Group { key: vec![status.as_str().to_owned()], count }).collect();
-    Counts::of(&groups)
+fn counts([pending, running, succeeded, failed, cancelled]: [u64; 5]) -> StatusCounts {
+    StatusCounts { pending, running, succeeded, failed, cancelled }
 }
 
 fn snapshot(queues: &[(&str, [u64; 5])], rows: Option<Rows>) -> Snapshot {
@@ -395,4 +393,20 @@ fn a_paused_or_limited_queue_says_so_and_others_have_no_column_for_it() {
     view.update(limited, now);
     let lines = at_test_time(now, |context| screen(120, 20, |frame| draw(&view, frame, context)));
     assert!(lines.iter().any(|line| line.contains("gpu") && line.contains("paused, max 8")), "{lines:#?}");
+}
+
+#[test]
+fn rates_have_as_many_digits_as_are_meaningful() {
+    let cases = [
+        (0.0, "0"),
+        (0.001, "<0.01"),
+        (0.05, "0.05"),
+        (0.333, "0.33"),
+        (2.5, "2.5"),
+        (99.94, "99.9"),
+        (1234.5, "1234"),
+    ];
+    for (per_second, expected) in cases {
+        assert_eq!(rate(per_second), expected);
+    }
 }
