@@ -78,15 +78,12 @@ impl Layers {
         let here = Path::new("");
         let variable = self.source_of_variable(if self.tls_pin.is_some() { TLS_PIN } else { TLS_CA });
         let in_environment = Trust::of(self.tls_pin.as_deref(), self.tls_ca.as_deref(), here, &variable)?;
-        let of_file = |file: &Option<ConfigFile>, source: fn(PathBuf) -> Source| match file {
-            None => Ok(None),
-            Some(file) => {
-                let Content { tls_pin, tls_ca, .. } = &file.content;
-                Trust::of(tls_pin.as_deref(), tls_ca.as_deref(), file.folder(), &source(file.path.clone()))
-            }
-        };
-        let (project, user) = (of_file(&self.project, Source::ProjectFile)?, of_file(&self.user, Source::UserFile)?);
-        Ok([in_environment, project, user].into_iter().flatten().collect())
+        let mut found = vec![in_environment];
+        for (file, source) in self.files() {
+            let Content { tls_pin, tls_ca, .. } = &file.content;
+            found.push(Trust::of(tls_pin.as_deref(), tls_ca.as_deref(), file.folder(), &source)?);
+        }
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// The queue, or the default one.
@@ -106,15 +103,14 @@ impl Layers {
             .token
             .clone()
             .map(|secret| Sourced::new(TokenLocation::Text(secret), Source::Environment(token::VARIABLE)));
-        let project = self.project.as_ref().and_then(|file| {
-            let token = file.token_text().or_else(|| file.token_file_in_folder())?;
-            Some(Sourced::new(token, Source::ProjectFile(file.path.clone())))
+        let in_files = self.files().filter_map(|(file, source)| {
+            let file_token = match source {
+                Source::ProjectFile(_) => file.token_file_in_folder(),
+                _ => file.token_file(),
+            };
+            Some(Sourced::new(file.token_text().or(file_token)?, source))
         });
-        let user = self.user.as_ref().and_then(|file| {
-            let token = file.token_text().or_else(|| file.token_file())?;
-            Some(Sourced::new(token, Source::UserFile(file.path.clone())))
-        });
-        in_environment.into_iter().chain(project).chain(user).collect()
+        in_environment.into_iter().chain(in_files).collect()
     }
 
     /// Only the user's own file may allow this, not a project file that others may have written.
@@ -125,11 +121,13 @@ impl Layers {
 
     /// The value of the project's file, or else of the user's.
     fn in_files<T>(&self, value: impl Fn(&Content) -> Option<T>) -> Option<Sourced<T>> {
-        let of = |file: &Option<ConfigFile>, source: fn(PathBuf) -> Source| {
-            let file = file.as_ref()?;
-            value(&file.content).map(|value| Sourced::new(value, source(file.path.clone())))
-        };
-        of(&self.project, Source::ProjectFile).or_else(|| of(&self.user, Source::UserFile))
+        self.files().find_map(|(file, source)| Some(Sourced::new(value(&file.content)?, source)))
+    }
+
+    /// The project's file and the user's.
+    fn files(&self) -> impl Iterator<Item = (&ConfigFile, Source)> {
+        let project = self.project.iter().map(|file| (file, Source::ProjectFile(file.path.clone())));
+        project.chain(self.user.iter().map(|file| (file, Source::UserFile(file.path.clone()))))
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {
