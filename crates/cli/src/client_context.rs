@@ -17,10 +17,10 @@ const INTERACTIVE_RETRIES: Retries =
 const LONG_RUNNING_RETRIES: Retries =
     Retries { tries: 12, first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(5) };
 
-/// For commands that do their own retries. Their requests are small; one that takes longer counts as lost.
+/// The timeout of commands that do their own retries. Their requests are small; one that takes longer counts as lost.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often the client repeats a failed request.
+/// The number of times that the client repeats a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retrying {
     Interactive,

@@ -102,7 +102,7 @@ impl ClientConfig {
     }
 }
 
-/// Why what a file says about TLS does not count.
+/// Returns why what a file says about TLS does not count.
 fn ignored_trust(from: &Source, url: &Sourced<String>) -> String {
     format!(
         "the TLS pin or authorities of {from} are ignored, because that file does not name the server {} ({}); \
@@ -143,7 +143,7 @@ impl ClientConfig {
         if tokens.is_empty() { vec![setting("token", "not set", "-")] } else { tokens }
     }
 
-    /// Whether the chosen token is sent. The client library can still refuse it.
+    /// Returns whether the chosen token is sent. The client library can still refuse it.
     fn token_status(&self, token: &Sourced<Secret>) -> String {
         let Ok(client) = Config::new(&self.url.value) else { return "not sent: the URL cannot be used".to_owned() };
         let Ok(mut client) = client.token(token.value.expose()) else {

@@ -43,7 +43,7 @@ fn unauthorized(sent: Option<&Source>, withheld_note: Option<&str>) -> String {
     }
 }
 
-/// The same for a command that cannot use a new queue.
+/// The message about a missing queue for a command that cannot use a new one.
 pub(crate) async fn explain_missing_queue(context: &ClientContext, error: &Error) -> Failure {
     let (wanted, similar) = missing_queue(context, error).await;
     let advice = match similar {
@@ -79,7 +79,7 @@ fn failure(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
     }
 }
 
-/// Who gave an answer that is not valid, and what it is.
+/// Returns who gave an answer that is not valid, and what it is.
 fn invalid_answer(url: &str, error: &Error, message: &str, from_taskqueue: bool) -> String {
     match from_taskqueue {
         true => format!("the answer of {url} is not valid: {message}"),
@@ -114,7 +114,7 @@ fn outcome_unknown(url: &str, call: &str, advice: &str, cause: &Error) -> Failur
     }
 }
 
-/// What a TLS library says about an answer that is not TLS.
+/// The words of the TLS library about an answer that is not TLS.
 const NOT_TLS: &str = "InvalidContentType";
 
 fn unreachable(url: &str, message: &str) -> Failure {
@@ -156,7 +156,7 @@ fn distrust(message: &str) -> Option<String> {
     })
 }
 
-/// What the HTTP library says about an answer that is not HTTP, such as one of TLS.
+/// The words of the HTTP library about an answer that is not HTTP, such as one of TLS.
 const NOT_HTTP: &str = "invalid HTTP version";
 
 fn no_answer(url: &str, message: &str) -> Failure {
@@ -237,7 +237,7 @@ fn refusal(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
     Some(format!("{problem} ({}); {advice}", code.as_str()))
 }
 
-/// What the token lacks, and who can help.
+/// Returns what the token lacks, and who can help.
 fn denial(url: &str, scope: &str, queue: &str) -> (String, String) {
     let scope = (!scope.is_empty()).then(|| format!("does not have the scope {scope}"));
     let queue = match queue {
@@ -307,7 +307,7 @@ fn error_message(error: &Error) -> String {
     if let Error::Api { message, .. } = error { message.clone() } else { error.to_string() }
 }
 
-/// Whether a failure of the database has certainly changed nothing, by the server's words.
+/// Returns whether a failure of the database has certainly changed nothing, by the server's words.
 fn is_without_effect(message: &str) -> bool {
     !message.contains("not known") && !message.contains("a part of this")
 }

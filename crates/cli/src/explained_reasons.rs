@@ -6,14 +6,14 @@ use taskqueue_client::{ExplainedReason, Explanation, QueueName, Reason, Route, S
 use taskqueue_core::limits::EXPLAINED_DEPENDENCIES;
 use taskqueue_core::words;
 
-/// What is known of the task, and of some that it waits for, besides the reasons.
+/// The facts about the task, and about some that it waits for, besides the reasons.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// As far as they have one.
     pub(crate) names: HashMap<TaskId, String>,
-    /// Why the task was cancelled, if something that it waits for was the reason.
+    /// The reason why the task was cancelled, if something that it waits for was the reason.
     pub(crate) cancelled_because: Option<String>,
-    /// Who runs it, if it is running and its worker said so.
+    /// The place where it runs, if it is running and its worker said so.
     pub(crate) runs_on: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn sentences(
     [first].into_iter().chain(lines).collect()
 }
 
-/// Of a task that is not pending.
+/// Says what became of a task that is not pending.
 fn ended(id: TaskId, status: Status, known: &Known, command: &dyn Fn(&str) -> String) -> String {
     match status {
         Status::Pending => "is pending".to_owned(),
@@ -70,7 +70,7 @@ fn ended(id: TaskId, status: Status, known: &Known, command: &dyn Fn(&str) -> St
     }
 }
 
-/// Who runs a task, and when that was last heard of.
+/// Returns who runs a task, and when that was last heard of.
 fn heard_of(known: &Known, at: Timestamp, now: Timestamp) -> String {
     let place = known.runs_on.as_ref().map(|place| format!(", on {place},")).unwrap_or_default();
     format!(" Its worker{place} was last heard of {}.", words::age(at, now))
@@ -85,7 +85,7 @@ struct Speaker<'a> {
 }
 
 impl Speaker<'_> {
-    /// What is so, in the words of the API where nothing more is known here, and what helps.
+    /// Says what is so, in the words of the API where nothing more is known here, and what helps.
     fn sentence(&self, explained: &ExplainedReason) -> String {
         let (id, queue, command) = (self.id, self.queue, self.command);
         // A newer server has reasons that this program does not know.
@@ -163,7 +163,7 @@ impl Speaker<'_> {
         format!("it waits for {count} not succeeded: {listed}{}", self.advice(&sorted))
     }
 
-    /// What helps, if waiting does not.
+    /// Says what helps, if waiting does not.
     fn advice(&self, sorted: &[&(TaskId, Option<Status>)]) -> String {
         let (command, id) = (self.command, self.id);
         match sorted.first() {

@@ -9,7 +9,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// The request was refused or failed. The text says what to do.
     Refused(String),
-    /// The same, with an excerpt that shows where the mistake is.
+    /// The request was refused, with an excerpt that shows where the mistake is.
     RefusedAt { message: String, excerpt: String },
     /// The server was not reached, or its answer was lost.
     Unreachable(String),

@@ -48,7 +48,7 @@ impl Part {
         Self::ALL.into_iter().find(|part| part.file_name() == name)
     }
 
-    /// How it is said that a backup has none. A certificate is missed together with its key.
+    /// Returns how it is said that a backup has none. A certificate is missed together with its key.
     pub(crate) fn absence(self) -> Option<&'static str> {
         match self {
             Self::Database => Some("the database (PostgreSQL has its own tools: pg_dump)"),
@@ -106,7 +106,7 @@ fn pair(args: &SecretArgs, database: &Database) -> Result<Vec<Secret>, Failure> 
     ])
 }
 
-/// Where a part of a backup is put back, as the flags of `serve` say.
+/// Returns where a part of a backup is put back, as the flags of `serve` say.
 pub(crate) fn place_of(part: Part, args: &SecretArgs, database: &Database) -> Result<PathBuf, Failure> {
     let unnamed = |flag: &str| {
         Failure::Usage(format!(
@@ -130,23 +130,23 @@ pub(crate) fn place_of(part: Part, args: &SecretArgs, database: &Database) -> Re
     }
 }
 
-/// For people, who may be elsewhere when they read it.
+/// The absolute path, for people who may be elsewhere when they read it.
 pub(crate) fn whole_path(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 
-/// Of the manifest. A later version that needs more than this one knows counts it up.
+/// The version of the manifest. A later one that needs more than this one knows counts it up.
 const FORMAT: i64 = 1;
 
 /// Five files with long paths take a tenth of it.
 const MANIFEST_BYTES: u64 = 65_536;
 
-/// What lets others than its owner read a file.
+/// The modes that let others than its owner read a file.
 const READ_FOR_OTHERS: u32 = 0o044;
 
-/// How much of a file is read at a time.
+/// The part of a file that is read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Default)]
@@ -159,7 +159,7 @@ pub(crate) struct Entry {
     pub(crate) part: Part,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
-    /// Where it was: a path, or the name of a variable.
+    /// Its origin: a path, or the name of a variable.
     pub(crate) from: String,
 }
 
@@ -168,13 +168,13 @@ impl Entry {
         Self { part, bytes: content.len() as u64, sha256: hex(&Sha256::digest(content)), from }
     }
 
-    /// Of a file that may be large.
+    /// The entry of a file that may be large.
     pub(crate) fn of_file(part: Part, path: &Path, from: String, stop: &AtomicBool) -> Result<Self, Failure> {
         let (bytes, sha256) = digest(path, stop)?;
         Ok(Self { part, bytes, sha256, from })
     }
 
-    /// What is wrong with the file of this entry in a folder.
+    /// Returns what is wrong with the file of this entry in a folder.
     pub(crate) fn problem(&self, folder: &Path, stop: &AtomicBool) -> Result<Option<String>, Failure> {
         let name = self.part.file_name();
         let path = folder.join(name);

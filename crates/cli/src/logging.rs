@@ -20,14 +20,14 @@ use self::log_writer::LogWriter;
 use crate::args::{LogFormat, LogLevel};
 use crate::failure::Failure;
 
-/// How long the end of the program waits for unwritten lines. Together with the time for running requests and for the store
+/// The time for which the end of the program waits for unwritten lines. Together with the time for running requests and for the store
 /// it stays below the 10 s of a stop.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The log of this process.
 static LOG: OnceLock<LogWriter> = OnceLock::new();
 
-/// How many log lines could not be written since the process began.
+/// Returns how many log lines could not be written since the process began.
 pub(crate) fn lost_lines() -> u64 {
     LOG.get().map_or(0, LogWriter::lost_lines)
 }
@@ -89,13 +89,13 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Where systemd says which file is the journal: its device and its inode.
+/// The variable in which systemd says which file is the journal: its device and its inode.
 const JOURNAL_VARIABLE: &str = "JOURNAL_STREAM";
 
 /// The prefix of a warning.
 const JOURNAL_WARNING: &str = "<4>";
 
-/// Whether standard error goes to the journal. The variable alone says nothing: it is inherited by what redirects its output.
+/// Returns whether standard error goes to the journal. The variable alone says nothing: it is inherited by what redirects its output.
 fn is_journal() -> bool {
     let Ok(stream) = std::env::var(JOURNAL_VARIABLE) else { return false };
     rustix::fs::fstat(io::stderr().as_fd()).is_ok_and(|file| stream == format!("{}:{}", file.st_dev, file.st_ino))

@@ -15,7 +15,7 @@ const SOCKET: &str = "NOTIFY_SOCKET";
 const WATCHDOG_MICROS: &str = "WATCHDOG_USEC";
 const WATCHDOG_PROCESS: &str = "WATCHDOG_PID";
 
-/// How long a manager may take to take a datagram. It does that at once unless its queue is full.
+/// The time that a manager may take to take a datagram. It does that at once unless its queue is full.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Cheap to clone.
@@ -40,7 +40,7 @@ impl NotifySocket {
         Self { watchdog: watchdog.filter(|_| address.is_some()), address }
     }
 
-    /// How long to wait between two signs of life: half of what the manager allows.
+    /// Returns how long to wait between two signs of life: half of what the manager allows.
     pub(crate) fn watchdog_interval(&self) -> Option<Duration> {
         self.watchdog.map(|most| most / 2)
     }
@@ -50,7 +50,7 @@ impl NotifySocket {
         self.send(&format!("READY=1\nSTATUS={}", status.replace('\n', " ")));
     }
 
-    /// What the service does, for people.
+    /// Tells what the service does, for people.
     pub(crate) fn status(&self, status: &str) {
         self.send(&format!("STATUS={status}"));
     }
@@ -91,7 +91,7 @@ pub(crate) async fn feed_watchdog(notify: NotifySocket, store: Arc<dyn Store>, i
     }
 }
 
-/// What answers is alive. Lost files and failed syncs need a person: ending the process would lose what only it still holds.
+/// True if the store answers, which is a sign of life. Lost files and failed syncs need a person: ending the process would lose what only it still holds.
 fn is_sign_of_life<T>(answer: &Result<T, StoreError>) -> bool {
     !matches!(answer, Err(StoreError::Busy))
 }

@@ -59,10 +59,10 @@ impl FromStr for Database {
     }
 }
 
-/// Why a store is not open.
+/// The reason why a store is not open.
 pub(crate) struct NotOpened {
     pub(crate) failure: Failure,
-    /// Whether it may be opened later, although nobody changes anything.
+    /// True if it may be opened later, although nobody changes anything.
     pub(crate) may_pass: bool,
 }
 

@@ -21,7 +21,7 @@ const MORE_THAN_GROUP_READ: u32 = 0o037;
 
 const ROOT: u32 = 0;
 
-/// What else can be done about a token file of another user.
+/// The other way out with a token file of another user.
 const OTHER_WAY: &str = ", or pass the token in TASKQUEUE_TOKEN";
 
 /// Refuses a file that others have access to, with the command that corrects it. `metadata` is that of the open file: behind
@@ -32,7 +32,7 @@ pub(crate) fn check(name: impl Display, path: &Path, metadata: &Metadata) -> Res
     Err(Failure::Usage(format!("{problem}; {}", advice(path, is_own(metadata), OTHER_WAY))))
 }
 
-/// The same for the private key of a server.
+/// Refuses a private key of a server that others have access to.
 pub(crate) fn check_key(name: impl Display, path: &Path, metadata: &Metadata) -> Result<(), Failure> {
     let Some(mode) = open_mode(metadata) else { return Ok(()) };
     if !is_own(metadata) && is_for_group(mode, metadata.uid(), metadata.gid(), &own_groups()) {
@@ -48,7 +48,7 @@ fn open_mode(metadata: &Metadata) -> Option<u32> {
     (metadata.is_file() && mode & GROUP_AND_OTHERS != 0).then_some(mode)
 }
 
-/// Whether root has given the file to one of these groups for reading, and nobody else has access.
+/// Returns whether root has given the file to one of these groups for reading, and nobody else has access.
 fn is_for_group(mode: u32, owner: u32, group: u32, groups: &[u32]) -> bool {
     owner == ROOT && mode & MORE_THAN_GROUP_READ == 0 && groups.contains(&group)
 }
@@ -63,7 +63,7 @@ fn is_own(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// What to run. A file of another user that only its owner could read could not be read here any more.
+/// The command that helps. A file of another user that only its owner could read could not be read here any more.
 fn advice(path: &Path, is_own: bool, other_way: &str) -> String {
     let file = path_word(path);
     if is_own {
@@ -80,13 +80,13 @@ fn path_word(path: &Path) -> String {
     shell_word(&text).into_owned()
 }
 
-/// Where systemd says that the credentials of this service are.
+/// The variable in which systemd names the folder of the credentials of this service.
 const VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 /// Everything but reading by owner and group.
 const MORE_THAN_READ: u32 = 0o7337;
-/// What others may do.
+/// The permissions of others.
 const OTHERS: u32 = 0o007;
-/// Whether the open file `path` with this metadata is a credential of this service.
+/// Returns whether the open file `path` with this metadata is a credential of this service.
 pub(crate) fn is_credential(path: &Path, metadata: &Metadata) -> bool {
     let Some(directory) = std::env::var_os(VARIABLE) else { return false };
     let Ok(folder) = std::fs::metadata(&directory) else { return false };

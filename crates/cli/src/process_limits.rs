@@ -24,7 +24,7 @@ pub(crate) fn raise_file_limit() {
 
 /// mimalloc reads it once, before `main`.
 const VARIABLE: &str = "MIMALLOC_PURGE_DELAY";
-/// What mimalloc had before its version 3. None at all costs more work and saves little more.
+/// The delay that mimalloc had before its version 3. None at all costs more work and saves little more.
 const SHORT_MILLISECONDS: &str = "10";
 
 /// With little memory, begins this program again with a short delay, unless the variable says which one is wanted. It stays the same

@@ -49,7 +49,7 @@ impl Progress {
         self.0.set_position(position);
     }
 
-    /// Whether somebody sees it.
+    /// Returns whether somebody sees it.
     pub(crate) fn is_shown(&self) -> bool {
         !self.0.is_hidden()
     }

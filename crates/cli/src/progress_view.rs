@@ -19,7 +19,7 @@ pub(crate) struct ProgressView {
     pub(crate) seconds_left: Option<u64>,
     /// Since the report.
     pub(crate) age_seconds: u64,
-    /// Whether a running task has said nothing for unusually long.
+    /// True if a running task has said nothing for unusually long.
     pub(crate) is_old: bool,
     /// The other members with their values.
     pub(crate) others: Vec<(String, String)>,
@@ -59,7 +59,7 @@ impl ProgressView {
         Some(format!("[{bar:<width$}]"))
     }
 
-    /// For a narrow column: `42 % (ETA 3m)`, or what the run said where there is no percentage.
+    /// The text for a narrow column: `42 % (ETA 3m)`, or what the run said where there is no percentage.
     pub(crate) fn short(&self) -> String {
         match (self.percent(), self.eta()) {
             (Some(percent), Some(eta)) => format!("{percent} ({eta})"),
@@ -126,7 +126,11 @@ mod tests {
     fn a_step_of_a_total_gives_the_part_the_rate_and_the_time_that_is_left() {
         let seen = view(r#"{"loss":0.31,"note":"warm up","step":200,"total":1000}"#);
         assert_eq!(seen.percent().as_deref(), Some("20 %"));
-        assert_eq!(seen.measures(), "20 %  200/1000  2 steps/s  ETA 6m", "400 seconds at this rate, of which 10 are over");
+        assert_eq!(
+            seen.measures(),
+            "20 %  200/1000  2 steps/s  ETA 6m",
+            "400 seconds at this rate, of which 10 are over"
+        );
         assert_eq!(seen.said(), "loss=0.31 note=warm up");
         assert_eq!(seen.short(), "20 % (ETA 6m)");
         assert_eq!(seen.bar(10).as_deref(), Some("[==>       ]"));

@@ -5,7 +5,7 @@ use taskqueue_core::fields::{TaskField, optional_defined_fields};
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::words::{self, Units, exact_duration};
 
-/// Why a task waits as far as it says that itself, or that it is archived: `from in 9m, after 3 tasks`. Nothing for most tasks.
+/// Returns why a task waits as far as it says that itself, or that it is archived: `from in 9m, after 3 tasks`. Nothing for most tasks.
 /// Whether those that it comes after have succeeded is not known here; `task explain` tells.
 pub(crate) fn note(task: &Task, now: Timestamp) -> Option<String> {
     let is_pending = task.status == Status::Pending;

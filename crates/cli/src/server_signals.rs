@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::info;
 
-/// Where processes find the terminal that they were started from. Without one it cannot be opened.
+/// The path of the terminal that a process was started from. Without one it cannot be opened.
 const TERMINAL: &str = "/dev/tty";
 
 /// The end of a terminal is told a moment before the terminal is taken away.
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Signals that arrive before anybody asks are not lost.
 pub(crate) struct ServerSignals {
-    /// How often the server was told to stop.
+    /// The number of times that the server was told to stop.
     stops: watch::Receiver<u32>,
     reloads: Reloads,
 }
@@ -67,7 +67,7 @@ impl ServerSignals {
         async move { drop(stops.wait_for(|stops| *stops >= times).await) }
     }
 
-    /// For somebody who follows a file.
+    /// A receiver for somebody who follows a file.
     pub(crate) fn reloads(&self) -> Reloads {
         self.reloads.clone()
     }

@@ -92,7 +92,7 @@ fn unix_with_tls() -> Failure {
     Failure::Usage(format!("{}; leave out the TLS flags, or listen on HOST:PORT", ListenError::UnixWithTls))
 }
 
-/// Where the key of a server that made its own is kept: beside the database, or where the flag says.
+/// Returns where the key of a server that made its own is kept: beside the database, or where the flag says.
 fn folder_for(own: &OwnKey, database: &Database) -> Result<Option<PathBuf>, Failure> {
     match (own, database) {
         (OwnKey::No, _) => Ok(None),
@@ -141,7 +141,7 @@ impl PairFiles {
         self.read_bytes().map(|(identity, ..)| identity)
     }
 
-    /// The same with the bytes of the certificate and of the key.
+    /// Reads the pair, and returns also the bytes of the certificate and of the key.
     pub(crate) fn read_bytes(&self) -> Result<(Identity, Vec<u8>, Vec<u8>), Failure> {
         let certificate = read(&self.certificate, &self.certificate_name(), |_| Ok(()))?;
         let key = self.read_key()?;

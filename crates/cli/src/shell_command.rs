@@ -23,7 +23,7 @@ impl ShellCommand {
         }
     }
 
-    /// The same for a command that names its queue itself, such as `queue resume`.
+    /// A command that names its queue itself, such as `queue resume`.
     pub(crate) fn of_server(context: &ClientContext, words: &str) -> Self {
         let mut command = Self(format!("taskqueue {words}"));
         if matches!(context.url_source, Source::Flag(_)) {

@@ -24,7 +24,7 @@ pub(crate) fn load(file: Option<&Path>, variable: Option<OsString>) -> Result<Op
     Ok(load_text(file, variable)?.map(|(token, _)| token))
 }
 
-/// The same with the text of the token, for those who keep a copy of it.
+/// The server's token with its text, for those who keep a copy of it.
 pub(crate) fn load_text(file: Option<&Path>, variable: Option<OsString>) -> Result<Option<(Token, String)>, Failure> {
     let (text, source) = match (file, variable) {
         (None, None) => return Ok(None),
@@ -59,7 +59,7 @@ pub(crate) async fn follow(path: PathBuf, token: Token, mut reloads: Reloads) {
     }
 }
 
-/// What was a pipe at the start has no writer by now, and opening it must not block.
+/// Reads the file again. What was a pipe at the start has no writer by now, and opening it must not block.
 fn again_from_file(path: &Path) -> Result<Token, Failure> {
     let text = read_opened(open_at_once(path).map(|(file, _)| file), path)?;
     parse(Some(&text), &path.display().to_string())

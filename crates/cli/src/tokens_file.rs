@@ -27,7 +27,7 @@ const NAME: &str = "the tokens file";
 /// `queues` is not written yet would open all of them.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// How often a start looks at a file that is being changed.
+/// The number of times that a start looks at a file that is being changed.
 const LOOKS_AT_START: usize = 10;
 
 /// One entry of the file.
@@ -85,7 +85,7 @@ pub(crate) async fn load_settled(path: &Path) -> Result<(Vec<FileToken>, String)
     Err(format!("the tokens file {name} is being changed all the time; write another file and rename it"))
 }
 
-/// Whether a text may be taken: the file was not changed lately, or had the same text when it was looked at before. A time in the
+/// Returns whether a text may be taken: the file was not changed lately, or had the same text when it was looked at before. A time in the
 /// future says nothing.
 fn is_settled(before: Option<&str>, text: &str, modified: SystemTime, now: SystemTime) -> bool {
     before == Some(text) || now.duration_since(modified).is_ok_and(|age| age >= SETTLED)
@@ -109,7 +109,7 @@ pub(crate) fn token_set(tokens: Vec<FileToken>) -> TokenSet {
     named.collect()
 }
 
-/// For a new file: everybody may read digests, which open nothing. The server may be another user.
+/// The mode of a new file: everybody may read digests, which open nothing. The server may be another user.
 const MODE: u32 = 0o644;
 
 /// Another command replaces the file that this one waits for; nobody does that so often.

@@ -13,7 +13,7 @@ use crate::similar_names::similar_names;
 
 const PREFIX: &str = "TASKQUEUE_";
 
-/// What workers pass to what they start, besides [`RUN_VARIABLES`] and the settings of clients.
+/// The variables that workers pass to what they start, besides [`RUN_VARIABLES`] and the settings of clients.
 const OF_WORKERS: [&str; 2] = [RUN_ID_VARIABLE, HAS_KEEPER_VARIABLE];
 
 /// Names them in the log, one line for each.

@@ -27,7 +27,7 @@ const RESTORE_OF_POSTGRES: &str =
 const NOTHING_TO_BACK_UP: &str = "there is nothing to back up: PostgreSQL has its own tools (pg_dump, see docs/backup.md), and no \
     flag or variable names a token, a tokens file or a TLS key";
 
-/// How a command copies: when it began, what stops it, and how it prints.
+/// A copy that is being made: when it began, what stops it, and how it is printed.
 struct Copying {
     began: Instant,
     stop: Arc<AtomicBool>,

@@ -33,7 +33,7 @@ use crate::{logging, process_limits};
 
 /// More threads would only wait for the writer.
 const WORKER_THREADS_MAX: usize = 8;
-/// How long the end of the program waits for work that cannot be interrupted.
+/// The time for which the end of the program waits for work that cannot be interrupted.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
@@ -64,7 +64,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// For commands that open a store: logging and a runtime with several threads.
+/// Runs a command that opens a store, with logging and a runtime with several threads.
 fn run_with_logs(
     format: LogFormat,
     level: LogLevel,

@@ -12,14 +12,14 @@ use crate::failure::{CommandError, Failure};
 use crate::field_path::FieldPath;
 use crate::output::{self, GroupRecord, Listing, Record};
 
-/// How long a list that is already printed waits for the number of what it left out.
+/// The time for which a list that is already printed waits for the number of what it left out.
 const COUNT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was printed of a list.
+/// The part of a list that was printed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Printed {
     pub(super) count: u64,
-    /// Whether a table left something out.
+    /// True if a table left something out.
     pub(super) is_cut: bool,
 }
 
@@ -36,7 +36,7 @@ where
     print_items_as::<Q, Q::Item>(context, walk, max_items, fields, |listing, item| listing.push(item)).await
 }
 
-/// The same for items that are shown as other records, which `push` makes of them.
+/// Prints at most `max_items` items as other records, which `push` makes of them.
 pub(super) async fn print_items_as<Q, R>(
     context: &ClientContext,
     mut walk: Walk<Q>,

@@ -184,7 +184,7 @@ fn kept(args: &QueueRetentionArgs) -> Result<RetentionPatch, Failure> {
     })
 }
 
-/// How many tasks a change lets the server delete now, by the clock of this machine.
+/// Returns how many tasks a change lets the server delete now, by the clock of this machine.
 async fn outdated(
     context: &ClientContext,
     queue: &QueueName,
@@ -220,7 +220,7 @@ fn newly_outdated(before: &Retention, after: &Retention, now: Timestamp) -> Vec<
     Retention::STATUSES.into_iter().filter(is_shorter).filter_map(filter).collect()
 }
 
-/// What is plotted for people.
+/// The time that is plotted for people.
 const PLOTTED_SECONDS: i64 = 3_600;
 
 async fn show_stats(context: &ClientContext, args: &QueueStatsArgs) -> Result<(), CommandError> {

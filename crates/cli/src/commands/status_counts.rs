@@ -60,7 +60,7 @@ impl StatusCounts {
         self.among(Statuses::ALL)
     }
 
-    /// How many are in one of these states.
+    /// Returns how many are in one of these states.
     pub(super) fn among(&self, statuses: Statuses) -> u64 {
         statuses.iter().map(|status| self.get(status)).sum()
     }

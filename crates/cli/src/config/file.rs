@@ -81,7 +81,7 @@ impl ConfigFile {
         self.content.token_file.as_ref().map(|path| TokenLocation::File(self.folder().join(path)))
     }
 
-    /// The same, but the token file must be inside the folder of this file.
+    /// The token file of a project file, which must be inside its folder.
     pub(super) fn token_file_in_folder(&self) -> Option<TokenLocation> {
         self.content.token_file.as_ref().map(|path| TokenLocation::FileInside {
             folder: self.folder().to_owned(),
@@ -159,7 +159,7 @@ pub(super) fn current_directory() -> Option<PathBuf> {
 const ROOT: u32 = 0;
 const WRITE_FOR_ALL: u32 = 0o002;
 
-/// Why a file is not trusted; none if it is.
+/// Returns why a file is not trusted; none if it is.
 pub(super) fn distrust_reason(metadata: &Metadata) -> Option<&'static str> {
     let links_have_no_mode = metadata.is_symlink();
     reason(metadata.uid(), if links_have_no_mode { 0 } else { metadata.mode() }, geteuid().as_raw())
@@ -214,7 +214,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a token is stored. It is read only if it is sent.
+/// The place of a token. It is read only if it is sent.
 #[derive(Clone, Debug)]
 pub(super) enum TokenLocation {
     Text(Secret),

@@ -68,7 +68,7 @@ fn may_be_sent(token: &Source, url: &Source) -> bool {
 /// All authorities of an operating system take a quarter of it.
 const FILE_BYTES: u64 = 1_048_576;
 
-/// What replaces the trust in the authorities of the operating system.
+/// The trust that replaces that in the authorities of the operating system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Servers with one of these keys.
@@ -78,7 +78,7 @@ pub(crate) enum Trust {
 }
 
 impl Trust {
-    /// What one source says: a pin, several with commas between them, or a file; relative to `folder`.
+    /// Reads what one source says: a pin, several with commas between them, or a file; relative to `folder`.
     pub(super) fn of(
         pins: Option<&str>,
         authorities: Option<&Path>,
@@ -120,7 +120,7 @@ fn pins_in(text: &str) -> Result<Vec<Pin>, &'static str> {
     text.split(',').map(|pin| pin.trim().parse()).collect()
 }
 
-/// What counts for a URL from the source `url`, and the sources of what is ignored.
+/// Returns what counts for a URL from the source `url`, and the sources of what is ignored.
 pub(super) fn choose_trust<T>(url: &Source, found: Vec<Sourced<T>>) -> (Option<Sourced<T>>, Vec<Source>) {
     let (counts, ignored): (Vec<_>, Vec<_>) = found.into_iter().partition(|trust| may_count(&trust.source, url));
     (counts.into_iter().next(), ignored.into_iter().map(|trust| trust.source).collect())

@@ -47,12 +47,12 @@ impl NewFolder {
         Ok(Self { place, path, lock, placed: false })
     }
 
-    /// Where it is until it takes its place.
+    /// Returns where it is until it takes its place.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where it will be, in a folder without symbolic links.
+    /// Returns where it will be, in a folder without symbolic links.
     pub(crate) fn place(&self) -> &Path {
         &self.place
     }
@@ -154,12 +154,12 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 pub(crate) struct Secret {
     pub(crate) part: Part,
     pub(crate) bytes: Vec<u8>,
-    /// Where it was found: a path, or the name of a variable.
+    /// Its origin: a path, or the name of a variable.
     pub(crate) path: String,
 }
 
 impl Secret {
-    /// Whether a file with this content holds it. A token is the same with any line end, or without one.
+    /// Returns whether a file with this content holds it. A token is the same with any line end, or without one.
     fn is(&self, content: &[u8]) -> bool {
         match self.part {
             Part::Token => token::without_line_end(content) == token::without_line_end(&self.bytes),
@@ -168,7 +168,7 @@ impl Secret {
     }
 }
 
-/// What was put into its place. It is removed when this is dropped, unless it was kept.
+/// The files and folders that were put into their places. It is removed when this is dropped, unless it was kept.
 #[derive(Default)]
 pub(crate) struct PutBack {
     files: Vec<PathBuf>,

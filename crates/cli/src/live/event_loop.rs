@@ -9,7 +9,7 @@ use ratatui::{DefaultTerminal, Frame};
 use taskqueue_client::Error;
 use taskqueue_core::time::Timestamp;
 use tokio::select;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{interval, sleep_until};
 
@@ -19,14 +19,14 @@ use super::widgets::Theme;
 use crate::failure::{CommandError, Failure};
 use crate::output;
 
-/// How often the screen is drawn without an event: it shows ages in seconds.
+/// The time between drawings without an event: it shows ages in seconds.
 const REDRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// What `View::draw` needs besides the state of the view.
+/// The values that `View::draw` needs besides the state of the view.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DrawContext<'a> {
     pub(crate) now: Instant,
-    /// The same moment as a timestamp.
+    /// `now` as a timestamp.
     pub(crate) clock: Timestamp,
     pub(crate) connection: &'a ConnectionState,
     pub(crate) controls: &'a Controls,
@@ -34,7 +34,7 @@ pub(crate) struct DrawContext<'a> {
 }
 
 pub(crate) trait View {
-    /// What a refresh requests. When it changes, a refresh starts at once.
+    /// The request of a refresh. When it changes, a refresh starts at once.
     type Query: Clone + PartialEq;
     /// The result of a refresh.
     type Snapshot: Send + 'static;
@@ -71,6 +71,7 @@ where
     let mut live = LiveView::new(view, every);
     loop {
         screen.draw(|frame| live.draw(frame))?;
+        let next = live.connection.next_at;
         select! {
             input = inputs.recv() => match input {
                 Some(Ok(Input::Key(key))) if live.handle_key(key) == KeyResult::Leave => return Ok(()),
@@ -79,25 +80,11 @@ where
                 None => return Ok(()),
             },
             Some(joined) = refreshes.join_next() => live.finish_refresh(joined)?,
-            () = sleep_until_optional(live.connection.next_at) => drop(refreshes.spawn(fetch(live.start_refresh()))),
+            () = sleep_until(next.unwrap_or_else(Instant::now).into()), if next.is_some() => drop(refreshes.spawn(fetch(live.start_refresh()))),
             _ = redraw.tick() => {}
-            () = any_signal(&mut terminate, &mut interrupt) => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
         }
-    }
-}
-
-/// Without a time it never ends.
-async fn sleep_until_optional(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time.into()).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn any_signal(one: &mut Signal, other: &mut Signal) {
-    select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
     }
 }
 
@@ -176,7 +163,7 @@ impl<V: View> LiveView<V> {
     }
 }
 
-/// Whether a retry cannot help: it is not a taskqueue server, or the request is wrong.
+/// Returns whether a retry cannot help: it is not a taskqueue server, or the request is wrong.
 pub(crate) fn is_refusal(error: &Error) -> bool {
     match error {
         Error::Api { status, .. } | Error::Protocol { status, .. } => *status < 500,

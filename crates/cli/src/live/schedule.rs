@@ -18,7 +18,7 @@ pub(crate) struct RefreshSchedule {
     ended: Option<Instant>,
     /// Failures since the latest success.
     failures: u32,
-    /// Whether the next refresh starts without waiting for the interval.
+    /// True if the next refresh starts without waiting for the interval.
     is_requested: bool,
 }
 
@@ -28,7 +28,7 @@ impl RefreshSchedule {
         Self { began: now, ended: Some(now), failures: 0, is_requested: true }
     }
 
-    /// When the next refresh starts; none while one is running or during a pause.
+    /// Returns when the next refresh starts; none while one is running or during a pause.
     pub(crate) fn due(&self, controls: &Controls) -> Option<Instant> {
         let ended = self.ended?;
         if self.is_requested {
@@ -74,7 +74,7 @@ fn backoff(interval: Duration, failures: u32) -> Duration {
 /// Data is stale when two refreshes were missed and this much more time has passed for the requests.
 const STALE_MARGIN: Duration = Duration::from_secs(1);
 
-/// Why a refresh failed, in one line.
+/// The reason why a refresh failed, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FetchError {
     pub(crate) headline: &'static str,
@@ -96,9 +96,9 @@ impl FetchError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConnectionState {
     pub(crate) answered_at: Option<Instant>,
-    /// Why the latest refresh failed; none if it succeeded.
+    /// The error of the latest refresh; `None` if it succeeded.
     pub(crate) error: Option<FetchError>,
-    /// When the next refresh starts; none while one is running or the view is paused.
+    /// The start of the next refresh; `None` while one is running or the view is paused.
     pub(crate) next_at: Option<Instant>,
 }
 

@@ -165,7 +165,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// For what is selected or has changed: readable on light and dark terminals, with and without colours.
+    /// The style of what is selected or has changed: readable on light and dark terminals, with and without colours.
     pub(crate) fn marked(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

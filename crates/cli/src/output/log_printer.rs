@@ -13,7 +13,7 @@ use super::note;
 use super::terminal::{Terminal, columns, escape_json};
 use crate::failure::Failure;
 
-/// How output is printed.
+/// The form in which output is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogStyle {
     /// As lines for people. On a terminal a line that has not ended is drawn, too, where `draws`.
@@ -32,7 +32,7 @@ pub(crate) struct LogPrinter {
     out: StdoutLock<'static>,
     lines: LogLines,
     draws: bool,
-    /// Whether a line that has not ended stands on the terminal.
+    /// True if a line that has not ended stands on the terminal.
     is_drawn: bool,
     collected: Option<Collected>,
 }

@@ -13,7 +13,7 @@ use crate::args::{Format, OutputArgs};
 use crate::failure::Failure;
 use crate::field_path::FieldPath;
 
-/// How many rows decide the layout; later rows are printed as they come.
+/// The number of rows that decide the layout; later rows are printed as they come.
 const ROWS_MEASURED: usize = 1000;
 
 /// Prints to standard output.
@@ -79,7 +79,7 @@ impl Printer {
         self.listing_of::<R>(None)
     }
 
-    /// The same with these columns in tables and in CSV, instead of those of the record.
+    /// Starts a list with these columns in tables and in CSV, instead of those of the record.
     pub(crate) fn listing_of<'p, R: Record>(&'p self, fields: Option<&'p [FieldPath]>) -> Listing<'p> {
         Listing {
             printer: self,
@@ -107,7 +107,7 @@ pub(crate) struct Listing<'p> {
     fields: Option<Cow<'p, [FieldPath]>>,
     /// The columns of CSV without records.
     fields_of_none: &'static str,
-    /// For each field that the user named, whether a record has a value for it.
+    /// True for each field that the user named and that a record has a value for.
     seen: Vec<bool>,
     /// Rows that are held back until the layout is known.
     measured: Vec<Vec<Cell>>,
@@ -123,7 +123,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// How many records the list has so far.
+    /// Returns how many records the list has so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }

@@ -52,12 +52,12 @@ pub(crate) trait Record {
         self.cells(Timestamp::from_micros(0)).first().map(Cell::text).unwrap_or_default().to_owned()
     }
 
-    /// What a table shows of a field that the user named, where that is not the value itself.
+    /// The cell of a field that the user named, where that is not the value itself.
     fn field_cell(&self, _field: &FieldPath, _now: Timestamp) -> Option<Cell> {
         None
     }
 
-    /// What can be a column besides the fields of its JSON.
+    /// The values that can be columns besides the fields of its JSON.
     fn computed(&self, _now: Timestamp) -> Vec<(&'static str, Value<'static>)> {
         Vec::new()
     }
@@ -131,19 +131,19 @@ pub(crate) fn field_cells<R: Record>(fields: &[FieldPath], record: &R, now: Time
     fields.iter().map(cell).collect()
 }
 
-/// What may be done to a value.
+/// The changes that may be made to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CsvStyle {
     /// Texts that a spreadsheet would run begin with an apostrophe.
     Harmless,
-    /// The same, and characters that would control the terminal are escaped, because this is no file.
+    /// As harmless, and characters that would control the terminal are escaped, because this is no file.
     Terminal,
     /// Nothing.
     Raw,
 }
 
 impl CsvStyle {
-    /// For standard output.
+    /// The style for standard output.
     pub(super) fn of_stdout(raw: bool) -> Self {
         match raw {
             true => Self::Raw,

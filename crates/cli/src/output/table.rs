@@ -19,7 +19,7 @@ pub(crate) struct Column<'h> {
     pub(crate) right_aligned: bool,
     /// The width to which cells may be cut where the terminal is too narrow. Without it they are never cut.
     pub(crate) shrinks_to: Option<usize>,
-    /// Whether the column is left out where no row has a value for it.
+    /// True if the column is left out where no row has a value for it.
     pub(crate) needs_value: bool,
     /// The column is at least so wide, where there is room.
     pub(crate) min_width: usize,
@@ -105,7 +105,7 @@ impl Cell {
         Self::new(status.as_str()).coloured(colour)
     }
 
-    /// The same text in the style of another cell.
+    /// The cell with the style of another one.
     pub(crate) fn with_style_of(self, other: &Self) -> Self {
         Self { style: other.style, ..self }
     }

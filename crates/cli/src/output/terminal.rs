@@ -36,26 +36,26 @@ pub(super) fn columns(terminal: &impl AsFd) -> Option<usize> {
     tcgetwinsize(terminal).ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
-/// Whether this process is in the foreground of a terminal: after Ctrl-Z, the line of the cursor belongs to the shell.
+/// Returns whether this process is in the foreground of a terminal: after Ctrl-Z, the line of the cursor belongs to the shell.
 pub(crate) fn is_in_foreground(terminal: &impl AsFd) -> bool {
     tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp())
 }
 
-/// Whether the environment allows colours (no-color.org: any value of NO_COLOR that is not empty forbids them).
+/// Returns whether the environment allows colours (no-color.org: any value of NO_COLOR that is not empty forbids them).
 pub(crate) fn colours_allowed() -> bool {
     let is_forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
     !is_forbidden && !is_dumb
 }
 
-/// For people: `\n`, `\t`, `\u{1b}`.
+/// Escapes text for people: `\n`, `\t`, `\u{1b}`.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     replaced(text, |out, character| {
         out.extend(character.escape_default());
     })
 }
 
-/// For CSV on a terminal: the same, but line ends and tabs stay, because quotes hold them.
+/// Escapes CSV for a terminal: line ends and tabs stay, because quotes hold them.
 pub(super) fn escape_csv(text: &str) -> Cow<'_, str> {
     replaced(text, |out, character| match character {
         '\n' | '\t' => out.push(character),

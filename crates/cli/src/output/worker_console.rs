@@ -16,7 +16,7 @@ use super::terminal;
 const CHUNKS_BUFFERED: usize = 64;
 /// Buffered lines. Further ones are dropped: the worker never waits for the terminal.
 const MESSAGES_BUFFERED: usize = 4096;
-/// How long the end of the worker waits for unwritten lines.
+/// The time for which the end of the worker waits for unwritten lines.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl WorkerConsole {
         io::stderr().is_terminal()
     }
 
-    /// For the output of child processes.
+    /// The channel for the output of child processes.
     pub(crate) fn output_sender(&self) -> Sender<Chunk> {
         self.chunks.clone()
     }
@@ -101,14 +101,14 @@ impl ConsoleHandle {
 /// The state of the thread that writes.
 struct Writer {
     has_status: bool,
-    /// Whether standard output and standard error are the same terminal, log file or pipe.
+    /// True if standard output and standard error are the same terminal, log file or pipe.
     is_one_file: bool,
     status: String,
-    /// Whether the status line is on the screen.
+    /// True if the status line is on the screen.
     is_drawn: bool,
-    /// Whether the cursor is at the start of a line. Otherwise the status line cannot be drawn.
+    /// True if the cursor is at the start of a line. Otherwise the status line cannot be drawn.
     at_line_start: bool,
-    /// Whether the status is in the title of the window.
+    /// True if the status is in the title of the window.
     has_title: bool,
 }
 
@@ -229,7 +229,7 @@ fn write_all(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Whether standard output and standard error go to the same place.
+/// Returns whether standard output and standard error go to the same place.
 fn is_one_file() -> bool {
     let place = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
     let (out, err) = (rustix::fs::fstat(io::stdout()), rustix::fs::fstat(io::stderr()));

@@ -48,7 +48,7 @@ fn certificate(key: &[u8], address: SocketAddr, now: SystemTime) -> Result<Strin
     Ok(params.self_signed(&key)?.pem())
 }
 
-/// By what names and addresses clients on this machine and on others may call the server. An address that stands for all
+/// The names and addresses by which clients on this machine and on others may call the server. An address that stands for all
 /// of the machine's is none of them.
 fn names(address: SocketAddr, host_name: &str) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
@@ -66,7 +66,7 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What to run on a client to see whether it works.
+/// The command to run on a client to see whether it works.
 pub(super) fn client_command(address: SocketAddr, pin: &str) -> String {
     let host = if address.ip().is_unspecified() { host_name() } else { host_of(address) };
     format!("taskqueue health --url https://{host}:{} --tls-pin {pin}", address.port())

@@ -21,7 +21,7 @@ use crate::server_signals::Reloads;
 
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// What tells one version of a file from another, behind links; none if it cannot be looked at.
+/// The numbers that tell one version of a file from another, behind links; `None` if it cannot be looked at.
 type Stamp = Option<[i64; 7]>;
 
 /// The stamps of the certificate and of the key.
@@ -79,14 +79,14 @@ fn show(tls: &Tls, identity: Identity, files: &PairFiles, has_changed: bool) {
 }
 
 struct Watch {
-    /// What is shown, or what was found to be of no use.
+    /// The stamps of the pair that is shown, or was found to be of no use.
     settled: Stamps,
-    /// What could not be used at the last look, perhaps because the second file is still to come.
+    /// The stamps of a pair that could not be used at the last look, perhaps because the second file is still to come.
     unfinished: Option<Stamps>,
 }
 
 impl Watch {
-    /// What a look finds: another identity, or that the files cannot be used; nothing if there is nothing to say. Who has asked is told
+    /// Returns what a look finds: another identity, or that the files cannot be used; nothing if there is nothing to say. Who has asked is told
     /// in any case.
     fn look<E>(
         &mut self,

@@ -16,7 +16,7 @@ use crate::toml_lines::line;
 /// Most tokens of a file. Each of ten thousand workers can have its own.
 const TOKENS: usize = 10_000;
 
-/// How much of a wrong word a message shows.
+/// The part of a wrong word that a message shows.
 const SHOWN_CHARS: usize = 40;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct Entry {
     expires_at: Option<Spanned<Value>>,
 }
 
-/// What is wrong, and where.
+/// A mistake and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
     line: usize,

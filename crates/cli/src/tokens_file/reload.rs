@@ -55,7 +55,7 @@ fn log_change(path: &Path, sentence: &str) {
     info!(path = %path.display(), "{sentence}");
 }
 
-/// What there is to do after a look.
+/// The outcome of a look at the file.
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
     Tokens(Vec<FileToken>),
@@ -64,14 +64,14 @@ enum Change {
     Problem(String),
 }
 
-/// What was seen last. The whole text is read each time and compared by its digest: the times of a file are too coarse to tell two
+/// The state of the file when it was looked at last. The whole text is read each time and compared by its digest: the times of a file are too coarse to tell two
 /// changes within a few milliseconds apart, and a file system may not even have them. Only a text that is new is understood.
 struct Latest {
-    /// Of the text that the tokens were taken from.
+    /// The digest of the text that the tokens were taken from.
     taken: TokenDigest,
-    /// Of the text that was looked at last, if it is another one. Somebody may still be writing it.
+    /// The digest of the text that was looked at last, if it is another one. Somebody may still be writing it.
     new: Option<TokenDigest>,
-    /// Of the text that was looked at last, if it has a mistake.
+    /// The digest of the text that was looked at last, if it has a mistake.
     mistaken: Option<TokenDigest>,
     problem: Option<String>,
 }

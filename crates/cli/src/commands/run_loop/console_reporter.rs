@@ -21,7 +21,7 @@ use crate::client_context::ClientContext;
 use crate::notify_socket::NotifySocket;
 use crate::output::{ConsoleHandle, WorkerConsole, colours_allowed, is_in_foreground};
 
-/// How long a shell may take to take the terminal back.
+/// The time that a shell may take to take the terminal back.
 const SHELL_TIME: Duration = Duration::from_secs(2);
 
 pub(super) struct ConsoleReporter {
@@ -29,15 +29,15 @@ pub(super) struct ConsoleReporter {
     status: Mutex<Status>,
     colour: bool,
     has_status: bool,
-    /// When the terminal asked the worker to stop. The shell takes the terminal a moment later.
+    /// The time at which the terminal asked the worker to stop. The shell takes the terminal a moment later.
     stopped_at: Mutex<Option<Instant>>,
     notify: NotifySocket,
-    /// What a service manager shows when the worker is up.
+    /// The status that a service manager shows when the worker is up.
     serves: String,
     queue: QueueName,
     route: Route,
     slots: Vec<usize>,
-    /// For the keeper, which gives them back if this process is killed.
+    /// The runs that the keeper gives back if this process is killed.
     active_runs: ActiveRuns,
 }
 

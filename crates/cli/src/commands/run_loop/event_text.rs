@@ -10,13 +10,13 @@ use taskqueue_worker::{Counts, EndReason, Event, IdleReason, RunOutcome, StopMod
 
 use crate::output::escape;
 
-/// How many routes with tasks for others are named.
+/// The number of routes with tasks for others that are named.
 const ROUTES_SHOWN: usize = 5;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) text: String,
-    /// Whether the output of the run has to be printed first.
+    /// True if the output of the run has to be printed first.
     pub(super) after_output: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
     Some(Line { text, after_output })
 }
 
-/// What is out of order, and how it shows. What became of the one call that found it is of no interest here: it is repeated.
+/// Returns what is out of order, and how it shows. What became of the one call that found it is of no interest here: it is repeated.
 fn outage(error: &Error) -> (&'static str, String) {
     match error {
         Error::OutcomeUnknown { cause, .. } => outage(cause),
@@ -124,7 +124,7 @@ pub(super) fn begins(serves: &str, slots: &[usize], run_dir: &Path) -> String {
     format!("worker {}: {serves} with {slots}; runs are in {folder}", std::process::id())
 }
 
-/// Why the worker has nothing to do.
+/// Returns why the worker has nothing to do.
 pub(super) fn idle(reason: &IdleReason, queue: &QueueName, route: &Route) -> String {
     let tasks = |count: u64| words::count(count, "task");
     let why = match reason {

@@ -14,7 +14,7 @@ use crate::client_context::{ClientContext, Retrying};
 use crate::failure::Failure;
 use crate::output::{escape, warning};
 
-/// How long the server is asked. A person may wait for the end of the keeper; what is not done then, the next worker does.
+/// The time for which the server is asked. A person may wait for the end of the keeper; what is not done then, the next worker does.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn settle(args: &LoopArgs, end: &WorkerEnd) {
@@ -56,7 +56,7 @@ fn survivors(left: &[LeftRun]) -> String {
     }
 }
 
-/// What the server said, if it said anything.
+/// Returns what the server said, if it said anything.
 fn answer(error: &Error) -> Option<String> {
     match error {
         Error::Transport { .. } => None,

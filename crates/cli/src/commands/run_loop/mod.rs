@@ -114,7 +114,7 @@ async fn work(
     to_result(context, end, counts).await
 }
 
-/// What `--metadata` says.
+/// Reads `--metadata`.
 fn metadata(given: &[String]) -> Result<JsonObject, Failure> {
     let mut members = Vec::new();
     set_members(&mut members, dotted_members("--metadata", given)?)?;
@@ -146,7 +146,7 @@ fn settings(args: &LoopArgs, metadata: JsonObject, context: &ClientContext, run_
     }
 }
 
-/// Why the command can run for no task.
+/// Returns why the command can run for no task.
 fn unusable_command(program: &OsStr, error: &StartError) -> String {
     let name = program.to_string_lossy();
     match error {

@@ -34,7 +34,7 @@ pub(super) struct Query {
     pub(super) output: Option<(QueueName, TaskId)>,
 }
 
-/// What is read a little more of with each refresh.
+/// The readers that get a little further with each refresh.
 #[derive(Default)]
 pub(super) struct Readers {
     output: OutputReader,
@@ -258,7 +258,7 @@ impl OutputReader {
     }
 }
 
-/// Whether nothing is kept, or the task is gone.
+/// Returns whether nothing is kept, or the task is gone.
 fn is_missing(error: &Error) -> bool {
     matches!(error.code(), Some(ErrorCode::OutputNotFound | ErrorCode::TaskNotFound))
 }

@@ -15,7 +15,7 @@ pub(super) struct Snapshot {
     pub(super) version: Option<Version>,
     /// Sorted by name.
     pub(super) queues: Vec<QueueCounts>,
-    /// How many queues were not counted.
+    /// The number of queues that were not counted.
     pub(super) queues_left_out: usize,
     /// The open pane of the selected queue; none if no queue is selected yet or it was deleted.
     pub(super) detail: Option<Detail>,
@@ -37,7 +37,7 @@ pub(super) struct TaskOutput {
 pub(super) struct QueueCounts {
     pub(super) name: QueueName,
     pub(super) counts: StatusCounts,
-    /// Whether a worker has reported lately; asked only where something is pending.
+    /// True if a worker has reported lately; asked only where something is pending.
     pub(super) has_workers: bool,
     /// Pause and limits in a few words, if there are any.
     pub(super) settings: Option<String>,

@@ -28,7 +28,7 @@ pub(super) struct TopView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marked {
     id: TaskId,
-    /// Where it was: the next one is chosen when it is gone.
+    /// Its place: the next one is chosen when it is gone.
     row: usize,
 }
 
@@ -37,7 +37,7 @@ struct Marked {
 pub(super) struct OpenOutput {
     pub(super) queue: QueueName,
     pub(super) id: TaskId,
-    /// How many of the latest lines are below the screen.
+    /// The number of the latest lines that are below the screen.
     pub(super) scroll: usize,
 }
 

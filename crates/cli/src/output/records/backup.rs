@@ -59,7 +59,7 @@ pub(crate) struct CheckRecord<'a> {
     pub(crate) folder: Option<CheckedFolder>,
 }
 
-/// What a backup with secrets holds.
+/// The content of a backup with secrets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedFolder {
     pub(crate) files: u64,
@@ -151,7 +151,7 @@ impl Record for ProblemRecord<'_> {
 pub(crate) struct FolderFile {
     pub(crate) name: &'static str,
     pub(crate) bytes: u64,
-    /// Where it came from, or where it is now.
+    /// Its origin, or its place now.
     pub(crate) path: String,
 }
 

@@ -15,7 +15,7 @@ use crate::output::record::field_paths;
 use crate::output::{Cell, Columns, Record, columns};
 use crate::scheduling_view;
 
-/// What became of tasks that were to be created or changed: how many went which way.
+/// The numbers of tasks that were created or changed, or not.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     /// Named counts, the one that matters most first.
@@ -59,12 +59,12 @@ impl Record for Summary {
     }
 }
 
-/// How waiting ended.
+/// The end of waiting.
 #[derive(Debug)]
 pub(crate) struct WaitSummary {
-    /// What became of the tasks.
+    /// The numbers of tasks by their end.
     pub(crate) summary: Summary,
-    /// Whether the time was over.
+    /// True if the time was over.
     pub(crate) timed_out: bool,
 }
 
@@ -94,7 +94,7 @@ impl Record for WaitSummary {
 #[derive(Debug)]
 pub(crate) struct PlannedRecord<'a> {
     pub(crate) id: TaskId,
-    /// What it is to be.
+    /// The task to be.
     pub(crate) creation: &'a Creation,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct FieldChange {
     pub(crate) to: Option<String>,
 }
 
-/// What would become of a task.
+/// A task and the changes that would be made to it.
 #[derive(Debug)]
 pub(crate) struct ChangedRecord {
     pub(crate) id: TaskId,
@@ -209,7 +209,7 @@ impl Record for RerunRecord {
     }
 }
 
-/// How many.
+/// A count.
 #[derive(Debug)]
 pub(crate) struct CountRecord(pub(crate) u64);
 
@@ -227,10 +227,10 @@ impl Record for CountRecord {
     }
 }
 
-/// How many of one group.
+/// The count of one group.
 #[derive(Debug)]
 pub(crate) struct GroupRecord<'d> {
-    /// What is grouped by.
+    /// The dimensions of the group.
     pub(crate) dimensions: &'d [&'static str],
     /// The values of the group and its count.
     pub(crate) group: Group,

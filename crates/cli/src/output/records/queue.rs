@@ -218,7 +218,7 @@ impl Record for RouteRecord<'_> {
     }
 }
 
-/// How often one event happened lately.
+/// The counts of one event lately.
 #[derive(Debug)]
 pub(crate) struct ActivityRecord {
     event: Event,

@@ -10,12 +10,12 @@ use crate::config::Setting;
 use crate::output::{Cell, Columns, Record, columns};
 use crate::tokens_file::FileToken;
 
-/// How a server is.
+/// The health of a server.
 #[derive(Debug)]
 pub(crate) struct HealthRecord<'a> {
-    /// Where it is.
+    /// Its address.
     pub(crate) url: &'a str,
-    /// What it said.
+    /// Its answer.
     pub(crate) health: Health,
 }
 
@@ -123,7 +123,7 @@ fn queues(token: &FileToken) -> Vec<&str> {
     token.grant.queues.iter().map(|pattern| pattern.as_str()).collect()
 }
 
-/// What the file says of it.
+/// Writes what the file says of a token.
 fn members<'o>(object: ObjectWriter<&'o mut Vec<u8>>, token: &FileToken) -> ObjectWriter<&'o mut Vec<u8>> {
     let end = token.expires_at.map(|end| end.to_string());
     object

@@ -105,7 +105,7 @@ impl Record for Task {
     }
 }
 
-/// How long the latest run took, or takes until now. A pending task has no run.
+/// Returns how long the latest run took, or takes until now. A pending task has no run.
 fn run_time(task: &Task, now: Timestamp) -> Option<Duration> {
     let start = task.started_at?;
     match task.status {
@@ -115,7 +115,7 @@ fn run_time(task: &Task, now: Timestamp) -> Option<Duration> {
     }
 }
 
-/// How long the task waited from its creation to its latest run or, without one, to its end; or waits until now.
+/// Returns how long the task waited from its creation to its latest run or, without one, to its end; or waits until now.
 fn waiting_time(task: &Task, now: Timestamp) -> Duration {
     let until = match task.status {
         Status::Pending => now,
