@@ -24,7 +24,6 @@ mod process_limits;
 mod progress;
 mod progress_view;
 mod run_log;
-mod scheduling_view;
 mod server_file;
 mod server_signals;
 mod server_tls;

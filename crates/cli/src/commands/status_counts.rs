@@ -37,13 +37,8 @@ impl StatusCounts {
     }
 
     pub(super) fn get(&self, status: Status) -> u64 {
-        match status {
-            Status::Pending => self.pending,
-            Status::Running => self.running,
-            Status::Succeeded => self.succeeded,
-            Status::Failed => self.failed,
-            Status::Cancelled => self.cancelled,
-        }
+        let mut counts = *self;
+        *counts.count_mut(status)
     }
 
     fn count_mut(&mut self, status: Status) -> &mut u64 {

@@ -259,13 +259,13 @@ mod tests {
         let styles = [Theme::PLAIN.error(), Theme::PLAIN.warning(), Theme::PLAIN.bars(), Theme::PLAIN.ok()];
         assert!(styles.iter().all(|style| style.fg.is_none() && style.bg.is_none()));
         assert!(Theme::PLAIN.error().add_modifier.contains(Modifier::REVERSED));
-        assert_eq!(Theme::PLAIN.cell(Cell::status(Status::Failed).style()).fg, None);
+        assert_eq!(Theme::PLAIN.cell(Cell::status(Status::Failed).pieces(0, false)[0].1).fg, None);
         assert_eq!(Theme::COLOURED.error().fg, Some(Color::Red));
     }
 
     #[test]
     fn every_status_has_the_colour_of_printed_tables() {
-        let colours = Status::ALL.map(|status| Theme::COLOURED.cell(Cell::status(status).style()).fg);
+        let colours = Status::ALL.map(|status| Theme::COLOURED.cell(Cell::status(status).pieces(0, false)[0].1).fg);
         let expected = [Color::Yellow, Color::Cyan, Color::Green, Color::Red, Color::DarkGray];
         assert_eq!(colours, expected.map(Some));
     }

@@ -7,7 +7,7 @@ use taskqueue_core::time::Timestamp;
 
 use super::now;
 use super::record::{CsvStyle, Record, field_cells, field_columns, field_paths, values};
-use super::table::{Cell, Column, Layout};
+use super::table::{Cell, Column, Layout, joined};
 use super::terminal::{Terminal, escape, escape_json};
 use crate::args::{Format, OutputArgs};
 use crate::failure::Failure;
@@ -208,12 +208,9 @@ impl Listing<'_> {
 /// One field per line, the names aligned. Nothing is cut, also on a terminal.
 fn details(fields: &[(&'static str, Cell)], terminal: Terminal) -> String {
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut out = String::new();
-    for (name, value) in fields {
-        Cell::new(name).bold().write(&mut out, width, false, terminal.colour);
-        out.push_str("  ");
-        value.write(&mut out, value.width(), false, terminal.colour);
-        out.push('\n');
-    }
-    out
+    let line = |(name, value): &(&str, Cell)| {
+        let (name, value) = (Cell::new(name).bold().pieces(width + 2, false), value.pieces(value.width(), false));
+        joined(name.into_iter().chain(value), terminal.colour) + "\n"
+    };
+    fields.iter().map(line).collect()
 }

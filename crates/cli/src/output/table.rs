@@ -126,30 +126,17 @@ impl Cell {
         &self.text
     }
 
-    pub(crate) fn style(&self) -> Style {
-        self.style
-    }
-
     /// In columns of a terminal.
     pub(crate) fn width(&self) -> usize {
         self.text.width()
     }
 
-    /// Appends the cell, cut or padded to `width`.
-    pub(super) fn write(&self, out: &mut String, width: usize, right_aligned: bool, colour: bool) {
+    /// The text with its style, cut to `width`, and the blanks that fill the rest.
+    pub(crate) fn pieces(&self, width: usize, right_aligned: bool) -> [(String, Style); 2] {
         let text = cut(&self.text, width);
-        let blanks = " ".repeat(width.saturating_sub(text.width()));
-        if right_aligned {
-            out.push_str(&blanks);
-        }
-        if colour && self.style != Style::new() {
-            out.push_str(&format!("{}{text}{}", self.style.render(), self.style.render_reset()));
-        } else {
-            out.push_str(&text);
-        }
-        if !right_aligned {
-            out.push_str(&blanks);
-        }
+        let blanks = (" ".repeat(width.saturating_sub(text.width())), Style::new());
+        let text = (text, self.style);
+        if right_aligned { [blanks, text] } else { [text, blanks] }
     }
 }
 
@@ -217,12 +204,12 @@ impl<'h> Layout<'h> {
     }
 
     pub(crate) fn head(&self) -> String {
-        self.line(|placed| Cell::new(placed.column.head).bold())
+        self.line(self.head_pieces())
     }
 
     /// One line of cells, of which there is one for each column, also for those that are left out.
     pub(crate) fn row(&self, cells: &[Cell]) -> String {
-        self.line(|placed| cell_of(cells, placed))
+        self.line(self.row_pieces(cells))
     }
 
     /// The head as texts with styles, for live views.
@@ -235,42 +222,39 @@ impl<'h> Layout<'h> {
         self.pieces(|placed| cell_of(cells, placed))
     }
 
+    fn line(&self, pieces: Vec<(String, Style)>) -> String {
+        let mut line = joined(pieces, self.colour);
+        line.truncate(line.trim_end_matches(' ').len());
+        line
+    }
+
     fn pieces(&self, cell: impl Fn(&Placed<'h>) -> Cell) -> Vec<(String, Style)> {
         let mut pieces = Vec::new();
         for (place, placed) in self.columns.iter().enumerate() {
-            let (cell, mut text) = (cell(placed), String::new());
-            self.write(&mut text, place, &cell, false);
-            pieces.push((text, cell.style()));
-            pieces.push((GAP.to_owned(), Style::new()));
+            if place > 0 {
+                pieces.push((GAP.to_owned(), Style::new()));
+            }
+            let (cell, right_aligned) = (cell(placed), placed.column.right_aligned);
+            let is_last = place + 1 == self.columns.len() && !right_aligned;
+            // A cell of a later row may be wider than those that decided the layout. Only shrinking columns cut it.
+            let width = match (placed.column.shrinks_to, is_last) {
+                (Some(_), _) => placed.width,
+                (None, true) => cell.width(),
+                (None, false) => placed.width.max(cell.width()),
+            };
+            pieces.extend(cell.pieces(width, right_aligned));
         }
-        pieces.pop();
         pieces
     }
+}
 
-    fn line(&self, cell: impl Fn(&Placed<'h>) -> Cell) -> String {
-        let mut out = String::new();
-        for (place, placed) in self.columns.iter().enumerate() {
-            if place > 0 {
-                out.push_str(GAP);
-            }
-            self.write(&mut out, place, &cell(placed), self.colour);
-        }
-        out.truncate(out.trim_end_matches(' ').len());
-        out
-    }
-
-    fn write(&self, out: &mut String, place: usize, cell: &Cell, colour: bool) {
-        let Some(placed) = self.columns.get(place) else { return };
-        let right_aligned = placed.column.right_aligned;
-        let is_last = place + 1 == self.columns.len() && !right_aligned;
-        // A cell of a later row may be wider than those that decided the layout. Only shrinking columns cut it.
-        let width = match (placed.column.shrinks_to, is_last) {
-            (Some(_), _) => placed.width,
-            (None, true) => cell.width(),
-            (None, false) => placed.width.max(cell.width()),
-        };
-        cell.write(out, width, right_aligned, colour);
-    }
+/// The text of pieces, with their styles if there are colours.
+pub(super) fn joined(pieces: impl IntoIterator<Item = (String, Style)>, colour: bool) -> String {
+    let styled = |(text, style): (String, Style)| match colour && style != Style::new() {
+        true => format!("{style}{text}{style:#}"),
+        false => text,
+    };
+    pieces.into_iter().map(styled).collect()
 }
 
 fn cell_of(cells: &[Cell], placed: &Placed<'_>) -> Cell {
@@ -328,13 +312,9 @@ mod tests {
 
     #[test]
     fn colours_appear_only_where_they_are_allowed() {
-        let shown = |colour| {
-            let mut out = String::new();
-            Cell::status(Status::Failed).write(&mut out, 8, false, colour);
-            out
-        };
-        assert_eq!(shown(false), "failed  ");
-        assert_eq!(shown(true), "\u{1b}[31mfailed\u{1b}[0m  ");
+        let shown = |colour| joined(Cell::status(Status::Failed).pieces(8, true), colour);
+        assert_eq!(shown(false), "  failed");
+        assert_eq!(shown(true), "  \u{1b}[31mfailed\u{1b}[0m");
     }
 
     const COLUMNS: &[Column<'static>] = &[Column::text("ID"), Column::shrinking("NAME"), Column::number("COUNT")];

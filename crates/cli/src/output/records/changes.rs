@@ -10,10 +10,10 @@ use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 
+use super::task::scheduling_details;
 use crate::field_path::FieldPath;
 use crate::output::record::field_paths;
 use crate::output::{Cell, Columns, Record, columns};
-use crate::scheduling_view;
 
 /// The numbers of tasks that were created or changed, or not.
 #[derive(Debug, Default)]
@@ -120,7 +120,7 @@ impl Record for PlannedRecord<'_> {
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let definition = &self.creation.definition;
-        let waits = scheduling_view::details(&self.view(), now);
+        let waits = scheduling_details(&self.view(), now);
         let waits: Vec<String> = waits.into_iter().map(|(name, words)| format!("{name} {words}")).collect();
         vec![
             Cell::new(self.id.as_str()),

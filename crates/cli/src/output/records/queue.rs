@@ -8,8 +8,8 @@ use taskqueue_client::{
 use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::words;
 
+use super::task::seconds_in_words;
 use crate::output::{Cell, Columns, Record, columns};
-use crate::scheduling_view::seconds_in_words;
 
 #[derive(Debug)]
 pub(crate) struct QueueRecord(pub(crate) QueueName);

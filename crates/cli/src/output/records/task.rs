@@ -5,15 +5,16 @@ use std::time::Duration;
 use anstyle::AnsiColor;
 use taskqueue_api::explain::write_members;
 use taskqueue_client::{ExplainedReason, Explanation, LastError, LastRun, Status, Task};
+use taskqueue_core::fields::{TaskField, optional_defined_fields};
 use taskqueue_core::json::{ObjectWriter, Value, write_array};
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::{Timestamp, between};
-use taskqueue_core::words;
+use taskqueue_core::words::{self, Units, exact_duration};
 
 use crate::field_path::{DURATION, FieldPath, WAITED};
 use crate::output::{Cell, Columns, Record, columns};
 use crate::progress_view::ProgressView;
 use crate::run_log::RunLog;
-use crate::scheduling_view;
 
 /// The width of the bar where a task is shown alone.
 const BAR_WIDTH: usize = 30;
@@ -41,7 +42,7 @@ impl Record for Task {
             Cell::new(routes(self)),
             Cell::new(words::age(self.created_at, now)),
             Cell::new(words::age(self.updated_at, now)),
-            Cell::optional(scheduling_view::note(self, now)),
+            Cell::optional(waiting_note(self, now)),
             Cell::optional(present_progress(self, now)),
             Cell::optional(error_type(self)),
             Cell::new(self.args.as_str()),
@@ -86,7 +87,7 @@ impl Record for Task {
             ("attempt", Cell::new(format!("{} of {}", self.attempt, self.max_attempts))),
             ("routes", Cell::new(routes(self))),
         ];
-        let waiting = scheduling_view::details(&self.view(), now);
+        let waiting = scheduling_details(&self.view(), now);
         fields.extend(waiting.into_iter().map(|(name, words)| (name, Cell::new(words))));
         fields.extend(self.archived.then(|| ("archived", Cell::new("yes"))));
         fields.push(("result", Cell::new(self.result.as_str())));
@@ -220,9 +221,38 @@ impl Record for ReasonRecord<'_> {
     }
 }
 
+/// Returns why a task waits as far as it says that itself, or that it is archived: `from in 9m, after 3 tasks`. Nothing for most tasks.
+/// Whether those that it comes after have succeeded is not known here; `task explain` tells.
+fn waiting_note(task: &Task, now: Timestamp) -> Option<String> {
+    let is_pending = task.status == Status::Pending;
+    let until = task.not_before.filter(|not_before| is_pending && *not_before > now);
+    let after = Some(task.scheduling.dependencies.len()).filter(|count| is_pending && *count > 0);
+    let notes = [
+        until.map(|until| format!("delayed, {}", words::age(until, now))),
+        after.map(|count| format!("after {}", words::count(count as u64, "task"))),
+        task.archived.then(|| "archived".to_owned()),
+    ];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+/// Each optional field of its definition that a task uses, with its value in words.
+pub(super) fn scheduling_details(task: &TaskView<'_>, now: Timestamp) -> Vec<(&'static str, String)> {
+    let words = |field: &TaskField| Some((field.path, field.value(task)?.words(field.kind, now)));
+    optional_defined_fields().filter_map(words).collect()
+}
+
+/// About how long something is kept or allowed, with its exact number of seconds where that says more.
+pub(super) fn seconds_in_words(seconds: u64) -> String {
+    let (exact, about) = (exact_duration(seconds as f64, Units::Typed), words::span(seconds));
+    if exact.ends_with('s') && about != exact { format!("{exact} (about {about})") } else { exact }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::live::testing::{TEST_TIME, task};
+
+    use taskqueue_client::{Dependencies, SchedulingFields, TaskId};
 
     use super::*;
 
@@ -233,5 +263,37 @@ mod tests {
         assert_eq!((waited(&pending, 0), waited(&pending, 100)), (60, 160));
         let cancelled = Task { status: Status::Cancelled, updated_at: TEST_TIME.plus_seconds(-20), ..task(1) };
         assert_eq!((waited(&cancelled, 0), waited(&cancelled, 100)), (40, 40));
+    }
+
+    fn ids(count: usize) -> Dependencies {
+        Dependencies::new((0..count).map(|n| TaskId::parse(&format!("t_{n:0>12}")).unwrap()).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_note_says_what_a_task_waits_for_and_only_while_it_waits() {
+        let plain = || task(1);
+        let delayed = |seconds| Task { not_before: Some(TEST_TIME.plus_seconds(seconds)), ..plain() };
+        let after = |count| Task {
+            scheduling: SchedulingFields { dependencies: ids(count), ..SchedulingFields::default() }.into(),
+            ..delayed(600)
+        };
+        let cases = [
+            (plain(), None),
+            (delayed(600), Some("delayed, in 10m")),
+            (delayed(-600), None),
+            (after(1), Some("delayed, in 10m; after 1 task")),
+            (Task { not_before: None, ..after(3) }, Some("after 3 tasks")),
+            (Task { status: Status::Succeeded, ..after(3) }, None),
+            (Task { status: Status::Failed, archived: true, ..plain() }, Some("archived")),
+        ];
+        for (task, expected) in cases {
+            assert_eq!(waiting_note(&task, TEST_TIME).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn durations_are_shown_as_they_were_typed() {
+        assert_eq!(seconds_in_words(604_800), "7d");
+        assert_eq!(seconds_in_words(100_000), "100000s (about 27h)");
     }
 }

@@ -10,6 +10,9 @@ use taskqueue_core::words::telemetry::{Measure, Telemetry};
 
 use crate::output::{Cell, Columns, Record, columns};
 
+/// The place of the column EXPIRES, which the wide form has no room for.
+const EXPIRES: usize = 5;
+
 impl Record for Observation {
     // Workers of one machine differ at the end of WHERE, so it is not cut as much as others are.
     const COLUMNS: Columns = columns![
@@ -65,19 +68,16 @@ impl Record for WideWorker<'_> {
         let text = |measure: Option<Measure>| Cell::optional(measure.map(|measure| measure.text));
         let gpus = seen.gpus.iter().map(|gpu| format!("{}: {}", gpu.index, gpu.words(" "))).collect::<Vec<_>>();
         let gpus = Some(gpus.join(", ")).filter(|gpus| !gpus.is_empty());
-        vec![
-            Cell::new(worker.id.as_str()),
-            status(worker),
-            Cell::new(worker.report.route.as_str()),
-            Cell::optional(worker.report.task_id.as_ref().map(|id| id.as_str())),
-            Cell::new(words::age(worker.last_seen_at, now)),
-            Cell::optional(worker_place(&worker.report.metadata)),
+        let mut cells = worker.cells(now);
+        cells.remove(EXPIRES);
+        cells.extend([
             text(seen.cpu),
             text(seen.memory),
             Cell::optional(gpus),
             Cell::optional(seen.other),
             Cell::optional(worker.telemetry.as_ref().map(|telemetry| words::age(telemetry.updated_at, now))),
-        ]
+        ]);
+        cells
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
