@@ -16,15 +16,7 @@ use crate::similar_names::similar_names;
 /// `filter` is the filter expression of the command. May ask the server for its queues.
 pub(crate) async fn explain(context: &ClientContext, error: Error, filter: Option<&str>) -> Failure {
     match error.code() {
-        Some(ErrorCode::QueueNotFound) => {
-            let (wanted, similar) = missing_queue(context, &error).await;
-            let advice = match similar {
-                Some(names) => format!("did you mean {names}? Or create it with"),
-                None => "create it with".to_owned(),
-            };
-            let message = format!("there is no queue {wanted} (queue_not_found); {advice}");
-            Failure::Refused(format!("{message}: taskqueue queue create {wanted}"))
-        }
+        Some(ErrorCode::QueueNotFound) => explain_missing_queue(context, &error, true).await,
         Some(ErrorCode::InvalidFilter) => invalid_filter(&error, filter),
         Some(ErrorCode::Unauthorized) => {
             Failure::Refused(unauthorized(context.token_source.as_ref(), context.withheld_note.as_deref()))
@@ -41,16 +33,6 @@ fn unauthorized(sent: Option<&Source>, withheld_note: Option<&str>) -> String {
         (None, Some(note)) => format!("the server needs a token (unauthorized); {note}"),
         (None, None) => format!("the server needs a token (unauthorized); {way_out}"),
     }
-}
-
-/// The message about a missing queue for a command that cannot use a new one.
-pub(crate) async fn explain_missing_queue(context: &ClientContext, error: &Error) -> Failure {
-    let (wanted, similar) = missing_queue(context, error).await;
-    let advice = match similar {
-        Some(names) => format!("did you mean {names}?"),
-        None => "taskqueue queue list shows all".to_owned(),
-    };
-    Failure::Refused(format!("there is no queue {wanted} (queue_not_found); {advice}"))
 }
 
 /// The message for an error, without asking the server for more.
@@ -276,15 +258,20 @@ fn wrong_field(error: &Found<'_>) -> Option<String> {
     Some(if field.is_empty() { message.into_owned() } else { format!("{field}: {message}") })
 }
 
-/// The queue that is missing, and the names it may be a misspelling of.
-async fn missing_queue(context: &ClientContext, error: &Error) -> (String, Option<String>) {
+/// The message about a queue that is missing, with the names that it may be a misspelling of. Not every command can use a new one.
+pub(crate) async fn explain_missing_queue(context: &ClientContext, error: &Error, can_be_new: bool) -> Failure {
     // If the queues cannot be listed, the first error is still the important one.
     let queues = context.client.queues().await.unwrap_or_default();
     let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
     let wanted = detail_text(error, "queue").unwrap_or_else(|| context.queue.to_string());
-    let similar = similar_names(&wanted, &names);
-    let similar = (!similar.is_empty()).then(|| similar.join(", "));
-    (wanted, similar)
+    let similar = similar_names(&wanted, &names).join(", ");
+    let advice = match (similar.as_str(), can_be_new) {
+        ("", true) => format!("create it with: taskqueue queue create {wanted}"),
+        ("", false) => "taskqueue queue list shows all".to_owned(),
+        (_, true) => format!("did you mean {similar}? Or create it with: taskqueue queue create {wanted}"),
+        (_, false) => format!("did you mean {similar}?"),
+    };
+    Failure::Refused(format!("there is no queue {wanted} (queue_not_found); {advice}"))
 }
 
 fn invalid_filter(error: &Error, filter: Option<&str>) -> Failure {

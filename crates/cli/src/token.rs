@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use crate::failure::Failure;
 use crate::files::{open_at_once, read_text};
 use crate::private_file;
-use crate::server_signals::Reloads;
+use crate::server_process::Reloads;
 
 /// The environment variable that holds the token.
 pub(crate) const VARIABLE: &str = "TASKQUEUE_TOKEN";

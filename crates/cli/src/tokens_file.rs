@@ -9,12 +9,13 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use taskqueue_core::access::Grant;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::auth::{NamedToken, TokenDigest, TokenSet};
+use taskqueue_store_sqlite::new_file::{NewFile, remove_leftovers};
 
 pub(crate) use self::reload::watch;
 use crate::files::hex;
@@ -166,28 +167,16 @@ fn own(path: &Path) -> io::Result<File> {
 
 /// Puts a new file in the place of the old one, with its mode and owner.
 fn replace(target: &Path, text: &[u8], old: &fs::Metadata) -> io::Result<()> {
-    let new = new_name(target);
-    let written = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(text)?;
-        let made = file.metadata()?;
-        if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
-            fchown(&file, Some(old.uid()), Some(old.gid()))?;
-        }
-        file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
-        file.sync_all()?;
-        fs::rename(&new, target)
-    })();
-    if written.is_err() {
-        drop(fs::remove_file(&new));
+    remove_leftovers(target, &mut |_| {});
+    let new = NewFile::begin(target)?;
+    let mut file = new.file();
+    file.write_all(text)?;
+    let made = file.metadata()?;
+    if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
+        fchown(file, Some(old.uid()), Some(old.gid()))?;
     }
-    written
-}
-
-/// Beside the target: a rename needs the same file system.
-fn new_name(target: &Path) -> PathBuf {
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    target.with_file_name(format!(".{name}.{}.new", std::process::id()))
+    file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
+    new.put_in_place(true)
 }
 
 #[cfg(test)]

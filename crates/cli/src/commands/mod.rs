@@ -29,7 +29,7 @@ use crate::client_context::{ClientContext, Retrying, print_warnings};
 use crate::config::ClientConfig;
 use crate::failure::Failure;
 use crate::output::{HealthRecord, Printer, SettingRecord};
-use crate::{logging, process_limits};
+use crate::{logging, server_process};
 
 /// More threads would only wait for the writer.
 const WORKER_THREADS_MAX: usize = 8;
@@ -40,7 +40,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve(args) if args.check => run_with_logs(LogFormat::Text, LogLevel::Warn, serve::check(args)),
         Command::Serve(args) => {
-            process_limits::shorten_with_little_memory();
+            server_process::shorten_with_little_memory();
             let (format, level) = (args.log_format, args.log_level);
             run_with_logs(format, level, serve::run(args))
         }

@@ -84,7 +84,7 @@ async fn counts(client: &Client, queues: &[QueueName]) -> BTreeMap<QueueName, [u
 async fn explained(context: &ClientContext, outcome: Result<(), CommandError>) -> Result<(), CommandError> {
     match outcome {
         Err(CommandError::Call(error)) if error.code() == Some(ErrorCode::QueueNotFound) => {
-            Err(explain_missing_queue(context, &error).await.into())
+            Err(explain_missing_queue(context, &error, false).await.into())
         }
         outcome => outcome,
     }

@@ -23,14 +23,14 @@ use crate::failure::Failure;
 use crate::notify_socket::{self, NotifySocket};
 use crate::open_store::{self, Database, NotOpened};
 use crate::output::{self, Printer, SettingRecord};
-use crate::server_signals::{Reloads, ServerSignals};
+use crate::server_process::{Reloads, ServerSignals, raise_file_limit};
 use crate::server_tls::Encrypted;
-use crate::{logging, process_limits, server_tls, token, tokens_file, unknown_variables};
+use crate::{logging, server_tls, token, tokens_file, unknown_variables};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
 /// behind, and clients that connect while a large database is opened wait instead of being refused.
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
-    process_limits::raise_file_limit();
+    raise_file_limit();
     let notify = NotifySocket::from_environment();
     let token = token::load(args.secrets.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
     let tokens = match &args.secrets.tokens {

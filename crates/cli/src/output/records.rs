@@ -5,7 +5,6 @@ mod changes;
 mod queue;
 mod server;
 mod task;
-mod worker;
 
 pub(crate) use self::backup::{BackupRecord, CheckRecord, CheckedFolder, FolderFile, FolderRecord, ProblemRecord};
 pub(crate) use self::changes::{
@@ -14,6 +13,5 @@ pub(crate) use self::changes::{
 pub(crate) use self::queue::{
     ActivityRecord, CountedQueueRecord, QueueRecord, RouteRecord, SeriesRecord, SettingsRecord, StatsRecord,
 };
-pub(crate) use self::server::{HealthRecord, NewTokenRecord, SettingRecord, TokenRecord};
+pub(crate) use self::server::{HealthRecord, NewTokenRecord, SettingRecord, TokenRecord, WideWorker, worker_place};
 pub(crate) use self::task::{ExplanationRecord, ReasonRecord};
-pub(crate) use self::worker::{WideWorker, worker_place};

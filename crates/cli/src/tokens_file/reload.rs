@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::{FileToken, NAME, SETTLED, token_set, tokens_of};
 use crate::server_file::read;
-use crate::server_signals::Reloads;
+use crate::server_process::Reloads;
 
 /// Follows the file for ever. `text` is what the tokens were read from.
 pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens, mut reloads: Reloads) {

@@ -1,10 +1,19 @@
-//! What signals tell a server: SIGTERM and SIGINT that it stops, SIGHUP that it reads its files again, or that its terminal was closed.
-//! Each file is followed by a task of its own, which hears of SIGHUP by its `Reloads`.
+//! The process of a server. What signals tell it: SIGTERM and SIGINT that it stops, SIGHUP that it reads its files again, or that its
+//! terminal was closed; each file is followed by a task of its own, which hears of SIGHUP by its `Reloads`. And what the system gives it:
+//! open files (a connection is one, and many shells start processes with a limit of 1,024), and how soon the allocator returns what is
+//! free. After its second by default, a server under attack has three times in memory what it uses (docs/memory.md): with little memory,
+//! it is a few milliseconds.
 
+use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use taskqueue_server::memory_plan::MemoryPlan;
 use taskqueue_worker::keeper::is_ignored;
 use tokio::select;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -165,6 +174,39 @@ fn has_terminal() -> bool {
     File::open(TERMINAL).is_ok()
 }
 
+/// Raises the soft limit to the hard limit. If that fails, the server starts with fewer possible connections.
+pub(crate) fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
+/// mimalloc reads it once, before `main`.
+const PURGE_DELAY_VARIABLE: &str = "MIMALLOC_PURGE_DELAY";
+/// The delay that mimalloc had before its version 3. None at all costs more work and saves little more.
+const SHORT_MILLISECONDS: &str = "10";
+
+/// With little memory, begins this program again with a short delay, unless the variable says which one is wanted. It stays the same
+/// process. Where that fails, the server goes on with what it has.
+pub(crate) fn shorten_with_little_memory() {
+    if MemoryPlan::of_this_process().is_small && std::env::var_os(PURGE_DELAY_VARIABLE).is_none() {
+        // It has no log yet, and runs well without.
+        let Err(_) = begin_again();
+    }
+}
+
+fn begin_again() -> io::Result<Infallible> {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_else(|| OsString::from("taskqueue"));
+    // Not /proc/self/exe: the process would be called `exe`.
+    let program = std::env::current_exe()?;
+    Err(Command::new(program).arg0(name).args(arguments).env(PURGE_DELAY_VARIABLE, SHORT_MILLISECONDS).exec())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +220,12 @@ mod tests {
             terminal.may_be_closed()
         });
         assert_eq!(looks, [true, true, false]);
+    }
+
+    #[test]
+    fn the_limit_is_raised_to_what_the_system_allows() {
+        raise_file_limit();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
     }
 }
