@@ -19,9 +19,7 @@ use crate::client_context::{ClientContext, Retrying};
 use crate::confirm::confirm;
 use crate::explain_error::explain_missing_queue;
 use crate::failure::{CommandError, Failure};
-use crate::output::{
-    self, ActivityRecord, CountedQueueRecord, QueueRecord, RouteRecord, SeriesRecord, SettingsRecord, StatsRecord,
-};
+use crate::output::{self, ActivityRecord, QueueRecord, RouteRecord, SeriesRecord, SettingsRecord, StatsRecord};
 
 /// Enough that the answers do not wait for each other, and few enough for a server that has other work.
 const CONCURRENT_REQUESTS: usize = 8;
@@ -33,7 +31,7 @@ pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
             let created = context.client.create_queue(&args.name).await?;
             let word = if created.created { "created" } else { "already there" };
             let sentence = format!("queue {} {word}", args.name);
-            Ok(context.printer.done(&QueueRecord(created.value.name), &sentence)?)
+            Ok(context.printer.done(&QueueRecord { name: created.value.name, counts: None }, &sentence)?)
         }
         QueueCommand::List => list(context).await,
         QueueCommand::Stats(args) => explained(context, show_stats(context, args).await).await,
@@ -49,15 +47,14 @@ pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
 /// People see how many tasks each queue has; programs get the names.
 async fn list(context: &ClientContext) -> Result<(), CommandError> {
     let names: Vec<QueueName> = context.client.queues().await?.into_iter().map(|queue| queue.name).collect();
-    let mut listing = context.printer.listing::<CountedQueueRecord>();
+    let mut listing = context.printer.listing::<QueueRecord>();
     for names in names.chunks(CONCURRENT_REQUESTS) {
         let counts = match context.printer.format() {
             Format::Table => counts(&context.client, names).await,
             _ => BTreeMap::new(),
         };
         for name in names {
-            listing
-                .push(&CountedQueueRecord { queue: QueueRecord(name.clone()), counts: counts.get(name).copied() })?;
+            listing.push(&QueueRecord { name: name.clone(), counts: counts.get(name).copied() })?;
         }
     }
     listing.finish()?;
@@ -101,7 +98,8 @@ async fn delete(context: &ClientContext, args: &DeleteQueueArgs) -> Result<(), C
     } else {
         context.client.delete_queue(&args.name).await?;
     }
-    Ok(context.printer.done(&QueueRecord(args.name.clone()), &format!("queue {} deleted", args.name))?)
+    let record = QueueRecord { name: args.name.clone(), counts: None };
+    Ok(context.printer.done(&record, &format!("queue {} deleted", args.name))?)
 }
 
 async fn show_settings(context: &ClientContext, queue: &QueueName) -> Result<(), CommandError> {

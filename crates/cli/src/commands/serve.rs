@@ -3,7 +3,7 @@
 //! that it can run beside the server that it is about.
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::notify_socket::{self, NotifySocket};
 use crate::open_store::{self, Database, NotOpened};
 use crate::output::{self, Printer, SettingRecord};
-use crate::server_process::{Reloads, ServerSignals, raise_file_limit};
+use crate::server_process::{ServerSignals, raise_file_limit};
 use crate::server_tls::Encrypted;
 use crate::{logging, server_tls, token, tokens_file, unknown_variables};
 
@@ -34,10 +34,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let notify = NotifySocket::from_environment();
     let token = token::load(args.secrets.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
     let tokens = match &args.secrets.tokens {
-        Some(path) => Some(OpenTokens::load(path).await?),
+        Some(path) => Some(tokens_file::load_settled(path).await.map_err(Failure::Refused)?),
         None => None,
     };
-    let has_token = token.is_some() || tokens.as_ref().is_some_and(|tokens| tokens.count > 0);
+    let has_token = token.is_some() || tokens.as_ref().is_some_and(|(tokens, _)| !tokens.is_empty());
     let signals =
         ServerSignals::listen().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
     let listener = bind(&args.listen, has_token, "--listen").await?;
@@ -50,11 +50,16 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     if let (Some(path), Some(token)) = (&args.secrets.token_file, &token) {
         tokio::spawn(token::follow(path.clone(), token.clone(), signals.reloads()));
     }
-    let tokens = tokens.map(|tokens| tokens.follow(signals.reloads()));
+    let tokens = args.secrets.tokens.clone().zip(tokens).map(|(path, (tokens, text))| {
+        let shared = SharedTokens::new(tokens_file::token_set(tokens));
+        tokio::spawn(tokens_file::watch(path, text, shared.clone(), signals.reloads()));
+        shared
+    });
     let config = config(&args, token, tokens, &listener);
     let listeners = Listeners { api: listener, metrics: bind_metrics(args.metrics_listen.as_ref()).await? };
     let Some(store) = open_database(&args, &listeners, &config, &signals, &notify).await? else { return Ok(()) };
-    let greeting = Greeting::new(&listeners.api, config.dashboard, client_command, has_token, args.queues.first());
+    let greeting = greeting(&listeners.api, config.dashboard, client_command, has_token, args.queues.first());
+    let base_url = listeners.api.base_url();
     for queue in args.queues {
         let create = CreateQueue { queue, retention: config.default_retention };
         store.write(create).await.map_err(refused)?;
@@ -64,8 +69,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         tokio::spawn(notify_socket::feed_watchdog(notify.clone(), Arc::clone(&store), is_elsewhere, pause));
     }
     let ready = || {
-        greeting.print();
-        notify.ready(&format!("serving at {}", greeting.base_url()));
+        greeting.iter().for_each(|line| output::text(line));
+        notify.ready(&format!("serving at {base_url}"));
     };
     let stop = async {
         signals.stop().await;
@@ -91,28 +96,6 @@ fn config(args: &ServeArgs, token: Option<Token>, tokens: Option<SharedTokens>, 
         task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
         tokens,
         ..if listener.tls().is_some() { defaults.with_tls() } else { defaults }
-    }
-}
-
-/// A tokens file that was read.
-struct OpenTokens {
-    path: PathBuf,
-    text: String,
-    tokens: SharedTokens,
-    count: usize,
-}
-
-impl OpenTokens {
-    async fn load(path: &Path) -> Result<Self, Failure> {
-        let (tokens, text) = tokens_file::load_settled(path).await.map_err(Failure::Refused)?;
-        let count = tokens.len();
-        Ok(Self { path: path.to_owned(), text, tokens: SharedTokens::new(tokens_file::token_set(tokens)), count })
-    }
-
-    /// Its tokens, which change with the file from now on.
-    fn follow(self, reloads: Reloads) -> SharedTokens {
-        tokio::spawn(tokens_file::watch(self.path, self.text, self.tokens.clone(), reloads));
-        self.tokens
     }
 }
 
@@ -151,41 +134,22 @@ fn refused(error: StoreError) -> Failure {
     Failure::Refused(format!("the database cannot be written: {error}; see the log lines above"))
 }
 
-struct Greeting {
-    base_url: String,
-    dashboard_url: Option<String>,
+/// The lines that a server prints when it is ready: its base URL for programs, what clients need to trust it, and on a terminal also where
+/// to look and how to begin. `queue` is one that is there.
+fn greeting(
+    listener: &Listener,
+    dashboard: DashboardMode,
     client_command: Option<String>,
-    begin: Option<String>,
-}
-
-impl Greeting {
-    /// `client_command` is for clients that need to be told whom to trust, `queue` one that is there.
-    fn new(
-        listener: &Listener,
-        dashboard: DashboardMode,
-        client_command: Option<String>,
-        has_token: bool,
-        queue: Option<&QueueName>,
-    ) -> Self {
-        let base_url = listener.base_url();
-        let dashboard_url = listener.dashboard_url().filter(|_| dashboard != DashboardMode::Off);
-        // With TLS it depends on the certificate what a client has to be told.
-        let begin = base_url.starts_with("http://").then(|| begin_line(&base_url, has_token, queue));
-        Self { base_url, dashboard_url, client_command, begin }
-    }
-
-    fn base_url(&self) -> &str {
-        &self.base_url
-    }
-
-    fn print(&self) {
-        output::text(&self.base_url);
-        self.client_command.iter().for_each(|command| output::text(command));
-        if io::stdout().is_terminal() {
-            self.dashboard_url.iter().for_each(|url| output::text(&format!("dashboard: {url}")));
-            self.begin.iter().for_each(|line| output::text(line));
-        }
-    }
+    has_token: bool,
+    queue: Option<&QueueName>,
+) -> Vec<String> {
+    let (base_url, is_terminal) = (listener.base_url(), io::stdout().is_terminal());
+    let dashboard = listener.dashboard_url().filter(|_| is_terminal && dashboard != DashboardMode::Off);
+    let dashboard = dashboard.map(|url| format!("dashboard: {url}"));
+    // With TLS it depends on the certificate what a client has to be told.
+    let has_begin = is_terminal && base_url.starts_with("http://");
+    let begin = has_begin.then(|| begin_line(&base_url, has_token, queue));
+    [Some(base_url), client_command, dashboard, begin].into_iter().flatten().collect()
 }
 
 /// Commands for somebody who has never used this.

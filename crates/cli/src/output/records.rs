@@ -10,8 +10,6 @@ pub(crate) use self::backup::{BackupRecord, CheckRecord, CheckedFolder, FolderFi
 pub(crate) use self::changes::{
     ChangedRecord, CountRecord, FieldChange, GroupRecord, PlannedRecord, RerunRecord, Summary, WaitSummary,
 };
-pub(crate) use self::queue::{
-    ActivityRecord, CountedQueueRecord, QueueRecord, RouteRecord, SeriesRecord, SettingsRecord, StatsRecord,
-};
+pub(crate) use self::queue::{ActivityRecord, QueueRecord, RouteRecord, SeriesRecord, SettingsRecord, StatsRecord};
 pub(crate) use self::server::{HealthRecord, NewTokenRecord, SettingRecord, TokenRecord, WideWorker, worker_place};
 pub(crate) use self::task::{ExplanationRecord, ReasonRecord};

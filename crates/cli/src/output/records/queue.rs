@@ -11,50 +11,33 @@ use taskqueue_core::words;
 use super::task::seconds_in_words;
 use crate::output::{Cell, Columns, Record, columns};
 
+/// A queue with its counts for people. Programs get what the API says of a queue.
 #[derive(Debug)]
-pub(crate) struct QueueRecord(pub(crate) QueueName);
-
-impl Record for QueueRecord {
-    const COLUMNS: Columns = columns![text "NAME"];
-
-    const FIELDS: &'static str = "name";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::new(self.0.as_str())]
-    }
-
-    fn write_json(&self, out: &mut Vec<u8>) {
-        Queue::write(out, &self.0);
-    }
-}
-
-/// A row of the list of queues. Programs get what the API says of a queue.
-#[derive(Debug)]
-pub(crate) struct CountedQueueRecord {
-    pub(crate) queue: QueueRecord,
-    /// In the order of `Status::ALL`; none if they are not known.
+pub(crate) struct QueueRecord {
+    pub(crate) name: QueueName,
+    /// In the order of `Status::ALL`; `None` if they are not known.
     pub(crate) counts: Option<[u64; 5]>,
 }
 
-impl Record for CountedQueueRecord {
+impl Record for QueueRecord {
     const COLUMNS: Columns = columns![
         text "NAME", number "PENDING", number "RUNNING", number "SUCCEEDED", number "FAILED", number "CANCELLED"
     ];
 
     const LEAVE_OUT: &'static [&'static str] = &["CANCELLED", "SUCCEEDED", "FAILED", "RUNNING", "PENDING"];
 
-    const FIELDS: &'static str = QueueRecord::FIELDS;
+    const FIELDS: &'static str = "name";
 
-    fn cells(&self, now: Timestamp) -> Vec<Cell> {
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         let counts = match self.counts {
             Some(counts) => counts.map(Cell::number),
             None => [None::<&str>; 5].map(Cell::optional),
         };
-        self.queue.cells(now).into_iter().chain(counts).collect()
+        [Cell::new(self.name.as_str())].into_iter().chain(counts).collect()
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        self.queue.write_json(out);
+        Queue::write(out, &self.name);
     }
 }
 
