@@ -45,13 +45,17 @@ impl ConfigFile {
     pub(super) fn find_upwards(directory: &Path, warnings: &mut Vec<String>) -> Result<Option<Self>, Failure> {
         for folder in directory.ancestors() {
             let path = folder.join(PROJECT_FILE);
-            // Checked before it is opened, so that an ignored file can neither block nor cause an error.
+            // Checked before it is opened, so that an ignored file can neither block nor cause an error, and again when it is open.
             let Some(metadata) = found(&path, fs::symlink_metadata(&path))? else { continue };
-            match read_trusted(&path, &metadata)? {
-                ProjectFile::Trusted(file) => return Ok(Some(file)),
-                ProjectFile::Untrusted(reason) => warnings.push(format!("{} is ignored: {reason}", path.display())),
-                ProjectFile::Missing => {}
+            let mut distrust = distrust_reason(&metadata);
+            if distrust.is_none() {
+                let Some((file, metadata)) = found(&path, open_at_once(&path))? else { continue };
+                distrust = distrust_reason(&metadata);
+                if distrust.is_none() {
+                    return Self::parse(&path, file, &metadata).map(Some);
+                }
             }
+            warnings.extend(distrust.map(|reason| format!("{} is ignored: {reason}", path.display())));
         }
         Ok(None)
     }
@@ -92,25 +96,6 @@ impl ConfigFile {
 
     pub(super) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
-    }
-}
-
-enum ProjectFile {
-    Trusted(ConfigFile),
-    /// With the reason.
-    Untrusted(&'static str),
-    Missing,
-}
-
-/// Reads the project file at `path` if it is trusted. `metadata` may be that of a link.
-fn read_trusted(path: &Path, metadata: &Metadata) -> Result<ProjectFile, Failure> {
-    if let Some(reason) = distrust_reason(metadata) {
-        return Ok(ProjectFile::Untrusted(reason));
-    }
-    let Some((file, metadata)) = found(path, open_at_once(path))? else { return Ok(ProjectFile::Missing) };
-    match distrust_reason(&metadata) {
-        Some(reason) => Ok(ProjectFile::Untrusted(reason)),
-        None => ConfigFile::parse(path, file, &metadata).map(ProjectFile::Trusted),
     }
 }
 

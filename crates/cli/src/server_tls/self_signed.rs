@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{CertificateParams, DnType, KeyPair};
+use taskqueue_store_sqlite::new_file::sync_folder;
 
 use super::PairFiles;
 use crate::failure::Failure;
@@ -82,7 +83,8 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     // Unlike a rename, this does not replace a file.
     let made = fs::hard_link(&temporary, path);
     fs::remove_file(&temporary)?;
-    sync_folder_of(path)?;
+    // Clients are told the pin as soon as the server is ready; a power cut must not exchange the key after that.
+    sync_folder(path)?;
     match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
@@ -91,12 +93,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(write_temporary(path, content)?, path)?;
-    sync_folder_of(path)
-}
-
-/// Clients are told the pin as soon as the server is ready; a power cut must not exchange the key after that.
-fn sync_folder_of(path: &Path) -> io::Result<()> {
-    fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+    sync_folder(path)
 }
 
 /// A file beside `path` with this content, on the disk.

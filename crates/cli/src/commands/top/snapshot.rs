@@ -105,14 +105,6 @@ impl Rows {
             Self::Workers(rows) => busy_first(rows).iter().map(|worker| worker.report.task_id).collect(),
         }
     }
-
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Routes(rows) => rows.len(),
-            Self::Running(rows) | Self::Failed(rows) => rows.len(),
-            Self::Workers(rows) => rows.len(),
-        }
-    }
 }
 
 /// The server sorts by id, which means little to people.

@@ -103,15 +103,10 @@ pub(crate) struct StatsRecord<'a> {
 }
 
 impl StatsRecord<'_> {
-    fn tasks(&self) -> [(Status, u64); 5] {
+    fn tasks(&self) -> impl Iterator<Item = (Status, u64)> {
         let tasks = &self.stats.tasks;
-        [
-            (Status::Pending, tasks.pending),
-            (Status::Running, tasks.running),
-            (Status::Succeeded, tasks.succeeded),
-            (Status::Failed, tasks.failed),
-            (Status::Cancelled, tasks.cancelled),
-        ]
+        let counts = [tasks.pending, tasks.running, tasks.succeeded, tasks.failed, tasks.cancelled];
+        Status::ALL.into_iter().zip(counts)
     }
 }
 
@@ -146,12 +141,8 @@ impl Record for StatsRecord<'_> {
 }
 
 fn percentiles(Percentiles { p50, p90, p99 }: Percentiles) -> String {
-    format!(
-        "p50 {}, p90 {}, p99 {}",
-        words::short_duration(p50),
-        words::short_duration(p90),
-        words::short_duration(p99)
-    )
+    let [p50, p90, p99] = [p50, p90, p99].map(words::short_duration);
+    format!("p50 {p50}, p90 {p90}, p99 {p99}")
 }
 
 /// The runs that ended in each two minutes of the last hour as bars, with the most of them; nothing if none ended.

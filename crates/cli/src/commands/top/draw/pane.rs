@@ -75,7 +75,7 @@ fn row_count(view: &TopView, pane: Pane, width: u16) -> Option<String> {
 
 pub(super) fn draw_rows(view: &TopView, frame: &mut Frame<'_>, area: Rect, context: &DrawContext<'_>) {
     let Some(detail) = view.detail() else { return };
-    if detail.rows.len() == 0 {
+    if detail.rows.tasks().is_empty() {
         return frame.render_widget(Line::styled(empty_text(view.pane), context.theme.dimmed()), area);
     }
     let table = match &detail.rows {
