@@ -135,7 +135,7 @@ const WRITE_INTERVAL: Duration = Duration::from_millis(2);
 struct LogWriter(Arc<LineQueue>);
 
 struct LineQueue {
-    unwritten: Mutex<Unwritten>,
+    unwritten: Mutex<UnwrittenLines>,
     /// The thread has something to do.
     wake: Condvar,
     /// Everything is written.
@@ -143,7 +143,7 @@ struct LineQueue {
 }
 
 #[derive(Default)]
-struct Unwritten {
+struct UnwrittenLines {
     bytes: Vec<u8>,
     count: u64,
     /// Lines that did not fit or could not be written, and are not reported yet.
@@ -176,7 +176,7 @@ impl LogWriter {
         let mut unwritten = self.0.lock();
         unwritten.is_flushing = true;
         self.0.wake.notify_one();
-        let unfinished = |unwritten: &mut Unwritten| unwritten.is_writing || !unwritten.bytes.is_empty();
+        let unfinished = |unwritten: &mut UnwrittenLines| unwritten.is_writing || !unwritten.bytes.is_empty();
         drop(self.0.idle.wait_timeout_while(unwritten, timeout, unfinished));
     }
 }
@@ -204,7 +204,7 @@ impl Write for LogWriter {
 }
 
 impl LineQueue {
-    fn lock(&self) -> MutexGuard<'_, Unwritten> {
+    fn lock(&self) -> MutexGuard<'_, UnwrittenLines> {
         self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -234,7 +234,7 @@ impl LineQueue {
     }
 
     /// Waits for lines. After a failed write the lost lines are reported with the next line, not by writing again.
-    fn next(&self) -> MutexGuard<'_, Unwritten> {
+    fn next(&self) -> MutexGuard<'_, UnwrittenLines> {
         let mut unwritten = self.lock();
         while unwritten.bytes.is_empty() {
             self.idle.notify_all();
@@ -246,7 +246,7 @@ impl LineQueue {
     }
 
     /// Lets lines accumulate.
-    fn pause(&self, unwritten: MutexGuard<'_, Unwritten>) {
+    fn pause(&self, unwritten: MutexGuard<'_, UnwrittenLines>) {
         drop(self.wake.wait_timeout_while(unwritten, WRITE_INTERVAL, |unwritten| !unwritten.is_flushing));
     }
 }

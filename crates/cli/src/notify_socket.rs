@@ -92,7 +92,8 @@ pub(crate) async fn feed_watchdog(notify: NotifySocket, store: Arc<dyn Store>, i
     }
 }
 
-/// True if the store answers, which is a sign of life. Lost files and failed syncs need a person: ending the process would lose what only it still holds.
+/// True if the store answers, which is a sign of life. Lost files and failed syncs need a person: ending the process would lose what
+/// only it still holds.
 fn is_sign_of_life<T>(answer: &Result<T, StoreError>) -> bool {
     !matches!(answer, Err(StoreError::Busy))
 }

@@ -53,8 +53,8 @@ impl ServerSignals {
         tokio::spawn(async move {
             loop {
                 match signals.next().await {
-                    Told::Stop => stop_sender.send_modify(|stops| *stops = stops.saturating_add(1)),
-                    Told::Reload => reload_sender.send_replace(()),
+                    SignalMeaning::Stop => stop_sender.send_modify(|stops| *stops = stops.saturating_add(1)),
+                    SignalMeaning::Reload => reload_sender.send_replace(()),
                 }
             }
         });
@@ -94,7 +94,7 @@ impl Reloads {
     }
 }
 
-enum Told {
+enum SignalMeaning {
     Stop,
     Reload,
 }
@@ -107,7 +107,7 @@ struct Signals {
 }
 
 impl Signals {
-    async fn next(&mut self) -> Told {
+    async fn next(&mut self) -> SignalMeaning {
         let name = loop {
             select! {
                 _ = self.terminate.recv() => break "SIGTERM",
@@ -121,15 +121,15 @@ impl Signals {
             "SIGHUP" if self.terminal.may_be_closed() && is_terminal_gone().await => {
                 info!("received SIGHUP: the terminal is gone");
                 self.terminal = Terminal::new(false);
-                Told::Stop
+                SignalMeaning::Stop
             }
             "SIGHUP" => {
                 info!("received SIGHUP: the files of tokens and certificates are read again");
-                Told::Reload
+                SignalMeaning::Reload
             }
             _ => {
                 info!("received {name}");
-                Told::Stop
+                SignalMeaning::Stop
             }
         }
     }

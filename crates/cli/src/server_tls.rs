@@ -27,7 +27,7 @@ use crate::private_file;
 use crate::server_process::Reloads;
 
 /// A listener, with TLS if that is wanted.
-pub(crate) struct Encrypted {
+pub(crate) struct EncryptedListener {
     pub(crate) listener: Listener,
     /// The command with which a client tries the connection, if it needs to be told whom to trust.
     pub(crate) client_command: Option<String>,
@@ -39,9 +39,9 @@ pub(crate) fn encrypt(
     args: &TlsArgs,
     database: &Database,
     reloads: Reloads,
-) -> Result<Encrypted, Failure> {
+) -> Result<EncryptedListener, Failure> {
     let Some((files, is_self_signed)) = chosen_files(args, database)? else {
-        return Ok(Encrypted { listener, client_command: None });
+        return Ok(EncryptedListener { listener, client_command: None });
     };
     let address = listener.local_address().ok_or_else(unix_with_tls)?;
     if is_self_signed {
@@ -55,7 +55,7 @@ pub(crate) fn encrypt(
     let tls = Tls::new(identity).map_err(|error| Failure::Refused(format!("TLS cannot be set up: {error}")))?;
     tokio::spawn(follow_changes(files, settled, tls.clone(), reloads));
     let listener = listener.with_tls(tls).map_err(|error| Failure::Refused(error.to_string()))?;
-    Ok(Encrypted { listener, client_command })
+    Ok(EncryptedListener { listener, client_command })
 }
 
 /// The files of certificate and key that the flags name. Without a flag they are those that a server makes for itself if it is not
@@ -208,7 +208,7 @@ fn stamp(path: &Path) -> Stamp {
 
 /// Goes on for as long as the server runs. `settled` are the stamps of the pair that is shown, from before it was read.
 async fn follow_changes(files: PairFiles, settled: Stamps, tls: Tls, mut reloads: Reloads) {
-    let mut watch = Watch { settled, unfinished: None };
+    let mut watch = PairWatch { settled, unfinished: None };
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -246,16 +246,16 @@ fn show(tls: &Tls, identity: Identity, files: &PairFiles, has_changed: bool) {
     tls.replace(identity);
 }
 
-struct Watch {
+struct PairWatch {
     /// The stamps of the pair that is shown, or was found to be of no use.
     settled: Stamps,
     /// The stamps of a pair that could not be used at the last look, perhaps because the second file is still to come.
     unfinished: Option<Stamps>,
 }
 
-impl Watch {
-    /// Returns what a look finds: another identity, or that the files cannot be used; nothing if there is nothing to say. Who has asked is told
-    /// in any case.
+impl PairWatch {
+    /// Returns what a look finds: another identity, or that the files cannot be used; nothing if there is nothing to say. Who has
+    /// asked is told in any case.
     fn look<E>(
         &mut self,
         found: Stamps,
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_change_is_taken_at_once_and_one_of_no_use_is_told_once_when_it_has_stayed() {
         let stamps = |certificate, key| [Some([certificate; 7]), Some([key; 7])];
-        let mut watch = Watch { settled: stamps(1, 1), unfinished: None };
+        let mut watch = PairWatch { settled: stamps(1, 1), unfinished: None };
         // What the files are at each look, whether they can be used, and what is said.
         let looks = [
             (stamps(1, 1), true, ""),
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn who_asks_is_told_at_once_what_there_is() {
         let stamps = |number| [Some([number; 7]); 2];
-        let mut watch = Watch { settled: stamps(1), unfinished: None };
+        let mut watch = PairWatch { settled: stamps(1), unfinished: None };
         for (number, is_usable) in [(1, true), (2, false), (2, false), (3, true), (3, true)] {
             let said = watch.look(stamps(number), true, || if is_usable { Ok(identity()) } else { Err(()) });
             assert_eq!(said.map(|said| said.is_ok()), Some(is_usable), "{number}");

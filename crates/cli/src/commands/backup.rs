@@ -28,13 +28,13 @@ const NOTHING_TO_BACK_UP: &str = "there is nothing to back up: PostgreSQL has it
     flag or variable names a token, a tokens file or a TLS key";
 
 /// A copy that is being made: when it began, what stops it, and how it is printed.
-struct Copying {
+struct CopyCommand {
     began: Instant,
     stop: Arc<AtomicBool>,
     output: OutputArgs,
 }
 
-impl Copying {
+impl CopyCommand {
     fn begin(output: OutputArgs) -> Result<Self, Failure> {
         Ok(Self { began: Instant::now(), stop: stop_flag()?, output })
     }
@@ -87,7 +87,7 @@ pub(crate) async fn run_backup(args: BackupArgs) -> Result<(), Failure> {
     let BackupArgs { database, to, with_secrets, replace, rate, secrets, output } = args;
     let options = BackupOptions { bytes_per_second: u64::from(rate) << 20, replace };
     if with_secrets {
-        let copying = Copying::begin(output)?;
+        let copying = CopyCommand::begin(output)?;
         // Before anything is written: a secret that cannot be read is found at once.
         let secrets = read_secrets(&secrets, &database).await?;
         return blocking(move || back_up_folder(&copying, database, &secrets, &to, &options)).await;
@@ -98,7 +98,7 @@ pub(crate) async fn run_backup(args: BackupArgs) -> Result<(), Failure> {
         )));
     }
     let Database::Sqlite(path) = database else { return Err(Failure::Usage(BACKUP_OF_POSTGRES.to_owned())) };
-    let copying = Copying::begin(output)?;
+    let copying = CopyCommand::begin(output)?;
     blocking(move || {
         let done = copying.run("backup", |watch| backup(&path, &to, &options, watch))?;
         copying.print_file(&done, "backed up", &to)
@@ -108,7 +108,7 @@ pub(crate) async fn run_backup(args: BackupArgs) -> Result<(), Failure> {
 
 pub(crate) async fn run_restore(args: RestoreArgs) -> Result<(), Failure> {
     let is_folder = args.from.is_dir();
-    let copying = Copying::begin(args.output)?;
+    let copying = CopyCommand::begin(args.output)?;
     if is_folder {
         return blocking(move || restore_folder(&copying, &args)).await;
     }
@@ -126,7 +126,7 @@ pub(crate) async fn run_restore(args: RestoreArgs) -> Result<(), Failure> {
 }
 
 fn back_up_folder(
-    copying: &Copying,
+    copying: &CopyCommand,
     database: Database,
     secrets: &[Secret],
     to: &Path,
@@ -161,7 +161,7 @@ fn back_up_folder(
     Printer::new(copying.output).done(&record, &record.backed_up(&absences))
 }
 
-fn restore_folder(copying: &Copying, args: &RestoreArgs) -> Result<(), Failure> {
+fn restore_folder(copying: &CopyCommand, args: &RestoreArgs) -> Result<(), Failure> {
     let RestoreArgs { from, database, replace, secrets, .. } = args;
     let manifest = Manifest::read(from)?;
     if !manifest.has(Part::Database) && matches!(database, Database::Sqlite(_)) {

@@ -34,11 +34,11 @@ pub(crate) struct LogPrinter {
     draws: bool,
     /// True if a line that has not ended stands on the terminal.
     is_drawn: bool,
-    collected: Option<Collected>,
+    collected: Option<CollectedOutput>,
 }
 
 /// All that is printed as one object.
-struct Collected {
+struct CollectedOutput {
     whole: Output,
     missing_bytes: u64,
 }
@@ -102,7 +102,7 @@ impl LogPrinter {
 
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.end_line()?;
-        let Some(Collected { whole, missing_bytes }) = self.collected.take() else { return Ok(()) };
+        let Some(CollectedOutput { whole, missing_bytes }) = self.collected.take() else { return Ok(()) };
         let mut out = Vec::new();
         ObjectWriter::append_to(&mut out)
             .integer("attempt", whole.attempt)
@@ -130,11 +130,11 @@ impl LogPrinter {
 
     fn collect(&mut self, piece: &Output) {
         match &mut self.collected {
-            Some(Collected { whole, .. }) => {
+            Some(CollectedOutput { whole, .. }) => {
                 whole.text.push_str(&piece.text);
                 (whole.end, whole.ended) = (piece.end, piece.ended);
             }
-            None => self.collected = Some(Collected { whole: piece.clone(), missing_bytes: 0 }),
+            None => self.collected = Some(CollectedOutput { whole: piece.clone(), missing_bytes: 0 }),
         }
     }
 

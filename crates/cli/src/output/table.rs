@@ -163,12 +163,12 @@ const GAP: &str = "  ";
 /// The columns that are shown and their widths, decided by the first rows and used for all.
 #[derive(Debug)]
 pub(crate) struct Layout<'h> {
-    columns: Vec<Placed<'h>>,
+    columns: Vec<PlacedColumn<'h>>,
     colour: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Placed<'h> {
+struct PlacedColumn<'h> {
     column: Column<'h>,
     /// Its index among all columns, also those that are left out.
     index: usize,
@@ -180,7 +180,7 @@ impl<'h> Layout<'h> {
     /// until the others do.
     pub(crate) fn fitting(columns: &[Column<'h>], rows: &[Vec<Cell>], leave_out: &[&str], terminal: Terminal) -> Self {
         let mut kept = uncut(columns, rows);
-        let fitted = |kept: &[Placed<'h>]| {
+        let fitted = |kept: &[PlacedColumn<'h>]| {
             let mut columns = kept.to_vec();
             if let Some(available) = terminal.width {
                 shrink(&mut columns, available);
@@ -228,7 +228,7 @@ impl<'h> Layout<'h> {
         line
     }
 
-    fn pieces(&self, cell: impl Fn(&Placed<'h>) -> Cell) -> Vec<(String, Style)> {
+    fn pieces(&self, cell: impl Fn(&PlacedColumn<'h>) -> Cell) -> Vec<(String, Style)> {
         let mut pieces = Vec::new();
         for (place, placed) in self.columns.iter().enumerate() {
             if place > 0 {
@@ -257,33 +257,34 @@ pub(super) fn joined(pieces: impl IntoIterator<Item = (String, Style)>, colour: 
     pieces.into_iter().map(styled).collect()
 }
 
-fn cell_of(cells: &[Cell], placed: &Placed<'_>) -> Cell {
+fn cell_of(cells: &[Cell], placed: &PlacedColumn<'_>) -> Cell {
     debug_assert!(placed.index < cells.len(), "each column has a cell");
     cells.get(placed.index).cloned().unwrap_or_else(|| Cell::new(""))
 }
 
 /// All columns that have something to show, as wide as their widest cell.
-fn uncut<'h>(columns: &[Column<'h>], rows: &[Vec<Cell>]) -> Vec<Placed<'h>> {
+fn uncut<'h>(columns: &[Column<'h>], rows: &[Vec<Cell>]) -> Vec<PlacedColumn<'h>> {
     let cells = |index: usize| rows.iter().filter_map(move |row| row.get(index));
     let has_value = |index: usize| cells(index).any(|cell| !cell.is_missing());
     let shown = columns.iter().enumerate().filter(|(index, column)| !column.needs_value || has_value(*index));
     shown
         .map(|(index, column)| {
             let width = cells(index).map(Cell::width).max().unwrap_or(0).max(column.head.width()).max(column.min_width);
-            Placed { column: *column, index, width }
+            PlacedColumn { column: *column, index, width }
         })
         .collect()
 }
 
-fn line_width(columns: &[Placed<'_>]) -> usize {
+fn line_width(columns: &[PlacedColumn<'_>]) -> usize {
     columns.iter().map(|placed| placed.width).sum::<usize>() + GAP.len() * columns.len().saturating_sub(1)
 }
 
 /// Narrows the widest of the shrinking columns until the line fits or all are at their minimum.
-fn shrink(columns: &mut [Placed<'_>], available: usize) {
+fn shrink(columns: &mut [PlacedColumn<'_>], available: usize) {
     let mut excess = line_width(columns).saturating_sub(available);
     while excess > 0 {
-        let can_shrink = |placed: &&mut Placed<'_>| placed.column.shrinks_to.is_some_and(|least| placed.width > least);
+        let can_shrink =
+            |placed: &&mut PlacedColumn<'_>| placed.column.shrinks_to.is_some_and(|least| placed.width > least);
         let Some(widest) = columns.iter_mut().filter(can_shrink).max_by_key(|placed| placed.width) else {
             return;
         };

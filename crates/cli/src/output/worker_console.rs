@@ -40,7 +40,7 @@ impl WorkerConsole {
         let (chunks, chunks_in) = mpsc::channel(CHUNKS_BUFFERED);
         let (messages, messages_in) = mpsc::channel(MESSAGES_BUFFERED);
         let has_status = Self::has_status();
-        let writer = Writer {
+        let writer = ConsoleWriter {
             has_status,
             is_one_file: is_one_file(),
             status: String::new(),
@@ -99,7 +99,7 @@ impl ConsoleHandle {
 }
 
 /// The state of the thread that writes.
-struct Writer {
+struct ConsoleWriter {
     has_status: bool,
     /// True if standard output and standard error are the same terminal, log file or pipe.
     is_one_file: bool,
@@ -112,7 +112,7 @@ struct Writer {
     has_title: bool,
 }
 
-impl Writer {
+impl ConsoleWriter {
     fn write(mut self, mut chunks: Receiver<Chunk>, mut messages: Receiver<ConsoleMessage>) {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
         runtime.block_on(async {

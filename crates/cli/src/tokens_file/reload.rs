@@ -16,7 +16,7 @@ use crate::server_process::Reloads;
 
 /// Follows the file for ever. `text` is what the tokens were read from.
 pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens, mut reloads: Reloads) {
-    let mut latest = Latest::new(&text);
+    let mut latest = SeenText::new(&text);
     drop(text);
     let mut ticks = interval(SETTLED);
     // A disk that hung for a minute needs no sixty looks afterwards.
@@ -37,13 +37,13 @@ pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens, mut
         let Ok((seen, change)) = looking.await else { return };
         latest = seen;
         match change {
-            Some(Change::Tokens(read)) => {
+            Some(FileChange::Tokens(read)) => {
                 let count = read.len();
                 tokens.replace(token_set(read));
                 log_change(&path, &format!("the tokens file has changed; {count} tokens are accepted"));
             }
-            Some(Change::Back) => log_change(&path, "the tokens file was read again, and is as before"),
-            Some(Change::Problem(problem)) => {
+            Some(FileChange::Back) => log_change(&path, "the tokens file was read again, and is as before"),
+            Some(FileChange::Problem(problem)) => {
                 warn!(problem, "the tokens file cannot be used; the tokens that were read last stay valid");
             }
             None => {}
@@ -57,16 +57,17 @@ fn log_change(path: &Path, sentence: &str) {
 
 /// The outcome of a look at the file.
 #[derive(Debug, PartialEq, Eq)]
-enum Change {
+enum FileChange {
     Tokens(Vec<FileToken>),
     /// The file is as it was when it was read last, after a problem or because somebody asked.
     Back,
     Problem(String),
 }
 
-/// The state of the file when it was looked at last. The whole text is read each time and compared by its digest: the times of a file are too coarse to tell two
-/// changes within a few milliseconds apart, and a file system may not even have them. Only a text that is new is understood.
-struct Latest {
+/// The state of the file when it was looked at last. The whole text is read each time and compared by its digest: the times of a file
+/// are too coarse to tell two changes within a few milliseconds apart, and a file system may not even have them. Only a text that is
+/// new is understood.
+struct SeenText {
     /// The digest of the text that the tokens were taken from.
     taken: TokenDigest,
     /// The digest of the text that was looked at last, if it is another one. Somebody may still be writing it.
@@ -76,7 +77,7 @@ struct Latest {
     problem: Option<String>,
 }
 
-impl Latest {
+impl SeenText {
     fn new(text: &str) -> Self {
         Self { taken: digest(text.as_bytes()), new: None, mistaken: None, problem: None }
     }
@@ -85,7 +86,7 @@ impl Latest {
         &mut self,
         text: Result<String, String>,
         parse: impl FnOnce(&str) -> Result<Vec<FileToken>, String>,
-    ) -> Option<Change> {
+    ) -> Option<FileChange> {
         let text = match text {
             Ok(text) => text,
             Err(problem) => {
@@ -96,7 +97,7 @@ impl Latest {
         let digest = digest(text.as_bytes());
         if self.taken == digest {
             (self.new, self.mistaken) = (None, None);
-            return self.problem.take().map(|_| Change::Back);
+            return self.problem.take().map(|_| FileChange::Back);
         }
         if self.new.replace(digest) != Some(digest) {
             return None;
@@ -107,7 +108,7 @@ impl Latest {
         match parse(&text) {
             Ok(tokens) => {
                 *self = Self { taken: digest, new: None, mistaken: None, problem: None };
-                Some(Change::Tokens(tokens))
+                Some(FileChange::Tokens(tokens))
             }
             Err(problem) => self.tell(problem, Some(digest)),
         }
@@ -118,17 +119,17 @@ impl Latest {
         &mut self,
         text: Result<String, String>,
         parse: impl FnOnce(&str) -> Result<Vec<FileToken>, String>,
-    ) -> Option<Change> {
+    ) -> Option<FileChange> {
         self.new = text.as_ref().ok().map(|text| digest(text.as_bytes()));
         (self.mistaken, self.problem) = (None, None);
-        Some(self.look(text, parse).unwrap_or(Change::Back))
+        Some(self.look(text, parse).unwrap_or(FileChange::Back))
     }
 
-    fn tell(&mut self, problem: String, mistaken: Option<TokenDigest>) -> Option<Change> {
+    fn tell(&mut self, problem: String, mistaken: Option<TokenDigest>) -> Option<FileChange> {
         self.mistaken = mistaken;
         let is_news = self.problem.as_ref() != Some(&problem);
         self.problem = Some(problem.clone());
-        is_news.then_some(Change::Problem(problem))
+        is_news.then_some(FileChange::Problem(problem))
     }
 }
 
@@ -142,9 +143,9 @@ mod tests {
             Some(mistake) => Err(mistake.to_owned()),
             None => Ok(Vec::new()),
         };
-        let mut latest = Latest::new("a");
-        let taken = || Some(Change::Tokens(Vec::new()));
-        let problem = |text: &str| Some(Change::Problem(text.to_owned()));
+        let mut latest = SeenText::new("a");
+        let taken = || Some(FileChange::Tokens(Vec::new()));
+        let problem = |text: &str| Some(FileChange::Problem(text.to_owned()));
         let steps = [
             (Ok("a"), None),
             // Seen once, it may not be whole yet.
@@ -163,14 +164,14 @@ mod tests {
             (Err("gone"), None),
             (Ok("bad line 2"), None),
             (Ok("bad line 2"), problem("line 2")),
-            (Ok("b"), Some(Change::Back)),
+            (Ok("b"), Some(FileChange::Back)),
             (Ok("b"), None),
             (Ok("bad line 2"), None),
             (Ok("b"), None),
             (Ok("c"), None),
             (Ok("c"), taken()),
             (Err("gone"), problem("gone")),
-            (Ok("c"), Some(Change::Back)),
+            (Ok("c"), Some(FileChange::Back)),
         ];
         for (step, (read, change)) in steps.into_iter().enumerate() {
             let read = read.map(str::to_owned).map_err(str::to_owned);
@@ -181,22 +182,22 @@ mod tests {
     #[test]
     fn who_asks_is_told_what_there_is_and_it_counts_at_once() {
         let parse = |text: &str| if text == "bad" { Err("bad".to_owned()) } else { Ok(Vec::new()) };
-        let mut latest = Latest::new("a");
+        let mut latest = SeenText::new("a");
         let mut look =
             |read: Result<&str, &str>| latest.look_now(read.map(str::to_owned).map_err(str::to_owned), parse).unwrap();
-        assert_eq!(look(Ok("a")), Change::Back);
-        assert_eq!(look(Ok("b")), Change::Tokens(Vec::new()));
+        assert_eq!(look(Ok("a")), FileChange::Back);
+        assert_eq!(look(Ok("b")), FileChange::Tokens(Vec::new()));
         for _ in 0..2 {
-            assert_eq!(look(Ok("bad")), Change::Problem("bad".to_owned()));
-            assert_eq!(look(Err("gone")), Change::Problem("gone".to_owned()));
+            assert_eq!(look(Ok("bad")), FileChange::Problem("bad".to_owned()));
+            assert_eq!(look(Err("gone")), FileChange::Problem("gone".to_owned()));
         }
-        assert_eq!(look(Ok("b")), Change::Back);
+        assert_eq!(look(Ok("b")), FileChange::Back);
         assert_eq!(latest.look(Ok("b".to_owned()), parse), None);
     }
 
     #[test]
     fn a_text_that_was_seen_is_not_understood_again() {
-        let mut latest = Latest::new("a");
+        let mut latest = SeenText::new("a");
         let never = |text: &str| -> Result<Vec<FileToken>, String> { panic!("{text}") };
         assert_eq!(latest.look(Ok("a".to_owned()), never), None);
         assert_eq!(latest.look(Ok("b".to_owned()), never), None);

@@ -26,7 +26,7 @@ const SHELL_TIME: Duration = Duration::from_secs(2);
 
 pub(super) struct ConsoleReporter {
     console: ConsoleHandle,
-    status: Mutex<Status>,
+    status: Mutex<StatusLine>,
     colour: bool,
     has_status: bool,
     /// The time at which the terminal asked the worker to stop. The shell takes the terminal a moment later.
@@ -53,7 +53,7 @@ impl ConsoleReporter {
         let colour = has_status && colours_allowed();
         Self {
             console: console.handle(),
-            status: Mutex::new(Status::new(source)),
+            status: Mutex::new(StatusLine::new(source)),
             colour,
             has_status,
             stopped_at: Mutex::new(None),
@@ -113,7 +113,7 @@ impl ConsoleReporter {
         self.stopped_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn status(&self) -> MutexGuard<'_, Status> {
+    fn status(&self) -> MutexGuard<'_, StatusLine> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,7 +139,7 @@ impl EventSink for ConsoleReporter {
 }
 
 #[derive(Debug)]
-pub(super) struct Status {
+pub(super) struct StatusLine {
     /// Queue and route.
     source: String,
     running: BTreeMap<usize, (TaskId, Instant)>,
@@ -150,7 +150,7 @@ pub(super) struct Status {
     is_unreachable: bool,
 }
 
-impl Status {
+impl StatusLine {
     pub(super) fn new(source: String) -> Self {
         let running = BTreeMap::new();
         Self { source, running, idle_since: Instant::now(), succeeded: 0, failed: 0, other: 0, is_unreachable: false }
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn it_shows_what_was_done_and_whether_the_server_answers() {
-        let mut status = Status::new("default".to_owned());
+        let mut status = StatusLine::new("default".to_owned());
         assert_eq!(status.text(), "default: idle for 0 s | 0 succeeded");
         let task_id = TaskId::parse("t_000000000001").unwrap();
         let run_id = RunId::parse("r_000000000001").unwrap();

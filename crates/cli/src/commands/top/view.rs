@@ -19,14 +19,14 @@ pub(super) struct TopView {
     pub(super) snapshot: Option<Snapshot>,
     selected: QueueName,
     /// The chosen row of the pane; none while the keys choose a queue.
-    marked: Option<Marked>,
+    marked: Option<MarkedTask>,
     open: Option<OpenOutput>,
     histories: BTreeMap<QueueName, History>,
 }
 
 /// A task in a row of the pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Marked {
+struct MarkedTask {
     id: TaskId,
     /// Its place: the next one is chosen when it is gone.
     row: usize,
@@ -82,7 +82,7 @@ impl TopView {
     }
 
     pub(super) fn marked_row(&self) -> Option<usize> {
-        let Marked { id, row } = self.marked?;
+        let MarkedTask { id, row } = self.marked?;
         let tasks = self.row_tasks();
         // Two workers may report the same task.
         let is_still_there = tasks.get(row) == Some(&Some(id));
@@ -96,7 +96,7 @@ impl TopView {
     /// Marks the nearest row with a task: `row` itself, one of those behind it, or one before it.
     fn mark(&mut self, row: usize) {
         let tasks = self.row_tasks();
-        let at = |row: usize| tasks.get(row).copied().flatten().map(|id| Marked { id, row });
+        let at = |row: usize| tasks.get(row).copied().flatten().map(|id| MarkedTask { id, row });
         let (behind, before) = (row..tasks.len(), 0..row.min(tasks.len()));
         self.marked = behind.into_iter().find_map(at).or_else(|| before.rev().find_map(at));
     }
@@ -110,7 +110,7 @@ impl TopView {
 
     fn open_marked(&mut self) {
         match self.marked {
-            Some(Marked { id, .. }) => self.open = Some(OpenOutput { queue: self.selected.clone(), id, scroll: 0 }),
+            Some(MarkedTask { id, .. }) => self.open = Some(OpenOutput { queue: self.selected.clone(), id, scroll: 0 }),
             None => self.mark(0),
         }
     }
@@ -157,7 +157,7 @@ impl View for TopView {
         let old_detail = self.snapshot.take().and_then(|old| old.detail);
         let detail = if snapshot.output.is_some() { old_detail } else { snapshot.detail };
         self.snapshot = Some(Snapshot { detail, ..snapshot });
-        if let Some(Marked { row, .. }) = self.marked.filter(|_| self.open.is_none() && self.detail().is_some()) {
+        if let Some(MarkedTask { row, .. }) = self.marked.filter(|_| self.open.is_none() && self.detail().is_some()) {
             self.mark(self.marked_row().unwrap_or(row));
         }
         // The selected queue was deleted: select the one that is now at its index.
