@@ -102,9 +102,8 @@ fn others(progress: &JsonObject, used: &[&str]) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::live::testing::{TEST_TIME, task};
-
     use super::*;
+    use crate::live::testing::{TEST_TIME, task};
 
     /// A task that was claimed 100 seconds ago and said this 10 seconds ago.
     fn running(progress: &str) -> Task {

@@ -21,7 +21,7 @@ use crate::open_store::{self, Database};
 use crate::output::{self, CheckRecord, CheckedFolder, Printer, ProblemRecord, warning};
 use crate::progress::Progress;
 
-/// Told to end by a signal.
+/// A flag that a signal sets to end the work.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {

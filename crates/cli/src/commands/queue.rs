@@ -273,9 +273,8 @@ fn has_no_worker(route: &RouteStats) -> bool {
 mod tests {
     use taskqueue_core::filter::TaskFilter;
 
-    use crate::args::OrNone;
-
     use super::*;
+    use crate::args::OrNone;
 
     fn name() -> QueueName {
         QueueName::parse("q").unwrap()

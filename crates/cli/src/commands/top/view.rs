@@ -200,11 +200,10 @@ impl View for TopView {
 mod tests {
     use taskqueue_client::Health;
 
+    use super::*;
     use crate::commands::status_counts::StatusCounts;
     use crate::commands::top::snapshot::Rows;
     use crate::live::testing::task;
-
-    use super::*;
 
     fn name(text: &str) -> QueueName {
         QueueName::parse(text).unwrap()

@@ -254,9 +254,8 @@ impl Record for SeriesRecord {
 
 #[cfg(test)]
 mod tests {
-    use crate::output::now;
-
     use super::*;
+    use crate::output::now;
 
     #[test]
     fn a_plot_has_a_bar_for_each_two_minutes_and_none_without_runs() {

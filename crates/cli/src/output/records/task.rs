@@ -250,11 +250,10 @@ pub(super) fn seconds_in_words(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::live::testing::{TEST_TIME, task};
-
     use taskqueue_client::{Dependencies, SchedulingFields, TaskId};
 
     use super::*;
+    use crate::live::testing::{TEST_TIME, task};
 
     #[test]
     fn a_task_that_was_cancelled_without_a_run_waits_no_longer() {
