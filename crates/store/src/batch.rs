@@ -3,8 +3,7 @@
 
 use crate::StoreError;
 use crate::after_commit::AfterCommit;
-use crate::bulk;
-use crate::execute::{OutageCredit, credit_after_outage, execute};
+use crate::execute::{Execution, OutageCredit, credit_after_outage};
 use crate::transaction::BatchTransaction;
 use crate::write_queue::QueuedWrite;
 use crate::write_request::WriteRequest;
@@ -40,23 +39,24 @@ pub fn execute_batch<T: BatchTransaction>(
 ) -> Result<usize, StoreError> {
     let credited_runs = credit_after_outage(tx, credit)?;
     after_commit.begun_at(tx.now());
+    let mut execution = Execution { tx, credited_runs, after_commit };
     let mut bytes = 0;
     for (executed, write) in batch.iter_mut().enumerate() {
-        if bytes > MAX_ANSWER_BYTES || after_commit.done.is_full() {
+        if bytes > MAX_ANSWER_BYTES || execution.after_commit.done.is_full() {
             return Ok(executed);
         }
         let answer_bytes = match (&mut write.request, &write.plan) {
             (WriteRequest::UpdateTasks(submission), Some(plan)) => {
-                submission.execute(|command| bulk::write(tx, command.bulk(), plan, after_commit))
+                submission.execute(|command| execution.write_plan(&command.bulk, plan))
             }
-            (request, _) => execute(tx, request, credited_runs, after_commit),
+            (request, _) => request.execute(&mut execution),
         };
         match answer_bytes {
             Ok(answer_bytes) => bytes += answer_bytes,
             Err(StoreError::Refused(_)) => {}
             Err(StoreError::Busy) if write.is_outdated() => {}
             // A bulk update that ran out of time has saved a part of its plan.
-            Err(StoreError::Busy) if tx.goes_on_when_busy() && !write.is_bulk_update() => {}
+            Err(StoreError::Busy) if execution.tx.goes_on_when_busy() && !write.is_bulk_update() => {}
             Err(error) => return Err(error),
         }
     }

@@ -1,128 +1,214 @@
 //! Bulk updates in two steps, the same on every backend. The first one reads every task of the queue in a snapshot, outside
 //! the writer, and makes a plan. The second one runs in the writer: what changed since the snapshot is decided again, then the
-//! plan is saved, all in one transaction. Why: docs/decisions/0017.
+//! plan is saved, all in one transaction. Why: docs/decisions/0017. The order of the steps is in `steps.rs`.
 
 mod plan;
-mod portions;
 mod steps;
 
 pub use plan::{Plan, Planner};
 pub use steps::{BulkSteps, BulkUpdates, Gate, Limit, Outdated, Planned, PlannedWrite, REDECIDED, SharedPlan, planned};
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use taskqueue_core::task::TaskHead;
-use taskqueue_core::update::{Documents, Update};
+use taskqueue_core::update::{Documents, Effect, Update};
 
 use crate::StoreError;
-use crate::after_commit::AfterCommit;
-use crate::command::{BulkUpdate, Updated};
-use crate::execute::{existing_queue, look_again};
+use crate::command::{BulkUpdate, UpdateTasks, Updated};
+use crate::execute::Execution;
 use crate::transaction::{BatchTransaction, Queue, TaskKey};
-
-use portions::{loaded_together, next_effects};
 
 /// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
 const LOADED_AT_ONCE: usize = 8;
+/// Heads that are loaded and saved at a time: some hundred kilobytes, and some megabytes if each has as many dependencies as it may.
+const SAVED_AT_ONCE: usize = 250;
+/// Bytes of JSON that merge patches apply to at a time, and that they produce. One task more may begin below it, and it may
+/// be a large one.
+const MERGED_AT_ONCE: usize = 4 * 1_048_576;
 
-/// Both steps in one transaction, for a storage that cannot tell what changed since a snapshot.
-pub(crate) fn in_one_step<T: BatchTransaction>(
-    tx: &mut T,
-    bulk: &BulkUpdate,
-    after_commit: &mut AfterCommit,
-) -> Result<Updated, StoreError> {
-    let limit = Limit::of_one_step();
-    let queue = existing_queue(tx, &bulk.queue)?;
-    let mut planner = Planner::new(queue.key, &bulk.update);
-    tx.visit_matching(queue, bulk, &limit, &mut |key, task| planner.decide(key, task))?;
-    save(tx, queue, bulk, &planner.finish()?, &limit, after_commit)
-}
-
-/// The second step. [`StoreError::Busy`] if the plan is outdated, which is then marked and nothing was saved; and when the
-/// limit is over: then the transaction must be undone.
-pub(crate) fn write<T: BatchTransaction>(
-    tx: &mut T,
-    bulk: &BulkUpdate,
-    PlannedWrite { plan, limit, gate }: &PlannedWrite<T::Snapshot>,
-    after_commit: &mut AfterCommit,
-) -> Result<Updated, StoreError> {
-    let mut planned = planned(plan);
-    // An earlier attempt may have marked it, and have been undone.
-    planned.outdated = None;
-    let queue = existing_queue(tx, &bulk.queue)?;
-    if queue.key != planned.plan.queue() {
-        planned.outdated = Some(Outdated::QueueReplaced);
-        return Err(StoreError::Busy);
+impl<T: BatchTransaction> Execution<'_, T> {
+    /// Both steps in one transaction, for a storage that cannot tell what changed since a snapshot.
+    pub(crate) fn update_tasks(&mut self, UpdateTasks { bulk }: &UpdateTasks) -> Result<Updated, StoreError> {
+        let limit = Limit::of_one_step();
+        let queue = self.existing_queue(&bulk.queue)?;
+        let mut planner = Planner::new(queue.key, &bulk.update);
+        self.tx.visit_matching(queue, bulk, &limit, &mut |key, task| planner.decide(key, task))?;
+        self.save_plan(queue, bulk, &planner.finish()?, &limit)
     }
-    let Some(since) = tx.changed_since(&planned)? else {
-        planned.outdated = Some(Outdated::TooManyChanges);
-        return Err(StoreError::Busy);
-    };
-    // Before anything is saved: a refusal leaves every task untouched.
-    for keys in since.chunks(LOADED_AT_ONCE) {
-        planned.plan.decide_again(bulk, keys, &tx.load_existing(queue, keys)?)?;
-    }
-    gate.pass_within_write();
-    save(tx, queue, bulk, &planned.plan, limit, after_commit)
-}
 
-fn save<T: BatchTransaction>(
-    tx: &mut T,
-    queue: Queue<'_>,
-    bulk: &BulkUpdate,
-    plan: &Plan,
-    limit: &Limit,
-    after_commit: &mut AfterCommit,
-) -> Result<Updated, StoreError> {
-    let (now, update) = (tx.now(), &bulk.update);
-    let (mut changes, mut updated, mut planned) = (plan.changes(), 0, 0);
-    loop {
-        let effects = next_effects(&mut changes, update);
-        if effects.is_empty() {
-            // Those that do not exist any more were deleted since.
-            return Ok(Updated { matched: plan.matched() - (planned - updated), updated });
-        }
-        if limit.is_over() {
+    /// The second step. [`StoreError::Busy`] if the plan is outdated, which is then marked and nothing was saved; and when the
+    /// limit is over: then the transaction must be undone.
+    pub(crate) fn write_plan(
+        &mut self,
+        bulk: &BulkUpdate,
+        PlannedWrite { plan, limit, gate }: &PlannedWrite<T::Snapshot>,
+    ) -> Result<Updated, StoreError> {
+        let mut planned = planned(plan);
+        // An earlier attempt may have marked it, and have been undone.
+        planned.outdated = None;
+        let queue = self.existing_queue(&bulk.queue)?;
+        if queue.key != planned.plan.queue() {
+            planned.outdated = Some(Outdated::QueueReplaced);
             return Err(StoreError::Busy);
         }
-        planned += effects.len() as u64;
-        let keys: Vec<TaskKey> = effects.keys().copied().collect();
-        let heads = tx.load_heads(&keys)?;
-        for heads in heads.chunk_by(loaded_together(update)) {
-            let merged = merge(tx, heads, update)?;
-            for (key, before) in heads {
-                let Some(effect) = effects.get(key) else { continue };
-                let again;
-                let before = match after_commit.has_settled(*key) {
-                    true => {
-                        // It waits for one of those before it.
-                        again = tx.load_head(*key)?;
-                        &again
+        let Some(since) = self.tx.changed_since(&planned)? else {
+            planned.outdated = Some(Outdated::TooManyChanges);
+            return Err(StoreError::Busy);
+        };
+        // Before anything is saved: a refusal leaves every task untouched.
+        for keys in since.chunks(LOADED_AT_ONCE) {
+            planned.plan.decide_again(bulk, keys, &self.tx.load_existing(queue, keys)?)?;
+        }
+        gate.pass_within_write();
+        self.save_plan(queue, bulk, &planned.plan, limit)
+    }
+
+    fn save_plan(
+        &mut self,
+        queue: Queue<'_>,
+        bulk: &BulkUpdate,
+        plan: &Plan,
+        limit: &Limit,
+    ) -> Result<Updated, StoreError> {
+        let (now, update) = (self.tx.now(), &bulk.update);
+        let (mut changes, mut updated, mut planned) = (plan.changes(), 0, 0);
+        loop {
+            let effects = next_effects(&mut changes, update);
+            if effects.is_empty() {
+                // Those that do not exist any more were deleted since.
+                return Ok(Updated { matched: plan.matched() - (planned - updated), updated });
+            }
+            if limit.is_over() {
+                return Err(StoreError::Busy);
+            }
+            planned += effects.len() as u64;
+            let keys: Vec<TaskKey> = effects.keys().copied().collect();
+            let heads = self.tx.load_heads(&keys)?;
+            for heads in heads.chunk_by(loaded_together(update)) {
+                let merged = self.merged_documents(heads, update)?;
+                for (key, before) in heads {
+                    let Some(effect) = effects.get(key) else { continue };
+                    let again;
+                    let before = match self.after_commit.has_settled(*key) {
+                        true => {
+                            // It waits for one of those before it.
+                            again = self.tx.load_head(*key)?;
+                            &again
+                        }
+                        false => before,
+                    };
+                    let after = update.updated_head(before, *effect, now);
+                    self.tx.save_effect(queue.key, *key, (before, &after), update, *effect, merged.get(key))?;
+                    self.after_commit.updated(queue.name, before, &after);
+                    if update.changes_waiting() {
+                        self.look_again(queue, *key, &before.scheduling.dependencies, &after)?;
                     }
-                    false => before,
-                };
-                let after = update.updated_head(before, *effect, now);
-                tx.save_effect(queue.key, *key, (before, &after), update, *effect, merged.get(key))?;
-                after_commit.updated(queue.name, before, &after);
-                if update.changes_waiting() {
-                    look_again(tx, queue, *key, &before.scheduling.dependencies, &after, after_commit)?;
+                    updated += 1;
                 }
-                updated += 1;
             }
         }
     }
+
+    /// What the patches make of the JSON of these tasks; nothing without patches. The JSON is the one that the plan has seen.
+    fn merged_documents(
+        &mut self,
+        heads: &[(TaskKey, TaskHead)],
+        update: &Update,
+    ) -> Result<HashMap<TaskKey, Documents>, StoreError> {
+        if !update.has_patches() {
+            return Ok(HashMap::new());
+        }
+        let keys: Vec<TaskKey> = heads.iter().map(|(key, _)| *key).collect();
+        let documents = self.tx.load_documents(&keys)?;
+        Ok(documents.into_iter().map(|(key, before)| (key, update.documents_after(&before))).collect())
+    }
 }
 
-/// What the patches make of the JSON of these tasks; nothing without patches. The JSON is the one that the plan has seen.
-fn merge<T: BatchTransaction>(
-    tx: &mut T,
-    heads: &[(TaskKey, TaskHead)],
-    update: &Update,
-) -> Result<HashMap<TaskKey, Documents>, StoreError> {
-    if !update.has_patches() {
-        return Ok(HashMap::new());
+/// The next tasks to be saved. A backend may keep what is saved of them in memory.
+fn next_effects(changes: &mut impl Iterator<Item = (TaskKey, Effect)>, update: &Update) -> BTreeMap<TaskKey, Effect> {
+    let (mut effects, mut bytes) = (BTreeMap::new(), 0);
+    while effects.len() < SAVED_AT_ONCE && bytes < MERGED_AT_ONCE {
+        let Some((key, effect)) = changes.next() else { break };
+        bytes += if update.has_patches() { effect.definition_bytes as usize } else { 0 };
+        effects.insert(key, effect);
     }
-    let keys: Vec<TaskKey> = heads.iter().map(|(key, _)| *key).collect();
-    let documents = tx.load_documents(&keys)?;
-    Ok(documents.into_iter().map(|(key, before)| (key, update.documents_after(&before))).collect())
+    effects
+}
+
+/// Whether the JSON of a task is loaded together with that of the one before it, for `chunk_by`.
+fn loaded_together(update: &Update) -> impl FnMut(&(TaskKey, TaskHead), &(TaskKey, TaskHead)) -> bool {
+    let (has_patches, mut bytes) = (update.has_patches(), 0);
+    move |(_, before), _| {
+        bytes += if has_patches { before.definition_bytes } else { 0 };
+        let fits = bytes < MERGED_AT_ONCE;
+        bytes = if fits { bytes } else { 0 };
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::definition::Routes;
+    use taskqueue_core::ids::TaskId;
+    use taskqueue_core::json::JsonObject;
+    use taskqueue_core::limits::TASK_DATA_BYTES;
+    use taskqueue_core::task::Lifecycle;
+    use taskqueue_core::time::Timestamp;
+
+    use super::*;
+
+    fn patch() -> Update {
+        Update { args_patch: Some(JsonObject::empty()), ..Update::default() }
+    }
+
+    fn effect(bytes: usize) -> Effect {
+        Effect { definition_bytes: bytes as u32, args: true, metadata: false, result: false }
+    }
+
+    fn head(bytes: usize) -> TaskHead {
+        TaskHead {
+            id: TaskId::parse("t_abcdefghijkl").unwrap(),
+            priority: 0,
+            max_attempts: 3,
+            routes: Routes::default(),
+            scheduling: Default::default(),
+            definition_bytes: bytes,
+            progress_bytes: 0,
+            lifecycle: Lifecycle::created(Timestamp::from_micros(1), 1),
+        }
+    }
+
+    /// The sizes of all portions of tasks that become so large.
+    fn saved(update: &Update, sizes: &[usize]) -> Vec<usize> {
+        let mut changes = sizes.iter().zip(0..).map(|(bytes, key)| (TaskKey(key), effect(*bytes)));
+        let portions = std::iter::from_fn(|| Some(next_effects(&mut changes, update).len()));
+        portions.take_while(|tasks| *tasks > 0).collect()
+    }
+
+    /// The sizes of all portions of tasks that are so large.
+    fn loaded(update: &Update, sizes: &[usize]) -> Vec<usize> {
+        let heads: Vec<_> = sizes.iter().zip(0..).map(|(bytes, key)| (TaskKey(key), head(*bytes))).collect();
+        heads.chunk_by(loaded_together(update)).map(<[_]>::len).collect()
+    }
+
+    #[test]
+    fn small_tasks_are_saved_250_at_a_time_and_loaded_together() {
+        let small = vec![100; 600];
+        for update in [patch(), Update::default()] {
+            assert_eq!(saved(&update, &small), [250, 250, 100]);
+            assert_eq!(loaded(&update, &small[..250]), [250]);
+        }
+    }
+
+    #[test]
+    fn large_tasks_with_patches_are_few_at_a_time() {
+        let large = vec![TASK_DATA_BYTES; 10];
+        assert_eq!(saved(&patch(), &large), [4, 4, 2]);
+        assert_eq!(loaded(&patch(), &large), [4, 4, 2]);
+        assert_eq!(saved(&Update::default(), &large), [10], "their JSON is not loaded");
+        assert_eq!(loaded(&Update::default(), &large), [10]);
+        let mixed = [1, TASK_DATA_BYTES, 4 * TASK_DATA_BYTES, 1, 1];
+        assert_eq!((saved(&patch(), &mixed), loaded(&patch(), &mixed)), (vec![3, 2], vec![3, 2]));
+        assert_eq!((saved(&patch(), &[]), loaded(&patch(), &[])), (vec![], vec![]));
+    }
 }

@@ -1,7 +1,5 @@
 //! What can be written: one type for each writing verb of the contract, with the type of its answer.
 
-mod answers;
-
 use std::slice;
 use std::sync::Arc;
 
@@ -114,11 +112,13 @@ pub struct UpdateTask {
 
 /// Updates every task that matches and is not running, or none. Callers use [`Store::update_tasks`].
 #[derive(Clone, Debug)]
-pub struct UpdateTasks(pub(crate) Arc<BulkUpdate>);
+pub struct UpdateTasks {
+    pub(crate) bulk: Arc<BulkUpdate>,
+}
 
 impl UpdateTasks {
     pub fn bulk(&self) -> &BulkUpdate {
-        &self.0
+        &self.bulk
     }
 }
 

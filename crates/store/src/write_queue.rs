@@ -94,7 +94,7 @@ impl<S> QueuedWrite<S> {
 
     /// A bulk update, without a plan if it is to be done in one step.
     pub fn bulk(bulk: Arc<BulkUpdate>, plan: Option<PlannedWrite<S>>) -> (Self, PendingAnswer<Updated>) {
-        let (submission, answer) = Submission::new(UpdateTasks(bulk));
+        let (submission, answer) = Submission::new(UpdateTasks { bulk });
         (Self { plan, ..Self::new(UpdateTasks::into_request(submission)) }, answer)
     }
 

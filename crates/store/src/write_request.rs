@@ -1,72 +1,125 @@
-//! The commands that a writer executes, each with the channel for its own answer.
+//! The commands that a writer executes, each with the channel for its own answer: the table of what each is about, what it answers,
+//! and which function executes it.
 
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::lifecycle::TaskAction;
+use taskqueue_core::settings::QueueSettings;
+use taskqueue_core::task::Task;
+use taskqueue_core::time::Timestamp;
 
 use crate::command::{
-    ActOnFound, ActOnTask, AddOutput, ChangeSettings, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks,
-    DeleteQueue, DeleteTask, Heartbeat, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker,
-    SaveActivity, Scan, UpdateTask, UpdateTasks, Upkeep, WithdrawWorker,
+    ActOnFound, ActOnTask, ActedOnFound, AddOutput, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems, Command,
+    CreateQueue, CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, Lookup,
+    ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, SaveActivity, Scan, Scanned, UpdateTask,
+    UpdateTasks, Updated, Upkeep, Upkept, WithdrawWorker,
 };
+use crate::execute::Execution;
 use crate::submission::{Reply, Submission};
-use crate::weight;
+use crate::transaction::BatchTransaction;
+use crate::{Store, StoreError, weight};
 
-#[derive(Debug)]
-pub enum WriteRequest {
-    CreateQueue(Submission<CreateQueue>),
-    DeleteQueue(Submission<DeleteQueue>),
-    CreateTask(Submission<CreateTask>),
-    CreateTasks(Submission<CreateTasks>),
-    UpdateTask(Submission<UpdateTask>),
-    UpdateTasks(Submission<UpdateTasks>),
-    ActOnTask(Submission<ActOnTask>),
-    ActOnFound(Submission<ActOnFound>),
-    DeleteTask(Submission<DeleteTask>),
-    Claim(Submission<Claim>),
-    ClaimTasks(Submission<ClaimTasks>),
-    Heartbeat(Submission<Heartbeat>),
-    ReportProgress(Submission<ReportProgress>),
-    AddOutput(Submission<AddOutput>),
-    ReportRun(Submission<ReportRun>),
-    ReportRuns(Submission<ReportRuns>),
-    ReportWorker(Submission<ReportWorker>),
-    ReportTelemetry(Submission<ReportTelemetry>),
-    WithdrawWorker(Submission<WithdrawWorker>),
-    SaveActivity(Submission<SaveActivity>),
-    ChangeSettings(Submission<ChangeSettings>),
-    Upkeep(Submission<Upkeep>),
-    Scan(Submission<Scan>),
+/// Declares the commands: the queue that each writes to, if it is one, its answer, the method of [`Execution`], and what differs from
+/// a command that always needs the writer and whose answer holds no task.
+macro_rules! commands {
+    ($( $command:ident($($($queue:ident).+)?) -> $answer:ty: $execute:ident $({ $($method:tt)* })?; )*) => {
+        #[derive(Debug)]
+        pub enum WriteRequest {
+            $($command(Submission<$command>),)*
+        }
+
+        impl WriteRequest {
+            pub fn reply(&mut self) -> &mut dyn Reply {
+                match self {
+                    $(Self::$command(submission) => submission,)*
+                }
+            }
+
+            /// Executes the command. Gives the bytes of the answer, which the request keeps.
+            pub(crate) fn execute<T: BatchTransaction>(
+                &mut self,
+                execution: &mut Execution<'_, T>,
+            ) -> Result<usize, StoreError> {
+                match self {
+                    $(Self::$command(submission) => submission.execute(|command| execution.$execute(command)),)*
+                }
+            }
+
+            /// Returns the queue that it writes to, if it is one.
+            #[allow(unused_variables, reason = "some commands are about no queue")]
+            pub fn queue(&self) -> Option<&QueueName> {
+                match self {
+                    $(Self::$command(submission) => [$(&submission.command.$($queue).+)?].into_iter().next(),)*
+                }
+            }
+        }
+
+        $(impl Command for $command {
+            type Answer = $answer;
+            fn into_request(submission: Submission<Self>) -> WriteRequest {
+                WriteRequest::$command(submission)
+            }
+            $($($method)*)?
+        })*
+    };
+}
+
+commands! {
+    CreateQueue(queue) -> bool: create_queue;
+    DeleteQueue(queue) -> (): delete_queue;
+    CreateTask(queue) -> CreatedTask: create_task {
+        fn answer_bytes(answer: &CreatedTask) -> usize {
+            answer.task.bytes()
+        }
+    };
+    CreateTasks(queue) -> Items<bool>: create_tasks;
+    UpdateTask(queue) -> Box<Task>: update_task {
+        fn answer_bytes(task: &Box<Task>) -> usize {
+            task.bytes()
+        }
+    };
+    UpdateTasks(bulk.queue) -> Updated: update_tasks;
+    ActOnTask(queue) -> Box<Task>: act_on_task {
+        fn answer_bytes(task: &Box<Task>) -> usize {
+            task.bytes()
+        }
+    };
+    ActOnFound(act.queue) -> ActedOnFound: act_on_found;
+    DeleteTask(queue) -> (): delete_task;
+    Claim(queue) -> Option<Box<Claimed>>: claim {
+        fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
+            store.finds_nothing(Lookup::Task(self.into())).then_some(None)
+        }
+        fn answer_bytes(claimed: &Self::Answer) -> usize {
+            claimed.as_ref().map_or(0, |claimed| claimed.task.bytes())
+        }
+    };
+    ClaimTasks(queue) -> ClaimedItems: claim_tasks {
+        fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
+            store.finds_nothing(Lookup::Task(self.into())).then(|| self.nothing())
+        }
+        fn answer_bytes(items: &Self::Answer) -> usize {
+            items.iter().flatten().flatten().map(|claimed| claimed.task.bytes()).sum()
+        }
+    };
+    Heartbeat(queue) -> Timestamp: heartbeat;
+    ReportProgress(queue) -> (): report_progress;
+    AddOutput(queue) -> (): add_output;
+    ReportRun(queue) -> (): report_run;
+    ReportRuns(queue) -> Items<Option<Timestamp>>: report_runs;
+    ReportWorker(queue) -> (): report_worker;
+    ReportTelemetry(queue) -> (): report_telemetry;
+    WithdrawWorker(queue) -> (): withdraw_worker;
+    SaveActivity() -> Timestamp: save_activity;
+    ChangeSettings(queue) -> QueueSettings: change_settings;
+    Upkeep() -> Upkept: upkeep {
+        fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Upkept> {
+            store.finds_nothing(Lookup::Upkeep).then(Upkept::default)
+        }
+    };
+    Scan() -> Scanned: scan;
 }
 
 impl WriteRequest {
-    pub fn reply(&mut self) -> &mut dyn Reply {
-        match self {
-            Self::CreateQueue(submission) => submission,
-            Self::DeleteQueue(submission) => submission,
-            Self::CreateTask(submission) => submission,
-            Self::CreateTasks(submission) => submission,
-            Self::UpdateTask(submission) => submission,
-            Self::UpdateTasks(submission) => submission,
-            Self::ActOnTask(submission) => submission,
-            Self::ActOnFound(submission) => submission,
-            Self::DeleteTask(submission) => submission,
-            Self::Claim(submission) => submission,
-            Self::ClaimTasks(submission) => submission,
-            Self::Heartbeat(submission) => submission,
-            Self::ReportProgress(submission) => submission,
-            Self::AddOutput(submission) => submission,
-            Self::ReportRun(submission) => submission,
-            Self::ReportRuns(submission) => submission,
-            Self::ReportWorker(submission) => submission,
-            Self::ReportTelemetry(submission) => submission,
-            Self::WithdrawWorker(submission) => submission,
-            Self::SaveActivity(submission) => submission,
-            Self::ChangeSettings(submission) => submission,
-            Self::Upkeep(submission) => submission,
-            Self::Scan(submission) => submission,
-        }
-    }
-
     /// What it takes of a transaction, as far as that is known before (`weight.rs`).
     pub fn items(&self) -> usize {
         match self {
@@ -96,33 +149,6 @@ impl WriteRequest {
             Self::DeleteTask(_) => true,
             _ => false,
         }
-    }
-
-    /// The queue that it writes to, if it is one.
-    pub fn queue(&self) -> Option<&QueueName> {
-        Some(match self {
-            Self::CreateQueue(create) => &create.command.queue,
-            Self::DeleteQueue(delete) => &delete.command.queue,
-            Self::CreateTask(create) => &create.command.queue,
-            Self::CreateTasks(create) => &create.command.queue,
-            Self::UpdateTask(update) => &update.command.queue,
-            Self::UpdateTasks(update) => &update.command.bulk().queue,
-            Self::ActOnTask(act) => &act.command.queue,
-            Self::ActOnFound(found) => &found.command.act().queue,
-            Self::DeleteTask(delete) => &delete.command.queue,
-            Self::Claim(claim) => &claim.command.queue,
-            Self::ClaimTasks(claim) => &claim.command.queue,
-            Self::Heartbeat(heartbeat) => &heartbeat.command.queue,
-            Self::ReportProgress(report) => &report.command.queue,
-            Self::AddOutput(output) => &output.command.queue,
-            Self::ReportRun(report) => &report.command.queue,
-            Self::ReportRuns(reports) => &reports.command.queue,
-            Self::ReportWorker(report) => &report.command.queue,
-            Self::ReportTelemetry(report) => &report.command.queue,
-            Self::WithdrawWorker(withdraw) => &withdraw.command.queue,
-            Self::ChangeSettings(change) => &change.command.queue,
-            Self::SaveActivity(_) | Self::Upkeep(_) | Self::Scan(_) => return None,
-        })
     }
 
     /// Whether it can take long, because it reads or changes every task of a queue. It gets a transaction of its own.

@@ -10,10 +10,8 @@ use taskqueue_core::lifecycle::{self, TaskAction};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::TaskHead;
 
-use super::dependents::requeued_in_vain_by;
-use super::{Executed, delete_existing, existing_queue, save_action};
+use super::{Executed, Execution};
 use crate::StoreError;
-use crate::after_commit::AfterCommit;
 use crate::bulk_action::{BlockedTask, FoundTask, Now, waited_for};
 use crate::command::{ActOnFound, ActOnTasks, ActedOnFound};
 use crate::transaction::{BatchTransaction, Needed, Queue, TaskKey};
@@ -26,32 +24,34 @@ const HEADS_AT_ONCE: usize = 250;
 /// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
 const LOADED_AT_ONCE: usize = 8;
 
-pub(super) fn act_on_found<T: BatchTransaction>(
-    tx: &mut T,
-    command: &ActOnFound,
-    after_commit: &mut AfterCommit,
-) -> Executed<ActedOnFound> {
-    let act = &*command.act;
-    let queue = existing_queue(tx, &act.queue)?;
-    if queue.key != command.queue {
-        return Err(Refusal::QueueNotFound { queue: act.queue.clone() }.into());
-    }
-    let mut portion = Portion { act, queue, until: None, blocked: HashMap::new(), acted: ActedOnFound::default() };
-    for found in command.tasks.chunks(HEADS_AT_ONCE) {
-        if portion.is_over(after_commit) {
-            portion.acted.left.extend(found);
-        } else {
+impl<T: BatchTransaction> Execution<'_, T> {
+    pub(crate) fn act_on_found(&mut self, command: &ActOnFound) -> Executed<ActedOnFound> {
+        let act = &*command.act;
+        let queue = self.existing_queue(&act.queue)?;
+        if queue.key != command.queue {
+            return Err(Refusal::QueueNotFound { queue: act.queue.clone() }.into());
+        }
+        let (blocked, acted) = (HashMap::new(), ActedOnFound::default());
+        let mut portion = Portion { execution: self, act, queue, until: None, blocked, acted };
+        for found in command.tasks.chunks(HEADS_AT_ONCE) {
+            if portion.is_over() {
+                portion.acted.left.extend(found);
+                continue;
+            }
+            let tx = &mut *portion.execution.tx;
             let found = tx.load_found(queue.key, found, command.changes.as_deref())?;
             if act.action == BulkAction::Requeue {
                 tx.prepare(queue.key, Needed::Requeues(&mut found.iter().filter_map(|(_, now)| now.head())))?;
             }
-            portion.decide(tx, found, after_commit)?;
+            portion.decide(found)?;
         }
+        Ok(portion.end())
     }
-    Ok(portion.end())
 }
 
-struct Portion<'a> {
+/// A portion under way.
+struct Portion<'a, 'e, T> {
+    execution: &'a mut Execution<'e, T>,
     act: &'a ActOnTasks,
     queue: Queue<'a>,
     /// Nothing before anything was decided: every portion gets further.
@@ -61,9 +61,9 @@ struct Portion<'a> {
     acted: ActedOnFound,
 }
 
-impl Portion<'_> {
-    fn is_over(&self, after_commit: &AfterCommit) -> bool {
-        self.until.is_some_and(|until| after_commit.done.is_full() || Instant::now() >= until)
+impl<T: BatchTransaction> Portion<'_, '_, T> {
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| self.execution.after_commit.done.is_full() || Instant::now() >= until)
     }
 
     fn has_decided(&mut self) {
@@ -72,54 +72,44 @@ impl Portion<'_> {
 
     /// In the order in which they were found: what deleting a task does to those that wait for it must not depend on which of them
     /// others have changed meanwhile.
-    fn decide<T: BatchTransaction>(
-        &mut self,
-        tx: &mut T,
-        found: Vec<(FoundTask, Now)>,
-        after_commit: &mut AfterCommit,
-    ) -> Executed<()> {
+    fn decide(&mut self, found: Vec<(FoundTask, Now)>) -> Executed<()> {
         let mut changed = Vec::new();
         for (found, now) in found {
             if let Now::Unchanged(_) = now
-                && !after_commit.has_settled(found.key)
+                && !self.execution.after_commit.has_settled(found.key)
             {
-                self.decide_changed(tx, &std::mem::take(&mut changed), after_commit)?;
+                self.decide_changed(&std::mem::take(&mut changed))?;
             }
             match now {
                 Now::Held => self.acted.left.push(found),
                 Now::Changed => changed.push(found),
                 // It waits for one of those before it.
-                Now::Unchanged(_) if after_commit.has_settled(found.key) => changed.push(found),
-                Now::Unchanged(_) if self.is_over(after_commit) => self.acted.left.push(found),
+                Now::Unchanged(_) if self.execution.after_commit.has_settled(found.key) => changed.push(found),
+                Now::Unchanged(_) if self.is_over() => self.acted.left.push(found),
                 // What was found was selected.
-                Now::Unchanged(head) => self.act_on(tx, found, &head, after_commit)?,
+                Now::Unchanged(head) => self.act_on(found, &head)?,
             }
         }
-        self.decide_changed(tx, &changed, after_commit)
+        self.decide_changed(&changed)
     }
 
     /// Tasks that may not be selected any more.
-    fn decide_changed<T: BatchTransaction>(
-        &mut self,
-        tx: &mut T,
-        changed: &[FoundTask],
-        after_commit: &mut AfterCommit,
-    ) -> Executed<()> {
+    fn decide_changed(&mut self, changed: &[FoundTask]) -> Executed<()> {
         for found in changed.chunks(LOADED_AT_ONCE) {
-            if self.is_over(after_commit) {
+            if self.is_over() {
                 self.acted.left.extend(found);
                 continue;
             }
             let keys: Vec<TaskKey> = found.iter().map(|found| found.key).collect();
-            let changed_before = keys.iter().filter(|key| after_commit.has_settled(**key)).count();
-            for (key, mut task) in tx.load_existing(self.queue, &keys)? {
+            let changed_before = keys.iter().filter(|key| self.execution.after_commit.has_settled(**key)).count();
+            for (key, mut task) in self.execution.tx.load_existing(self.queue, &keys)? {
                 // One of these may wait for another.
-                if keys.iter().filter(|key| after_commit.has_settled(**key)).count() > changed_before {
-                    task = tx.load_task(self.queue, key)?;
+                if keys.iter().filter(|key| self.execution.after_commit.has_settled(**key)).count() > changed_before {
+                    task = self.execution.tx.load_task(self.queue, key)?;
                 }
                 let found = found.iter().find(|found| found.key == key);
                 if let Some(found) = found.filter(|_| self.act.selects(&task.view())) {
-                    self.act_on(tx, *found, &task.head(), after_commit)?;
+                    self.act_on(*found, &task.head())?;
                 }
             }
             self.has_decided();
@@ -128,22 +118,16 @@ impl Portion<'_> {
     }
 
     /// A task that is selected, and those before it that it was in the way of.
-    fn act_on<T: BatchTransaction>(
-        &mut self,
-        tx: &mut T,
-        found: FoundTask,
-        before: &TaskHead,
-        after_commit: &mut AfterCommit,
-    ) -> Executed<()> {
-        self.act_on_one(tx, found, before, after_commit)?;
+    fn act_on(&mut self, found: FoundTask, before: &TaskHead) -> Executed<()> {
+        self.act_on_one(found, before)?;
         let mut freed = VecDeque::from(self.take_freed(before.id));
         while let Some((found, id)) = freed.pop_front() {
-            if self.is_over(after_commit) {
+            if self.is_over() {
                 self.acted.left.push(found);
                 continue;
             }
-            let before = tx.load_head(found.key)?;
-            self.act_on_one(tx, found, &before, after_commit)?;
+            let before = self.execution.tx.load_head(found.key)?;
+            self.act_on_one(found, &before)?;
             freed.extend(self.take_freed(id));
         }
         Ok(())
@@ -156,14 +140,8 @@ impl Portion<'_> {
     }
 
     /// What a task waits for may be held by another transaction; then its turn comes later.
-    fn act_on_one<T: BatchTransaction>(
-        &mut self,
-        tx: &mut T,
-        found: FoundTask,
-        before: &TaskHead,
-        after_commit: &mut AfterCommit,
-    ) -> Executed<()> {
-        match self.try_to_act_on(tx, found, before, after_commit) {
+    fn act_on_one(&mut self, found: FoundTask, before: &TaskHead) -> Executed<()> {
+        match self.try_to_act_on(found, before) {
             Err(StoreError::Busy) => self.acted.left.push(found),
             done => done?,
         }
@@ -179,13 +157,7 @@ impl Portion<'_> {
         self.acted
     }
 
-    fn try_to_act_on<T: BatchTransaction>(
-        &mut self,
-        tx: &mut T,
-        found: FoundTask,
-        before: &TaskHead,
-        after_commit: &mut AfterCommit,
-    ) -> Executed<()> {
+    fn try_to_act_on(&mut self, found: FoundTask, before: &TaskHead) -> Executed<()> {
         let key = found.key;
         if !self.act.action.applies_to().contains(before.lifecycle.status) {
             return Ok(());
@@ -193,7 +165,7 @@ impl Portion<'_> {
         let action = match self.act.action {
             BulkAction::Cancel => TaskAction::Cancel,
             BulkAction::Requeue => {
-                let failed = requeued_in_vain_by(tx, self.queue.key, key, before, after_commit)?;
+                let failed = self.execution.requeued_in_vain_by(self.queue.key, key, before)?;
                 if let Some(dependency) = waited_for(&failed) {
                     self.blocked.entry(dependency).or_default().push((found, before.id));
                     return Ok(());
@@ -202,13 +174,15 @@ impl Portion<'_> {
             }
             BulkAction::Delete => {
                 lifecycle::check_deletion(before)?;
-                delete_existing(tx, self.queue.into(), key, before, after_commit)?;
+                self.execution.delete_existing(self.queue.into(), key, before)?;
                 self.acted.changed += 1;
                 return Ok(());
             }
         };
-        if let Some(change) = lifecycle::act(before, action, tx.now(), tx.next_pending_seq())? {
-            save_action(tx, self.queue, key, before, &change, after_commit)?;
+        if let Some(change) =
+            lifecycle::act(before, action, self.execution.tx.now(), self.execution.tx.next_pending_seq())?
+        {
+            self.execution.save_action(self.queue, key, before, &change)?;
             self.acted.changed += 1;
             if action == TaskAction::Requeue {
                 self.acted.requeued.push(before.id);

@@ -8,124 +8,111 @@ use taskqueue_core::ids::{RunId, TaskId};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::time::Timestamp;
 
-use super::claims::{Claims, active_claim, claim_first, claim_room};
-use super::runs::{end_run, record_progress, renew};
-use super::{Creation, Executed, create, existing_queue};
+use super::claims::Claims;
+use super::{Creation, Executed, Execution};
 use crate::StoreError;
-use crate::after_commit::AfterCommit;
 use crate::command::{ClaimTasks, Claimed, ClaimedItems, CreateTasks, Items, NewTask, ReportRuns, RunAction};
-use crate::transaction::{Needed, RunUse, Transaction};
+use crate::transaction::{BatchTransaction, Needed, RunUse};
 
-pub(super) fn create_tasks<T: Transaction>(
-    tx: &mut T,
-    CreateTasks { queue, tasks }: &CreateTasks,
-    after_commit: &mut AfterCommit,
-) -> Executed<Items<bool>> {
-    let queue = existing_queue(tx, queue)?;
-    tx.prepare(queue.key, Needed::Tasks(tasks.iter().map(|(id, _)| *id).collect()))?;
-    let dependencies = |(_, new): &'_ (_, Box<NewTask>)| new.definition.scheduling.dependencies.clone();
-    if tasks.iter().any(|task| !dependencies(task).is_empty()) {
-        let all: BTreeSet<TaskId> = tasks.iter().flat_map(|task| dependencies(task).as_slice().to_vec()).collect();
-        tx.prepare(queue.key, Needed::Dependencies(all.into_iter().collect()))?;
-    }
-    let mut items = Vec::with_capacity(tasks.len());
-    for (id, new) in tasks {
-        let created = create(tx, queue, *id, new, after_commit);
-        items.push(item(created.map(|creation| matches!(creation, Creation::New(_))))?);
-    }
-    Ok(items)
-}
-
-pub(super) fn report_runs<T: Transaction>(
-    tx: &mut T,
-    ReportRuns { queue, reports }: &ReportRuns,
-    after_commit: &mut AfterCommit,
-) -> Executed<Items<Option<Timestamp>>> {
-    let queue = existing_queue(tx, queue)?;
-    tx.prepare(queue.key, Needed::Tasks(reports.iter().map(|report| report.id).collect()))?;
-    let mut items = Vec::with_capacity(reports.len());
-    for report in reports {
-        // The rest is written in another transaction (`portions.rs`).
-        if after_commit.done.is_full() && !items.is_empty() {
-            break;
+impl<T: BatchTransaction> Execution<'_, T> {
+    pub(crate) fn create_tasks(&mut self, CreateTasks { queue, tasks }: &CreateTasks) -> Executed<Items<bool>> {
+        let queue = self.existing_queue(queue)?;
+        self.tx.prepare(queue.key, Needed::Tasks(tasks.iter().map(|(id, _)| *id).collect()))?;
+        let dependencies = |(_, new): &'_ (_, Box<NewTask>)| new.definition.scheduling.dependencies.clone();
+        if tasks.iter().any(|task| !dependencies(task).is_empty()) {
+            let all: BTreeSet<TaskId> = tasks.iter().flat_map(|task| dependencies(task).as_slice().to_vec()).collect();
+            self.tx.prepare(queue.key, Needed::Dependencies(all.into_iter().collect()))?;
         }
-        let (id, run_id) = (report.id, report.run_id);
-        let done = match &report.action {
-            RunAction::Heartbeat { progress } => {
-                renew(tx, queue, id, run_id, progress.as_ref(), after_commit).map(Some)
+        let mut items = Vec::with_capacity(tasks.len());
+        for (id, new) in tasks {
+            let created = self.create(queue, *id, new);
+            items.push(item(created.map(|creation| matches!(creation, Creation::New(_))))?);
+        }
+        Ok(items)
+    }
+
+    pub(crate) fn report_runs(
+        &mut self,
+        ReportRuns { queue, reports }: &ReportRuns,
+    ) -> Executed<Items<Option<Timestamp>>> {
+        let queue = self.existing_queue(queue)?;
+        self.tx.prepare(queue.key, Needed::Tasks(reports.iter().map(|report| report.id).collect()))?;
+        let mut items = Vec::with_capacity(reports.len());
+        for report in reports {
+            // The rest is written in another transaction (`portions.rs`).
+            if self.after_commit.done.is_full() && !items.is_empty() {
+                break;
             }
-            RunAction::Progress { progress } => {
-                record_progress(tx, queue, id, run_id, progress, after_commit).map(|()| None)
+            let (id, run_id) = (report.id, report.run_id);
+            let done = match &report.action {
+                RunAction::Heartbeat { progress } => self.renew(queue, id, run_id, progress.as_ref()).map(Some),
+                RunAction::Progress { progress } => self.record_progress(queue, id, run_id, progress).map(|()| None),
+                RunAction::Report(report) => self.end_run(queue, id, run_id, report).map(|()| None),
+            };
+            items.push(item(done)?);
+        }
+        Ok(items)
+    }
+
+    /// Used run ids come first: a repeated command gets all tasks again that it got before, and what is left of the bytes is for
+    /// new ones. Neither changes what is answered to the other. A run whose task does not fit is busy and never without a task:
+    /// its claimant would go on with another run id.
+    pub(crate) fn claim_tasks(&mut self, command: &ClaimTasks) -> Executed<ClaimedItems> {
+        let queue = self.existing_queue(&command.queue)?;
+        let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
+        let mut bytes = AnswerBytes { command, left: Some(command.most_bytes), is_empty: true };
+        let uses = command.run_ids.iter().map(|run_id| self.tx.find_run(*run_id)).collect::<Executed<Vec<RunUse>>>()?;
+        let new = uses.iter().filter(|usage| **usage == RunUse::New).count();
+        let room = if new > 0 { self.claim_room(claims)? } else { None };
+        let wanted = room.map_or(new, |room| new.min(usize::try_from(room).unwrap_or(usize::MAX)));
+        let mut most = if wanted > 0 { self.tx.prepare(queue.key, Needed::Pending(claims.route, wanted))? } else { 0 };
+        self.tx.prepare(queue.key, Needed::Runs(&uses))?;
+        let mut items = Vec::with_capacity(uses.len());
+        for (run_id, usage) in command.run_ids.iter().zip(&uses) {
+            items.push(match usage {
+                RunUse::New => Ok(None),
+                used => self.repeated(claims, *run_id, *used, &mut bytes)?,
+            });
+        }
+        let mut claimed_runs = HashSet::new();
+        for (place, ((run_id, usage), answer)) in command.run_ids.iter().zip(&uses).zip(&mut items).enumerate() {
+            if *usage != RunUse::New {
+                continue;
             }
-            RunAction::Report(report) => end_run(tx, queue, id, run_id, report, after_commit).map(|()| None),
+            if claimed_runs.contains(run_id) {
+                let used = self.tx.find_run(*run_id)?;
+                *answer = self.repeated(claims, *run_id, used, &mut bytes)?;
+            } else if most > 0 {
+                let worker = command.worker_of(place);
+                let claims = Claims { worker: worker.as_ref(), ..claims };
+                let claimed = self.claim_first(claims, *run_id, |claimed| bytes.take(claimed))?;
+                claimed_runs.extend(claimed.as_ref().map(|claimed| claimed.run_id));
+                // If it did not fit, the next one in the order is this one again.
+                most = if claimed.is_some() && !self.after_commit.done.is_full() { most - 1 } else { 0 };
+                *answer = Ok(claimed);
+            }
+        }
+        Ok(items)
+    }
+
+    fn repeated(
+        &mut self,
+        claims: Claims<'_>,
+        run_id: RunId,
+        used: RunUse,
+        bytes: &mut AnswerBytes<'_>,
+    ) -> Executed<Result<Option<Box<Claimed>>, StoreError>> {
+        let active = match item(self.active_claim(claims, run_id, used))? {
+            Ok(active) => active,
+            Err(refusal) => return Ok(Err(refusal.into())),
         };
-        items.push(item(done)?);
-    }
-    Ok(items)
-}
-
-/// Used run ids come first: a repeated command gets all tasks again that it got before, and what is left of the bytes is for
-/// new ones. Neither changes what is answered to the other. A run whose task does not fit is busy and never without a task:
-/// its claimant would go on with another run id.
-pub(super) fn claim_tasks<T: Transaction>(
-    tx: &mut T,
-    command: &ClaimTasks,
-    after_commit: &mut AfterCommit,
-) -> Executed<ClaimedItems> {
-    let queue = existing_queue(tx, &command.queue)?;
-    let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
-    let mut bytes = AnswerBytes { command, left: Some(command.most_bytes), is_empty: true };
-    let uses = command.run_ids.iter().map(|run_id| tx.find_run(*run_id)).collect::<Executed<Vec<RunUse>>>()?;
-    let new = uses.iter().filter(|usage| **usage == RunUse::New).count();
-    let room = if new > 0 { claim_room(tx, claims)? } else { None };
-    let wanted = room.map_or(new, |room| new.min(usize::try_from(room).unwrap_or(usize::MAX)));
-    let mut most = if wanted > 0 { tx.prepare(queue.key, Needed::Pending(claims.route, wanted))? } else { 0 };
-    tx.prepare(queue.key, Needed::Runs(&uses))?;
-    let mut items = Vec::with_capacity(uses.len());
-    for (run_id, usage) in command.run_ids.iter().zip(&uses) {
-        items.push(match usage {
-            RunUse::New => Ok(None),
-            used => repeated(tx, claims, *run_id, *used, &mut bytes)?,
-        });
-    }
-    let mut claimed_runs = HashSet::new();
-    for (place, ((run_id, usage), answer)) in command.run_ids.iter().zip(&uses).zip(&mut items).enumerate() {
-        if *usage != RunUse::New {
-            continue;
+        // Once one did not fit, the others are not even loaded.
+        if bytes.left.is_none() {
+            return Ok(Err(StoreError::Busy));
         }
-        if claimed_runs.contains(run_id) {
-            let used = tx.find_run(*run_id)?;
-            *answer = repeated(tx, claims, *run_id, used, &mut bytes)?;
-        } else if most > 0 {
-            let worker = command.worker_of(place);
-            let claims = Claims { worker: worker.as_ref(), ..claims };
-            let claimed = claim_first(tx, claims, *run_id, |claimed| bytes.take(claimed), after_commit)?;
-            claimed_runs.extend(claimed.as_ref().map(|claimed| claimed.run_id));
-            // If it did not fit, the next one in the order is this one again.
-            most = if claimed.is_some() && !after_commit.done.is_full() { most - 1 } else { 0 };
-            *answer = Ok(claimed);
-        }
+        let claimed = self.load_active(claims.queue, run_id, active)?;
+        Ok(if bytes.take(&claimed) { Ok(Some(claimed)) } else { Err(StoreError::Busy) })
     }
-    Ok(items)
-}
-
-fn repeated<T: Transaction>(
-    tx: &mut T,
-    claims: Claims<'_>,
-    run_id: RunId,
-    used: RunUse,
-    bytes: &mut AnswerBytes<'_>,
-) -> Executed<Result<Option<Box<Claimed>>, StoreError>> {
-    let active = match item(active_claim(tx, claims, run_id, used))? {
-        Ok(active) => active,
-        Err(refusal) => return Ok(Err(refusal.into())),
-    };
-    // Once one did not fit, the others are not even loaded.
-    if bytes.left.is_none() {
-        return Ok(Err(StoreError::Busy));
-    }
-    let claimed = active.load(tx, claims, run_id)?;
-    Ok(if bytes.take(&claimed) { Ok(Some(claimed)) } else { Err(StoreError::Busy) })
 }
 
 /// What claimed tasks may still take of the answer.
