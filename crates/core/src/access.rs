@@ -8,6 +8,8 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use crate::word_enum::word_enum;
+
 pub use queue_pattern::QueuePattern;
 
 /// The longest name of a token in bytes.
@@ -16,35 +18,22 @@ pub const TOKEN_NAME_BYTES: usize = 64;
 /// Most patterns of queues that one token may have: each request with the token may compare with all of them.
 pub const TOKEN_QUEUES: usize = 64;
 
-/// A part of the API that a token may open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// See tasks, workers, output, counts.
-    Read,
-    /// Create, change, cancel, requeue and delete tasks.
-    Submit,
-    /// Claim tasks, keep and report runs, report workers.
-    Work,
-    /// Create and delete queues, and all of the above.
-    Admin,
+word_enum! {
+    /// A part of the API that a token may open.
+    #[derive(PartialOrd, Ord)]
+    pub enum Scope {
+        /// See tasks, workers, output, counts.
+        Read = "read",
+        /// Create, change, cancel, requeue and delete tasks.
+        Submit = "submit",
+        /// Claim tasks, keep and report runs, report workers.
+        Work = "work",
+        /// Create and delete queues, and all of the above.
+        Admin = "admin",
+    }
 }
 
 impl Scope {
-    pub const ALL: [Self; 4] = [Self::Read, Self::Submit, Self::Work, Self::Admin];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Submit => "submit",
-            Self::Work => "work",
-            Self::Admin => "admin",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == text)
-    }
-
     const fn bit(self) -> u8 {
         1 << self as u8
     }

@@ -6,37 +6,21 @@ mod packed;
 use crate::durations::Durations;
 use crate::task::{Lifecycle, RunEnd, Status};
 use crate::time::Timestamp;
+use crate::word_enum::word_enum;
 
 pub use packed::Unreadable;
 
-/// What can happen to a task. `Failed`, `Released` and `Expired` are ends of runs: the task may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    Created,
-    Claimed,
-    Succeeded,
-    Failed,
-    Released,
-    Expired,
-    Cancelled,
-}
-
-impl Event {
-    /// In the order of the wire and of the stored counts.
-    pub const ALL: [Self; 7] =
-        [Self::Created, Self::Claimed, Self::Succeeded, Self::Failed, Self::Released, Self::Expired, Self::Cancelled];
-
-    /// The word on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Claimed => "claimed",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Released => "released",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-        }
+word_enum! {
+    /// What can happen to a task. `Failed`, `Released` and `Expired` are ends of runs: the task may be tried again. In
+    /// the order of the wire and of the stored counts.
+    pub enum Event {
+        Created = "created",
+        Claimed = "claimed",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Released = "released",
+        Expired = "expired",
+        Cancelled = "cancelled",
     }
 }
 
@@ -141,28 +125,16 @@ impl Activity {
     }
 }
 
-/// Activity is counted by minutes, which are kept for a day, and by hours, which are kept for a year.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unit {
-    Minute,
-    Hour,
+word_enum! {
+    /// Activity is counted by minutes, which are kept for a day, and by hours, which are kept for a year.
+    #[derive(PartialOrd, Ord)]
+    pub enum Unit {
+        Minute = "minute",
+        Hour = "hour",
+    }
 }
 
 impl Unit {
-    pub const ALL: [Self; 2] = [Self::Minute, Self::Hour];
-
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|unit| unit.as_str() == word)
-    }
-
-    /// The word on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Hour => "hour",
-        }
-    }
-
     pub const fn seconds(self) -> i64 {
         match self {
             Self::Minute => 60,

@@ -2,28 +2,18 @@
 //! action does to one task is in `lifecycle.rs`.
 
 use crate::status::Statuses;
+use crate::word_enum::word_enum;
 
-/// An action on many tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BulkAction {
-    Cancel,
-    Requeue,
-    Delete,
+word_enum! {
+    /// An action on many tasks.
+    pub enum BulkAction {
+        Cancel = "cancel",
+        Requeue = "requeue",
+        Delete = "delete",
+    }
 }
 
 impl BulkAction {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Cancel, Self::Requeue, Self::Delete];
-
-    /// The word in the path of its request.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancel",
-            Self::Requeue => "requeue",
-            Self::Delete => "delete",
-        }
-    }
-
     /// The states of the tasks that it applies to. Other tasks are left alone, whatever the filter says.
     pub const fn applies_to(self) -> Statuses {
         match self {

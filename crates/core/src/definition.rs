@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use crate::ids::Route;
-use crate::json::{self, JsonObject};
+use crate::json::{self, JsonObject, ObjectWriter};
 use crate::limits::{
     MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_DATA_BYTES, TASK_NAME_CHARS, TASK_ROUTES,
 };
@@ -163,30 +163,20 @@ impl Definition {
     /// when a task may be claimed is part of its creation and not of its definition: a claim clears it.
     pub fn identity(&self, not_before: Option<Timestamp>) -> Identity {
         let mut text = Vec::with_capacity(self.args.as_str().len() + self.metadata.as_str().len() + 128);
-        text.extend_from_slice(b"{\"args\":");
-        text.extend_from_slice(self.args.as_str().as_bytes());
-        text.extend_from_slice(b",\"max_attempts\":");
-        json::write_integer(&mut text, self.max_attempts);
-        text.extend_from_slice(b",\"metadata\":");
-        text.extend_from_slice(self.metadata.as_str().as_bytes());
-        text.extend_from_slice(b",\"name\":");
-        match &self.name {
-            Some(name) => json::write_string(&mut text, name),
-            None => text.extend_from_slice(b"null"),
-        }
-        text.extend_from_slice(b",\"priority\":");
-        json::write_integer(&mut text, self.priority);
-        text.extend_from_slice(b",\"routes\":");
-        text.extend_from_slice(self.routes.as_json().as_bytes());
+        let mut object = ObjectWriter::append_to(&mut text)
+            .json("args", self.args.as_str())
+            .integer("max_attempts", self.max_attempts)
+            .json("metadata", self.metadata.as_str())
+            .text_or_null("name", self.name.as_deref())
+            .integer("priority", self.priority)
+            .json("routes", self.routes.as_json());
         if let Some(not_before) = not_before {
-            text.extend_from_slice(b",\"not_before\":");
-            json::write_time(&mut text, not_before);
+            object = object.time("not_before", not_before);
         }
         if let Some(scheduling) = self.scheduling.as_json() {
-            text.extend_from_slice(b",\"scheduling\":");
-            text.extend_from_slice(scheduling.as_bytes());
+            object = object.json("scheduling", scheduling);
         }
-        text.push(b'}');
+        object.end();
         Sha256::digest(&text).into()
     }
 

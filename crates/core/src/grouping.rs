@@ -8,49 +8,36 @@ use crate::filter::ObservationFilter;
 use crate::observation::Observation;
 use crate::selection::TaskSelection;
 use crate::task::Status;
+use crate::word_enum::word_enum;
 
-/// What tasks can be grouped by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskDimension {
-    /// Each route of a task; a task with several is in several groups.
-    Routes,
-    Status,
+word_enum! {
+    /// What tasks can be grouped by.
+    pub enum TaskDimension {
+        /// Each route of a task; a task with several is in several groups.
+        Routes = "routes",
+        Status = "status",
+    }
 }
 
 impl TaskDimension {
-    /// The contract's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Routes => "routes",
-            Self::Status => "status",
-        }
-    }
-
     /// The dimensions in the text of a `group_by` parameter.
     pub fn parse_list(text: &str) -> Option<Vec<Self>> {
-        parse_pair(text, [Self::Routes, Self::Status], Self::as_str)
+        parse_list(text, Self::parse)
     }
 }
 
-/// What observations can be grouped by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerDimension {
-    Route,
-    Status,
+word_enum! {
+    /// What observations can be grouped by.
+    pub enum WorkerDimension {
+        Route = "route",
+        Status = "status",
+    }
 }
 
 impl WorkerDimension {
-    /// The contract's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Route => "route",
-            Self::Status => "status",
-        }
-    }
-
     /// The dimensions in the text of a `group_by` parameter.
     pub fn parse_list(text: &str) -> Option<Vec<Self>> {
-        parse_pair(text, [Self::Route, Self::Status], Self::as_str)
+        parse_list(text, Self::parse)
     }
 
     fn value_of(self, observation: &Observation) -> &str {
@@ -61,14 +48,11 @@ impl WorkerDimension {
     }
 }
 
-/// One or both of two dimensions, in either order, separated by a comma and nothing else.
-fn parse_pair<D: Copy>(text: &str, [a, b]: [D; 2], word: impl Fn(D) -> &'static str) -> Option<Vec<D>> {
-    match text.split_once(',') {
-        None => [a, b].into_iter().find(|d| word(*d) == text).map(|d| vec![d]),
-        Some((x, y)) if x == word(a) && y == word(b) => Some(vec![a, b]),
-        Some((x, y)) if x == word(b) && y == word(a) => Some(vec![b, a]),
-        Some(_) => None,
-    }
+/// Returns the dimensions of a list, each named once, separated by a comma and nothing else.
+fn parse_list<D: PartialEq>(text: &str, parse: fn(&str) -> Option<D>) -> Option<Vec<D>> {
+    let list: Vec<D> = text.split(',').map(parse).collect::<Option<_>>()?;
+    let is_set = list.iter().enumerate().all(|(place, dimension)| !list[..place].contains(dimension));
+    is_set.then_some(list)
 }
 
 /// A request for one page of groups. The cursor is checked last of all, after the queue was found: it comes in as its

@@ -171,11 +171,11 @@ pub fn claim(
     claimant: Claimant<'_>,
     now: Timestamp,
 ) -> Result<LeaseChange, Refusal> {
-    let step = Step::new(task, now, task.lifecycle.pending_seq);
+    let transition = TaskTransition::new(task, now, task.lifecycle.pending_seq);
     match task.lifecycle.status {
-        Status::Pending => Ok(step.claim(outcome, claimant)),
+        Status::Pending => Ok(transition.claim(outcome, claimant)),
         Status::Running | Status::Succeeded | Status::Failed | Status::Cancelled => {
-            Err(step.state_conflict(Transition::Claim))
+            Err(transition.state_conflict(Transition::Claim))
         }
     }
 }
@@ -188,17 +188,12 @@ pub fn heartbeat(
     now: Timestamp,
     pending_seq: i64,
 ) -> Result<LeaseChange, RunRefusal> {
-    let step = Step::new(task, now, pending_seq);
-    match step.active_run(run_id)? {
-        Some(run) => {
-            let mut renewed = step.heartbeat(run);
-            if let Some(progress) = progress {
-                renewed.change.progress = step.progress(progress)?;
-            }
-            Ok(renewed)
-        }
-        None => Err(step.refusal_of_inactive(run_id).into()),
+    let transition = TaskTransition::new(task, now, pending_seq);
+    let mut renewed = transition.heartbeat(transition.active_run(run_id)?);
+    if let Some(progress) = progress {
+        renewed.change.progress = transition.progress(progress)?;
     }
+    Ok(renewed)
 }
 
 /// The owner of a task says how far it is. This renews no lease, and touches nothing else that a client can see.
@@ -209,14 +204,10 @@ pub fn report_progress(
     now: Timestamp,
     pending_seq: i64,
 ) -> Result<Change, RunRefusal> {
-    let step = Step::new(task, now, pending_seq);
-    match step.active_run(run_id)? {
-        Some(_) => {
-            let progress = step.progress(progress)?;
-            Ok(Change { progress, ..Change::of_lifecycle(task.lifecycle.clone()) })
-        }
-        None => Err(step.refusal_of_inactive(run_id).into()),
-    }
+    let transition = TaskTransition::new(task, now, pending_seq);
+    transition.active_run(run_id)?;
+    let progress = transition.progress(progress)?;
+    Ok(Change { progress, ..Change::of_lifecycle(task.lifecycle.clone()) })
 }
 
 /// The owner of a task ends its run. No change for the latest finished run if it repeats what ended it.
@@ -227,23 +218,26 @@ pub fn report_run(
     now: Timestamp,
     pending_seq: i64,
 ) -> Result<Option<Change>, RunRefusal> {
-    let step = Step::new(task, now, pending_seq);
-    match (step.active_run(run_id)?, report) {
-        (Some(run), RunReport::Complete { result }) => Ok(Some(step.complete(run, result)?)),
-        (Some(run), RunReport::Fail { failure, retry, retry_after }) => {
-            Ok(Some(step.fail(run, RunEnd::Fail, failure, *retry, *retry_after)))
-        }
-        (Some(run), RunReport::Unclaim { delay }) => Ok(Some(step.unclaim(run, *delay))),
-        (None, _) if task.lifecycle.finished_run == Some(FinishedRun { run_id, end: report.end() }) => Ok(None),
-        (None, _) => Err(step.refusal_of_inactive(run_id).into()),
+    let transition = TaskTransition::new(task, now, pending_seq);
+    let is_active = task.lifecycle.run.is_some_and(|run| run.run_id == run_id);
+    if !is_active && task.lifecycle.finished_run == Some(FinishedRun { run_id, end: report.end() }) {
+        return Ok(None);
     }
+    let run = transition.active_run(run_id)?;
+    Ok(Some(match report {
+        RunReport::Complete { result } => transition.complete(run, result)?,
+        RunReport::Fail { failure, retry, retry_after } => {
+            transition.fail(run, RunEnd::Fail, failure, *retry, *retry_after)
+        }
+        RunReport::Unclaim { delay } => transition.unclaim(run, *delay),
+    }))
 }
 
 /// The change for a task whose lease is over, or whose run was active for as long as it may be.
 pub fn expire(task: &TaskHead, now: Timestamp, pending_seq: i64) -> Option<Change> {
-    let step = Step::new(task, now, pending_seq);
+    let transition = TaskTransition::new(task, now, pending_seq);
     let run = task.lifecycle.run?;
-    lease::run_over(&run, step.lease_now).map(|end| step.expire(run, end))
+    lease::run_over(&run, transition.lease_now).map(|end| transition.expire(run, end))
 }
 
 /// The change for a task after some of its dependencies have changed: how many are unmet now. A pending task that does not wait
@@ -254,14 +248,14 @@ pub fn settle_dependencies(
     failed: Option<FailedDependency>,
     now: Timestamp,
 ) -> Option<Change> {
-    let step = Step::new(task, now, task.lifecycle.pending_seq);
+    let transition = TaskTransition::new(task, now, task.lifecycle.pending_seq);
     let cancels = task.scheduling.on_dependency_failure == OnDependencyFailure::Cancel;
     let settled = Lifecycle { unmet, ..task.lifecycle.clone() };
     match (task.lifecycle.status, failed) {
         (Status::Pending, Some(failed)) if cancels => {
-            let lifecycle = Lifecycle { status: Status::Cancelled, updated_at: step.now, ..settled };
+            let lifecycle = Lifecycle { status: Status::Cancelled, updated_at: transition.now, ..settled };
             let (attempt, failure) = (lifecycle.attempt, failed.failure());
-            let error = LastError { failure, occurred_at: step.now, attempt, run_id: None };
+            let error = LastError { failure, occurred_at: transition.now, attempt, run_id: None };
             Some(Change { last_error: ErrorChange::Set(error), ..Change::of_lifecycle(lifecycle) })
         }
         _ => (unmet != task.lifecycle.unmet).then(|| Change::of_lifecycle(settled)),
@@ -285,14 +279,14 @@ pub fn requeued_in_vain_by(task: &TaskHead, dependencies: &[(TaskId, DependencyS
 /// A client acts on a task. No change for a task that is cancelled already.
 pub fn act(task: &TaskHead, action: TaskAction, now: Timestamp, pending_seq: i64) -> Result<Option<Change>, Refusal> {
     use Status::{Cancelled, Failed, Pending, Running, Succeeded};
-    let step = Step::new(task, now, pending_seq);
+    let transition = TaskTransition::new(task, now, pending_seq);
     match (task.lifecycle.status, action) {
-        (Pending | Running, TaskAction::Cancel) => Ok(Some(step.cancel())),
+        (Pending | Running, TaskAction::Cancel) => Ok(Some(transition.cancel())),
         (Cancelled, TaskAction::Cancel) => Ok(None),
-        (Succeeded | Failed, TaskAction::Cancel) => Err(step.state_conflict(Transition::Cancel)),
+        (Succeeded | Failed, TaskAction::Cancel) => Err(transition.state_conflict(Transition::Cancel)),
 
-        (Pending | Failed | Cancelled, TaskAction::Requeue) => Ok(Some(step.requeue())),
-        (Running | Succeeded, TaskAction::Requeue) => Err(step.state_conflict(Transition::Requeue)),
+        (Pending | Failed | Cancelled, TaskAction::Requeue) => Ok(Some(transition.requeue())),
+        (Running | Succeeded, TaskAction::Requeue) => Err(transition.state_conflict(Transition::Requeue)),
     }
 }
 
@@ -304,9 +298,9 @@ pub fn check_deletion(task: &TaskHead) -> Result<(), Refusal> {
     }
 }
 
-/// The task as it is, and the time and the place in the pending order that it may get. `now` never lies before the
+/// A transition of a task: the task as it is, the time, and the place in the pending order that it may get. `now` never lies before the
 /// task's last change, so that the timestamps of a task are monotone whatever the clock does. Leases go by `lease_now`.
-struct Step<'a> {
+struct TaskTransition<'a> {
     task: &'a TaskHead,
     lifecycle: &'a Lifecycle,
     now: Timestamp,
@@ -314,7 +308,7 @@ struct Step<'a> {
     pending_seq: i64,
 }
 
-impl<'a> Step<'a> {
+impl<'a> TaskTransition<'a> {
     fn new(task: &'a TaskHead, now: Timestamp, pending_seq: i64) -> Self {
         let lifecycle = &task.lifecycle;
         let lease_now = lease::lease_time(now, lifecycle.updated_at);
@@ -323,23 +317,18 @@ impl<'a> Step<'a> {
 
     /// The rule of docs/reference/task-life.md §7 for heartbeats and reports: the active run acts; the latest finished
     /// run may repeat what ended it; every other run is stale.
-    fn active_run(&self, run_id: RunId) -> Result<Option<ActiveRun>, RunRefusal> {
-        match self.lifecycle.run.filter(|run| run.run_id == run_id) {
-            None => Ok(None),
-            Some(run) => match lease::run_over(&run, self.lease_now) {
-                None => Ok(Some(run)),
-                Some(end) => Err(RunRefusal {
-                    refusal: Refusal::RunFinalized { end },
-                    expiry: Some(Box::new(self.expire(run, end))),
-                }),
-            },
-        }
-    }
-
-    fn refusal_of_inactive(&self, run_id: RunId) -> Refusal {
-        match self.lifecycle.finished_run.filter(|finished| finished.run_id == run_id) {
-            Some(finished) => Refusal::RunFinalized { end: finished.end },
-            None => Refusal::StaleRun { run_id },
+    fn active_run(&self, run_id: RunId) -> Result<ActiveRun, RunRefusal> {
+        let Some(run) = self.lifecycle.run.filter(|run| run.run_id == run_id) else {
+            let finished = self.lifecycle.finished_run.filter(|finished| finished.run_id == run_id);
+            let refusal = finished.map_or(Refusal::StaleRun { run_id }, |run| Refusal::RunFinalized { end: run.end });
+            return Err(refusal.into());
+        };
+        match lease::run_over(&run, self.lease_now) {
+            None => Ok(run),
+            Some(end) => Err(RunRefusal {
+                refusal: Refusal::RunFinalized { end },
+                expiry: Some(Box::new(self.expire(run, end))),
+            }),
         }
     }
 

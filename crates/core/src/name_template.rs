@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::definition::task_name;
-use crate::json::{Found, JsonObject, Value, lookup, write_value};
+use crate::fields::Value;
+use crate::json::{Found, JsonObject, lookup};
 
 /// A name with placeholders, or without any.
 #[derive(Clone, Debug)]
@@ -101,20 +102,9 @@ impl NameTemplate {
     }
 }
 
-/// A value as text: strings as they are, everything else as compact JSON, as in the commands of workers.
+/// Returns a value as text: strings as they are, everything else as compact JSON, as in the commands of workers.
 fn text(found: Found<'_>) -> String {
-    match found {
-        Found::Null => "null".to_owned(),
-        Found::Bool(value) => value.to_string(),
-        Found::Int(value) => value.to_string(),
-        Found::Float(value) => {
-            let mut out = Vec::new();
-            write_value(&mut out, &Value::Float(value));
-            String::from_utf8_lossy(&out).into_owned()
-        }
-        Found::Str(text) => text.to_text().into_owned(),
-        Found::Array(text) | Found::Object(text) => text.to_owned(),
-    }
+    Value::found(found).map_or_else(|| "null".to_owned(), |value| value.text().into_owned())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Worker observations: the latest report of one worker loop and when it stops counting
 //! (docs/reference/http-api.md §10). They never touch tasks, runs or leases.
 
-use crate::filter::ObservationFields;
 use crate::ids::{QueueName, Route, TaskId, WorkerId};
 use crate::json::JsonObject;
 use crate::limits::OBSERVATION_SECONDS;
@@ -83,39 +82,6 @@ pub fn measure(
         return Err(Refusal::WorkerNotFound { queue: queue.clone(), worker_id: id });
     };
     Ok(Observation { telemetry: Some(Telemetry { value, updated_at: now }), ..known })
-}
-
-impl ObservationFields for Observation {
-    fn id(&self) -> &str {
-        self.id.as_str()
-    }
-    fn queue(&self) -> &str {
-        self.queue.as_str()
-    }
-    fn route(&self) -> &str {
-        self.report.route.as_str()
-    }
-    fn status(&self) -> WorkerStatus {
-        self.report.status
-    }
-    fn task_id(&self) -> Option<&str> {
-        self.report.task_id.as_ref().map(TaskId::as_str)
-    }
-    fn last_seen_at(&self) -> Timestamp {
-        self.last_seen_at
-    }
-    fn expires_at(&self) -> Timestamp {
-        self.expires_at
-    }
-    fn metadata(&self) -> &str {
-        self.report.metadata.as_str()
-    }
-    fn telemetry(&self) -> Option<&str> {
-        self.telemetry.as_ref().map(|telemetry| telemetry.value.as_str())
-    }
-    fn telemetry_updated_at(&self) -> Option<Timestamp> {
-        self.telemetry.as_ref().map(|telemetry| telemetry.updated_at)
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What the pending tasks of a queue wait for: a claim, a time, other tasks, or the end of a pause (docs/decisions/0060). Which of
 //! them a task waits for is decided in `delta.rs` (`PendingPlace`).
 
+use crate::word_enum::word_enum;
+
 /// How many pending tasks of a queue are in which place. Together they are all pending tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingParts {
@@ -35,26 +37,14 @@ impl CountedParts {
     }
 }
 
-/// What a pending task waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PendingState {
-    Claimable,
-    Delayed,
-    Blocked,
-    /// Nothing but the end of the pause of its queue.
-    Paused,
-}
-
-impl PendingState {
-    pub const ALL: [Self; 4] = [Self::Claimable, Self::Delayed, Self::Blocked, Self::Paused];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Claimable => "claimable",
-            Self::Delayed => "delayed",
-            Self::Blocked => "blocked",
-            Self::Paused => "paused",
-        }
+word_enum! {
+    /// What a pending task waits for.
+    pub enum PendingState {
+        Claimable = "claimable",
+        Delayed = "delayed",
+        Blocked = "blocked",
+        /// Nothing but the end of the pause of its queue.
+        Paused = "paused",
     }
 }
 

@@ -11,6 +11,7 @@ use crate::json::{self, ObjectWriter, Value};
 use crate::limits::{
     DEPENDENCIES_MAX, RETRY_DELAY_FACTOR_DEFAULT, RETRY_DELAY_MAX_SECONDS_DEFAULT, TIMEOUT_SECONDS_MAX,
 };
+use crate::word_enum::word_enum;
 
 /// What a task uses of it. Most tasks use nothing, and this costs them nothing.
 #[derive(Clone, Debug, Default)]
@@ -169,8 +170,7 @@ impl RetryDelay {
     }
 
     fn from_value(value: &Value<'_>) -> Option<Self> {
-        let Value::Object(numbers) = value else { return None };
-        let number = |name: &str| numbers.iter().find(|(key, _)| key == name).and_then(|(_, n)| number(n));
+        let number = |name: &str| value.get(name).and_then(number);
         Self::new(number("seconds")?, number("factor"), number("max_seconds"))
     }
 
@@ -261,26 +261,13 @@ impl Dependencies {
     }
 }
 
-/// What becomes of a pending task when a task that it waits for cannot succeed any more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnDependencyFailure {
-    #[default]
-    Wait,
-    Cancel,
-}
-
-impl OnDependencyFailure {
-    pub const ALL: [Self; 2] = [Self::Wait, Self::Cancel];
-
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|choice| choice.as_str() == word)
-    }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Wait => "wait",
-            Self::Cancel => "cancel",
-        }
+word_enum! {
+    /// What becomes of a pending task when a task that it waits for cannot succeed any more.
+    #[derive(Default)]
+    pub enum OnDependencyFailure {
+        #[default]
+        Wait = "wait",
+        Cancel = "cancel",
     }
 }
 

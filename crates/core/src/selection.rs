@@ -11,6 +11,7 @@ use crate::ids::{QueueName, TaskId, WorkerId};
 use crate::status::{Status, Statuses};
 use crate::task_view::TaskView;
 use crate::time::Timestamp;
+use crate::word_enum::word_enum;
 
 /// The selectors of a task list or count, combined with AND.
 #[derive(Clone, Debug, Default)]
@@ -73,69 +74,33 @@ impl TaskSelection {
     }
 }
 
-/// What a list of tasks can be ordered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OrderField {
-    Id,
-    /// The name; unnamed tasks last.
-    Name,
-    /// The status as text.
-    Status,
-    Priority,
-    /// The attempt counter.
-    Attempt,
-    /// The attempt budget.
-    MaxAttempts,
-    /// The route of the latest claim; unclaimed tasks last.
-    LastRoute,
-    /// The time of creation.
-    CreatedAt,
-    /// The time of the last change.
-    UpdatedAt,
-    /// The time of the latest claim; unclaimed tasks last.
-    StartedAt,
-    /// The end of the latest run; tasks without one last.
-    FinishedAt,
+word_enum! {
+    /// What a list of tasks can be ordered by.
+    pub enum OrderField {
+        Id = "id",
+        /// The name; unnamed tasks last.
+        Name = "name",
+        /// The status as text.
+        Status = "status",
+        Priority = "priority",
+        /// The attempt counter.
+        Attempt = "attempt",
+        /// The attempt budget.
+        MaxAttempts = "max_attempts",
+        /// The route of the latest claim; unclaimed tasks last.
+        LastRoute = "last_route",
+        /// The time of creation.
+        CreatedAt = "created_at",
+        /// The time of the last change.
+        UpdatedAt = "updated_at",
+        /// The time of the latest claim; unclaimed tasks last.
+        StartedAt = "started_at",
+        /// The end of the latest run; tasks without one last.
+        FinishedAt = "finished_at",
+    }
 }
 
 impl OrderField {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Id,
-        Self::Name,
-        Self::Status,
-        Self::Priority,
-        Self::Attempt,
-        Self::MaxAttempts,
-        Self::LastRoute,
-        Self::CreatedAt,
-        Self::UpdatedAt,
-        Self::StartedAt,
-        Self::FinishedAt,
-    ];
-
-    /// The field that `word` names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|field| field.as_str() == word)
-    }
-
-    /// The contract's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Name => "name",
-            Self::Status => "status",
-            Self::Priority => "priority",
-            Self::Attempt => "attempt",
-            Self::MaxAttempts => "max_attempts",
-            Self::LastRoute => "last_route",
-            Self::CreatedAt => "created_at",
-            Self::UpdatedAt => "updated_at",
-            Self::StartedAt => "started_at",
-            Self::FinishedAt => "finished_at",
-        }
-    }
-
     /// The value by which `task` is placed.
     pub fn value_of(self, task: &impl TaskFields) -> OrderValue<'_> {
         let time = |at: Timestamp| OrderValue::Int(at.as_micros());

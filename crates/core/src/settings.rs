@@ -162,26 +162,21 @@ impl QueueSettings {
     /// Reads what [`QueueSettings::to_json`] gave.
     pub fn from_json(text: &str) -> Option<Self> {
         let value = json::parse(text.as_bytes()).ok()?;
-        let retention = member(&value, "retention")?;
-        let Value::Object(limits) = member(&value, "route_limits")? else { return None };
+        let retention = value.get("retention")?;
+        let Value::Object(limits) = value.get("route_limits")? else { return None };
         let limit =
             |(route, limit): &(_, Value<'_>)| Some((Route::parse(AsRef::<str>::as_ref(route))?, number(limit)??));
         Some(Self {
-            paused: matches!(member(&value, "paused")?, Value::Bool(true)),
-            max_running: number(member(&value, "max_running")?)?,
+            paused: matches!(value.get("paused")?, Value::Bool(true)),
+            max_running: number(value.get("max_running")?)?,
             route_limits: limits.iter().map(limit).collect::<Option<_>>()?,
             retention: Retention {
-                succeeded_seconds: number(member(retention, "succeeded_seconds")?)?,
-                failed_seconds: number(member(retention, "failed_seconds")?)?,
-                cancelled_seconds: number(member(retention, "cancelled_seconds")?)?,
+                succeeded_seconds: number(retention.get("succeeded_seconds")?)?,
+                failed_seconds: number(retention.get("failed_seconds")?)?,
+                cancelled_seconds: number(retention.get("cancelled_seconds")?)?,
             },
         })
     }
-}
-
-fn member<'v, 'a>(value: &'v Value<'a>, name: &str) -> Option<&'v Value<'a>> {
-    let Value::Object(members) = value else { return None };
-    members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
 /// A number or null; nothing for anything else.

@@ -9,71 +9,47 @@ use crate::limits::{OUTPUT_OFFSET_MAX, OUTPUT_PARTS};
 use crate::observation::Observation;
 use crate::output::{KeptOutput, Part};
 use crate::task::{Lifecycle, RunEnd, Status, Task, TaskHead};
+use crate::word_enum::word_enum;
 
-/// What was found broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
-    /// The database engine finds its own files sound.
-    Engine,
-    /// Tables and indexes are those of this version.
-    Schema,
-    /// Every row can be read.
-    Readable,
-    /// Every row belongs to something that exists.
-    References,
-    /// A task has a run and a lease exactly while it is running, and its ended run fits its status.
-    Runs,
-    Attempts,
-    Times,
-    /// The sizes that are stored beside a task are those of the task, and within the limits.
-    Sizes,
-    CanonicalJson,
-    /// The counts that are kept are the numbers of tasks.
-    Tally,
-    /// The pending order has the pending tasks and no others.
-    PendingOrder,
-    /// The list of running tasks has the running tasks and no others.
-    Running,
-    /// A run id belongs to one task, and the lists of used run ids know it.
-    RunIds,
-    /// What a start reads contains every pending and running task.
-    LivingTasks,
-    Output,
-    Observations,
-    /// Only tasks that have ended are archived.
-    Archive,
-    /// What each task waits for is noted, and how much of it has not succeeded.
-    Dependencies,
-    /// The settings of each queue can be read.
-    Settings,
-    /// The files of a backup are there, as its manifest says.
-    Manifest,
-}
-
-impl Rule {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Engine => "engine",
-            Self::Schema => "schema",
-            Self::Readable => "readable",
-            Self::References => "references",
-            Self::Runs => "runs",
-            Self::Attempts => "attempts",
-            Self::Times => "times",
-            Self::Sizes => "sizes",
-            Self::CanonicalJson => "canonical_json",
-            Self::Tally => "tally",
-            Self::PendingOrder => "pending_order",
-            Self::Running => "running",
-            Self::RunIds => "run_ids",
-            Self::LivingTasks => "living_tasks",
-            Self::Output => "output",
-            Self::Observations => "observations",
-            Self::Archive => "archive",
-            Self::Dependencies => "dependencies",
-            Self::Settings => "settings",
-            Self::Manifest => "manifest",
-        }
+word_enum! {
+    /// What was found broken.
+    #[derive(PartialOrd, Ord)]
+    pub enum Rule {
+        /// The database engine finds its own files sound.
+        Engine = "engine",
+        /// Tables and indexes are those of this version.
+        Schema = "schema",
+        /// Every row can be read.
+        Readable = "readable",
+        /// Every row belongs to something that exists.
+        References = "references",
+        /// A task has a run and a lease exactly while it is running, and its ended run fits its status.
+        Runs = "runs",
+        Attempts = "attempts",
+        Times = "times",
+        /// The sizes that are stored beside a task are those of the task, and within the limits.
+        Sizes = "sizes",
+        CanonicalJson = "canonical_json",
+        /// The counts that are kept are the numbers of tasks.
+        Tally = "tally",
+        /// The pending order has the pending tasks and no others.
+        PendingOrder = "pending_order",
+        /// The list of running tasks has the running tasks and no others.
+        Running = "running",
+        /// A run id belongs to one task, and the lists of used run ids know it.
+        RunIds = "run_ids",
+        /// What a start reads contains every pending and running task.
+        LivingTasks = "living_tasks",
+        Output = "output",
+        Observations = "observations",
+        /// Only tasks that have ended are archived.
+        Archive = "archive",
+        /// What each task waits for is noted, and how much of it has not succeeded.
+        Dependencies = "dependencies",
+        /// The settings of each queue can be read.
+        Settings = "settings",
+        /// The files of a backup are there, as its manifest says.
+        Manifest = "manifest",
     }
 }
 

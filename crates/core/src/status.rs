@@ -1,43 +1,27 @@
 //! The closed sets of words that tasks, runs and workers can be in. A leaf: refusals, filters and tasks all name them.
 
-/// The five states of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Status {
-    /// Waits to be claimed.
-    Pending,
-    /// Owned by an active run.
-    Running,
-    /// Completed.
-    Succeeded,
-    /// Out of attempts.
-    Failed,
-    /// Taken out by a client.
-    Cancelled,
+use crate::word_enum::word_enum;
+
+word_enum! {
+    /// The five states of a task.
+    pub enum Status {
+        /// Waits to be claimed.
+        Pending = "pending",
+        /// Owned by an active run.
+        Running = "running",
+        /// Completed.
+        Succeeded = "succeeded",
+        /// Out of attempts.
+        Failed = "failed",
+        /// Taken out by a client.
+        Cancelled = "cancelled",
+    }
 }
 
 impl Status {
-    /// All of them, in the contract's order.
-    pub const ALL: [Self; 5] = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
-
     /// Whether nothing happens to it any more by itself.
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
-    }
-
-    /// The status that `word` names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-
-    /// The contract's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
     }
 }
 
@@ -104,69 +88,30 @@ impl FromIterator<Status> for Statuses {
     }
 }
 
-/// What ended a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RunEnd {
-    /// The worker completed it.
-    Complete,
-    /// The worker reported a failure.
-    Fail,
-    /// The worker gave it back.
-    Unclaim,
-    /// A client cancelled the task.
-    Cancel,
-    /// The lease ended without a heartbeat.
-    HeartbeatExpired,
-    /// The run was active for longer than it may be.
-    Timeout,
-}
-
-impl RunEnd {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Complete, Self::Fail, Self::Unclaim, Self::Cancel, Self::HeartbeatExpired, Self::Timeout];
-
-    /// The end that `word` names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|end| end.as_str() == word)
-    }
-
-    /// The word in `error.details.action`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Fail => "fail",
-            Self::Unclaim => "unclaim",
-            Self::Cancel => "cancel",
-            Self::HeartbeatExpired => "heartbeat_expired",
-            Self::Timeout => "timeout",
-        }
+word_enum! {
+    /// What ended a run.
+    pub enum RunEnd {
+        /// The worker completed it.
+        Complete = "complete",
+        /// The worker reported a failure.
+        Fail = "fail",
+        /// The worker gave it back.
+        Unclaim = "unclaim",
+        /// A client cancelled the task.
+        Cancel = "cancel",
+        /// The lease ended without a heartbeat.
+        HeartbeatExpired = "heartbeat_expired",
+        /// The run was active for longer than it may be.
+        Timeout = "timeout",
     }
 }
 
-/// What a worker says it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WorkerStatus {
-    /// Waits for work.
-    Idle,
-    /// From a confirmed claim through execution, reporting and cleanup.
-    Busy,
-}
-
-impl WorkerStatus {
-    /// Both of them.
-    pub const ALL: [Self; 2] = [Self::Idle, Self::Busy];
-
-    /// The status that `word` names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-
-    /// The contract's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Busy => "busy",
-        }
+word_enum! {
+    /// What a worker says it does.
+    pub enum WorkerStatus {
+        /// Waits for work.
+        Idle = "idle",
+        /// From a confirmed claim through execution, reporting and cleanup.
+        Busy = "busy",
     }
 }

@@ -154,62 +154,27 @@ impl<'a> TaskView<'a> {
     }
 }
 
-impl TaskFields for TaskView<'_> {
-    fn id(&self) -> &str {
-        self.id.as_str()
-    }
-    fn status(&self) -> Status {
-        self.status
-    }
-    fn name(&self) -> Option<&str> {
-        self.name
-    }
-    fn last_route(&self) -> Option<&str> {
-        self.last_route
-    }
-    fn priority(&self) -> i64 {
-        self.priority
-    }
-    fn attempt(&self) -> i64 {
-        self.attempt
-    }
-    fn max_attempts(&self) -> i64 {
-        self.max_attempts
-    }
-    fn created_at(&self) -> Timestamp {
-        self.created_at
-    }
-    fn updated_at(&self) -> Timestamp {
-        self.updated_at
-    }
-    fn started_at(&self) -> Option<Timestamp> {
-        self.started_at
-    }
-    fn finished_at(&self) -> Option<Timestamp> {
-        self.finished_at
-    }
-    fn routes(&self) -> impl Iterator<Item = &str> {
-        routes_of(self.routes)
-    }
-    fn args(&self) -> &str {
-        self.args
-    }
-    fn metadata(&self) -> &str {
-        self.metadata
-    }
-    fn result(&self) -> &str {
-        self.result
-    }
-    fn last_error(&self) -> Option<LastErrorFields<'_>> {
-        self.last_error
-    }
-    fn last_run(&self) -> Option<LastRunFields<'_>> {
-        self.last_run
-    }
-    fn progress(&self) -> Option<&str> {
-        self.progress
-    }
-    fn archived(&self) -> bool {
-        self.archived
-    }
+/// What filters ask of a task is what its view has.
+macro_rules! fields_of_view {
+    ($($field:ident: $type:ty,)+) => {
+        impl TaskFields for TaskView<'_> {
+            $(fn $field(&self) -> $type {
+                self.$field
+            })+
+            fn id(&self) -> &str {
+                self.id.as_str()
+            }
+            fn routes(&self) -> impl Iterator<Item = &str> {
+                routes_of(self.routes)
+            }
+        }
+    };
+}
+
+#[rustfmt::skip]
+fields_of_view! {
+    status: Status, name: Option<&str>, last_route: Option<&str>, priority: i64, attempt: i64, max_attempts: i64,
+    created_at: Timestamp, updated_at: Timestamp, started_at: Option<Timestamp>, finished_at: Option<Timestamp>,
+    args: &str, metadata: &str, result: &str, last_error: Option<LastErrorFields<'_>>,
+    last_run: Option<LastRunFields<'_>>, progress: Option<&str>, archived: bool,
 }

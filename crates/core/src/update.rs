@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::definition::{Routes, check_stored_size, not_before_bytes};
+use crate::definition::{Definition, Routes, check_stored_size, not_before_bytes};
 use crate::json::{JsonObject, merge_patch};
 use crate::refusal::Refusal;
 use crate::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
@@ -176,22 +176,17 @@ impl Update {
     }
 
     fn replaced(&self, task: &Task) -> Task {
-        let mut definition = task.definition.clone();
-        if let Some(name) = &self.name {
-            definition.name.clone_from(name);
-        }
-        let documents = Documents { args: definition.args, metadata: definition.metadata };
-        Documents { args: definition.args, metadata: definition.metadata } = self.documents_after(&documents);
-        if let Some(priority) = self.priority {
-            definition.priority = priority;
-        }
-        if let Some(max_attempts) = self.max_attempts {
-            definition.max_attempts = max_attempts;
-        }
-        if let Some(routes) = &self.routes {
-            definition.routes = routes.clone();
-        }
-        definition.scheduling = self.scheduling_after(&definition.scheduling);
+        let Definition { name, args, metadata, priority, max_attempts, routes, scheduling } = task.definition.clone();
+        let Documents { args, metadata } = self.documents_after(&Documents { args, metadata });
+        let definition = Definition {
+            name: self.name.clone().unwrap_or(name),
+            args,
+            metadata,
+            priority: self.priority.unwrap_or(priority),
+            max_attempts: self.max_attempts.unwrap_or(max_attempts),
+            routes: self.routes.clone().unwrap_or(routes),
+            scheduling: self.scheduling_after(&scheduling),
+        };
         let lifecycle = self.lifecycle_after(&task.lifecycle);
         let result = self.result.as_ref().unwrap_or(&task.outcome.result).clone();
         Task { definition, lifecycle, outcome: Outcome { result, ..task.outcome.clone() }, ..task.clone() }

@@ -50,7 +50,7 @@ impl<'a> Value<'a> {
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
-            Self::Number(number) => Cow::Owned(number_text(*number)),
+            Self::Number(number) => Cow::Owned(number.to_string()),
             Self::Time(at) => Cow::Owned(at.to_string()),
             Self::Status(status) => Cow::Borrowed(status.as_str()),
             Self::Json(text) => Cow::Borrowed(text),
@@ -72,17 +72,6 @@ impl<'a> Value<'a> {
             _ => self.text().into_owned(),
         }
     }
-}
-
-fn number_text(number: Number) -> String {
-    let value = match number {
-        Number::Int(value) => json::Value::Int(value),
-        Number::Float(value) => json::Value::Float(value),
-    };
-    let mut out = Vec::new();
-    json::write_value(&mut out, &value);
-    // JSON is UTF-8.
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// `10s, 2 times as long each time, at most 1h`.

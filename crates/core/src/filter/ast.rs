@@ -5,6 +5,7 @@ use std::convert::Infallible;
 
 use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
+use crate::word_enum::word_enum;
 
 /// A boolean combination of predicates.
 ///
@@ -97,17 +98,14 @@ pub type NullableTest<T> = Test<Option<T>, T>;
 /// A test of a flag, which has no order.
 pub type Flag = Test<bool, Infallible>;
 
-/// The comparisons that need an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
+word_enum! {
+    /// The comparisons that need an order.
+    pub enum Order {
+        Less = "<",
+        LessOrEqual = "<=",
+        Greater = ">",
+        GreaterOrEqual = ">=",
+    }
 }
 
 /// A test of a collection.
@@ -215,19 +213,17 @@ pub enum LastRunPredicate {
     RunId(NullableTest<String>),
 }
 
-/// The JSON documents of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Document {
-    /// `args`
-    Args,
-    /// `metadata`
-    Metadata,
-    /// `result`
-    Result,
-    /// `last_run.worker`, which a task may lack: then no question about it holds but `missing`.
-    Worker,
-    /// `progress`, which a task may lack, too.
-    Progress,
+word_enum! {
+    /// The JSON documents of a task.
+    pub enum Document {
+        Args = "args",
+        Metadata = "metadata",
+        Result = "result",
+        /// A document which a task may lack: then no question about it holds but `missing`.
+        Worker = "last_run.worker",
+        /// A document which a task may lack, too.
+        Progress = "progress",
+    }
 }
 
 /// What a filter may ask about a value inside a JSON document (docs/reference/filter-language.md §8).
@@ -268,11 +264,11 @@ pub enum ObservationPredicate {
     Document(ObservationDocument, Vec<String>, DocumentPredicate),
 }
 
-/// The JSON documents of a worker observation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObservationDocument {
-    /// `metadata`
-    Metadata,
-    /// `telemetry`, which an observation may lack: then no question about it holds but `missing`.
-    Telemetry,
+word_enum! {
+    /// The JSON documents of a worker observation.
+    pub enum ObservationDocument {
+        Metadata = "metadata",
+        /// A document which an observation may lack: then no question about it holds but `missing`.
+        Telemetry = "telemetry",
+    }
 }

@@ -6,9 +6,12 @@ use std::cmp::Ordering;
 
 use super::ast::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
-    Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
+    Number, ObservationPredicate, Order, TaskPredicate, Test,
 };
+use super::records::Record;
+use crate::ids::TaskId;
 use crate::json::{self, Found};
+use crate::observation::Observation;
 use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
 
@@ -91,38 +94,6 @@ pub struct LastRunFields<'a> {
     pub worker: &'a str,
     /// `last_run.run_id`; null while the run is active.
     pub run_id: Option<&'a str>,
-}
-
-/// What a filter may ask of a worker observation.
-pub trait ObservationFields {
-    /// `id`
-    fn id(&self) -> &str;
-    /// `queue`
-    fn queue(&self) -> &str;
-    /// `route`
-    fn route(&self) -> &str;
-    /// `status`
-    fn status(&self) -> WorkerStatus;
-    /// `task_id`
-    fn task_id(&self) -> Option<&str>;
-    /// `last_seen_at`
-    fn last_seen_at(&self) -> Timestamp;
-    /// `expires_at`
-    fn expires_at(&self) -> Timestamp;
-    /// `metadata` as canonical JSON object text.
-    fn metadata(&self) -> &str;
-    /// `telemetry` as canonical JSON object text, if there was any.
-    fn telemetry(&self) -> Option<&str>;
-    /// `telemetry_updated_at`
-    fn telemetry_updated_at(&self) -> Option<Timestamp>;
-
-    /// A document as canonical JSON object text, if the observation has it.
-    fn document(&self, document: ObservationDocument) -> Option<&str> {
-        match document {
-            ObservationDocument::Metadata => Some(self.metadata()),
-            ObservationDocument::Telemetry => self.telemetry(),
-        }
-    }
 }
 
 impl<P> Expression<P> {
@@ -229,18 +200,22 @@ impl DocumentPredicate {
 
 impl ObservationPredicate {
     /// Whether this holds for the observation.
-    pub fn holds(&self, observation: &impl ObservationFields) -> bool {
+    pub fn holds(&self, observation: &Observation) -> bool {
         match self {
             Self::Always(holds) => *holds,
-            Self::Id(test) => value(test, observation.id()),
-            Self::Queue(test) => value(test, observation.queue()),
-            Self::Route(test) => value(test, observation.route()),
-            Self::Status(test) => word(test, observation.status(), WorkerStatus::as_str),
-            Self::TaskId(test) => nullable(test, observation.task_id()),
-            Self::LastSeenAt(test) => value(test, &observation.last_seen_at()),
-            Self::ExpiresAt(test) => value(test, &observation.expires_at()),
-            Self::TelemetryUpdatedAt(test) => nullable(test, observation.telemetry_updated_at().as_ref()),
-            Self::Document(document, keys, predicate) => predicate.holds_in(observation.document(*document), keys),
+            Self::Id(test) => value(test, observation.id.as_str()),
+            Self::Queue(test) => value(test, observation.queue.as_str()),
+            Self::Route(test) => value(test, observation.report.route.as_str()),
+            Self::Status(test) => word(test, observation.report.status, WorkerStatus::as_str),
+            Self::TaskId(test) => nullable(test, observation.report.task_id.as_ref().map(TaskId::as_str)),
+            Self::LastSeenAt(test) => value(test, &observation.last_seen_at),
+            Self::ExpiresAt(test) => value(test, &observation.expires_at),
+            Self::TelemetryUpdatedAt(test) => {
+                nullable(test, observation.telemetry.as_ref().map(|telemetry| &telemetry.updated_at))
+            }
+            Self::Document(document, keys, predicate) => {
+                predicate.holds_in(Record::document(observation, *document as usize), keys)
+            }
         }
     }
 }
@@ -352,103 +327,54 @@ fn compare_exactly(int: i64, float: f64) -> Ordering {
 mod tests {
     use super::*;
     use crate::filter::{ObservationFilter, TaskFilter};
-
-    /// A task of which only some fields matter; the others are fixed.
-    #[derive(Clone)]
-    struct Row {
-        name: Option<&'static str>,
-        priority: i64,
-        status: Status,
-        started_at: Option<Timestamp>,
-        args: &'static str,
-        /// The traceback of the last error, if there was one.
-        error: Option<Option<&'static str>>,
-        /// The run id of the last run, if there is a last run.
-        run: Option<Option<&'static str>>,
-        progress: Option<&'static str>,
-    }
-
-    const PLAIN: Row = Row {
-        name: None,
-        priority: 0,
-        status: Status::Pending,
-        started_at: None,
-        args: "{}",
-        error: None,
-        run: None,
-        progress: None,
-    };
+    use crate::ids::{QueueName, Route, WorkerId};
+    use crate::json::JsonObject;
+    use crate::observation::{Report, Telemetry};
+    use crate::task_view::TaskView;
 
     fn time(text: &str) -> Timestamp {
         Timestamp::parse(text).unwrap()
     }
 
-    impl TaskFields for Row {
-        fn id(&self) -> &str {
-            "t_abcdefghijkl"
+    /// A task that has ended neither well nor badly.
+    fn plain() -> TaskView<'static> {
+        TaskView {
+            id: TaskId::parse("t_abcdefghijkl").unwrap(),
+            queue: "q",
+            status: Status::Pending,
+            name: None,
+            args: "{}",
+            metadata: r#"{"m":1}"#,
+            priority: 0,
+            attempt: 1,
+            max_attempts: 3,
+            routes: r#"["default","gpu"]"#,
+            result: r#"{"r":2}"#,
+            last_error: None,
+            last_route: None,
+            created_at: time("2026-01-01T00:00:00.000001Z"),
+            updated_at: time("2026-01-02T00:00:00Z"),
+            started_at: None,
+            finished_at: None,
+            last_run: None,
+            progress: None,
+            progress_updated_at: None,
+            progress_attempt: None,
+            not_before: None,
+            scheduling: None,
+            archived: true,
+            unmet: 0,
         }
-        fn status(&self) -> Status {
-            self.status
-        }
-        fn name(&self) -> Option<&str> {
-            self.name
-        }
-        fn last_route(&self) -> Option<&str> {
-            None
-        }
-        fn priority(&self) -> i64 {
-            self.priority
-        }
-        fn attempt(&self) -> i64 {
-            1
-        }
-        fn max_attempts(&self) -> i64 {
-            3
-        }
-        fn created_at(&self) -> Timestamp {
-            time("2026-01-01T00:00:00.000001Z")
-        }
-        fn updated_at(&self) -> Timestamp {
-            time("2026-01-02T00:00:00Z")
-        }
-        fn started_at(&self) -> Option<Timestamp> {
-            self.started_at
-        }
-        fn finished_at(&self) -> Option<Timestamp> {
-            None
-        }
-        fn routes(&self) -> impl Iterator<Item = &str> {
-            ["default", "gpu"].into_iter()
-        }
-        fn args(&self) -> &str {
-            self.args
-        }
-        fn metadata(&self) -> &str {
-            r#"{"m":1}"#
-        }
-        fn result(&self) -> &str {
-            r#"{"r":2}"#
-        }
-        fn last_error(&self) -> Option<LastErrorFields<'_>> {
-            self.error.map(|traceback| LastErrorFields {
-                kind: "ValueError",
-                message: "bad",
-                traceback,
-                occurred_at: time("2026-01-01T00:00:00Z"),
-                attempt: 2,
-                run_id: Some("r_abcdefghijkl"),
-            })
-        }
-        fn last_run(&self) -> Option<LastRunFields<'_>> {
-            let worker = r#"{"gpus":[0,1],"host":"gpu-3","pid":4711,"venv":null}"#;
-            self.run.map(|run_id| LastRunFields { attempt: 2, worker, run_id })
-        }
-        fn archived(&self) -> bool {
-            true
-        }
-        fn progress(&self) -> Option<&str> {
-            self.progress
-        }
+    }
+
+    fn error(traceback: Option<&str>) -> Option<LastErrorFields<'_>> {
+        let (occurred_at, run_id) = (time("2026-01-01T00:00:00Z"), Some("r_abcdefghijkl"));
+        Some(LastErrorFields { kind: "ValueError", message: "bad", traceback, occurred_at, attempt: 2, run_id })
+    }
+
+    fn run(run_id: Option<&str>) -> Option<LastRunFields<'_>> {
+        let worker = r#"{"gpus":[0,1],"host":"gpu-3","pid":4711,"venv":null}"#;
+        Some(LastRunFields { attempt: 2, worker, run_id })
     }
 
     /// The filters of both lists, which `; ` separates, each with whether it holds.
@@ -457,7 +383,7 @@ mod tests {
         all.filter(|(text, _)| !text.is_empty())
     }
 
-    fn check(row: &Row, holds: &str, fails: &str) {
+    fn check(row: &TaskView<'_>, holds: &str, fails: &str) {
         for (text, expected) in cases(holds, fails) {
             let filter = TaskFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(filter.matches(row), expected, "{text}");
@@ -469,7 +395,7 @@ mod tests {
     #[test]
     fn null_is_unequal_to_every_value_and_has_no_order() {
         check(
-            &PLAIN,
+            &plain(),
             "name != 'x'; name == None; name in ['x', None]; name not in ['x']; name not in []; exists(name); \
              exists(routes); started_at == None; started_at != '2026-01-01T00:00:00Z'; \
              started_at not in ['2026-01-01T00:00:00Z']; finished_at in [None]; last_route != 'x'",
@@ -480,12 +406,12 @@ mod tests {
 
     #[test]
     fn plain_fields_compare_by_their_type() {
-        let row = Row {
+        let row = TaskView {
             name: Some("é"),
             priority: 5,
             status: Status::Running,
             started_at: Some(time("2026-01-01T12:00:00Z")),
-            ..PLAIN
+            ..plain()
         };
         // As text: cancelled, failed, pending, running, succeeded.
         check(
@@ -505,7 +431,7 @@ mod tests {
     #[test]
     fn without_a_last_error_only_missing_holds() {
         check(
-            &PLAIN,
+            &plain(),
             "missing(last_error.type)",
             "last_error.type == 'ValueError'; last_error.type != 'ValueError'; last_error.traceback == None; \
              last_error.traceback != None; last_error.type in ['ValueError']; \
@@ -516,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_last_error_compares_like_plain_fields() {
-        let row = Row { error: Some(None), ..PLAIN };
+        let row = TaskView { last_error: error(None), ..plain() };
         check(
             &row,
             "last_error.type == 'ValueError'; last_error.message in ['bad']; last_error.type not in []; \
@@ -527,7 +453,7 @@ mod tests {
              last_error.traceback < 'x'; missing(last_error.traceback)",
         );
         check(
-            &Row { error: Some(Some("at x")), ..PLAIN },
+            &TaskView { last_error: error(Some("at x")), ..plain() },
             "last_error.traceback == 'at x'; last_error.traceback != None; last_error.traceback not in [None]",
             "",
         );
@@ -540,18 +466,18 @@ mod tests {
              last_run.run_id != None; last_run.run_id not in ['x']; exists(last_run.run_id); \
              last_run.worker.host == 'gpu-3'; last_run.worker.host != 'gpu-3'; last_run.worker.host not in []; \
              exists(last_run.worker.host); 'host' in last_run.worker; 'host' not in last_run.worker";
-        check(&PLAIN, holds, fails);
+        check(&plain(), holds, fails);
         // The same when the questions about the document are gathered.
         for (text, expected) in cases(holds, fails).filter(|(text, _)| text.contains("worker")) {
             let others = ["a", "b", "c"].map(|key| format!("missing(last_run.worker.{key})")).join(" and ");
             let text = format!("({text}) and {others}");
-            assert_eq!(TaskFilter::parse(&text).unwrap().matches(&PLAIN), expected, "{text}");
+            assert_eq!(TaskFilter::parse(&text).unwrap().matches(&plain()), expected, "{text}");
         }
     }
 
     #[test]
     fn a_last_run_compares_like_plain_fields_and_its_worker_like_args() {
-        let active = Row { run: Some(None), ..PLAIN };
+        let active = TaskView { last_run: run(None), ..plain() };
         let holds = "last_run.attempt == 2.0; last_run.run_id == None; last_run.run_id != 'r_abcdefghijkl'; \
              exists(last_run.run_id); last_run.worker.host == 'gpu-3'; last_run.worker.pid > 4000; \
              1 in last_run.worker.gpus; last_run.worker.venv == None; exists(last_run.worker.venv); \
@@ -559,7 +485,7 @@ mod tests {
         let fails = "last_run.attempt in [1]; last_run.run_id < 'z'; missing(last_run.run_id); \
              last_run.worker.pid == '4711'; last_run.worker.folder != 'x'";
         check(&active, holds, fails);
-        let ended = Row { run: Some(Some("r_abcdefghijkl")), ..PLAIN };
+        let ended = TaskView { last_run: run(Some("r_abcdefghijkl")), ..plain() };
         check(
             &ended,
             "last_run.run_id == 'r_abcdefghijkl'; last_run.run_id in ['x', 'r_abcdefghijkl']",
@@ -571,12 +497,12 @@ mod tests {
         assert!(TaskFilter::parse(&all.join(" and ")).unwrap().matches(&ended));
     }
 
-    const DOCUMENT: Row = Row {
+    const DOCUMENT: Row = TaskView {
         args: concat!(
             r#"{"array":[1,"a",null,true,[2],{"k":1}],"deep":{"x":{"y":1}},"empty":[],"f":1.0,"i":1,"mz":-0.0,"#,
             r#""no":false,"null":null,"object":{"k":null},"s":"1","text":"[1]","yes":true,"z":"a\u0000b"}"#,
         ),
-        ..PLAIN
+        ..plain()
     };
 
     #[test]
@@ -662,7 +588,7 @@ mod tests {
             assert_eq!(Number::Int(int).compare(Number::Float(float)), expected, "{int} {float}");
             assert_eq!(Number::Float(float).compare(Number::Int(int)), expected.reverse(), "{float} {int}");
         }
-        let row = Row { priority: 9_007_199_254_740_993, args: r#"{"n":9007199254740993}"#, ..PLAIN };
+        let row = TaskView { priority: 9_007_199_254_740_993, args: r#"{"n":9007199254740993}"#, ..plain() };
         check(
             &row,
             "priority == 9007199254740993; priority > 9007199254740992.0; \
@@ -671,57 +597,36 @@ mod tests {
         );
     }
 
-    #[derive(Clone, Copy)]
-    struct Seen {
-        telemetry: Option<&'static str>,
-    }
-
-    impl ObservationFields for Seen {
-        fn id(&self) -> &str {
-            "w_abcdefghijkl"
-        }
-        fn queue(&self) -> &str {
-            "q"
-        }
-        fn route(&self) -> &str {
-            "default"
-        }
-        fn status(&self) -> WorkerStatus {
-            WorkerStatus::Idle
-        }
-        fn task_id(&self) -> Option<&str> {
-            None
-        }
-        fn last_seen_at(&self) -> Timestamp {
-            time("2026-01-01T00:00:00Z")
-        }
-        fn expires_at(&self) -> Timestamp {
-            time("2026-01-01T00:05:00Z")
-        }
-        fn metadata(&self) -> &str {
-            r#"{"gpus":[0,1],"host":"gpu-3"}"#
-        }
-        fn telemetry(&self) -> Option<&str> {
-            self.telemetry
-        }
-        fn telemetry_updated_at(&self) -> Option<Timestamp> {
-            self.telemetry.map(|_| time("2026-01-01T00:00:30Z"))
+    fn seen(telemetry: Option<&str>) -> Observation {
+        let telemetry = telemetry.map(JsonObject::from_canonical);
+        Observation {
+            id: WorkerId::parse("w_abcdefghijkl").unwrap(),
+            queue: QueueName::parse("q").unwrap(),
+            report: Report {
+                route: Route::parse("default").unwrap(),
+                status: WorkerStatus::Idle,
+                task_id: None,
+                metadata: JsonObject::from_canonical(r#"{"gpus":[0,1],"host":"gpu-3"}"#),
+            },
+            telemetry: telemetry.map(|value| Telemetry { value, updated_at: time("2026-01-01T00:00:30Z") }),
+            last_seen_at: time("2026-01-01T00:00:00Z"),
+            expires_at: time("2026-01-01T00:05:00Z"),
         }
     }
 
-    fn check_observation(seen: Seen, holds: &str, fails: &str) {
+    fn check_observation(seen: &Observation, holds: &str, fails: &str) {
         for (text, expected) in cases(holds, fails) {
             let filter = ObservationFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(filter.matches(&seen), expected, "{text}");
+            assert_eq!(filter.matches(seen), expected, "{text}");
             let negated = ObservationFilter::parse(&format!("not ({text})")).unwrap();
-            assert_eq!(negated.matches(&seen), !expected, "not ({text})");
+            assert_eq!(negated.matches(seen), !expected, "not ({text})");
         }
     }
 
     #[test]
     fn observations_compare_like_plain_fields() {
         check_observation(
-            Seen { telemetry: None },
+            &seen(None),
             "id == 'w_abcdefghijkl' and queue == 'q' and route in ['default']; status == 'idle'; task_id == None; \
              task_id != 't_abcdefghijkl'; exists(task_id); \
              last_seen_at < '2026-01-01T00:00:01Z' and expires_at >= '2026-01-01T00:05:00Z'; \
@@ -734,7 +639,7 @@ mod tests {
     #[test]
     fn without_telemetry_only_missing_holds_and_its_time_is_null() {
         check_observation(
-            Seen { telemetry: None },
+            &seen(None),
             "missing(telemetry.cpu); telemetry_updated_at == null; telemetry_updated_at != '2026-01-01T00:00:30Z'; \
              exists(telemetry_updated_at)",
             "exists(telemetry.cpu); telemetry.cpu == null; telemetry.cpu != 1; telemetry.cpu not in [1]; \
@@ -746,7 +651,7 @@ mod tests {
     #[test]
     fn telemetry_compares_like_args() {
         check_observation(
-            Seen { telemetry: Some(r#"{"cpu":1.5,"gpus":{"a":{"memory":null}}}"#) },
+            &seen(Some(r#"{"cpu":1.5,"gpus":{"a":{"memory":null}}}"#)),
             "telemetry.cpu >= 1 and telemetry.cpu < 2; telemetry.gpus.a.memory == null; 'a' in telemetry.gpus; \
              'b' not in telemetry.gpus; 'disk' not in telemetry; missing(telemetry.disk); \
              telemetry.cpu in [1.5, 'x']; telemetry_updated_at == '2026-01-01T01:00:30+01:00'",
@@ -757,7 +662,7 @@ mod tests {
     #[test]
     fn without_progress_only_missing_holds() {
         check(
-            &PLAIN,
+            &plain(),
             "missing(progress.step)",
             "exists(progress.step); progress.step == null; progress.step != 1; progress.step not in [1]; \
              progress.step < 1; 'step' in progress; 'step' not in progress",
@@ -766,7 +671,7 @@ mod tests {
 
     #[test]
     fn progress_compares_like_args() {
-        let row = Row { progress: Some(r#"{"best":{"loss":0.25},"step":120,"tags":["warm"]}"#), ..PLAIN };
+        let row = TaskView { progress: Some(r#"{"best":{"loss":0.25},"step":120,"tags":["warm"]}"#), ..plain() };
         check(
             &row,
             "progress.step == 120; progress.best.loss < 0.3; 'warm' in progress.tags; 'step' in progress; \

@@ -40,6 +40,7 @@ pub mod suggest;
 mod types;
 
 use crate::limits::FILTER_BYTES;
+use crate::observation::Observation;
 use crate::status::{Status, Statuses};
 
 pub use ast::{
@@ -47,7 +48,7 @@ pub use ast::{
     NullableTest, Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
 };
 pub use error::FilterError;
-pub use eval::{LastErrorFields, LastRunFields, ObservationFields, TaskFields};
+pub use eval::{LastErrorFields, LastRunFields, TaskFields};
 
 use fields::FieldSet;
 use plan::Plan;
@@ -134,7 +135,7 @@ impl ObservationFilter {
     }
 
     /// Whether the filter selects this observation.
-    pub fn matches(&self, observation: &impl ObservationFields) -> bool {
+    pub fn matches(&self, observation: &Observation) -> bool {
         self.plan.matches(observation)
     }
 }

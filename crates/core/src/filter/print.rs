@@ -113,40 +113,6 @@ impl DocumentPredicate {
     }
 }
 
-impl Document {
-    /// What its paths begin with.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Args => "args",
-            Self::Metadata => "metadata",
-            Self::Result => "result",
-            Self::Worker => "last_run.worker",
-            Self::Progress => "progress",
-        }
-    }
-}
-
-impl ObservationDocument {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Metadata => "metadata",
-            Self::Telemetry => "telemetry",
-        }
-    }
-}
-
-impl Order {
-    /// How the comparison is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-        }
-    }
-}
-
 fn dotted(document: &str, keys: &[String]) -> String {
     keys.iter().fold(document.to_owned(), |path, key| path + "." + key)
 }
@@ -226,6 +192,13 @@ impl Print for Timestamp {
 
 impl Print for Number {
     fn print(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A number as JSON and filters write it.
+impl Display for Number {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::Int(int) => write!(f, "{int}"),
             // The debug form always shows that it is a float, and reads back exactly.

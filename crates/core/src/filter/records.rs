@@ -4,15 +4,11 @@ use super::ast::{
     Document, DocumentPredicate, LastErrorPredicate, Membership, ObservationDocument, ObservationPredicate,
     TaskPredicate,
 };
-use super::eval::{LastErrorFields, ObservationFields, TaskFields};
+use super::eval::{LastErrorFields, TaskFields};
+use crate::observation::Observation;
 
 /// The largest number of documents that a record can have.
-pub(super) const DOCUMENTS_MAX: usize = TASK_DOCUMENTS.len();
-
-/// In the order of their numbers.
-const TASK_DOCUMENTS: [Document; 5] =
-    [Document::Args, Document::Metadata, Document::Result, Document::Worker, Document::Progress];
-const OBSERVATION_DOCUMENTS: [ObservationDocument; 2] = [ObservationDocument::Metadata, ObservationDocument::Telemetry];
+pub(super) const DOCUMENTS_MAX: usize = Document::ALL.len();
 
 /// What a predicate reads, as far as several of them can share one look.
 pub(super) enum Source<'p> {
@@ -48,16 +44,7 @@ pub(super) trait Record<P> {
 impl Planned for TaskPredicate {
     fn source(&self) -> Source<'_> {
         match self {
-            Self::Document(document, keys, predicate) => {
-                let number = match document {
-                    Document::Args => 0,
-                    Document::Metadata => 1,
-                    Document::Result => 2,
-                    Document::Worker => 3,
-                    Document::Progress => 4,
-                };
-                Source::Document(number, keys, predicate)
-            }
+            Self::Document(document, keys, predicate) => Source::Document(*document as usize, keys, predicate),
             Self::Routes(membership) => Source::Routes(membership),
             Self::LastError(predicate) => Source::LastError(predicate),
             _ => Source::Plain,
@@ -70,7 +57,7 @@ impl<T: TaskFields> Record<TaskPredicate> for T {
         predicate.holds(self)
     }
     fn document(&self, number: usize) -> Option<&str> {
-        TaskFields::document(self, TASK_DOCUMENTS[number])
+        TaskFields::document(self, Document::ALL[number])
     }
     fn routes(&self) -> impl Iterator<Item = &str> {
         TaskFields::routes(self)
@@ -83,23 +70,20 @@ impl<T: TaskFields> Record<TaskPredicate> for T {
 impl Planned for ObservationPredicate {
     fn source(&self) -> Source<'_> {
         match self {
-            Self::Document(document, keys, predicate) => {
-                let number = match document {
-                    ObservationDocument::Metadata => 0,
-                    ObservationDocument::Telemetry => 1,
-                };
-                Source::Document(number, keys, predicate)
-            }
+            Self::Document(document, keys, predicate) => Source::Document(*document as usize, keys, predicate),
             _ => Source::Plain,
         }
     }
 }
 
-impl<O: ObservationFields> Record<ObservationPredicate> for O {
+impl Record<ObservationPredicate> for Observation {
     fn holds(&self, predicate: &ObservationPredicate) -> bool {
         predicate.holds(self)
     }
     fn document(&self, number: usize) -> Option<&str> {
-        ObservationFields::document(self, OBSERVATION_DOCUMENTS[number])
+        match ObservationDocument::ALL[number] {
+            ObservationDocument::Metadata => Some(self.report.metadata.as_str()),
+            ObservationDocument::Telemetry => self.telemetry.as_ref().map(|telemetry| telemetry.value.as_str()),
+        }
     }
 }

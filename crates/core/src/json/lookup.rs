@@ -38,6 +38,15 @@ impl<'a> Found<'a> {
             _ => text.parse().map(Self::Int).or_else(|_| text.parse().map(Self::Float)).ok(),
         }
     }
+
+    /// Returns the number, rounded to a float, if it is one.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Int(int) => Some(*int as f64),
+            Self::Float(float) => Some(*float),
+            _ => None,
+        }
+    }
 }
 
 /// The value at `path` inside the canonical text of an object; an empty path is the object itself. Steps lead through
@@ -120,25 +129,30 @@ impl<'a> Scanner<'a> {
         self.text.get(self.at - 1..self.at)
     }
 
-    /// Skips the rest of an object, from between two of its members.
-    pub(super) fn skip_rest_of_object(&mut self) -> Option<()> {
-        self.skip_open(1)
-    }
-
     /// Moves from the start of an object to the value of its member `key`.
     fn enter(&mut self, key: &str) -> Option<()> {
         self.expect(b'{')?;
-        loop {
-            let found = self.string()?;
-            self.expect(b':')?;
+        while let Some(found) = self.next_key()? {
             match found.order(key) {
                 Ordering::Less => self.value()?,
                 Ordering::Equal => return Some(()),
                 // Keys are sorted in this order, so the rest does not have the key.
                 Ordering::Greater => return None,
             };
-            self.expect(b',')?;
         }
+        None
+    }
+
+    /// Moves from between two members of an object to the value of the next one, and gives its key; behind the object after the last
+    /// one.
+    pub(super) fn next_key(&mut self) -> Option<Option<JsonStr<'a>>> {
+        self.skip_if(b',');
+        if self.skip_if(b'}') {
+            return Some(None);
+        }
+        let key = self.string()?;
+        self.expect(b':')?;
+        Some(Some(key))
     }
 
     /// Skips the next value and returns its text.
@@ -146,7 +160,7 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         match self.peek()? {
             b'"' => self.skip_string()?,
-            b'{' | b'[' => self.skip_container()?,
+            b'{' | b'[' => self.skip_open(0)?,
             _ => self.skip_word(),
         }
         self.text.get(start..self.at)
@@ -171,12 +185,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn skip_container(&mut self) -> Option<()> {
-        self.skip_open(0)
-    }
-
-    /// Skips until no container is open. It does not distinguish the two kinds of brackets: trusted text is balanced.
-    fn skip_open(&mut self, mut open: usize) -> Option<()> {
+    /// Skips until no container is open, of which `open` are open here. It does not distinguish the two kinds of brackets: trusted text is balanced.
+    pub(super) fn skip_open(&mut self, mut open: usize) -> Option<()> {
         loop {
             match self.peek()? {
                 b'"' => {

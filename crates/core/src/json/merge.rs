@@ -26,23 +26,23 @@ fn merge<'a>(out: &mut Vec<u8>, target: &mut Scanner<'a>, patch: &mut Scanner<'a
     target.expect(b'{')?;
     patch.expect(b'{')?;
     out.push(b'{');
-    let (mut old, mut new) = (next_key(target)?, next_key(patch)?);
+    let (mut old, mut new) = (target.next_key()?, patch.next_key()?);
     loop {
         match order(old, new) {
             None => break,
             Some(Ordering::Less) => {
                 write_key(out, old?);
                 out.extend_from_slice(target.value()?.as_bytes());
-                old = next_key(target)?;
+                old = target.next_key()?;
             }
             Some(Ordering::Greater) => {
                 // A member that is not there is merged like an empty object, so that its own `null`s are removed.
                 merge_member(out, new?, &mut Scanner::new("{}"), patch)?;
-                new = next_key(patch)?;
+                new = patch.next_key()?;
             }
             Some(Ordering::Equal) => {
                 merge_member(out, new?, target, patch)?;
-                (old, new) = (next_key(target)?, next_key(patch)?);
+                (old, new) = (target.next_key()?, patch.next_key()?);
             }
         }
     }
@@ -78,17 +78,6 @@ fn merge_member<'a>(
         }
     }
     Some(())
-}
-
-/// Moves from between two members to the value of the next one, and gives its key; behind the object after the last one.
-fn next_key<'a>(scanner: &mut Scanner<'a>) -> Option<Option<JsonStr<'a>>> {
-    if scanner.skip_if(b'}') {
-        return Some(None);
-    }
-    scanner.skip_if(b',');
-    let key = scanner.string()?;
-    scanner.expect(b':')?;
-    Some(Some(key))
 }
 
 /// Which of the two members comes first; nothing when there is none.

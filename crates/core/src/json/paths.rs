@@ -9,14 +9,14 @@ use super::strings::JsonStr;
 /// A set of paths, in the order in which canonical text holds them: every object before its members, members by key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paths {
-    steps: Vec<Step>,
+    steps: Vec<PathKey>,
     /// The steps that paths begin with, by key.
     first: Vec<usize>,
 }
 
 /// The last key of a path. The paths that lead through it follow directly after it.
 #[derive(Clone, Debug, PartialEq)]
-struct Step {
+struct PathKey {
     key: String,
     /// The first step after it that does not lead through it.
     end: usize,
@@ -32,7 +32,7 @@ impl Paths {
         // Keys compare as bytes of UTF-8, which is how canonical text sorts them.
         all.sort_unstable();
         all.dedup();
-        let step = |(at, path): (usize, &&[String])| Step {
+        let step = |(at, path): (usize, &&[String])| PathKey {
             key: path.last().cloned().unwrap_or_default(),
             end: at + all[at..].partition_point(|other| other.starts_with(path)),
             next: Vec::new(),
@@ -69,7 +69,7 @@ impl Paths {
 
 /// One pass through the canonical text of an object.
 pub struct Pass<'p, 'a> {
-    steps: &'p [Step],
+    steps: &'p [PathKey],
     scanner: Scanner<'a>,
     /// What the first steps lead to: the pass has come this far.
     found: Vec<Option<Found<'a>>>,
@@ -133,16 +133,10 @@ impl<'p, 'a> Pass<'p, 'a> {
     /// The key of the next member of the innermost object; the scanner is then at its value. The inner option is
     /// nothing if there is none: the scanner is then after the object.
     fn next_key(&mut self) -> Option<Option<JsonStr<'a>>> {
-        if let Some(key) = self.key.take() {
-            return Some(Some(key));
+        match self.key.take() {
+            Some(key) => Some(Some(key)),
+            None => self.scanner.next_key(),
         }
-        self.scanner.skip_if(b',');
-        if self.scanner.skip_if(b'}') {
-            return Some(None);
-        }
-        let key = self.scanner.string()?;
-        self.scanner.expect(b':')?;
-        Some(Some(key))
     }
 
     /// Takes the value at the scanner; the steps from `inside` to `end` lead through it.
@@ -162,7 +156,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         if self.key.take().is_some() {
             self.scanner.value()?;
         }
-        self.scanner.skip_rest_of_object()
+        self.scanner.skip_open(1)
     }
 
     fn missing_until(&mut self, end: usize) {

@@ -48,6 +48,12 @@ pub enum Unusable {
 }
 
 impl Value<'_> {
+    /// Returns the member of an object.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        let Self::Object(members) = self else { return None };
+        members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
     /// Whether containers are nested deeper than `levels`; a container itself is one level.
     pub(super) fn is_deeper_than(&self, levels: usize) -> bool {
         let Some(below) = levels.checked_sub(1) else {

@@ -111,11 +111,7 @@ fn memory(used: f64, whole: Option<f64>) -> Measure {
 
 /// A number that can be: finite, not negative, and not larger than anything that is measured.
 fn number(object: &str, path: &[&str]) -> Option<f64> {
-    let number = match lookup(object, path)? {
-        Found::Int(int) => int as f64,
-        Found::Float(float) => float,
-        _ => return None,
-    };
+    let number = lookup(object, path)?.as_f64()?;
     (0.0..1e18).contains(&number).then_some(number)
 }
 

@@ -6,10 +6,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use taskqueue_core::filter::{
     Document, DocumentPredicate, Expression, Flag, LastErrorFields, LastErrorPredicate, LastRunFields,
-    LastRunPredicate, Literal, Membership, NullableTest, Number, ObservationDocument, ObservationFields,
-    ObservationFilter, ObservationPredicate, Order, TaskFields, TaskFilter, TaskPredicate, Test,
+    LastRunPredicate, Literal, Membership, NullableTest, Number, ObservationDocument, ObservationFilter,
+    ObservationPredicate, Order, TaskFields, TaskFilter, TaskPredicate, Test,
 };
-use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::ids::{QueueName, Route, TaskId, WorkerId};
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
@@ -323,36 +325,20 @@ impl TaskFields for Row {
     }
 }
 
-impl ObservationFields for Row {
-    fn id(&self) -> &str {
-        &self.text
-    }
-    fn queue(&self) -> &str {
-        &self.text
-    }
-    fn route(&self) -> &str {
-        &self.text
-    }
-    fn status(&self) -> WorkerStatus {
-        if self.has_error { WorkerStatus::Idle } else { WorkerStatus::Busy }
-    }
-    fn task_id(&self) -> Option<&str> {
-        self.nullable.as_deref()
-    }
-    fn last_seen_at(&self) -> Timestamp {
-        self.time
-    }
-    fn expires_at(&self) -> Timestamp {
-        self.time
-    }
-    fn metadata(&self) -> &str {
-        self.document
-    }
-    fn telemetry(&self) -> Option<&str> {
-        self.has_run.then_some(self.document)
-    }
-    fn telemetry_updated_at(&self) -> Option<Timestamp> {
-        self.nullable_time
+impl Row {
+    fn observation(&self) -> Observation {
+        let metadata = JsonObject::from_canonical(self.document);
+        let status = if self.has_error { WorkerStatus::Idle } else { WorkerStatus::Busy };
+        let task_id = self.nullable.as_ref().map(|_| TaskId::from_bytes([0; 9]));
+        let measured = self.nullable_time.filter(|_| self.has_run);
+        Observation {
+            id: WorkerId::from_bytes([0; 9]),
+            queue: QueueName::parse(&self.text).unwrap_or(QueueName::parse("a").unwrap()),
+            report: Report { route: Route::parse("a").unwrap(), status, task_id, metadata: metadata.clone() },
+            telemetry: measured.map(|updated_at| Telemetry { value: metadata, updated_at }),
+            last_seen_at: self.time,
+            expires_at: self.time,
+        }
     }
 }
 
@@ -408,6 +394,7 @@ proptest! {
         documents in expression(observation_document_predicate()),
         row in row(),
     ) {
+        let row = row.observation();
         for expression in [expression, documents] {
             let one_by_one = expression.holds(&mut |predicate| predicate.holds(&row));
             let filter = ObservationFilter::parse(&expression.to_string()).unwrap();
