@@ -1,8 +1,7 @@
 //! What can be done to all tasks that match a filter, in portions, and to which tasks each of these actions applies. What an
 //! action does to one task is in `lifecycle.rs`.
 
-use crate::status::Statuses;
-use crate::word_enum::word_enum;
+use crate::status::{Statuses, word_enum};
 
 word_enum! {
     /// An action on many tasks.

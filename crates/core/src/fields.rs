@@ -1,16 +1,18 @@
 //! The one table of the fields of a task: what each is called, what it holds, who sets it, and where it can be asked for or shown.
 //! Columns, menus, completion, help and the comparison of definitions follow from it; tests hold request bodies, tasks and the
-//! filter language, which this builds on, to it. What the values are is in `fields/value.rs`; what they mean stays with the rules.
+//! filter language, which this builds on, to it. What the values mean stays with the rules.
 
-mod value;
+use std::borrow::Cow;
 
 use crate::batch_label::is_same_metadata;
 use crate::definition::routes_of;
-use crate::json::{self, JsonObject};
+use crate::filter::Number;
+use crate::json::{self, Found, JsonObject};
+use crate::scheduling::RetryDelay;
 use crate::status::Status;
 use crate::task_view::TaskView;
-
-pub use self::value::Value;
+use crate::time::Timestamp;
+use crate::words::{self, Units, exact_duration};
 
 /// A field of a task.
 #[derive(Clone, Copy, Debug)]
@@ -212,6 +214,86 @@ pub fn different_fields(present: &TaskView<'_>, wanted: &TaskView<'_>, times: Ti
         _ => field.value(present) == field.value(wanted),
     };
     defined_fields().filter(|field| !is_same(field)).map(|field| field.path).collect()
+}
+
+/// A value of a task, as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    Text(Cow<'a, str>),
+    Number(Number),
+    Time(Timestamp),
+    Status(Status),
+    /// A boolean, a list or an object, as JSON.
+    Json(&'a str),
+}
+
+impl<'a> Value<'a> {
+    fn borrowed(text: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+
+    fn owned(text: &str) -> Self {
+        Self::Text(Cow::Owned(text.to_owned()))
+    }
+
+    fn integer(value: i64) -> Self {
+        Self::Number(Number::Int(value))
+    }
+
+    /// What was found in a document; `None` for null, as nothing is shown for it.
+    pub fn found(found: Found<'a>) -> Option<Self> {
+        match found {
+            Found::Null => None,
+            Found::Bool(value) => Some(Self::Json(if value { "true" } else { "false" })),
+            Found::Int(value) => Some(Self::integer(value)),
+            Found::Float(value) => Some(Self::Number(Number::Float(value))),
+            Found::Str(text) => Some(Self::Text(text.to_text())),
+            Found::Array(text) | Found::Object(text) => Some(Self::Json(text)),
+        }
+    }
+
+    /// Its text: numbers exactly as they are stored, everything that is no text, number or time as JSON.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Number(number) => Cow::Owned(number.to_string()),
+            Self::Time(at) => Cow::Owned(at.to_string()),
+            Self::Status(status) => Cow::Borrowed(status.as_str()),
+            Self::Json(text) => Cow::Borrowed(text),
+        }
+    }
+
+    /// Its text for people who read at `now`, with times and durations in words.
+    pub fn words(&self, kind: Kind, now: Timestamp) -> String {
+        match (kind, self) {
+            (_, Self::Time(at)) => format!("{at} ({})", words::age(*at, now)),
+            (Kind::Seconds, Self::Number(Number::Int(seconds))) => seconds_words(*seconds),
+            (Kind::TaskIds, Self::Json(ids)) => {
+                let ids = json::elements(ids).filter_map(Value::found);
+                ids.map(|id| id.text().into_owned()).collect::<Vec<_>>().join(", ")
+            }
+            (Kind::RetryDelay, Self::Json(text)) => {
+                RetryDelay::from_json(text).map_or_else(|| (*text).to_owned(), |delay| retry_delay_words(&delay))
+            }
+            _ => self.text().into_owned(),
+        }
+    }
+}
+
+/// `10s, 2 times as long each time, at most 1h`.
+fn retry_delay_words(delay: &RetryDelay) -> String {
+    let (first, longest) =
+        (exact_duration(delay.seconds(), Units::Typed), exact_duration(delay.max_seconds(), Units::Typed));
+    if delay.seconds() >= delay.max_seconds() || delay.factor() <= 1.0 {
+        return if delay.seconds() <= delay.max_seconds() { first } else { longest };
+    }
+    format!("{first}, {} times as long each time, at most {longest}", delay.factor())
+}
+
+/// `7200 (2h)`.
+fn seconds_words(seconds: i64) -> String {
+    let words = exact_duration(seconds as f64, Units::Typed);
+    if words == format!("{seconds}s") { words } else { format!("{seconds} ({words})") }
 }
 
 #[cfg(test)]

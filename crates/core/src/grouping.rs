@@ -7,8 +7,8 @@ use crate::cursor::{OrderValue, Position};
 use crate::filter::ObservationFilter;
 use crate::observation::Observation;
 use crate::selection::TaskSelection;
+use crate::status::word_enum;
 use crate::task::Status;
-use crate::word_enum::word_enum;
 
 word_enum! {
     /// What tasks can be grouped by.

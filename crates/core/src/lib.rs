@@ -46,5 +46,4 @@ pub mod time;
 pub mod trace;
 pub mod update;
 pub mod varint;
-mod word_enum;
 pub mod words;

@@ -1,7 +1,7 @@
 //! What the pending tasks of a queue wait for: a claim, a time, other tasks, or the end of a pause (docs/decisions/0060). Which of
 //! them a task waits for is decided in `delta.rs` (`PendingPlace`).
 
-use crate::word_enum::word_enum;
+use crate::status::word_enum;
 
 /// How many pending tasks of a queue are in which place. Together they are all pending tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

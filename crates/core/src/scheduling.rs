@@ -11,7 +11,7 @@ use crate::json::{self, ObjectWriter, Value};
 use crate::limits::{
     DEPENDENCIES_MAX, RETRY_DELAY_FACTOR_DEFAULT, RETRY_DELAY_MAX_SECONDS_DEFAULT, TIMEOUT_SECONDS_MAX,
 };
-use crate::word_enum::word_enum;
+use crate::status::word_enum;
 
 /// What a task uses of it. Most tasks use nothing, and this costs them nothing.
 #[derive(Clone, Debug, Default)]

@@ -8,10 +8,9 @@ use crate::cursor::{Binding, OrderValue, Position, Resource};
 use crate::filter::{ObservationFilter, TaskFields, TaskFilter};
 use crate::fuzzy::FuzzyName;
 use crate::ids::{QueueName, TaskId, WorkerId};
-use crate::status::{Status, Statuses};
+use crate::status::{Status, Statuses, word_enum};
 use crate::task_view::TaskView;
 use crate::time::Timestamp;
-use crate::word_enum::word_enum;
 
 /// The selectors of a task list or count, combined with AND.
 #[derive(Clone, Debug, Default)]

@@ -8,8 +8,8 @@ use crate::json::{self, JsonObject};
 use crate::limits::{OUTPUT_OFFSET_MAX, OUTPUT_PARTS};
 use crate::observation::Observation;
 use crate::output::{KeptOutput, Part};
+use crate::status::word_enum;
 use crate::task::{Lifecycle, RunEnd, Status, Task, TaskHead};
-use crate::word_enum::word_enum;
 
 word_enum! {
     /// What was found broken.

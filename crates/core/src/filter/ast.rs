@@ -3,9 +3,8 @@
 
 use std::convert::Infallible;
 
-use crate::status::{Status, WorkerStatus};
+use crate::status::{Status, WorkerStatus, word_enum};
 use crate::time::Timestamp;
-use crate::word_enum::word_enum;
 
 /// A boolean combination of predicates.
 ///

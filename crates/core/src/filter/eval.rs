@@ -6,9 +6,8 @@ use std::cmp::Ordering;
 
 use super::ast::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
-    Number, ObservationPredicate, Order, TaskPredicate, Test,
+    Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
 };
-use super::records::Record;
 use crate::ids::TaskId;
 use crate::json::{self, Found};
 use crate::observation::Observation;
@@ -213,9 +212,17 @@ impl ObservationPredicate {
             Self::TelemetryUpdatedAt(test) => {
                 nullable(test, observation.telemetry.as_ref().map(|telemetry| &telemetry.updated_at))
             }
-            Self::Document(document, keys, predicate) => {
-                predicate.holds_in(Record::document(observation, *document as usize), keys)
-            }
+            Self::Document(document, keys, predicate) => predicate.holds_in(observation.document(*document), keys),
+        }
+    }
+}
+
+impl Observation {
+    /// Returns a document as canonical JSON object text, if the observation has it.
+    pub(super) fn document(&self, document: ObservationDocument) -> Option<&str> {
+        match document {
+            ObservationDocument::Metadata => Some(self.report.metadata.as_str()),
+            ObservationDocument::Telemetry => self.telemetry.as_ref().map(|telemetry| telemetry.value.as_str()),
         }
     }
 }
@@ -321,6 +328,32 @@ fn compare_exactly(int: i64, float: f64) -> Ordering {
     // Exact: the integral part is within the range of i64.
     let whole = float.trunc() as i64;
     int.cmp(&whole).then_with(|| 0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))
+}
+
+impl Expression<TaskPredicate> {
+    /// Whether this holds for every task (or for none) that has the status; nothing if that depends on more. A filter has no
+    /// third value: what is not true is false, so `not` of what is decided is decided, too.
+    pub(super) fn decided_by(&self, status: Status) -> Option<bool> {
+        match self {
+            Self::All(parts) => chain(parts, status, false),
+            Self::Any(parts) => chain(parts, status, true),
+            Self::Not(part) => part.decided_by(status).map(|holds| !holds),
+            Self::Is(predicate) => predicate.holds_for(status),
+        }
+    }
+}
+
+/// One part that is `decisive` decides; otherwise all must be decided.
+fn chain(parts: &[Expression<TaskPredicate>], status: Status, decisive: bool) -> Option<bool> {
+    let mut undecided = false;
+    for part in parts {
+        match part.decided_by(status) {
+            Some(holds) if holds == decisive => return Some(decisive),
+            Some(_) => {}
+            None => undecided = true,
+        }
+    }
+    (!undecided).then_some(!decisive)
 }
 
 #[cfg(test)]
@@ -497,18 +530,20 @@ mod tests {
         assert!(TaskFilter::parse(&all.join(" and ")).unwrap().matches(&ended));
     }
 
-    const DOCUMENT: Row = TaskView {
-        args: concat!(
-            r#"{"array":[1,"a",null,true,[2],{"k":1}],"deep":{"x":{"y":1}},"empty":[],"f":1.0,"i":1,"mz":-0.0,"#,
-            r#""no":false,"null":null,"object":{"k":null},"s":"1","text":"[1]","yes":true,"z":"a\u0000b"}"#,
-        ),
-        ..plain()
-    };
+    fn document() -> TaskView<'static> {
+        TaskView {
+            args: concat!(
+                r#"{"array":[1,"a",null,true,[2],{"k":1}],"deep":{"x":{"y":1}},"empty":[],"f":1.0,"i":1,"mz":-0.0,"#,
+                r#""no":false,"null":null,"object":{"k":null},"s":"1","text":"[1]","yes":true,"z":"a\u0000b"}"#,
+            ),
+            ..plain()
+        }
+    }
 
     #[test]
     fn values_in_documents_equal_literals_of_their_own_type_only() {
         check(
-            &DOCUMENT,
+            &document(),
             "args.null == None; args.yes == True; args.i == 1 and args.i == 1.0 and args.f == 1 and args.f == 1.0; \
              args.mz == 0; args.mz == -0.0; args.s == '1'; args.text == '[1]'; args.z == 'a\\u0000b'; \
              args.deep.x.y == 1",
@@ -520,7 +555,7 @@ mod tests {
     #[test]
     fn unequal_needs_presence_and_not_in_a_list_needs_a_scalar() {
         check(
-            &DOCUMENT,
+            &document(),
             "args.null != 1; args.s != 1; args.array != 1; args.object != None; args.i in ['1', 1.0]; \
              args.null in [None]; args.i not in []; args.i not in ['1', true]; args.null not in [1]",
             "args.nothing != 1; args.nothing != None; args.null != None; args.i in ['1', true]; args.i in []; \
@@ -532,7 +567,7 @@ mod tests {
     #[test]
     fn only_numbers_in_documents_have_an_order() {
         check(
-            &DOCUMENT,
+            &document(),
             "args.i < 2; args.f >= 1; args.i > 0.5; 2 > args.i",
             "args.s < 2; args.s >= 0; args.yes >= 0; args.null < 1; args.array < 1; args.nothing < 1",
         );
@@ -541,7 +576,7 @@ mod tests {
     #[test]
     fn arrays_contain_scalars_and_objects_contain_keys() {
         check(
-            &DOCUMENT,
+            &document(),
             "1 in args.array; 1.0 in args.array; 'a' in args.array; None in args.array; true in args.array; \
              2 not in args.array; 1 not in args.empty; 'k' in args.object; 'x' not in args.object; \
              None not in args.object; 'deep' in args; 'x' not in args; 1 not in args; \
@@ -555,7 +590,7 @@ mod tests {
     #[test]
     fn presence_steps_through_objects_only() {
         check(
-            &DOCUMENT,
+            &document(),
             "exists(args.null); exists(args.deep.x); missing(args.deep.z); missing(args.null.x); \
              missing(args.array.x); missing(args.nothing.x)",
             "missing(args.null); exists(args.deep.z); exists(args.s.x)",
@@ -678,5 +713,37 @@ mod tests {
              'total' not in progress; missing(progress.total); progress.step not in [1, 'x']",
             "progress.step > 1000",
         );
+    }
+}
+
+#[cfg(test)]
+mod statuses_tests {
+    use super::super::TaskFilter;
+
+    #[test]
+    fn a_filter_tells_the_states_of_what_it_selects() {
+        let cases = [
+            ("status == 'failed'", "failed", true),
+            ("status in ['failed', 'cancelled']", "failed cancelled", true),
+            ("status not in ['failed', 'cancelled']", "pending running succeeded", true),
+            ("status != 'succeeded' and status != 'pending'", "running failed cancelled", true),
+            ("not (status == 'succeeded')", "pending running failed cancelled", true),
+            ("status < 'pending'", "failed cancelled", true),
+            ("status == 'failed' and status == 'running'", "", true),
+            ("status == 'failed' and exists(name)", "failed", true),
+            ("status == 'failed' and args.x > 1", "failed", false),
+            ("args.x > 1 and not (status != 'running' or priority > 3)", "running", false),
+            ("status == 'failed' or args.x > 1", "pending running succeeded failed cancelled", false),
+            ("(status == 'failed' or status == 'running') and args.x > 1", "running failed", false),
+            ("(status == 'failed' and args.x == 1) or (status == 'running' and args.x == 2)", "running failed", false),
+            ("not (status == 'failed' and args.x == 1)", "pending running succeeded failed cancelled", false),
+            ("not (status == 'failed' or args.x == 1)", "pending running succeeded cancelled", false),
+            ("args.x > 1", "pending running succeeded failed cancelled", false),
+        ];
+        for (text, statuses, only) in cases {
+            let filter = TaskFilter::parse(text).unwrap();
+            assert_eq!(filter.statuses().words().join(" "), statuses, "{text}");
+            assert_eq!(filter.is_by_status_only(), only, "{text}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! reports the leftmost error. Which words are keywords is the parser's business (after a dot none is).
 
 use super::ast::Order;
-use super::error::{At, Fault};
+use super::{At, Fault};
 
 /// The smallest unit of a filter.
 #[derive(Debug)]

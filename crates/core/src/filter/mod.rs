@@ -27,32 +27,28 @@
 //! ```
 
 mod ast;
-mod error;
 mod eval;
 mod fields;
 mod lexer;
 mod parse;
 mod plan;
 mod print;
-mod records;
-mod statuses;
 pub mod suggest;
-mod types;
-
-use crate::limits::FILTER_BYTES;
-use crate::observation::Observation;
-use crate::status::{Status, Statuses};
 
 pub use ast::{
     Document, DocumentPredicate, Expression, Flag, LastErrorPredicate, LastRunPredicate, Literal, Membership,
     NullableTest, Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
 };
-pub use error::FilterError;
 pub use eval::{LastErrorFields, LastRunFields, TaskFields};
 
+use std::fmt;
+
 use fields::FieldSet;
-use plan::Plan;
-use records::Planned;
+use plan::{Plan, Planned};
+
+use crate::limits::FILTER_BYTES;
+use crate::observation::Observation;
+use crate::status::{Status, Statuses};
 
 /// A parsed filter with its exact text, to which cursors are bound, and how it is evaluated.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,6 +143,55 @@ pub struct Reads {
     pub definition: bool,
     /// `result`, `last_error`, `last_run` or `progress`.
     pub outcome: bool,
+}
+
+/// Why a text is no filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilterError {
+    /// It has more than [`FILTER_BYTES`] bytes.
+    TooLarge,
+    /// It breaks the grammar or the rules of types.
+    Invalid {
+        /// Where the error begins: 1-based, in characters.
+        column: usize,
+        /// What was expected there.
+        message: String,
+    },
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge => write!(f, "the filter is larger than {FILTER_BYTES} bytes"),
+            Self::Invalid { column, message } => write!(f, "invalid filter at column {column}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+/// Something that begins at a place of the text, in bytes.
+#[derive(Debug)]
+struct At<T> {
+    offset: usize,
+    value: T,
+}
+
+/// An error that begins at a place of the text, in bytes.
+#[derive(Debug)]
+struct Fault {
+    offset: usize,
+    message: String,
+}
+
+impl Fault {
+    fn new(offset: usize, message: impl Into<String>) -> Self {
+        Self { offset, message: message.into() }
+    }
+
+    fn column(&self, text: &str) -> usize {
+        text.char_indices().take_while(|(offset, _)| *offset < self.offset).count() + 1
+    }
 }
 
 #[cfg(test)]

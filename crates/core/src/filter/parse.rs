@@ -4,10 +4,10 @@
 use std::mem;
 
 use super::ast::{Expression, Literal, Membership, Number, Test};
-use super::error::{At, Fault};
 use super::fields::{FieldSet, Path, Question};
 use super::lexer::{Lexer, Operator, Token};
 use super::suggest;
+use super::{At, Fault};
 use crate::limits::FILTER_DEPTH;
 
 const A_PREDICATE: &str = "a predicate such as `id == 'x'`";

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::fmt::{Display, Formatter, Result};
 
 use super::ast::{
-    Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, Number,
-    ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
+    DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, Number,
+    ObservationPredicate, TaskPredicate, Test,
 };
 use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;

@@ -4,21 +4,18 @@
 
 mod canonical;
 mod lookup;
-mod merge;
 mod object;
 mod parse;
 mod paths;
-mod skip;
 mod strings;
-mod value;
 
-pub use canonical::{JsonObject, ObjectError, PathStep, integer_len, write_integer, write_value};
+pub use canonical::{
+    JsonObject, LoneSurrogateKeys, ObjectError, PathStep, Unusable, Value, integer_len, write_integer, write_value,
+};
 #[cfg(test)]
 pub(crate) use lookup::scanned_bytes;
-pub use lookup::{Found, elements, has_key, lookup, members};
-pub use merge::merge_patch;
+pub use lookup::{Found, elements, has_key, lookup, members, merge_patch};
 pub use object::{ObjectWriter, write_array, write_time};
 pub use parse::{ParseError, Reader, parse};
 pub use paths::{Pass, Paths};
 pub use strings::{JsonStr, string_len, write_string, written_prefix};
-pub use value::{LoneSurrogateKeys, Unusable, Value};

@@ -1,7 +1,7 @@
 //! What the telemetry of a worker says: processor and memory of its run, load and memory of its host, GPUs. Workers report what they
 //! like; what does not look like ours is shown as it is.
 
-use super::numbers::{bytes, bytes_of};
+use super::{bytes, bytes_of};
 use crate::json::{Found, elements, lookup};
 
 /// GPUs of a host that are shown.
