@@ -81,6 +81,11 @@ impl Lifecycle {
         }
     }
 
+    /// Returns whether the task is in the pending order: nothing but a claim is missing.
+    pub fn is_claimable(&self, now: Timestamp) -> bool {
+        self.status == Status::Pending && self.unmet == 0 && self.not_before.is_none_or(|not_before| not_before <= now)
+    }
+
     /// When the task has ended: the end of its run, or of its waiting.
     pub fn ended_at(&self) -> Option<Timestamp> {
         self.status.is_ended().then(|| self.finished_at.unwrap_or(self.updated_at))

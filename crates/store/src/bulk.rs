@@ -19,7 +19,7 @@ use crate::execute::Execution;
 use crate::transaction::{BatchTransaction, Queue, TaskKey};
 
 /// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
-const LOADED_AT_ONCE: usize = 8;
+pub(crate) const LOADED_AT_ONCE: usize = 8;
 /// Heads that are loaded and saved at a time: some hundred kilobytes, and some megabytes if each has as many dependencies as it may.
 const SAVED_AT_ONCE: usize = 250;
 /// Bytes of JSON that merge patches apply to at a time, and that they produce. One task more may begin below it, and it may

@@ -2,13 +2,10 @@
 //! in a snapshot, and worked off in portions, each a command in the writer's queue like any other. So others are served in
 //! between, and what is done is done. Why: docs/decisions/0017. What a portion does is in `execute/found.rs`.
 
-mod blocked;
 mod found;
-mod portion_size;
 
-pub use blocked::BlockedTask;
-pub(crate) use blocked::waited_for;
-pub use found::{ChangeRecord, Collector, FOUND_MAX, FoundTask, FoundTasks, KeyRange, Now};
+pub(crate) use found::waited_for;
+pub use found::{BlockedTask, ChangeRecord, Collector, FOUND_MAX, FoundTask, FoundTasks, KeyRange, Now};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +13,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskqueue_core::refusal::Refusal;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::bulk::Gate;
-use crate::command::{ActOnFound, ActOnTasks, Acted, ActedOnFound, Command};
-use crate::submission::{BEGIN_LIMIT, Submission};
+use crate::command::{ActOnFound, ActOnTasks, Acted, Command, PortionOutcome};
+use crate::submission::{BEGIN_LIMIT, Submission, permit};
 use crate::{Store, StoreError, StoreExt};
-
-use portion_size::PortionSize;
 
 /// Bulk actions at a time; others wait like every command.
 const ACTIONS: usize = 2;
@@ -52,12 +47,12 @@ pub trait FindTasks: Store {
 
 /// The bulk actions of a store, a few at a time.
 pub struct BulkActions {
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
 }
 
 impl Default for BulkActions {
     fn default() -> Self {
-        Self { permits: Semaphore::new(ACTIONS) }
+        Self { permits: Arc::new(Semaphore::new(ACTIONS)) }
     }
 }
 
@@ -70,10 +65,7 @@ impl BulkActions {
             return Ok(Acted { matched, changed: 0 });
         }
         let begun = Instant::now();
-        let _permit = match timeout(BEGIN_LIMIT, self.permits.acquire()).await {
-            Ok(permit) => permit.map_err(|_| StoreError::Unavailable)?,
-            Err(_) => return Err(StoreError::Busy),
-        };
+        let _permit = permit(&self.permits).await?;
         let gate = Gate::of_this_task();
         let most = gate.found_at_once.unwrap_or(FOUND_MAX);
         let find = timeout_at(begun + FIND_LIMIT, store.find_tasks(&act, None, most)).await;
@@ -107,8 +99,8 @@ impl<S: FindTasks> Work<'_, S> {
         let mut busy_until = Instant::now() + BEGIN_LIMIT;
         while !self.is_over() {
             match self.step(&mut found).await {
-                Ok(Step::More) => busy_until = Instant::now() + BEGIN_LIMIT,
-                Ok(Step::Last) => return Ok(self.acted),
+                Ok(true) => busy_until = Instant::now() + BEGIN_LIMIT,
+                Ok(false) => return Ok(self.acted),
                 // Before the first portion it is an answer like any other.
                 Err(StoreError::Busy) if self.acted.changed == 0 && Instant::now() >= busy_until => {
                     return Err(StoreError::Busy);
@@ -134,21 +126,21 @@ impl<S: FindTasks> Work<'_, S> {
         self.remaining() == 0 || Instant::now() >= self.deadline
     }
 
-    /// Does the next portion, or finds the next tasks.
-    async fn step(&mut self, found: &mut FoundTasks) -> Result<Step, StoreError> {
+    /// Does the next portion, or finds the next tasks. Returns whether there is more to do.
+    async fn step(&mut self, found: &mut FoundTasks) -> Result<bool, StoreError> {
         let most = self.size.tasks().min(self.remaining());
         let tasks = found.next(most);
         if tasks.is_empty() {
-            let Some(range) = found.rest() else { return Ok(Step::Last) };
+            let Some(range) = found.rest() else { return Ok(false) };
             let most = self.gate.found_at_once.unwrap_or(FOUND_MAX);
             let find = self.store.find_tasks(&self.act, Some(range), most);
             let next = timeout_at(self.deadline, find).await.map_err(|_| StoreError::Busy)??;
             // A queue that was made again has other tasks, perhaps with keys that were used before.
             if next.queue != found.queue {
-                return Ok(Step::Last);
+                return Ok(false);
             }
             found.replace(next);
-            return Ok(Step::More);
+            return Ok(true);
         }
         self.gate.pass().await;
         let begun = Instant::now();
@@ -166,10 +158,10 @@ impl<S: FindTasks> Work<'_, S> {
         if is_held_up {
             sleep(PAUSE).await;
         }
-        Ok(Step::More)
+        Ok(true)
     }
 
-    async fn write(&self, found: &FoundTasks, tasks: Vec<FoundTask>) -> Result<ActedOnFound, StoreError> {
+    async fn write(&self, found: &FoundTasks, tasks: Vec<FoundTask>) -> Result<PortionOutcome, StoreError> {
         let command =
             ActOnFound { act: Arc::clone(&self.act), queue: found.queue, tasks, changes: found.changes.clone() };
         let (submission, answer) = Submission::new(command);
@@ -178,7 +170,52 @@ impl<S: FindTasks> Work<'_, S> {
     }
 }
 
-enum Step {
-    More,
-    Last,
+/// The contract's bound (docs/reference/http-api.md §14.8).
+const PORTION_MOST: usize = 1_000;
+/// Fewer cost less than their transaction does. A portion of slow tasks ends by itself before its last one.
+const PORTION_LEAST: usize = 100;
+const PORTION_FIRST: usize = 250;
+/// A portion that took longer is followed by a smaller one. This includes what it waited for others.
+const PORTION_SLOW: Duration = Duration::from_millis(40);
+/// One that took less is followed by a larger one.
+const PORTION_FAST: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Copy, Debug)]
+struct PortionSize(usize);
+
+impl Default for PortionSize {
+    fn default() -> Self {
+        Self(PORTION_FIRST)
+    }
+}
+
+impl PortionSize {
+    fn tasks(self) -> usize {
+        self.0
+    }
+
+    fn took(&mut self, elapsed: Duration) {
+        self.0 = match elapsed {
+            elapsed if elapsed > PORTION_SLOW => (self.0 / 2).max(PORTION_LEAST),
+            elapsed if elapsed < PORTION_FAST => (self.0 * 2).min(PORTION_MOST),
+            _ => self.0,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_grow_and_shrink_within_their_bounds() {
+        let mut size = PortionSize::default();
+        let mut took = |millis, times: usize| {
+            (0..times).for_each(|_| size.took(Duration::from_millis(millis)));
+            size.tasks()
+        };
+        assert_eq!(took(30, 5), PORTION_FIRST);
+        assert_eq!((took(1, 1), took(1, 9)), (2 * PORTION_FIRST, PORTION_MOST));
+        assert_eq!((took(41, 1), took(41, 1), took(500, 20)), (PORTION_MOST / 2, PORTION_MOST / 4, PORTION_LEAST));
+    }
 }

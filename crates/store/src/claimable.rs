@@ -3,7 +3,7 @@
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
-use taskqueue_core::task::{FinishedRun, Lifecycle, Status, Task, TaskHead};
+use taskqueue_core::task::{FinishedRun, Lifecycle, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 
 use crate::waiting::Hint;
@@ -32,14 +32,14 @@ impl Claimable {
     }
 
     pub(crate) fn created(&mut self, queue: &QueueName, created: &Task, now: Timestamp) {
-        if is_open(&created.lifecycle, now) {
+        if created.lifecycle.is_claimable(now) {
             self.add(queue, created.id, &created.definition.routes);
         }
     }
 
     /// An action or a dependency changed a task.
     pub(crate) fn acted(&mut self, queue: &QueueName, before: &TaskHead, after: &Lifecycle, now: Timestamp) {
-        if is_open(after, now) && !is_open(&before.lifecycle, now) {
+        if after.is_claimable(now) && !before.lifecycle.is_claimable(now) {
             self.add(queue, before.id, &before.routes);
         }
         if let (Some(_), None, Some(ended)) = (before.lifecycle.run, after.run, after.finished_run) {
@@ -49,8 +49,8 @@ impl Claimable {
 
     /// An update changed a task.
     pub(crate) fn updated(&mut self, queue: &QueueName, before: &TaskHead, after: &TaskHead, now: Timestamp) {
-        let opened = !is_open(&before.lifecycle, now) || before.routes != after.routes;
-        if is_open(&after.lifecycle, now) && opened {
+        let opened = !before.lifecycle.is_claimable(now) || before.routes != after.routes;
+        if after.lifecycle.is_claimable(now) && opened {
             self.add(queue, after.id, &after.routes);
         }
     }
@@ -128,11 +128,6 @@ impl Claimable {
             && self.deleted_queues.is_empty()
             && !self.poll_all
     }
-}
-
-/// Whether a task is in the pending order.
-fn is_open(Lifecycle { status, unmet, not_before, .. }: &Lifecycle, now: Timestamp) -> bool {
-    *status == Status::Pending && *unmet == 0 && not_before.is_none_or(|not_before| not_before <= now)
 }
 
 #[cfg(test)]

@@ -28,11 +28,11 @@ pub trait Clock: Send + Sync {
 
 pub struct SystemClock {
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<ClockReadings>,
     times_found_ahead: AtomicU64,
 }
 
-struct State {
+struct ClockReadings {
     correction: Correction,
     /// The last reading: the machine's clock, and the time since the start.
     wall_micros: i64,
@@ -41,22 +41,22 @@ struct State {
 
 impl SystemClock {
     pub fn new() -> Self {
-        let state = State { correction: Correction::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
+        let state = ClockReadings { correction: Correction::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
         Self { started: Instant::now(), state: Mutex::new(state), times_found_ahead: AtomicU64::new(0) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClockReadings> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, state: &mut State) -> Timestamp {
+    fn read(&self, state: &mut ClockReadings) -> Timestamp {
         let elapsed_micros = i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX);
         let clock_micros = wall_micros();
         let passed_micros = elapsed_micros.saturating_sub(state.elapsed_micros);
         let step_micros = clock_micros.saturating_sub(state.wall_micros).saturating_sub(passed_micros);
         let CorrectedTime { correction, now, found_ahead } =
             state.correction.apply(Reading { clock_micros, step_micros, passed_micros });
-        *state = State { correction, wall_micros: clock_micros, elapsed_micros };
+        *state = ClockReadings { correction, wall_micros: clock_micros, elapsed_micros };
         self.times_found_ahead.fetch_add(u64::from(found_ahead), Ordering::Relaxed);
         now
     }

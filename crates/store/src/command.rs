@@ -208,7 +208,7 @@ impl ActOnFound {
 
 /// What became of a portion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ActedOnFound {
+pub struct PortionOutcome {
     pub changed: u64,
     /// Those whose turn has not come yet: the time of the portion was over, or others hold them.
     pub left: Vec<FoundTask>,

@@ -10,12 +10,10 @@ pub mod bulk_action;
 pub mod check;
 pub mod claimable;
 pub mod clock;
-mod columns;
 pub mod command;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod dependency_cycle;
-mod error;
 pub mod execute;
 pub mod figures;
 pub mod histogram;
@@ -27,7 +25,6 @@ pub mod page;
 pub mod portions;
 pub mod reading;
 pub mod related;
-mod secret;
 mod store;
 pub mod submission;
 pub mod transaction;
@@ -41,6 +38,4 @@ pub mod writer_figures;
 pub mod writer_health;
 pub mod writer_threads;
 
-pub use error::StoreError;
-pub use secret::InstallationSecret;
-pub use store::{Store, StoreExt, StoreParts};
+pub use store::{InstallationSecret, Store, StoreError, StoreExt, StoreParts};

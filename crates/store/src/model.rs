@@ -1,17 +1,14 @@
 //! The model: a store in plain maps, as simple as it can be. It is the oracle that the real backends are compared with,
 //! and a store for tests of the server. It keeps nothing when the process ends.
 
-mod bulk;
-mod related;
 mod state;
-mod stats;
 mod transaction;
 pub mod variant;
-mod waiting_tasks;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use taskqueue_core::activity::Unit;
 use taskqueue_core::explain::Explanation;
 use taskqueue_core::grouping::Groups;
 use taskqueue_core::ids::{QueueName, TaskId};
@@ -21,12 +18,12 @@ use taskqueue_core::selection::{FirstRows, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 
-use self::state::State;
+use self::state::ModelState;
 use self::transaction::ModelTransaction;
 use crate::after_commit::AfterCommit;
 use crate::batch::execute_batch;
-use crate::bulk::BulkUpdates;
-use crate::bulk_action::BulkActions;
+use crate::bulk::{BulkSteps, BulkUpdates, Limit, Planned, PlannedWrite, Planner};
+use crate::bulk_action::{BulkActions, Collector, FindTasks, FoundTask, FoundTasks, KeyRange};
 use crate::clock::Clock;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use crate::execute::OutageCredit;
@@ -35,7 +32,7 @@ use crate::output::read_output;
 use crate::page::{TaskPage, group_position, task_position};
 use crate::reading::{TaskRead, WorkerRead};
 use crate::related::{Related, RelatedTasks};
-use crate::transaction::{QueueKey, RunUse};
+use crate::transaction::{BatchTransaction, Queue, QueueKey, RunUse};
 use crate::write_queue::QueuedWrite;
 use crate::write_request::WriteRequest;
 use crate::{InstallationSecret, Store, StoreError, StoreParts};
@@ -45,7 +42,7 @@ const NO_TASK: StoreError = StoreError::Broken("the model has no task with this 
 /// The store in maps.
 pub struct ModelStore {
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<ModelState>,
     parts: StoreParts,
     bulk: BulkUpdates,
     bulk_actions: BulkActions,
@@ -55,7 +52,7 @@ impl ModelStore {
     /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
-        let state = Mutex::new(State::begun_at(clock.now()));
+        let state = Mutex::new(ModelState::begun_at(clock.now()));
         let secret = InstallationSecret::random().ok();
         let parts = StoreParts { kind: "memory", activity: Arc::default(), waiters: Arc::default(), secret };
         Self { clock, state, parts, bulk, bulk_actions }
@@ -83,7 +80,7 @@ impl ModelStore {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ModelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -104,7 +101,11 @@ impl Store for ModelStore {
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
-        stats::queue_stats(&self.state(), &self.parts.activity, queue, routes, self.clock.now())
+        let (state, now) = (self.state(), self.clock.now());
+        let key = state.queue(queue)?;
+        let minutes = state.known_spans(&self.parts.activity, key, Unit::Minute, QueueStats::needs(now));
+        let figures = state.queue_figures(key, routes, PendingDetail::Number, now);
+        Ok(QueueStats::of(now, figures, &minutes, state.counts_since))
     }
 
     async fn activity_series(
@@ -112,7 +113,10 @@ impl Store for ModelStore {
         queue: &QueueName,
         selection: SeriesSelection,
     ) -> Result<ActivitySeries, StoreError> {
-        stats::activity_series(&self.state(), &self.parts.activity, queue, selection, self.clock.now())
+        let (state, unit) = (self.state(), selection.unit);
+        let range = selection.range(self.clock.now());
+        let spans = state.known_spans(&self.parts.activity, state.queue(queue)?, unit, range);
+        Ok(ActivitySeries { unit, spans, since: state.counts_since })
     }
 
     async fn figures(
@@ -121,7 +125,10 @@ impl Store for ModelStore {
         routes: &RouteSelection,
         pending: PendingDetail,
     ) -> Result<StoreFigures, StoreError> {
-        Ok(stats::figures(&self.state(), queues, routes, pending, self.clock.now()))
+        let (state, now) = (self.state(), self.clock.now());
+        let existing = queues.iter().filter(|key| state.queues.values().any(|known| known == *key));
+        let queue_figures = existing.map(|key| (*key, state.queue_figures(*key, routes, pending, now))).collect();
+        Ok(StoreFigures { now, queues: queue_figures, looked_at: queues.len(), database_bytes: None })
     }
 
     async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
@@ -170,7 +177,7 @@ impl Store for ModelStore {
             |selection: TaskSelection| state.tasks_of(key).filter(move |(_, task)| selection.matches(&task.view()));
         match read {
             TaskRead::Task(id, answer) => {
-                let task = state.tasks_of(key).find(|(_, task)| task.id == id).map(|(_, task)| task.clone());
+                let task = state.find(key, id).map(|(_, task)| task.clone());
                 answer.set(task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id })?);
             }
             TaskRead::Page(query, rows) => {
@@ -212,4 +219,44 @@ impl Store for ModelStore {
     }
 
     async fn close(&self) {}
+}
+
+#[async_trait]
+impl BulkSteps for ModelStore {
+    type Snapshot = u64;
+
+    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<u64>, StoreError> {
+        let mut state = self.state();
+        let queue = Queue { key: state.queue(&bulk.queue)?, name: &bulk.queue };
+        let mut planner = Planner::new(queue.key, &bulk.update);
+        let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
+        tx.visit_matching(queue, bulk, limit, &mut |key, task| planner.decide(key, task))?;
+        Ok(Planned::new(planner.finish()?, state.last_change))
+    }
+
+    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<u64>) -> Result<Updated, StoreError> {
+        let (write, answer) = QueuedWrite::bulk(Arc::clone(bulk), Some(plan));
+        self.execute(write);
+        answer.wait().await
+    }
+}
+
+#[async_trait]
+impl FindTasks for ModelStore {
+    async fn find_tasks(
+        &self,
+        act: &Arc<ActOnTasks>,
+        range: Option<KeyRange>,
+        most: usize,
+    ) -> Result<FoundTasks, StoreError> {
+        let state = self.state();
+        let queue = state.queue(&act.queue)?;
+        let mut collector = Collector::up_to(most);
+        for (key, _) in state.tasks_of(queue).filter(|(_, task)| act.selects(&task.view())) {
+            if range.is_none_or(|range| range.after < key && key <= range.until) {
+                collector.add(FoundTask { key, version: 0 });
+            }
+        }
+        Ok(collector.finish(queue, None))
+    }
 }

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use taskqueue_core::cursor::{InvalidCursor, OrderValue, Position};
+use taskqueue_core::cursor::{InvalidCursor, Position};
 use taskqueue_core::grouping::{GroupQuery, Groups};
 use taskqueue_core::ids::WorkerId;
 use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{Page, TaskOrder, TaskPosition, TaskQuery, worker_position};
 use taskqueue_core::task_view::TaskView;
@@ -176,42 +175,5 @@ impl TaskPage {
     /// `more`: whether there is a task that did not fit.
     pub fn finish(self, more: bool) {
         self.rows.finish(self.last.filter(|_| more).map(|last| last.into_position(self.queue.0)));
-    }
-}
-
-/// More than an observation takes in an answer, without its metadata and telemetry.
-const OBSERVATION_BYTES: usize = 1_024;
-
-/// A page of observations, which must come sorted by id, until it is full by number or by bytes.
-pub(crate) struct ObservationPage {
-    limit: usize,
-    queue: QueueKey,
-    items: Vec<Observation>,
-    bytes: usize,
-}
-
-impl ObservationPage {
-    pub(crate) fn new(limit: u16, queue: QueueKey) -> Self {
-        Self { limit: usize::from(limit), queue, items: Vec::new(), bytes: 0 }
-    }
-
-    /// Appends an observation. Returns false, without appending it, if the page is full.
-    pub(crate) fn push(&mut self, observation: Observation) -> bool {
-        let telemetry = observation.telemetry.as_ref().map_or(0, |telemetry| telemetry.value.as_str().len());
-        let bytes = OBSERVATION_BYTES + observation.report.metadata.as_str().len() + telemetry;
-        let fits = self.items.len() < self.limit && (self.items.is_empty() || self.bytes + bytes <= PAGE_BYTES);
-        if fits {
-            self.bytes += bytes;
-            self.items.push(observation);
-        }
-        fits
-    }
-
-    /// `more`: whether there is an observation that did not fit.
-    pub(crate) fn finish(self, more: bool) -> Page<Observation> {
-        let place = |one: &Observation| OrderValue::Text(one.id.to_string().into());
-        let position = |last| Position { queue_key: self.queue.0, values: vec![place(last)] };
-        let next = self.items.last().filter(|_| more).map(position);
-        Page { items: self.items, next }
     }
 }

@@ -3,19 +3,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use taskqueue_core::cursor::Position;
+use taskqueue_core::cursor::{OrderValue, Position};
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery, WorkerDimension};
 use taskqueue_core::ids::{TaskId, WorkerId};
+use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery};
 use taskqueue_core::task::Task;
 use taskqueue_core::task_view::TaskView;
 
 use crate::StoreError;
-use crate::page::{
-    NewRows, ObservationPage, ReadRows, WriteTask, WrittenRows, WrittenTasks, group_position, observation_position,
-};
+use crate::page::{NewRows, ReadRows, WriteTask, WrittenRows, WrittenTasks, group_position, observation_position};
 use crate::transaction::QueueKey;
 
 /// The place where a read leaves what it has made. A read that starts over replaces it.
@@ -118,10 +117,10 @@ pub struct WorkerRead {
 
 impl WorkerRead {
     pub fn page(query: ObservationQuery) -> (Self, Answer<Page<Observation>>) {
-        let (limit, page) = (query.limit, Answer::default());
+        let (limit, page) = (usize::from(query.limit), Answer::default());
         let answer = page.clone();
         let new_visitor: NewVisitor = Arc::new(move |queue| {
-            Ok(Box::new(PageVisitor { page: ObservationPage::new(limit, queue), answer: answer.clone() }))
+            Ok(Box::new(PageVisitor { queue, limit, items: Vec::new(), bytes: 0, answer: answer.clone() }))
         });
         (Self { filter: query.filter, after: query.after, is_page: true, new_visitor }, page)
     }
@@ -153,18 +152,35 @@ impl WorkerRead {
     }
 }
 
+/// More than an observation takes in an answer, without its metadata and telemetry.
+const OBSERVATION_BYTES: usize = 1_024;
+
+/// A page of observations, until it is full by number or by bytes.
 struct PageVisitor {
-    page: ObservationPage,
+    queue: QueueKey,
+    limit: usize,
+    items: Vec<Observation>,
+    bytes: usize,
     answer: Answer<Page<Observation>>,
 }
 
 impl WorkerVisitor for PageVisitor {
     fn visit(&mut self, observation: Observation) -> bool {
-        self.page.push(observation)
+        let telemetry = observation.telemetry.as_ref().map_or(0, |telemetry| telemetry.value.as_str().len());
+        let bytes = OBSERVATION_BYTES + observation.report.metadata.as_str().len() + telemetry;
+        let fits = self.items.len() < self.limit && (self.items.is_empty() || self.bytes + bytes <= PAGE_BYTES);
+        if fits {
+            self.bytes += bytes;
+            self.items.push(observation);
+        }
+        fits
     }
 
     fn finish(self: Box<Self>, more: bool) {
-        self.answer.set(self.page.finish(more));
+        let place = |one: &Observation| OrderValue::Text(one.id.to_string().into());
+        let position = |last| Position { queue_key: self.queue.0, values: vec![place(last)] };
+        let next = self.items.last().filter(|_| more).map(position);
+        self.answer.set(Page { items: self.items, next });
     }
 }
 

@@ -1,6 +1,8 @@
-//! The trait that the server sees: writing commands, a handful of reads, a check and an orderly end.
+//! The trait that the server sees: writing commands, a handful of reads, a check and an orderly end; what a store can answer besides
+//! success; and the secret of an installation.
 
 use std::sync::Arc;
+use std::{fmt, io};
 
 use async_trait::async_trait;
 use taskqueue_core::explain::Explanation;
@@ -8,20 +10,19 @@ use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, GroupQuery, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
+use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_core::task_view::TaskView;
 
-use crate::StoreError;
 use crate::activity::ActivityLog;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Lookup, Output, Updated};
 use crate::figures::{ProcessFigures, StoreFigures};
 use crate::page::{WriteTask, WrittenTasks};
 use crate::reading::{Answer, TaskRead, WorkerRead};
 use crate::related::{Related, RelatedTasks};
-use crate::secret::InstallationSecret;
 use crate::submission::{Held, Submission};
 use crate::transaction::QueueKey;
 use crate::waiting::Waiters;
@@ -271,3 +272,79 @@ pub trait StoreExt: Store {
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+/// Why a store did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// A rule forbids it. Nothing was changed, except that a lease which had ended before is now recorded as ended.
+    #[error("refused: {0:?}")]
+    Refused(Refusal),
+    /// The storage cannot take the request now (queue full, no turn or lock in time). Nothing was done, and nothing will be.
+    #[error("the storage is busy")]
+    Busy,
+    /// The storage failed (disk full, I/O error, unreachable). Nothing was done.
+    #[error("the storage is unavailable")]
+    Unavailable,
+    /// The command had begun and its end is not known: the storage failed or was lost while it committed, or gave no
+    /// answer in time. It may have been done, or may still be.
+    #[error("it is not known whether the command was done")]
+    OutcomeUnknown,
+    /// The storage failed in the middle of a bulk action: a part of it was done, or may have been.
+    #[error("a part of it may have been done")]
+    PartlyDone,
+    /// Something happened that cannot happen: a bug. The transaction is undone, and the writer logs it.
+    #[error("a bug: {0}")]
+    Broken(&'static str),
+}
+
+impl From<Refusal> for StoreError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Bytes of the secret: nobody guesses 256 bits.
+const SECRET_BYTES: usize = 32;
+
+/// The secret of an installation. It is never shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct InstallationSecret([u8; SECRET_BYTES]);
+
+impl InstallationSecret {
+    /// A new one, of random bytes of the system.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = [0; SECRET_BYTES];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| io::Error::other(format!("the system gives no random numbers: {error}")))?;
+        Ok(Self(bytes))
+    }
+
+    /// One that was kept; none if it has another length.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().map(Self).ok()
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for InstallationSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InstallationSecret(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_random_reads_back_and_is_never_shown() {
+        let (one, other) = (InstallationSecret::random().unwrap(), InstallationSecret::random().unwrap());
+        assert_ne!(one, other);
+        assert_eq!(InstallationSecret::from_bytes(one.as_bytes()), Some(one));
+        assert_eq!(InstallationSecret::from_bytes(&one.as_bytes()[1..]), None);
+        assert_eq!(format!("{one:?}"), "InstallationSecret(..)");
+    }
+}

@@ -7,17 +7,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::StoreError;
 use crate::command::Command;
 
-/// How long a command may wait until a writer begins it (docs/reference/http-api.md §12).
+/// How long a command may wait until a writer begins it, and a read for its thread (docs/reference/http-api.md §12).
 pub const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 /// How long a caller waits for the answer in all: the storage has 30 seconds (docs/reference/http-api.md §3.7), and the rest
 /// is for what comes after.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(29);
+
+/// Waits for a permit, as long as a command may wait until it begins.
+pub(crate) async fn permit(permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
+    match timeout(BEGIN_LIMIT, Arc::clone(permits).acquire_owned()).await {
+        Ok(permit) => permit.map_err(|_| StoreError::Unavailable),
+        Err(_) => Err(StoreError::Busy),
+    }
+}
 
 const WAITING: u8 = 0;
 const BEGUN: u8 = 1;

@@ -1,8 +1,7 @@
 //! Copies a whole database to another one, of any backend, in one transaction of the target: copies everything, reads it back,
 //! compares it with the source, and only then commits (docs/decisions/0011).
 
-mod task_stream;
-mod totals;
+use std::collections::{BTreeMap, VecDeque};
 
 use async_trait::async_trait;
 use taskqueue_core::definition::Identity;
@@ -11,11 +10,9 @@ use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::output::KeptOutput;
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::Task;
+use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 
-use self::task_stream::TaskStream;
-pub use self::totals::Totals;
 use crate::StoreError;
 use crate::transaction::QueueKey;
 
@@ -281,6 +278,59 @@ fn describe_task(expected: Option<&TransferredTask>, found: Option<&TransferredT
 
 fn compare<T: PartialEq>(what: &str, expected: &T, found: &T) -> Result<(), TransferError> {
     if expected == found { Ok(()) } else { Err(TransferError::Differs(format!("{what} do not agree"))) }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub queues: u64,
+    /// By queue and name of the status; never 0.
+    pub tasks_by_status: BTreeMap<(QueueName, &'static str), u64>,
+    pub running: u64,
+    /// Entries of the pending order: one for each route of a pending task.
+    pub pending_entries: u64,
+    pub runs: u64,
+    pub observations: u64,
+}
+
+impl Totals {
+    pub fn tasks(&self) -> u64 {
+        self.tasks_by_status.values().sum()
+    }
+
+    pub fn add_status(&mut self, queue: &QueueName, status: Status, tasks: u64) {
+        if tasks > 0 {
+            *self.tasks_by_status.entry((queue.clone(), status.as_str())).or_default() += tasks;
+        }
+    }
+
+    fn add_tasks(&mut self, tasks: &[TransferredTask]) {
+        for task in tasks {
+            let status = task.task.lifecycle.status;
+            self.add_status(&task.task.queue, status, 1);
+            self.running += u64::from(status == Status::Running);
+            if status == Status::Pending {
+                self.pending_entries += task.task.definition.routes.iter().count() as u64;
+            }
+            self.runs += task.runs().count() as u64;
+        }
+    }
+}
+
+#[derive(Default)]
+struct TaskStream {
+    tasks: VecDeque<TransferredTask>,
+    last_key: Option<i64>,
+}
+
+impl TaskStream {
+    async fn next<S: Source + ?Sized>(&mut self, source: &mut S) -> Result<Option<TransferredTask>, StoreError> {
+        if self.tasks.is_empty() {
+            let chunk = source.tasks(self.last_key).await?;
+            self.last_key = chunk.last_key.or(self.last_key);
+            self.tasks = chunk.tasks.into();
+        }
+        Ok(self.tasks.pop_front())
+    }
 }
 
 #[cfg(test)]

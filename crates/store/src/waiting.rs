@@ -1,12 +1,10 @@
 //! Requests that wait: claims until a task becomes claimable, heartbeats until their run ends, reads of output until a run
 //! prints or ends. After each commit a backend wakes them for what happened ([`Waiters::wake`]), and a woken waiter does an
 //! ordinary claim, heartbeat or read, which decides what is answered. An unnecessary wake-up only costs one of these in vain.
-//! However many are woken together, only some of each kind go on at a time (`turns.rs`).
+//! However many are woken together, only some of each kind go on at a time (`attempts.rs`).
 
 mod attempts;
 mod registry;
-mod turns;
-mod watched_runs;
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,12 +15,10 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use tokio::sync::Notify;
 
 use crate::claimable::Claimable;
-use attempts::Wait;
-pub use attempts::{claim, claim_tasks, heartbeat, output};
+pub use attempts::{Turn, claim, claim_tasks, heartbeat, output};
+use attempts::{Turns, Wait};
 pub use registry::{Hint, Registry, WaiterId};
-pub use turns::Turn;
-use turns::Turns;
-use watched_runs::{WatchedRuns, WatcherId};
+use registry::{WatchedRuns, WatcherId};
 
 #[derive(Default)]
 pub struct Waiters {

@@ -8,8 +8,8 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
 use crate::command::{
-    ActOnFound, ActOnTask, ActedOnFound, AddOutput, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems, Command,
-    CreateQueue, CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, Lookup,
+    ActOnFound, ActOnTask, AddOutput, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems, Command, CreateQueue,
+    CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, Lookup, PortionOutcome,
     ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, SaveActivity, Scan, Scanned, UpdateTask,
     UpdateTasks, Updated, Upkeep, Upkept, WithdrawWorker,
 };
@@ -83,7 +83,7 @@ commands! {
             task.bytes()
         }
     };
-    ActOnFound(act.queue) -> ActedOnFound: act_on_found;
+    ActOnFound(act.queue) -> PortionOutcome: act_on_found;
     DeleteTask(queue) -> (): delete_task;
     Claim(queue) -> Option<Box<Claimed>>: claim {
         fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {

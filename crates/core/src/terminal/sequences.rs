@@ -35,10 +35,10 @@ pub enum Step {
 
 /// A reader of control sequences. Text may come in pieces that end anywhere.
 #[derive(Clone, Debug, Default)]
-pub struct Sequences(State);
+pub struct Sequences(SequenceState);
 
 #[derive(Clone, Debug, Default)]
-enum State {
+enum SequenceState {
     #[default]
     Ground,
     Escape,
@@ -54,70 +54,70 @@ impl Sequences {
     /// Takes the next character. Returns nothing inside of a sequence, and for one that is left out.
     pub fn push(&mut self, character: char) -> Option<Step> {
         let (state, step) = match std::mem::take(&mut self.0) {
-            State::Ground => ground(character),
-            State::Escape => escape(character),
-            State::Charset if matches!(character, ' '..='/') => (State::Charset, None),
-            State::Charset if character >= ' ' => (State::Ground, None),
-            State::Charset => ground(character),
-            State::Parameters(parameters) => in_parameters(parameters, character),
-            State::Text(chars, is_escaped) => in_text(chars, is_escaped, character),
+            SequenceState::Ground => ground(character),
+            SequenceState::Escape => escape(character),
+            SequenceState::Charset if matches!(character, ' '..='/') => (SequenceState::Charset, None),
+            SequenceState::Charset if character >= ' ' => (SequenceState::Ground, None),
+            SequenceState::Charset => ground(character),
+            SequenceState::Parameters(parameters) => in_parameters(parameters, character),
+            SequenceState::Text(chars, is_escaped) => in_text(chars, is_escaped, character),
         };
         self.0 = state;
         step
     }
 }
 
-fn ground(character: char) -> (State, Option<Step>) {
+fn ground(character: char) -> (SequenceState, Option<Step>) {
     let step = match character {
-        '\u{1b}' => return (State::Escape, None),
+        '\u{1b}' => return (SequenceState::Escape, None),
         '\n' => Some(Step::LineEnd),
         '\r' => Some(Step::Return),
         '\u{8}' => Some(Step::Back(1)),
         '\t' => Some(Step::Print('\t')),
         // `ESC [`, and what begins a title or the like, as one character each.
-        '\u{9b}' => return (State::Parameters(String::new()), None),
-        '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return (State::Text(0, false), None),
+        '\u{9b}' => return (SequenceState::Parameters(String::new()), None),
+        '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return (SequenceState::Text(0, false), None),
         _ if character.is_control() => Some(Step::Control(character)),
         _ => Some(Step::Print(character)),
     };
-    (State::Ground, step)
+    (SequenceState::Ground, step)
 }
 
-fn escape(character: char) -> (State, Option<Step>) {
+fn escape(character: char) -> (SequenceState, Option<Step>) {
     match character {
-        '[' => (State::Parameters(String::new()), None),
-        ']' | 'P' | 'X' | '^' | '_' => (State::Text(0, false), None),
-        ' '..='/' => (State::Charset, None),
-        'M' => (State::Ground, Some(Step::Up(1))),
-        '0'..='~' => (State::Ground, None),
+        '[' => (SequenceState::Parameters(String::new()), None),
+        ']' | 'P' | 'X' | '^' | '_' => (SequenceState::Text(0, false), None),
+        ' '..='/' => (SequenceState::Charset, None),
+        'M' => (SequenceState::Ground, Some(Step::Up(1))),
+        '0'..='~' => (SequenceState::Ground, None),
         _ => ground(character),
     }
 }
 
-fn in_parameters(mut parameters: String, character: char) -> (State, Option<Step>) {
+fn in_parameters(mut parameters: String, character: char) -> (SequenceState, Option<Step>) {
     match character {
         ' '..='?' => {
             // Longer ones become unreadable as a number, and so do nothing.
             if parameters.len() <= PARAMETER_CHARS {
                 parameters.push(character);
             }
-            (State::Parameters(parameters), None)
+            (SequenceState::Parameters(parameters), None)
         }
-        '@'..='~' if parameters.len() > PARAMETER_CHARS => (State::Ground, None),
-        '@'..='~' => (State::Ground, control(parameters, character)),
+        '@'..='~' if parameters.len() > PARAMETER_CHARS => (SequenceState::Ground, None),
+        '@'..='~' => (SequenceState::Ground, control(parameters, character)),
         _ => ground(character),
     }
 }
 
-fn in_text(chars: usize, is_escaped: bool, character: char) -> (State, Option<Step>) {
+fn in_text(chars: usize, is_escaped: bool, character: char) -> (SequenceState, Option<Step>) {
     match character {
-        '\\' if is_escaped => (State::Ground, None),
+        '\\' if is_escaped => (SequenceState::Ground, None),
         _ if is_escaped => escape(character),
-        '\u{7}' | '\u{9c}' => (State::Ground, None),
-        '\u{1b}' => (State::Text(chars, true), None),
+        '\u{7}' | '\u{9c}' => (SequenceState::Ground, None),
+        '\u{1b}' => (SequenceState::Text(chars, true), None),
         '\n' | '\r' => ground(character),
         _ if chars >= TEXT_CHARS => ground(character),
-        _ => (State::Text(chars + 1, false), None),
+        _ => (SequenceState::Text(chars + 1, false), None),
     }
 }
 

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 
 use super::plan::Plan;
 use crate::StoreError;
 use crate::command::{BulkUpdate, Updated};
-use crate::submission::BEGIN_LIMIT;
+use crate::submission::permit;
 
 /// Plans at a time; others wait like every command. One that is written and one that is made: more would only share the
 /// processors.
@@ -162,8 +161,7 @@ impl BulkUpdates {
     pub async fn run<T: BulkSteps>(&self, store: &T, bulk: &Arc<BulkUpdate>) -> Result<Updated, StoreError> {
         let (caller, gate) = (Arc::new(()), Gate::of_this_task());
         let limit = Limit::new(&caller);
-        let permit = timeout(BEGIN_LIMIT, Arc::clone(&self.permits).acquire_owned());
-        let permit = permit.await.map_err(|_| StoreError::Busy)?.map_err(|_| StoreError::Unavailable)?;
+        let permit = permit(&self.permits).await?;
         let planned_first = store.plan(bulk, &limit).await?;
         let plan = Arc::new(Mutex::new(Planned { _permit: Some(permit), ..planned_first }));
         // Checked only for the first plan, which was made in one snapshot. A plan that was updated later is a mix of

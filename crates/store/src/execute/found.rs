@@ -12,8 +12,9 @@ use taskqueue_core::task::TaskHead;
 
 use super::{Executed, Execution};
 use crate::StoreError;
+use crate::bulk::LOADED_AT_ONCE;
 use crate::bulk_action::{BlockedTask, FoundTask, Now, waited_for};
-use crate::command::{ActOnFound, ActOnTasks, ActedOnFound};
+use crate::command::{ActOnFound, ActOnTasks, PortionOutcome};
 use crate::transaction::{BatchTransaction, Needed, Queue, TaskKey};
 
 /// How long a portion may go on after its first task: other commands wait for its end. The task that is under way is finished. What
@@ -21,17 +22,15 @@ use crate::transaction::{BatchTransaction, Needed, Queue, TaskKey};
 const TIME_LIMIT: Duration = Duration::from_millis(20);
 /// Tasks whose heads are loaded at a time.
 const HEADS_AT_ONCE: usize = 250;
-/// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
-const LOADED_AT_ONCE: usize = 8;
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    pub(crate) fn act_on_found(&mut self, command: &ActOnFound) -> Executed<ActedOnFound> {
+    pub(crate) fn act_on_found(&mut self, command: &ActOnFound) -> Executed<PortionOutcome> {
         let act = &*command.act;
         let queue = self.existing_queue(&act.queue)?;
         if queue.key != command.queue {
             return Err(Refusal::QueueNotFound { queue: act.queue.clone() }.into());
         }
-        let (blocked, acted) = (HashMap::new(), ActedOnFound::default());
+        let (blocked, acted) = (HashMap::new(), PortionOutcome::default());
         let mut portion = Portion { execution: self, act, queue, until: None, blocked, acted };
         for found in command.tasks.chunks(HEADS_AT_ONCE) {
             if portion.is_over() {
@@ -58,7 +57,7 @@ struct Portion<'a, 'e, T> {
     until: Option<Instant>,
     /// Those that would be requeued in vain, by what they wait for. It may come behind them.
     blocked: HashMap<TaskId, Vec<(FoundTask, TaskId)>>,
-    acted: ActedOnFound,
+    acted: PortionOutcome,
 }
 
 impl<T: BatchTransaction> Portion<'_, '_, T> {
@@ -149,7 +148,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
         Ok(())
     }
 
-    fn end(mut self) -> ActedOnFound {
+    fn end(mut self) -> PortionOutcome {
         for (dependency, blocked) in self.blocked {
             let blocked = blocked.into_iter().map(|(found, id)| BlockedTask::new(found, id, dependency));
             self.acted.blocked.extend(blocked);

@@ -2,21 +2,19 @@
 //! slices. Used by both backends. See docs/decisions/0016.
 
 mod scheduler;
-mod slots;
 mod thread_pool;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::StoreError;
+use crate::submission::permit;
 pub use scheduler::{ActiveRead, CallerGuard, ReadScheduler, ScheduledRead, StopReason};
 use thread_pool::ThreadPool;
 
-/// How long a read may wait for a thread (docs/reference/http-api.md §12).
-const THREAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a read may take in all, below the 30 seconds that the storage has.
 const READ_TIMEOUT: Duration = Duration::from_secs(25);
 
@@ -49,10 +47,7 @@ impl<R: 'static> LongReads<R> {
         read: impl FnOnce(&mut R, &Arc<ActiveRead>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         let end = Instant::now() + READ_TIMEOUT;
-        let permit = match timeout(THREAD_TIMEOUT, Arc::clone(&self.permits).acquire_owned()).await {
-            Ok(permit) => permit.map_err(|_| StoreError::Unavailable)?,
-            Err(_) => return Err(StoreError::Busy),
-        };
+        let permit = permit(&self.permits).await?;
         let (caller, scheduled) = self.scheduler.add(end.saturating_duration_since(Instant::now()));
         let (answer, answered) = oneshot::channel();
         let after_answer = self.after_answer;

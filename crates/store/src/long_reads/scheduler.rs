@@ -1,14 +1,13 @@
 //! The scheduler of long reads: a fixed number computes at a time, in time slices. A read stops when its caller has gone, at
 //! its deadline, and when it has used up its budget. Which read is next is decided in `slots.rs`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::slots::{Slots, time_slice};
 use crate::StoreError;
 
 /// How long a read may compute in all. 10 seconds are some 20 million small tasks, or 10 GB of large ones, on one core.
@@ -34,10 +33,10 @@ impl From<StopReason> for StoreError {
 
 pub struct ReadScheduler {
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<ReadSchedule>,
 }
 
-struct State {
+struct ReadSchedule {
     slots: Slots<Arc<ReadSignals>>,
     /// Every read that has not ended.
     reads: HashMap<u64, Arc<ReadSignals>>,
@@ -59,7 +58,7 @@ struct ReadSignals {
 
 impl ReadScheduler {
     pub fn new(slots: usize) -> Arc<Self> {
-        let state = State { slots: Slots::new(slots), reads: HashMap::new(), last_id: 0, closed: false };
+        let state = ReadSchedule { slots: Slots::new(slots), reads: HashMap::new(), last_id: 0, closed: false };
         Arc::new(Self { started: Instant::now(), state: Mutex::new(state) })
     }
 
@@ -103,7 +102,7 @@ impl ReadScheduler {
         self.started.elapsed()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReadSchedule> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -159,11 +158,11 @@ pub struct ActiveRead {
     read: ScheduledRead,
     /// End of the time slice in nanoseconds; 0 without a slot.
     slice_end: AtomicU64,
-    progress: Mutex<Progress>,
+    progress: Mutex<ReadProgress>,
 }
 
 #[derive(Default)]
-struct Progress {
+struct ReadProgress {
     /// Since when it has had its slot.
     since: Option<Duration>,
     used: Duration,
@@ -236,7 +235,7 @@ impl ActiveRead {
         signals.caller_gone.load(Ordering::Relaxed) || signals.closed.load(Ordering::Relaxed)
     }
 
-    fn must_stop(&self, progress: &Progress, now: Duration) -> Option<StopReason> {
+    fn must_stop(&self, progress: &ReadProgress, now: Duration) -> Option<StopReason> {
         if progress.stopped.is_some() {
             return progress.stopped;
         }
@@ -249,7 +248,11 @@ impl ActiveRead {
         (now >= self.read.deadline || progress.used >= BUDGET).then_some(StopReason::OutOfTime)
     }
 
-    fn wait(&self, mut state: MutexGuard<'_, State>, mut progress: MutexGuard<'_, Progress>) -> Result<(), StopReason> {
+    fn wait(
+        &self,
+        mut state: MutexGuard<'_, ReadSchedule>,
+        mut progress: MutexGuard<'_, ReadProgress>,
+    ) -> Result<(), StopReason> {
         let signals = &self.read.signals;
         signals.has_slot.store(false, Ordering::Relaxed);
         if let Some(key) = state.slots.acquire(progress.used, Arc::clone(signals)) {
@@ -270,34 +273,34 @@ impl ActiveRead {
         Ok(())
     }
 
-    fn begin_slice(&self, progress: &mut Progress, now: Duration) {
+    fn begin_slice(&self, progress: &mut ReadProgress, now: Duration) {
         progress.since = Some(now);
         let end = (now + time_slice(progress.used)).min(self.read.deadline);
         self.slice_end.store(nanos(end), Ordering::Relaxed);
     }
 
     /// Adds the time since the last call.
-    fn account(&self, progress: &mut Progress, now: Duration) {
+    fn account(&self, progress: &mut ReadProgress, now: Duration) {
         if let Some(since) = &mut progress.since {
             progress.used += now.saturating_sub(*since);
             *since = now;
         }
     }
 
-    fn leave_slot(&self, progress: &mut Progress) {
+    fn leave_slot(&self, progress: &mut ReadProgress) {
         self.slice_end.store(0, Ordering::Relaxed);
         if progress.since.take().is_some() {
             wake_next(self.read.scheduler.lock().slots.release());
         }
     }
 
-    fn stop(&self, mut progress: MutexGuard<'_, Progress>, stopped: StopReason) -> StopReason {
+    fn stop(&self, mut progress: MutexGuard<'_, ReadProgress>, stopped: StopReason) -> StopReason {
         progress.stopped = Some(stopped);
         self.leave_slot(&mut progress);
         stopped
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, ReadProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -312,6 +315,74 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The first time slice. Most reads need no second one, and a new read waits for one slice of those before it.
+const FIRST_SLICE: Duration = Duration::from_millis(1);
+/// The longest time slice. A switch costs some 20 microseconds, less than one percent of it.
+const LONGEST_SLICE: Duration = Duration::from_millis(5);
+
+/// The time slice of a read that has computed for `used`.
+pub(super) fn time_slice(used: Duration) -> Duration {
+    used.clamp(FIRST_SLICE, LONGEST_SLICE)
+}
+
+/// The order of waiting reads: by the time they have computed, then by arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WaitKey {
+    used: Duration,
+    number: u64,
+}
+
+/// A fixed number of slots to compute in, and the reads that wait for one. `W` identifies a read.
+#[derive(Debug)]
+pub(super) struct Slots<W> {
+    free: usize,
+    waiting: BTreeMap<WaitKey, W>,
+    last_number: u64,
+}
+
+impl<W> Slots<W> {
+    pub(super) fn new(slots: usize) -> Self {
+        Self { free: slots, waiting: BTreeMap::new(), last_number: 0 }
+    }
+
+    /// Takes a slot for a read that has computed for `used`. If none is free, the read waits under the returned key.
+    pub(super) fn acquire(&mut self, used: Duration, waiter: W) -> Option<WaitKey> {
+        if self.free > 0 {
+            self.free -= 1;
+            return None;
+        }
+        self.last_number += 1;
+        let key = WaitKey { used, number: self.last_number };
+        self.waiting.insert(key, waiter);
+        Some(key)
+    }
+
+    /// Whether a waiting read has computed for less than `used`.
+    pub(super) fn must_yield(&self, used: Duration) -> bool {
+        self.waiting.first_key_value().is_some_and(|(first, _)| first.used < used)
+    }
+
+    /// Frees a slot. It passes to the waiting read that has computed least, which is returned and must be woken.
+    pub(super) fn release(&mut self) -> Option<W> {
+        let next = self.waiting.pop_first();
+        self.free += usize::from(next.is_none());
+        next.map(|(_, waiter)| waiter)
+    }
+
+    /// Stops waiting. Returns whether the read was still waiting; otherwise it has a slot.
+    pub(super) fn cancel(&mut self, key: WaitKey) -> bool {
+        self.waiting.remove(&key).is_some()
+    }
+
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &W> {
+        self.waiting.values()
+    }
+}
+
 #[cfg(test)]
 #[path = "scheduler_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod slots_tests;

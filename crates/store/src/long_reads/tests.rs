@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::time::timeout;
+
 use super::*;
 
 /// The state of a thread, counted.

@@ -23,18 +23,18 @@ type Next<R> = Option<WorkItem<R>>;
 
 /// The permits limit the number of threads.
 pub(super) struct ThreadPool<R: 'static> {
-    inner: Arc<Inner<R>>,
+    inner: Arc<PoolInner<R>>,
 }
 
-struct Inner<R> {
+struct PoolInner<R> {
     name: &'static str,
     max_idle: usize,
     make: Box<dyn Fn() -> R + Send + Sync>,
-    state: Mutex<State<R>>,
+    state: Mutex<PoolState<R>>,
     ended: Condvar,
 }
 
-struct State<R> {
+struct PoolState<R> {
     threads: usize,
     /// Idle threads by id. The last one was used last.
     idle: Vec<(u64, Sender<Next<R>>)>,
@@ -45,9 +45,9 @@ struct State<R> {
 impl<R: 'static> ThreadPool<R> {
     /// `make` creates the state of a new thread, on that thread.
     pub(super) fn new(name: &'static str, max_idle: usize, make: impl Fn() -> R + Send + Sync + 'static) -> Self {
-        let state = State { threads: 0, idle: Vec::new(), last_id: 0, closed: false };
+        let state = PoolState { threads: 0, idle: Vec::new(), last_id: 0, closed: false };
         let (make, state) = (Box::new(make), Mutex::new(state));
-        Self { inner: Arc::new(Inner { name, max_idle, make, state, ended: Condvar::new() }) }
+        Self { inner: Arc::new(PoolInner { name, max_idle, make, state, ended: Condvar::new() }) }
     }
 
     /// Runs work on an idle thread, or on a new one.
@@ -96,8 +96,8 @@ impl<R: 'static> Drop for ThreadPool<R> {
     }
 }
 
-impl<R> Inner<R> {
-    fn lock(&self) -> MutexGuard<'_, State<R>> {
+impl<R> PoolInner<R> {
+    fn lock(&self) -> MutexGuard<'_, PoolState<R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

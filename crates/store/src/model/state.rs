@@ -1,26 +1,33 @@
-//! What the model holds: plain maps, and how they are looked through.
+//! What the model holds: plain maps, and how they are looked through: what tasks wait for, what is around a task, what is going on in
+//! a queue. It visits every task, which no other store may do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 
-use taskqueue_core::activity::{Activity, Span};
+use taskqueue_core::activity::{Activity, Span, Unit};
 use taskqueue_core::definition::Identity;
 use taskqueue_core::dependency::DependencyState;
+use taskqueue_core::explain::{Explanation, Facts, RouteFacts, explain};
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::output::KeptOutput;
+use taskqueue_core::pending_parts::CountedParts;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::Task;
+use taskqueue_core::settings::{QueueSettings, RunningTasks};
+use taskqueue_core::stats::{KnownSpans, PendingDetail, QueueFigures, RouteSelection, pending_since};
+use taskqueue_core::task::{Lifecycle, Status, Task};
 use taskqueue_core::time::Timestamp;
 
 use super::NO_TASK;
 use crate::StoreError;
-use crate::activity::ProcessId;
+use crate::activity::{ActivityLog, ProcessId};
 use crate::bulk::Planned;
-use crate::transaction::{Loaded, QueueKey, RunUse, TaskKey};
+use crate::related::{Related, RelatedTask, RelatedTasks};
+use crate::transaction::{Dependents, Loaded, QueueKey, RunUse, TaskKey, Unsettled};
 
-pub(super) struct State {
+#[derive(Default)]
+pub(super) struct ModelState {
     pub(super) queues: BTreeMap<QueueName, QueueKey>,
     pub(super) tasks: BTreeMap<TaskKey, Row>,
     pub(super) runs: BTreeMap<RunId, TaskKey>,
@@ -58,25 +65,9 @@ pub(super) struct ModelOutput {
     pub(super) bytes: BTreeMap<u64, u8>,
 }
 
-impl State {
+impl ModelState {
     pub(super) fn begun_at(now: Timestamp) -> Self {
-        Self {
-            queues: BTreeMap::new(),
-            tasks: BTreeMap::new(),
-            runs: BTreeMap::new(),
-            deleted_runs: BTreeMap::new(),
-            observations: BTreeMap::new(),
-            activity: BTreeMap::new(),
-            dependencies: BTreeMap::new(),
-            unsettled: BTreeMap::new(),
-            settings: BTreeMap::new(),
-            released_until: now,
-            counts_since: now,
-            last_key: 0,
-            last_pending_seq: 0,
-            last_scan_at: None,
-            last_change: 0,
-        }
+        Self { released_until: now, counts_since: now, ..Self::default() }
     }
 
     pub(super) fn queue(&self, name: &QueueName) -> Result<QueueKey, StoreError> {
@@ -97,6 +88,10 @@ impl State {
         current
             .map(|(_, observation)| observation)
             .filter(move |one| one.is_current(now) && filter.is_none_or(|filter| filter.matches(*one)))
+    }
+
+    pub(super) fn find(&self, queue: QueueKey, id: TaskId) -> Option<(TaskKey, &Task)> {
+        self.tasks_of(queue).find(|(_, task)| task.id == id)
     }
 
     pub(super) fn task(&self, key: TaskKey) -> Loaded<&Task> {
@@ -150,5 +145,178 @@ impl State {
     pub(super) fn next_key(&mut self) -> i64 {
         self.last_key += 1;
         self.last_key
+    }
+}
+
+impl ModelState {
+    /// Whether a claim for this route may take a task.
+    pub(super) fn is_claimable(task: &Task, route: &Route, now: Timestamp) -> bool {
+        task.lifecycle.is_claimable(now) && task.definition.routes.contains(route.as_str())
+    }
+
+    pub(super) fn status_of(&self, queue: QueueKey, id: TaskId) -> Option<Status> {
+        self.find(queue, id).map(|(_, task)| task.lifecycle.status)
+    }
+
+    pub(super) fn dependents(
+        &self,
+        queue: QueueKey,
+        dependency: TaskId,
+        after: Option<TaskKey>,
+        most: usize,
+    ) -> Dependents {
+        let from = after.map_or(Unbounded, |after| Excluded((queue, dependency, after)));
+        let own = self.dependencies.range((from, Unbounded));
+        let own = own.filter(|((own_queue, own_id, _), _)| (*own_queue, *own_id) == (queue, dependency));
+        Dependents { tasks: own.take(most).map(|((_, _, key), state)| (*key, *state)).collect(), held_elsewhere: false }
+    }
+
+    pub(super) fn find_unsettled(&self, of: Option<QueueKey>) -> Option<Unsettled> {
+        let is_asked_for = |queue: &QueueKey| of.is_none_or(|of| of == *queue);
+        let ((queue, dependency), after) = self.unsettled.iter().find(|((queue, _), _)| is_asked_for(queue))?;
+        let status = self.status_of(*queue, *dependency);
+        Some(Unsettled { queue: *queue, dependency: *dependency, status, after: *after })
+    }
+
+    pub(super) fn settings(&self, queue: QueueKey) -> QueueSettings {
+        self.settings.get(&queue).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn running(&self, queue: QueueKey, route: &Route) -> RunningTasks {
+        let running = |task: &&Task| task.lifecycle.status == Status::Running;
+        let own = || self.tasks_of(queue).map(|(_, task)| task).filter(running);
+        RunningTasks {
+            of_queue: own().count() as u64,
+            of_route: own().filter(|task| task.lifecycle.last_route.as_ref() == Some(route)).count() as u64,
+        }
+    }
+
+    /// Ended tasks that are kept no longer.
+    pub(super) fn outdated(&self, now: Timestamp) -> impl Iterator<Item = (QueueKey, TaskKey)> {
+        let is_outdated = move |queue: QueueKey, task: &Task| {
+            self.settings.get(&queue).is_some_and(|settings| settings.retention.is_outdated(&task.lifecycle, now))
+        };
+        let outdated = self.tasks.iter().filter(move |(_, row)| is_outdated(row.queue, &row.task));
+        outdated.map(|(key, row)| (row.queue, *key))
+    }
+
+    pub(super) fn explain(&self, queue: &QueueName, id: TaskId, now: Timestamp) -> Result<Explanation, StoreError> {
+        let key = self.queue(queue)?;
+        let (_, task) =
+            self.find(key, id).ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id })?;
+        let rank = |task: &Task| (std::cmp::Reverse(task.definition.priority), task.lifecycle.pending_seq);
+        let of_route = |route: Route| {
+            let pending = self.tasks_of(key).filter(|(_, other)| Self::is_claimable(other, &route, now));
+            RouteFacts {
+                running: self.running(key, &route),
+                has_worker: self.observations_of(key, None, now).any(|worker| worker.report.route == route),
+                ahead: pending.filter(|(_, other)| rank(other) < rank(task)).count() as u64,
+                route,
+            }
+        };
+        let dependencies = task.definition.scheduling.dependencies.as_slice().iter();
+        let statuses = dependencies.map(|dependency| (*dependency, self.status_of(key, *dependency)));
+        Ok(explain(Facts {
+            status: task.lifecycle.status,
+            lease_expires_at: task.lifecycle.run.map(|run| run.lease_expires_at),
+            not_before: task.lifecycle.not_before,
+            routes: task.definition.routes.clone(),
+            now,
+            settings: self.settings(key),
+            of_routes: task.definition.routes.iter().filter_map(Route::parse).map(of_route).collect(),
+            is_blocked: task.lifecycle.unmet > 0,
+            unmet: statuses.filter(|(_, status)| *status != Some(Status::Succeeded)).collect(),
+        }))
+    }
+
+    /// Forgets what a deleted task waited for.
+    pub(super) fn forget_dependencies(&mut self, task: TaskKey) {
+        self.dependencies.retain(|(_, _, key), _| *key != task);
+    }
+
+    /// Forgets all that is known of a deleted queue.
+    pub(super) fn forget_waiting(&mut self, queue: QueueKey) {
+        self.dependencies.retain(|(own, _, _), _| *own != queue);
+        self.unsettled.retain(|(own, _), _| *own != queue);
+        self.settings.remove(&queue);
+    }
+}
+
+impl ModelState {
+    pub(super) fn related_tasks(&self, queue: QueueKey, related: &Related) -> RelatedTasks {
+        let shown = |task: &Task| RelatedTask {
+            id: task.id,
+            status: task.lifecycle.status,
+            name: task.definition.name.clone(),
+        };
+        let found = |id| self.find(queue, id).map(|(_, task)| shown(task));
+        let dependents = self.dependents(queue, related.id, None, related.most_dependents.into()).tasks;
+        let by_key = |key| self.tasks.get(&key).map(|row| shown(&row.task));
+        RelatedTasks {
+            dependencies: related.dependencies.iter().copied().map(found).collect(),
+            dependents: dependents.into_iter().filter_map(|(key, _)| by_key(key)).collect(),
+        }
+    }
+}
+
+impl ModelState {
+    pub(super) fn queue_figures(
+        &self,
+        key: QueueKey,
+        routes: &RouteSelection,
+        pending: PendingDetail,
+        now: Timestamp,
+    ) -> QueueFigures {
+        let mut figures = QueueFigures::default();
+        let mut oldest: BTreeMap<String, &Lifecycle> = BTreeMap::new();
+        let (mut claimable, mut blocked) = (0, 0);
+        for (_, task) in self.tasks_of(key) {
+            let routes = &task.definition.routes;
+            if task.lifecycle.archived {
+                continue;
+            }
+            figures.add_tasks(routes.iter(), task.lifecycle.status, 1);
+            blocked += u64::from(task.lifecycle.status == Status::Pending && task.lifecycle.unmet > 0);
+            if task.lifecycle.is_claimable(now) {
+                claimable += 1;
+                for route in routes.iter() {
+                    let first = oldest.entry(route.to_owned()).or_insert(&task.lifecycle);
+                    if task.lifecycle.pending_seq < first.pending_seq {
+                        *first = &task.lifecycle;
+                    }
+                }
+            }
+        }
+        for worker in self.observations_of(key, None, now) {
+            figures.add_workers(worker.report.route.as_str(), worker.report.status, 1);
+        }
+        figures.set_settings(self.settings(key));
+        if pending == PendingDetail::ByState {
+            figures.set_pending(CountedParts { claimable: Some(claimable), delayed: None, blocked: Some(blocked) });
+        }
+        figures.keep(routes);
+        let told: Vec<String> = figures.routes().map(|(route, _)| route.to_owned()).collect();
+        for route in told {
+            if let Some(lifecycle) = oldest.get(&route) {
+                figures.add_pending_since(&route, pending_since(lifecycle));
+            }
+        }
+        figures
+    }
+
+    /// Returns the activity of all processes in the spans that begin between two moments.
+    pub(super) fn known_spans(
+        &self,
+        log: &ActivityLog,
+        key: QueueKey,
+        unit: Unit,
+        (from, to): (Timestamp, Timestamp),
+    ) -> KnownSpans {
+        let in_memory = log.in_memory(key, unit, (from, to));
+        let rows = self
+            .activity
+            .iter()
+            .filter(|((queue, span, _), _)| *queue == key && span.unit == unit && (from..to).contains(&span.start));
+        log.sum(in_memory, rows.map(|((_, span, process), activity)| (span.start, *process, activity.clone())))
     }
 }

@@ -19,7 +19,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 
 use super::NO_TASK;
-use super::state::{ModelOutput, Row, State};
+use super::state::{ModelOutput, ModelState, Row};
 use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk::{Limit, Planned, REDECIDED};
 use crate::bulk_action::{ChangeRecord, FoundTask, Now};
@@ -31,7 +31,7 @@ use crate::transaction::{
 
 /// A transaction on the maps.
 pub(super) struct ModelTransaction<'a> {
-    pub(super) state: &'a mut State,
+    pub(super) state: &'a mut ModelState,
     pub(super) now: Timestamp,
 }
 
@@ -78,7 +78,7 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>> {
-        Ok(self.state.tasks_of(queue).find(|(_, task)| task.id == id).map(|(key, _)| key))
+        Ok(self.state.find(queue, id).map(|(key, _)| key))
     }
 
     fn load_task(&mut self, _: Queue<'_>, key: TaskKey) -> Loaded<Task> {
@@ -175,7 +175,7 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn load_noted(&mut self, queue: QueueKey, task: TaskKey, ids: &[TaskId]) -> Loaded<Vec<Option<DependencyState>>> {
-        Ok(ids.iter().map(|id| self.state.noted(queue, task, *id)).collect())
+        Ok(ids.iter().map(|id| self.state.dependencies.get(&(queue, *id, task)).copied()).collect())
     }
 
     fn replace_dependencies(
@@ -247,7 +247,7 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
-        let pending = self.state.tasks_of(queue).filter(|(_, task)| State::is_claimable(task, route, self.now));
+        let pending = self.state.tasks_of(queue).filter(|(_, task)| ModelState::is_claimable(task, route, self.now));
         let place = |task: &Task| (std::cmp::Reverse(task.definition.priority), task.lifecycle.pending_seq);
         Ok(pending.min_by_key(|(_, task)| place(task)).map(|(key, _)| key))
     }

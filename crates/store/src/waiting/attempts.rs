@@ -4,13 +4,14 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use taskqueue_core::time::Timestamp;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use super::turns::Turn;
 use super::{OutputWatcher, RunWatcher, Waiter};
 use crate::StoreError;
 use crate::command::{Claimed, ClaimedItems, has_found_nothing};
@@ -189,4 +190,32 @@ async fn wait_for<T>(woken: impl Future<Output = T>, mut time_over: Pin<&mut imp
         woken.as_mut().poll(context).map(Some)
     })
     .await
+}
+
+/// Requests of a kind that go on at a time. More than the readers and the memory of a small server let through, so nothing is
+/// idle while others are in line, and few enough that what others ask for at that moment waits for some milliseconds.
+pub(super) const AT_A_TIME: usize = 32;
+
+pub(super) struct Turns(Arc<Semaphore>);
+
+/// Dropped when the request has done its attempt. Nothing if the server is stopping, when nobody is kept in line.
+pub struct Turn {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_A_TIME)))
+    }
+}
+
+impl Turns {
+    /// Waits for a turn, in the order in which it was asked for. Cancel safe.
+    pub(super) async fn next(&self) -> Turn {
+        Turn { _permit: Arc::clone(&self.0).acquire_owned().await.ok() }
+    }
+
+    pub(super) fn close(&self) {
+        self.0.close();
+    }
 }

@@ -4,11 +4,11 @@
 //! A waiter is either *claiming* or *parked*. The rule that no wake-up is lost: a waiter parks only if no hint came since
 //! its claim began, and a hint that wakes a parked waiter is held by it until it has claimed the task or passed the hint on.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::task::Waker;
 
 use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::{QueueName, Route, TaskId};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 
 /// Lower ids came first.
 pub type WaiterId = u64;
@@ -33,7 +33,7 @@ impl Hint {
 
 #[derive(Default)]
 pub struct Registry {
-    waiters: HashMap<WaiterId, Entry>,
+    waiters: HashMap<WaiterId, WaiterEntry>,
     queues: HashMap<QueueName, HashMap<Route, RouteWaiters>>,
     last_id: WaiterId,
 }
@@ -46,13 +46,13 @@ struct RouteWaiters {
     missed_hints: u64,
 }
 
-struct Entry {
+struct WaiterEntry {
     queue: QueueName,
     route: Route,
-    state: State,
+    state: WaiterState,
 }
 
-enum State {
+enum WaiterState {
     Parked(Option<Waker>),
     Claiming {
         /// The hint that woke it.
@@ -68,8 +68,8 @@ impl Registry {
         self.last_id += 1;
         let waiters = self.queues.entry(queue.clone()).or_default().entry(route.clone()).or_default();
         waiters.claiming += 1;
-        let state = State::Claiming { hint: None, missed_hints: waiters.missed_hints };
-        self.waiters.insert(self.last_id, Entry { queue: queue.clone(), route: route.clone(), state });
+        let state = WaiterState::Claiming { hint: None, missed_hints: waiters.missed_hints };
+        self.waiters.insert(self.last_id, WaiterEntry { queue: queue.clone(), route: route.clone(), state });
         self.last_id
     }
 
@@ -79,13 +79,13 @@ impl Registry {
     pub fn park(&mut self, id: WaiterId) -> (bool, Option<Waker>) {
         let Some(entry) = self.waiters.get_mut(&id) else { return (true, None) };
         let waiters = self.queues.get_mut(&entry.queue).and_then(|routes| routes.get_mut(&entry.route));
-        let (State::Claiming { hint, missed_hints }, Some(waiters)) = (&mut entry.state, waiters) else {
+        let (WaiterState::Claiming { hint, missed_hints }, Some(waiters)) = (&mut entry.state, waiters) else {
             return (true, None);
         };
         let passed_on = hint.take().and_then(|hint| hint.without(&entry.route));
         let is_parked = *missed_hints == waiters.missed_hints;
         if is_parked {
-            entry.state = State::Parked(None);
+            entry.state = WaiterState::Parked(None);
             waiters.claiming -= 1;
             waiters.parked.insert(id);
         } else {
@@ -97,7 +97,7 @@ impl Registry {
     /// Whether a waiter has been woken; if not, `waker` is called when it is.
     pub fn is_woken(&mut self, id: WaiterId, waker: &Waker) -> bool {
         match self.waiters.get_mut(&id).map(|entry| &mut entry.state) {
-            Some(State::Parked(kept)) => {
+            Some(WaiterState::Parked(kept)) => {
                 if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
                     *kept = Some(waker.clone());
                 }
@@ -129,10 +129,10 @@ impl Registry {
             return None;
         }
         waiters.claiming += 1;
-        let claiming = State::Claiming { hint, missed_hints: waiters.missed_hints };
+        let claiming = WaiterState::Claiming { hint, missed_hints: waiters.missed_hints };
         match std::mem::replace(&mut entry.state, claiming) {
-            State::Parked(waker) => waker,
-            State::Claiming { .. } => None,
+            WaiterState::Parked(waker) => waker,
+            WaiterState::Claiming { .. } => None,
         }
     }
 
@@ -158,12 +158,12 @@ impl Registry {
 
     /// Removes a waiter. A hint whose task is not among those it claimed passes to the next waiter.
     pub fn unregister(&mut self, id: WaiterId, claimed: &[TaskId]) -> Option<Waker> {
-        let Entry { queue, route, state } = self.waiters.remove(&id)?;
+        let WaiterEntry { queue, route, state } = self.waiters.remove(&id)?;
         let routes = self.queues.get_mut(&queue)?;
         if let Some(waiters) = routes.get_mut(&route) {
             match state {
-                State::Parked(_) => drop(waiters.parked.remove(&id)),
-                State::Claiming { .. } => waiters.claiming -= 1,
+                WaiterState::Parked(_) => drop(waiters.parked.remove(&id)),
+                WaiterState::Claiming { .. } => waiters.claiming -= 1,
             }
             if waiters.claiming == 0 && waiters.parked.is_empty() {
                 routes.remove(&route);
@@ -173,7 +173,7 @@ impl Registry {
             self.queues.remove(&queue);
         }
         match state {
-            State::Claiming { hint: Some(hint), .. } if !is_used(&hint, claimed) => self.hint(hint),
+            WaiterState::Claiming { hint: Some(hint), .. } if !is_used(&hint, claimed) => self.hint(hint),
             _ => None,
         }
     }
@@ -205,6 +205,109 @@ fn is_used(hint: &Hint, claimed: &[TaskId]) -> bool {
     hint.task.is_some_and(|task| claimed.contains(&task))
 }
 
+/// A run, and the number of one of its watchers: a heartbeat that was repeated may be held twice, and many may read one output.
+pub(super) type WatcherId = (RunId, u64);
+
+#[derive(Default)]
+pub(super) struct WatchedRuns {
+    watchers: BTreeMap<WatcherId, RunWatch>,
+    last_number: u64,
+}
+
+#[derive(Default)]
+struct RunWatch {
+    /// Woken since the last wake-up was taken.
+    is_woken: bool,
+    waker: Option<Waker>,
+}
+
+impl WatchedRuns {
+    pub(super) fn add(&mut self, run_id: RunId) -> WatcherId {
+        self.last_number += 1;
+        let id = (run_id, self.last_number);
+        self.watchers.insert(id, RunWatch::default());
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: WatcherId) {
+        self.watchers.remove(&id);
+    }
+
+    /// Wakes all watchers of a run.
+    pub(super) fn wake(&mut self, run_id: RunId) -> impl Iterator<Item = Waker> {
+        let watchers = self.watchers.range_mut((run_id, 0)..=(run_id, u64::MAX));
+        watchers.filter_map(|(_, watcher)| watcher.wake())
+    }
+
+    pub(super) fn wake_all(&mut self) -> impl Iterator<Item = Waker> {
+        self.watchers.values_mut().filter_map(RunWatch::wake)
+    }
+
+    /// Whether a watcher has been woken since the last wake-up was taken; if not, `waker` is called when it is.
+    pub(super) fn is_woken(&mut self, id: WatcherId, waker: &Waker) -> bool {
+        let Some(watcher) = self.watchers.get_mut(&id) else { return true };
+        if !watcher.is_woken && !watcher.waker.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+            watcher.waker = Some(waker.clone());
+        }
+        watcher.is_woken
+    }
+
+    /// Takes the wake-up of a watcher, if there is one.
+    pub(super) fn take_wake_up(&mut self, id: WatcherId) -> bool {
+        self.watchers.get_mut(&id).is_some_and(|watcher| std::mem::take(&mut watcher.is_woken))
+    }
+
+    /// Each watched run, once for each of its watchers.
+    pub(super) fn run_ids(&self) -> Vec<RunId> {
+        self.watchers.keys().map(|(run_id, _)| *run_id).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.watchers.len()
+    }
+}
+
+impl RunWatch {
+    fn wake(&mut self) -> Option<Waker> {
+        self.is_woken = true;
+        self.waker.take()
+    }
+}
+
 #[cfg(test)]
 #[path = "registry_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod watched_runs_tests {
+    use super::*;
+    use crate::conformance::commands::run_id;
+
+    fn woken(runs: &mut WatchedRuns, ids: &[WatcherId]) -> Vec<bool> {
+        ids.iter().map(|id| runs.is_woken(*id, Waker::noop()) && runs.take_wake_up(*id)).collect()
+    }
+
+    #[test]
+    fn the_end_of_a_run_wakes_all_of_its_watchers_and_no_others() {
+        let mut runs = WatchedRuns::default();
+        let ids = [1, 2, 2, 3].map(|run| runs.add(run_id(run)));
+        assert_eq!(woken(&mut runs, &ids), [false; 4]);
+        assert_eq!(runs.wake(run_id(2)).count(), 2);
+        assert_eq!(woken(&mut runs, &ids), [false, true, true, false]);
+        assert_eq!(runs.wake_all().count(), 2, "two of them do not wait");
+        assert_eq!(woken(&mut runs, &ids), [true; 4]);
+        assert_eq!(runs.run_ids(), [1, 2, 2, 3].map(run_id));
+        ids.into_iter().for_each(|id| runs.remove(id));
+        assert!(runs.len() == 0 && runs.wake(run_id(2)).next().is_none());
+    }
+
+    #[test]
+    fn an_end_that_comes_before_a_watcher_asks_is_kept_until_it_is_taken() {
+        let mut runs = WatchedRuns::default();
+        let id = runs.add(run_id(1));
+        assert_eq!(runs.wake(run_id(1)).count(), 0, "it does not wait yet");
+        assert!(runs.is_woken(id, Waker::noop()) && runs.is_woken(id, Waker::noop()));
+        assert_eq!(woken(&mut runs, &[id]), [true]);
+        assert_eq!(woken(&mut runs, &[id]), [false]);
+    }
+}
