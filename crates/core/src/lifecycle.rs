@@ -165,15 +165,10 @@ pub struct NewProgress<'a> {
 }
 
 /// A worker takes a pending task. Choosing it (route, priority, order) comes before. `outcome` is what the task has.
-pub fn claim(
-    task: &TaskHead,
-    outcome: &Outcome,
-    claimant: Claimant<'_>,
-    now: Timestamp,
-) -> Result<LeaseChange, Refusal> {
+pub fn claim(task: &TaskHead, outcome: &Outcome, by: Claimant<'_>, now: Timestamp) -> Result<LeaseChange, Refusal> {
     let transition = TaskTransition::new(task, now, task.lifecycle.pending_seq);
     match task.lifecycle.status {
-        Status::Pending => Ok(transition.claim(outcome, claimant)),
+        Status::Pending => Ok(transition.claim(outcome, by)),
         Status::Running | Status::Succeeded | Status::Failed | Status::Cancelled => {
             Err(transition.state_conflict(Transition::Claim))
         }

@@ -25,7 +25,7 @@ struct Used {
 }
 
 /// Each field of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchedulingFields {
     pub retry_delay: Option<RetryDelay>,
     /// How long a run may be active.
@@ -62,12 +62,6 @@ impl SchedulingFields {
             object = object.integer("timeout_seconds", seconds);
         }
         object.into_text()
-    }
-}
-
-impl Default for SchedulingFields {
-    fn default() -> Self {
-        Self::UNUSED
     }
 }
 

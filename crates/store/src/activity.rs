@@ -13,7 +13,7 @@ use taskqueue_core::time::Timestamp;
 
 use crate::command::SaveActivity;
 use crate::transaction::QueueKey;
-use crate::{Store, StoreError, StoreExt};
+use crate::{Store, StoreExt, StoreResult};
 
 /// Spans in memory: a minute and an hour for each queue in which something happened within the hour, some hundred bytes
 /// each. What happens in more queues than that is not counted.
@@ -25,7 +25,7 @@ const MAX_TOTALS: usize = 1_000;
 const SAVED_AT_ONCE: usize = 200;
 
 /// Saves what is not saved yet. What cannot be saved stays in memory for the next time.
-pub async fn save_activity(store: &(impl Store + ?Sized)) -> Result<(), StoreError> {
+pub async fn save_activity(store: &(impl Store + ?Sized)) -> StoreResult<()> {
     let log = store.activity();
     let unsaved = log.unsaved();
     // Without any row what is too old is still forgotten.

@@ -14,7 +14,7 @@ use crate::claimable::Claimable;
 use crate::transaction::{Queue, QueueKey, TaskKey};
 use crate::weight;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AfterCommit {
     pub claimable: Claimable,
     /// The time of the transaction.
@@ -34,15 +34,7 @@ const DEPENDENTS: usize = 1_000;
 impl AfterCommit {
     /// `has_claims`: whether any claim waits.
     pub fn new(has_claims: bool) -> Self {
-        let now = Timestamp::from_micros(0);
-        Self {
-            claimable: Claimable::new(has_claims),
-            now,
-            records: Vec::new(),
-            dependents_left: DEPENDENTS,
-            settled: HashSet::new(),
-            done: weight::Done::default(),
-        }
+        Self { claimable: Claimable::new(has_claims), dependents_left: DEPENDENTS, ..Self::default() }
     }
 
     pub(crate) fn begun_at(&mut self, now: Timestamp) {

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, HashMap};
 use taskqueue_core::task::TaskHead;
 use taskqueue_core::update::{Documents, Effect, Update};
 
-use crate::StoreError;
 use crate::command::{BulkUpdate, UpdateTasks, Updated};
 use crate::execute::Execution;
 use crate::transaction::{BatchTransaction, Queue, TaskKey};
+use crate::{StoreError, StoreResult};
 
 /// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
 pub(crate) const LOADED_AT_ONCE: usize = 8;
@@ -28,7 +28,7 @@ const MERGED_AT_ONCE: usize = 4 * 1_048_576;
 
 impl<T: BatchTransaction> Execution<'_, T> {
     /// Both steps in one transaction, for a storage that cannot tell what changed since a snapshot.
-    pub(crate) fn update_tasks(&mut self, UpdateTasks { bulk }: &UpdateTasks) -> Result<Updated, StoreError> {
+    pub(crate) fn update_tasks(&mut self, UpdateTasks { bulk }: &UpdateTasks) -> StoreResult<Updated> {
         let limit = Limit::of_one_step();
         let queue = self.existing_queue(&bulk.queue)?;
         let mut planner = Planner::new(queue.key, &bulk.update);
@@ -42,7 +42,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         &mut self,
         bulk: &BulkUpdate,
         PlannedWrite { plan, limit, gate }: &PlannedWrite<T::Snapshot>,
-    ) -> Result<Updated, StoreError> {
+    ) -> StoreResult<Updated> {
         let mut planned = planned(plan);
         // An earlier attempt may have marked it, and have been undone.
         planned.outdated = None;
@@ -63,13 +63,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         self.save_plan(queue, bulk, &planned.plan, limit)
     }
 
-    fn save_plan(
-        &mut self,
-        queue: Queue<'_>,
-        bulk: &BulkUpdate,
-        plan: &Plan,
-        limit: &Limit,
-    ) -> Result<Updated, StoreError> {
+    fn save_plan(&mut self, queue: Queue<'_>, bulk: &BulkUpdate, plan: &Plan, limit: &Limit) -> StoreResult<Updated> {
         let (now, update) = (self.tx.now(), &bulk.update);
         let (mut changes, mut updated, mut planned) = (plan.changes(), 0, 0);
         loop {
@@ -114,7 +108,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         &mut self,
         heads: &[(TaskKey, TaskHead)],
         update: &Update,
-    ) -> Result<HashMap<TaskKey, Documents>, StoreError> {
+    ) -> StoreResult<HashMap<TaskKey, Documents>> {
         if !update.has_patches() {
             return Ok(HashMap::new());
         }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::bulk::Gate;
 use crate::command::{ActOnFound, ActOnTasks, Acted, Command, PortionOutcome};
 use crate::submission::{BEGIN_LIMIT, Submission, permit};
-use crate::{Store, StoreError, StoreExt};
+use crate::{Store, StoreError, StoreExt, StoreResult};
 
 /// Bulk actions at a time; others wait like every command.
 const ACTIONS: usize = 2;
@@ -37,12 +37,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub trait FindTasks: Store {
     /// Finds the tasks that an action selects, in a snapshot besides the writer: counts them, and gives the first ones by
     /// key, at most `most`. With a range only those in it, and then there need be no count.
-    async fn find_tasks(
-        &self,
-        act: &Arc<ActOnTasks>,
-        range: Option<KeyRange>,
-        most: usize,
-    ) -> Result<FoundTasks, StoreError>;
+    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>, most: usize) -> StoreResult<FoundTasks>;
 }
 
 /// The bulk actions of a store, a few at a time.
@@ -58,7 +53,7 @@ impl Default for BulkActions {
 
 impl BulkActions {
     /// Does a bulk action. When a caller drops this, the portion that has begun is finished and no other begins.
-    pub async fn run(&self, store: &impl FindTasks, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+    pub async fn run(&self, store: &impl FindTasks, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
         if act.dry_run {
             let matched = store.count_tasks(&act.queue, act.selection()).await?;
             expect(&act, matched)?;
@@ -77,7 +72,7 @@ impl BulkActions {
     }
 }
 
-fn expect(act: &ActOnTasks, matched: u64) -> Result<(), StoreError> {
+fn expect(act: &ActOnTasks, matched: u64) -> StoreResult<()> {
     match act.expect {
         Some(expected) if expected != matched => Err(Refusal::ExpectationFailed { expected, matched }.into()),
         _ => Ok(()),
@@ -95,7 +90,7 @@ struct Work<'a, S> {
 }
 
 impl<S: FindTasks> Work<'_, S> {
-    async fn run(&mut self, mut found: FoundTasks) -> Result<Acted, StoreError> {
+    async fn run(&mut self, mut found: FoundTasks) -> StoreResult<Acted> {
         let mut busy_until = Instant::now() + BEGIN_LIMIT;
         while !self.is_over() {
             match self.step(&mut found).await {
@@ -127,7 +122,7 @@ impl<S: FindTasks> Work<'_, S> {
     }
 
     /// Does the next portion, or finds the next tasks. Returns whether there is more to do.
-    async fn step(&mut self, found: &mut FoundTasks) -> Result<bool, StoreError> {
+    async fn step(&mut self, found: &mut FoundTasks) -> StoreResult<bool> {
         let most = self.size.tasks().min(self.remaining());
         let tasks = found.next(most);
         if tasks.is_empty() {
@@ -161,7 +156,7 @@ impl<S: FindTasks> Work<'_, S> {
         Ok(true)
     }
 
-    async fn write(&self, found: &FoundTasks, tasks: Vec<FoundTask>) -> Result<PortionOutcome, StoreError> {
+    async fn write(&self, found: &FoundTasks, tasks: Vec<FoundTask>) -> StoreResult<PortionOutcome> {
         let command =
             ActOnFound { act: Arc::clone(&self.act), queue: found.queue, tasks, changes: found.changes.clone() };
         let (submission, answer) = Submission::new(command);

@@ -23,7 +23,7 @@ use crate::portions::Portion;
 use crate::submission::Submission;
 use crate::transaction::QueueKey;
 use crate::write_request::WriteRequest;
-use crate::{Store, StoreError};
+use crate::{Store, StoreResult};
 
 /// One write. Writes behave as if they happened one after the other.
 pub trait Command: Send + Sized {
@@ -263,7 +263,7 @@ pub struct ClaimTasks {
     /// The bytes of a claimed task in the answer.
     pub measure: fn(&Claimed) -> usize,
     /// The bytes that all of them may have, the first one aside. What no longer fits is not claimed; a task that one of the
-    /// runs has already is not shown, and its item is [`StoreError::Busy`].
+    /// runs has already is not shown, and its item is [`Busy`](crate::StoreError::Busy).
     pub most_bytes: usize,
 }
 
@@ -409,9 +409,9 @@ pub enum RunAction {
 /// What became of each item, in the order of the command.
 pub type Items<A> = Vec<Result<A, Refusal>>;
 
-/// What each run of [`ClaimTasks`] got: [`StoreError::Refused`] as a [`Claim`] is, and [`StoreError::Busy`] if it has a task
+/// What each run of [`ClaimTasks`] got: [`Refused`](crate::StoreError::Refused) as a [`Claim`] is, and [`Busy`](crate::StoreError::Busy) if it has a task
 /// that does not fit into the answer. Then it can be asked for again.
-pub type ClaimedItems = Vec<Result<Option<Box<Claimed>>, StoreError>>;
+pub type ClaimedItems = Vec<StoreResult<Option<Box<Claimed>>>>;
 
 /// Whether no run got a task or was refused.
 pub fn has_found_nothing(items: &ClaimedItems) -> bool {

@@ -11,7 +11,7 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::status::Status;
 use tokio::time::timeout;
 
-use crate::StoreError;
+use crate::StoreResult;
 use crate::related::Related;
 use crate::store::Store;
 
@@ -38,7 +38,7 @@ pub async fn find_cycle(
     timeout(time_limit, search(store, queue, id)).await.ok()?.ok()?
 }
 
-async fn search(store: &dyn Store, queue: &QueueName, id: TaskId) -> Result<Option<Vec<TaskId>>, StoreError> {
+async fn search(store: &dyn Store, queue: &QueueName, id: TaskId) -> StoreResult<Option<Vec<TaskId>>> {
     // What each of them waits for.
     let (mut waits_for, mut next) = (HashMap::new(), VecDeque::from([id]));
     while let Some(dependency) = next.pop_front() {
@@ -67,7 +67,7 @@ pub async fn explain(
     queue: &QueueName,
     id: TaskId,
     time_limit: Duration,
-) -> Result<Explanation, StoreError> {
+) -> StoreResult<Explanation> {
     let mut explanation = store.explain(queue, id).await?;
     let blocked = explanation.reasons.iter().enumerate().find_map(|(place, reason)| match reason {
         Reason::Dependencies { unmet } => Some((place, unmet)),

@@ -26,19 +26,17 @@ use taskqueue_core::settings::{QueueSettings, Retention};
 use taskqueue_core::task::{Lifecycle, Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 
-use crate::StoreError;
 use crate::after_commit::AfterCommit;
 use crate::command::{
     ActOnTask, ChangeSettings, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, NewTask, ReportTelemetry,
     ReportWorker, SaveActivity, UpdateTask, WithdrawWorker,
 };
 use crate::transaction::{BatchTransaction, Over, Queue, QueueKey, TaskKey};
+use crate::{StoreError, StoreResult};
 
 /// Rows of old activity that are removed at most when new ones are saved, of each unit: a few milliseconds. At a save every 5
 /// seconds that is more than 10,000 queues can have.
 const FORGOTTEN_SPANS_AT_ONCE: u32 = 2_000;
-
-type Executed<A> = Result<A, StoreError>;
 
 /// The execution of commands in one transaction. A refused command has written nothing, except the expiry of a lease that had ended
 /// before.
@@ -71,7 +69,7 @@ impl<'a> From<Queue<'a>> for QueueRef<'a> {
 }
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    pub(crate) fn create_queue(&mut self, CreateQueue { queue, retention }: &CreateQueue) -> Executed<bool> {
+    pub(crate) fn create_queue(&mut self, CreateQueue { queue, retention }: &CreateQueue) -> StoreResult<bool> {
         if !self.tx.insert_queue(queue)? {
             return Ok(false);
         }
@@ -82,7 +80,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Ok(true)
     }
 
-    pub(crate) fn delete_queue(&mut self, command: &DeleteQueue) -> Executed<()> {
+    pub(crate) fn delete_queue(&mut self, command: &DeleteQueue) -> StoreResult<()> {
         let queue = self.existing_queue(&command.queue)?;
         let tally = self.tx.tally_queue(queue.key)?;
         if tally.running > 0 {
@@ -96,7 +94,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Ok(())
     }
 
-    pub(crate) fn create_task(&mut self, command: &CreateTask) -> Executed<CreatedTask> {
+    pub(crate) fn create_task(&mut self, command: &CreateTask) -> StoreResult<CreatedTask> {
         let queue = self.existing_queue(&command.queue)?;
         Ok(match self.create(queue, command.id, &command.new)? {
             Creation::New(task) => CreatedTask { created: true, task },
@@ -109,7 +107,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         queue: Queue<'_>,
         id: TaskId,
         NewTask { definition, not_before, identity }: &NewTask,
-    ) -> Executed<Creation> {
+    ) -> StoreResult<Creation> {
         let outcome = Outcome::empty();
         let definition_bytes = definition.stored_bytes() + not_before_bytes(*not_before);
         let size = check_stored_size(definition_bytes, outcome.result.as_str().len(), 0);
@@ -138,7 +136,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         }
     }
 
-    pub(crate) fn update_task(&mut self, command: &UpdateTask) -> Executed<Box<Task>> {
+    pub(crate) fn update_task(&mut self, command: &UpdateTask) -> StoreResult<Box<Task>> {
         let queue = self.existing_queue(&command.queue)?;
         let key = self.existing_task(queue, command.id)?;
         let before = self.tx.load_task(queue, key)?;
@@ -155,7 +153,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Ok(Box::new(self.tx.load_task(queue, key)?))
     }
 
-    pub(crate) fn act_on_task(&mut self, command: &ActOnTask) -> Executed<Box<Task>> {
+    pub(crate) fn act_on_task(&mut self, command: &ActOnTask) -> StoreResult<Box<Task>> {
         let queue = self.existing_queue(&command.queue)?;
         let key = self.existing_task(queue, command.id)?;
         let before = self.tx.load_head(key)?;
@@ -166,7 +164,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 
     /// Saves what an action changes. A task that is requeued may find that what it waits for cannot succeed any more.
-    fn save_action(&mut self, queue: Queue<'_>, key: TaskKey, before: &TaskHead, change: &Change) -> Executed<()> {
+    fn save_action(&mut self, queue: Queue<'_>, key: TaskKey, before: &TaskHead, change: &Change) -> StoreResult<()> {
         let dependencies = &before.scheduling.dependencies;
         if change.lifecycle.status != Status::Pending || dependencies.is_empty() {
             return self.save_change(queue.into(), key, before, change);
@@ -180,7 +178,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 
     /// Deleting a task that does not exist is done already.
-    pub(crate) fn delete_task(&mut self, DeleteTask { queue, id }: &DeleteTask) -> Executed<()> {
+    pub(crate) fn delete_task(&mut self, DeleteTask { queue, id }: &DeleteTask) -> StoreResult<()> {
         let queue = self.existing_queue(queue)?;
         let Some(key) = self.tx.find_task(queue.key, *id)? else { return Ok(()) };
         let before = self.tx.load_head(key)?;
@@ -188,7 +186,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         self.delete_existing(queue.into(), key, &before)
     }
 
-    fn delete_existing(&mut self, queue: QueueRef<'_>, key: TaskKey, before: &TaskHead) -> Executed<()> {
+    fn delete_existing(&mut self, queue: QueueRef<'_>, key: TaskKey, before: &TaskHead) -> StoreResult<()> {
         self.after_commit.done.dependencies(before.scheduling.dependencies.len());
         self.after_commit.done.routes(&before.routes);
         self.tx.delete_task(queue.key, key, before, lease::run_ids_kept_until(self.tx.now()))?;
@@ -197,7 +195,13 @@ impl<T: BatchTransaction> Execution<'_, T> {
 
     /// Saves a change and what it means for those that wait for the task, if it has become something else to them. A task that comes
     /// back from its run may find that what it waits for has failed meanwhile.
-    fn save_change(&mut self, queue: QueueRef<'_>, key: TaskKey, before: &TaskHead, change: &Change) -> Executed<()> {
+    fn save_change(
+        &mut self,
+        queue: QueueRef<'_>,
+        key: TaskKey,
+        before: &TaskHead,
+        change: &Change,
+    ) -> StoreResult<()> {
         self.save_alone(queue, key, before, change)?;
         let (was, is) = (before.lifecycle.status, change.lifecycle.status);
         if DependencyState::of(was) != DependencyState::of(is) {
@@ -210,7 +214,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 
     /// Saves a change without what it means for those that wait for the task. A run that ends may leave room for a claim.
-    fn save_alone(&mut self, queue: QueueRef<'_>, key: TaskKey, before: &TaskHead, change: &Change) -> Executed<()> {
+    fn save_alone(&mut self, queue: QueueRef<'_>, key: TaskKey, before: &TaskHead, change: &Change) -> StoreResult<()> {
         self.tx.save_change(queue.key, key, before, change)?;
         self.after_commit.changed((queue.key, queue.name), before, &change.lifecycle);
         let ended = before.lifecycle.run.is_some() && change.lifecycle.run.is_none();
@@ -220,7 +224,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Ok(())
     }
 
-    pub(crate) fn change_settings(&mut self, command: &ChangeSettings) -> Executed<QueueSettings> {
+    pub(crate) fn change_settings(&mut self, command: &ChangeSettings) -> StoreResult<QueueSettings> {
         let queue = self.existing_queue(&command.queue)?;
         let before = self.tx.load_settings(queue.key)?.unwrap_or_default();
         let after = command.patch.apply(&before)?;
@@ -233,27 +237,27 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Ok(after)
     }
 
-    pub(crate) fn report_worker(&mut self, ReportWorker { queue, id, report }: &ReportWorker) -> Executed<()> {
+    pub(crate) fn report_worker(&mut self, ReportWorker { queue, id, report }: &ReportWorker) -> StoreResult<()> {
         let queue = self.existing_queue(queue)?;
         let known = self.tx.load_observation(queue, *id)?;
         let observation = observe(known.as_ref(), queue.name, *id, report.clone(), self.tx.now())?;
         self.tx.save_observation(queue.key, *id, Some(&observation))
     }
 
-    pub(crate) fn report_telemetry(&mut self, command: &ReportTelemetry) -> Executed<()> {
+    pub(crate) fn report_telemetry(&mut self, command: &ReportTelemetry) -> StoreResult<()> {
         let queue = self.existing_queue(&command.queue)?;
         let known = self.tx.load_observation(queue, command.id)?;
         let observation = measure(known, queue.name, command.id, command.telemetry.clone(), self.tx.now())?;
         self.tx.save_observation(queue.key, command.id, Some(&observation))
     }
 
-    pub(crate) fn withdraw_worker(&mut self, WithdrawWorker { queue, id }: &WithdrawWorker) -> Executed<()> {
+    pub(crate) fn withdraw_worker(&mut self, WithdrawWorker { queue, id }: &WithdrawWorker) -> StoreResult<()> {
         let queue = self.existing_queue(queue)?;
         self.tx.save_observation(queue.key, *id, None)
     }
 
     /// Also forgets what is too old. Answers the time, by which spans are over.
-    pub(crate) fn save_activity(&mut self, command: &SaveActivity) -> Executed<Timestamp> {
+    pub(crate) fn save_activity(&mut self, command: &SaveActivity) -> StoreResult<Timestamp> {
         let now = self.tx.now();
         self.tx.save_activity(command.process, &command.rows)?;
         for unit in Unit::ALL {
@@ -262,14 +266,14 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Ok(now)
     }
 
-    pub(crate) fn existing_queue<'a>(&mut self, name: &'a QueueName) -> Executed<Queue<'a>> {
+    pub(crate) fn existing_queue<'a>(&mut self, name: &'a QueueName) -> StoreResult<Queue<'a>> {
         match self.tx.find_queue(name)? {
             Some(key) => Ok(Queue { key, name }),
             None => Err(Refusal::QueueNotFound { queue: name.clone() }.into()),
         }
     }
 
-    fn existing_task(&mut self, queue: Queue<'_>, id: TaskId) -> Executed<TaskKey> {
+    fn existing_task(&mut self, queue: Queue<'_>, id: TaskId) -> StoreResult<TaskKey> {
         let task = self.tx.find_task(queue.key, id)?;
         task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.name.clone(), task_id: id }.into())
     }

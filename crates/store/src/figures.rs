@@ -3,7 +3,7 @@
 use taskqueue_core::stats::{PendingDetail, QueueFigures, RouteSelection};
 use taskqueue_core::time::Timestamp;
 
-use crate::StoreError;
+use crate::StoreResult;
 use crate::store::Store;
 use crate::transaction::QueueKey;
 use crate::writer_figures::WriterCounts;
@@ -36,7 +36,7 @@ pub async fn read_figures(
     routes: &RouteSelection,
     pending: PendingDetail,
     mut take: impl FnMut(StoreFigures) + Send,
-) -> Result<(), StoreError> {
+) -> StoreResult<()> {
     let at_once = (TOLD_AT_ONCE / routes.most().max(1)).clamp(1, QUEUES_AT_ONCE);
     let mut left = queues;
     while !left.is_empty() {

@@ -38,4 +38,4 @@ pub mod writer_figures;
 pub mod writer_health;
 pub mod writer_threads;
 
-pub use store::{InstallationSecret, Store, StoreError, StoreExt, StoreParts};
+pub use store::{InstallationSecret, Store, StoreError, StoreExt, StoreParts, StoreResult};

@@ -35,7 +35,7 @@ use crate::related::{Related, RelatedTasks};
 use crate::transaction::{BatchTransaction, Queue, QueueKey, RunUse};
 use crate::write_queue::QueuedWrite;
 use crate::write_request::WriteRequest;
-use crate::{InstallationSecret, Store, StoreError, StoreParts};
+use crate::{InstallationSecret, Store, StoreError, StoreParts, StoreResult};
 
 const NO_TASK: StoreError = StoreError::Broken("the model has no task with this key");
 
@@ -87,20 +87,20 @@ impl ModelStore {
 
 #[async_trait]
 impl Store for ModelStore {
-    fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
+    fn submit(&self, request: WriteRequest) -> StoreResult<()> {
         self.execute(QueuedWrite::new(request));
         Ok(())
     }
 
-    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
         self.bulk.run(self, &bulk).await
     }
 
-    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
         self.bulk_actions.run(self, act).await
     }
 
-    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
+    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {
         let (state, now) = (self.state(), self.clock.now());
         let key = state.queue(queue)?;
         let minutes = state.known_spans(&self.parts.activity, key, Unit::Minute, QueueStats::needs(now));
@@ -108,11 +108,7 @@ impl Store for ModelStore {
         Ok(QueueStats::of(now, figures, &minutes, state.counts_since))
     }
 
-    async fn activity_series(
-        &self,
-        queue: &QueueName,
-        selection: SeriesSelection,
-    ) -> Result<ActivitySeries, StoreError> {
+    async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> StoreResult<ActivitySeries> {
         let (state, unit) = (self.state(), selection.unit);
         let range = selection.range(self.clock.now());
         let spans = state.known_spans(&self.parts.activity, state.queue(queue)?, unit, range);
@@ -124,40 +120,34 @@ impl Store for ModelStore {
         queues: &[QueueKey],
         routes: &RouteSelection,
         pending: PendingDetail,
-    ) -> Result<StoreFigures, StoreError> {
+    ) -> StoreResult<StoreFigures> {
         let (state, now) = (self.state(), self.clock.now());
         let existing = queues.iter().filter(|key| state.queues.values().any(|known| known == *key));
         let queue_figures = existing.map(|key| (*key, state.queue_figures(*key, routes, pending, now))).collect();
         Ok(StoreFigures { now, queues: queue_figures, looked_at: queues.len(), database_bytes: None })
     }
 
-    async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+    async fn list_queue_keys(&self) -> StoreResult<Vec<(QueueKey, QueueName)>> {
         let mut keys: Vec<_> = self.state().queues.iter().map(|(name, key)| (*key, name.clone())).collect();
         keys.sort_unstable();
         Ok(keys)
     }
 
-    async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
+    async fn explain(&self, queue: &QueueName, id: TaskId) -> StoreResult<Explanation> {
         self.state().explain(queue, id, self.clock.now())
     }
 
-    async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError> {
+    async fn related_tasks(&self, queue: &QueueName, related: Related) -> StoreResult<RelatedTasks> {
         let state = self.state();
         Ok(state.related_tasks(state.queue(queue)?, &related))
     }
 
-    async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, StoreError> {
+    async fn queue_settings(&self, queue: &QueueName) -> StoreResult<QueueSettings> {
         let state = self.state();
         Ok(state.settings(state.queue(queue)?))
     }
 
-    async fn read_output(
-        &self,
-        queue: &QueueName,
-        id: TaskId,
-        offset: u64,
-        most_bytes: usize,
-    ) -> Result<Output, StoreError> {
+    async fn read_output(&self, queue: &QueueName, id: TaskId, offset: u64, most_bytes: usize) -> StoreResult<Output> {
         let state = self.state();
         let key = state.queue(queue)?;
         let row = state.tasks.values().find(|row| row.queue == key && row.task.id == id);
@@ -170,7 +160,7 @@ impl Store for ModelStore {
         })
     }
 
-    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> Result<(), StoreError> {
+    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> StoreResult<()> {
         let state = self.state();
         let key = state.queue(queue)?;
         let selected =
@@ -199,7 +189,7 @@ impl Store for ModelStore {
         Ok(())
     }
 
-    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> Result<(), StoreError> {
+    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> StoreResult<()> {
         let state = self.state();
         let key = state.queue(queue)?;
         let (after, mut visitor) = read.begin(key)?;
@@ -214,7 +204,7 @@ impl Store for ModelStore {
         &self.parts
     }
 
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
+    async fn check(&self) -> StoreResult<Vec<String>> {
         Ok(Vec::new())
     }
 
@@ -225,7 +215,7 @@ impl Store for ModelStore {
 impl BulkSteps for ModelStore {
     type Snapshot = u64;
 
-    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<u64>, StoreError> {
+    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> StoreResult<Planned<u64>> {
         let mut state = self.state();
         let queue = Queue { key: state.queue(&bulk.queue)?, name: &bulk.queue };
         let mut planner = Planner::new(queue.key, &bulk.update);
@@ -234,7 +224,7 @@ impl BulkSteps for ModelStore {
         Ok(Planned::new(planner.finish()?, state.last_change))
     }
 
-    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<u64>) -> Result<Updated, StoreError> {
+    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<u64>) -> StoreResult<Updated> {
         let (write, answer) = QueuedWrite::bulk(Arc::clone(bulk), Some(plan));
         self.execute(write);
         answer.wait().await
@@ -243,12 +233,7 @@ impl BulkSteps for ModelStore {
 
 #[async_trait]
 impl FindTasks for ModelStore {
-    async fn find_tasks(
-        &self,
-        act: &Arc<ActOnTasks>,
-        range: Option<KeyRange>,
-        most: usize,
-    ) -> Result<FoundTasks, StoreError> {
+    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>, most: usize) -> StoreResult<FoundTasks> {
         let state = self.state();
         let queue = state.queue(&act.queue)?;
         let mut collector = Collector::up_to(most);

@@ -11,26 +11,26 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{Page, TaskOrder, TaskPosition, TaskQuery, worker_position};
 use taskqueue_core::task_view::TaskView;
 
-use crate::StoreError;
 use crate::reading::Answer;
 use crate::transaction::QueueKey;
+use crate::{StoreError, StoreResult};
 
 const INVALID: StoreError = StoreError::Refused(Refusal::InvalidCursor);
 
 /// Where a page of tasks begins.
-pub fn task_position(position: Position, queue: QueueKey) -> Result<TaskPosition, StoreError> {
+pub fn task_position(position: Position, queue: QueueKey) -> StoreResult<TaskPosition> {
     check_queue(&position, queue)?;
     TaskPosition::from_position(position).ok_or(INVALID)
 }
 
 /// Where a page of observations begins.
-pub(crate) fn observation_position(position: &Position, queue: QueueKey) -> Result<WorkerId, StoreError> {
+pub(crate) fn observation_position(position: &Position, queue: QueueKey) -> StoreResult<WorkerId> {
     check_queue(position, queue)?;
     worker_position(position).ok_or(INVALID)
 }
 
 /// Where a page of groups begins.
-pub fn group_position<S, D>(query: &GroupQuery<S, D>, queue: QueueKey) -> Result<Option<Vec<String>>, StoreError> {
+pub fn group_position<S, D>(query: &GroupQuery<S, D>, queue: QueueKey) -> StoreResult<Option<Vec<String>>> {
     match &query.after {
         None => Ok(None),
         Some(Err(InvalidCursor)) => Err(INVALID),
@@ -41,7 +41,7 @@ pub fn group_position<S, D>(query: &GroupQuery<S, D>, queue: QueueKey) -> Result
     }
 }
 
-fn check_queue(position: &Position, queue: QueueKey) -> Result<(), StoreError> {
+fn check_queue(position: &Position, queue: QueueKey) -> StoreResult<()> {
     if position.queue_key == queue.0 { Ok(()) } else { Err(INVALID) }
 }
 

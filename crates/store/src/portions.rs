@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::command::{Command, CreateTasks, ReportRuns};
 use crate::submission::{ANSWER_LIMIT, Held};
 use crate::weight::{MAX_ITEMS, of_new_task, of_run_action};
-use crate::{Store, StoreError, StoreExt};
+use crate::{Store, StoreError, StoreExt, StoreResult};
 
 /// The pause before a busy storage is asked again for the next portion.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -115,7 +115,7 @@ pub async fn write_items<C: SeveralItems>(
     store: &(impl Store + ?Sized),
     command: C,
     held: Option<Held>,
-) -> Result<C::Answer, StoreError> {
+) -> StoreResult<C::Answer> {
     let (held, deadline) = (held.map(Arc::new), Instant::now() + ANSWER_LIMIT);
     let mut answers = Vec::with_capacity(command.count());
     loop {

@@ -13,9 +13,9 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery};
 use taskqueue_core::task::Task;
 use taskqueue_core::task_view::TaskView;
 
-use crate::StoreError;
 use crate::page::{NewRows, ReadRows, WriteTask, WrittenRows, WrittenTasks, group_position, observation_position};
 use crate::transaction::QueueKey;
+use crate::{StoreError, StoreResult};
 
 /// The place where a read leaves what it has made. A read that starts over replaces it.
 pub struct Answer<T>(Arc<Mutex<Option<T>>>);
@@ -25,7 +25,7 @@ impl<T> Answer<T> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
     }
 
-    pub fn take(&self) -> Result<T, StoreError> {
+    pub fn take(&self) -> StoreResult<T> {
         let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         answer.ok_or(StoreError::Broken("a read has left no answer"))
     }
@@ -103,7 +103,7 @@ pub trait WorkerVisitor: Send {
 }
 
 /// Makes a visitor of the observations of a queue, unless a cursor belongs to another one.
-type NewVisitor = Arc<dyn Fn(QueueKey) -> Result<Box<dyn WorkerVisitor>, StoreError> + Send + Sync>;
+type NewVisitor = Arc<dyn Fn(QueueKey) -> StoreResult<Box<dyn WorkerVisitor>> + Send + Sync>;
 
 /// What is read of the current observations of a queue.
 #[derive(Clone)]
@@ -142,7 +142,7 @@ impl WorkerRead {
     }
 
     /// The observation behind which the read begins, and who visits.
-    pub fn begin(&self, queue: QueueKey) -> Result<(Option<WorkerId>, Box<dyn WorkerVisitor>), StoreError> {
+    pub fn begin(&self, queue: QueueKey) -> StoreResult<(Option<WorkerId>, Box<dyn WorkerVisitor>)> {
         let after = self.after.as_ref().map(|position| observation_position(position, queue)).transpose()?;
         Ok((after, (self.new_visitor)(queue)?))
     }

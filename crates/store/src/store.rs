@@ -35,14 +35,14 @@ use crate::write_request::WriteRequest;
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Takes a command for execution. Callers use [`StoreExt::write`].
-    fn submit(&self, request: WriteRequest) -> Result<(), StoreError>;
+    fn submit(&self, request: WriteRequest) -> StoreResult<()>;
 
     /// Updates every task that matches and is not running, or none.
-    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError>;
+    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated>;
 
     /// Cancels, requeues or deletes every task that matches and that the action applies to, some at a time: others write in
     /// between, and each task is decided again when its turn comes. Gives up after some time, and says how far it came.
-    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError>;
+    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted>;
 
     /// Whether it certainly finds nothing at this moment, as far as that is known without the writer.
     fn finds_nothing(&self, _: Lookup<'_>) -> bool {
@@ -50,42 +50,32 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// The keys of all queues, in the order of their creation.
-    async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError>;
+    async fn list_queue_keys(&self) -> StoreResult<Vec<(QueueKey, QueueName)>>;
 
     /// Why a task is not claimed yet. What it says is of one moment.
-    async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError>;
+    async fn explain(&self, queue: &QueueName, id: TaskId) -> StoreResult<Explanation>;
 
     /// The tasks that a task waits for, and those that wait for it.
-    async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError>;
+    async fn related_tasks(&self, queue: &QueueName, related: Related) -> StoreResult<RelatedTasks>;
 
     /// The settings of a queue.
-    async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, StoreError>;
+    async fn queue_settings(&self, queue: &QueueName) -> StoreResult<QueueSettings>;
 
     /// What is kept of the output of a task from `offset` on, at most one answer of it, if `most_bytes` of it are kept.
     /// Refused as `OutputNotFound` if nothing is kept.
-    async fn read_output(
-        &self,
-        queue: &QueueName,
-        id: TaskId,
-        offset: u64,
-        most_bytes: usize,
-    ) -> Result<Output, StoreError>;
+    async fn read_output(&self, queue: &QueueName, id: TaskId, offset: u64, most_bytes: usize) -> StoreResult<Output>;
 
     /// Visits the tasks of a queue. Callers use the methods of [`StoreExt`].
-    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> Result<(), StoreError>;
+    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> StoreResult<()>;
 
     /// Visits the current observations of a queue that are selected, by id. Callers use the methods of [`StoreExt`].
-    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> Result<(), StoreError>;
+    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> StoreResult<()>;
 
     /// What is going on in a queue, with the selected routes one by one. No task is visited.
-    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError>;
+    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats>;
 
     /// What happened in a queue over time, counted by all processes.
-    async fn activity_series(
-        &self,
-        queue: &QueueName,
-        selection: SeriesSelection,
-    ) -> Result<ActivitySeries, StoreError>;
+    async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> StoreResult<ActivitySeries>;
 
     /// The figures of these queues, with the selected routes of each and as much as is asked of their pending tasks, and of the
     /// storage. What it costs does not grow with the number of tasks. Callers that ask for many use
@@ -95,7 +85,7 @@ pub trait Store: Send + Sync + 'static {
         queues: &[QueueKey],
         routes: &RouteSelection,
         pending: PendingDetail,
-    ) -> Result<StoreFigures, StoreError>;
+    ) -> StoreResult<StoreFigures>;
 
     /// What the part of the storage that is in this process does: nothing where there is none.
     fn process_figures(&self) -> ProcessFigures {
@@ -110,7 +100,7 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     ///
     /// `Busy` if it did not answer in time or hangs; anything else if it answers that it does not work.
-    async fn check(&self) -> Result<Vec<String>, StoreError>;
+    async fn check(&self) -> StoreResult<Vec<String>>;
 
     /// Takes no more writes, finishes those under way and lets go of the storage.
     async fn close(&self);
@@ -134,7 +124,7 @@ pub trait StoreExt: Store {
     /// Executes one command and answers when it is durable. A caller that drops this before it has begun withdraws it; once
     /// it has begun it is executed. [`StoreError::Busy`] and [`StoreError::Unavailable`] mean that nothing was done and
     /// nothing will be; where that is not certain the answer is [`StoreError::OutcomeUnknown`].
-    fn write<C: Command>(&self, command: C) -> impl Future<Output = Result<C::Answer, StoreError>> + Send {
+    fn write<C: Command>(&self, command: C) -> impl Future<Output = StoreResult<C::Answer>> + Send {
         self.write_holding(command, None)
     }
 
@@ -143,7 +133,7 @@ pub trait StoreExt: Store {
         &self,
         command: C,
         held: Option<Held>,
-    ) -> impl Future<Output = Result<C::Answer, StoreError>> + Send {
+    ) -> impl Future<Output = StoreResult<C::Answer>> + Send {
         async move {
             if let Some(answer) = command.known_answer(self) {
                 return Ok(answer);
@@ -155,7 +145,7 @@ pub trait StoreExt: Store {
     }
 
     /// All queues, sorted by name.
-    fn list_queues(&self) -> impl Future<Output = Result<Vec<QueueName>, StoreError>> + Send {
+    fn list_queues(&self) -> impl Future<Output = StoreResult<Vec<QueueName>>> + Send {
         async {
             let mut queues: Vec<_> = self.list_queue_keys().await?.into_iter().map(|(_, queue)| queue).collect();
             queues.sort_unstable();
@@ -164,7 +154,7 @@ pub trait StoreExt: Store {
     }
 
     /// One task.
-    fn get_task(&self, queue: &QueueName, id: TaskId) -> impl Future<Output = Result<Task, StoreError>> + Send {
+    fn get_task(&self, queue: &QueueName, id: TaskId) -> impl Future<Output = StoreResult<Task>> + Send {
         async move {
             let answer = Answer::default();
             self.read_tasks(queue, TaskRead::Task(id, answer.clone())).await?;
@@ -179,7 +169,7 @@ pub trait StoreExt: Store {
         queue: &QueueName,
         query: TaskQuery,
         write: WriteTask,
-    ) -> impl Future<Output = Result<WrittenTasks, StoreError>> + Send {
+    ) -> impl Future<Output = StoreResult<WrittenTasks>> + Send {
         async move {
             let (read, answer) = TaskRead::written(query, write);
             self.read_tasks(queue, read).await?;
@@ -193,7 +183,7 @@ pub trait StoreExt: Store {
         queue: &QueueName,
         query: TaskQuery,
         read: impl Fn(&TaskView<'_>) -> (T, usize) + Send + Sync + 'static,
-    ) -> impl Future<Output = Result<Page<T>, StoreError>> + Send {
+    ) -> impl Future<Output = StoreResult<Page<T>>> + Send {
         async move {
             let (read, answer) = TaskRead::rows(query, read);
             self.read_tasks(queue, read).await?;
@@ -206,7 +196,7 @@ pub trait StoreExt: Store {
         &self,
         queue: &QueueName,
         selection: TaskSelection,
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
+    ) -> impl Future<Output = StoreResult<u64>> + Send {
         let query = GroupQuery { selection, dimensions: Vec::new(), limit: 0, after: None };
         async move { Ok(self.group_tasks(queue, query).await?.count) }
     }
@@ -216,7 +206,7 @@ pub trait StoreExt: Store {
         &self,
         queue: &QueueName,
         query: TaskGroupQuery,
-    ) -> impl Future<Output = Result<GroupPage, StoreError>> + Send {
+    ) -> impl Future<Output = StoreResult<GroupPage>> + Send {
         async move {
             let (read, answer) = TaskRead::groups(query);
             self.read_tasks(queue, read).await?;
@@ -229,7 +219,7 @@ pub trait StoreExt: Store {
         &self,
         queue: &QueueName,
         query: ObservationQuery,
-    ) -> impl Future<Output = Result<Page<Observation>, StoreError>> + Send {
+    ) -> impl Future<Output = StoreResult<Page<Observation>>> + Send {
         async move {
             let (read, answer) = WorkerRead::page(query);
             self.read_workers(queue, read).await?;
@@ -242,7 +232,7 @@ pub trait StoreExt: Store {
         &self,
         queue: &QueueName,
         filter: Option<ObservationFilter>,
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
+    ) -> impl Future<Output = StoreResult<u64>> + Send {
         let query = GroupQuery { selection: filter, dimensions: Vec::new(), limit: 0, after: None };
         async move { Ok(self.group_workers(queue, query).await?.count) }
     }
@@ -252,7 +242,7 @@ pub trait StoreExt: Store {
         &self,
         queue: &QueueName,
         query: ObservationGroupQuery,
-    ) -> impl Future<Output = Result<GroupPage, StoreError>> + Send {
+    ) -> impl Future<Output = StoreResult<GroupPage>> + Send {
         async move {
             let (read, answer) = WorkerRead::groups(query);
             self.read_workers(queue, read).await?;
@@ -272,6 +262,9 @@ pub trait StoreExt: Store {
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+/// The answer of a store.
+pub type StoreResult<T> = Result<T, StoreError>;
 
 /// Why a store did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::StoreError;
 use crate::command::Command;
+use crate::{StoreError, StoreResult};
 
 /// How long a command may wait until a writer begins it, and a read for its thread (docs/reference/http-api.md §12).
 pub const BEGIN_LIMIT: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ pub const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(29);
 
 /// Waits for a permit, as long as a command may wait until it begins.
-pub(crate) async fn permit(permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
+pub(crate) async fn permit(permits: &Arc<Semaphore>) -> StoreResult<OwnedSemaphorePermit> {
     match timeout(BEGIN_LIMIT, Arc::clone(permits).acquire_owned()).await {
         Ok(permit) => permit.map_err(|_| StoreError::Unavailable),
         Err(_) => Err(StoreError::Busy),
@@ -40,9 +40,9 @@ pub type Held = Box<dyn Any + Send + Sync>;
 pub struct Submission<C: Command> {
     pub command: C,
     /// [`StoreError::Unavailable`] until the command was executed.
-    answer: Result<C::Answer, StoreError>,
+    answer: StoreResult<C::Answer>,
     state: Arc<AtomicU8>,
-    sender: Option<oneshot::Sender<Result<C::Answer, StoreError>>>,
+    sender: Option<oneshot::Sender<StoreResult<C::Answer>>>,
     held: Option<Held>,
 }
 
@@ -50,7 +50,7 @@ pub struct Submission<C: Command> {
 #[derive(Debug)]
 pub struct PendingAnswer<A> {
     state: Arc<AtomicU8>,
-    receiver: oneshot::Receiver<Result<A, StoreError>>,
+    receiver: oneshot::Receiver<StoreResult<A>>,
 }
 
 impl<C: Command> Submission<C> {
@@ -68,7 +68,7 @@ impl<C: Command> Submission<C> {
     }
 
     /// Executes the command and keeps its answer until it is released. Gives the bytes of the answer.
-    pub fn execute(&mut self, execute: impl FnOnce(&C) -> Result<C::Answer, StoreError>) -> Result<usize, StoreError> {
+    pub fn execute(&mut self, execute: impl FnOnce(&C) -> StoreResult<C::Answer>) -> StoreResult<usize> {
         self.answer = execute(&self.command);
         self.answer.as_ref().map(C::answer_bytes).map_err(StoreError::clone)
     }
@@ -121,12 +121,12 @@ impl<C: Command> Reply for Submission<C> {
 }
 
 impl<A> PendingAnswer<A> {
-    pub async fn wait(self) -> Result<A, StoreError> {
+    pub async fn wait(self) -> StoreResult<A> {
         self.wait_until(Instant::now() + ANSWER_LIMIT).await
     }
 
     /// Waits for the answer, until `answer_by` if the command has begun.
-    pub async fn wait_until(mut self, answer_by: Instant) -> Result<A, StoreError> {
+    pub async fn wait_until(mut self, answer_by: Instant) -> StoreResult<A> {
         if let Ok(received) = timeout(BEGIN_LIMIT, &mut self.receiver).await {
             return self.answer(received);
         }
@@ -141,7 +141,7 @@ impl<A> PendingAnswer<A> {
     }
 
     /// A writer that ended without an answer has done nothing, unless it had begun.
-    fn answer(&self, received: Result<Result<A, StoreError>, oneshot::error::RecvError>) -> Result<A, StoreError> {
+    fn answer(&self, received: Result<StoreResult<A>, oneshot::error::RecvError>) -> StoreResult<A> {
         match received {
             Ok(answer) => answer,
             Err(_) if self.withdraw() => Err(StoreError::Unavailable),

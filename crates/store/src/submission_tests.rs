@@ -4,9 +4,10 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::advance;
 
 use super::*;
+use crate::StoreResult;
 use crate::command::{Scan, Scanned};
 
-type Answer = Result<Scanned, StoreError>;
+type Answer = StoreResult<Scanned>;
 
 const DONE: Answer = Ok(Scanned { expired_runs: 1, credited_runs: 2, expired_observations: 3, more: false });
 

@@ -17,7 +17,7 @@ use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 
-use crate::StoreError;
+use crate::StoreResult;
 use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk::{Limit, Planned};
 use crate::bulk_action::{ChangeRecord, FoundTask, Now};
@@ -89,13 +89,13 @@ pub struct Outdated {
 
 /// What a command needs next of a queue.
 pub enum Needed<'a> {
-    /// All tasks that a command of several items names, before it changes anything. [`StoreError::Busy`] if another transaction holds
+    /// All tasks that a command of several items names, before it changes anything. [`Busy`](crate::StoreError::Busy) if another transaction holds
     /// one of them; afterwards [`Transaction::find_task`] is not busy for any of them.
     Tasks(Vec<TaskId>),
     /// All dependencies of the tasks that a command of several items creates, before it changes anything. Afterwards
     /// [`Transaction::load_statuses`] is not busy for any of them.
     Dependencies(Vec<TaskId>),
-    /// So many tasks of a route, before the command that claims them changes anything. [`StoreError::Busy`] if other transactions
+    /// So many tasks of a route, before the command that claims them changes anything. [`Busy`](crate::StoreError::Busy) if other transactions
     /// hold some that would be needed; afterwards [`Transaction::first_pending`] is not busy for as many.
     Pending(&'a Route, usize),
     /// The tasks of these runs, one after the other.
@@ -126,7 +126,7 @@ pub enum Over {
 }
 
 /// The result of a step of a transaction. After an error either everything of the transaction is kept or nothing.
-pub type Loaded<T> = Result<T, StoreError>;
+pub type Loaded<T> = StoreResult<T>;
 
 /// One write transaction. Every method sees the effects of the earlier ones.
 pub trait Transaction {
@@ -166,36 +166,18 @@ pub trait Transaction {
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()>;
     /// Saves what an update changes.
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()>;
-    /// Removes a task that is not running, with its output and what is noted of its dependencies. Its run ids stay used until `runs_kept_until`.
-    fn delete_task(
-        &mut self,
-        queue: QueueKey,
-        key: TaskKey,
-        before: &TaskHead,
-        runs_kept_until: Timestamp,
-    ) -> Loaded<()>;
+    /// Removes a task that is not running, with its output and what is noted of its dependencies. Its run ids stay used until `kept_until`.
+    fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, kept_until: Timestamp) -> Loaded<()>;
 
     /// Whether a task may wait for this one, existing or not. False only if none does: then nothing below is asked.
     fn may_have_dependents(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<bool>;
     /// The tasks that wait for this one, existing or not, in the order of their keys, behind `after`, at most `most`; with what is
     /// noted of it for each. Those that another transaction holds are left out, and [`Dependents::held_elsewhere`] says so.
-    fn dependents(
-        &mut self,
-        queue: QueueKey,
-        dependency: TaskId,
-        after: Option<TaskKey>,
-        most: usize,
-    ) -> Loaded<Dependents>;
+    fn dependents(&mut self, queue: QueueKey, id: TaskId, after: Option<TaskKey>, most: usize) -> Loaded<Dependents>;
     /// Notes what a dependency is to a task that waits for it.
-    fn save_dependency(
-        &mut self,
-        queue: QueueKey,
-        dependency: TaskId,
-        task: TaskKey,
-        state: DependencyState,
-    ) -> Loaded<()>;
+    fn save_dependency(&mut self, queue: QueueKey, id: TaskId, task: TaskKey, state: DependencyState) -> Loaded<()>;
     /// The status of each of these tasks, in their order, nothing for those that do not exist; and they do not change before this
-    /// transaction ends. [`StoreError::Busy`] if another transaction holds one.
+    /// transaction ends. [`Busy`](crate::StoreError::Busy) if another transaction holds one.
     fn load_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<Vec<Option<Status>>>;
     /// What is noted of each of these dependencies of a task, in their order, nothing for those that it did not wait for.
     fn load_noted(&mut self, queue: QueueKey, task: TaskKey, ids: &[TaskId]) -> Loaded<Vec<Option<DependencyState>>>;
@@ -223,7 +205,7 @@ pub trait Transaction {
     /// The settings of a queue; nothing if they are the default.
     fn load_settings(&mut self, queue: QueueKey) -> Loaded<Option<Arc<QueueSettings>>>;
     /// How many tasks of a queue are running, and how many of them were claimed for a route. Called for queues whose settings limit
-    /// claims; no other transaction claims there before this one ends, else [`StoreError::Busy`].
+    /// claims; no other transaction claims there before this one ends, else [`Busy`](crate::StoreError::Busy).
     fn count_running(&mut self, queue: QueueKey, route: &Route) -> Loaded<RunningTasks>;
     fn save_settings(&mut self, queue: Queue<'_>, settings: &QueueSettings) -> Loaded<()>;
     /// Ended tasks that may be older than the retention of their queue says, at most `most`, of any queues. They exist and are held;
@@ -261,7 +243,7 @@ pub trait BatchTransaction: Transaction {
     fn changed_since(&mut self, planned: &Planned<Self::Snapshot>) -> Loaded<Option<Vec<TaskKey>>>;
 
     /// The tasks of a queue that a bulk update selects, one after the other, until `each` breaks. Ends with
-    /// [`StoreError::Busy`] when the limit is over.
+    /// [`Busy`](crate::StoreError::Busy) when the limit is over.
     fn visit_matching(
         &mut self,
         queue: Queue<'_>,
@@ -302,7 +284,7 @@ pub trait BatchTransaction: Transaction {
         merged: Option<&Documents>,
     ) -> Loaded<()>;
 
-    /// Whether it can go on after a command that was [`StoreError::Busy`] and has changed nothing. The command is tried again.
+    /// Whether it can go on after a command that was [`Busy`](crate::StoreError::Busy) and has changed nothing. The command is tried again.
     fn goes_on_when_busy(&self) -> bool {
         false
     }

@@ -13,8 +13,8 @@ use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 
-use crate::StoreError;
 use crate::transaction::QueueKey;
+use crate::{StoreError, StoreResult};
 
 /// Tasks in memory at a time.
 pub const CHUNK_TASKS: usize = 500;
@@ -91,44 +91,44 @@ pub struct Chunk {
 #[async_trait(?Send)]
 pub trait Source {
     /// All queues by key.
-    async fn queues(&mut self) -> Result<Vec<(QueueKey, QueueName)>, StoreError>;
+    async fn queues(&mut self) -> StoreResult<Vec<(QueueKey, QueueName)>>;
     /// The next chunk of the tasks of all queues, in a stable order.
-    async fn tasks(&mut self, after: Option<i64>) -> Result<Chunk, StoreError>;
+    async fn tasks(&mut self, after: Option<i64>) -> StoreResult<Chunk>;
     /// The settings of a queue; nothing if they are the default.
-    async fn settings(&mut self, queue: &QueueName) -> Result<Option<QueueSettings>, StoreError>;
+    async fn settings(&mut self, queue: &QueueName) -> StoreResult<Option<QueueSettings>>;
     /// The tasks of a queue, existing or not, whose dependents are to be looked at again.
-    async fn unsettled(&mut self, queue: &QueueName) -> Result<Vec<TaskId>, StoreError>;
+    async fn unsettled(&mut self, queue: &QueueName) -> StoreResult<Vec<TaskId>>;
     /// All observations of a queue by id, expired or not.
-    async fn observations(&mut self, queue: &QueueName) -> Result<Vec<Observation>, StoreError>;
+    async fn observations(&mut self, queue: &QueueName) -> StoreResult<Vec<Observation>>;
     /// The next run ids of deleted tasks, at most [`CHUNK_RUNS`], sorted by time and id. Those of tasks that are not removed
     /// yet are included.
-    async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError>;
+    async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> StoreResult<Vec<DeletedRun>>;
     /// When the leases were last scanned, so that the time since then counts as an outage.
-    async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError>;
+    async fn last_scan_at(&mut self) -> StoreResult<Option<Timestamp>>;
     /// The counts that the database keeps, and the number of rows that it derives from tasks.
-    async fn totals(&mut self) -> Result<Totals, StoreError>;
+    async fn totals(&mut self) -> StoreResult<Totals>;
 }
 
 /// A database that is written in one transaction and reads its own writes. Without a commit nothing changes.
 #[async_trait(?Send)]
 pub trait Target: Source {
     /// Whether it has no queue, and no task of a deleted one.
-    async fn is_empty(&mut self) -> Result<bool, StoreError>;
+    async fn is_empty(&mut self) -> StoreResult<bool>;
     /// Adds queues with their keys, so that cursors stay valid.
-    async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError>;
+    async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> StoreResult<()>;
     /// Appends tasks, with all rows that are derived from them.
-    async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError>;
+    async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> StoreResult<()>;
     /// Adds the settings of a queue, whose tasks are all there. Those that have ended are deleted when their time comes.
-    async fn add_settings(&mut self, queue: &QueueName, settings: &QueueSettings) -> Result<(), StoreError>;
+    async fn add_settings(&mut self, queue: &QueueName, settings: &QueueSettings) -> StoreResult<()>;
     /// Notes that the dependents of these tasks are to be looked at again.
-    async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> Result<(), StoreError>;
-    async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError>;
+    async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> StoreResult<()>;
+    async fn add_observations(&mut self, observations: &[Observation]) -> StoreResult<()>;
     /// Deletes the run ids of the target's own deleted tasks.
-    async fn clear_deleted_runs(&mut self) -> Result<(), StoreError>;
-    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError>;
+    async fn clear_deleted_runs(&mut self) -> StoreResult<()>;
+    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> StoreResult<()>;
     /// Called after the last row, with the time of the last scan.
-    async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError>;
-    async fn commit(self: Box<Self>) -> Result<(), StoreError>;
+    async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> StoreResult<()>;
+    async fn commit(self: Box<Self>) -> StoreResult<()>;
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -188,11 +188,7 @@ pub async fn transfer(
     Ok(copied)
 }
 
-async fn copy(
-    source: &mut dyn Source,
-    target: &mut dyn Target,
-    report: &mut dyn FnMut(u64),
-) -> Result<Totals, StoreError> {
+async fn copy(source: &mut dyn Source, target: &mut dyn Target, report: &mut dyn FnMut(u64)) -> StoreResult<Totals> {
     let queues = source.queues().await?;
     let mut copied = Totals { queues: queues.len() as u64, ..Totals::default() };
     target.add_queues(&queues).await?;
@@ -323,7 +319,7 @@ struct TaskStream {
 }
 
 impl TaskStream {
-    async fn next<S: Source + ?Sized>(&mut self, source: &mut S) -> Result<Option<TransferredTask>, StoreError> {
+    async fn next<S: Source + ?Sized>(&mut self, source: &mut S) -> StoreResult<Option<TransferredTask>> {
         if self.tasks.is_empty() {
             let chunk = source.tasks(self.last_key).await?;
             self.last_key = chunk.last_key.or(self.last_key);

@@ -78,13 +78,13 @@ impl Waiters {
     }
 
     /// A new watcher of a run, under the same limit. It must send its heartbeat before it waits.
-    pub fn watch(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<RunWatcher> {
-        self.watcher(Watched::End, run_id, limit).map(RunWatcher)
+    pub fn watch(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<Watcher> {
+        self.watcher(Watched::End, run_id, limit)
     }
 
     /// A new watcher of the output of a run, under the same limit. It must read the output before it waits.
-    pub fn watch_output(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<OutputWatcher> {
-        self.watcher(Watched::Output, run_id, limit).map(OutputWatcher)
+    pub fn watch_output(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<Watcher> {
+        self.watcher(Watched::Output, run_id, limit)
     }
 
     /// The turn of a read of output that may come to wait: also those that arrive together read some at a time.
@@ -292,14 +292,8 @@ impl Drop for Waiter {
     }
 }
 
-/// A registered watcher of a run, for a heartbeat.
-pub struct RunWatcher(Watcher);
-
-/// A registered watcher of what a run prints.
-pub struct OutputWatcher(Watcher);
-
-/// Dropping it unregisters it.
-struct Watcher {
+/// A registered watcher of the end of a run, for a heartbeat, or of what it prints, for a reader; dropping it unregisters it.
+pub struct Watcher {
     waiters: Arc<Waiters>,
     what: Watched,
     id: WatcherId,

@@ -6,12 +6,12 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::StoreError;
 use crate::bulk::{PlannedWrite, planned};
 use crate::command::{BulkUpdate, Command, UpdateTasks, Updated};
 use crate::submission::{PendingAnswer, Submission};
 use crate::write_backlog::WriteBacklog;
 use crate::write_request::WriteRequest;
+use crate::{StoreError, StoreResult};
 
 /// Commands that wait for a writer. At some 30,000 commands a second this is a wait of a tenth of a second.
 pub(crate) const CAPACITY: usize = 4_096;
@@ -30,7 +30,7 @@ impl<S> WriteQueue<S> {
         (Self { sender: RwLock::new(Some(sender)) }, WriteBacklog::new(receiver))
     }
 
-    pub fn submit(&self, write: QueuedWrite<S>) -> Result<(), StoreError> {
+    pub fn submit(&self, write: QueuedWrite<S>) -> StoreResult<()> {
         let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
         let sender = sender.as_ref().ok_or(StoreError::Unavailable)?;
         sender.try_send(write).map_err(|error| match error {
@@ -40,11 +40,7 @@ impl<S> WriteQueue<S> {
     }
 
     /// Hands a bulk update to the writer and waits for its answer.
-    pub async fn write_bulk(
-        &self,
-        bulk: Arc<BulkUpdate>,
-        plan: Option<PlannedWrite<S>>,
-    ) -> Result<Updated, StoreError> {
+    pub async fn write_bulk(&self, bulk: Arc<BulkUpdate>, plan: Option<PlannedWrite<S>>) -> StoreResult<Updated> {
         let answer_by = plan.as_ref().map(|plan| plan.limit.answer_by());
         let (write, answer) = QueuedWrite::bulk(bulk, plan);
         self.submit(write)?;

@@ -16,7 +16,7 @@ use crate::command::{
 use crate::execute::Execution;
 use crate::submission::{Reply, Submission};
 use crate::transaction::BatchTransaction;
-use crate::{Store, StoreError, weight};
+use crate::{Store, StoreResult, weight};
 
 /// Declares the commands: the queue that each writes to, if it is one, its answer, the method of [`Execution`], and what differs from
 /// a command that always needs the writer and whose answer holds no task.
@@ -38,7 +38,7 @@ macro_rules! commands {
             pub(crate) fn execute<T: BatchTransaction>(
                 &mut self,
                 execution: &mut Execution<'_, T>,
-            ) -> Result<usize, StoreError> {
+            ) -> StoreResult<usize> {
                 match self {
                     $(Self::$command(submission) => submission.execute(|command| execution.$execute(command)),)*
                 }

@@ -26,34 +26,24 @@ pub enum Expression<P> {
 impl<P> Expression<P> {
     /// The conjunction of `parts`, flat; a single part is returned unchanged.
     pub(super) fn all(parts: Vec<Self>) -> Self {
-        Self::chain(parts, Self::All, |part| match part {
-            Self::All(inner) => Ok(inner),
-            other => Err(other),
-        })
+        let inner = |part| if let Self::All(inner) = part { inner } else { vec![part] };
+        Self::one_or(parts.into_iter().flat_map(inner).collect(), Self::All)
     }
 
-    /// The disjunction of `parts`, flat; a single part is returned unchanged.
+    /// Returns the disjunction of `parts`, flat; a single part is returned unchanged.
     pub(super) fn any(parts: Vec<Self>) -> Self {
-        Self::chain(parts, Self::Any, |part| match part {
-            Self::Any(inner) => Ok(inner),
-            other => Err(other),
-        })
+        let inner = |part| if let Self::Any(inner) = part { inner } else { vec![part] };
+        Self::one_or(parts.into_iter().flat_map(inner).collect(), Self::Any)
     }
 
-    fn chain(mut parts: Vec<Self>, join: fn(Vec<Self>) -> Self, open: fn(Self) -> Result<Vec<Self>, Self>) -> Self {
-        if parts.len() == 1
-            && let Some(only) = parts.pop()
-        {
-            return only;
-        }
-        let mut flat = Vec::with_capacity(parts.len());
-        for part in parts {
-            match open(part) {
-                Ok(inner) => flat.extend(inner),
-                Err(other) => flat.push(other),
+    fn one_or(mut parts: Vec<Self>, join: fn(Vec<Self>) -> Self) -> Self {
+        match parts.pop() {
+            Some(only) if parts.is_empty() => only,
+            last => {
+                parts.extend(last);
+                join(parts)
             }
         }
-        join(flat)
     }
 
     /// Calls `visit` with every predicate, from left to right.

@@ -8,7 +8,7 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::Task;
 use taskqueue_core::update::{Effect, Update};
 
-use crate::StoreError;
+use crate::StoreResult;
 use crate::command::BulkUpdate;
 use crate::transaction::{QueueKey, TaskKey};
 use crate::weight::BulkWeight;
@@ -135,7 +135,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan, or the refusal.
-    pub fn finish(mut self) -> Result<Plan, StoreError> {
+    pub fn finish(mut self) -> StoreResult<Plan> {
         if let Some(refusal) = self.refusal {
             return Err(refusal.into());
         }

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::plan::Plan;
-use crate::StoreError;
 use crate::command::{BulkUpdate, Updated};
 use crate::submission::permit;
+use crate::{StoreError, StoreResult};
 
 /// Plans at a time; others wait like every command. One that is written and one that is made: more would only share the
 /// processors.
@@ -109,7 +109,7 @@ pub trait BulkSteps: Sync {
     type Snapshot: Send;
 
     /// Makes the plan in a snapshot, outside the writer.
-    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<Self::Snapshot>, StoreError>;
+    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> StoreResult<Planned<Self::Snapshot>>;
 
     /// Updates a plan in a later snapshot after too many changes, outside the writer: by a new plan, where the backend does
     /// not know what has changed.
@@ -118,7 +118,7 @@ pub trait BulkSteps: Sync {
         bulk: &Arc<BulkUpdate>,
         plan: &SharedPlan<Self::Snapshot>,
         limit: &Limit,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.replan(bulk, plan, limit).await
     }
 
@@ -128,18 +128,14 @@ pub trait BulkSteps: Sync {
         bulk: &Arc<BulkUpdate>,
         plan: &SharedPlan<Self::Snapshot>,
         limit: &Limit,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let later = self.plan(bulk, limit).await?;
         planned(plan).replace(later);
         Ok(())
     }
 
     /// Writes the plan. If it is outdated, nothing is done, it is marked so, and the answer is [`StoreError::Busy`].
-    async fn write_plan(
-        &self,
-        bulk: &Arc<BulkUpdate>,
-        write: PlannedWrite<Self::Snapshot>,
-    ) -> Result<Updated, StoreError>;
+    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, write: PlannedWrite<Self::Snapshot>) -> StoreResult<Updated>;
 }
 
 /// The bulk updates of a store, a few at a time.
@@ -158,7 +154,7 @@ impl BulkUpdates {
     ///
     /// If the plan is a refusal, or changes no task, it is answered without a write: the answer holds for the snapshot, which
     /// was taken within the call.
-    pub async fn run<T: BulkSteps>(&self, store: &T, bulk: &Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+    pub async fn run<T: BulkSteps>(&self, store: &T, bulk: &Arc<BulkUpdate>) -> StoreResult<Updated> {
         let (caller, gate) = (Arc::new(()), Gate::of_this_task());
         let limit = Limit::new(&caller);
         let permit = permit(&self.permits).await?;

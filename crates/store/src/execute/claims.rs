@@ -9,10 +9,10 @@ use taskqueue_core::settings::RunningTasks;
 use taskqueue_core::task::{ActiveRun, Lifecycle};
 use taskqueue_core::time::Timestamp;
 
-use super::{Executed, Execution};
-use crate::StoreError;
+use super::Execution;
 use crate::command::{Claim, Claimed};
 use crate::transaction::{BatchTransaction, Queue, RunUse, TaskKey};
+use crate::{StoreError, StoreResult};
 
 /// What the claims of a command have in common.
 #[derive(Clone, Copy)]
@@ -24,12 +24,13 @@ pub(super) struct Claims<'a> {
 
 /// A task that a run has.
 pub(super) struct ActiveClaim {
+    run_id: RunId,
     key: TaskKey,
     lease_expires_at: Timestamp,
 }
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    pub(crate) fn claim(&mut self, command: &Claim) -> Executed<Option<Box<Claimed>>> {
+    pub(crate) fn claim(&mut self, command: &Claim) -> StoreResult<Option<Box<Claimed>>> {
         let queue = self.existing_queue(&command.queue)?;
         let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
         match self.tx.find_run(command.run_id)? {
@@ -37,13 +38,13 @@ impl<T: BatchTransaction> Execution<'_, T> {
             RunUse::New => self.claim_first(claims, command.run_id, |_| true),
             used => {
                 let active = self.active_claim(claims, command.run_id, used)?;
-                self.load_active(queue, command.run_id, active).map(Some)
+                self.load_active(queue, active).map(Some)
             }
         }
     }
 
     /// How many more tasks may be claimed; nothing if there is no limit.
-    pub(super) fn claim_room(&mut self, Claims { queue, route, .. }: Claims<'_>) -> Executed<Option<u64>> {
+    pub(super) fn claim_room(&mut self, Claims { queue, route, .. }: Claims<'_>) -> StoreResult<Option<u64>> {
         let Some(settings) = self.tx.load_settings(queue.key)? else { return Ok(None) };
         let is_counted = settings.limits_claims() && !settings.paused;
         let running = if is_counted { self.tx.count_running(queue.key, route)? } else { RunningTasks::default() };
@@ -56,7 +57,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Claims { queue, route, worker }: Claims<'_>,
         run_id: RunId,
         fits: impl FnOnce(&Claimed) -> bool,
-    ) -> Executed<Option<Box<Claimed>>> {
+    ) -> StoreResult<Option<Box<Claimed>>> {
         let Some(key) = self.first_claimable(queue, route)? else { return Ok(None) };
         let mut task = self.tx.load_task(queue, key)?;
         let (before, claimant) = (task.head(), Claimant { route, run_id, worker });
@@ -78,7 +79,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
 
     /// The first task in the order. Before there is none, dependents that a completion has left to the upkeep are settled: who completed
     /// what they waited for finds them.
-    fn first_claimable(&mut self, queue: Queue<'_>, route: &Route) -> Executed<Option<TaskKey>> {
+    fn first_claimable(&mut self, queue: Queue<'_>, route: &Route) -> StoreResult<Option<TaskKey>> {
         match self.tx.first_pending(queue.key, route)? {
             None if self.settle_left(Some(queue))?.0 > 0 => self.tx.first_pending(queue.key, route),
             first => Ok(first),
@@ -92,7 +93,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Claims { queue, route, .. }: Claims<'_>,
         run_id: RunId,
         used: RunUse,
-    ) -> Executed<ActiveClaim> {
+    ) -> StoreResult<ActiveClaim> {
         let RunUse::Active(owner, key) = used else { return Err(Refusal::StaleRun { run_id }.into()) };
         let Lifecycle { run, last_route, .. } = self.tx.load_head(key)?.lifecycle;
         // Another server may have ended the run after the run id was found.
@@ -101,16 +102,11 @@ impl<T: BatchTransaction> Execution<'_, T> {
         if owner != queue.key || last_route.as_ref() != Some(route) {
             return Err(Refusal::RunIdConflict { run_id }.into());
         }
-        Ok(ActiveClaim { key, lease_expires_at })
+        Ok(ActiveClaim { run_id, key, lease_expires_at })
     }
 
-    pub(super) fn load_active(
-        &mut self,
-        queue: Queue<'_>,
-        run_id: RunId,
-        active: ActiveClaim,
-    ) -> Executed<Box<Claimed>> {
-        let ActiveClaim { key, lease_expires_at } = active;
+    pub(super) fn load_active(&mut self, queue: Queue<'_>, active: ActiveClaim) -> StoreResult<Box<Claimed>> {
+        let ActiveClaim { run_id, key, lease_expires_at } = active;
         Ok(Box::new(Claimed { task: self.tx.load_task(queue, key)?, run_id, lease_expires_at }))
     }
 }

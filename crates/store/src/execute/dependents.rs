@@ -10,7 +10,8 @@ use taskqueue_core::lifecycle;
 use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure};
 use taskqueue_core::task::{Status, TaskHead};
 
-use super::{Executed, Execution, QueueRef};
+use super::{Execution, QueueRef};
+use crate::StoreResult;
 use crate::transaction::{BatchTransaction, Dependents, Needed, Queue, QueueKey, TaskKey, Unsettled};
 
 /// Dependents that are loaded at a time.
@@ -35,7 +36,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         queue: QueueKey,
         task: Option<TaskKey>,
         dependencies: &Dependencies,
-    ) -> Executed<Vec<(TaskId, DependencyState)>> {
+    ) -> StoreResult<Vec<(TaskId, DependencyState)>> {
         let ids = dependencies.as_slice();
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -59,7 +60,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         before: &Dependencies,
         task: &TaskHead,
         found: &[(TaskId, DependencyState)],
-    ) -> Executed<()> {
+    ) -> StoreResult<()> {
         self.after_commit.done.dependencies(before.len());
         self.tx.replace_dependencies(queue.key, key, before, found)?;
         match lifecycle::settle_dependencies(task, unmet(found), FailedDependency::among(found), self.tx.now()) {
@@ -75,18 +76,18 @@ impl<T: BatchTransaction> Execution<'_, T> {
         key: TaskKey,
         before: &Dependencies,
         task: &TaskHead,
-    ) -> Executed<()> {
+    ) -> StoreResult<()> {
         let found = self.look_up(queue.key, Some(key), &task.scheduling.dependencies)?;
         self.save_looked_up(queue, key, before, task, &found)
     }
 
     /// Because of which dependencies a task would be cancelled again at once if it were requeued now.
-    pub(super) fn requeued_in_vain_by(
+    pub(super) fn requeue_blockers(
         &mut self,
         queue: QueueKey,
         key: TaskKey,
         task: &TaskHead,
-    ) -> Executed<Vec<TaskId>> {
+    ) -> StoreResult<Vec<TaskId>> {
         if task.scheduling.on_dependency_failure != OnDependencyFailure::Cancel {
             return Ok(Vec::new());
         }
@@ -96,7 +97,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
 
     /// Cancels a pending task if something that it waits for is noted as failed. What is noted is enough: whatever changes a
     /// dependency notes it for the task, which is held here.
-    pub(super) fn settle_by_notes(&mut self, queue: QueueRef<'_>, key: TaskKey, task: &TaskHead) -> Executed<()> {
+    pub(super) fn settle_by_notes(&mut self, queue: QueueRef<'_>, key: TaskKey, task: &TaskHead) -> StoreResult<()> {
         let ids = task.scheduling.dependencies.as_slice();
         self.after_commit.done.dependencies(ids.len());
         let noted = self.tx.load_noted(queue.key, key, ids)?;
@@ -109,7 +110,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 
     /// A task has changed: those that wait for it are settled, and those that wait for the ones which are cancelled because of that.
-    pub(super) fn settle(&mut self, queue: QueueRef<'_>, id: TaskId, status: Option<Status>) -> Executed<()> {
+    pub(super) fn settle(&mut self, queue: QueueRef<'_>, id: TaskId, status: Option<Status>) -> StoreResult<()> {
         let (mut first, mut changed) = (Some((id, status)), VecDeque::new());
         while let Some((dependency, status)) = first.take().or_else(|| changed.pop_front()) {
             if !self.tx.may_have_dependents(queue.key, dependency)? {
@@ -125,7 +126,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
 
     /// Settles dependents that were left, of all queues or of one, as many as this transaction may. Gives how many that were, and
     /// whether there may be more.
-    pub(super) fn settle_left(&mut self, of: Option<Queue<'_>>) -> Executed<(u64, bool)> {
+    pub(super) fn settle_left(&mut self, of: Option<Queue<'_>>) -> StoreResult<(u64, bool)> {
         let (mut settled, mut more) = (0, false);
         while let Some(unsettled) = self.tx.find_unsettled(of.map(|queue| queue.key))? {
             let queue = QueueRef { key: unsettled.queue, name: of.map(|queue| queue.name) };
@@ -162,7 +163,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Unsettled { dependency, status, mut after, .. }: Unsettled,
         most: usize,
         changed: &mut VecDeque<(TaskId, Option<Status>)>,
-    ) -> Executed<(Settled, u64)> {
+    ) -> StoreResult<(Settled, u64)> {
         let (state, mut count) = (status.map_or(DependencyState::Deleted, DependencyState::of), 0);
         loop {
             let room = self.after_commit.take_dependents(LOADED_AT_ONCE.min(most - count));

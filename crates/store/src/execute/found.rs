@@ -10,12 +10,12 @@ use taskqueue_core::lifecycle::{self, TaskAction};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::TaskHead;
 
-use super::{Executed, Execution};
-use crate::StoreError;
+use super::Execution;
 use crate::bulk::LOADED_AT_ONCE;
 use crate::bulk_action::{BlockedTask, FoundTask, Now, waited_for};
 use crate::command::{ActOnFound, ActOnTasks, PortionOutcome};
 use crate::transaction::{BatchTransaction, Needed, Queue, TaskKey};
+use crate::{StoreError, StoreResult};
 
 /// How long a portion may go on after its first task: other commands wait for its end. The task that is under way is finished. What
 /// was loaded before, together with the first one, is what the others of them need: ended there, each would be loaded again.
@@ -24,7 +24,7 @@ const TIME_LIMIT: Duration = Duration::from_millis(20);
 const HEADS_AT_ONCE: usize = 250;
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    pub(crate) fn act_on_found(&mut self, command: &ActOnFound) -> Executed<PortionOutcome> {
+    pub(crate) fn act_on_found(&mut self, command: &ActOnFound) -> StoreResult<PortionOutcome> {
         let act = &*command.act;
         let queue = self.existing_queue(&act.queue)?;
         if queue.key != command.queue {
@@ -71,7 +71,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
 
     /// In the order in which they were found: what deleting a task does to those that wait for it must not depend on which of them
     /// others have changed meanwhile.
-    fn decide(&mut self, found: Vec<(FoundTask, Now)>) -> Executed<()> {
+    fn decide(&mut self, found: Vec<(FoundTask, Now)>) -> StoreResult<()> {
         let mut changed = Vec::new();
         for (found, now) in found {
             if let Now::Unchanged(_) = now
@@ -93,7 +93,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
     }
 
     /// Tasks that may not be selected any more.
-    fn decide_changed(&mut self, changed: &[FoundTask]) -> Executed<()> {
+    fn decide_changed(&mut self, changed: &[FoundTask]) -> StoreResult<()> {
         for found in changed.chunks(LOADED_AT_ONCE) {
             if self.is_over() {
                 self.acted.left.extend(found);
@@ -117,7 +117,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
     }
 
     /// A task that is selected, and those before it that it was in the way of.
-    fn act_on(&mut self, found: FoundTask, before: &TaskHead) -> Executed<()> {
+    fn act_on(&mut self, found: FoundTask, before: &TaskHead) -> StoreResult<()> {
         self.act_on_one(found, before)?;
         let mut freed = VecDeque::from(self.take_freed(before.id));
         while let Some((found, id)) = freed.pop_front() {
@@ -139,7 +139,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
     }
 
     /// What a task waits for may be held by another transaction; then its turn comes later.
-    fn act_on_one(&mut self, found: FoundTask, before: &TaskHead) -> Executed<()> {
+    fn act_on_one(&mut self, found: FoundTask, before: &TaskHead) -> StoreResult<()> {
         match self.try_to_act_on(found, before) {
             Err(StoreError::Busy) => self.acted.left.push(found),
             done => done?,
@@ -156,7 +156,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
         self.acted
     }
 
-    fn try_to_act_on(&mut self, found: FoundTask, before: &TaskHead) -> Executed<()> {
+    fn try_to_act_on(&mut self, found: FoundTask, before: &TaskHead) -> StoreResult<()> {
         let key = found.key;
         if !self.act.action.applies_to().contains(before.lifecycle.status) {
             return Ok(());
@@ -164,7 +164,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
         let action = match self.act.action {
             BulkAction::Cancel => TaskAction::Cancel,
             BulkAction::Requeue => {
-                let failed = self.execution.requeued_in_vain_by(self.queue.key, key, before)?;
+                let failed = self.execution.requeue_blockers(self.queue.key, key, before)?;
                 if let Some(dependency) = waited_for(&failed) {
                     self.blocked.entry(dependency).or_default().push((found, before.id));
                     return Ok(());

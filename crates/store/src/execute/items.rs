@@ -9,13 +9,13 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::time::Timestamp;
 
 use super::claims::Claims;
-use super::{Creation, Executed, Execution};
-use crate::StoreError;
+use super::{Creation, Execution};
 use crate::command::{ClaimTasks, Claimed, ClaimedItems, CreateTasks, Items, NewTask, ReportRuns, RunAction};
 use crate::transaction::{BatchTransaction, Needed, RunUse};
+use crate::{StoreError, StoreResult};
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    pub(crate) fn create_tasks(&mut self, CreateTasks { queue, tasks }: &CreateTasks) -> Executed<Items<bool>> {
+    pub(crate) fn create_tasks(&mut self, CreateTasks { queue, tasks }: &CreateTasks) -> StoreResult<Items<bool>> {
         let queue = self.existing_queue(queue)?;
         self.tx.prepare(queue.key, Needed::Tasks(tasks.iter().map(|(id, _)| *id).collect()))?;
         let dependencies = |(_, new): &'_ (_, Box<NewTask>)| new.definition.scheduling.dependencies.clone();
@@ -34,7 +34,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     pub(crate) fn report_runs(
         &mut self,
         ReportRuns { queue, reports }: &ReportRuns,
-    ) -> Executed<Items<Option<Timestamp>>> {
+    ) -> StoreResult<Items<Option<Timestamp>>> {
         let queue = self.existing_queue(queue)?;
         self.tx.prepare(queue.key, Needed::Tasks(reports.iter().map(|report| report.id).collect()))?;
         let mut items = Vec::with_capacity(reports.len());
@@ -57,11 +57,12 @@ impl<T: BatchTransaction> Execution<'_, T> {
     /// Used run ids come first: a repeated command gets all tasks again that it got before, and what is left of the bytes is for
     /// new ones. Neither changes what is answered to the other. A run whose task does not fit is busy and never without a task:
     /// its claimant would go on with another run id.
-    pub(crate) fn claim_tasks(&mut self, command: &ClaimTasks) -> Executed<ClaimedItems> {
+    pub(crate) fn claim_tasks(&mut self, command: &ClaimTasks) -> StoreResult<ClaimedItems> {
         let queue = self.existing_queue(&command.queue)?;
         let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
         let mut bytes = AnswerBytes { command, left: Some(command.most_bytes), is_empty: true };
-        let uses = command.run_ids.iter().map(|run_id| self.tx.find_run(*run_id)).collect::<Executed<Vec<RunUse>>>()?;
+        let uses =
+            command.run_ids.iter().map(|run_id| self.tx.find_run(*run_id)).collect::<StoreResult<Vec<RunUse>>>()?;
         let new = uses.iter().filter(|usage| **usage == RunUse::New).count();
         let room = if new > 0 { self.claim_room(claims)? } else { None };
         let wanted = room.map_or(new, |room| new.min(usize::try_from(room).unwrap_or(usize::MAX)));
@@ -101,7 +102,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         run_id: RunId,
         used: RunUse,
         bytes: &mut AnswerBytes<'_>,
-    ) -> Executed<Result<Option<Box<Claimed>>, StoreError>> {
+    ) -> StoreResult<StoreResult<Option<Box<Claimed>>>> {
         let active = match item(self.active_claim(claims, run_id, used))? {
             Ok(active) => active,
             Err(refusal) => return Ok(Err(refusal.into())),
@@ -110,7 +111,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         if bytes.left.is_none() {
             return Ok(Err(StoreError::Busy));
         }
-        let claimed = self.load_active(claims.queue, run_id, active)?;
+        let claimed = self.load_active(claims.queue, active)?;
         Ok(if bytes.take(&claimed) { Ok(Some(claimed)) } else { Err(StoreError::Busy) })
     }
 }
@@ -135,7 +136,7 @@ impl AnswerBytes<'_> {
 }
 
 /// The outcome of an item, if the command can go on.
-fn item<A>(executed: Executed<A>) -> Executed<Result<A, Refusal>> {
+fn item<A>(executed: StoreResult<A>) -> StoreResult<Result<A, Refusal>> {
     match executed {
         Ok(answer) => Ok(Ok(answer)),
         Err(StoreError::Refused(refusal)) => Ok(Err(refusal)),

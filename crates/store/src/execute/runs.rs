@@ -7,13 +7,13 @@ use taskqueue_core::output::{self, NewOutput};
 use taskqueue_core::task::TaskHead;
 use taskqueue_core::time::Timestamp;
 
-use super::{Executed, Execution};
-use crate::StoreError;
+use super::Execution;
 use crate::command::{AddOutput, Heartbeat, ReportProgress, ReportRun};
 use crate::transaction::{BatchTransaction, Queue, TaskKey};
+use crate::{StoreError, StoreResult};
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    pub(crate) fn heartbeat(&mut self, command: &Heartbeat) -> Executed<Timestamp> {
+    pub(crate) fn heartbeat(&mut self, command: &Heartbeat) -> StoreResult<Timestamp> {
         let queue = self.existing_queue(&command.queue)?;
         self.renew(queue, command.id, command.run_id, command.progress.as_ref())
     }
@@ -24,7 +24,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         id: TaskId,
         run_id: RunId,
         progress: Option<&JsonObject>,
-    ) -> Executed<Timestamp> {
+    ) -> StoreResult<Timestamp> {
         let key = self.existing_task(queue, id)?;
         let before = self.tx.load_head(key)?;
         let progress = progress.map(|value| self.new_progress(key, value)).transpose()?;
@@ -37,11 +37,11 @@ impl<T: BatchTransaction> Execution<'_, T> {
         }
     }
 
-    pub(super) fn new_progress<'a>(&mut self, key: TaskKey, value: &'a JsonObject) -> Executed<NewProgress<'a>> {
+    pub(super) fn new_progress<'a>(&mut self, key: TaskKey, value: &'a JsonObject) -> StoreResult<NewProgress<'a>> {
         Ok(NewProgress { value, result_bytes: self.tx.load_result_bytes(key)? })
     }
 
-    pub(crate) fn report_progress(&mut self, command: &ReportProgress) -> Executed<()> {
+    pub(crate) fn report_progress(&mut self, command: &ReportProgress) -> StoreResult<()> {
         let queue = self.existing_queue(&command.queue)?;
         self.record_progress(queue, command.id, command.run_id, &command.progress)
     }
@@ -52,7 +52,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         id: TaskId,
         run_id: RunId,
         progress: &JsonObject,
-    ) -> Executed<()> {
+    ) -> StoreResult<()> {
         let key = self.existing_task(queue, id)?;
         let before = self.tx.load_head(key)?;
         let progress = self.new_progress(key, progress)?;
@@ -62,12 +62,18 @@ impl<T: BatchTransaction> Execution<'_, T> {
         }
     }
 
-    pub(crate) fn report_run(&mut self, command: &ReportRun) -> Executed<()> {
+    pub(crate) fn report_run(&mut self, command: &ReportRun) -> StoreResult<()> {
         let queue = self.existing_queue(&command.queue)?;
         self.end_run(queue, command.id, command.run_id, &command.report)
     }
 
-    pub(super) fn end_run(&mut self, queue: Queue<'_>, id: TaskId, run_id: RunId, report: &RunReport) -> Executed<()> {
+    pub(super) fn end_run(
+        &mut self,
+        queue: Queue<'_>,
+        id: TaskId,
+        run_id: RunId,
+        report: &RunReport,
+    ) -> StoreResult<()> {
         let key = self.existing_task(queue, id)?;
         let before = self.tx.load_head(key)?;
         match lifecycle::report_run(&before, run_id, report, self.tx.now(), self.tx.next_pending_seq()) {
@@ -84,7 +90,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         key: TaskKey,
         before: &TaskHead,
         RunRefusal { refusal, expiry }: RunRefusal,
-    ) -> Result<StoreError, StoreError> {
+    ) -> StoreResult<StoreError> {
         if let Some(expiry) = expiry {
             self.save_change(queue.into(), key, before, &expiry)?;
         }
@@ -92,7 +98,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 
     /// Keeps what a run prints. Nothing of the task changes by it.
-    pub(crate) fn add_output(&mut self, command: &AddOutput) -> Executed<()> {
+    pub(crate) fn add_output(&mut self, command: &AddOutput) -> StoreResult<()> {
         let queue = self.existing_queue(&command.queue)?;
         let key = self.existing_task(queue, command.id)?;
         let head = self.tx.load_head(key)?;

@@ -6,8 +6,8 @@ use taskqueue_core::lifecycle::{self, Change};
 use taskqueue_core::task::Lifecycle;
 use taskqueue_core::time::Timestamp;
 
-use super::{Executed, Execution, QueueRef};
-use crate::StoreError;
+use super::{Execution, QueueRef};
+use crate::StoreResult;
 use crate::command::{Scan, Scanned, Upkeep, Upkept};
 use crate::transaction::{BatchTransaction, Outdated, Over, RELEASED_AT_ONCE, Transaction};
 use crate::weight::MAX_ITEMS;
@@ -20,7 +20,7 @@ const DELETED_AT_ONCE: usize = 250;
 const FORGOTTEN_AT_ONCE: u32 = 10_000;
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    pub(crate) fn upkeep(&mut self, _: &Upkeep) -> Executed<Upkept> {
+    pub(crate) fn upkeep(&mut self, _: &Upkeep) -> StoreResult<Upkept> {
         let released = self.tx.release_delayed()?;
         if released > 0 {
             self.after_commit.claimable.poll_all();
@@ -47,7 +47,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 
     /// The lease scan. The outage credit has been granted before, so that nothing expires because of an outage.
-    pub(crate) fn scan(&mut self, _: &Scan) -> Executed<Scanned> {
+    pub(crate) fn scan(&mut self, _: &Scan) -> StoreResult<Scanned> {
         let mut scanned = Scanned { credited_runs: self.credited_runs, ..Scanned::default() };
         // One more than fits shows that there is a next scan.
         for (n, (queue, key)) in self.tx.running_until(self.tx.now(), MAX_ITEMS + 1)?.into_iter().enumerate() {
@@ -84,7 +84,7 @@ pub struct OutageCredit {
 pub fn credit_after_outage<T: Transaction>(
     tx: &mut T,
     OutageCredit { seconds, last_scan_at }: OutageCredit,
-) -> Result<u64, StoreError> {
+) -> StoreResult<u64> {
     let now = tx.now();
     let out = last_scan_at.is_some_and(|last| lease::is_longer_than_outage(last, now));
     if !out || seconds == 0 {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::StoreError;
 use crate::submission::permit;
+use crate::{StoreError, StoreResult};
 pub use scheduler::{ActiveRead, CallerGuard, ReadScheduler, ScheduledRead, StopReason};
 use thread_pool::ThreadPool;
 
@@ -45,7 +45,7 @@ impl<R: 'static> LongReads<R> {
     pub async fn run<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut R, &Arc<ActiveRead>) -> T + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         let end = Instant::now() + READ_TIMEOUT;
         let permit = permit(&self.permits).await?;
         let (caller, scheduled) = self.scheduler.add(end.saturating_duration_since(Instant::now()));

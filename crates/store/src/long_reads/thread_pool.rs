@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::StoreError;
+use crate::{StoreError, StoreResult};
 
 /// How long a thread beyond `max_idle` waits for more work.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ impl<R: 'static> ThreadPool<R> {
     }
 
     /// Runs work on an idle thread, or on a new one.
-    pub(super) fn run(&self, work: Work<R>, permit: OwnedSemaphorePermit) -> Result<(), StoreError> {
+    pub(super) fn run(&self, work: Work<R>, permit: OwnedSemaphorePermit) -> StoreResult<()> {
         let mut state = self.inner.lock();
         if state.closed {
             return Err(StoreError::Unavailable);

@@ -20,7 +20,7 @@ use taskqueue_core::task::{Lifecycle, Status, Task};
 use taskqueue_core::time::Timestamp;
 
 use super::NO_TASK;
-use crate::StoreError;
+use crate::StoreResult;
 use crate::activity::{ActivityLog, ProcessId};
 use crate::bulk::Planned;
 use crate::related::{Related, RelatedTask, RelatedTasks};
@@ -70,7 +70,7 @@ impl ModelState {
         Self { released_until: now, counts_since: now, ..Self::default() }
     }
 
-    pub(super) fn queue(&self, name: &QueueName) -> Result<QueueKey, StoreError> {
+    pub(super) fn queue(&self, name: &QueueName) -> StoreResult<QueueKey> {
         self.queues.get(name).copied().ok_or_else(|| Refusal::QueueNotFound { queue: name.clone() }.into())
     }
 
@@ -119,7 +119,7 @@ impl ModelState {
         changed.chain(known.filter(|key| !self.tasks.contains_key(key))).collect()
     }
 
-    pub(super) fn run_use(&self, run_id: RunId) -> Result<RunUse, StoreError> {
+    pub(super) fn run_use(&self, run_id: RunId) -> StoreResult<RunUse> {
         if self.deleted_runs.contains_key(&run_id) {
             return Ok(RunUse::Past);
         }
@@ -158,16 +158,10 @@ impl ModelState {
         self.find(queue, id).map(|(_, task)| task.lifecycle.status)
     }
 
-    pub(super) fn dependents(
-        &self,
-        queue: QueueKey,
-        dependency: TaskId,
-        after: Option<TaskKey>,
-        most: usize,
-    ) -> Dependents {
-        let from = after.map_or(Unbounded, |after| Excluded((queue, dependency, after)));
+    pub(super) fn dependents(&self, queue: QueueKey, id: TaskId, after: Option<TaskKey>, most: usize) -> Dependents {
+        let from = after.map_or(Unbounded, |after| Excluded((queue, id, after)));
         let own = self.dependencies.range((from, Unbounded));
-        let own = own.filter(|((own_queue, own_id, _), _)| (*own_queue, *own_id) == (queue, dependency));
+        let own = own.filter(|((own_queue, own_id, _), _)| (*own_queue, *own_id) == (queue, id));
         Dependents { tasks: own.take(most).map(|((_, _, key), state)| (*key, *state)).collect(), held_elsewhere: false }
     }
 
@@ -200,7 +194,7 @@ impl ModelState {
         outdated.map(|(key, row)| (row.queue, *key))
     }
 
-    pub(super) fn explain(&self, queue: &QueueName, id: TaskId, now: Timestamp) -> Result<Explanation, StoreError> {
+    pub(super) fn explain(&self, queue: &QueueName, id: TaskId, now: Timestamp) -> StoreResult<Explanation> {
         let key = self.queue(queue)?;
         let (_, task) =
             self.find(key, id).ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id })?;

@@ -149,24 +149,12 @@ impl Transaction for ModelTransaction<'_> {
         Ok(self.state.dependencies.keys().any(|(own, id, _)| (*own, *id) == (queue, dependency)))
     }
 
-    fn dependents(
-        &mut self,
-        queue: QueueKey,
-        dependency: TaskId,
-        after: Option<TaskKey>,
-        most: usize,
-    ) -> Loaded<Dependents> {
-        Ok(self.state.dependents(queue, dependency, after, most))
+    fn dependents(&mut self, queue: QueueKey, id: TaskId, after: Option<TaskKey>, most: usize) -> Loaded<Dependents> {
+        Ok(self.state.dependents(queue, id, after, most))
     }
 
-    fn save_dependency(
-        &mut self,
-        queue: QueueKey,
-        dependency: TaskId,
-        task: TaskKey,
-        state: DependencyState,
-    ) -> Loaded<()> {
-        self.state.dependencies.insert((queue, dependency, task), state);
+    fn save_dependency(&mut self, queue: QueueKey, id: TaskId, task: TaskKey, state: DependencyState) -> Loaded<()> {
+        self.state.dependencies.insert((queue, id, task), state);
         Ok(())
     }
 

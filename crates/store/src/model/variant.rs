@@ -16,7 +16,7 @@ use crate::reading::{TaskRead, WorkerRead};
 use crate::related::{Related, RelatedTasks};
 use crate::transaction::QueueKey;
 use crate::write_request::WriteRequest;
-use crate::{Store, StoreError, StoreParts};
+use crate::{Store, StoreParts, StoreResult};
 
 /// What a store is asked besides `submit`, as far as tests tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Call {
 pub trait ModelVariant: Send + Sync + 'static {
     fn model(&self) -> &ModelStore;
 
-    fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
+    fn submit(&self, request: WriteRequest) -> StoreResult<()> {
         self.model().submit(request)
     }
 
@@ -42,7 +42,7 @@ pub trait ModelVariant: Send + Sync + 'static {
     }
 
     /// Before the model is asked. With an error it is not.
-    async fn before(&self, _: Call) -> Result<(), StoreError> {
+    async fn before(&self, _: Call) -> StoreResult<()> {
         Ok(())
     }
 
@@ -57,7 +57,7 @@ macro_rules! variants {
     ($( $call:ident: $method:ident($($argument:ident: $type:ty),*) -> $answer:ty; )*) => {
         #[async_trait]
         impl<V: ModelVariant> Store for V {
-            fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
+            fn submit(&self, request: WriteRequest) -> StoreResult<()> {
                 ModelVariant::submit(self, request)
             }
 
@@ -74,13 +74,13 @@ macro_rules! variants {
                 queues: &[QueueKey],
                 routes: &RouteSelection,
                 pending: PendingDetail,
-            ) -> Result<StoreFigures, StoreError> {
+            ) -> StoreResult<StoreFigures> {
                 self.before(Call::Figures).await?;
                 self.asked_for_figures(queues, routes);
                 self.model().figures(queues, routes, pending).await
             }
 
-            $(async fn $method(&self, $($argument: $type),*) -> Result<$answer, StoreError> {
+            $(async fn $method(&self, $($argument: $type),*) -> StoreResult<$answer> {
                 self.before(Call::$call).await?;
                 self.model().$method($($argument),*).await
             })*

@@ -5,6 +5,7 @@ use taskqueue_core::output::Part;
 use taskqueue_core::task::{Lifecycle, Outcome};
 
 use super::*;
+use crate::StoreResult;
 
 /// A database in memory; it gives its tasks in chunks of two.
 #[derive(Clone, Default)]
@@ -45,32 +46,32 @@ fn deleted_run(n: i64) -> DeletedRun {
 
 #[async_trait(?Send)]
 impl Source for Memory {
-    async fn queues(&mut self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+    async fn queues(&mut self) -> StoreResult<Vec<(QueueKey, QueueName)>> {
         Ok(self.queues.clone())
     }
-    async fn tasks(&mut self, behind: Option<i64>) -> Result<Chunk, StoreError> {
+    async fn tasks(&mut self, behind: Option<i64>) -> StoreResult<Chunk> {
         let first = usize::try_from(behind.unwrap_or(0)).unwrap();
         let tasks: Vec<_> = self.tasks.iter().skip(first).take(2).cloned().collect();
         let last_key = (!tasks.is_empty()).then(|| i64::try_from(first + tasks.len()).unwrap());
         Ok(Chunk { tasks, last_key })
     }
-    async fn settings(&mut self, _: &QueueName) -> Result<Option<QueueSettings>, StoreError> {
+    async fn settings(&mut self, _: &QueueName) -> StoreResult<Option<QueueSettings>> {
         Ok(self.settings.clone())
     }
-    async fn unsettled(&mut self, _: &QueueName) -> Result<Vec<TaskId>, StoreError> {
+    async fn unsettled(&mut self, _: &QueueName) -> StoreResult<Vec<TaskId>> {
         Ok(Vec::new())
     }
-    async fn observations(&mut self, _: &QueueName) -> Result<Vec<Observation>, StoreError> {
+    async fn observations(&mut self, _: &QueueName) -> StoreResult<Vec<Observation>> {
         Ok(Vec::new())
     }
-    async fn deleted_runs(&mut self, behind: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
+    async fn deleted_runs(&mut self, behind: Option<DeletedRun>) -> StoreResult<Vec<DeletedRun>> {
         let behind = self.deleted_runs.iter().filter(|run| behind.is_none_or(|last| **run > last));
         Ok(behind.take(2).copied().collect())
     }
-    async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
+    async fn last_scan_at(&mut self) -> StoreResult<Option<Timestamp>> {
         Ok(None)
     }
-    async fn totals(&mut self) -> Result<Totals, StoreError> {
+    async fn totals(&mut self) -> StoreResult<Totals> {
         let mut totals = Totals { queues: self.queues.len() as u64, ..Totals::default() };
         totals.add_tasks(&self.tasks);
         totals.runs += u64::from(self.miscounts);
@@ -80,42 +81,42 @@ impl Source for Memory {
 
 #[async_trait(?Send)]
 impl Target for Memory {
-    async fn is_empty(&mut self) -> Result<bool, StoreError> {
+    async fn is_empty(&mut self) -> StoreResult<bool> {
         Ok(self.queues.is_empty())
     }
-    async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {
+    async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> StoreResult<()> {
         self.queues = queues.to_vec();
         Ok(())
     }
-    async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError> {
+    async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> StoreResult<()> {
         self.tasks.extend_from_slice(tasks);
         Ok(())
     }
-    async fn add_settings(&mut self, _: &QueueName, settings: &QueueSettings) -> Result<(), StoreError> {
+    async fn add_settings(&mut self, _: &QueueName, settings: &QueueSettings) -> StoreResult<()> {
         self.settings = Some(settings.clone()).filter(|_| !self.loses_settings);
         Ok(())
     }
-    async fn add_unsettled(&mut self, _: &QueueName, ids: &[TaskId]) -> Result<(), StoreError> {
+    async fn add_unsettled(&mut self, _: &QueueName, ids: &[TaskId]) -> StoreResult<()> {
         assert_eq!(ids, []);
         Ok(())
     }
-    async fn add_observations(&mut self, _: &[Observation]) -> Result<(), StoreError> {
+    async fn add_observations(&mut self, _: &[Observation]) -> StoreResult<()> {
         Ok(())
     }
-    async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {
+    async fn clear_deleted_runs(&mut self) -> StoreResult<()> {
         self.deleted_runs.clear();
         Ok(())
     }
-    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError> {
+    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> StoreResult<()> {
         let kept = if self.loses_deleted_runs { runs.len() - 1 } else { runs.len() };
         self.deleted_runs.extend_from_slice(&runs[..kept]);
         Ok(())
     }
-    async fn finish(&mut self, _: Option<Timestamp>) -> Result<(), StoreError> {
+    async fn finish(&mut self, _: Option<Timestamp>) -> StoreResult<()> {
         self.spoil.into_iter().for_each(|spoil| spoil(&mut self.tasks));
         Ok(())
     }
-    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
+    async fn commit(self: Box<Self>) -> StoreResult<()> {
         Ok(())
     }
 }

@@ -12,9 +12,9 @@ use taskqueue_core::time::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use super::{OutputWatcher, RunWatcher, Waiter};
-use crate::StoreError;
+use super::{Waiter, Watcher};
 use crate::command::{Claimed, ClaimedItems, has_found_nothing};
+use crate::{StoreError, StoreResult};
 
 /// Pause before a woken waiter tries again after a failure of the storage. A claim keeps its hint, so that only one waiter
 /// per task repeats its claim.
@@ -45,11 +45,11 @@ pub(super) trait Wait {
 ///
 /// A failure of the storage at the first claim is returned at once, later ones only when the time is over. While the waiter
 /// is parked no claim is running: dropping this future then takes no task.
-pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, StoreError>>>(
+pub async fn claim<C: AsRef<Claimed>, L: Future<Output = StoreResult<Option<C>>>>(
     mut waiter: Waiter,
     mut try_claim: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
-) -> Result<Option<C>, StoreError> {
+) -> StoreResult<Option<C>> {
     let attempt = || {
         let claim = try_claim();
         async { Ok(claim.await?.map_or(Continue(()), Break)) }
@@ -64,11 +64,11 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, Store
 /// The same for claims of several tasks: waits until one of them got a task or is refused. One waiter stands for all of them,
 /// and the tasks that it is not woken for stay for others. What found nothing is dropped before it waits; if the last attempt
 /// did, there is nothing to give.
-pub async fn claim_tasks<C: AsRef<ClaimedItems>, L: Future<Output = Result<C, StoreError>>>(
+pub async fn claim_tasks<C: AsRef<ClaimedItems>, L: Future<Output = StoreResult<C>>>(
     mut waiter: Waiter,
     mut try_claim: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
-) -> Result<Option<C>, StoreError> {
+) -> StoreResult<Option<C>> {
     let attempt = || {
         let claims = try_claim();
         async {
@@ -86,29 +86,29 @@ pub async fn claim_tasks<C: AsRef<ClaimedItems>, L: Future<Output = Result<C, St
 /// Renews a lease with `renew`, waits until `time_over` is done, and gives the lease. When the run ends meanwhile, `renew` is
 /// refused, and the refusal is returned at once, also when the time is over in the same moment. `time_over` and failures of
 /// the storage are as in [`claim`].
-pub async fn heartbeat<L: Future<Output = Result<Timestamp, StoreError>>>(
-    mut watcher: RunWatcher,
+pub async fn heartbeat<L: Future<Output = StoreResult<Timestamp>>>(
+    mut watcher: Watcher,
     mut renew: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
-) -> Result<Timestamp, StoreError> {
+) -> StoreResult<Timestamp> {
     let attempt = || {
         let renewal = renew();
         async { Ok(Continue::<Infallible, _>(renewal.await?)) }
     };
-    let Continue(lease_expires_at) = attempts(&mut watcher.0, None, attempt, time_over).await?;
+    let Continue(lease_expires_at) = attempts(&mut watcher, None, attempt, time_over).await?;
     Ok(lease_expires_at)
 }
 
 /// Reads output with `read`, again and again until it breaks or `time_over` is done, and gives what the last read gave. `read`
 /// breaks when there is something to tell. The first one has this turn. `time_over` and failures of the storage are as in
 /// [`claim`].
-pub async fn output<B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
-    mut watcher: OutputWatcher,
+pub async fn output<B, C, L: Future<Output = StoreResult<ControlFlow<B, C>>>>(
+    mut watcher: Watcher,
     turn: Turn,
     read: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
-) -> Result<ControlFlow<B, C>, StoreError> {
-    attempts(&mut watcher.0, Some(turn), read, time_over).await
+) -> StoreResult<ControlFlow<B, C>> {
+    attempts(&mut watcher, Some(turn), read, time_over).await
 }
 
 /// Does an attempt while it has its turn. One that takes long, because its queue is held for another command, lets the others go on.
@@ -123,12 +123,12 @@ async fn within_turn<T>(turn: &mut Option<Turn>, attempt: impl Future<Output = T
 }
 
 /// Tries until an attempt breaks, and gives what the last one gave.
-async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
+async fn attempts<W: Wait, B, C, L: Future<Output = StoreResult<ControlFlow<B, C>>>>(
     waiter: &mut W,
     mut turn: Option<Turn>,
     mut attempt: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
-) -> Result<ControlFlow<B, C>, StoreError> {
+) -> StoreResult<ControlFlow<B, C>> {
     let mut time_over = pin!(time_over);
     let (mut has_waited, mut unknown) = (false, false);
     loop {
@@ -164,11 +164,11 @@ async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, St
 
 /// What is answered when the time is over. An attempt is repeated only when the waiter was woken since the last one, so
 /// this ends.
-async fn last_attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
+async fn last_attempts<W: Wait, B, C, L: Future<Output = StoreResult<ControlFlow<B, C>>>>(
     waiter: &mut W,
     mut attempt: impl FnMut() -> L,
     mut outcome: C,
-) -> Result<ControlFlow<B, C>, StoreError> {
+) -> StoreResult<ControlFlow<B, C>> {
     while !waiter.is_closed() && waiter.is_due() {
         let mut turn = Some(waiter.turn().await);
         match within_turn(&mut turn, attempt()).await? {

@@ -232,7 +232,7 @@ async fn of_many_that_are_woken_together_some_go_on_at_a_time_and_all_in_order()
         for follower in followers {
             assert!(follower.await.unwrap());
         }
-        assert_eq!(attempts.most.load(Ordering::SeqCst), turns::AT_A_TIME);
+        assert_eq!(attempts.most.load(Ordering::SeqCst), attempts::AT_A_TIME);
         assert!(!in_order || attempts.finished.lock().unwrap().is_sorted());
     }
 }
@@ -248,7 +248,7 @@ async fn who_waits_in_line_is_answered_when_the_server_stops() {
     for follower in followers {
         answered += usize::from(follower.await.unwrap());
     }
-    assert_eq!(answered, turns::AT_A_TIME, "who was reading");
+    assert_eq!(answered, attempts::AT_A_TIME, "who was reading");
 }
 
 #[tokio::test]
