@@ -47,7 +47,7 @@ impl fmt::Display for Scope {
 pub struct Scopes(u8);
 
 impl Scopes {
-    /// Whether it opens what needs `scope`: by name, or because an administrator may do everything.
+    /// Returns whether it opens what needs `scope`: by name, or because an administrator may do everything.
     pub const fn allow(self, scope: Scope) -> bool {
         self.0 & (scope.bit() | Scope::Admin.bit()) != 0
     }
@@ -68,14 +68,14 @@ impl FromIterator<Scope> for Scopes {
     }
 }
 
-/// What a token opens: these scopes, in the queues of these patterns.
+/// The rights of a token: these scopes, in the queues of these patterns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub scopes: Scopes,
     pub queues: Vec<QueuePattern>,
 }
 
-/// What an endpoint needs.
+/// The need of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// No token at all.
@@ -88,7 +88,7 @@ pub enum Need {
     Everywhere(Scope),
 }
 
-/// What a token lacks for a request: the scope, the queue (`*` stands for all), or both.
+/// A lack of a token for a request: the scope, the queue (`*` stands for all), or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial<'a> {
     pub scope: Option<Scope>,
@@ -96,8 +96,8 @@ pub struct Denial<'a> {
 }
 
 impl Grant {
-    /// Whether a request may be done that is about the queue of this name, which may be invalid. Whether the queue exists does not
-    /// matter: an answer that told it would show queues to those who may not see them.
+    /// Returns whether a request may be done that is about the queue of this name, which may be invalid. Whether the queue exists
+    /// does not matter: an answer that told it would show queues to those who may not see them.
     pub fn check<'a>(&self, need: Need, queue: Option<&'a str>) -> Result<(), Denial<'a>> {
         let (scope, closed_queue) = match need {
             Need::Nothing | Need::AnyToken => return Ok(()),
@@ -108,7 +108,7 @@ impl Grant {
         if denial.scope.is_none() && denial.queue.is_none() { Ok(()) } else { Err(denial) }
     }
 
-    /// Whether one of the patterns has the queue of this name.
+    /// Returns whether one of the patterns has the queue of this name.
     pub fn sees(&self, queue: &str) -> bool {
         self.queues.iter().any(|pattern| pattern.matches(queue))
     }
@@ -117,7 +117,7 @@ impl Grant {
 /// Bytes of randomness in a new token: nobody guesses 256 bits, so digests of tokens need no salt and no slow hash.
 pub const TOKEN_BYTES: usize = 32;
 
-/// What a new token begins with, so that people and programs that look for leaked secrets recognise it.
+/// The beginning of each new token, so that people and programs that look for leaked secrets recognise it.
 pub const TOKEN_PREFIX: &str = "tq_";
 
 /// The token that these random bytes make.
@@ -125,8 +125,8 @@ pub fn token_text(random: &[u8; TOKEN_BYTES]) -> String {
     format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(random))
 }
 
-/// Whether `text` may name a token. Names stand in log lines, where they must not be mistaken for anything else: no blank, quote,
-/// equals sign or control character.
+/// Returns whether `text` may name a token. Names stand in log lines, where they must not be mistaken for anything else: no
+/// blank, quote, equals sign or control character.
 pub fn is_token_name(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/+@".contains(&byte);
     (1..=TOKEN_NAME_BYTES).contains(&text.len()) && text.bytes().all(is_allowed)
@@ -150,13 +150,13 @@ impl QueuePattern {
         &self.0
     }
 
-    /// Whether it is for every queue.
+    /// Returns whether it is for every queue.
     pub fn matches_all(&self) -> bool {
         self.0.bytes().all(|byte| byte == b'*')
     }
 
-    /// Whether the whole of `name` fits. After a mismatch only the latest `*` takes one character more, which is enough, so the
-    /// work is at most the product of both lengths.
+    /// Returns whether the whole of `name` fits. After a mismatch only the latest `*` takes one character more, which is enough,
+    /// so the work is at most the product of both lengths.
     pub fn matches(&self, name: &str) -> bool {
         let (pattern, name) = (self.0.as_bytes(), name.as_bytes());
         let (mut p, mut n) = (0, 0);

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 use crate::varint;
 
 word_enum! {
-    /// What can happen to a task. `Failed`, `Released` and `Expired` are ends of runs: the task may be tried again. In
+    /// An event in the life of a task. `Failed`, `Released` and `Expired` are ends of runs: the task may be tried again. In
     /// the order of the wire and of the stored counts.
     pub enum Event {
         Created = "created",
@@ -96,7 +96,7 @@ impl Counts {
     }
 }
 
-/// What happened in a time.
+/// The events of a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     pub counts: Counts,
@@ -172,8 +172,8 @@ impl Span {
     }
 }
 
-/// A change of the layout takes the next number, and what has this one stays readable.
-/// The version of the stored bytes: the counts, then waits and runs as the number of buckets, each bucket with its count, and the sum.
+/// A change of the layout takes the next number, and what has this one stays readable. The version of the stored bytes: the
+/// counts, then waits and runs as the number of buckets, each bucket with its count, and the sum.
 const VERSION: u8 = 1;
 
 /// Why stored activity cannot be read: it is damaged, or was written by a program that this one does not know.

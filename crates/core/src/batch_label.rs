@@ -18,7 +18,7 @@ fn with_label(metadata: &JsonObject, label: &str) -> JsonObject {
     merge_patch(metadata, &JsonObject::from_canonical(&member))
 }
 
-/// Whether a task has this metadata. Tasks that an earlier version created lack the label.
+/// Returns whether a task has this metadata. Tasks that an earlier version created lack the label.
 pub fn is_same_metadata(of_task: &JsonObject, wanted: &JsonObject) -> bool {
     let without_label = ObjectWriter::new().json(MEMBER, "null").into_text();
     let has_none = lookup(of_task.as_str(), &[MEMBER]).is_none();

@@ -25,8 +25,8 @@ pub fn write_line<F: AsRef<str>>(out: &mut Vec<u8>, fields: impl IntoIterator<It
     out.push(b'\n');
 }
 
-/// A text as a field. One that a spreadsheet would take for a formula, and perhaps obey, begins with an apostrophe, which makes it a
-/// text there. Numbers are never formulas.
+/// A text as a field. One that a spreadsheet would take for a formula, and perhaps obey, begins with an apostrophe, which makes
+/// it a text there. Numbers are never formulas.
 pub fn text(text: &str) -> Cow<'_, str> {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         Cow::Owned(format!("'{text}"))

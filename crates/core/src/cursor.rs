@@ -14,7 +14,7 @@ use crate::limits::CURSOR_CHARS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidCursor;
 
-/// What is paged through.
+/// A resource that has pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     TaskList,
@@ -37,7 +37,7 @@ pub enum OrderValue<'a> {
 }
 
 impl OrderValue<'_> {
-    /// The same value, free of borrows.
+    /// Returns the value, free of borrows.
     pub fn into_owned(self) -> OrderValue<'static> {
         match self {
             Self::Null => OrderValue::Null,

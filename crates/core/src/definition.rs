@@ -76,7 +76,7 @@ impl Routes {
         self.0.bytes().filter(|byte| *byte == b',').count() + 1
     }
 
-    /// Whether `route` is one of them, exactly and case-sensitively. They are sorted, so this halves the text until it is
+    /// Returns whether `route` is one of them, exactly and case-sensitively. They are sorted, so this halves the text until it is
     /// found: a stored task may have a hundred thousand.
     pub fn contains(&self, route: &str) -> bool {
         let mut among = self.0.trim_matches(['[', ']']);
@@ -122,14 +122,14 @@ pub fn task_name(text: &str) -> Result<Arc<str>, InvalidTaskName> {
     if fits && !text.chars().any(char::is_control) { Ok(text.into()) } else { Err(InvalidTaskName) }
 }
 
-/// What creation and update set.
+/// The part of a task that creation and update set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// A label for people; null and empty differ.
     pub name: Option<Arc<str>>,
-    /// What the worker gets.
+    /// The input of the worker.
     pub args: JsonObject,
-    /// What the client keeps with the task.
+    /// Notes of the client.
     pub metadata: JsonObject,
     /// Higher is claimed first.
     pub priority: i64,
@@ -159,8 +159,8 @@ impl Default for Definition {
 pub type Identity = [u8; 32];
 
 impl Definition {
-    /// What makes two creations the same: the digest of the canonical JSON of all six members, and of what else is used. Since
-    /// when a task may be claimed is part of its creation and not of its definition: a claim clears it.
+    /// Returns what makes two creations the same: the digest of the canonical JSON of all six members, and of what else is used.
+    /// Since when a task may be claimed is part of its creation and not of its definition: a claim clears it.
     pub fn identity(&self, not_before: Option<Timestamp>) -> Identity {
         let mut text = Vec::with_capacity(self.args.as_str().len() + self.metadata.as_str().len() + 128);
         let mut object = ObjectWriter::append_to(&mut text)
@@ -195,7 +195,7 @@ impl Definition {
     }
 }
 
-/// What the time before which a task is not claimable counts towards the stored size, at creation and update.
+/// Returns what the time before which a task is not claimable counts towards the stored size, at creation and update.
 pub fn not_before_bytes(not_before: Option<Timestamp>) -> usize {
     const MEMBER: usize = r#","not_before":"2026-01-01T00:00:00.000000Z""#.len();
     not_before.map_or(0, |_| MEMBER)

@@ -18,7 +18,7 @@ pub struct Delta<'a> {
     pub past_run: Option<RunId>,
 }
 
-/// What no longer holds and what holds instead. Both are empty if nothing changes.
+/// A difference: what no longer holds and what holds instead. Both are empty if nothing changes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Difference<T> {
     pub removed: Option<T>,
@@ -41,7 +41,7 @@ pub struct PendingEntry<'a> {
     pub priority: i64,
     pub pending_seq: i64,
     pub not_before: Option<Timestamp>,
-    /// Whether a dependency of it has not succeeded.
+    /// True if a dependency of it has not succeeded.
     pub blocked: bool,
 }
 

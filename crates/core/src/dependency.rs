@@ -8,7 +8,7 @@ use crate::task::Failure;
 /// The type of the last error of a task that was cancelled because of something that it waits for.
 pub const DEPENDENCY_FAILED: &str = "DependencyFailed";
 
-/// What a dependency is to a task that waits for it, as it was noted last.
+/// The state of a dependency for a task that waits for it, as it was noted last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependencyState {
     /// It may still succeed, or does not exist and may still be created.
@@ -25,7 +25,7 @@ impl DependencyState {
     /// All of them. Files hold the places in this list: it only grows at its end.
     pub const ALL: [Self; 5] = [Self::Waiting, Self::Succeeded, Self::Failed, Self::Cancelled, Self::Deleted];
 
-    /// What an existing task is to those that wait for it.
+    /// Returns what an existing task is to those that wait for it.
     pub const fn of(status: Status) -> Self {
         match status {
             Status::Pending | Status::Running => Self::Waiting,
@@ -35,8 +35,8 @@ impl DependencyState {
         }
     }
 
-    /// What a task is for one that begins to wait for it, or that waited for it before and looks again. A missing one was deleted
-    /// only if the waiting task has seen that.
+    /// Returns what a task is for one that begins to wait for it, or that waited for it before and looks again. A missing one was
+    /// deleted only if the waiting task has seen that.
     pub fn looked_up(status: Option<Status>, noted: Option<Self>) -> Self {
         match (status, noted) {
             (Some(status), _) => Self::of(status),
@@ -49,7 +49,7 @@ impl DependencyState {
         matches!(self, Self::Succeeded)
     }
 
-    /// Whether it cannot succeed any more unless somebody does something about it.
+    /// Returns whether it cannot succeed any more unless somebody does something about it.
     pub const fn has_failed(self) -> bool {
         matches!(self, Self::Failed | Self::Cancelled | Self::Deleted)
     }

@@ -30,7 +30,7 @@ pub struct Durations {
     sum_micros: u64,
 }
 
-/// What percentiles say, in seconds.
+/// Percentiles in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentiles {
     pub p50: f64,

@@ -22,7 +22,7 @@ pub const fn status_word(status: Option<Status>) -> &'static str {
     }
 }
 
-/// What is so of a task at one moment.
+/// The facts about a task at one moment.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub status: Status,
@@ -36,7 +36,7 @@ pub struct Facts {
     pub of_routes: Vec<RouteFacts>,
     /// The dependencies that have not succeeded, sorted, with the status of those that exist. More than are shown may be here.
     pub unmet: Vec<(TaskId, Option<Status>)>,
-    /// Whether a dependency is noted as unmet: a task with many dependents may have succeeded a moment ago, and they follow.
+    /// True if a dependency is noted as unmet: a task with many dependents may have succeeded a moment ago, and they follow.
     pub is_blocked: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Facts {
 pub struct RouteFacts {
     pub route: Route,
     pub running: RunningTasks,
-    /// Whether a worker of the route was seen lately.
+    /// True if a worker of the route was seen lately.
     pub has_worker: bool,
     /// How many tasks of the pending order come before it on this route, counted up to [`EXPLAINED_AHEAD`]. Not looked at if the
     /// route is full and another one is not.
@@ -53,7 +53,7 @@ pub struct RouteFacts {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Whether a claim may take it now.
+    /// True if a claim may take it now.
     pub claimable: bool,
     pub reasons: Vec<Reason>,
 }
@@ -107,7 +107,8 @@ impl Reason {
         }
     }
 
-    /// Returns the reason as a sentence without its full stop, as the API tells it. The command line and the dashboard add what helps.
+    /// Returns the reason as a sentence without its full stop, as the API tells it. The command line and the dashboard add what
+    /// helps.
     pub fn message(&self) -> String {
         let listed = |routes: &[Route]| routes.iter().map(Route::as_str).collect::<Vec<_>>().join(", ");
         match self {
@@ -142,7 +143,7 @@ impl Reason {
         }
     }
 
-    /// Whether no claim takes the task as long as it is so.
+    /// Returns whether no claim takes the task as long as it is so.
     const fn prevents_claims(&self) -> bool {
         !matches!(self, Self::NoWorker { .. } | Self::WaitingTurn { .. })
     }

@@ -240,7 +240,7 @@ impl<'a> Value<'a> {
         Self::Number(Number::Int(value))
     }
 
-    /// What was found in a document; `None` for null, as nothing is shown for it.
+    /// Returns what was found in a document; `None` for null, as nothing is shown for it.
     pub fn found(found: Found<'a>) -> Option<Self> {
         match found {
             Found::Null => None,

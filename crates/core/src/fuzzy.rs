@@ -26,7 +26,7 @@ pub enum FuzzyError {
 }
 
 impl FuzzyError {
-    /// What to do.
+    /// Returns what to do.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TooLarge => "use at most 8192 bytes",
@@ -62,12 +62,12 @@ impl FuzzyName {
         Ok(Self { words })
     }
 
-    /// Whether every task passes, named or not: the search holds no word.
+    /// Returns whether every task passes, named or not: the search holds no word.
     pub fn is_unrestricted(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Whether a task of this name passes.
+    /// Returns whether a task of this name passes.
     pub fn matches(&self, name: Option<&str>) -> bool {
         if self.is_unrestricted() {
             return true;

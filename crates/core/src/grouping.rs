@@ -11,7 +11,7 @@ use crate::status::word_enum;
 use crate::task::Status;
 
 word_enum! {
-    /// What tasks can be grouped by.
+    /// A dimension of tasks.
     pub enum TaskDimension {
         /// Each route of a task; a task with several is in several groups.
         Routes = "routes",
@@ -27,7 +27,7 @@ impl TaskDimension {
 }
 
 word_enum! {
-    /// What observations can be grouped by.
+    /// A dimension of observations.
     pub enum WorkerDimension {
         Route = "route",
         Status = "status",
@@ -59,7 +59,7 @@ fn parse_list<D: PartialEq>(text: &str, parse: fn(&str) -> Option<D>) -> Option<
 /// decoded position or as the finding that it is invalid.
 #[derive(Clone, Debug)]
 pub struct GroupQuery<S, D> {
-    /// What is counted.
+    /// The selection that is counted.
     pub selection: S,
     /// The dimensions in the order asked for; without any, nothing but the count is wanted.
     pub dimensions: Vec<D>,
@@ -127,18 +127,15 @@ impl Groups {
         count: u64,
     ) {
         self.count += count;
-        if dimensions.is_empty() {
-            return;
-        }
         if dimensions.contains(&TaskDimension::Routes) {
             for route in routes {
-                let value = |d: &TaskDimension| match d {
+                let value = |dimension: &TaskDimension| match dimension {
                     TaskDimension::Routes => route.to_owned(),
                     TaskDimension::Status => status.as_str().to_owned(),
                 };
                 self.add(dimensions.iter().map(value).collect(), count);
             }
-        } else {
+        } else if !dimensions.is_empty() {
             self.add(vec![status.as_str().to_owned()], count);
         }
     }
@@ -146,10 +143,9 @@ impl Groups {
     /// Counts one observation.
     pub fn add_observation(&mut self, dimensions: &[WorkerDimension], observation: &Observation) {
         self.count += 1;
-        if dimensions.is_empty() {
-            return;
+        if !dimensions.is_empty() {
+            self.add(dimensions.iter().map(|d| d.value_of(observation).to_owned()).collect(), 1);
         }
-        self.add(dimensions.iter().map(|d| d.value_of(observation).to_owned()).collect(), 1);
     }
 
     fn add(&mut self, key: Vec<String>, count: u64) {

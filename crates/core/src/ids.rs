@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::limits::NAME_CHARS;
 
-/// Whether `text` is a valid queue name or route: 1 to 128 of `[A-Za-z0-9._-]`, the first one alphanumeric.
+/// Returns whether `text` is a valid queue name or route: 1 to 128 of `[A-Za-z0-9._-]`, the first one alphanumeric.
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() <= NAME_CHARS
@@ -79,7 +79,7 @@ macro_rules! identifier {
         pub struct $name([u8; 2 + ID_CHARS]);
 
         impl $name {
-            /// What every identifier of this kind begins with.
+            /// The beginning of every identifier of this kind.
             pub const PREFIX: &'static str = $prefix;
 
             /// How many characters each has.
@@ -90,7 +90,7 @@ macro_rules! identifier {
                 Self::parse_bytes(text.as_bytes())
             }
 
-            /// The same of bytes that nobody has checked to be text.
+            /// Returns the identifier in bytes that nobody has checked to be text.
             pub fn parse_bytes(text: &[u8]) -> Option<Self> {
                 let suffix = text.strip_prefix($prefix.as_bytes())?;
                 if suffix.len() != ID_CHARS || !suffix.iter().all(is_id_char) {
@@ -99,7 +99,7 @@ macro_rules! identifier {
                 text.try_into().ok().map(Self)
             }
 
-            /// Whether `text` is the prefix and fewer of the characters behind it than an identifier has.
+            /// Returns whether `text` is the prefix and fewer of the characters behind it than an identifier has.
             pub fn is_beginning(text: &str) -> bool {
                 let suffix = text.as_bytes().strip_prefix($prefix.as_bytes());
                 suffix.is_some_and(|suffix| suffix.len() < ID_CHARS && suffix.iter().all(is_id_char))

@@ -19,12 +19,12 @@ pub fn lease_time(now: Timestamp, updated_at: Timestamp) -> Timestamp {
     if is_longer_than_outage(now, updated_at) { now } else { now.max(updated_at) }
 }
 
-/// Whether a lease is over.
+/// Returns whether a lease is over.
 pub fn is_over(lease_expires_at: Timestamp, now: Timestamp) -> bool {
     lease_expires_at <= now
 }
 
-/// Whether more time passed than is allowed between two lease scans. If so, the service was unavailable between them.
+/// Returns whether more time passed than is allowed between two lease scans. If so, the service was unavailable between them.
 pub fn is_longer_than_outage(earlier: Timestamp, later: Timestamp) -> bool {
     earlier.plus_seconds(OUTAGE_SECONDS) < later
 }
@@ -34,7 +34,7 @@ pub fn credited(lease_expires_at: Timestamp, now: Timestamp, credit_seconds: i64
     if credit_seconds == 0 { lease_expires_at } else { lease_expires_at.max(now.plus_seconds(credit_seconds)) }
 }
 
-/// What ended a run, if anything has: the end of its lease, or of the time that it may be active; whichever came first.
+/// Returns what ended a run, if anything has: the end of its lease, or of the time that it may be active; whichever came first.
 pub fn run_over(run: &ActiveRun, now: Timestamp) -> Option<RunEnd> {
     let timed_out = run.times_out_at.filter(|at| is_over(*at, now));
     match (timed_out, is_over(run.lease_expires_at, now)) {
@@ -75,12 +75,12 @@ pub fn run_ids_kept_until(now: Timestamp) -> Timestamp {
 /// The type of the error of a task whose lease ended without a heartbeat.
 pub const HEARTBEAT_TIMEOUT: &str = "HeartbeatTimeout";
 
-/// What is recorded when a lease ends without a heartbeat.
+/// Returns what is recorded when a lease ends without a heartbeat.
 pub fn expiry_failure() -> Failure {
     Failure { kind: HEARTBEAT_TIMEOUT.into(), message: "the lease expired without a heartbeat".into(), traceback: None }
 }
 
-/// What is recorded when a run was active for longer than it may be.
+/// Returns what is recorded when a run was active for longer than it may be.
 pub fn timeout_failure(run_limit: Option<Duration>) -> Failure {
     let message = match run_limit {
         Some(limit) => format!("the run was active for longer than timeout_seconds allows ({})", limit.as_secs()),

@@ -16,7 +16,7 @@ use crate::task::{
 };
 use crate::time::Timestamp;
 
-/// What a client does to a task. Updates are in `update.rs`.
+/// An action of a client on a task. Updates are in `update.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskAction {
     Cancel,
@@ -28,7 +28,7 @@ pub enum TaskAction {
 pub struct Claimant<'a> {
     pub route: &'a Route,
     pub run_id: RunId,
-    /// What it says of itself, if anything.
+    /// Its words about itself, if any.
     pub worker: Option<&'a JsonObject>,
 }
 
@@ -40,7 +40,7 @@ pub enum RunReport {
     },
     Fail {
         failure: Failure,
-        /// Whether the task may be tried again while its budget lasts. Running it again may not help, and its worker knows.
+        /// True if the task may be tried again while its budget lasts. Running it again may not help, and its worker knows.
         retry: bool,
         /// How long it waits then, instead of what the task itself says.
         retry_after: Option<Duration>,
@@ -62,7 +62,7 @@ impl RunReport {
     }
 }
 
-/// What to write. The definition never changes here.
+/// A change to write. The definition never changes here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub lifecycle: Lifecycle,
@@ -90,7 +90,7 @@ impl Change {
         TaskHead { lifecycle: self.lifecycle.clone(), progress_bytes, ..before.clone() }
     }
 
-    /// Whether the outcome stays as it is.
+    /// Returns whether the outcome stays as it is.
     pub fn keeps_outcome(&self) -> bool {
         self.result.is_none()
             && self.last_error == ErrorChange::Keep
@@ -108,7 +108,7 @@ impl Change {
     }
 }
 
-/// What a change does to a part of the outcome that a task may lack.
+/// A change of a part of the outcome that a task may lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartChange<T> {
     Keep,
@@ -156,7 +156,7 @@ impl From<Refusal> for RunRefusal {
     }
 }
 
-/// What a run says of how far it is.
+/// A report of how far a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct NewProgress<'a> {
     pub value: &'a JsonObject,
@@ -257,8 +257,8 @@ pub fn settle_dependencies(
     }
 }
 
-/// Whether a task that was running and has this life now may wait for something that failed meanwhile, and is to be cancelled
-/// then. While it was running that did not matter.
+/// Returns whether a task that was running and has this life now may wait for something that failed meanwhile, and is to be
+/// cancelled then. While it was running that did not matter.
 pub fn may_have_failed_dependency(scheduling: &Scheduling, after: &Lifecycle) -> bool {
     let cancels = scheduling.on_dependency_failure == OnDependencyFailure::Cancel;
     after.status == Status::Pending && after.unmet > 0 && cancels
@@ -285,7 +285,7 @@ pub fn act(task: &TaskHead, action: TaskAction, now: Timestamp, pending_seq: i64
     }
 }
 
-/// Whether a client may delete a task.
+/// Returns whether a client may delete a task.
 pub fn check_deletion(task: &TaskHead) -> Result<(), Refusal> {
     match task.lifecycle.status {
         Status::Running => Err(Refusal::TaskRunning { task_id: task.id }),
@@ -293,8 +293,9 @@ pub fn check_deletion(task: &TaskHead) -> Result<(), Refusal> {
     }
 }
 
-/// A transition of a task: the task as it is, the time, and the place in the pending order that it may get. `now` never lies before the
-/// task's last change, so that the timestamps of a task are monotone whatever the clock does. Leases go by `lease_now`.
+/// A transition of a task: the task as it is, the time, and the place in the pending order that it may get. `now` never lies
+/// before the task's last change, so that the timestamps of a task are monotone whatever the clock does. Leases go by
+/// `lease_now`.
 struct TaskTransition<'a> {
     task: &'a TaskHead,
     lifecycle: &'a Lifecycle,

@@ -46,8 +46,8 @@ pub const REPORT_METADATA_BYTES: usize = 16_384;
 /// Largest canonical size of what a claim may say of its worker; beyond the contract, see docs/decisions/0008.
 pub const CLAIM_WORKER_BYTES: usize = 4_096;
 
-/// What a claim of several runs says of its claimant for one of them, in canonical form: a slot and its id. Together with what it
-/// says for all of them at most [`CLAIM_WORKER_BYTES`].
+/// Largest canonical size of what a claim of several runs says of its claimant for one of them: a slot and its id. Together with
+/// what it says for all of them at most [`CLAIM_WORKER_BYTES`].
 pub const CLAIM_WORKER_ITEM_BYTES: usize = 256;
 /// Largest canonical size of what a worker may report as telemetry; beyond the contract.
 pub const TELEMETRY_BYTES: usize = 16_384;
@@ -71,7 +71,7 @@ pub const DELETED_RUN_SECONDS: i64 = 86_400;
 pub const LEASE_SCAN_SECONDS: i64 = 5;
 /// A pause between two lease scans longer than this is an outage.
 pub const OUTAGE_SECONDS: i64 = 15;
-/// What every running lease is good for, at least, after an outage (`--outage-credit`).
+/// The seconds for which every running lease is good, at least, after an outage (`--outage-credit`).
 pub const OUTAGE_CREDIT_SECONDS: i64 = 90;
 /// Priority of a task that names none.
 pub const PRIORITY_DEFAULT: i64 = 0;

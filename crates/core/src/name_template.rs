@@ -81,7 +81,7 @@ impl NameTemplate {
         Ok(Self(pieces))
     }
 
-    /// Whether the name depends on the args.
+    /// Returns whether the name depends on the args.
     pub fn has_placeholders(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Argument(_)))
     }

@@ -9,12 +9,12 @@ use crate::time::Timestamp;
 
 pub use crate::status::WorkerStatus;
 
-/// What a worker reports of itself.
+/// A report of a worker about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The route it claims for.
     pub route: Route,
-    /// What it does.
+    /// Its state.
     pub status: WorkerStatus,
     /// The task it works on; never looked up.
     pub task_id: Option<TaskId>,
@@ -28,9 +28,9 @@ pub struct Observation {
     /// The worker, unique within its queue.
     pub id: WorkerId,
     pub queue: QueueName,
-    /// What it reported.
+    /// Its latest report.
     pub report: Report,
-    /// What it measured last; beyond the contract, and nothing for workers that measure nothing.
+    /// Its latest measurements; beyond the contract, and nothing for workers that measure nothing.
     pub telemetry: Option<Telemetry>,
     /// When the report was accepted.
     pub last_seen_at: Timestamp,
@@ -38,7 +38,7 @@ pub struct Observation {
     pub expires_at: Timestamp,
 }
 
-/// What a worker measured of its machine and its run.
+/// The measurements of a worker of its machine and its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Telemetry {
     pub value: JsonObject,
@@ -47,7 +47,7 @@ pub struct Telemetry {
 }
 
 impl Observation {
-    /// Whether it still counts.
+    /// Returns whether it still counts.
     pub fn is_current(&self, now: Timestamp) -> bool {
         self.expires_at > now
     }

@@ -26,7 +26,7 @@ impl Part {
     }
 }
 
-/// What is kept of the output of a task.
+/// The kept output of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptOutput {
     /// The run that printed it.
@@ -38,7 +38,7 @@ pub struct KeptOutput {
     pub parts: Vec<Part>,
 }
 
-/// What a run sends of its output.
+/// A piece of output that a run sends.
 #[derive(Clone, Copy, Debug)]
 pub struct NewOutput<'a> {
     pub run_id: RunId,
@@ -47,11 +47,11 @@ pub struct NewOutput<'a> {
     pub text: &'a str,
 }
 
-/// What to write. Bytes before the first part are no longer needed.
+/// A change of output to write. Bytes before the first part are no longer needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputChange<'a> {
     pub kept: KeptOutput,
-    /// Whether the task kept the output of another run, of which all bytes go first.
+    /// True if the task kept the output of another run, of which all bytes go first.
     pub replaces: bool,
     /// The bytes that are new, each with its offset, in ascending order.
     pub added: Vec<(u64, &'a str)>,
@@ -96,7 +96,7 @@ pub fn add<'a>(
 }
 
 impl KeptOutput {
-    /// What is left of it if no more than this is kept.
+    /// Returns what is left of it if no more than this is kept.
     pub fn within(mut self, most_bytes: usize) -> Option<Self> {
         push_out(&mut self.parts, most_bytes);
         (!self.parts.is_empty()).then_some(self)
@@ -136,8 +136,8 @@ fn finished_attempt(lifecycle: &Lifecycle) -> i64 {
     lifecycle.attempt.saturating_sub(later_claims).saturating_add(i64::from(given_back)).max(1)
 }
 
-/// What is not in the parts of a text at its offset. Of a text that would end beyond the largest offset nothing is taken: it
-/// could not be stored.
+/// Returns what is not in the parts of a text at its offset. Of a text that would end beyond the largest offset nothing is taken:
+/// it could not be stored.
 fn missing<'a>(parts: &[Part], NewOutput { mut offset, mut text, .. }: NewOutput<'a>) -> Vec<(u64, &'a str)> {
     let mut missing = Vec::new();
     let Some(end) = offset.checked_add(text.len() as u64).filter(|end| *end <= OUTPUT_OFFSET_MAX) else {

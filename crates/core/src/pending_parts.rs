@@ -38,7 +38,7 @@ impl CountedParts {
 }
 
 word_enum! {
-    /// What a pending task waits for.
+    /// The reason for which a pending task waits.
     pub enum PendingState {
         Claimable = "claimable",
         Delayed = "delayed",

@@ -15,10 +15,10 @@ const LEFT_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 /// The members that the part that is done is computed from.
 const MEASURES: [&str; 3] = ["step", "total", "percent"];
 
-/// What is known of the progress of a task.
+/// The reported progress of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Reported<'a> {
-    /// What the run said.
+    /// The value that the run reported.
     pub value: &'a JsonObject,
     /// When.
     pub updated_at: Timestamp,
@@ -34,13 +34,13 @@ pub struct Estimate {
     pub done: Option<f64>,
     /// The step and the total, where both were reported. Integers are exact.
     pub steps: Option<(String, String)>,
-    /// What a step takes: the average since the run began.
+    /// The seconds of a step: the average since the run began.
     pub step_seconds: Option<f64>,
     /// Until the end of a running task at that rate.
     pub seconds_left: Option<u64>,
     /// Since the report.
     pub age_seconds: u64,
-    /// Whether a running task has said nothing for unusually long.
+    /// True if a running task has said nothing for unusually long.
     pub is_old: bool,
     /// The members that say nothing more than the above.
     pub used: &'static [&'static str],
@@ -77,7 +77,7 @@ pub fn part_done(progress: &str) -> Option<f64> {
     Measure::of(progress).done
 }
 
-/// What the members `step`, `total` and `percent` say together.
+/// The measure that the members `step`, `total` and `percent` give together.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Measure {
     done: Option<f64>,

@@ -39,7 +39,7 @@ pub enum Refusal {
     TaskStateConflict {
         task_id: TaskId,
         status: Status,
-        /// What was to be done.
+        /// The refused transition.
         transition: Transition,
     },
     /// The update would leave a pending task without a remaining attempt.
@@ -58,7 +58,7 @@ pub enum Refusal {
     StaleRun { run_id: RunId },
     /// The run has ended in another way.
     RunFinalized {
-        /// What ended it.
+        /// Its end.
         end: RunEnd,
     },
     /// The run id is active for another queue or route.
@@ -88,7 +88,7 @@ pub enum Refusal {
     ExpectationFailed { expected: u64, matched: u64 },
 }
 
-/// What changes the status of a task from outside of its run.
+/// A transition from outside of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     Claim,

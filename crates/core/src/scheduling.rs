@@ -13,7 +13,7 @@ use crate::limits::{
 };
 use crate::status::word_enum;
 
-/// What a task uses of it. Most tasks use nothing, and this costs them nothing.
+/// The scheduling of a task. Most tasks use nothing, and this costs them nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Scheduling(Option<Arc<Used>>);
 
@@ -120,7 +120,7 @@ impl Scheduling {
         Some(fields.into())
     }
 
-    /// What it counts towards the stored size: its members with their commas.
+    /// Returns what it counts towards the stored size: its members with their commas.
     pub fn stored_bytes(&self) -> usize {
         self.as_json().map_or(0, |text| text.len() - 1)
     }
@@ -256,7 +256,7 @@ impl Dependencies {
 }
 
 word_enum! {
-    /// What becomes of a pending task when a task that it waits for cannot succeed any more.
+    /// The fate of a pending task when a task that it waits for cannot succeed any more.
     #[derive(Default)]
     pub enum OnDependencyFailure {
         #[default]

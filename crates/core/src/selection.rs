@@ -24,12 +24,12 @@ pub struct TaskSelection {
     pub filter: Option<TaskFilter>,
     /// One of these states: those that a bulk action applies to. No list has it, so cursors are not bound to it.
     pub among: Option<Statuses>,
-    /// Whether archived tasks are selected, too.
+    /// True if archived tasks are selected, too.
     pub include_archived: bool,
 }
 
 impl TaskSelection {
-    /// Whether `task` is selected. The cheap selectors come first.
+    /// Returns whether `task` is selected. The cheap selectors come first.
     pub fn matches(&self, task: &impl TaskFields) -> bool {
         self.status.is_none_or(|status| task.status() == status)
             && (self.include_archived || !task.archived())
@@ -46,18 +46,18 @@ impl TaskSelection {
         self.status.map_or(among, |status| among.intersection(Statuses::NONE.with(status)))
     }
 
-    /// Whether every task is selected, archived ones aside.
+    /// Returns whether every task is selected, archived ones aside.
     pub fn is_unrestricted(&self) -> bool {
         self.statuses() == Statuses::ALL && self.is_by_status_only()
     }
 
-    /// Whether nothing but the status and the archive selects, so that kept counts can answer.
+    /// Returns whether nothing but the status and the archive selects, so that kept counts can answer.
     pub fn is_by_status_only(&self) -> bool {
         let any_name = self.name_fuzzy.as_ref().is_none_or(|(_, fuzzy)| fuzzy.is_unrestricted());
         self.name.is_none() && any_name && self.filter.as_ref().is_none_or(TaskFilter::is_by_status_only)
     }
 
-    /// What a cursor over this selection is bound to; `shape` is what else the resource binds (order or dimensions).
+    /// Returns what a cursor over this selection is bound to; `shape` is what else the resource binds (order or dimensions).
     pub fn binding(&self, resource: Resource, queue: &QueueName, shape: &str) -> Binding {
         let contract = [
             Some(shape),
@@ -74,7 +74,7 @@ impl TaskSelection {
 }
 
 word_enum! {
-    /// What a list of tasks can be ordered by.
+    /// A field that orders a list of tasks.
     pub enum OrderField {
         Id = "id",
         /// The name; unnamed tasks last.
@@ -198,7 +198,7 @@ pub struct TaskQuery {
 }
 
 impl TaskQuery {
-    /// Whether the page is the next tasks of an order that every backend has an index for: then it costs what it holds,
+    /// Returns whether the page is the next tasks of an order that every backend has an index for: then it costs what it holds,
     /// however many tasks there are.
     pub fn is_plain(&self) -> bool {
         self.selection.is_unrestricted() && matches!(self.order.field, OrderField::CreatedAt | OrderField::Id)
@@ -216,7 +216,7 @@ pub struct ObservationQuery {
     pub after: Option<Position>,
 }
 
-/// What a cursor over observations is bound to.
+/// Returns what a cursor over observations is bound to.
 pub fn observation_binding(
     filter: Option<&ObservationFilter>,
     resource: Resource,

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// A queue without settings has the default: nothing limits its claims, and nothing is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// Whether new claims find nothing.
+    /// True if new claims find nothing.
     pub paused: bool,
     /// How many tasks of the queue may be running.
     pub max_running: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Retention {
     pub cancelled_seconds: Option<u64>,
 }
 
-/// What a request changes of the settings of a queue; what it does not name stays (RFC 7396).
+/// A change of the settings of a queue; what it does not name stays (RFC 7396).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsPatch {
     pub paused: Option<bool>,
@@ -40,7 +40,7 @@ pub struct SettingsPatch {
     pub retention: RetentionPatch,
 }
 
-/// What becomes of the limits of routes.
+/// A change of the limits of routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteLimitsPatch {
     /// No route has a limit any more.
@@ -99,7 +99,7 @@ pub struct RunningTasks {
 }
 
 impl QueueSettings {
-    /// Whether claims depend on what is running.
+    /// Returns whether claims depend on what is running.
     pub fn limits_claims(&self) -> bool {
         self.max_running.is_some() || !self.route_limits.is_empty()
     }
@@ -114,12 +114,12 @@ impl QueueSettings {
         of_queue.into_iter().chain(of_route).min()
     }
 
-    /// Whether as many tasks are running as may be claimed for a route, whatever the rest of its queue does.
+    /// Returns whether as many tasks are running as may be claimed for a route, whatever the rest of its queue does.
     pub fn is_full(&self, route: &Route, running: RunningTasks) -> bool {
         self.route_limits.get(route).is_some_and(|most| running.of_route >= *most)
     }
 
-    /// Whether a change of settings may let claims find something that they did not find before.
+    /// Returns whether a change of settings may let claims find something that they did not find before.
     pub fn may_open(&self, after: &Self) -> bool {
         let is_wider = |before: Option<u64>, after: Option<u64>| match (before, after) {
             (Some(before), Some(after)) => after > before,
@@ -205,7 +205,7 @@ impl Retention {
         }
     }
 
-    /// Whether a task is kept no longer.
+    /// Returns whether a task is kept no longer.
     pub fn is_outdated(&self, lifecycle: &Lifecycle, now: Timestamp) -> bool {
         let until = self.deleted_until(lifecycle.status, now);
         until.zip(lifecycle.ended_at()).is_some_and(|(until, ended_at)| ended_at <= until)

@@ -12,7 +12,7 @@ use crate::status::word_enum;
 use crate::task::{Lifecycle, RunEnd, Status, Task, TaskHead};
 
 word_enum! {
-    /// What was found broken.
+    /// A rule that can be broken.
     #[derive(PartialOrd, Ord)]
     pub enum Rule {
         /// The database engine finds its own files sound.
@@ -38,13 +38,13 @@ word_enum! {
         Running = "running",
         /// A run id belongs to one task, and the lists of used run ids know it.
         RunIds = "run_ids",
-        /// What a start reads contains every pending and running task.
+        /// The rows that a start reads contain every pending and running task.
         LivingTasks = "living_tasks",
         Output = "output",
         Observations = "observations",
         /// Only tasks that have ended are archived.
         Archive = "archive",
-        /// What each task waits for is noted, and how much of it has not succeeded.
+        /// The dependencies of each task are noted, and how much of it has not succeeded.
         Dependencies = "dependencies",
         /// The settings of each queue can be read.
         Settings = "settings",
@@ -112,7 +112,7 @@ fn end(lifecycle: &Lifecycle) -> Option<RunEnd> {
     lifecycle.finished_run.map(|run| run.end)
 }
 
-/// What is wrong with a task. `head` is what storage has beside the task: it holds the sizes that it noted.
+/// Returns what is wrong with a task. `head` is what storage has beside the task: it holds the sizes that it noted.
 pub fn task(task: &Task, head: &TaskHead) -> Vec<Broken> {
     let (life, definition) = (&task.lifecycle, &task.definition);
     let mut broken: Vec<Broken> = OF_LIFECYCLES
@@ -158,7 +158,7 @@ pub fn task(task: &Task, head: &TaskHead) -> Vec<Broken> {
     broken
 }
 
-/// What is wrong with an observation.
+/// Returns what is wrong with an observation.
 pub fn observation(observation: &Observation) -> Vec<Broken> {
     let telemetry = observation.telemetry.as_ref();
     let cases = [
@@ -169,8 +169,8 @@ pub fn observation(observation: &Observation) -> Vec<Broken> {
     cases.into_iter().filter(|(_, is_so)| *is_so).map(|(what, _)| (Rule::Observations, what)).collect()
 }
 
-/// What is wrong with the kept output of a task. `runs` are all run ids of the task; `pieces` are where the stored bytes lie, by
-/// their start. A piece may begin with bytes that are no longer kept.
+/// Returns what is wrong with the kept output of a task. `runs` are all run ids of the task; `pieces` are where the stored bytes
+/// lie, by their start. A piece may begin with bytes that are no longer kept.
 pub fn output(kept: &KeptOutput, runs: &[RunId], pieces: &[Part]) -> Vec<Broken> {
     let ordered = kept.parts.windows(2).all(|pair| pair[0].end < pair[1].start);
     let sound_parts = !kept.parts.is_empty() && kept.parts.iter().all(|part| part.start < part.end);
@@ -187,7 +187,7 @@ pub fn output(kept: &KeptOutput, runs: &[RunId], pieces: &[Part]) -> Vec<Broken>
     cases.into_iter().filter(|(_, is_so)| *is_so).map(|(what, _)| (Rule::Output, what)).collect()
 }
 
-/// Whether the pieces, sorted by their start, hold every byte of a part.
+/// Returns whether the pieces, sorted by their start, hold every byte of a part.
 fn is_covered(part: Part, pieces: &[Part]) -> bool {
     let first = pieces.partition_point(|piece| piece.end <= part.start);
     let mut place = part.start;
@@ -200,7 +200,7 @@ fn is_covered(part: Part, pieces: &[Part]) -> bool {
     place >= part.end
 }
 
-/// Whether this is what the reader of requests would have made of it.
+/// Returns whether this is what the reader of requests would have made of it.
 fn is_canonical(object: &JsonObject) -> bool {
     if object.is_empty_object() {
         return true;

@@ -28,7 +28,7 @@ impl StatusCounts {
     }
 }
 
-/// What a read needs of the tasks that it selects.
+/// The need of a read of the tasks that it selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// All of them: a count, a group, or an order that no index has.
@@ -43,7 +43,7 @@ const LOOKUP_COST: u64 = 2;
 /// So many keys a read collects in memory at most. With more tasks than that it visits them one after the other.
 pub const KEYS_MAX: usize = 100_000;
 
-/// Whether it is cheaper to look up the `matching` tasks of some states than to visit up to `visited` tasks.
+/// Returns whether it is cheaper to look up the `matching` tasks of some states than to visit up to `visited` tasks.
 ///
 /// A page in the order of an index may be full after a few visits, if the matching tasks are spread evenly or come first, or
 /// only after all, if they come last. Nobody knows, so a page looks up as many tasks as would be visited if they were spread
@@ -59,7 +59,7 @@ pub fn is_sparse(matching: u64, visited: u64, need: Need) -> bool {
     }
 }
 
-/// The same where the keys of all `matching` tasks are collected before the first is looked up.
+/// Returns whether it is cheaper where the keys of all `matching` tasks are collected before the first is looked up.
 pub fn is_sparse_by_keys(matching: u64, visited: u64, need: Need) -> bool {
     matching <= KEYS_MAX as u64 && is_sparse(matching, visited, need)
 }

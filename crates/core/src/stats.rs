@@ -17,7 +17,7 @@ pub fn pending_since(lifecycle: &Lifecycle) -> Timestamp {
     waiting_since(lifecycle.created_at, lifecycle.updated_at, lifecycle.finished_run.is_some())
 }
 
-/// The same for those who have not loaded the whole lifecycle.
+/// Returns the beginning of the waiting, for those who have not loaded the whole lifecycle.
 pub fn waiting_since(created_at: Timestamp, updated_at: Timestamp, was_run: bool) -> Timestamp {
     if was_run { updated_at } else { created_at }
 }
@@ -59,7 +59,7 @@ impl RouteSelection {
         }
     }
 
-    /// Whether a route is one of those that are looked for.
+    /// Returns whether a route is one of those that are looked for.
     fn finds(&self, route: &str) -> bool {
         match self {
             Self::ByName { .. } => true,
@@ -68,8 +68,8 @@ impl RouteSelection {
     }
 }
 
-/// What figures tell of pending tasks. A storage need not know what these wait for and may have to count, so only those who show it
-/// ask for it.
+/// The detail in which figures tell of pending tasks. A storage need not know what these wait for and may have to count, so only
+/// those who show it ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingDetail {
     /// How many there are.
@@ -96,20 +96,20 @@ pub struct RouteFigures {
     pub running: u64,
     /// Since when the task waits that has been pending longest, of those that can be claimed.
     pub oldest_pending: Option<Timestamp>,
-    /// Whether that is missing because the storage was too busy to say it.
+    /// True if that is missing because the storage was too busy to say it.
     pub oldest_is_unknown: bool,
     pub workers_idle: u64,
     pub workers_busy: u64,
 }
 
 impl RouteFigures {
-    /// Whether tasks wait and no worker serves them. Workers that run something serve it even if they do not report.
+    /// Returns whether tasks wait and no worker serves them. Workers that run something serve it even if they do not report.
     pub fn is_starving(&self) -> bool {
         self.pending > 0 && self.running == 0 && self.workers_idle == 0 && self.workers_busy == 0
     }
 
-    /// Whether tasks wait without a worker and none of them could be claimed: they are delayed or blocked, and no worker is missed.
-    /// Known only where the oldest pending task was looked for.
+    /// Returns whether tasks wait without a worker and none of them could be claimed: they are delayed or blocked, and no worker
+    /// is missed. Known only where the oldest pending task was looked for.
     pub fn misses_no_worker(&self) -> bool {
         self.is_starving() && self.oldest_pending.is_none() && !self.oldest_is_unknown
     }
@@ -230,8 +230,8 @@ impl QueueFigures {
         }
     }
 
-    /// Leaves out the routes that miss no worker, and counts them among the starving ones no more. For those who have looked for the
-    /// oldest pending task of each route that is told.
+    /// Leaves out the routes that miss no worker, and counts them among the starving ones no more. For those who have looked for
+    /// the oldest pending task of each route that is told.
     pub fn leave_out_calm(&mut self) {
         let left_out = &mut self.left_out;
         self.routes.retain(|_, route| {
@@ -249,7 +249,7 @@ impl QueueFigures {
         self.settings = settings;
     }
 
-    /// What the pending tasks wait for. All of them must have been added.
+    /// Sets what the pending tasks wait for. All of them must have been added.
     pub fn set_pending(&mut self, counted: CountedParts) {
         self.pending = counted.of_pending(self.tasks(Status::Pending));
     }
@@ -301,7 +301,7 @@ impl LeftOutRoutes {
 /// The activity of the spans of one unit that are known, sorted by their start; spans in which nothing happened may be missing.
 pub type KnownSpans = Vec<(Timestamp, Activity)>;
 
-/// What is going on in a queue.
+/// The figures of a queue and its latest activity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueStats {
     /// When.
@@ -348,7 +348,7 @@ impl QueueStats {
     }
 }
 
-/// What happened in the last seconds. Of the minute that these cover only in part, the same part counts.
+/// Returns what happened in the last seconds. Of the minute that these cover only in part, the same part counts.
 fn counts_of_last(seconds: i64, minutes: &KnownSpans, now: Timestamp) -> Counts {
     let mut counts = Counts::default();
     for (start, minute) in minutes {

@@ -46,7 +46,7 @@ word_enum! {
 }
 
 impl Status {
-    /// Whether nothing happens to it any more by itself.
+    /// Returns whether nothing happens to it any more by itself.
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
@@ -77,7 +77,7 @@ impl Statuses {
         self.0 & 1 << status as u8 != 0
     }
 
-    /// What is in both.
+    /// Returns what is in both.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -87,7 +87,7 @@ impl Statuses {
         self.0 == 0
     }
 
-    /// Whether everything in here is in `other`, too.
+    /// Returns whether everything in here is in `other`, too.
     pub const fn is_within(self, other: Self) -> bool {
         self.0 & !other.0 == 0
     }
@@ -116,7 +116,7 @@ impl FromIterator<Status> for Statuses {
 }
 
 word_enum! {
-    /// What ended a run.
+    /// The end of a run.
     pub enum RunEnd {
         /// The worker completed it.
         Complete = "complete",
@@ -134,7 +134,7 @@ word_enum! {
 }
 
 word_enum! {
-    /// What a worker says it does.
+    /// The state that a worker reports.
     pub enum WorkerStatus {
         /// Waits for work.
         Idle = "idle",

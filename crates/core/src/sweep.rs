@@ -9,7 +9,7 @@ use crate::json::{JsonObject, ObjectError, Value, write_string, write_value};
 
 /// More are probably a mistake, such as a range with a digit too many. Also bounds the values of all keys together.
 pub const COMBINATIONS_MAX: usize = 1_000_000;
-/// The same for a sweep that a server makes for a browser: what it holds of one is some megabytes.
+/// The most combinations of a sweep that a server makes for a browser: what it holds of one is some megabytes.
 pub const BROWSER_COMBINATIONS_MAX: usize = 100_000;
 
 /// One member of args and the values that it takes.
@@ -41,11 +41,11 @@ pub enum SweepError {
     TooMany,
     /// Zipped, the keys have different numbers of values: these.
     Lengths(Vec<(String, usize)>),
-    /// What all tasks have is nothing that a task may have.
+    /// The base of all tasks is nothing that a task may have.
     Base(ObjectError),
 }
 
-/// What is wrong with a key and its values.
+/// A mistake in a key and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AxisError {
     /// The key stands there twice.
@@ -53,7 +53,7 @@ pub enum AxisError {
     Key(KeyError),
     /// The list of values, in a sentence.
     Values(String),
-    /// What all tasks have at this key, or above it, is no object.
+    /// The base of all tasks at this key, or above it, is no object.
     NotAnObject(String),
     /// A value that no task may have.
     Value(ObjectError),

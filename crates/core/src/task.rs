@@ -27,7 +27,7 @@ pub struct ActiveRun {
 pub struct FinishedRun {
     /// The claimant's token.
     pub run_id: RunId,
-    /// What ended it.
+    /// Its end.
     pub end: RunEnd,
 }
 
@@ -92,19 +92,19 @@ impl Lifecycle {
     }
 }
 
-/// What a worker says about a failure.
+/// A failure as its worker reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of error.
     pub kind: Arc<str>,
-    /// What went wrong.
+    /// Its message.
     pub message: Arc<str>,
     /// Where, if known.
     pub traceback: Option<Arc<str>>,
 }
 
 impl Failure {
-    /// What its texts take in memory.
+    /// Returns what its texts take in memory.
     pub fn bytes(&self) -> usize {
         self.kind.len() + self.message.len() + self.traceback.as_ref().map_or(0, |text| text.len())
     }
@@ -113,7 +113,7 @@ impl Failure {
 /// The last recorded failure of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastError {
-    /// What was reported.
+    /// The reported failure.
     pub failure: Failure,
     /// When it was recorded.
     pub occurred_at: Timestamp,
@@ -128,14 +128,14 @@ pub struct LastError {
 pub struct LastRun {
     /// The attempt that the claim began.
     pub attempt: i64,
-    /// What the claimant said of itself.
+    /// The claimant's words about itself.
     pub worker: JsonObject,
 }
 
 /// How far a run of a task is, as it said last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What the run said.
+    /// The value that the run reported.
     pub value: JsonObject,
     /// When it was recorded.
     pub updated_at: Timestamp,
@@ -143,7 +143,7 @@ pub struct Progress {
     pub attempt: i64,
 }
 
-/// What came out of a task so far.
+/// The outcome of a task so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// `{}` until set by completion or update.
@@ -162,14 +162,14 @@ impl Outcome {
         Self { result: JsonObject::empty(), last_error: None, last_run: None, progress: None }
     }
 
-    /// What its texts take in memory.
+    /// Returns what its texts take in memory.
     pub fn bytes(&self) -> usize {
         let error = self.last_error.as_ref().map_or(0, |error| error.failure.bytes());
         let worker = self.last_run.as_ref().map_or(0, |run| run.worker.as_str().len());
         self.result.as_str().len() + error + worker + self.progress_bytes()
     }
 
-    /// What the progress counts towards the stored size.
+    /// Returns what the progress counts towards the stored size.
     pub fn progress_bytes(&self) -> usize {
         self.progress.as_ref().map_or(0, |progress| progress.value.as_str().len())
     }
@@ -181,16 +181,16 @@ pub struct Task {
     pub queue: QueueName,
     /// Its identity within the queue.
     pub id: TaskId,
-    /// What creation and update set.
+    /// The part of a task that creation and update set.
     pub definition: Definition,
-    /// What actions change.
+    /// The part that actions change.
     pub lifecycle: Lifecycle,
-    /// What came out of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 impl Task {
-    /// What its texts take in memory.
+    /// Returns what its texts take in memory.
     pub fn bytes(&self) -> usize {
         self.definition.stored_bytes() + self.outcome.bytes()
     }
@@ -226,6 +226,6 @@ pub struct TaskHead {
     pub definition_bytes: usize,
     /// See [`Outcome::progress_bytes`].
     pub progress_bytes: usize,
-    /// What actions change.
+    /// The part that actions change.
     pub lifecycle: Lifecycle,
 }

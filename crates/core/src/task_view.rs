@@ -17,9 +17,9 @@ pub struct TaskView<'a> {
     pub status: Status,
     /// A label for people.
     pub name: Option<&'a str>,
-    /// What the worker gets.
+    /// The input of the worker.
     pub args: &'a str,
-    /// What the client keeps with the task.
+    /// Notes of the client.
     pub metadata: &'a str,
     /// Higher is claimed first.
     pub priority: i64,
@@ -29,7 +29,7 @@ pub struct TaskView<'a> {
     pub max_attempts: i64,
     /// Who may claim it, as a JSON list.
     pub routes: &'a str,
-    /// What came out of it.
+    /// The outcome.
     pub result: &'a str,
     /// The last recorded failure.
     pub last_error: Option<LastErrorFields<'a>>,
@@ -51,7 +51,7 @@ pub struct TaskView<'a> {
     pub progress_attempt: Option<i64>,
     /// A claim may take it from then on, if it is pending.
     pub not_before: Option<Timestamp>,
-    /// What [`Scheduling::as_json`](crate::scheduling::Scheduling::as_json) gives.
+    /// The text that [`Scheduling::as_json`](crate::scheduling::Scheduling::as_json) gives.
     pub scheduling: Option<&'a str>,
     pub archived: bool,
     /// How many of the tasks that it waits for have not succeeded. Only stores know it; the API does not show it.
@@ -142,7 +142,7 @@ impl<'a> TaskView<'a> {
         }
     }
 
-    /// What its texts take. Written, they take no less.
+    /// Returns what its texts take. Written, they take no less.
     pub fn bytes(&self) -> usize {
         let error = self
             .last_error
@@ -154,7 +154,7 @@ impl<'a> TaskView<'a> {
     }
 }
 
-/// What filters ask of a task is what its view has.
+/// Implements [`TaskFields`] by the fields of the view.
 macro_rules! fields_of_view {
     ($($field:ident: $type:ty,)+) => {
         impl TaskFields for TaskView<'_> {

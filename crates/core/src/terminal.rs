@@ -52,9 +52,9 @@ pub struct OutputLines<L> {
     line: Vec<Cell<L>>,
     /// The place of the next character.
     column: usize,
-    /// Whether a carriage return was the last: what follows replaces the line.
+    /// True if a carriage return was the last: what follows replaces the line.
     is_returned: bool,
-    /// Whether something in the line was written over.
+    /// True if something in the line was written over.
     is_redrawn: bool,
 }
 

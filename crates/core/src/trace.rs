@@ -10,7 +10,7 @@ use crate::ids::RunId;
 /// The bytes of a new context: a trace id and the id of its first span.
 const TRACE_BYTES: usize = 24;
 
-/// What the ids of runs are hashed with.
+/// The prefix with which the ids of runs are hashed.
 const RUN_DOMAIN: &[u8] = b"taskqueue trace of run ";
 
 /// The length of version 00, and of the part of later versions that is like it.

@@ -23,9 +23,9 @@ pub struct Update {
     pub max_attempts: Option<i64>,
     pub routes: Option<Routes>,
     pub result: Option<JsonObject>,
-    /// What to change of the args. A request gives either this or new args.
+    /// A merge patch of the args. A request gives either this or new args.
     pub args_patch: Option<JsonObject>,
-    /// What to change of the metadata. A request gives either this or new metadata.
+    /// A merge patch of the metadata. A request gives either this or new metadata.
     pub metadata_patch: Option<JsonObject>,
     /// A time, or none.
     pub not_before: Option<Option<Timestamp>>,
@@ -38,24 +38,24 @@ pub struct Update {
     pub archived: Option<bool>,
 }
 
-/// What merge patches apply to: the JSON of a task that its definition has.
+/// The documents that merge patches apply to: the JSON of a task that its definition has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Documents {
     pub args: JsonObject,
     pub metadata: JsonObject,
 }
 
-/// What an update does to one task, decided once: with it, and as long as the task stays as it was, the update can be saved
+/// The effect of an update on one task, decided once: with it, and as long as the task stays as it was, the update can be saved
 /// without the heavy JSON. Small, because a plan of a bulk update has one for each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// Of the definition after the update.
     pub definition_bytes: u32,
-    /// Whether the args change.
+    /// True if the args change.
     pub args: bool,
-    /// Whether the metadata changes.
+    /// True if the metadata changes.
     pub metadata: bool,
-    /// Whether the result changes.
+    /// True if the result changes.
     pub result: bool,
 }
 
@@ -73,7 +73,7 @@ impl Update {
         }
     }
 
-    /// Whether what a task waits for may change: then its dependencies are looked up again.
+    /// Returns whether what a task waits for may change: then its dependencies are looked up again.
     pub fn changes_waiting(&self) -> bool {
         self.dependencies.is_some() || self.on_dependency_failure.is_some()
     }
@@ -110,7 +110,7 @@ impl Update {
         }
     }
 
-    /// Whether the new values of a task depend on what it has.
+    /// Returns whether the new values of a task depend on what it has.
     pub fn has_patches(&self) -> bool {
         self.args_patch.is_some() || self.metadata_patch.is_some()
     }
@@ -123,7 +123,7 @@ impl Update {
         }
     }
 
-    /// What this update does to a task: nothing when no value changes. The same decision as [`Update::apply`].
+    /// Returns what this update does to a task: nothing when no value changes. The same decision as [`Update::apply`].
     pub fn effect(&self, task: &Task) -> Result<Option<Effect>, Refusal> {
         let after = self.apply(task, task.lifecycle.updated_at)?;
         Ok(after.map(|after| Effect {

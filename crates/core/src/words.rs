@@ -139,7 +139,8 @@ pub fn exact_duration(seconds: f64, units: Units) -> String {
     }
 }
 
-/// How fast steps are, by the larger number: `3.5 steps/s`, or `12s per step` (`12 s per step` in full). Nothing if it says nothing.
+/// How fast steps are, by the larger number: `3.5 steps/s`, or `12s per step` (`12 s per step` in full). Nothing if it says
+/// nothing.
 pub fn step_rate(step_seconds: f64, units: Units) -> Option<String> {
     let per_second = 1.0 / step_seconds;
     match per_second {

@@ -57,7 +57,7 @@ impl ProcessId {
     }
 }
 
-/// What a process has counted in a span, all of it.
+/// The activity that a process has counted in a span, all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityRow {
     pub queue: QueueKey,
@@ -65,7 +65,7 @@ pub struct ActivityRow {
     pub activity: Activity,
 }
 
-/// What this process has counted.
+/// The activity that this process has counted.
 #[derive(Debug)]
 pub struct ActivityLog {
     process: ProcessId,
@@ -88,7 +88,7 @@ struct CountedSpan {
     is_saved: bool,
 }
 
-/// What happened since this process began.
+/// The activity since this process began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActivityTotals {
     pub queues: BTreeMap<QueueKey, Activity>,
@@ -129,7 +129,7 @@ impl ActivityLog {
         }
     }
 
-    /// What is not saved yet.
+    /// Returns what is not saved yet.
     pub fn unsaved(&self) -> Vec<ActivityRow> {
         let counted = self.counted();
         let unsaved = counted.spans.iter().filter(|(_, counted)| !counted.is_saved);
@@ -156,7 +156,7 @@ impl ActivityLog {
         self.counted().spans.retain(|(_, span), counted| !(counted.is_saved && span.is_over(now)));
     }
 
-    /// What happened since this process began.
+    /// The activity since this process began.
     pub fn totals(&self) -> ActivityTotals {
         let counted = self.counted();
         ActivityTotals { queues: counted.totals.clone(), others: counted.other_totals.clone() }
@@ -181,7 +181,7 @@ impl ActivityLog {
         spans.map(|((_, span), counted)| (span.start, counted.activity.clone())).collect()
     }
 
-    /// What all processes have counted: the sum of their rows; for spans of this process that are in memory, what is there.
+    /// Returns what all processes have counted: the sum of their rows; for spans of this process that are in memory, what is there.
     pub fn sum(
         &self,
         in_memory: KnownSpans,
@@ -203,7 +203,7 @@ impl ActivityLog {
 }
 
 impl Counted {
-    /// Whether there was room for it.
+    /// Returns whether there was room for it.
     fn add(&mut self, queue: QueueKey, now: Timestamp, activity: &Activity) -> bool {
         let has_own = self.totals.len() < MAX_TOTALS || self.totals.contains_key(&queue);
         let totals = if has_own { self.totals.entry(queue).or_default() } else { &mut self.other_totals };

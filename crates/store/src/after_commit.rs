@@ -24,7 +24,7 @@ pub struct AfterCommit {
     dependents_left: usize,
     /// Those that it has changed. What a command loaded of them before is not what they are.
     settled: HashSet<TaskKey>,
-    /// What was not known of the weight of its commands before they ran.
+    /// The weight that was not known of its commands before they ran.
     pub(crate) done: weight::Done,
 }
 
@@ -85,7 +85,7 @@ impl AfterCommit {
         self.settled.insert(task);
     }
 
-    /// Whether a task was changed in this transaction because another one was.
+    /// Returns whether a task was changed in this transaction because another one was.
     pub(crate) fn has_settled(&self, task: TaskKey) -> bool {
         self.settled.contains(&task)
     }

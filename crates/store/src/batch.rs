@@ -19,8 +19,8 @@ pub enum ClaimOrder {
     Last,
 }
 
-/// What was left by a full transaction comes before all others: first what is light for certain, then what may fill the next one,
-/// the oldest first, so that nothing is left again and again.
+/// Sorts a batch. What was left by a full transaction comes before all others: first what is light for certain, then what may
+/// fill the next one, the oldest first, so that nothing is left again and again.
 pub fn sort<S>(batch: &mut [QueuedWrite<S>], claims: ClaimOrder) {
     batch.sort_by_key(|write| match (write.was_left, write.request.is_claim()) {
         (true, is_claim) if is_claim || !write.is_light() => (0, Some(write.queued_at)),

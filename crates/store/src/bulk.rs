@@ -20,7 +20,8 @@ use crate::{StoreError, StoreResult};
 
 /// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
 pub(crate) const LOADED_AT_ONCE: usize = 8;
-/// Heads that are loaded and saved at a time: some hundred kilobytes, and some megabytes if each has as many dependencies as it may.
+/// Heads that are loaded and saved at a time: some hundred kilobytes, and some megabytes if each has as many dependencies as it
+/// may.
 const SAVED_AT_ONCE: usize = 250;
 /// Bytes of JSON that merge patches apply to at a time, and that they produce. One task more may begin below it, and it may
 /// be a large one.
@@ -103,7 +104,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
         }
     }
 
-    /// What the patches make of the JSON of these tasks; nothing without patches. The JSON is the one that the plan has seen.
+    /// Returns what the patches make of the JSON of these tasks; nothing without patches. The JSON is the one that the plan has
+    /// seen.
     fn merged_documents(
         &mut self,
         heads: &[(TaskKey, TaskHead)],
@@ -129,7 +131,7 @@ fn next_effects(changes: &mut impl Iterator<Item = (TaskKey, Effect)>, update: &
     effects
 }
 
-/// Whether the JSON of a task is loaded together with that of the one before it, for `chunk_by`.
+/// Returns whether the JSON of a task is loaded together with that of the one before it, for `chunk_by`.
 fn loaded_together(update: &Update) -> impl FnMut(&(TaskKey, TaskHead), &(TaskKey, TaskHead)) -> bool {
     let (has_patches, mut bytes) = (update.has_patches(), 0);
     move |(_, before), _| {

@@ -14,7 +14,7 @@ pub const PROBLEMS_KEPT: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub rule: Rule,
-    /// What it is about and what is wrong. Never the content of a task.
+    /// The subject and the fault. Never the content of a task.
     pub what: String,
 }
 
@@ -35,7 +35,7 @@ impl Findings {
         }
     }
 
-    /// What is wrong with one task.
+    /// Adds the broken rules of one task.
     pub fn add_of_task(&mut self, queue: &QueueName, id: TaskId, broken: &[Broken]) {
         for (rule, what) in broken {
             self.add(*rule, format!("task {id} of queue {queue} {what}"));
@@ -56,7 +56,7 @@ impl Findings {
 pub struct Report {
     /// The version of the database's schema.
     pub schema: i64,
-    /// Whether the rules were checked. Those of an older schema are unknown to this program, and on a file that its engine
+    /// True if the rules were checked. Those of an older schema are unknown to this program, and on a file that its engine
     /// finds damaged they would only repeat that.
     pub rules_checked: bool,
     pub queues: u64,

@@ -87,7 +87,7 @@ impl Claimable {
         self.printed_runs.push(run_id);
     }
 
-    /// Whether one more is collected. If there are too many, none is.
+    /// Returns whether one more is collected. If there are too many, none is.
     fn has_room(&mut self) -> bool {
         if self.poll_all {
             return false;
@@ -116,7 +116,7 @@ impl Claimable {
         &self.deleted_queues
     }
 
-    /// Whether the pending tasks of all routes with waiters must be counted, and all watched runs must be looked up.
+    /// Returns whether the pending tasks of all routes with waiters must be counted, and all watched runs must be looked up.
     pub fn must_poll(&self) -> bool {
         self.poll_all
     }

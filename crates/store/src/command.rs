@@ -36,7 +36,7 @@ pub trait Command: Send + Sized {
         None
     }
 
-    /// What the texts of the task in an answer take in memory.
+    /// Returns what the texts of the task in an answer take in memory.
     fn answer_bytes(_: &Self::Answer) -> usize {
         0
     }
@@ -53,7 +53,7 @@ pub struct CreateQueue {
 #[derive(Clone, Debug)]
 pub struct DeleteQueue {
     pub queue: QueueName,
-    /// Whether its tasks are deleted with it.
+    /// True if its tasks are deleted with it.
     pub cascade: bool,
 }
 
@@ -89,7 +89,7 @@ impl From<Definition> for NewTask {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatedTask {
-    /// Whether it was created by this command.
+    /// True if it was created by this command.
     pub created: bool,
     pub task: Box<Task>,
 }
@@ -127,12 +127,12 @@ pub struct BulkUpdate {
     pub queue: QueueName,
     pub filter: TaskFilter,
     pub update: Update,
-    /// Whether archived tasks are updated, too.
+    /// True if archived tasks are updated, too.
     pub include_archived: bool,
 }
 
 impl BulkUpdate {
-    /// Whether a task of the queue is updated: running ones are skipped.
+    /// Returns whether a task of the queue is updated: running ones are skipped.
     pub fn selects<T: TaskFields>(&self, task: &T) -> bool {
         task.status() != Status::Running && (self.include_archived || !task.archived()) && self.filter.matches(task)
     }
@@ -156,9 +156,9 @@ pub struct ActOnTasks {
     pub filter: TaskFilter,
     /// How many tasks the client expects to be selected; with any other number nothing is done.
     pub expect: Option<u64>,
-    /// Whether to count only.
+    /// True if to count only.
     pub dry_run: bool,
-    /// Whether archived tasks are selected, too.
+    /// True if archived tasks are selected, too.
     pub include_archived: bool,
 }
 
@@ -167,7 +167,7 @@ impl ActOnTasks {
         self.selection().matches(task)
     }
 
-    /// The same, for reads.
+    /// Returns the selection for reads.
     pub fn selection(&self) -> TaskSelection {
         let among = Some(self.action.applies_to());
         let include_archived = self.include_archived;
@@ -175,7 +175,7 @@ impl ActOnTasks {
     }
 }
 
-/// What a bulk action did.
+/// The result of a bulk action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acted {
     /// The tasks that were selected at its beginning.
@@ -191,7 +191,7 @@ pub struct ActOnFound {
     /// The queue that they were found in. One of the same name may have taken its place.
     pub(crate) queue: QueueKey,
     pub(crate) tasks: Vec<FoundTask>,
-    /// What changed since they were found, if the storage records that.
+    /// The changes since they were found, if the storage records that.
     pub(crate) changes: Option<Arc<dyn ChangeRecord>>,
 }
 
@@ -206,7 +206,7 @@ impl ActOnFound {
     }
 }
 
-/// What became of a portion.
+/// The outcome of a portion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortionOutcome {
     pub changed: u64,
@@ -239,7 +239,7 @@ pub struct Claim {
     pub queue: QueueName,
     pub route: Route,
     pub run_id: RunId,
-    /// What the claimant says of itself, if anything.
+    /// The claimant's words about itself, if any.
     pub worker: Option<JsonObject>,
 }
 
@@ -256,9 +256,9 @@ pub struct ClaimTasks {
     pub queue: QueueName,
     pub route: Route,
     pub run_ids: Vec<RunId>,
-    /// What the claimant says of itself, if anything.
+    /// The claimant's words about itself, if any.
     pub worker: Option<JsonObject>,
-    /// What it adds for each run, as a merge patch; empty if it adds nothing.
+    /// The words that it adds for each run, as a merge patch; empty if it adds nothing.
     pub workers: Vec<JsonObject>,
     /// The bytes of a claimed task in the answer.
     pub measure: fn(&Claimed) -> usize,
@@ -267,14 +267,14 @@ pub struct ClaimTasks {
     pub most_bytes: usize,
 }
 
-/// What runs to claim take in memory, and what is said for each of them.
+/// Returns what runs to claim take in memory, and what is said for each of them.
 pub fn runs_bytes(run_ids: &[RunId], workers: &[JsonObject]) -> usize {
     let said = workers.iter().map(|own| size_of::<JsonObject>() + own.as_str().len());
     size_of_val(run_ids) + said.sum::<usize>()
 }
 
 impl ClaimTasks {
-    /// What the claimant says of itself for the run at this place.
+    /// Returns what the claimant says of itself for the run at this place.
     pub fn worker_of(&self, place: usize) -> Option<JsonObject> {
         match (&self.worker, self.workers.get(place)) {
             (worker, None) => worker.clone(),
@@ -290,7 +290,7 @@ impl ClaimTasks {
     }
 }
 
-/// What a claim looks for, or several.
+/// The target of a claim, or of several.
 #[derive(Clone, Copy, Debug)]
 pub struct Sought<'a> {
     pub queue: &'a QueueName,
@@ -298,7 +298,7 @@ pub struct Sought<'a> {
     pub run_ids: &'a [RunId],
 }
 
-/// What a command needs that may certainly not be there.
+/// A need of a command that the store may know to be unfulfilled.
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup<'a> {
     /// A task for claims.
@@ -350,7 +350,7 @@ pub struct AddOutput {
     pub most_bytes: usize,
 }
 
-/// What is kept of the output of a task.
+/// The kept output of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The run that printed it.
@@ -359,7 +359,7 @@ pub struct Output {
     /// The offset of the first byte of the text.
     pub start: u64,
     pub text: String,
-    /// Whether that run is over.
+    /// True if that run is over.
     pub ended: bool,
 }
 
@@ -406,14 +406,14 @@ pub enum RunAction {
     Report(RunReport),
 }
 
-/// What became of each item, in the order of the command.
+/// The outcome of each item, in the order of the command.
 pub type Items<A> = Vec<Result<A, Refusal>>;
 
-/// What each run of [`ClaimTasks`] got: [`Refused`](crate::StoreError::Refused) as a [`Claim`] is, and [`Busy`](crate::StoreError::Busy) if it has a task
-/// that does not fit into the answer. Then it can be asked for again.
+/// The outcome of each run of [`ClaimTasks`]: [`Refused`](crate::StoreError::Refused) as a [`Claim`] is, and
+/// [`Busy`](crate::StoreError::Busy) if it has a task that does not fit into the answer. Then it can be asked for again.
 pub type ClaimedItems = Vec<StoreResult<Option<Box<Claimed>>>>;
 
-/// Whether no run got a task or was refused.
+/// Returns whether no run got a task or was refused.
 pub fn has_found_nothing(items: &ClaimedItems) -> bool {
     items.iter().all(|item| matches!(item, Ok(None)))
 }
@@ -461,7 +461,7 @@ pub struct ChangeSettings {
 #[derive(Clone, Debug)]
 pub struct Upkeep;
 
-/// What was done.
+/// The work that an upkeep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkept {
     /// Tasks whose time has come.
@@ -470,9 +470,9 @@ pub struct Upkept {
     pub settled: u64,
     /// Tasks that were deleted.
     pub deleted: u64,
-    /// Whether there is more to do.
+    /// True if there is more to do.
     pub more: bool,
-    /// Whether somebody waits for it: tasks that are to become claimable. Deletions can wait.
+    /// True if somebody waits for it: tasks that are to become claimable. Deletions can wait.
     pub is_urgent: bool,
 }
 
@@ -488,6 +488,6 @@ pub struct Scanned {
     /// Runs whose lease was lengthened after an outage of the service.
     pub credited_runs: u64,
     pub expired_observations: u64,
-    /// Whether runs are left whose lease is over: the transaction had no room for more.
+    /// True if runs are left whose lease is over: the transaction had no room for more.
     pub more: bool,
 }

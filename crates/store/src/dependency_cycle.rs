@@ -21,8 +21,9 @@ const DEPENDENTS: u16 = 100;
 /// How long it may take where somebody waits for another answer.
 pub const TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// The circle that a pending task is in, which names these dependencies: the task that it waits for, the one that this waits for, and
-/// so on; the last one waits for the task. Empty if it waits for itself alone. Nothing if none is found, or it cannot be looked up.
+/// The circle that a pending task is in, which names these dependencies: the task that it waits for, the one that this waits for,
+/// and so on; the last one waits for the task. Empty if it waits for itself alone. Nothing if none is found, or it cannot be
+/// looked up.
 ///
 /// Most tasks are created before anybody waits for them: for these it is one read that finds nothing.
 pub async fn find_cycle(

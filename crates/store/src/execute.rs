@@ -44,11 +44,11 @@ pub(crate) struct Execution<'a, T> {
     pub(crate) tx: &'a mut T,
     /// Runs that got the outage credit at the beginning of this transaction, which a scan reports.
     pub(crate) credited_runs: u64,
-    /// What is told after the commit.
+    /// The facts that are told after the commit.
     pub(crate) after_commit: &'a mut AfterCommit,
 }
 
-/// What became of a creation.
+/// The outcome of a creation.
 enum Creation {
     New(Box<Task>),
     /// The task exists, and was created like this.
@@ -193,8 +193,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
         self.settle(queue, before.id, None)
     }
 
-    /// Saves a change and what it means for those that wait for the task, if it has become something else to them. A task that comes
-    /// back from its run may find that what it waits for has failed meanwhile.
+    /// Saves a change and what it means for those that wait for the task, if it has become something else to them. A task that
+    /// comes back from its run may find that what it waits for has failed meanwhile.
     fn save_change(
         &mut self,
         queue: QueueRef<'_>,

@@ -24,7 +24,7 @@ pub struct StoreFigures {
     /// How many of the queues that were asked for were looked at: the first ones, at least one. A store may stop where it has
     /// looked at many routes.
     pub looked_at: usize,
-    /// What the storage takes, as far as it is known.
+    /// The bytes of the storage, as far as it is known.
     pub database_bytes: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub async fn read_figures(
     Ok(())
 }
 
-/// What the part of the storage that is in this process does at one moment. Known without asking the database.
+/// The figures of the part of the storage that is in this process. Known without asking the database.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessFigures {
     pub writer: WriterCounts,

@@ -13,7 +13,7 @@ pub struct Histogram<const N: usize> {
     sum: AtomicU64,
 }
 
-/// What a histogram has counted.
+/// The counts of a histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HistogramValues {
     /// Upper bound and how many values are in this bucket, and in no lower one. The last bound is infinite.
@@ -41,7 +41,7 @@ impl<const N: usize> Histogram<N> {
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// What was counted so far; `scale` is how many of the counted units make one of the unit that is shown.
+    /// Returns what was counted so far; `scale` is how many of the counted units make one of the unit that is shown.
     pub fn read(&self, scale: f64) -> HistogramValues {
         let finite = self.bounds.iter().zip(&self.counts).map(|(bound, count)| (*bound as f64 / scale, count));
         let buckets = finite.chain([(f64::INFINITY, &self.above)]);

@@ -5,8 +5,8 @@ use taskqueue_core::output::{KeptOutput, Part, shown};
 
 use crate::command::Output;
 
-/// What is kept from `offset` on, up to a gap or the size of an answer; empty at its end. `active` is the active run of the task.
-/// `load` gives the bytes of a part.
+/// Returns what is kept from `offset` on, up to a gap or the size of an answer; empty at its end. `active` is the active run of
+/// the task. `load` gives the bytes of a part.
 pub fn read_output<E>(
     kept: &KeptOutput,
     active: Option<RunId>,

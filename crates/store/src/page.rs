@@ -45,7 +45,7 @@ fn check_queue(position: &Position, queue: QueueKey) -> StoreResult<()> {
     if position.queue_key == queue.0 { Ok(()) } else { Err(INVALID) }
 }
 
-/// What a page keeps of its tasks.
+/// The rows of a page.
 pub trait PageRows: Send {
     /// Appends what is wanted of a task. Returns how many bytes that takes.
     fn push(&mut self, task: &TaskView<'_>) -> usize;

@@ -79,7 +79,7 @@ pub trait SeveralItems: Command<Answer = Vec<Self::ItemAnswer>> {
 
     fn count(&self) -> usize;
 
-    /// The same for the items from this one on, as many as one transaction takes.
+    /// Returns the command for the items from this one on, as many as one transaction takes.
     fn portion(&self, first: usize) -> Self;
 }
 
@@ -108,9 +108,9 @@ impl SeveralItems for ReportRuns {
     }
 }
 
-/// Executes a command of several items in as many transactions as it needs, most of them in one. `held` is what is reserved for its
-/// memory. After the first portion a busy storage is asked again, and other errors are [`StoreError::PartlyDone`], unless the queue is
-/// gone, and what was done with it.
+/// Executes a command of several items in as many transactions as it needs, most of them in one. `held` is what is reserved for
+/// its memory. After the first portion a busy storage is asked again, and other errors are [`StoreError::PartlyDone`], unless the
+/// queue is gone, and what was done with it.
 pub async fn write_items<C: SeveralItems>(
     store: &(impl Store + ?Sized),
     command: C,

@@ -43,7 +43,7 @@ impl<T> Default for Answer<T> {
     }
 }
 
-/// What is read of the tasks of a queue.
+/// A read of the tasks of a queue.
 #[derive(Clone)]
 pub enum TaskRead {
     /// One task.
@@ -83,7 +83,7 @@ impl TaskRead {
         (Self::Groups(query, answer.clone()), answer)
     }
 
-    /// What is being done, for logs.
+    /// Returns what is being done, for logs.
     pub fn doing(&self) -> &'static str {
         match self {
             Self::Task(..) => "getting a task",
@@ -105,12 +105,12 @@ pub trait WorkerVisitor: Send {
 /// Makes a visitor of the observations of a queue, unless a cursor belongs to another one.
 type NewVisitor = Arc<dyn Fn(QueueKey) -> StoreResult<Box<dyn WorkerVisitor>> + Send + Sync>;
 
-/// What is read of the current observations of a queue.
+/// A read of the current observations of a queue.
 #[derive(Clone)]
 pub struct WorkerRead {
     pub filter: Option<ObservationFilter>,
     after: Option<Position>,
-    /// Whether a page is read, so that without a filter an index leads to its end.
+    /// True if a page is read, so that without a filter an index leads to its end.
     is_page: bool,
     new_visitor: NewVisitor,
 }
@@ -136,7 +136,7 @@ impl WorkerRead {
         (Self { filter, after: None, is_page: false, new_visitor }, page)
     }
 
-    /// Whether what it costs is bounded by a page.
+    /// Returns whether what it costs is bounded by a page.
     pub fn is_bounded(&self) -> bool {
         self.is_page && self.filter.is_none()
     }

@@ -16,7 +16,7 @@ pub struct Related {
     pub most_dependents: u16,
 }
 
-/// What was found, all of one moment.
+/// The related tasks, all of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelatedTasks {
     /// In the order in which they were named; nothing for those that do not exist.

@@ -44,7 +44,7 @@ pub trait Store: Send + Sync + 'static {
     /// between, and each task is decided again when its turn comes. Gives up after some time, and says how far it came.
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted>;
 
-    /// Whether it certainly finds nothing at this moment, as far as that is known without the writer.
+    /// Returns whether it certainly finds nothing at this moment, as far as that is known without the writer.
     fn finds_nothing(&self, _: Lookup<'_>) -> bool {
         false
     }
@@ -61,7 +61,7 @@ pub trait Store: Send + Sync + 'static {
     /// The settings of a queue.
     async fn queue_settings(&self, queue: &QueueName) -> StoreResult<QueueSettings>;
 
-    /// What is kept of the output of a task from `offset` on, at most one answer of it, if `most_bytes` of it are kept.
+    /// Returns what is kept of the output of a task from `offset` on, at most one answer of it, if `most_bytes` of it are kept.
     /// Refused as `OutputNotFound` if nothing is kept.
     async fn read_output(&self, queue: &QueueName, id: TaskId, offset: u64, most_bytes: usize) -> StoreResult<Output>;
 
@@ -71,10 +71,10 @@ pub trait Store: Send + Sync + 'static {
     /// Visits the current observations of a queue that are selected, by id. Callers use the methods of [`StoreExt`].
     async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> StoreResult<()>;
 
-    /// What is going on in a queue, with the selected routes one by one. No task is visited.
+    /// Returns what is going on in a queue, with the selected routes one by one. No task is visited.
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats>;
 
-    /// What happened in a queue over time, counted by all processes.
+    /// Returns what happened in a queue over time, counted by all processes.
     async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> StoreResult<ActivitySeries>;
 
     /// The figures of these queues, with the selected routes of each and as much as is asked of their pending tasks, and of the
@@ -87,7 +87,7 @@ pub trait Store: Send + Sync + 'static {
         pending: PendingDetail,
     ) -> StoreResult<StoreFigures>;
 
-    /// What the part of the storage that is in this process does: nothing where there is none.
+    /// Returns what the part of the storage that is in this process does: nothing where there is none.
     fn process_figures(&self) -> ProcessFigures {
         ProcessFigures::default()
     }
@@ -95,7 +95,7 @@ pub trait Store: Send + Sync + 'static {
     /// The parts of the store that are the same whatever the storage is.
     fn parts(&self) -> &StoreParts;
 
-    /// Whether the storage works, by really asking it; and what its settings risk, each in one sentence.
+    /// Returns whether the storage works, by really asking it; and what its settings risk, each in one sentence.
     ///
     /// # Errors
     ///
@@ -108,9 +108,9 @@ pub trait Store: Send + Sync + 'static {
 
 /// The parts of a store that are in this process, whatever the storage is.
 pub struct StoreParts {
-    /// What the storage is, for people.
+    /// The kind of the storage, for people.
     pub kind: &'static str,
-    /// What this process has counted. The store adds to it after every commit of its own; `save_activity` saves it.
+    /// The activity that this process has counted. The store adds to it after every commit of its own; `save_activity` saves it.
     pub activity: Arc<ActivityLog>,
     /// The claims that wait for tasks. The store wakes them when something became claimable: after every commit
     /// of its own, and soon after one of another server.
@@ -128,7 +128,7 @@ pub trait StoreExt: Store {
         self.write_holding(command, None)
     }
 
-    /// The same with what is reserved for the memory of the command.
+    /// Executes a command with what is reserved for its memory.
     fn write_holding<C: Command>(
         &self,
         command: C,
@@ -250,7 +250,7 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// What this process has counted.
+    /// Returns what this process has counted.
     fn activity(&self) -> &Arc<ActivityLog> {
         &self.parts().activity
     }

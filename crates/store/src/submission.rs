@@ -31,7 +31,7 @@ const WAITING: u8 = 0;
 const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// What is reserved for the memory of a command. It is let go when the writer lets go of the command: one that was withdrawn
+/// A reservation for the memory of a command. It is let go when the writer lets go of the command: one that was withdrawn
 /// is still in its queue.
 pub type Held = Box<dyn Any + Send + Sync>;
 
@@ -58,7 +58,7 @@ impl<C: Command> Submission<C> {
         Self::holding(command, None)
     }
 
-    /// The same with what is reserved for the command.
+    /// Submits a command with what is reserved for it.
     pub fn holding(command: C, held: Option<Held>) -> (Self, PendingAnswer<C::Answer>) {
         let state = Arc::new(AtomicU8::new(WAITING));
         let (sender, receiver) = oneshot::channel();
@@ -74,7 +74,7 @@ impl<C: Command> Submission<C> {
     }
 }
 
-/// What a writer does with a submission, whatever its command answers.
+/// The writer's side of a submission, whatever its command answers.
 pub trait Reply {
     /// Begins the command, unless its caller has withdrawn it: then it must not be executed. A writer that tries a command
     /// again calls this again.
@@ -149,7 +149,7 @@ impl<A> PendingAnswer<A> {
         }
     }
 
-    /// Whether the command had not begun; then it never will.
+    /// Returns whether the command had not begun; then it never will.
     fn withdraw(&self) -> bool {
         self.state.compare_exchange(WAITING, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }

@@ -23,8 +23,8 @@ use crate::bulk::{Limit, Planned};
 use crate::bulk_action::{ChangeRecord, FoundTask, Now};
 use crate::command::BulkUpdate;
 
-/// Delayed tasks that one upkeep makes claimable at most: some ten milliseconds, for which claims may have to wait. Each is a row for
-/// each of its routes.
+/// Delayed tasks that one upkeep makes claimable at most: some ten milliseconds, for which claims may have to wait. Each is a row
+/// for each of its routes.
 pub const RELEASED_AT_ONCE: usize = 2_000;
 
 /// The storage's own number of a queue. A queue that is deleted and created again gets another one.
@@ -42,7 +42,7 @@ pub struct Queue<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskKey(pub i64);
 
-/// What a run id is used for, over all queues.
+/// The use of a run id, over all queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunUse {
     /// No existing task ever had it, and no task that was deleted recently.
@@ -64,7 +64,7 @@ pub struct QueueTally {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependents {
     pub tasks: Vec<(TaskKey, DependencyState)>,
-    /// Whether some were left out because another transaction holds them.
+    /// True if some were left out because another transaction holds them.
     pub held_elsewhere: bool,
 }
 
@@ -83,25 +83,25 @@ pub struct Unsettled {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outdated {
     pub tasks: Vec<(QueueKey, TaskKey)>,
-    /// Whether there may be more.
+    /// True if there may be more.
     pub more: bool,
 }
 
-/// What a command needs next of a queue.
+/// The next need of a command.
 pub enum Needed<'a> {
-    /// All tasks that a command of several items names, before it changes anything. [`Busy`](crate::StoreError::Busy) if another transaction holds
-    /// one of them; afterwards [`Transaction::find_task`] is not busy for any of them.
+    /// All tasks that a command of several items names, before it changes anything. [`Busy`](crate::StoreError::Busy) if another
+    /// transaction holds one of them; afterwards [`Transaction::find_task`] is not busy for any of them.
     Tasks(Vec<TaskId>),
     /// All dependencies of the tasks that a command of several items creates, before it changes anything. Afterwards
     /// [`Transaction::load_statuses`] is not busy for any of them.
     Dependencies(Vec<TaskId>),
-    /// So many tasks of a route, before the command that claims them changes anything. [`Busy`](crate::StoreError::Busy) if other transactions
-    /// hold some that would be needed; afterwards [`Transaction::first_pending`] is not busy for as many.
+    /// So many tasks of a route, before the command that claims them changes anything. [`Busy`](crate::StoreError::Busy) if other
+    /// transactions hold some that would be needed; afterwards [`Transaction::first_pending`] is not busy for as many.
     Pending(&'a Route, usize),
     /// The tasks of these runs, one after the other.
     Runs(&'a [RunUse]),
-    /// The tasks that wait for this one, which was cancelled because of another: some of them may be cancelled because of it, and so
-    /// on.
+    /// The tasks that wait for this one, which was cancelled because of another: some of them may be cancelled because of it, and
+    /// so on.
     Dependents(TaskId),
     /// These tasks, which are requeued if they have no failed dependency: what each waits for, and those that wait for it.
     Requeues(&'a mut dyn Iterator<Item = &'a TaskHead>),
@@ -114,7 +114,7 @@ impl Needed<'_> {
     }
 }
 
-/// What nobody needs any more.
+/// Rows that nobody needs any more.
 #[derive(Clone, Copy, Debug)]
 pub enum Over {
     /// Run ids of deleted tasks whose time is over, earliest first, at most so many.
@@ -139,7 +139,8 @@ pub trait Transaction {
     /// Adds a queue, and returns whether it did: not if it exists, whoever holds it.
     fn insert_queue(&mut self, name: &QueueName) -> Loaded<bool>;
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally>;
-    /// Removes a queue with all its tasks, their output, observations, and activity. The run ids of its tasks stay used until `runs_kept_until`.
+    /// Removes a queue with all its tasks, their output, observations, and activity. The run ids of its tasks stay used until
+    /// `runs_kept_until`.
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()>;
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
@@ -154,7 +155,7 @@ pub trait Transaction {
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead>;
     /// The size of the result of a task.
     fn load_result_bytes(&mut self, key: TaskKey) -> Loaded<usize>;
-    /// What is kept of the output of a task, without its bytes.
+    /// Returns what is kept of the output of a task, without its bytes.
     fn load_output(&mut self, key: TaskKey) -> Loaded<Option<KeptOutput>>;
     /// Saves output. The bytes before the first kept one may be removed.
     fn save_output(&mut self, queue: QueueKey, key: TaskKey, change: &OutputChange<'_>) -> Loaded<()>;
@@ -166,10 +167,11 @@ pub trait Transaction {
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()>;
     /// Saves what an update changes.
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()>;
-    /// Removes a task that is not running, with its output and what is noted of its dependencies. Its run ids stay used until `kept_until`.
+    /// Removes a task that is not running, with its output and what is noted of its dependencies. Its run ids stay used until
+    /// `kept_until`.
     fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, kept_until: Timestamp) -> Loaded<()>;
 
-    /// Whether a task may wait for this one, existing or not. False only if none does: then nothing below is asked.
+    /// Returns whether a task may wait for this one, existing or not. False only if none does: then nothing below is asked.
     fn may_have_dependents(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<bool>;
     /// The tasks that wait for this one, existing or not, in the order of their keys, behind `after`, at most `most`; with what is
     /// noted of it for each. Those that another transaction holds are left out, and [`Dependents::held_elsewhere`] says so.
@@ -179,10 +181,10 @@ pub trait Transaction {
     /// The status of each of these tasks, in their order, nothing for those that do not exist; and they do not change before this
     /// transaction ends. [`Busy`](crate::StoreError::Busy) if another transaction holds one.
     fn load_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<Vec<Option<Status>>>;
-    /// What is noted of each of these dependencies of a task, in their order, nothing for those that it did not wait for.
+    /// Returns what is noted of each of these dependencies of a task, in their order, nothing for those that it did not wait for.
     fn load_noted(&mut self, queue: QueueKey, task: TaskKey, ids: &[TaskId]) -> Loaded<Vec<Option<DependencyState>>>;
-    /// Replaces what a task waits for: `before` is noted, `after` is to be. A task that was not created yet has none before. The task
-    /// itself is saved elsewhere.
+    /// Replaces what a task waits for: `before` is noted, `after` is to be. A task that was not created yet has none before. The
+    /// task itself is saved elsewhere.
     fn replace_dependencies(
         &mut self,
         queue: QueueKey,
@@ -192,9 +194,9 @@ pub trait Transaction {
     ) -> Loaded<()>;
     /// Notes that the tasks which wait for this one are to be looked at again, from the first of them.
     fn leave_unsettled(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<()>;
-    /// One that is noted so, and behind which of its dependents to go on. Nothing if there is none, or if others are at all of them.
-    /// Those of one queue are asked for by claims that find nothing: a store that would have to ask a database for that leaves them to
-    /// the upkeep, and says that there is none.
+    /// One that is noted so, and behind which of its dependents to go on. Nothing if there is none, or if others are at all of
+    /// them. Those of one queue are asked for by claims that find nothing: a store that would have to ask a database for that
+    /// leaves them to the upkeep, and says that there is none.
     fn find_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>>;
     /// Notes how far that one was settled; nothing if all of it is. Leaves alone what was left unsettled again since it was found.
     fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()>;
@@ -208,8 +210,8 @@ pub trait Transaction {
     /// claims; no other transaction claims there before this one ends, else [`Busy`](crate::StoreError::Busy).
     fn count_running(&mut self, queue: QueueKey, route: &Route) -> Loaded<RunningTasks>;
     fn save_settings(&mut self, queue: Queue<'_>, settings: &QueueSettings) -> Loaded<()>;
-    /// Ended tasks that may be older than the retention of their queue says, at most `most`, of any queues. They exist and are held;
-    /// the caller decides again, and deletes them.
+    /// Ended tasks that may be older than the retention of their queue says, at most `most`, of any queues. They exist and are
+    /// held; the caller decides again, and deletes them.
     fn find_outdated(&mut self, most: usize) -> Loaded<Outdated>;
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse>;
@@ -260,7 +262,7 @@ pub trait BatchTransaction: Transaction {
         keys.iter().map(|key| Ok((*key, self.load_head(*key)?))).collect()
     }
 
-    /// What has become of these tasks since they were found, without those that no longer exist. For a bulk action. Nothing
+    /// Returns what has become of these tasks since they were found, without those that no longer exist. For a bulk action. Nothing
     /// else may be loaded of a task that this says others hold.
     fn load_found(
         &mut self,
@@ -284,7 +286,8 @@ pub trait BatchTransaction: Transaction {
         merged: Option<&Documents>,
     ) -> Loaded<()>;
 
-    /// Whether it can go on after a command that was [`Busy`](crate::StoreError::Busy) and has changed nothing. The command is tried again.
+    /// Returns whether it can go on after a command that was [`Busy`](crate::StoreError::Busy) and has changed nothing. The
+    /// command is tried again.
     fn goes_on_when_busy(&self) -> bool {
         false
     }

@@ -33,7 +33,7 @@ pub struct TransferredTask {
     /// Its other run ids, sorted.
     pub past_runs: Vec<RunId>,
     pub output: Option<TransferredOutput>,
-    /// What is noted of each of its dependencies, in their order.
+    /// The noted state of each of its dependencies, in their order.
     pub noted: Vec<DependencyState>,
 }
 
@@ -112,7 +112,7 @@ pub trait Source {
 /// A database that is written in one transaction and reads its own writes. Without a commit nothing changes.
 #[async_trait(?Send)]
 pub trait Target: Source {
-    /// Whether it has no queue, and no task of a deleted one.
+    /// Returns whether it has no queue, and no task of a deleted one.
     async fn is_empty(&mut self) -> StoreResult<bool>;
     /// Adds queues with their keys, so that cursors stay valid.
     async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> StoreResult<()>;

@@ -25,9 +25,9 @@ pub struct Waiters {
     registered: Mutex<Registered>,
     /// The number of waiting claims, readable without the lock.
     claims: AtomicUsize,
-    /// The same of held heartbeats.
+    /// The number of held heartbeats.
     heartbeats: AtomicUsize,
-    /// The same of waiting reads of output.
+    /// The number of waiting reads of output.
     outputs: AtomicUsize,
     closed: AtomicBool,
     registration: Notify,
@@ -58,7 +58,7 @@ impl Registered {
     }
 }
 
-/// What is watched of a run.
+/// The part of a run that is watched.
 #[derive(Clone, Copy)]
 enum Watched {
     End,
@@ -310,7 +310,7 @@ impl Watcher {
 }
 
 impl Wait for Watcher {
-    /// What comes during an attempt is kept.
+    /// Does nothing: what comes during an attempt is kept.
     fn park(&mut self) {}
 
     /// The wake-up is kept until its turn has come.

@@ -76,7 +76,7 @@ pub(crate) fn of_report(report: &RunReport) -> usize {
     1 + of_bytes(bytes)
 }
 
-/// What a transaction has done so far that was not known before it began: of which tasks its commands change, only they know how
+/// The work of a transaction so far that was not known before it began: of which tasks its commands change, only they know how
 /// many others they wait for and how many routes they have.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
@@ -95,13 +95,13 @@ impl Done {
         self.routes += of_routes(routes);
     }
 
-    /// Whether what is left is for the next transaction.
+    /// Returns whether what is left is for the next transaction.
     pub(crate) fn is_full(&self) -> bool {
         self.dependencies / ITEM_DEPENDENCIES + self.routes >= MAX_ITEMS
     }
 }
 
-/// What a bulk update adds to the tasks that it changes.
+/// The weight that a bulk update adds to the tasks that it changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BulkWeight {
     tasks: u64,

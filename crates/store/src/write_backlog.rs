@@ -22,10 +22,10 @@ pub struct WriteBacklog<S> {
     receiver: Receiver<QueuedWrite<S>>,
     light: VecDeque<QueuedWrite<S>>,
     heavy: Lines<S>,
-    /// Whether the last transaction had many items of heavy commands. Light commands that came meanwhile have waited for
+    /// True if the last transaction had many items of heavy commands. Light commands that came meanwhile have waited for
     /// it, and do not wait for another one like it.
     was_full: bool,
-    /// Whether the last transaction had light commands that were committed before a large command. Now it is its turn.
+    /// True if the last transaction had light commands that were committed before a large command. Now it is its turn.
     was_put_off: bool,
 }
 

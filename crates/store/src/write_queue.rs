@@ -57,7 +57,7 @@ impl<S> WriteQueue<S> {
         (sender.as_ref().map_or(0, waiting), CAPACITY)
     }
 
-    /// Whether it takes commands and a writer receives them.
+    /// Returns whether it takes commands and a writer receives them.
     pub fn is_open(&self) -> bool {
         let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
         sender.as_ref().is_some_and(|sender| !sender.is_closed())
@@ -74,11 +74,11 @@ pub struct QueuedWrite<S> {
     pub request: WriteRequest,
     pub plan: Option<PlannedWrite<S>>,
     pub queued_at: Instant,
-    /// What it takes of a transaction.
+    /// Its weight in a transaction.
     pub items: usize,
     /// How often it was tried and put back.
     pub retries: u32,
-    /// Whether a transaction was too full for it. Then it is among the first of the next one.
+    /// True if a transaction was too full for it. Then it is among the first of the next one.
     pub was_left: bool,
 }
 
@@ -94,7 +94,7 @@ impl<S> QueuedWrite<S> {
         (Self { plan, ..Self::new(UpdateTasks::into_request(submission)) }, answer)
     }
 
-    /// Whether it takes little of a transaction for certain.
+    /// Returns whether it takes little of a transaction for certain.
     pub(crate) fn is_light(&self) -> bool {
         self.items <= LIGHT_ITEMS && !self.request.may_weigh_more()
     }
@@ -103,13 +103,13 @@ impl<S> QueuedWrite<S> {
         matches!(self.request, WriteRequest::UpdateTasks(_))
     }
 
-    /// Whether the time of a planned bulk update is over before it is written: then it is not begun, because undoing it costs
-    /// the others.
+    /// Returns whether the time of a planned bulk update is over before it is written: then it is not begun, because undoing it
+    /// costs the others.
     pub fn is_late(&self) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.limit.is_over())
     }
 
-    /// Whether the write of a plan found that it is outdated.
+    /// Returns whether the write of a plan found that it is outdated.
     pub fn is_outdated(&self) -> bool {
         self.plan.as_ref().is_some_and(|write| planned(&write.plan).outdated.is_some())
     }

@@ -18,8 +18,8 @@ use crate::submission::{Reply, Submission};
 use crate::transaction::BatchTransaction;
 use crate::{Store, StoreResult, weight};
 
-/// Declares the commands: the queue that each writes to, if it is one, its answer, the method of [`Execution`], and what differs from
-/// a command that always needs the writer and whose answer holds no task.
+/// Declares the commands: the queue that each writes to, if it is one, its answer, the method of [`Execution`], and what differs
+/// from a command that always needs the writer and whose answer holds no task.
 macro_rules! commands {
     ($( $command:ident($($($queue:ident).+)?) -> $answer:ty: $execute:ident $({ $($method:tt)* })?; )*) => {
         #[derive(Debug)]
@@ -120,7 +120,7 @@ commands! {
 }
 
 impl WriteRequest {
-    /// What it takes of a transaction, as far as that is known before (`weight.rs`).
+    /// Returns what it takes of a transaction, as far as that is known before (`weight.rs`).
     pub fn items(&self) -> usize {
         match self {
             Self::CreateTask(create) => weight::of_new_task(&create.command.new),
@@ -141,7 +141,8 @@ impl WriteRequest {
         }
     }
 
-    /// Whether it may turn out to be far heavier than [`Self::items`] says: what the task waits for is looked up or forgotten.
+    /// Returns whether it may turn out to be far heavier than [`Self::items`] says: what the task waits for is looked up or
+    /// forgotten.
     pub fn may_weigh_more(&self) -> bool {
         match self {
             Self::UpdateTask(update) => update.command.update.changes_waiting(),
@@ -151,7 +152,7 @@ impl WriteRequest {
         }
     }
 
-    /// Whether it can take long, because it reads or changes every task of a queue. It gets a transaction of its own.
+    /// Returns whether it can take long, because it reads or changes every task of a queue. It gets a transaction of its own.
     pub fn is_long(&self) -> bool {
         // A claim must not begin with the old settings and end after the new ones were acknowledged.
         matches!(self, Self::UpdateTasks(_) | Self::DeleteQueue(_) | Self::ChangeSettings(_))
@@ -165,7 +166,8 @@ impl WriteRequest {
         matches!(self, Self::Scan(_))
     }
 
-    /// Whether tasks of deleted queues may have to be removed after it. A removal that failed is tried again after each scan.
+    /// Returns whether tasks of deleted queues may have to be removed after it. A removal that failed is tried again after each
+    /// scan.
     pub fn starts_purge(&self) -> bool {
         matches!(self, Self::DeleteQueue(_) | Self::Scan(_))
     }

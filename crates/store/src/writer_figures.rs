@@ -20,7 +20,7 @@ pub struct WriterFigures {
     failures: AtomicU64,
 }
 
-/// The same at one moment.
+/// The figures at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriterCounts {
     /// Commands of each transaction that was committed.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 /// A writer that takes longer for one transaction counts as stuck: other commands were answered as busy 5 seconds ago.
 const STUCK: Duration = Duration::from_secs(10);
-/// The same for a command that may take long: it ends after 20 seconds at the latest, and undoing it takes as long again.
+/// The time after which a command that may take long counts as stuck: it ends after 20 seconds at the latest, and undoing it
+/// takes as long again.
 const LONG_STUCK: Duration = Duration::from_secs(45);
 
 /// Until when the transaction under way may take, if there is one.
@@ -20,7 +21,7 @@ impl WriterHealth {
         Ended(self)
     }
 
-    /// Whether the writer has been at one transaction for too long.
+    /// Returns whether the writer has been at one transaction for too long.
     pub fn is_stuck(&self, now: Instant) -> bool {
         let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         until.is_some_and(|until| now > until)

@@ -55,7 +55,7 @@ impl<P> Expression<P> {
         }
     }
 
-    /// The same combination of other predicates.
+    /// Returns the combination with other predicates.
     pub(super) fn map<Q>(&self, to: &mut impl FnMut(&P) -> Q) -> Expression<Q> {
         match self {
             Self::All(parts) => Expression::All(parts.iter().map(|part| part.map(to)).collect()),
@@ -127,7 +127,7 @@ pub enum Literal {
     Text(String),
 }
 
-/// What a filter may ask about a task.
+/// A question of a filter about a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskPredicate {
     /// `exists` (true) or `missing` (false) of a field that every task has, be it null.
@@ -167,7 +167,7 @@ pub enum TaskPredicate {
     Document(Document, Vec<String>, DocumentPredicate),
 }
 
-/// What a filter may ask about the last error of a task. Only `Missing` holds for a task without one.
+/// A question of a filter about the last error of a task. Only `Missing` holds for a task without one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LastErrorPredicate {
     /// `exists(last_error.…)`, whichever the member.
@@ -189,7 +189,7 @@ pub enum LastErrorPredicate {
     OccurredAt(Test<Timestamp>),
 }
 
-/// What a filter may ask about the last run of a task. Only `Missing` holds for a task without one.
+/// A question of a filter about the last run of a task. Only `Missing` holds for a task without one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LastRunPredicate {
     /// `exists(last_run.…)`, whichever the member.
@@ -215,7 +215,7 @@ word_enum! {
     }
 }
 
-/// What a filter may ask about a value inside a JSON document (docs/reference/filter-language.md §8).
+/// A question of a filter about a value inside a JSON document (docs/reference/filter-language.md §8).
 #[derive(Clone, Debug, PartialEq)]
 pub enum DocumentPredicate {
     /// The value is there, be it null.
@@ -228,7 +228,7 @@ pub enum DocumentPredicate {
     Elements(Membership<Literal>),
 }
 
-/// What a filter may ask about a worker observation.
+/// A question of a filter about a worker observation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ObservationPredicate {
     /// `exists` (true) or `missing` (false) of a field that every observation has, be it null.

@@ -14,7 +14,7 @@ use crate::observation::Observation;
 use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
 
-/// What a filter may ask of a task. Heavy columns are asked for only when a predicate needs them.
+/// The fields of a task that filters ask for. Heavy columns are asked for only when a predicate needs them.
 pub trait TaskFields {
     /// `id`
     fn id(&self) -> &str;
@@ -96,7 +96,7 @@ pub struct LastRunFields<'a> {
 }
 
 impl<P> Expression<P> {
-    /// Whether the whole holds, given which predicates do.
+    /// Returns whether the whole holds, given which predicates do.
     pub fn holds<'e>(&'e self, predicate: &mut impl FnMut(&'e P) -> bool) -> bool {
         match self {
             Self::All(parts) => parts.iter().all(|part| part.holds(predicate)),
@@ -108,7 +108,7 @@ impl<P> Expression<P> {
 }
 
 impl TaskPredicate {
-    /// Whether this holds for every task (or for none) that has the status; nothing if that depends on more.
+    /// Returns whether this holds for every task (or for none) that has the status; nothing if that depends on more.
     pub(super) fn holds_for(&self, status: Status) -> Option<bool> {
         match self {
             Self::Always(holds) => Some(*holds),
@@ -117,7 +117,7 @@ impl TaskPredicate {
         }
     }
 
-    /// Whether this holds for the task. Looks at the task for this predicate alone; a filter looks once for all of its
+    /// Returns whether this holds for the task. Looks at the task for this predicate alone; a filter looks once for all of its
     /// predicates (`plan.rs`).
     pub fn holds(&self, task: &impl TaskFields) -> bool {
         match self {
@@ -144,7 +144,7 @@ impl TaskPredicate {
 }
 
 impl LastErrorPredicate {
-    /// Whether this holds for a task with this last error.
+    /// Returns whether this holds for a task with this last error.
     pub fn holds(&self, last_error: Option<LastErrorFields<'_>>) -> bool {
         let Some(error) = last_error else { return matches!(self, Self::Missing) };
         match self {
@@ -161,7 +161,7 @@ impl LastErrorPredicate {
 }
 
 impl LastRunPredicate {
-    /// Whether this holds for a task with this last run.
+    /// Returns whether this holds for a task with this last run.
     pub fn holds(&self, last_run: Option<LastRunFields<'_>>) -> bool {
         let Some(run) = last_run else { return matches!(self, Self::Missing) };
         match self {
@@ -174,12 +174,12 @@ impl LastRunPredicate {
 }
 
 impl DocumentPredicate {
-    /// Whether this holds for what is behind the keys of a document, if there is one.
+    /// Returns whether this holds for what is behind the keys of a document, if there is one.
     fn holds_in(&self, document: Option<&str>, keys: &[String]) -> bool {
         self.holds(document.and_then(|text| json::lookup(text, keys)))
     }
 
-    /// Whether this holds for the value that was found, or not found, in the document.
+    /// Returns whether this holds for the value that was found, or not found, in the document.
     pub fn holds(&self, found: Option<Found<'_>>) -> bool {
         let Some(found) = found else { return matches!(self, Self::Missing) };
         let is_container = matches!(found, Found::Array(_) | Found::Object(_));
@@ -198,7 +198,7 @@ impl DocumentPredicate {
 }
 
 impl ObservationPredicate {
-    /// Whether this holds for the observation.
+    /// Returns whether this holds for the observation.
     pub fn holds(&self, observation: &Observation) -> bool {
         match self {
             Self::Always(holds) => *holds,
@@ -228,7 +228,7 @@ impl Observation {
 }
 
 impl<E, O> Test<E, O> {
-    /// Whether the test holds for a value, given what it equals and how it compares (if it has an order at all).
+    /// Returns whether the test holds for a value, given what it equals and how it compares (if it has an order at all).
     fn holds(&self, equals: impl Fn(&E) -> bool, compare: impl Fn(&O) -> Option<Ordering>) -> bool {
         match self {
             Self::Equal(literal) => equals(literal),
@@ -294,7 +294,7 @@ impl Found<'_> {
     }
 }
 
-/// Whether an array has such an element or an object such a key; nothing for other values.
+/// Returns whether an array has such an element or an object such a key; nothing for other values.
 fn contains(found: &Found<'_>, literal: &Literal) -> Option<bool> {
     match (found, literal) {
         (Found::Array(array), _) => Some(json::elements(array).any(|element| equals(&element, literal))),
@@ -331,8 +331,8 @@ fn compare_exactly(int: i64, float: f64) -> Ordering {
 }
 
 impl Expression<TaskPredicate> {
-    /// Whether this holds for every task (or for none) that has the status; nothing if that depends on more. A filter has no
-    /// third value: what is not true is false, so `not` of what is decided is decided, too.
+    /// Returns whether this holds for every task (or for none) that has the status; nothing if that depends on more. A filter has
+    /// no third value: what is not true is false, so `not` of what is decided is decided, too.
     pub(super) fn decided_by(&self, status: Status) -> Option<bool> {
         match self {
             Self::All(parts) => chain(parts, status, false),

@@ -20,7 +20,7 @@ pub(super) trait FieldSet: Sized {
     fn presence(exists: bool) -> Self;
 }
 
-/// What a predicate asks, before the type of its path is known.
+/// The question of a predicate, before the type of its path is known.
 #[derive(Debug)]
 pub(super) enum Question {
     /// `exists` (true) or `missing` (false).
@@ -191,7 +191,7 @@ impl Path<'_> {
         Fault::new(self.offset, format!("`{}` {why}", suggest::shortened(&self.names.join("."))))
     }
 
-    /// What the first name of the path may be a misspelling of.
+    /// Returns what the first name of the path may be a misspelling of.
     fn near_beginning<'k>(&self, known: &[&'k str]) -> Option<&'k str> {
         let beginnings: Vec<&str> = known.iter().filter(|field| !field.contains('.')).copied().collect();
         suggest::nearest(self.names[0], &beginnings)
@@ -217,7 +217,7 @@ pub(super) trait FromLiteral: Sized {
 }
 
 impl Test<At<Literal>> {
-    /// The same test with every literal converted to the type of the field.
+    /// Returns the test with every literal converted to the type of the field.
     pub(super) fn typed<E: FromLiteral, O: FromLiteral>(self) -> Result<Test<E, O>, Fault> {
         let each = |list: Vec<At<Literal>>| list.into_iter().map(E::from_literal).collect::<Result<_, _>>();
         Ok(match self {
@@ -231,7 +231,7 @@ impl Test<At<Literal>> {
 }
 
 impl Membership<At<Literal>> {
-    /// The same test with the literal converted to the type of the elements.
+    /// Returns the test with the literal converted to the type of the elements.
     pub(super) fn typed<T: FromLiteral>(self) -> Result<Membership<T>, Fault> {
         Ok(match self {
             Self::Contains(literal) => Membership::Contains(T::from_literal(literal)?),
@@ -246,40 +246,33 @@ impl FromLiteral for Literal {
     }
 }
 
-impl FromLiteral for String {
-    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
-        match literal.value {
-            Literal::Text(text) => Ok(text),
-            _ => Err(literal.wrong_type("a string")),
-        }
-    }
+/// Says which literals have the value of a type.
+macro_rules! from_literal {
+    ($( $type:ty: $literal:ident, $expected:literal; )+) => {
+        $(impl FromLiteral for $type {
+            fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+                match literal.value {
+                    Literal::$literal(value) => Ok(value),
+                    _ => Err(literal.wrong_type($expected)),
+                }
+            }
+        })+
+    };
 }
 
-impl FromLiteral for bool {
-    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
-        match literal.value {
-            Literal::Bool(value) => Ok(value),
-            _ => Err(literal.wrong_type("true or false")),
-        }
-    }
+from_literal! {
+    String: Text, "a string";
+    bool: Bool, "true or false";
+    Number: Number, "a number";
 }
 
-/// What has no order cannot be compared.
+/// No literal, because what has no order cannot be compared.
 impl FromLiteral for Infallible {
     fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
         Err(Fault::new(
             literal.offset,
             "true and false have no order, expected `==`, `!=`, `in` or `not in`".to_owned(),
         ))
-    }
-}
-
-impl FromLiteral for Number {
-    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
-        match literal.value {
-            Literal::Number(number) => Ok(number),
-            _ => Err(literal.wrong_type("a number")),
-        }
     }
 }
 

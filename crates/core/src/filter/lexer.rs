@@ -166,7 +166,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What an escape stands for, read behind its backslash.
+    /// Returns what an escape stands for, read behind its backslash.
     fn escape(&mut self) -> Option<char> {
         match self.next_char()? {
             c @ ('"' | '\'' | '\\' | '/') => Some(c),

@@ -70,7 +70,7 @@ impl<P> Filter<P> {
         &self.text
     }
 
-    /// What the text means.
+    /// Returns what the text means.
     pub fn expression(&self) -> &Expression<P> {
         &self.expression
     }
@@ -95,7 +95,7 @@ impl TaskFilter {
         Self::read(text)
     }
 
-    /// Whether the filter selects this task.
+    /// Returns whether the filter selects this task.
     pub fn matches(&self, task: &impl TaskFields) -> bool {
         self.plan.matches(task)
     }
@@ -105,7 +105,7 @@ impl TaskFilter {
         Status::ALL.into_iter().filter(|status| self.expression.decided_by(*status) != Some(false)).collect()
     }
 
-    /// Whether the state of a task decides alone.
+    /// Returns whether the state of a task decides alone.
     pub fn is_by_status_only(&self) -> bool {
         Status::ALL.into_iter().all(|status| self.expression.decided_by(status).is_some())
     }
@@ -130,7 +130,7 @@ impl ObservationFilter {
         Self::read(text)
     }
 
-    /// Whether the filter selects this observation.
+    /// Returns whether the filter selects this observation.
     pub fn matches(&self, observation: &Observation) -> bool {
         self.plan.matches(observation)
     }
@@ -154,7 +154,7 @@ pub enum FilterError {
     Invalid {
         /// Where the error begins: 1-based, in characters.
         column: usize,
-        /// What was expected there.
+        /// The expected thing, in a sentence.
         message: String,
     },
 }

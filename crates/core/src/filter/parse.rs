@@ -245,7 +245,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What stands between the two sides of a predicate.
+/// The relation between the two sides of a predicate.
 enum Relation {
     Compare(Operator),
     In,

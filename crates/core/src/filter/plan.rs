@@ -16,7 +16,7 @@ use crate::observation::Observation;
 /// The largest number of documents that a record can have.
 pub(super) const DOCUMENTS_MAX: usize = Document::ALL.len();
 
-/// What a predicate reads, as far as several of them can share one look.
+/// The part of a record that a predicate reads, as far as several of them can share one look.
 pub(super) enum Source<'p> {
     /// The number of the document, the keys to step through, the question.
     Document(usize, &'p [String], &'p DocumentPredicate),
@@ -30,9 +30,9 @@ pub(super) trait Planned: Clone {
     fn source(&self) -> Source<'_>;
 }
 
-/// What can be asked such a predicate.
+/// A record that can be asked such a predicate.
 pub(super) trait Record<P> {
-    /// Whether a predicate holds, looking for it alone.
+    /// Returns whether a predicate holds, looking for it alone.
     fn holds(&self, predicate: &P) -> bool;
 
     /// The document with this number, if the record has it.
@@ -104,11 +104,11 @@ pub(super) struct Plan<P> {
     routes: Vec<String>,
 }
 
-/// What is asked of one document.
+/// The questions about one document.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct DocumentPlan {
     paths: Paths,
-    /// What is looked for in arrays, by the place of their path.
+    /// The literals that are looked for in arrays, by the place of their path.
     arrays: Vec<(usize, Literals)>,
 }
 
@@ -118,18 +118,18 @@ enum Question<P> {
     /// Answered from the fields of the record at once.
     Plain(P),
     LastError(LastErrorPredicate),
-    /// Whether it is (or is not) one of the task's routes.
+    /// The question whether it is (or is not) one of the task's routes.
     Route {
         route: usize,
         wanted: bool,
     },
-    /// What is at a place of a document.
+    /// A question about the value at a place of a document.
     Value {
         document: usize,
         place: usize,
         predicate: DocumentPredicate,
     },
-    /// Whether a literal is (or is not) in the array or among the keys of the object at a place.
+    /// The question whether a literal is (or is not) in the array or among the keys of the object at a place.
     Member {
         document: usize,
         place: Option<usize>,
@@ -142,7 +142,7 @@ enum Question<P> {
     },
 }
 
-/// What is looked for in a container.
+/// A member that is looked for in a container.
 #[derive(Clone, Debug, PartialEq)]
 struct Member {
     /// The index in [`DocumentPlan::arrays`] and the index in its literals; `None` if no array can be at the path.
@@ -196,7 +196,7 @@ impl<P: Planned> Plan<P> {
         }
     }
 
-    /// Whether the filter selects this record.
+    /// Returns whether the filter selects this record.
     pub(super) fn matches(&self, record: &impl Record<P>) -> bool {
         let mut evaluation =
             Evaluation { plan: self, record, passes: [const { None }; DOCUMENTS_MAX], routes: None, last_error: None };
@@ -211,7 +211,7 @@ fn key_path(keys: &[String], literal: &Literal) -> Option<Vec<String>> {
 }
 
 impl<T> Membership<T> {
-    /// What is looked for, and whether it must be there.
+    /// Returns what is looked for, and whether it must be there.
     fn parts(&self) -> (&T, bool) {
         match self {
             Self::Contains(literal) => (literal, true),
@@ -314,7 +314,7 @@ fn rank(literal: &Literal) -> u8 {
     }
 }
 
-/// The same order between a literal and an element; containers sort behind every literal.
+/// Returns the order between a literal and an element; containers sort behind every literal.
 fn order_of_element(literal: &Literal, element: &Found<'_>) -> Ordering {
     let text = |text: &str, element: &JsonStr<'_>| element.order(text).reverse();
     match (literal, element) {
@@ -341,7 +341,7 @@ struct Evaluation<'p, 'a, P, R> {
 
 struct DocumentPass<'p, 'a> {
     pass: Pass<'p, 'a>,
-    /// Whether the record has the document.
+    /// True if the record has the document.
     is_there: bool,
     /// Which of an array's literals it holds.
     arrays: Vec<Option<Vec<bool>>>,
@@ -388,7 +388,7 @@ impl<'p, 'a, P: Planned, R: Record<P>> Evaluation<'p, 'a, P, R> {
         })
     }
 
-    /// Whether a container holds a member; nothing for other values.
+    /// Returns whether a container holds a member; nothing for other values.
     fn contains(&mut self, document: usize, place: Option<usize>, member: &Member) -> Option<bool> {
         let plan = &self.plan.documents[document];
         let DocumentPass { pass, is_there, arrays } = self.document(document);

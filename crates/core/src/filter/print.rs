@@ -149,51 +149,31 @@ impl<T> Membership<T> {
     }
 }
 
-/// What can be written as a literal of the filter language, or as a list of them.
+/// A value that can be written as a literal of the filter language, or as a list of them.
 trait Print {
     fn print(&self, f: &mut Formatter<'_>) -> Result;
 }
 
-impl Print for bool {
-    fn print(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{self}")
-    }
+/// Says how the literals of each type are written.
+macro_rules! literals {
+    ($( $type:ty: |$value:ident, $f:ident| $written:expr; )+) => {
+        $(impl Print for $type {
+            fn print(&self, $f: &mut Formatter<'_>) -> Result {
+                let $value = self;
+                $written
+            }
+        })+
+    };
 }
 
-impl Print for Infallible {
-    fn print(&self, _: &mut Formatter<'_>) -> Result {
-        match *self {}
-    }
-}
-
-impl Print for String {
-    fn print(&self, f: &mut Formatter<'_>) -> Result {
-        quoted(f, self)
-    }
-}
-
-impl Print for Status {
-    fn print(&self, f: &mut Formatter<'_>) -> Result {
-        quoted(f, self.as_str())
-    }
-}
-
-impl Print for WorkerStatus {
-    fn print(&self, f: &mut Formatter<'_>) -> Result {
-        quoted(f, self.as_str())
-    }
-}
-
-impl Print for Timestamp {
-    fn print(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "\"{self}\"")
-    }
-}
-
-impl Print for Number {
-    fn print(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{self}")
-    }
+literals! {
+    bool: |value, f| write!(f, "{value}");
+    Infallible: |value, _f| match *value {};
+    String: |text, f| quoted(f, text);
+    Status: |status, f| quoted(f, status.as_str());
+    WorkerStatus: |status, f| quoted(f, status.as_str());
+    Timestamp: |at, f| write!(f, "\"{at}\"");
+    Number: |number, f| write!(f, "{number}");
 }
 
 /// A number as JSON and filters write it.

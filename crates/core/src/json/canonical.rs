@@ -61,7 +61,7 @@ impl Value<'_> {
         members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Whether containers are nested deeper than `levels`; a container itself is one level.
+    /// Returns whether containers are nested deeper than `levels`; a container itself is one level.
     pub(super) fn is_deeper_than(&self, levels: usize) -> bool {
         let Some(below) = levels.checked_sub(1) else {
             return matches!(self, Self::Array(_) | Self::Object(_) | Self::LoneSurrogateKeys(_));
@@ -119,7 +119,7 @@ impl JsonObject {
         self.0.as_deref().unwrap_or(EMPTY)
     }
 
-    /// Whether this is `{}`.
+    /// Returns whether this is `{}`.
     pub fn is_empty_object(&self) -> bool {
         self.0.is_none()
     }
@@ -136,7 +136,7 @@ pub enum ObjectError {
     Unusable {
         /// Where inside the object: the value, or for a key the object that has it.
         path: Vec<PathStep>,
-        /// What is wrong there.
+        /// The fault there.
         what: Unusable,
     },
 }

@@ -60,7 +60,7 @@ pub fn lookup<'a, S: AsRef<str>>(object: &'a str, path: &[S]) -> Option<Found<'a
     Found::read(scanner.value()?)
 }
 
-/// Whether the canonical text of an object has the member `key`.
+/// Returns whether the canonical text of an object has the member `key`.
 pub fn has_key(object: &str, key: &str) -> bool {
     Scanner::new(object).enter(key).is_some()
 }
@@ -144,8 +144,8 @@ impl<'a> Scanner<'a> {
         None
     }
 
-    /// Moves from between two members of an object to the value of the next one, and gives its key; behind the object after the last
-    /// one.
+    /// Moves from between two members of an object to the value of the next one, and gives its key; behind the object after the
+    /// last one.
     pub(super) fn next_key(&mut self) -> Option<Option<JsonStr<'a>>> {
         self.skip_if(b',');
         if self.skip_if(b'}') {
@@ -186,7 +186,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips until no container is open, of which `open` are open here. It does not distinguish the two kinds of brackets: trusted text is balanced.
+    /// Skips until no container is open, of which `open` are open here. It does not distinguish the two kinds of brackets:
+    /// trusted text is balanced.
     pub(super) fn skip_open(&mut self, mut open: usize) -> Option<()> {
         loop {
             match self.peek()? {

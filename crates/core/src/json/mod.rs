@@ -1,6 +1,6 @@
 //! JSON as the contract wants it (docs/reference/http-api.md §3.3 and §3.5): reading bodies, the canonical text of
-//! args, metadata and result, looking into that text, merging patches into it, and writing objects. Which field takes which value is not decided
-//! here.
+//! args, metadata and result, looking into that text, merging patches into it, and writing objects. Which field takes which value is
+//! not decided here.
 
 mod canonical;
 mod lookup;

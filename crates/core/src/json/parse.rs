@@ -15,7 +15,7 @@ const BODY_DEPTH: usize = 256;
 pub enum ParseError {
     /// It is not JSON.
     Malformed {
-        /// What is wrong.
+        /// The fault.
         message: &'static str,
         /// Where, in bytes from the start.
         byte: usize,

@@ -71,7 +71,7 @@ impl Paths {
 pub struct Pass<'p, 'a> {
     steps: &'p [PathKey],
     scanner: Scanner<'a>,
-    /// What the first steps lead to: the pass has come this far.
+    /// The values that the first steps lead to: the pass has come this far.
     found: Vec<Option<Found<'a>>>,
     /// For each object that the pass is in, the first step that does not lead through it. Empty before the first one
     /// and once nothing can be found any more.

@@ -7,7 +7,7 @@ use std::iter;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Whether a byte must be escaped: quote, backslash, control character.
+/// Returns whether a byte must be escaped: quote, backslash, control character.
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
@@ -105,7 +105,7 @@ pub fn written_prefix(text: &str, most_bytes: usize) -> &str {
 pub struct JsonStr<'a>(pub(super) &'a str);
 
 impl<'a> JsonStr<'a> {
-    /// Whether this is exactly `text`.
+    /// Returns whether this is exactly `text`.
     pub fn is(&self, text: &str) -> bool {
         match self.0.len().cmp(&text.len()) {
             // Escapes are longer than what they stand for.
@@ -130,7 +130,7 @@ impl<'a> JsonStr<'a> {
         self.bytes().cmp(text.bytes())
     }
 
-    /// The same order between two strings of canonical text.
+    /// Returns the order between two strings of canonical text.
     pub(super) fn order_of_keys(&self, other: &JsonStr<'_>) -> Ordering {
         // The same text is the same string, and most keys that are compared are the same.
         if self.0 == other.0 { Ordering::Equal } else { self.bytes().cmp(other.bytes()) }

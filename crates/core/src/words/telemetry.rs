@@ -15,11 +15,11 @@ pub struct Measure {
     pub text: String,
     pub used: f64,
     pub whole: Option<f64>,
-    /// Whether it is bad if all of it is used: of memory it is, of processors not.
+    /// True if it is bad if all of it is used: of memory it is, of processors not.
     pub is_limit: bool,
 }
 
-/// What a worker measured.
+/// The measurements of a worker.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Telemetry {
     /// Of the run, in percent of one core: `312 %`.
@@ -35,7 +35,7 @@ pub struct Telemetry {
     pub other: Option<String>,
 }
 
-/// What was measured of one GPU.
+/// The measurements of one GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
     pub index: String,
@@ -89,7 +89,7 @@ fn gpus(telemetry: &str) -> Vec<Gpu> {
     elements(gpus).take(GPUS).enumerate().filter_map(gpu).collect()
 }
 
-/// What is known of one GPU; nothing if that is nothing.
+/// Returns what is known of one GPU; nothing if that is nothing.
 fn gpu(place: usize, gpu: &str) -> Option<Gpu> {
     let of = |name| number(gpu, &[name]);
     let used = of("utilization_percent").map(|used| percent(used, Some(100.0)));

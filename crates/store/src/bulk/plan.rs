@@ -13,7 +13,7 @@ use crate::command::BulkUpdate;
 use crate::transaction::{QueueKey, TaskKey};
 use crate::weight::BulkWeight;
 
-/// What was decided about one task.
+/// The decision about one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decided {
     /// It does not match, is running, or was deleted.
@@ -24,7 +24,7 @@ enum Decided {
     Changes(Effect),
 }
 
-/// What a bulk update does, as of a snapshot.
+/// The plan of a bulk update, as of a snapshot.
 #[derive(Debug)]
 pub struct Plan {
     queue: QueueKey,
@@ -32,7 +32,7 @@ pub struct Plan {
     changes: Vec<(TaskKey, Effect)>,
     /// Sorted by key.
     unchanged: Vec<TaskKey>,
-    /// What was decided later about some tasks counts instead.
+    /// Later decisions about some tasks, which count instead.
     again: BTreeMap<TaskKey, Decided>,
     weight: BulkWeight,
 }
@@ -92,7 +92,7 @@ impl Plan {
         self.weight.check()
     }
 
-    /// Whether it was decided before that this task changes.
+    /// Returns whether it was decided before that this task changes.
     fn has_change(&self, key: TaskKey) -> bool {
         let at_first = || self.changes.binary_search_by_key(&key, |change| change.0).is_ok();
         self.again.get(&key).map_or_else(at_first, |decided| matches!(decided, Decided::Changes(_)))

@@ -43,7 +43,7 @@ impl Limit {
         Self { until: Instant::now() + TIME_LIMIT, caller: None }
     }
 
-    /// The same for the write, which goes on although its caller has left, like every command that has begun.
+    /// Returns the limit of the write, which goes on although its caller has left, like every command that has begun.
     #[must_use]
     pub fn of_write(&self) -> Self {
         Self { until: self.until, caller: None }
@@ -102,7 +102,7 @@ pub fn planned<S>(shared: &SharedPlan<S>) -> MutexGuard<'_, Planned<S>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a backend does in each step.
+/// The steps of a backend.
 #[async_trait]
 pub trait BulkSteps: Sync {
     /// From which the backend finds out later what changed since.
@@ -191,8 +191,9 @@ tokio::task_local! {
     static GATE: Gate;
 }
 
-/// What a bulk update passes between its plan and its write and again within its write, and a bulk action before each portion.
-/// Tests let others come in between. It belongs to the calls that a test makes: neither a store nor its options have one.
+/// A gate that a bulk update passes between its plan and its write and again within its write, and a bulk action before each
+/// portion. Tests let others come in between. It belongs to the calls that a test makes: neither a store nor its options have
+/// one.
 #[derive(Clone, Default)]
 pub struct Gate {
     before: Option<Arc<dyn Fn() -> Passing + Send + Sync>>,

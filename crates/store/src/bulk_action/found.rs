@@ -29,7 +29,7 @@ impl FoundTask {
     pub const UNRECORDED: u32 = 1;
 }
 
-/// What has become of a found task.
+/// The state of a found task.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "some hundred at a time, and most of them are heads")]
 pub enum Now {
@@ -50,7 +50,7 @@ impl Now {
     }
 }
 
-/// What changed since tasks were found, for a storage that records it.
+/// A record of the changes since tasks were found, for a storage that records it.
 pub trait ChangeRecord: Debug + Send + Sync {
     fn may_have_changed(&self, key: TaskKey) -> bool;
     /// These tasks do not matter any more.
@@ -88,7 +88,7 @@ impl Collector {
         }
     }
 
-    /// Whether later tasks in the order of keys would only be counted.
+    /// Returns whether later tasks in the order of keys would only be counted.
     pub fn is_full(&self) -> bool {
         self.lowest.len() >= self.most
     }
@@ -112,7 +112,7 @@ pub struct FoundTasks {
     tasks: VecDeque<FoundTask>,
     /// Those that can be done only after others of them.
     blocked: BlockedTasks,
-    /// Whether some of the blocked ones were found in an earlier snapshot.
+    /// True if some of the blocked ones were found in an earlier snapshot.
     has_earlier: bool,
     /// The highest key that was found.
     found_until: Option<TaskKey>,
@@ -121,9 +121,9 @@ pub struct FoundTasks {
 }
 
 impl FoundTasks {
-    /// The next tasks; none when all are done, or blocked for good. First those that were blocked by what is done now. After all were
-    /// looked at once, those come with them that wait for them: a chain is followed from its beginning, whatever order its tasks
-    /// were created in.
+    /// The next tasks; none when all are done, or blocked for good. First those that were blocked by what is done now. After all
+    /// were looked at once, those come with them that wait for them: a chain is followed from its beginning, whatever order its
+    /// tasks were created in.
     pub(super) fn next(&mut self, most: usize) -> Vec<FoundTask> {
         let mut freed = self.blocked.take_freed(most);
         let others: Vec<FoundTask> = self.tasks.drain(..self.tasks.len().min(most - freed.len())).collect();
@@ -169,7 +169,7 @@ impl FoundTasks {
 /// So many are kept: about 9 MiB. Others are left to the next request.
 const BLOCKED_MAX: usize = 262_144;
 
-/// What is kept of an id. If two ids have the same, a task may be looked at once more.
+/// A mark of an id. If two ids have the same, a task may be looked at once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Mark(u32);
 

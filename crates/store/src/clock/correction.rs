@@ -44,7 +44,7 @@ pub struct Reading {
 pub struct CorrectedTime {
     pub correction: Correction,
     pub now: Timestamp,
-    /// Whether this reading found the clock ahead: it was set, or the machine slept.
+    /// True if this reading found the clock ahead: it was set, or the machine slept.
     pub found_ahead: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::command::{Claim, Claimed};
 use crate::transaction::{BatchTransaction, Queue, RunUse, TaskKey};
 use crate::{StoreError, StoreResult};
 
-/// What the claims of a command have in common.
+/// The common part of the claims of a command.
 #[derive(Clone, Copy)]
 pub(super) struct Claims<'a> {
     pub(super) queue: Queue<'a>,
@@ -77,8 +77,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Ok(Some(claimed))
     }
 
-    /// The first task in the order. Before there is none, dependents that a completion has left to the upkeep are settled: who completed
-    /// what they waited for finds them.
+    /// The first task in the order. Before there is none, dependents that a completion has left to the upkeep are settled: who
+    /// completed what they waited for finds them.
     fn first_claimable(&mut self, queue: Queue<'_>, route: &Route) -> StoreResult<Option<TaskKey>> {
         match self.tx.first_pending(queue.key, route)? {
             None if self.settle_left(Some(queue))?.0 > 0 => self.tx.first_pending(queue.key, route),

@@ -30,7 +30,7 @@ enum Settled {
 }
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    /// What each dependency is to a task, which may have waited for some of them before.
+    /// Returns what each dependency is to a task, which may have waited for some of them before.
     pub(super) fn look_up(
         &mut self,
         queue: QueueKey,
@@ -109,7 +109,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
         }
     }
 
-    /// A task has changed: those that wait for it are settled, and those that wait for the ones which are cancelled because of that.
+    /// A task has changed: those that wait for it are settled, and those that wait for the ones which are cancelled because of
+    /// that.
     pub(super) fn settle(&mut self, queue: QueueRef<'_>, id: TaskId, status: Option<Status>) -> StoreResult<()> {
         let (mut first, mut changed) = (Some((id, status)), VecDeque::new());
         while let Some((dependency, status)) = first.take().or_else(|| changed.pop_front()) {

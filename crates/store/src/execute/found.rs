@@ -138,7 +138,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
         freed.flatten().unwrap_or_default()
     }
 
-    /// What a task waits for may be held by another transaction; then its turn comes later.
+    /// Acts on a task. What it waits for may be held by another transaction; then its turn comes later.
     fn act_on_one(&mut self, found: FoundTask, before: &TaskHead) -> StoreResult<()> {
         match self.try_to_act_on(found, before) {
             Err(StoreError::Busy) => self.acted.left.push(found),

@@ -116,7 +116,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 }
 
-/// What claimed tasks may still take of the answer.
+/// The bytes that claimed tasks may still take of the answer.
 struct AnswerBytes<'a> {
     command: &'a ClaimTasks,
     /// Nothing once a task did not fit: smaller ones behind it are not claimed before it.
@@ -125,7 +125,7 @@ struct AnswerBytes<'a> {
 }
 
 impl AnswerBytes<'_> {
-    /// Whether a task fits. The first one always does.
+    /// Returns whether a task fits. The first one always does.
     fn take(&mut self, claimed: &Claimed) -> bool {
         let bytes = (self.command.measure)(claimed);
         let fits = self.left.and_then(|left| left.checked_sub(bytes));

@@ -357,7 +357,7 @@ impl<W> Slots<W> {
         Some(key)
     }
 
-    /// Whether a waiting read has computed for less than `used`.
+    /// Returns whether a waiting read has computed for less than `used`.
     pub(super) fn must_yield(&self, used: Duration) -> bool {
         self.waiting.first_key_value().is_some_and(|(first, _)| first.used < used)
     }

@@ -34,11 +34,11 @@ pub(super) struct ModelState {
     /// Run ids of deleted tasks, and until when they are kept.
     pub(super) deleted_runs: BTreeMap<RunId, Timestamp>,
     pub(super) observations: BTreeMap<(QueueKey, WorkerId), Observation>,
-    /// What each process has saved.
+    /// The saved activity of each process.
     pub(super) activity: BTreeMap<(QueueKey, Span, ProcessId), Activity>,
     /// Since when activity is counted.
     pub(super) counts_since: Timestamp,
-    /// What each dependency is to each task that waits for it.
+    /// The state of each dependency for each task that waits for it.
     pub(super) dependencies: BTreeMap<(QueueKey, TaskId, TaskKey), DependencyState>,
     /// Tasks whose dependents are to be looked at again, behind which of them.
     pub(super) unsettled: BTreeMap<(QueueKey, TaskId), Option<TaskKey>>,
@@ -149,7 +149,7 @@ impl ModelState {
 }
 
 impl ModelState {
-    /// Whether a claim for this route may take a task.
+    /// Returns whether a claim for this route may take a task.
     pub(super) fn is_claimable(task: &Task, route: &Route, now: Timestamp) -> bool {
         task.lifecycle.is_claimable(now) && task.definition.routes.contains(route.as_str())
     }

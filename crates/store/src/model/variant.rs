@@ -18,7 +18,7 @@ use crate::transaction::QueueKey;
 use crate::write_request::WriteRequest;
 use crate::{Store, StoreParts, StoreResult};
 
-/// What a store is asked besides `submit`, as far as tests tell it apart.
+/// A call of a store besides `submit`, as far as tests tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     ActOnTasks,
@@ -28,7 +28,7 @@ pub enum Call {
     Other,
 }
 
-/// What differs from the model. Whoever implements this is a [`Store`].
+/// A store that differs from the model. Whoever implements this is a [`Store`].
 #[async_trait]
 pub trait ModelVariant: Send + Sync + 'static {
     fn model(&self) -> &ModelStore;

@@ -22,7 +22,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// How long an attempt keeps its turn at most: far longer than one takes where nothing is in its way.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
-/// What waits between two attempts.
+/// A waiter between two attempts.
 pub(super) trait Wait {
     /// Called after an attempt, before it is waited. A wake-up that came during the attempt counts.
     fn park(&mut self);
@@ -33,10 +33,10 @@ pub(super) trait Wait {
     /// Waits for its turn to do another attempt.
     fn turn(&self) -> impl Future<Output = Turn> + Send;
 
-    /// Whether another attempt is due although the time is over.
+    /// Returns whether another attempt is due although the time is over.
     fn is_due(&mut self) -> bool;
 
-    /// Whether the server is stopping.
+    /// Returns whether the server is stopping.
     fn is_closed(&self) -> bool;
 }
 
@@ -61,7 +61,7 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = StoreResult<Option<C>>>
     Ok(claimed)
 }
 
-/// The same for claims of several tasks: waits until one of them got a task or is refused. One waiter stands for all of them,
+/// Claims several tasks: waits until one of them got a task or is refused. One waiter stands for all of them,
 /// and the tasks that it is not woken for stay for others. What found nothing is dropped before it waits; if the last attempt
 /// did, there is nothing to give.
 pub async fn claim_tasks<C: AsRef<ClaimedItems>, L: Future<Output = StoreResult<C>>>(
@@ -111,7 +111,8 @@ pub async fn output<B, C, L: Future<Output = StoreResult<ControlFlow<B, C>>>>(
     attempts(&mut watcher, Some(turn), read, time_over).await
 }
 
-/// Does an attempt while it has its turn. One that takes long, because its queue is held for another command, lets the others go on.
+/// Does an attempt while it has its turn. One that takes long, because its queue is held for another command, lets the others go
+/// on.
 async fn within_turn<T>(turn: &mut Option<Turn>, attempt: impl Future<Output = T>) -> T {
     let mut attempt = pin!(attempt);
     let attempted = timeout(LONGEST_TURN, attempt.as_mut()).await;
@@ -162,7 +163,7 @@ async fn attempts<W: Wait, B, C, L: Future<Output = StoreResult<ControlFlow<B, C
     }
 }
 
-/// What is answered when the time is over. An attempt is repeated only when the waiter was woken since the last one, so
+/// Returns what is answered when the time is over. An attempt is repeated only when the waiter was woken since the last one, so
 /// this ends.
 async fn last_attempts<W: Wait, B, C, L: Future<Output = StoreResult<ControlFlow<B, C>>>>(
     waiter: &mut W,

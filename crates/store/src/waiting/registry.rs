@@ -23,7 +23,7 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// The same for waiters of the other routes, if there are any.
+    /// Returns the hint for waiters of the other routes, if there are any.
     fn without(mut self, route: &Route) -> Option<Self> {
         let others = self.routes.iter().filter(|other| *other != route.as_str());
         self.routes = Routes::new(others.filter_map(Route::parse).collect())?;
@@ -94,7 +94,7 @@ impl Registry {
         (is_parked, passed_on.and_then(|hint| self.hint(hint)))
     }
 
-    /// Whether a waiter has been woken; if not, `waker` is called when it is.
+    /// Returns whether a waiter has been woken; if not, `waker` is called when it is.
     pub fn is_woken(&mut self, id: WaiterId, waker: &Waker) -> bool {
         match self.waiters.get_mut(&id).map(|entry| &mut entry.state) {
             Some(WaiterState::Parked(kept)) => {
@@ -199,7 +199,7 @@ impl Registry {
     }
 }
 
-/// Whether the task of the hint was claimed. A hint without a task is never used up: the claim may have repeated an
+/// Returns whether the task of the hint was claimed. A hint without a task is never used up: the claim may have repeated an
 /// active run, and then the other task is still claimable.
 fn is_used(hint: &Hint, claimed: &[TaskId]) -> bool {
     hint.task.is_some_and(|task| claimed.contains(&task))
@@ -243,7 +243,7 @@ impl WatchedRuns {
         self.watchers.values_mut().filter_map(RunWatch::wake)
     }
 
-    /// Whether a watcher has been woken since the last wake-up was taken; if not, `waker` is called when it is.
+    /// Returns whether a watcher has been woken since the last wake-up was taken; if not, `waker` is called when it is.
     pub(super) fn is_woken(&mut self, id: WatcherId, waker: &Waker) -> bool {
         let Some(watcher) = self.watchers.get_mut(&id) else { return true };
         if !watcher.is_woken && !watcher.waker.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
