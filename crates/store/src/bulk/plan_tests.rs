@@ -6,6 +6,7 @@ use taskqueue_core::task::{Lifecycle, Outcome};
 use taskqueue_core::time::Timestamp;
 
 use super::*;
+use crate::StoreError;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::task::Status;
 
