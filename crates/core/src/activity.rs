@@ -172,8 +172,8 @@ impl Span {
     }
 }
 
-/// A change of the layout takes the next number, and what has this one stays readable. The version of the stored bytes: the
-/// counts, then waits and runs as the number of buckets, each bucket with its count, and the sum.
+/// The version of the stored bytes: behind it come the counts, then waits and runs as the number of buckets, each bucket with its
+/// count, and the sum. A change of the layout takes the next number, and what has this one stays readable.
 const VERSION: u8 = 1;
 
 /// Why stored activity cannot be read: it is damaged, or was written by a program that this one does not know.
