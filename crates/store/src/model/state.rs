@@ -87,7 +87,7 @@ impl ModelState {
         let current = self.observations.iter().filter(move |((owner, _), _)| *owner == queue);
         current
             .map(|(_, observation)| observation)
-            .filter(move |one| one.is_current(now) && filter.is_none_or(|filter| filter.matches(*one)))
+            .filter(move |one| one.is_current(now) && filter.is_none_or(|filter| filter.matches(one)))
     }
 
     pub(super) fn find(&self, queue: QueueKey, id: TaskId) -> Option<(TaskKey, &Task)> {
