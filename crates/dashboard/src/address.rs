@@ -3,6 +3,7 @@
 use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use taskqueue_core::ids::{QueueName, TaskId};
 
 /// What stands in a path or a query as itself (RFC 3986, unreserved).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -10,8 +11,24 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Parameters that are read; a text may hold millions of empty ones, each of which takes many times its length in memory.
 pub(crate) const PARAMETERS_MAX: usize = 4_096;
 
+/// Where somebody signs in.
+pub(crate) const SIGN_IN: &str = "/ui/sign-in";
+
+/// Returns an address within the dashboard that somebody sent, or the overview.
+pub(crate) fn own_address(address: Option<&str>) -> &str {
+    let is_own = |address: &&str| {
+        address.starts_with("/ui/") && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    };
+    address.filter(is_own).unwrap_or("/ui/")
+}
+
+/// The address of a task.
+pub(crate) fn of_task(queue: &QueueName, id: TaskId) -> String {
+    format!("/ui/queues/{queue}/tasks/{id}")
+}
+
 /// A part of a path or a query, as it is written there.
-pub(crate) fn encoded(text: &str) -> impl fmt::Display + '_ {
+fn encoded(text: &str) -> impl fmt::Display + '_ {
     utf8_percent_encode(text, ENCODED)
 }
 
@@ -49,29 +66,35 @@ impl Query {
         self.get(name).is_some()
     }
 
-    /// The same with one value for a parameter.
+    /// Returns the parameters with one value for this one.
     #[must_use]
     pub(crate) fn with(&self, name: &str, value: impl fmt::Display) -> Self {
         self.without(name).and(name, value)
     }
 
-    /// The same with one more value for a parameter.
+    /// Returns the parameters with one more value for this one.
     #[must_use]
     pub(crate) fn and(mut self, name: &str, value: impl fmt::Display) -> Self {
         self.0.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// The same without a parameter.
+    /// Returns the parameters without this one.
     #[must_use]
     pub(crate) fn without(&self, name: &str) -> Self {
-        Self(self.0.iter().filter(|(known, _)| known != name).cloned().collect())
+        self.except(&[name])
     }
 
     /// The parameters of these names.
     #[must_use]
     pub(crate) fn only(&self, names: &[&str]) -> Self {
         Self(self.0.iter().filter(|(known, _)| names.contains(&known.as_str())).cloned().collect())
+    }
+
+    /// The parameters of other names.
+    #[must_use]
+    pub(crate) fn except(&self, names: &[&str]) -> Self {
+        Self(self.0.iter().filter(|(known, _)| !names.contains(&known.as_str())).cloned().collect())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -81,6 +104,12 @@ impl Query {
     /// The address of a path with these parameters.
     pub(crate) fn at(&self, path: &str) -> String {
         if self.0.is_empty() { path.to_owned() } else { format!("{path}?{self}") }
+    }
+}
+
+impl<'q> FromIterator<(&'q str, &'q str)> for Query {
+    fn from_iter<I: IntoIterator<Item = (&'q str, &'q str)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 }
 

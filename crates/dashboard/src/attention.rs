@@ -1,6 +1,10 @@
-//! What needs the attention of people: the rules, from what was read. Pure. How much is read for them is decided by the overview.
+//! What needs the attention of people: the rules, from what was read, and what was seen last in the newest tasks of queues that fail. How
+//! much is read for them is decided by the overview. A look that takes too long, because the storage is busy, shows what is known from
+//! before: what a page says does not come and go with the load of the server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use taskqueue_core::activity::{Counts, Event};
@@ -8,6 +12,7 @@ use taskqueue_core::stats::QueueFigures;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::{Timestamp, between};
 use taskqueue_store::figures::ProcessFigures;
+use tokio::time::{Instant, timeout};
 
 /// A queue fails if at least this many runs of the last hour did,
 const FAILED_RUNS: u64 = 3;
@@ -28,7 +33,7 @@ pub(crate) enum Concern {
     /// Tasks wait on a route without a worker.
     Starving { queue: String, route: String, pending: u64, oldest: Option<Duration> },
     /// Many runs of the last hour failed.
-    Failing { queue: String, now: Timestamp, failed: u64, ended: u64, newest: Newest },
+    Failing { queue: String, now: Timestamp, failed: u64, ended: u64, newest: FailurePattern },
     /// Runs of the last hour ended because nobody heard of them any more.
     Lost { queue: String, expired: u64 },
     /// Tasks of those that were looked at have one attempt left, or are in it.
@@ -39,7 +44,7 @@ pub(crate) enum Concern {
 
 /// What the newest failed tasks of a queue have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Newest {
+pub(crate) struct FailurePattern {
     pub(crate) looked_at: usize,
     /// The route of all of them.
     pub(crate) route: Option<String>,
@@ -81,7 +86,7 @@ pub(crate) struct QueueSight<'s> {
     pub(crate) attempts: Vec<(i64, i64)>,
 }
 
-/// Whether so many runs fail that somebody should know.
+/// Returns whether so many runs fail that somebody should know.
 pub(crate) fn is_failing(last_hour: &Counts) -> bool {
     let failed = last_hour.of(Event::Failed);
     failed >= FAILED_RUNS && failed.saturating_mul(ONE_RUN_OF) >= ended(last_hour)
@@ -92,7 +97,7 @@ pub(crate) fn ended(counts: &Counts) -> u64 {
     [Event::Succeeded, Event::Failed, Event::Expired].into_iter().map(|event| counts.of(event)).sum()
 }
 
-/// What of the server needs attention.
+/// Returns what of the server needs attention.
 pub(crate) fn of_server(server: &ServerSight) -> Vec<Concern> {
     let ServerSight { process: ProcessFigures { queued_writes: queued, queue_capacity: capacity, .. }, .. } = *server;
     let mut concerns = Vec::new();
@@ -109,18 +114,18 @@ pub(crate) fn of_server(server: &ServerSight) -> Vec<Concern> {
     concerns
 }
 
-/// Whether a route of a queue misses a worker. Those that do are told first.
+/// Returns whether a route of a queue misses a worker. Those that do are told first.
 pub(crate) fn misses_worker(figures: &QueueFigures) -> bool {
     figures.routes().any(|(_, route)| route.is_starving())
 }
 
-/// Whether somebody is there for what waits in a queue: workers report or run something, and no route misses one.
+/// Returns whether somebody is there for what waits in a queue: workers report or run something, and no route misses one.
 pub(crate) fn is_served(figures: &QueueFigures) -> bool {
     let [idle, busy] = figures.workers();
     !misses_worker(figures) && idle + busy + figures.tasks(Status::Running) > 0
 }
 
-/// On how many routes of a queue tasks wait that no worker serves, besides those that are told one by one. Where none of those that
+/// Returns on how many routes of a queue tasks wait that no worker serves, besides those that are told one by one. Where none of those that
 /// were looked at misses a worker, the others are not known to.
 pub(crate) fn untold(sight: &QueueSight<'_>) -> u64 {
     if sight.is_paused || !misses_worker(sight.figures) { 0 } else { sight.figures.left_out().starving }
@@ -141,7 +146,13 @@ pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
     let Some(last_hour) = sight.last_hour else { return concerns };
     if is_failing(&last_hour) {
         let (now, failed, ended) = (sight.now, last_hour.of(Event::Failed), ended(&last_hour));
-        concerns.push(Concern::Failing { queue: queue(), now, failed, ended, newest: Newest::of(&sight.failures) });
+        concerns.push(Concern::Failing {
+            queue: queue(),
+            now,
+            failed,
+            ended,
+            newest: FailurePattern::of(&sight.failures),
+        });
     }
     let expired = last_hour.of(Event::Expired);
     if expired > 0 {
@@ -155,7 +166,7 @@ pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
     concerns
 }
 
-impl Newest {
+impl FailurePattern {
     fn of(failures: &[Failure]) -> Self {
         let first = failures.first().and_then(|failure| failure.route.as_ref());
         let is_shared = failures.len() >= SEVERAL && failures.iter().all(|failure| failure.route.as_ref() == first);
@@ -172,6 +183,59 @@ fn most_frequent(failures: &[Failure]) -> Option<(String, usize)> {
     // Of two that are as common, the first by the alphabet: it stays when the page is refreshed.
     let (message, times) = times.into_iter().rev().max_by_key(|(_, times)| *times)?;
     (times >= SEVERAL.min(failures.len()) && !message.is_empty()).then(|| (message.to_owned(), times))
+}
+
+/// How long a look may take when something is known from before, and when nothing is.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// What is older is not shown any more.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+/// Queues of which something is kept.
+const QUEUES_REMEMBERED: usize = 100;
+
+/// What was seen in the newest tasks of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NewestTasks {
+    /// The newest failed tasks.
+    pub(crate) failures: Vec<Failure>,
+    /// Attempts and most attempts of the newest tasks that have not ended.
+    pub(crate) attempts: Vec<(i64, i64)>,
+}
+
+/// The last looks, by queue.
+#[derive(Debug, Default)]
+pub(crate) struct NewestTasksSeen {
+    known: Mutex<HashMap<String, (Instant, NewestTasks)>>,
+}
+
+impl NewestTasksSeen {
+    /// Looks at a queue by `read`, which says nothing if it cannot; or says what was seen last.
+    pub(crate) async fn look(&self, queue: &str, read: impl Future<Output = Option<NewestTasks>>) -> NewestTasks {
+        let known = self.last(queue);
+        let wait = if known.is_some() { LOOK_AGAIN } else { FIRST_LOOK };
+        match timeout(wait, read).await {
+            Ok(Some(look)) => {
+                self.keep(queue, look.clone());
+                look
+            }
+            _ => known.unwrap_or_default(),
+        }
+    }
+
+    fn last(&self, queue: &str) -> Option<NewestTasks> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(queue).filter(|(at, _)| at.elapsed() < KEPT_FOR).map(|(_, look)| look.clone())
+    }
+
+    fn keep(&self, queue: &str, look: NewestTasks) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= QUEUES_REMEMBERED {
+            known.retain(|_, (at, _)| at.elapsed() < KEPT_FOR);
+        }
+        if known.len() < QUEUES_REMEMBERED || known.contains_key(queue) {
+            known.insert(queue.to_owned(), (Instant::now(), look));
+        }
+    }
 }
 
 #[cfg(test)]

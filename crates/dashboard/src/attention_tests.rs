@@ -1,5 +1,7 @@
 //! Cases of what needs attention.
 
+use std::future::{pending, ready};
+
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::status::Status;
@@ -91,7 +93,7 @@ fn a_failing_queue_is_told_with_what_its_newest_failures_share() {
         };
         let failures = tasks.iter().map(failure).collect();
         let told = of_queue(&QueueSight { last_hour: Some(counts(11, 9, 0)), failures, ..sight(&figures) });
-        let newest = Newest {
+        let newest = FailurePattern {
             looked_at: tasks.len(),
             route: route.map(str::to_owned),
             message: message.map(|(message, times)| (message.to_owned(), times)),
@@ -183,4 +185,40 @@ fn what_waits_is_served_if_somebody_is_there_and_no_route_misses_a_worker() {
         assert_eq!(is_served(&figures(workers, running)), expected, "{workers:?} {running:?}");
     }
     assert!(!is_served(&QueueFigures::default()), "nobody is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_takes_too_long_shows_what_was_seen_before_and_not_for_ever() {
+    let looks = NewestTasksSeen::default();
+    let seen = NewestTasks { attempts: vec![(1, 2)], ..NewestTasks::default() };
+    let slow = |millis| async move {
+        let wait = Duration::from_millis(millis);
+        tokio::time::interval_at(tokio::time::Instant::now() + wait, wait).tick().await;
+        Some(NewestTasks { attempts: vec![(1, 2)], ..NewestTasks::default() })
+    };
+    assert_eq!(looks.look("q", slow(800)).await, seen, "nothing is known, so it waits");
+    assert_eq!(looks.look("q", pending()).await, seen);
+    assert_eq!(looks.look("q", ready(None)).await, seen);
+    assert_eq!(looks.look("other", pending()).await, NewestTasks::default());
+    assert_eq!(
+        looks.look("q", ready(Some(NewestTasks::default()))).await,
+        NewestTasks::default(),
+        "what is new counts"
+    );
+    assert_eq!(looks.look("q", slow(1)).await, seen);
+    tokio::time::advance(KEPT_FOR).await;
+    assert_eq!(looks.look("q", pending()).await, NewestTasks::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_queues_are_remembered_than_fit_and_old_ones_make_room() {
+    let looks = NewestTasksSeen::default();
+    let seen = || NewestTasks { attempts: vec![(1, 2)], ..NewestTasks::default() };
+    for n in 0..=QUEUES_REMEMBERED {
+        looks.look(&format!("q{n}"), ready(Some(seen()))).await;
+    }
+    assert_eq!(looks.last(&format!("q{QUEUES_REMEMBERED}")), None);
+    tokio::time::advance(KEPT_FOR).await;
+    looks.look("new", ready(Some(seen()))).await;
+    assert_eq!(looks.last("new"), Some(seen()));
 }

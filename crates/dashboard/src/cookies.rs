@@ -1,9 +1,17 @@
-//! The cookies of the dashboard: session, theme, notice. All are for `/ui/` and for requests of our own pages only.
+//! The cookies of the dashboard: session, theme, notice. All are for `/ui/` and for requests of our own pages only. A notice is what
+//! the last action did, shown once by the next page; it is sealed with the secret of the viewer, so that nobody else can make a page say
+//! that something was done.
 
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HeaderValue};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::host::Viewer;
 
 /// Who is signed in. The server reads it.
 pub(crate) const SESSION: &str = "taskqueue_session";
@@ -34,4 +42,73 @@ pub(crate) fn set(name: &str, value: &str, lifetime: Duration, secure: bool) -> 
     let seconds = lifetime.as_secs();
     HeaderValue::try_from(format!("{name}={value}; Path=/ui/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"))
         .ok()
+}
+
+/// How long a browser keeps it until a page has shown it.
+const NOTICE_LIFETIME: Duration = Duration::from_secs(30);
+/// Longer texts are cut: a cookie may have 4 KiB.
+const NOTICE_CHARS: usize = 500;
+const SEAL_BYTES: usize = 16;
+
+/// A sentence for the viewer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Notice(String);
+
+impl Notice {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(text.chars().take(NOTICE_CHARS).collect())
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads what [`Notice::cookie`] wrote for the same viewer.
+    pub(crate) fn read(cookie: &str, viewer: &Viewer) -> Option<Self> {
+        let mut seal = BASE64_URL_SAFE_NO_PAD.decode(cookie).ok()?;
+        let text = (seal.len() >= SEAL_BYTES).then(|| seal.split_off(SEAL_BYTES))?;
+        let text = String::from_utf8(text).ok()?;
+        bool::from(seal.ct_eq(&notice_seal(&text, viewer))).then_some(Self(text))
+    }
+
+    /// The header that makes the next page show it.
+    pub(crate) fn cookie(&self, viewer: &Viewer) -> Option<HeaderValue> {
+        let sealed = [&notice_seal(&self.0, viewer), self.0.as_bytes()].concat();
+        set(NOTICE, &BASE64_URL_SAFE_NO_PAD.encode(sealed), NOTICE_LIFETIME, false)
+    }
+
+    /// The header that removes it.
+    pub(crate) fn end() -> Option<HeaderValue> {
+        set(NOTICE, "", Duration::ZERO, false)
+    }
+}
+
+fn notice_seal(text: &str, viewer: &Viewer) -> [u8; SEAL_BYTES] {
+    // The secret has a fixed length, and the digest is cut, so nothing can be appended to the text.
+    let digest = Sha256::new().chain_update("notice").chain_update(viewer.form_token()).chain_update(text).finalize();
+    let mut seal = [0; SEAL_BYTES];
+    seal.copy_from_slice(&digest[..SEAL_BYTES]);
+    seal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Access;
+
+    fn value(header: &HeaderValue) -> String {
+        let text = header.to_str().unwrap_or_default();
+        text.split([';', '=']).nth(1).unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn a_notice_is_read_back_by_its_viewer_only() {
+        let viewer = |secret| Viewer::new(Access::Everything, secret, false);
+        let cookie = value(&Notice::new("3 tasks cancelled · ü").cookie(&viewer("a")).expect("a header"));
+        assert_eq!(Notice::read(&cookie, &viewer("a")), Some(Notice::new("3 tasks cancelled · ü")));
+        assert_eq!(Notice::read(&cookie, &viewer("b")), None);
+        for broken in ["", "x", "AAAA", &cookie[1..], &format!("{cookie}AAAA")] {
+            assert_eq!(Notice::read(broken, &viewer("a")), None, "{broken}");
+        }
+    }
 }

@@ -1,11 +1,14 @@
-//! One field of a form: what stands in it, what is wrong with that, and how names, numbers and routes are read. JSON objects are read in
-//! `json_field.rs`. Nothing that was typed is lost when something is wrong with it.
+//! One field of a form: what stands in it, what is wrong with that, and how names, numbers, routes, times and durations are read. JSON
+//! objects are read in `json_field.rs`. Nothing that was typed is lost when something is wrong with it.
 
 use std::sync::Arc;
 
 use taskqueue_core::definition::{InvalidRoutes, Routes, task_name};
 use taskqueue_core::ids::Route;
 use taskqueue_core::limits::{NAME_CHARS, TASK_NAME_CHARS, TASK_ROUTES};
+use taskqueue_core::scheduling::seconds_as_duration;
+use taskqueue_core::time::Timestamp;
+use taskqueue_core::words::{Units, exact_duration};
 
 use crate::address::Query;
 use crate::show;
@@ -37,7 +40,19 @@ impl Field {
         read.map_err(|error| self.error = Some(error)).ok()
     }
 
-    /// What stands in it, unless that is nothing.
+    /// Reads what stands in it, and keeps what is wrong with that.
+    pub(crate) fn read<T>(&mut self, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        let read = read(&self.value);
+        self.keep(read)
+    }
+
+    /// Reads what stands in it, unless that is nothing.
+    pub(crate) fn read_filled<T>(&mut self, read: impl FnOnce(&str) -> Result<T, String>) -> Option<Option<T>> {
+        let read = self.filled().map(read).transpose();
+        self.keep(read)
+    }
+
+    /// Returns what stands in it, unless that is nothing.
     pub(crate) fn filled(&self) -> Option<&str> {
         Some(self.value.trim()).filter(|text| !text.is_empty())
     }
@@ -67,22 +82,88 @@ pub(crate) fn integer(text: &str, least: i64) -> Result<i64, String> {
     text.trim().parse().ok().filter(|number| *number >= least).ok_or_else(rule)
 }
 
+/// Returns what the words between commas or white space are, or the rule that the first wrong one breaks.
+pub(crate) fn words<T>(
+    text: &str,
+    read: impl Fn(&str) -> Option<T>,
+    rule: impl Fn(&str) -> String,
+) -> Result<Vec<T>, String> {
+    let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+    words.map(|word| read(word).ok_or_else(|| rule(&show::cut(word, WORD_CHARS)))).collect()
+}
+
 /// Routes between commas or white space, at least one. Repeated ones count once.
 pub(crate) fn routes(text: &str) -> Result<Routes, String> {
-    let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
     let rule = |word: &str| {
-        let word = show::cut(word, WORD_CHARS);
         format!(
             "{word}: a route has 1 to {NAME_CHARS} of A-Z a-z 0-9 . _ - and begins with a letter or digit, such as a100."
         )
     };
-    let mut routes = words.map(|word| Route::parse(word).ok_or_else(|| rule(word))).collect::<Result<Vec<_>, _>>()?;
+    let mut routes = words(text, Route::parse, rule)?;
     routes.sort();
     routes.dedup();
     Routes::requested(routes).map_err(|error| match error {
         InvalidRoutes::TooMany => format!("Name at most {TASK_ROUTES} routes."),
         InvalidRoutes::NoSet => "Name at least one route, such as a100.".to_owned(),
     })
+}
+
+/// Names of units and their seconds, the largest first. The first name of each is the one that is written.
+const DURATION_UNITS: [(f64, &[&str]); 4] = [
+    (86_400.0, &["days", "day", "d"]),
+    (3_600.0, &["h", "hour", "hours"]),
+    (60.0, &["min", "m", "minute", "minutes"]),
+    (1.0, &["s", "sec", "second", "seconds"]),
+];
+const DURATION_RULE: &str = "Write a number with its unit, such as 90 s, 15 min, 2 h or 7 days.";
+/// How a moment begins that is counted from now.
+const MOMENT_AHEAD: &str = "in ";
+const MOMENT_RULE: &str = "Write a time such as 2027-01-31T08:00:00Z, or how far ahead it is: in 2 h.";
+
+/// A number of seconds, not negative. A number without a unit is of seconds.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let end = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..end], text[end..].trim());
+    let factor = DURATION_UNITS.iter().find(|(_, names)| names.contains(&unit)).map(|(factor, _)| *factor);
+    let factor = if unit.is_empty() { Some(1.0) } else { factor };
+    let seconds = number.parse::<f64>().ok().zip(factor).map(|(number, factor)| number * factor);
+    seconds.filter(|seconds| seconds.is_finite()).ok_or_else(|| DURATION_RULE.to_owned())
+}
+
+/// A whole number of seconds between these.
+pub(crate) fn whole_seconds(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let exact = seconds(text)?;
+    // Exact up to 2^53, far beyond what follows.
+    let whole = exact as u64;
+    if exact.fract() != 0.0 || exact > 9e15 {
+        return Err("Write a whole number of seconds, minutes, hours or days.".to_owned());
+    }
+    let is_within = (least..=most).contains(&whole);
+    if is_within {
+        Ok(whole)
+    } else {
+        Err(format!("Write at least {} and at most {}.", seconds_text(least as f64), seconds_text(most as f64)))
+    }
+}
+
+/// Returns how many seconds, as they can be typed: `90 s`, `2 h`, `1 day`.
+pub(crate) fn seconds_text(seconds: f64) -> String {
+    exact_duration(seconds, Units::Full)
+}
+
+/// Returns whether a moment is written as how far ahead of now it is.
+pub(crate) fn is_relative_moment(text: &str) -> bool {
+    text.trim().starts_with(MOMENT_AHEAD)
+}
+
+/// A moment, or how far ahead of now it is.
+pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    let text = text.trim();
+    match text.strip_prefix(MOMENT_AHEAD) {
+        Some(ahead) => seconds(ahead).map(|seconds| now.plus(seconds_as_duration(seconds))),
+        None => Timestamp::parse(text).ok_or_else(|| MOMENT_RULE.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -112,5 +193,47 @@ mod tests {
     fn a_name_may_be_missing_and_must_be_short() {
         assert_eq!(name(""), Ok(None));
         assert!(name("a\u{7}").is_err() && name(&"x".repeat(TASK_NAME_CHARS + 1)).is_err());
+    }
+
+    #[test]
+    fn durations_are_read_with_their_units_and_written_so_that_they_read_back() {
+        let cases = [
+            ("0", 0.0, "0 s"),
+            ("90", 90.0, "90 s"),
+            (" 90s ", 90.0, "90 s"),
+            ("1.5 h", 5_400.0, "90 min"),
+            ("15 min", 900.0, "15 min"),
+            ("1 day", 86_400.0, "1 day"),
+            ("7days", 604_800.0, "7 days"),
+            ("36 hours", 129_600.0, "36 h"),
+            ("0.25", 0.25, "0.25 s"),
+        ];
+        for (text, expected, back) in cases {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+            assert_eq!(seconds_text(expected), back);
+            assert_eq!(seconds(back), Ok(expected));
+        }
+        for text in ["", "h", "-5 s", "5 weeks", "1e3", "1 2 s", "1..2 s", "nan"] {
+            assert_eq!(seconds(text), Err(DURATION_RULE.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_seconds_are_within_their_range() {
+        assert_eq!(whole_seconds("2 h", 1, 10_000), Ok(7_200));
+        for text in ["0", "0.5 s", "1 day"] {
+            assert!(whole_seconds(text, 1, 10_000).is_err(), "{text}");
+        }
+        let most = whole_seconds("2 days", 1, 86_400).unwrap_err();
+        assert_eq!(most, "Write at least 1 s and at most 1 day.");
+    }
+
+    #[test]
+    fn a_moment_is_a_time_or_ahead_of_now() {
+        let now = Timestamp::from_micros(0);
+        assert_eq!(moment(" 1970-01-01T00:01:00Z ", now), Ok(now.plus_seconds(60)));
+        assert_eq!(moment("in 2 h", now), Ok(now.plus_seconds(7_200)));
+        assert_eq!(moment("tomorrow", now), Err(MOMENT_RULE.to_owned()));
+        assert_eq!(moment("in a while", now), Err(DURATION_RULE.to_owned()));
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn check_length(text: &str) -> Result<(), String> {
     if text.len() <= REQUEST_BODY_BYTES { Ok(()) } else { Err(too_large()) }
 }
 
-/// What is said of a task that is larger than any may be.
+/// Returns what is said of a task that is larger than any may be.
 pub(crate) fn too_large() -> String {
     format!(
         "The task is too large: its definition may have {} KiB. Put large data into a file and its path into args.",

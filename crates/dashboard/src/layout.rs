@@ -1,21 +1,17 @@
 //! What all pages share: the frame around them, and the answers that carry them. The template is `templates/layout.html`.
 
 use askama::Template;
-use axum::body::Body;
 use axum::http::StatusCode;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE,
-};
+use axum::http::header::{ETAG, HeaderValue, IF_NONE_MATCH, SET_COOKIE};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::QueueName;
 use taskqueue_store::StoreExt;
 
-use crate::assets;
-use crate::notice::Notice;
+use crate::answer::{self, hex_digits, html, see_other, see_other_with};
+use crate::cookies::Notice;
 use crate::problem::Problem;
-use crate::state::Dashboard;
 use crate::visit::{Theme, Visit};
 
 /// Queues that the frame offers; the overview finds the others.
@@ -37,46 +33,21 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    const ALL: [Self; 8] = [
-        Self::Overview,
-        Self::Tasks,
-        Self::Workers,
-        Self::Routes,
-        Self::Compare,
-        Self::Submit,
-        Self::Settings,
-        Self::System,
+    /// Each with its title, and the last part of its path if it is one of a queue.
+    const ALL: [(Self, &'static str, Option<&'static str>); 8] = [
+        (Self::Overview, "Overview", None),
+        (Self::Tasks, "Tasks", Some("tasks")),
+        (Self::Workers, "Workers", Some("workers")),
+        (Self::Routes, "Routes", Some("routes")),
+        (Self::Compare, "Compare", Some("compare")),
+        (Self::Submit, "Submit", Some("submit")),
+        (Self::Settings, "Settings", Some("settings")),
+        (Self::System, "System", None),
     ];
 
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Overview => "Overview",
-            Self::Tasks => "Tasks",
-            Self::Workers => "Workers",
-            Self::Routes => "Routes",
-            Self::Compare => "Compare",
-            Self::Submit => "Submit",
-            Self::Settings => "Settings",
-            Self::System => "System",
-        }
-    }
-
-    /// The last part of its path, for the sections of a queue.
-    const fn word(self) -> Option<&'static str> {
-        match self {
-            Self::Overview | Self::System => None,
-            Self::Tasks => Some("tasks"),
-            Self::Workers => Some("workers"),
-            Self::Routes => Some("routes"),
-            Self::Compare => Some("compare"),
-            Self::Submit => Some("submit"),
-            Self::Settings => Some("settings"),
-        }
-    }
-
     /// Its path; none for a section of a queue when there is no queue.
-    pub(crate) fn path(self, queue: Option<&str>) -> Option<String> {
-        match self.word() {
+    fn path(self, queue: Option<&str>) -> Option<String> {
+        match Self::ALL[self as usize].2 {
             None if self == Self::System => Some("/ui/system".to_owned()),
             None => Some("/ui/".to_owned()),
             Some(word) => queue.map(|queue| format!("/ui/queues/{queue}/{word}")),
@@ -118,12 +89,12 @@ pub(crate) struct Shell {
 impl Shell {
     /// The frame of a page. Made when everything else is there: it tells how soon the page may ask again, by how long it took.
     pub(crate) async fn new(
-        dashboard: &Dashboard,
         visit: &Visit,
         title: impl Into<String>,
         section: Section,
         queue: Option<&QueueName>,
     ) -> Result<Self, Problem> {
+        let dashboard = &visit.dashboard;
         let queues: Vec<String> = dashboard
             .store()
             .list_queues()
@@ -136,37 +107,37 @@ impl Shell {
         let (queues, more_queues) = offered(queues, queue.as_deref());
         let may_submit =
             || queue.as_deref().and_then(QueueName::parse).is_some_and(|queue| visit.may(Scope::Submit, &queue));
-        let is_open = |section: &Section| match section {
+        let is_open = |section: Section| match section {
             Section::Submit => may_submit(),
             Section::Settings => dashboard.has("queue-settings"),
             _ => true,
         };
-        let entry = |entry: Section| {
-            let path = entry.path(queue.as_deref())?;
-            Some(Entry { title: entry.title(), path, is_current: entry == section })
+        let entry = |(each, title, _): (Section, &'static str, _)| {
+            let path = each.path(queue.as_deref()).filter(|_| is_open(each))?;
+            Some(Entry { title, path, is_current: each == section })
         };
         Ok(Self {
-            asset_set: assets::SET,
+            asset_set: answer::SET,
             title: title.into(),
             theme: visit.theme,
-            entries: Section::ALL.into_iter().filter(is_open).filter_map(entry).collect(),
+            entries: Section::ALL.into_iter().filter_map(entry).collect(),
             queue,
             queues,
             more_queues,
-            switch_to: section.word().unwrap_or("tasks"),
+            switch_to: Section::ALL[section as usize].2.unwrap_or("tasks"),
             viewer_name: visit.viewer.name().map(str::to_owned),
             has_session: visit.viewer.has_session(),
             form_token: visit.viewer.form_token().to_owned(),
             address: visit.query.at(&visit.path),
             notice: visit.notice.as_ref().map(|notice| notice.text().to_owned()),
-            refresh_seconds: dashboard.refresh().after(visit.began.elapsed()).as_secs(),
+            refresh_seconds: dashboard.refresh.after(visit.began.elapsed()).as_secs(),
         })
     }
 
-    /// The same for a page for which more was to be done after this was made.
+    /// Returns the frame for a page for which more was to be done after it was made.
     #[must_use]
-    pub(crate) fn made_by_now(self, dashboard: &Dashboard, visit: &Visit) -> Self {
-        Self { refresh_seconds: dashboard.refresh().after(visit.began.elapsed()).as_secs(), ..self }
+    pub(crate) fn made_by_now(self, visit: &Visit) -> Self {
+        Self { refresh_seconds: visit.dashboard.refresh.after(visit.began.elapsed()).as_secs(), ..self }
     }
 }
 
@@ -177,6 +148,15 @@ fn offered(mut queues: Vec<String>, current: Option<&str>) -> (Vec<String>, usiz
     queues.extend(rest.into_iter().find(|name| Some(name.as_str()) == current));
     let found = queues.len().saturating_sub(QUEUES_OFFERED);
     (queues, more - found)
+}
+
+/// The answer with a page that may have another status, such as a form that is shown once more with what is wrong.
+pub(crate) fn page_with(visit: &Visit, status: StatusCode, template: &impl Template) -> PageResult {
+    let mut response = page(visit, template)?;
+    if status != StatusCode::OK {
+        *response.status_mut() = status;
+    }
+    Ok(response)
 }
 
 /// The answer with a page, or that it is the one that the browser has.
@@ -190,63 +170,24 @@ pub(crate) fn page(visit: &Visit, template: &impl Template) -> PageResult {
         response.headers_mut().extend(Notice::end().map(|value| (SET_COOKIE, value)));
         return Ok(response);
     }
-    let digest = Sha256::digest(&body);
-    let tag: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    let tag = format!("\"{tag}\"");
+    let tag = format!("\"{}\"", hex_digits(&Sha256::digest(&body), 8));
     let is_known = visit.headers.get_all(IF_NONE_MATCH).into_iter().any(|known| known.as_bytes() == tag.as_bytes());
     let mut response = if is_known { StatusCode::NOT_MODIFIED.into_response() } else { html(StatusCode::OK, body) };
     response.headers_mut().extend(HeaderValue::try_from(tag).ok().map(|tag| (ETAG, tag)));
     Ok(response)
 }
 
-/// An answer with HTML that is asked for anew each time.
-pub(crate) fn html(status: StatusCode, body: String) -> Response {
-    let mut response = (status, Body::from(body)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    response
-}
-
-/// An answer that is not a page, such as a file. The disposition says whether it is saved, and by which name.
-pub(crate) fn file(body: impl Into<Body>, content_type: &'static str, disposition: &str) -> Response {
-    let mut response = body.into().into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    // Names are made of ids and names of queues, which a header can have.
-    headers.extend(HeaderValue::try_from(disposition).ok().map(|value| (CONTENT_DISPOSITION, value)));
-    response
-}
-
-/// The answer to a form: look there.
-pub(crate) fn see_other(address: &str) -> Response {
-    let mut response = StatusCode::SEE_OTHER.into_response();
-    let address = HeaderValue::try_from(address).unwrap_or(HeaderValue::from_static("/ui/"));
-    response.headers_mut().insert(LOCATION, address);
-    response
-}
-
 /// The answer to a form that did something: look there, where it is told what was done.
 pub(crate) fn done(visit: &Visit, address: &str, notice: &str) -> Response {
-    let mut response = see_other(address);
-    response.headers_mut().extend(Notice::new(notice).cookie(&visit.viewer).map(|value| (SET_COOKIE, value)));
-    response
-}
-
-/// An address within the dashboard that somebody sent, or the overview.
-pub(crate) fn own_address(address: Option<&str>) -> &str {
-    let is_own = |address: &&str| {
-        address.starts_with("/ui/") && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-    };
-    address.filter(is_own).unwrap_or("/ui/")
+    see_other_with(Notice::new(notice).cookie(&visit.viewer), address)
 }
 
 /// Goes to the same section of another queue.
 pub(crate) async fn switch_queue(visit: Visit) -> Response {
     let queue = visit.query.get("queue").and_then(QueueName::parse);
-    let wanted = |section: &Section| section.word().is_some() && section.word() == visit.query.get("to");
-    let section = Section::ALL.into_iter().find(wanted).unwrap_or(Section::Tasks);
+    let mut sections = Section::ALL.into_iter();
+    let section = sections.find(|(_, _, word)| word.is_some() && *word == visit.query.get("to"));
+    let section = section.map_or(Section::Tasks, |(section, _, _)| section);
     let path = queue.and_then(|queue| section.path(Some(queue.as_str())));
     see_other(path.as_deref().unwrap_or("/ui/"))
 }

@@ -6,38 +6,24 @@
 //! sent. Without JavaScript everything can be read and done; the scripts in `assets/` only make it quicker.
 
 mod address;
-mod assets;
+mod answer;
 mod attention;
 mod columns;
 mod cookies;
-mod elsewhere;
 mod field;
-mod filter_mark;
-mod form;
-mod held_body;
 mod host;
 mod json_field;
 mod layout;
-mod looks;
-mod mode;
-mod notice;
-mod outlook;
 mod pages;
 mod problem;
-mod refresh;
 mod router;
 mod selected;
 mod shared_figures;
 mod show;
 mod state;
-mod time_field;
-mod viewer;
+mod task_fields;
 mod visit;
-mod waiting_fields;
 
 pub use cookies::sent_sessions;
-pub use host::{Host, HostFigures, SessionCookie, SignInRefusal};
-pub use mode::Mode;
+pub use host::{Access, Host, HostFigures, Mode, SessionCookie, SignInRefusal, Viewer};
 pub use router::{problem_page, router};
-pub use state::Dashboard;
-pub use viewer::{Access, Viewer};

@@ -10,9 +10,8 @@ use axum::response::{IntoResponse, Response};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_store::StoreError;
 
-use crate::assets;
-use crate::layout;
-use crate::router::SIGN_IN;
+use crate::address::SIGN_IN;
+use crate::answer::{SET, html, see_other};
 
 /// Why a request does not get its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +21,13 @@ pub(crate) struct Problem {
     /// What to do, in a sentence.
     advice: Cow<'static, str>,
     /// Where to go instead, for somebody who is not signed in.
-    elsewhere: Option<Elsewhere>,
+    destination: Option<Destination>,
     link: Link,
 }
 
 /// Where somebody gets to who is not signed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Elsewhere {
+enum Destination {
     SignIn(String),
     /// The page itself, asked for by a page of ours.
     Again(String),
@@ -66,7 +65,7 @@ impl Problem {
         title: impl Into<Cow<'static, str>>,
         advice: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, title: title.into(), advice: advice.into(), elsewhere: None, link: OVERVIEW }
+        Self { status, title: title.into(), advice: advice.into(), destination: None, link: OVERVIEW }
     }
 
     pub(crate) fn not_found(what: &str, advice: impl Into<Cow<'static, str>>) -> Self {
@@ -96,14 +95,14 @@ impl Problem {
     /// For somebody who has to sign in first, and then sees this address.
     pub(crate) fn sign_in(address: String) -> Self {
         let problem = Self::new(StatusCode::SEE_OTHER, "Sign in first", "");
-        Self { elsewhere: Some(Elsewhere::SignIn(address)), ..problem }
+        Self { destination: Some(Destination::SignIn(address)), ..problem }
     }
 
     /// For somebody who followed a link of another site. The browser keeps the session to itself then, and sends it when a page of
     /// ours asks for the same address.
     pub(crate) fn again(address: String) -> Self {
         let problem = Self::new(StatusCode::OK, "One moment", "");
-        Self { elsewhere: Some(Elsewhere::Again(address)), ..problem }
+        Self { destination: Some(Destination::Again(address)), ..problem }
     }
 
     /// For somebody whose token shows no page.
@@ -212,16 +211,16 @@ impl From<Refusal> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        match self.elsewhere {
-            Some(Elsewhere::SignIn(address)) => return layout::see_other(&address),
-            Some(Elsewhere::Again(address)) => {
-                let page = AgainPage { asset_set: assets::SET, address: &address };
-                return layout::html(self.status, page.render().unwrap_or_default());
+        match self.destination {
+            Some(Destination::SignIn(address)) => return see_other(&address),
+            Some(Destination::Again(address)) => {
+                let page = AgainPage { asset_set: SET, address: &address };
+                return html(self.status, page.render().unwrap_or_default());
             }
             None => {}
         }
-        let page = ProblemPage { asset_set: assets::SET, title: &self.title, advice: &self.advice, link: self.link };
-        let mut response = layout::html(self.status, page.render().unwrap_or_default());
+        let page = ProblemPage { asset_set: SET, title: &self.title, advice: &self.advice, link: self.link };
+        let mut response = html(self.status, page.render().unwrap_or_default());
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
         }

@@ -4,25 +4,20 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::header::{HeaderName, HeaderValue};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
-use crate::assets;
-use crate::held_body::HeldBody;
-use crate::host::Host;
+use crate::answer::{self, ASSETS_PREFIX, HeldBody};
+use crate::host::{Host, Mode, Viewer};
 use crate::layout;
-use crate::mode::Mode;
-use crate::pages::{compare, overview, queues, routes, settings, sign_in, submit, system, task, tasks, theme, workers};
+use crate::pages::{compare, overview, queues, routes, settings, sign_in, submit, system, task, tasks, workers};
 use crate::problem::Problem;
 use crate::state::Dashboard;
-use crate::viewer::Viewer;
 use crate::visit::Visit;
-
-pub(crate) const SIGN_IN: &str = "/ui/sign-in";
 
 /// On every answer: nothing is executed or loaded but our own files, no other page may frame ours, and no address leaks.
 const HEADERS: [(&str, &str); 5] = [
@@ -55,9 +50,9 @@ fn table() -> Router<Dashboard> {
         .route("/ui/queues/{queue}/settings", get(settings::settings).post(settings::save))
         .route("/ui/queues/{queue}/pause", post(settings::pause))
         // Who looks, and how
-        .route(SIGN_IN, get(sign_in::form).post(sign_in::sign_in))
+        .route("/ui/sign-in", get(sign_in::form).post(sign_in::sign_in))
         .route("/ui/sign-out", post(sign_in::sign_out))
-        .route("/ui/theme", post(theme::choose))
+        .route("/ui/theme", post(sign_in::choose_theme))
         .route("/ui/go", get(layout::switch_queue))
         // Tasks of a queue
         .route("/ui/queues/{queue}/tasks", get(tasks::list))
@@ -69,7 +64,7 @@ fn table() -> Router<Dashboard> {
         .route("/ui/queues/{queue}/tasks/{task}", get(task::task))
         .route("/ui/queues/{queue}/tasks/{task}/output", get(task::output::follow))
         .route("/ui/queues/{queue}/tasks/{task}/output.txt", get(task::output::download))
-        .route("/ui/queues/{queue}/tasks/{task}/json/{part}", get(task::raw::json))
+        .route("/ui/queues/{queue}/tasks/{task}/json/{part}", get(task::download_json))
         .route("/ui/queues/{queue}/tasks/{task}/edit", get(task::edit::form).post(task::edit::save))
         .route("/ui/queues/{queue}/tasks/{task}/cancel", get(task::actions::confirm_cancel).post(task::actions::cancel))
         .route("/ui/queues/{queue}/tasks/{task}/requeue", post(task::actions::requeue))
@@ -85,7 +80,7 @@ fn table() -> Router<Dashboard> {
         // New tasks
         .route("/ui/queues/{queue}/submit", get(submit::form).post(submit::submit))
         // Files
-        .route(&format!("{}{{set}}/{{name}}", assets::PREFIX), get(assets::asset))
+        .route(&format!("{ASSETS_PREFIX}{{set}}/{{name}}"), get(asset))
         .route("/ui/{*path}", get(unknown))
 }
 
@@ -115,7 +110,7 @@ pub fn problem_page(status: StatusCode, title: &'static str, advice: &'static st
 
 /// A page has memory while it is made; then its text has as much as it takes, until it is sent. Strangers get nothing that takes any.
 async fn within_memory(dashboard: &Dashboard, request: Request, next: Next) -> Result<Response, Problem> {
-    if request.extensions().get::<Viewer>().is_none() || request.uri().path().starts_with(assets::PREFIX) {
+    if request.extensions().get::<Viewer>().is_none() || request.uri().path().starts_with(ASSETS_PREFIX) {
         return Ok(next.run(request).await);
     }
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -131,6 +126,10 @@ async fn within_memory(dashboard: &Dashboard, request: Request, next: Next) -> R
         _ => held,
     };
     Ok(response.map(|body| Body::new(HeldBody { body, _held: held })))
+}
+
+async fn asset(Path((set, name)): Path<(String, String)>, headers: HeaderMap) -> Result<Response, Problem> {
+    answer::asset(&set, &name, &headers).ok_or_else(|| Problem::not_found("file", "Reload the page."))
 }
 
 async fn unknown(_: Visit) -> Problem {
@@ -151,8 +150,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::host::{HostFigures, SessionCookie, SignInRefusal};
-    use crate::viewer::Access;
+    use crate::host::{Access, HostFigures, SessionCookie, SignInRefusal};
 
     /// A server that has memory for one reservation.
     struct Small {

@@ -4,9 +4,11 @@
 
 use taskqueue_core::filter::{FilterError, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
-use taskqueue_core::ids::TaskId;
+use taskqueue_core::grouping::{GroupQuery, TaskDimension};
+use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::status::Status;
+use taskqueue_store::{Store, StoreError, StoreExt};
 
 use crate::address::Query;
 use crate::problem::Problem;
@@ -68,7 +70,7 @@ impl Selectors {
         }
     }
 
-    /// Whether anything but the state selects.
+    /// Returns whether anything but the state selects.
     pub(crate) fn has_search(&self) -> bool {
         self.filter.is_some() || self.name_fuzzy.is_some()
     }
@@ -86,7 +88,7 @@ impl Selectors {
         Ok(TaskSelection { status: self.status, name_fuzzy, filter, include_archived, ..TaskSelection::default() })
     }
 
-    /// Whether nothing is selected in particular, but perhaps archived tasks, too.
+    /// Returns whether nothing is selected in particular, but perhaps archived tasks, too.
     pub(crate) fn is_unspecific(&self) -> bool {
         Self { archived: false, ..self.clone() } == Self::default()
     }
@@ -144,16 +146,30 @@ impl Target {
         let chosen = (!ids.is_empty()).then_some(Self::Tasks(ids));
         if is_everything { Some(Self::Matching(Selectors::read(query))) } else { chosen }
     }
-}
 
-impl Target {
-    /// Whether archived tasks are among what it selects. Who chose single tasks saw what they are.
+    /// Returns whether archived tasks are among what it selects. Who chose single tasks saw what they are.
     pub(crate) fn includes_archived(&self) -> bool {
         match self {
             Self::Tasks(_) => true,
             Self::Matching(selectors) => selectors.archived,
         }
     }
+}
+
+/// Counts the tasks of each state, in the order of [`Status::ALL`].
+pub(crate) async fn count_by_status(
+    store: &dyn Store,
+    queue: &QueueName,
+    selection: TaskSelection,
+) -> Result<[u64; 5], StoreError> {
+    let query = GroupQuery { selection, dimensions: vec![TaskDimension::Status], limit: 5, after: None };
+    let mut counts = [0; 5];
+    for group in store.group_tasks(queue, query).await?.groups {
+        if let Some(status) = group.key.first().and_then(|word| Status::parse(word)) {
+            counts[status as usize] += group.count;
+        }
+    }
+    Ok(counts)
 }
 
 /// The filter that selects these tasks.
@@ -165,6 +181,33 @@ pub(crate) fn filter_of(ids: &[TaskId]) -> Result<TaskFilter, Unreadable> {
 /// The bytes of these ids in filters.
 pub(crate) fn bytes_of(ids: &[TaskId]) -> usize {
     ids.iter().map(|id| id.as_str().len()).sum()
+}
+
+/// Up to this column the mark stands under the field itself; further on the text around it is repeated.
+const MARK_COLUMNS: usize = 44;
+const MARK_CONTEXT: usize = 30;
+
+pub(crate) struct FilterMark {
+    /// The text around the place, if it is too far to the right to be marked under the field.
+    pub(crate) around: Option<String>,
+    /// Blanks up to the place.
+    pub(crate) blanks: String,
+    pub(crate) message: String,
+}
+
+impl FilterMark {
+    pub(crate) fn new(text: &str, error: &Unreadable) -> Self {
+        let message = error.message.clone();
+        let Some(column) = error.column else { return Self { around: None, blanks: String::new(), message } };
+        if column <= MARK_COLUMNS {
+            return Self { around: None, blanks: " ".repeat(column - 1), message };
+        }
+        let skipped = column - 1 - MARK_CONTEXT;
+        let around: String = text.chars().skip(skipped).take(MARK_CONTEXT + 12).collect();
+        // A line end would put the mark under another line.
+        let around = around.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
+        Self { around: Some(around), blanks: " ".repeat(MARK_CONTEXT), message }
+    }
 }
 
 #[cfg(test)]
@@ -217,5 +260,19 @@ mod tests {
         let Some(Target::Tasks(ids)) = target(&many.join("&")) else { panic!("ids") };
         assert_eq!(ids.len(), IDS_MAX);
         assert!(filter_of(&ids).is_ok());
+    }
+
+    #[test]
+    fn a_mark_stands_under_the_column_of_the_error() {
+        let error = |column| Unreadable { parameter: "filter", column: Some(column), message: "wrong".to_owned() };
+        let near = FilterMark::new("args.lr <== 1", &error(11));
+        assert_eq!((near.around, near.blanks.len()), (None, 10));
+        let text = format!("{}(", "a".repeat(99));
+        let far = FilterMark::new(&text, &error(100));
+        let around = far.around.unwrap();
+        assert_eq!(around.chars().nth(far.blanks.len()), Some('('));
+        let nowhere =
+            FilterMark::new("", &Unreadable { parameter: "filter", column: None, message: "too large".to_owned() });
+        assert_eq!((nowhere.around, nowhere.blanks.as_str()), (None, ""));
     }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{PendingDetail, QueueFigures, RouteSelection};
+use taskqueue_core::status::Status;
+use taskqueue_core::words::number;
 use taskqueue_store::figures::read_figures;
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreError};
@@ -27,10 +29,10 @@ const QUEUES_KEPT: usize = 2_048;
 #[derive(Default)]
 pub(crate) struct SharedFigures {
     /// Held while figures are read.
-    known: Mutex<HashMap<QueueKey, Known>>,
+    known: Mutex<HashMap<QueueKey, KnownFigures>>,
 }
 
-struct Known {
+struct KnownFigures {
     /// When the read began.
     begun: Instant,
     queue: Arc<SharedQueue>,
@@ -67,8 +69,14 @@ fn starving(most: usize) -> RouteSelection {
     RouteSelection::StarvingFirst { most, find: "".into() }
 }
 
+/// Returns how many tasks run, and how many may: `3`, `3/8`.
+pub(crate) fn running_of(figures: &QueueFigures, settings: &QueueSettings) -> String {
+    let running = number(figures.tasks(Status::Running));
+    settings.max_running.map_or(running.clone(), |most| format!("{running}/{}", number(most)))
+}
+
 impl SharedFigures {
-    /// What is shown of queues as it was when somebody came, or later; nothing of those that are gone. Not for more than
+    /// Returns what is shown of queues as it was when somebody came, or later; nothing of those that are gone. Not for more than
     /// [`QUEUES_AT_ONCE`].
     pub(crate) async fn of(
         &self,
@@ -85,7 +93,7 @@ impl SharedFigures {
         let begun = Instant::now();
         read_figures(store, &missing, &starving(ROUTES_LOOKED_AT), PendingDetail::Number, |read| {
             for (key, figures) in read.queues {
-                known.insert(key, Known { begun, queue: Arc::new(SharedQueue::of(figures)) });
+                known.insert(key, KnownFigures { begun, queue: Arc::new(SharedQueue::of(figures)) });
             }
         })
         .await?;

@@ -1,20 +1,75 @@
-//! What every page shares. Cheap to clone.
+//! What every page shares, and how soon an open page may ask again. Cheap to clone.
+//!
+//! Pages that are quick to make are refreshed every two seconds. One that is slow, because its filter has to look at a million tasks, is
+//! refreshed as seldom as it takes to stay below a small part of a core; and when many pages are open, all of them are.
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
 use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use crate::elsewhere::elsewhere;
-use crate::host::Host;
-use crate::looks::Looks;
-use crate::mode::Mode;
+use crate::attention::NewestTasksSeen;
+use crate::host::{Host, Mode};
 use crate::problem::Problem;
-use crate::refresh::Refresh;
 use crate::shared_figures::SharedFigures;
+
+/// Does work that takes longer than others should wait for it, on a thread of its own. It goes on when nobody waits for it any more.
+pub(crate) async fn on_own_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(%error, "a part of a page could not be made");
+        Problem::mistake()
+    })
+}
+
+/// How soon at the earliest.
+const SOONEST_REFRESH: Duration = Duration::from_secs(2);
+/// How late at the latest.
+const LATEST_REFRESH: Duration = Duration::from_secs(300);
+/// A page may cost this part of a core: one 200th, which is 0.5 %.
+const PART_OF_A_PAGE: u32 = 200;
+/// All pages together may cost this part of a core.
+const PART_OF_ALL: u32 = 50;
+/// Over how long the cost of all pages is measured.
+const COST_WINDOW: Duration = Duration::from_secs(10);
+
+/// What the pages of this process have cost lately.
+pub(crate) struct Refresh {
+    windows: std::sync::Mutex<CostWindows>,
+}
+
+struct CostWindows {
+    began: Instant,
+    current: Duration,
+    previous: Duration,
+}
+
+impl Default for Refresh {
+    fn default() -> Self {
+        let windows = CostWindows { began: Instant::now(), current: Duration::ZERO, previous: Duration::ZERO };
+        Self { windows: windows.into() }
+    }
+}
+
+impl Refresh {
+    /// Counts a page that took so long, and says when it may be made again.
+    pub(crate) fn after(&self, cost: Duration) -> Duration {
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = windows.began.elapsed();
+        if passed >= COST_WINDOW {
+            windows.previous = if passed < 2 * COST_WINDOW { windows.current } else { Duration::ZERO };
+            (windows.began, windows.current) = (Instant::now(), Duration::ZERO);
+        }
+        windows.current += cost;
+        let lately = windows.current.max(windows.previous);
+        let crowd = lately.as_secs_f64() * f64::from(PART_OF_ALL) / COST_WINDOW.as_secs_f64();
+        let for_all = SOONEST_REFRESH.mul_f64(crowd.min(1_000.0));
+        (cost * PART_OF_A_PAGE).max(for_all).clamp(SOONEST_REFRESH, LATEST_REFRESH)
+    }
+}
 
 /// What a page may hold while it is made: what it reads of a page of tasks, and its text.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -30,81 +85,60 @@ const DOWNLOADS_AT_ONCE: usize = 4;
 
 /// The dashboard of a server.
 #[derive(Clone)]
-pub struct Dashboard {
-    inner: Arc<Inner>,
-}
+pub(crate) struct Dashboard(Arc<Shared>);
 
-struct Inner {
-    host: Arc<dyn Host>,
-    mode: Mode,
-    refresh: Refresh,
-    looks: Looks,
-    figures: SharedFigures,
+/// What all clones of a dashboard share.
+pub(crate) struct Shared {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) mode: Mode,
+    pub(crate) refresh: Refresh,
+    pub(crate) newest_tasks: NewestTasksSeen,
+    pub(crate) figures: SharedFigures,
     downloads: Arc<Semaphore>,
-    sweeping: Mutex<()>,
+    /// Held while the tasks of a sweep are made: of all sweeps together, one takes time at a moment.
+    pub(crate) sweeping: Mutex<()>,
     large_forms: Mutex<()>,
 }
 
-impl Dashboard {
-    pub fn new(host: Arc<dyn Host>, mode: Mode) -> Self {
-        let downloads = Arc::new(Semaphore::new(DOWNLOADS_AT_ONCE));
-        let (refresh, looks, figures) = (Refresh::default(), Looks::default(), SharedFigures::default());
-        Self {
-            inner: Arc::new(Inner {
-                host,
-                mode,
-                refresh,
-                looks,
-                figures,
-                downloads,
-                sweeping: Mutex::default(),
-                large_forms: Mutex::default(),
-            }),
-        }
-    }
+impl Deref for Dashboard {
+    type Target = Shared;
 
-    pub(crate) fn host(&self) -> &dyn Host {
-        &*self.inner.host
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Dashboard {
+    pub(crate) fn new(host: Arc<dyn Host>, mode: Mode) -> Self {
+        Self(Arc::new(Shared {
+            host,
+            mode,
+            refresh: Refresh::default(),
+            newest_tasks: NewestTasksSeen::default(),
+            figures: SharedFigures::default(),
+            downloads: Arc::new(Semaphore::new(DOWNLOADS_AT_ONCE)),
+            sweeping: Mutex::default(),
+            large_forms: Mutex::default(),
+        }))
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
-        &**self.inner.host.store()
+        &**self.host.store()
     }
 
-    pub(crate) fn mode(&self) -> Mode {
-        self.inner.mode
-    }
-
-    pub(crate) fn refresh(&self) -> &Refresh {
-        &self.inner.refresh
-    }
-
-    pub(crate) fn looks(&self) -> &Looks {
-        &self.inner.looks
-    }
-
-    pub(crate) fn figures(&self) -> &SharedFigures {
-        &self.inner.figures
-    }
-
-    /// Whether this server offers an extension.
+    /// Returns whether this server offers an extension.
     pub(crate) fn has(&self, feature: &str) -> bool {
-        self.inner.host.features().contains(&feature)
+        self.host.features().contains(&feature)
     }
 
-    /// What the settings of the storage risk, in sentences; nothing if it does not work, or does not say so soon.
+    /// Returns what the settings of the storage risk, in sentences; nothing if it does not work, or does not say so soon.
     pub(crate) async fn check_storage(&self) -> Option<Vec<String>> {
         timeout(CHECK_TIMEOUT, self.store().check()).await.ok().and_then(Result::ok)
     }
 
     /// The place of one more download, if there is one.
     pub(crate) fn download(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.inner.downloads).try_acquire_owned().map_err(|_| Problem::busy())
-    }
-
-    /// Held while the tasks of a sweep are made: of all sweeps together, one takes time at a moment.
-    pub(crate) fn sweeping(&self) -> &Mutex<()> {
-        &self.inner.sweeping
+        Arc::clone(&self.downloads).try_acquire_owned().map_err(|_| Problem::busy())
     }
 
     /// Waits for the memory of one more page. Every request has this; it is freed when the answer is sent.
@@ -114,7 +148,7 @@ impl Dashboard {
 
     /// Waits for more memory, for what holds more than a usual page.
     pub(crate) async fn reserve(&self, bytes: usize) -> Result<Held, Problem> {
-        self.inner.host.reserve(bytes).await.ok_or_else(Problem::busy)
+        self.host.reserve(bytes).await.ok_or_else(Problem::busy)
     }
 
     /// Reads what has so many bytes of filters: where it is, or in the turn that the server gives it.
@@ -123,17 +157,54 @@ impl Dashboard {
         bytes: usize,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let Some(turn) = self.inner.host.filter_turn(bytes).await else { return Ok(read()) };
+        let Some(turn) = self.host.filter_turn(bytes).await else { return Ok(read()) };
         let work = move || {
             let done = read();
             drop(turn);
             done
         };
-        elsewhere(work).await
+        on_own_thread(work).await
     }
 
     /// Waits until no other large form is worked on.
-    pub(crate) async fn large_form(&self) -> Result<MutexGuard<'_, ()>, Problem> {
-        timeout(LARGE_FORM_TIMEOUT, self.inner.large_forms.lock()).await.map_err(|_| Problem::busy())
+    pub(crate) async fn large_form_turn(&self) -> Result<MutexGuard<'_, ()>, Problem> {
+        timeout(LARGE_FORM_TIMEOUT, self.large_forms.lock()).await.map_err(|_| Problem::busy())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn others_go_on_meanwhile_and_a_panic_is_a_page() {
+        let (send, receive) = std::sync::mpsc::channel();
+        // On the thread of the others this would wait for itself.
+        let work = on_own_thread(move || receive.recv_timeout(std::time::Duration::from_secs(20)));
+        let (done, sent) = tokio::join!(work, async move { send.send(7) });
+        assert_eq!((done, sent), (Ok(Ok(7)), Ok(())));
+        assert!(on_own_thread::<u8>(|| panic!("a mistake")).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quick_page_is_refreshed_soon_and_a_slow_one_as_seldom_as_it_must() {
+        let refresh = Refresh::default();
+        assert_eq!(refresh.after(Duration::from_millis(3)), SOONEST_REFRESH);
+        assert_eq!(refresh.after(Duration::from_millis(100)), Duration::from_secs(20));
+        assert_eq!(refresh.after(Duration::from_secs(10)), LATEST_REFRESH);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_many_pages_are_open_all_of_them_wait_longer_until_they_are_closed() {
+        let refresh = Refresh::default();
+        let mut last = Duration::ZERO;
+        for _ in 0..200 {
+            last = refresh.after(Duration::from_millis(3));
+        }
+        assert_eq!(last, Duration::from_secs(6), "0.6 s of work in 10 s is 3 times the part of a core that is theirs");
+        tokio::time::advance(COST_WINDOW).await;
+        assert_eq!(refresh.after(Duration::from_millis(3)), Duration::from_secs(6));
+        tokio::time::advance(2 * COST_WINDOW).await;
+        assert_eq!(refresh.after(Duration::from_millis(3)), SOONEST_REFRESH);
     }
 }

@@ -35,7 +35,7 @@ export async function newPage({ viewport = WIDE, dark = false, javaScript = true
 }
 
 // A page asks more seldom where pages are slow to make, as it should; on a busy machine tests would wait for minutes. How long a page
-// waits is tested where that is decided (refresh.rs).
+// waits is tested where that is decided (state.rs).
 function askSoon() {
   const soon = () => { if (Number(document.body?.dataset.refresh) > 2) document.body.dataset.refresh = "2"; };
   new MutationObserver(soon).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-refresh"] });

@@ -10,5 +10,4 @@ pub(crate) mod submit;
 pub(crate) mod system;
 pub(crate) mod task;
 pub(crate) mod tasks;
-pub(crate) mod theme;
 pub(crate) mod workers;

@@ -1,23 +1,19 @@
 //! All queues at one glance: what needs attention, and a card for each queue. What is read for it is in `overview/reading.rs`, what
-//! a card says in `overview/card.rs`, what an alert says in `overview/alert.rs`, how alerts become a few lines in
-//! `overview/alert_lines.rs`; what needs attention is decided in `attention.rs`.
+//! a card says in `overview/card.rs`, what alerts say in `overview/alerts.rs`; what needs attention is decided in `attention.rs`.
 
-mod alert;
-mod alert_lines;
+mod alerts;
 mod card;
 mod reading;
 
 use askama::Template;
-use axum::extract::State;
 use taskqueue_core::access::Scope;
 use taskqueue_core::shell::shell_word;
 
-use self::alert_lines::Line;
+use self::alerts::AlertLine;
 use self::card::Card;
-use self::reading::{Most, Reading};
+use self::reading::{Reading, ReadingLimits};
 use crate::layout::{self, PageResult, Section, Shell};
-use crate::show::command::{CommandLine, server_url};
-use crate::state::Dashboard;
+use crate::show::command::CommandLine;
 use crate::visit::Visit;
 
 /// Queues that have a card with their activity. More are rows of a table, without activity.
@@ -26,8 +22,6 @@ const CARDS: usize = 50;
 const ROWS: usize = 1_000;
 /// With more queues than this there is a field to find one.
 const FIND_FROM: usize = 12;
-/// The longest text that is looked for: the longest name.
-const FIND_CHARS: usize = 128;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -41,7 +35,7 @@ struct OverviewPage {
     /// Whether there is any queue that the viewer may see.
     has_queues: bool,
     /// What needs attention.
-    lines: Vec<Line>,
+    lines: Vec<AlertLine>,
     cards: Vec<Card>,
     rows: Vec<Card>,
     left_out: usize,
@@ -71,20 +65,19 @@ impl Start {
 }
 
 /// The page.
-pub(crate) async fn overview(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
-    let find: String = visit.query.get("find").unwrap_or_default().trim().chars().take(FIND_CHARS).collect();
+pub(crate) async fn overview(visit: Visit) -> PageResult {
+    let find = visit.find();
     let Reading { now, queues, left_out, alerts, seen } =
-        reading::read(&dashboard, &visit, &find, Most { with_activity: CARDS, shown: CARDS + ROWS }).await?;
+        reading::read(&visit, &find, ReadingLimits { with_activity: CARDS, shown: CARDS + ROWS }).await?;
     let mut cards: Vec<Card> = queues.iter().map(|queue| Card::of(queue, now, &visit)).collect();
     let rows = cards.split_off(cards.len().min(CARDS));
-    let shell = Shell::new(&dashboard, &visit, "Overview", Section::Overview, None).await?;
-    let submit =
-        shell.entries.iter().find(|entry| entry.title == Section::Submit.title()).map(|entry| entry.path.clone());
+    let shell = Shell::new(&visit, "Overview", Section::Overview, None).await?;
+    let submit = shell.entries.iter().find(|entry| entry.title == "Submit").map(|entry| entry.path.clone());
     let page = OverviewPage {
         has_find: seen > FIND_FROM || !find.is_empty(),
         may_create: visit.may_somewhere(Scope::Admin),
         has_queues: seen > 0,
-        start: Start::new(&server_url(&dashboard, &visit)),
+        start: Start::new(&visit.server_url()),
         shell,
         find,
         submit,

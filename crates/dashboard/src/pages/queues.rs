@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::body::Body;
-use axum::extract::{Request, State};
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::RouteSelection;
@@ -10,11 +9,9 @@ use taskqueue_core::status::Status;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{CreateQueue, DeleteQueue};
 
-use crate::form::{self, SMALL_FORM_BYTES};
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::show;
-use crate::state::Dashboard;
 use crate::visit::Visit;
 
 #[derive(Template)]
@@ -30,29 +27,28 @@ struct DeletePage {
 }
 
 /// Creates a queue.
-pub(crate) async fn create(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    let form = form::read(&visit, request.into_body(), SMALL_FORM_BYTES).await?;
+pub(crate) async fn create(visit: Visit, body: Body) -> PageResult {
+    let form = visit.form(body).await?;
     let name = form.get("name").unwrap_or_default().trim();
     let Some(queue) = QueueName::parse(name) else {
         let advice = "Use 1 to 128 letters, digits, and - _ . between them; the first is a letter or a digit.";
         return Err(Problem::invalid("This cannot be the name of a queue", advice));
     };
     visit.check(Scope::Admin, &queue)?;
-    let create = CreateQueue { queue: queue.clone(), retention: dashboard.host().default_retention() };
-    let created = dashboard.store().write(create).await?;
+    let create = CreateQueue { queue: queue.clone(), retention: visit.dashboard.host.default_retention() };
+    let created = visit.dashboard.store().write(create).await?;
     let notice = if created { format!("Queue {queue} created.") } else { format!("Queue {queue} was already there.") };
     Ok(layout::done(&visit, &format!("/ui/queues/{queue}/tasks"), &notice))
 }
 
 /// Asks whether a queue shall be deleted.
-pub(crate) async fn confirm_delete(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
-    let queue = visit.queue()?;
-    visit.check(Scope::Admin, &queue)?;
-    let figures = dashboard.store().queue_stats(&queue, &RouteSelection::NONE).await?.figures;
+pub(crate) async fn confirm_delete(visit: Visit) -> PageResult {
+    let queue = visit.queue_for(Scope::Admin)?;
+    let figures = visit.dashboard.store().queue_stats(&queue, &RouteSelection::NONE).await?.figures;
     let tasks: u64 = Status::ALL.into_iter().map(|status| figures.tasks(status)).sum();
     let running = figures.tasks(Status::Running);
     let title = format!("Delete queue {queue}");
-    let shell = Shell::new(&dashboard, &visit, title, Section::Overview, Some(&queue)).await?;
+    let shell = Shell::new(&visit, title, Section::Overview, Some(&queue)).await?;
     let page = DeletePage {
         shell,
         queue: queue.as_str().to_owned(),
@@ -64,15 +60,14 @@ pub(crate) async fn confirm_delete(State(dashboard): State<Dashboard>, visit: Vi
 }
 
 /// Deletes a queue; with its tasks only if the form that was sent said that there are some.
-pub(crate) async fn delete(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    let form = form::read(&visit, request.into_body(), SMALL_FORM_BYTES).await?;
-    let queue = visit.queue()?;
-    visit.check(Scope::Admin, &queue)?;
+pub(crate) async fn delete(visit: Visit, body: Body) -> PageResult {
+    let form = visit.form(body).await?;
+    let queue = visit.queue_for(Scope::Admin)?;
     let cascade = form.get("with_tasks") == Some("yes");
     if cascade && form.get("name").unwrap_or_default().trim() != queue.as_str() {
         let advice = "Nothing was deleted. Go back, and write the name of the queue exactly.";
         return Err(Problem::invalid("This is not the name of the queue", advice));
     }
-    dashboard.store().write(DeleteQueue { queue: queue.clone(), cascade }).await?;
+    visit.dashboard.store().write(DeleteQueue { queue: queue.clone(), cascade }).await?;
     Ok(layout::done(&visit, "/ui/", &format!("Queue {queue} deleted.")))
 }

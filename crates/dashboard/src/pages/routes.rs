@@ -1,22 +1,18 @@
 //! The routes of a queue: what waits and runs on each, against who serves it.
 
 use askama::Template;
-use axum::extract::State;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::{QueueFigures, RouteFigures, RouteSelection};
 use taskqueue_core::time::Timestamp;
 
 use crate::address::Query;
 use crate::layout::{self, PageResult, Section, Shell};
-use crate::show::command::{CommandLine, server_url};
+use crate::show::command::CommandLine;
 use crate::show::{self, Meter, Moment};
-use crate::state::Dashboard;
 use crate::visit::Visit;
 
 /// Rows of a page. A queue may have thousands of routes; those that starve come first, and others are found by name.
 const ROWS: usize = 500;
-/// The longest name.
-const FIND_CHARS: usize = 128;
 /// With more routes than this there is a field to find one.
 const FIND_FROM: u64 = 12;
 
@@ -29,12 +25,12 @@ struct RoutesPage {
     has_find: bool,
     has_routes: bool,
     starving: u64,
-    rows: Vec<Row>,
+    rows: Vec<RouteRow>,
     left_out: u64,
     work: String,
 }
 
-struct Row {
+struct RouteRow {
     route: String,
     is_starving: bool,
     pending: String,
@@ -51,22 +47,22 @@ struct Row {
 }
 
 /// The page.
-pub(crate) async fn routes(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+pub(crate) async fn routes(visit: Visit) -> PageResult {
     let queue = visit.queue()?;
-    let find: String = visit.query.get("find").unwrap_or_default().trim().chars().take(FIND_CHARS).collect();
+    let find = visit.find();
     let selection = RouteSelection::StarvingFirst { most: ROWS, find: find.as_str().into() };
-    let stats = dashboard.store().queue_stats(&queue, &selection).await?;
+    let stats = visit.dashboard.store().queue_stats(&queue, &selection).await?;
     let figures = &stats.figures;
     let page = RoutesPage {
         has_find: figures.route_count() > FIND_FROM || !find.is_empty(),
         has_routes: figures.route_count() > 0,
         starving: starving(figures),
         left_out: figures.left_out().found,
-        rows: rows(figures.routes(), queue.as_str(), stats.now),
-        work: work(&dashboard, &visit, &queue),
+        rows: route_rows(figures.routes(), queue.as_str(), stats.now),
+        work: loop_command(&visit, &queue),
         queue: queue.as_str().to_owned(),
         find,
-        shell: Shell::new(&dashboard, &visit, format!("Routes of {queue}"), Section::Routes, Some(&queue)).await?,
+        shell: Shell::new(&visit, format!("Routes of {queue}"), Section::Routes, Some(&queue)).await?,
     };
     layout::page(&visit, &page)
 }
@@ -77,32 +73,36 @@ fn starving(figures: &QueueFigures) -> u64 {
     figures.starving_count().saturating_sub(calm as u64)
 }
 
-/// Whether a worker is missed.
+/// Returns whether a worker is missed.
 fn is_starving(figures: &RouteFigures) -> bool {
     figures.is_starving() && !figures.misses_no_worker()
 }
 
 /// How to start a worker.
-fn work(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> String {
-    let command = CommandLine::new("loop", queue.as_str(), &server_url(dashboard, visit)).flag("--route", "gpu");
+fn loop_command(visit: &Visit, queue: &QueueName) -> String {
+    let command = CommandLine::new("loop", queue.as_str(), &visit.server_url()).flag("--route", "gpu");
     command.running("python train.py --lr %{lr}").to_string()
 }
 
 /// Those that starve first, and each by name: a row moves only when it begins or ends to starve.
-fn rows<'r>(routes: impl Iterator<Item = (&'r str, &'r RouteFigures)>, queue: &str, now: Timestamp) -> Vec<Row> {
+fn route_rows<'r>(
+    routes: impl Iterator<Item = (&'r str, &'r RouteFigures)>,
+    queue: &str,
+    now: Timestamp,
+) -> Vec<RouteRow> {
     let mut routes: Vec<(&str, &RouteFigures)> = routes.collect();
     routes.sort_by_key(|(_, figures)| !is_starving(figures));
-    routes.into_iter().map(|(route, figures)| row(route, figures, queue, now)).collect()
+    routes.into_iter().map(|(route, figures)| route_row(route, figures, queue, now)).collect()
 }
 
-fn row(route: &str, figures: &RouteFigures, queue: &str, now: Timestamp) -> Row {
+fn route_row(route: &str, figures: &RouteFigures, queue: &str, now: Timestamp) -> RouteRow {
     // Names of routes need no escapes in filters: they have neither quotes nor backslashes.
     let of_status = |status: &str| {
         let filter = format!("\"{route}\" in routes");
         Query::default().and("status", status).and("filter", filter).at(&format!("/ui/queues/{queue}/tasks"))
     };
     let workers = figures.workers_busy + figures.workers_idle;
-    Row {
+    RouteRow {
         route: route.to_owned(),
         is_starving: is_starving(figures),
         pending: show::number(figures.pending),
@@ -132,7 +132,7 @@ mod tests {
         let delayed = RouteFigures { oldest_pending: None, ..figures(5, 0) };
         let known =
             [("a", figures(0, 1)), ("b", figures(1, 0)), ("c", figures(9, 1)), ("d", figures(500, 0)), ("e", delayed)];
-        let rows = rows(known.iter().map(|(route, figures)| (*route, figures)), "q", Timestamp::from_micros(0));
+        let rows = route_rows(known.iter().map(|(route, figures)| (*route, figures)), "q", Timestamp::from_micros(0));
         let order: Vec<(&str, bool)> = rows.iter().map(|row| (row.route.as_str(), row.is_starving)).collect();
         assert_eq!(order, [("b", true), ("d", true), ("a", false), ("c", false), ("e", false)]);
         let mut all = QueueFigures::default();

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::State;
 use taskqueue_core::access::Scope;
 use taskqueue_core::stats::{PendingDetail, QueueFigures, RouteSelection};
 use taskqueue_core::status::Status;
@@ -17,7 +16,6 @@ use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::shared_figures::QUEUES_AT_ONCE;
 use crate::show::{self, Meter};
-use crate::state::Dashboard;
 use crate::visit::Visit;
 
 /// Queues that are listed; the overview finds the others.
@@ -68,24 +66,24 @@ struct QueueRow {
 }
 
 /// The page.
-pub(crate) async fn system(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
-    let inside = if visit.viewer.sees_everything() { Some(inside(&dashboard, &visit).await?) } else { None };
+pub(crate) async fn system(visit: Visit) -> PageResult {
+    let inside = if visit.viewer.sees_everything() { Some(inside(&visit).await?) } else { None };
     let page = SystemPage {
-        version: dashboard.host().figures().version,
-        mode: dashboard.mode().as_str(),
-        features: dashboard.host().features(),
+        version: visit.dashboard.host.figures().version,
+        mode: visit.dashboard.mode.as_str(),
+        features: visit.dashboard.host.features(),
         inside,
-        shell: Shell::new(&dashboard, &visit, "System", Section::System, None).await?,
+        shell: Shell::new(&visit, "System", Section::System, None).await?,
     };
     layout::page(&visit, &page)
 }
 
-async fn inside(dashboard: &Dashboard, visit: &Visit) -> Result<Inside, Problem> {
-    let store = dashboard.store();
-    let checked = dashboard.check_storage().await;
+async fn inside(visit: &Visit) -> Result<Inside, Problem> {
+    let store = visit.dashboard.store();
+    let checked = visit.dashboard.check_storage().await;
     let storage = store.figures(&[], &RouteSelection::NONE, PendingDetail::Number).await?;
-    let (process, host) = (store.process_figures(), dashboard.host().figures());
-    let queues = all_queues(dashboard, visit).await?;
+    let (process, host) = (store.process_figures(), visit.dashboard.host.figures());
+    let queues = all_queues(visit).await?;
     Ok(Inside {
         health: Health { works: checked.is_some(), risks: checked.unwrap_or_default() },
         database: database(store.parts().kind, &storage, &queues),
@@ -104,13 +102,13 @@ struct AllQueues {
     tasks: u64,
 }
 
-async fn all_queues(dashboard: &Dashboard, visit: &Visit) -> Result<AllQueues, Problem> {
-    let mut known = dashboard.store().list_queue_keys().await?;
+async fn all_queues(visit: &Visit) -> Result<AllQueues, Problem> {
+    let mut known = visit.dashboard.store().list_queue_keys().await?;
     known.sort_by(|(_, a), (_, b)| a.as_str().cmp(b.as_str()));
     let mut all = AllQueues::default();
     for part in known.chunks(QUEUES_AT_ONCE) {
         let keys: Vec<QueueKey> = part.iter().map(|(key, _)| *key).collect();
-        let figures = dashboard.figures().of(dashboard.store(), &keys, visit.began).await?;
+        let figures = visit.dashboard.figures.of(visit.dashboard.store(), &keys, visit.began).await?;
         let existing = part.iter().zip(figures).filter_map(|((_, name), shared)| Some((name, shared?)));
         for (name, shared) in existing {
             let figures = &shared.figures;
@@ -133,40 +131,39 @@ fn tasks(figures: &QueueFigures) -> u64 {
     Status::ALL.into_iter().map(|status| figures.tasks(status)).sum()
 }
 
-fn fact(name: &'static str, value: impl Into<String>) -> Fact {
-    Fact { name, value: value.into(), meter: None, hint: "" }
+fn fact(name: &'static str, value: impl Into<String>, hint: &'static str) -> Fact {
+    Fact { name, value: value.into(), meter: None, hint }
 }
 
 /// So many of at most so many.
 fn limited(name: &'static str, used: usize, most: usize, hint: &'static str) -> Fact {
     let value = format!("{} of {}", show::number(used as u64), show::number(most as u64));
-    Fact { meter: Meter::of_limit(used as f64, most as f64), hint, ..fact(name, value) }
+    Fact { meter: Meter::of_limit(used as f64, most as f64), ..fact(name, value, hint) }
 }
 
 fn database(kind: &'static str, storage: &StoreFigures, queues: &AllQueues) -> Vec<Fact> {
     vec![
-        fact("Kind", kind),
-        fact("Size", storage.database_bytes.map_or("not known".to_owned(), show::bytes)),
-        fact("Queues", show::number(queues.count as u64)),
-        fact("Tasks", show::number(queues.tasks)),
+        fact("Kind", kind, ""),
+        fact("Size", storage.database_bytes.map_or("not known".to_owned(), show::bytes), ""),
+        fact("Queues", show::number(queues.count as u64), ""),
+        fact("Tasks", show::number(queues.tasks), ""),
     ]
 }
 
 fn server(host: &HostFigures) -> Vec<Fact> {
     let [claims, heartbeats, outputs] = host.waiting.map(|waiting| show::number(waiting as u64));
-    let waiting =
-        limited("Waiting", host.waiting.iter().sum(), host.waiting_limit, "Requests that wait for something to happen");
+    let (waiting, most) = (host.waiting.iter().sum(), host.waiting_limit);
     let mut facts = vec![
-        fact("Up for", show::duration(host.uptime)),
-        fact("Requests", show::number(host.requests)),
-        Fact { hint: "Answers with a status from 500 on", ..fact("Failures", show::number(host.failures)) },
-        fact("Connections", show::number(host.connections as u64)),
-        waiting,
-        fact("… claims", claims),
-        fact("… heartbeats", heartbeats),
-        Fact { hint: "Readers that wait for output of a task", ..fact("… followers", outputs) },
+        fact("Up for", show::duration(host.uptime), ""),
+        fact("Requests", show::number(host.requests), ""),
+        fact("Failures", show::number(host.failures), "Answers with a status from 500 on"),
+        fact("Connections", show::number(host.connections as u64), ""),
+        limited("Waiting", waiting, most, "Requests that wait for something to happen"),
+        fact("… claims", claims, ""),
+        fact("… heartbeats", heartbeats, ""),
+        fact("… followers", outputs, "Readers that wait for output of a task"),
     ];
-    facts.extend(host.memory_bytes.map(|bytes| fact("Memory", show::bytes(bytes))));
+    facts.extend(host.memory_bytes.map(|bytes| fact("Memory", show::bytes(bytes), "")));
     facts
 }
 
@@ -174,20 +171,17 @@ fn writes(process: &ProcessFigures) -> Vec<Fact> {
     let writer = &process.writer;
     let mut facts = vec![
         limited("Queued writes", process.queued_writes, process.queue_capacity, "Commands that wait for the writer"),
-        fact("Commits", with_mean(&writer.commit_seconds)),
-        Fact { hint: "Commands that share one commit share its cost", ..fact("Commands", commands(&writer.commands)) },
+        fact("Commits", with_mean(&writer.commit_seconds), ""),
+        fact("Commands", commands(&writer.commands), "Commands that share one commit share its cost"),
     ];
     if writer.sync_seconds.count() > 0 {
         let hint = "Each commit syncs its log; these copy the log into the database file";
-        facts.push(Fact { hint, ..fact("Syncs besides", with_mean(&writer.sync_seconds)) });
+        facts.push(fact("Syncs besides", with_mean(&writer.sync_seconds), hint));
     }
     facts.extend([
-        Fact {
-            hint: "Commits that the storage refused, since the start",
-            ..fact("Failed commits", show::number(writer.failures))
-        },
+        fact("Failed commits", show::number(writer.failures), "Commits that the storage refused, since the start"),
         limited("Readers in use", process.readers_in_use, process.readers, "Threads or connections for reads"),
-        Fact { hint: "Reads that may visit every task", ..fact("Long reads", show::number(process.long_reads as u64)) },
+        fact("Long reads", show::number(process.long_reads as u64), "Reads that may visit every task"),
     ]);
     facts
 }

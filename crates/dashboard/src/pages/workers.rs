@@ -1,30 +1,27 @@
 //! Who works for a queue: workers by host and route, what each is busy with, and what it measures.
 
-mod group;
-
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use askama::Template;
-use axum::extract::State;
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use taskqueue_core::cursor::Resource;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::observation::{Observation, WorkerStatus};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, observation_binding};
 use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::words::telemetry::{Gpu, Measure, Telemetry};
 use taskqueue_store::StoreExt;
 
-use self::group::{Group, groups};
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::Unreadable;
-use crate::show::command::{CommandLine, server_url};
-use crate::show::{self, Metered as _};
+use crate::show::command::CommandLine;
+use crate::show::{self, Metered as _, Moment};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -42,7 +39,7 @@ struct WorkersPage {
     summary: String,
     /// Whether there is any worker, whatever the filter says.
     has_workers: bool,
-    groups: Vec<Group>,
+    groups: Vec<HostGroup>,
     /// The address of the first page, if this is another one.
     first: Option<String>,
     next: Option<String>,
@@ -57,20 +54,20 @@ pub(crate) struct BusyWith {
 }
 
 /// The page.
-pub(crate) async fn workers(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+pub(crate) async fn workers(visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     let text = visit.query.get("filter").unwrap_or_default().trim().to_owned();
     let filter = if text.is_empty() {
         Ok(None)
     } else {
         let text = text.clone();
-        dashboard.read_filter(text.len(), move || ObservationFilter::parse(&text).map(Some)).await?
+        visit.dashboard.read_filter(text.len(), move || ObservationFilter::parse(&text).map(Some)).await?
     };
-    let stats = dashboard.store().queue_stats(&queue, &RouteSelection::NONE).await?;
+    let stats = visit.dashboard.store().queue_stats(&queue, &RouteSelection::NONE).await?;
     let all = stats.figures.workers();
     let (shown, error) = match filter {
-        Ok(filter) => (shown(&dashboard, &visit, &queue, filter, all, stats.now).await?, None),
-        Err(error) => (Shown::default(), Some(error.into())),
+        Ok(filter) => (shown_workers(&visit, &queue, filter, all, stats.now).await?, None),
+        Err(error) => (ShownWorkers::default(), Some(error.into())),
     };
     let path = format!("/ui/queues/{queue}/workers");
     let page = WorkersPage {
@@ -79,36 +76,35 @@ pub(crate) async fn workers(State(dashboard): State<Dashboard>, visit: Visit) ->
         groups: shown.groups,
         first: visit.query.has("cursor").then(|| visit.query.without("cursor").at(&path)),
         next: shown.next.map(|cursor| visit.query.with("cursor", cursor).at(&path)),
-        work: work(&dashboard, &visit, &queue),
+        work: loop_command(&visit, &queue),
         queue: queue.as_str().to_owned(),
         filter: text,
         error,
-        shell: Shell::new(&dashboard, &visit, format!("Workers of {queue}"), Section::Workers, Some(&queue)).await?,
+        shell: Shell::new(&visit, format!("Workers of {queue}"), Section::Workers, Some(&queue)).await?,
     };
     layout::page(&visit, &page)
 }
 
 /// How to start one.
-fn work(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> String {
-    let command = CommandLine::new("loop", queue.as_str(), &server_url(dashboard, visit));
+fn loop_command(visit: &Visit, queue: &QueueName) -> String {
+    let command = CommandLine::new("loop", queue.as_str(), &visit.server_url());
     command.running("python train.py --lr %{lr}").to_string()
 }
 
 #[derive(Default)]
-struct Shown {
+struct ShownWorkers {
     summary: String,
-    groups: Vec<Group>,
+    groups: Vec<HostGroup>,
     next: Option<String>,
 }
 
-async fn shown(
-    dashboard: &Dashboard,
+async fn shown_workers(
     visit: &Visit,
     queue: &QueueName,
     filter: Option<ObservationFilter>,
     [idle, busy]: [u64; 2],
     now: Timestamp,
-) -> Result<Shown, Problem> {
+) -> Result<ShownWorkers, Problem> {
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, queue, "");
     let cursor = visit.query.get("cursor").map(|cursor| binding.decode(cursor)).transpose();
     let after = cursor.map_err(|_| Refusal::InvalidCursor)?;
@@ -116,14 +112,15 @@ async fn shown(
     let summary = match &filter {
         None => of_all,
         Some(filter) => {
-            let matching = dashboard.store().count_workers(queue, Some(filter.clone())).await?;
+            let matching = visit.dashboard.store().count_workers(queue, Some(filter.clone())).await?;
             format!("{} of {}", show::number(matching), show::count(idle + busy, "worker"))
         }
     };
-    let page = dashboard.store().list_workers(queue, ObservationQuery { filter, limit: PAGE_WORKERS, after }).await?;
-    let tasks = busy_with(dashboard, queue, &page.items).await;
+    let page =
+        visit.dashboard.store().list_workers(queue, ObservationQuery { filter, limit: PAGE_WORKERS, after }).await?;
+    let tasks = busy_with(&visit.dashboard, queue, &page.items).await;
     let next = page.next.map(|position| binding.encode(&position));
-    Ok(Shown { summary, groups: groups(page.items, &tasks, now), next })
+    Ok(ShownWorkers { summary, groups: host_groups(page.items, &tasks, now), next })
 }
 
 /// The tasks of the busy ones. Those that were deleted meanwhile are missing.
@@ -136,4 +133,162 @@ async fn busy_with(dashboard: &Dashboard, queue: &QueueName, workers: &[Observat
         Some((id, BusyWith { name: task.definition.name.as_deref().map(str::to_owned), since }))
     };
     stream::iter(ids).map(read).buffer_unordered(READS_AT_ONCE).filter_map(|found| async { found }).collect().await
+}
+
+/// Texts that workers choose are cut to so many characters.
+const TEXT_CHARS: usize = 100;
+
+/// The workers of one host.
+pub(crate) struct HostGroup {
+    /// Nothing for workers that do not say where they are.
+    pub(crate) host: Option<String>,
+    pub(crate) busy: usize,
+    pub(crate) idle: usize,
+    /// What the latest measurement says of the host.
+    pub(crate) load: Option<Measure>,
+    pub(crate) memory: Option<Measure>,
+    pub(crate) gpus: Vec<Gpu>,
+    pub(crate) rows: Vec<WorkerRow>,
+}
+
+pub(crate) struct WorkerRow {
+    pub(crate) id: String,
+    /// Where on the host it is.
+    pub(crate) slot: Option<String>,
+    pub(crate) route: String,
+    pub(crate) is_busy: bool,
+    pub(crate) task: Option<WorkerTask>,
+    pub(crate) last_seen: Moment,
+    pub(crate) cpu: Option<Measure>,
+    pub(crate) memory: Option<Measure>,
+    pub(crate) other: Option<String>,
+}
+
+pub(crate) struct WorkerTask {
+    pub(crate) id: String,
+    pub(crate) name: Option<String>,
+    pub(crate) since: Option<Moment>,
+}
+
+/// Workers by host; in each by route, slot and id, so that a worker stays where it is.
+fn host_groups(workers: Vec<Observation>, tasks: &HashMap<TaskId, BusyWith>, now: Timestamp) -> Vec<HostGroup> {
+    let mut hosts: BTreeMap<(bool, Option<String>), Vec<Observation>> = BTreeMap::new();
+    for worker in workers {
+        let host = text_of(&worker, "host");
+        // Those without a host come last.
+        hosts.entry((host.is_none(), host)).or_default().push(worker);
+    }
+    hosts.into_iter().map(|((_, host), workers)| host_group(host, workers, tasks, now)).collect()
+}
+
+fn host_group(
+    host: Option<String>,
+    mut workers: Vec<Observation>,
+    tasks: &HashMap<TaskId, BusyWith>,
+    now: Timestamp,
+) -> HostGroup {
+    workers.sort_by_cached_key(|worker| (worker.report.route.clone(), slot_of(worker), worker.id.to_string()));
+    let is_busy = |worker: &&Observation| worker.report.status == WorkerStatus::Busy;
+    let busy = workers.iter().filter(is_busy).count();
+    // All workers of a host measure the same host.
+    let latest = workers.iter().filter_map(|worker| worker.telemetry.as_ref()).max_by_key(|known| known.updated_at);
+    let of_host =
+        latest.filter(|_| host.is_some()).map(|known| Telemetry::of(known.value.as_str())).unwrap_or_default();
+    HostGroup {
+        busy,
+        idle: workers.len() - busy,
+        load: of_host.load,
+        memory: of_host.host_memory,
+        gpus: of_host.gpus,
+        rows: workers.iter().map(|worker| worker_row(worker, tasks, now)).collect(),
+        host,
+    }
+}
+
+fn worker_row(worker: &Observation, tasks: &HashMap<TaskId, BusyWith>, now: Timestamp) -> WorkerRow {
+    let task = |id: TaskId| {
+        let known = tasks.get(&id);
+        WorkerTask {
+            id: id.to_string(),
+            name: known.and_then(|task| task.name.as_deref().map(cut_line)),
+            since: known.and_then(|task| task.since).map(|since| Moment::new(since, now)),
+        }
+    };
+    let measured = worker.telemetry.as_ref().map(|known| Telemetry::of(known.value.as_str())).unwrap_or_default();
+    let is_busy = worker.report.status == WorkerStatus::Busy;
+    WorkerRow {
+        id: worker.id.to_string(),
+        slot: slot_of(worker).map(|slot| format!("slot {slot}")),
+        route: worker.report.route.as_str().to_owned(),
+        task: worker.report.task_id.filter(|_| is_busy).map(task),
+        last_seen: Moment::new(worker.last_seen_at, now),
+        cpu: measured.cpu,
+        memory: measured.memory,
+        other: measured.other.as_deref().map(cut_line),
+        is_busy,
+    }
+}
+
+fn slot_of(worker: &Observation) -> Option<i64> {
+    if let Some(Found::Int(slot)) = lookup(worker.report.metadata.as_str(), &["slot"]) { Some(slot) } else { None }
+}
+
+/// A text that the worker says of itself; nothing if it is empty or something else.
+fn text_of(worker: &Observation, name: &str) -> Option<String> {
+    let Some(Found::Str(text)) = lookup(worker.report.metadata.as_str(), &[name]) else { return None };
+    Some(cut_line(&text.to_text())).filter(|text| !text.trim().is_empty())
+}
+
+/// Short enough for a table, and on one line.
+fn cut_line(text: &str) -> String {
+    show::cut(&text.replace(char::is_control, " "), TEXT_CHARS).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::ids::{QueueName, Route, WorkerId};
+    use taskqueue_core::json::JsonObject;
+    use taskqueue_core::observation::{self, Report};
+
+    use super::*;
+
+    fn worker(number: u8, route: &str, metadata: &str) -> Observation {
+        let report = Report {
+            route: Route::parse(route).expect("a route"),
+            status: if number == 1 { WorkerStatus::Busy } else { WorkerStatus::Idle },
+            task_id: TaskId::parse("t_abcdefghijkl"),
+            metadata: JsonObject::from_canonical(metadata),
+        };
+        let id = WorkerId::parse(&format!("w_abcdefghijk{number}")).expect("an id");
+        let queue = QueueName::parse("q").expect("a name");
+        observation::observe(None, &queue, id, report, Timestamp::from_micros(0)).expect("accepted")
+    }
+
+    #[test]
+    fn workers_are_grouped_by_host_and_in_each_by_route_and_slot() {
+        let workers = vec![
+            worker(0, "b", r#"{"host":"n2"}"#),
+            worker(1, "a", r#"{"host":"n2","slot":10}"#),
+            worker(2, "a", r#"{"host":"n2","slot":9}"#),
+            worker(3, "a", "{}"),
+            worker(4, "a", r#"{"host":"n1"}"#),
+            worker(5, "a", r#"{"host":7}"#),
+        ];
+        let found = host_groups(workers, &HashMap::new(), Timestamp::from_micros(0));
+        let hosts: Vec<(Option<&str>, usize, usize)> =
+            found.iter().map(|group| (group.host.as_deref(), group.busy, group.idle)).collect();
+        assert_eq!(hosts, [(Some("n1"), 0, 1), (Some("n2"), 1, 2), (None, 0, 2)]);
+        let ids: Vec<&str> = found[1].rows.iter().map(|row| row.id.as_str()).collect();
+        assert_eq!(ids, ["w_abcdefghijk2", "w_abcdefghijk1", "w_abcdefghijk0"]);
+        assert!(found[1].rows[0].task.is_none(), "an idle one works on nothing");
+        assert!(found[1].rows[1].task.as_ref().is_some_and(|task| task.name.is_none() && task.since.is_none()));
+    }
+
+    #[test]
+    fn what_workers_say_is_short_and_on_one_line() {
+        assert_eq!(cut_line("a\u{1b}[31m\nb"), "a [31m b");
+        let long = cut_line(&"x".repeat(10_000));
+        assert_eq!(long.chars().count(), TEXT_CHARS);
+        assert!(long.ends_with('…'));
+    }
 }

@@ -3,7 +3,7 @@
 
 use taskqueue_core::terminal::{Cell, LineSink, OutputLines, is_bidi_control};
 
-use super::html::Html;
+use super::Html;
 
 /// Pieces of different looks that are made of one text, at most; what follows is plain.
 const PIECES: usize = 4_000;
@@ -12,7 +12,7 @@ const LINE_CHARS: usize = 16 * 1024;
 
 /// How characters look. Zero is the default of everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct TextLook {
     /// One more than a colour between 0 and 15.
     foreground: u8,
     background: u8,
@@ -33,13 +33,13 @@ const FOREGROUNDS: [&str; 16] =
 const BACKGROUNDS: [&str; 16] =
     ["b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9", "b10", "b11", "b12", "b13", "b14", "b15"];
 
-impl Look {
+impl TextLook {
     /// For an address: the look at a place, to go on from there.
     pub(crate) fn code(self) -> String {
         format!("{}.{}.{}", self.foreground, self.background, self.flags)
     }
 
-    /// Reads what [`Look::code`] wrote; anything else is the default look.
+    /// Reads what [`TextLook::code`] wrote; anything else is the default look.
     pub(crate) fn parse(code: &str) -> Self {
         let mut parts = code.splitn(3, '.').map(|part| part.parse::<u8>().ok());
         let mut next = |most: u8| parts.next().flatten().filter(|value| *value <= most).unwrap_or(0);
@@ -113,28 +113,15 @@ fn extended(rest: &mut &[u16]) -> Option<u8> {
 }
 
 /// The usual sixteen, as most terminals have them.
-const PALETTE: [[i32; 3]; 16] = [
-    [0, 0, 0],
-    [205, 0, 0],
-    [0, 205, 0],
-    [205, 205, 0],
-    [0, 0, 238],
-    [205, 0, 205],
-    [0, 205, 205],
-    [229, 229, 229],
-    [127, 127, 127],
-    [255, 0, 0],
-    [0, 255, 0],
-    [255, 255, 0],
-    [92, 92, 255],
-    [255, 0, 255],
-    [0, 255, 255],
-    [255, 255, 255],
+const PALETTE: [i32; 16] = [
+    0x000000, 0xcd0000, 0x00cd00, 0xcdcd00, 0x0000ee, 0xcd00cd, 0x00cdcd, 0xe5e5e5, 0x7f7f7f, 0xff0000, 0x00ff00,
+    0xffff00, 0x5c5cff, 0xff00ff, 0x00ffff, 0xffffff,
 ];
 
 fn nearest(colour: [i32; 3]) -> u8 {
-    let distance = |known: &[i32; 3]| known.iter().zip(colour).map(|(a, b)| (a - b) * (a - b)).sum::<i32>();
-    let place = PALETTE.iter().enumerate().min_by_key(|(_, known)| distance(known)).map_or(7, |(place, _)| place);
+    let parts = |known: i32| [known >> 16, known >> 8 & 0xff, known & 0xff];
+    let distance = |known: i32| parts(known).iter().zip(colour).map(|(a, b)| (a - b) * (a - b)).sum::<i32>();
+    let place = PALETTE.iter().enumerate().min_by_key(|(_, known)| distance(**known)).map_or(7, |(place, _)| place);
     place as u8 + 1
 }
 
@@ -143,7 +130,7 @@ fn nearest(colour: [i32; 3]) -> u8 {
 pub(crate) struct Resume {
     /// In bytes from the beginning of the text.
     pub(crate) byte: usize,
-    pub(crate) look: Look,
+    pub(crate) look: TextLook,
 }
 
 /// A text as a terminal shows it: whole lines, and the last one, which has not ended.
@@ -155,7 +142,7 @@ pub(crate) struct Screen {
 }
 
 /// Shows a text that begins with this look.
-pub(crate) fn screen(text: &str, look: Look) -> Screen {
+pub(crate) fn screen(text: &str, look: TextLook) -> Screen {
     let (mut reader, mut lines) = (OutputLines::new(LINE_CHARS), HtmlLines::new(look));
     for (at, character) in text.char_indices() {
         // If much was written over the line, it is enough to go on from the last time.
@@ -174,7 +161,7 @@ pub(crate) fn screen(text: &str, look: Look) -> Screen {
 /// The lines that have ended.
 struct HtmlLines {
     html: Html,
-    look: Look,
+    look: TextLook,
     resume: Resume,
     /// Where the present character begins and ends.
     at: usize,
@@ -184,15 +171,15 @@ struct HtmlLines {
 }
 
 impl HtmlLines {
-    fn new(look: Look) -> Self {
+    fn new(look: TextLook) -> Self {
         Self { html: Html::new(), look, resume: Resume { byte: 0, look }, at: 0, next: 0, pieces: PIECES }
     }
 }
 
 impl LineSink for HtmlLines {
-    type Look = Look;
+    type Look = TextLook;
 
-    fn look(&self) -> Look {
+    fn look(&self) -> TextLook {
         self.look
     }
 
@@ -200,7 +187,7 @@ impl LineSink for HtmlLines {
         self.look.obey(parameters);
     }
 
-    fn end_line(&mut self, line: &[Cell<Look>], is_too_long: bool) {
+    fn end_line(&mut self, line: &[Cell<TextLook>], is_too_long: bool) {
         write_line(&mut self.html, line, &mut self.pieces);
         self.html.markup(if is_too_long { "" } else { "\n" });
         // Of a line that is too long the present character is the first that is left.
@@ -210,10 +197,10 @@ impl LineSink for HtmlLines {
 }
 
 /// Writes a line, in pieces of the same look.
-fn write_line(html: &mut Html, line: &[Cell<Look>], pieces: &mut usize) {
+fn write_line(html: &mut Html, line: &[Cell<TextLook>], pieces: &mut usize) {
     for piece in line.chunk_by(|one, other| one.look == other.look) {
         let look = piece[0].look;
-        let is_plain = look == Look::default() || *pieces == 0;
+        let is_plain = look == TextLook::default() || *pieces == 0;
         if !is_plain {
             *pieces -= 1;
             look.open(html);
@@ -245,7 +232,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
-        let Screen { mut lines, last, .. } = screen(text, Look::default());
+        let Screen { mut lines, last, .. } = screen(text, TextLook::default());
         lines.append(&last);
         lines.to_string()
     }
@@ -290,8 +277,8 @@ mod tests {
         let text = "a\n\u{1b}[31mred\nstill\u{1b}[0m 10%\r20%\u{1b}[1m\n bold é\u{1b}[0m\nend";
         let whole = shown(text);
         for (end, _) in text.char_indices() {
-            let first = screen(&text[..end], Look::default());
-            let look = Look::parse(&first.resume.look.code());
+            let first = screen(&text[..end], TextLook::default());
+            let look = TextLook::parse(&first.resume.look.code());
             let second = screen(&text[first.resume.byte..], look);
             let both = format!("{}{}{}", first.lines, second.lines, second.last);
             assert_eq!(both, whole, "cut at {end}");
@@ -303,20 +290,20 @@ mod tests {
         let restless = "\u{1b}[1mx\u{1b}[0my".repeat(20_000);
         assert!(shown(&restless).len() < 300_000);
         let bar = "\r 50% and so on".repeat(20_000);
-        let Screen { lines, last, resume } = screen(&bar, Look::default());
+        let Screen { lines, last, resume } = screen(&bar, TextLook::default());
         assert_eq!((lines.bytes(), last.to_string().as_str()), (0, " 50% and so on"));
         assert!(bar.len() - resume.byte <= 2 * LINE_CHARS, "the next part begins near the end");
         let endless = "x".repeat(100_000);
-        assert!(endless.len() - screen(&endless, Look::default()).resume.byte <= LINE_CHARS + 1);
+        assert!(endless.len() - screen(&endless, TextLook::default()).resume.byte <= LINE_CHARS + 1);
     }
 
     #[test]
     fn a_look_that_nobody_wrote_is_the_default() {
         for code in ["", "17.0.0", "a.b", "-1.0.0", "0.0.255", "....", "999999999999.1.1"] {
-            let look = Look::parse(code);
+            let look = TextLook::parse(code);
             assert!(look.foreground <= 16 && look.background <= 16 && look.flags <= 31, "{code}");
         }
-        let look = Look { foreground: 16, background: 3, flags: 9 };
-        assert_eq!(Look::parse(&look.code()), look);
+        let look = TextLook { foreground: 16, background: 3, flags: 9 };
+        assert_eq!(TextLook::parse(&look.code()), look);
     }
 }

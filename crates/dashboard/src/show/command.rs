@@ -2,19 +2,7 @@
 
 use std::fmt;
 
-use axum::http::header::HOST;
 use taskqueue_core::shell::shell_word;
-
-use crate::state::Dashboard;
-use crate::visit::Visit;
-
-/// The address by which the browser reached this server.
-pub(crate) fn server_url(dashboard: &Dashboard, visit: &Visit) -> String {
-    let host = visit.headers.get(HOST).and_then(|host| host.to_str().ok());
-    let is_plain = |host: &&str| host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
-    let scheme = if dashboard.host().is_tls() { "https" } else { "http" };
-    format!("{scheme}://{}", host.filter(is_plain).unwrap_or("127.0.0.1:8000"))
-}
 
 /// A command line, quoted where a shell would change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +27,14 @@ impl CommandLine {
         let separator = if value.starts_with('-') { '=' } else { ' ' };
         self.0.push_str(&format!(" {flag}{separator}{}", shell_word(value)));
         self
+    }
+
+    /// Adds a flag, if there is a value for it.
+    pub(crate) fn optional(self, flag: &str, value: Option<impl AsRef<str>>) -> Self {
+        match value {
+            Some(value) => self.flag(flag, value.as_ref()),
+            None => self,
+        }
     }
 
     pub(crate) fn switch(mut self, flag: &str) -> Self {

@@ -3,9 +3,9 @@
 
 use taskqueue_core::json::{ParseError, Reader};
 use taskqueue_core::terminal::is_bidi_control;
+use taskqueue_core::words::{self, number};
 
-use super::html::Html;
-use super::number;
+use super::Html;
 
 /// Values that are shown of an object, at most.
 const NODES: usize = 2_000;
@@ -222,7 +222,7 @@ fn scalar(html: &mut Html, text: &str, is_cut: &mut bool) {
     if shown.len() < text.len() {
         *is_cut = true;
         html.markup("<span class=\"cut\">… ");
-        html.text(&super::count(text[shown.len()..].chars().count() as u64, "more character"));
+        html.text(&words::count(text[shown.len()..].chars().count() as u64, "more character"));
         html.markup("</span>");
     }
 }
@@ -253,7 +253,7 @@ mod tests {
         JsonView::new(text).html.to_string()
     }
 
-    /// What a reader sees: without the markup.
+    /// Returns what a reader sees: without the markup.
     fn seen(text: &str) -> String {
         let html = html(text).replace("<div>", "\n");
         let mut out = String::new();

@@ -1,26 +1,23 @@
-//! How values look on every page: moments, long texts, rates, and what is drawn of them. Numbers, durations and sizes are written as
-//! everywhere (`taskqueue_core::words`).
+//! How values look on every page: moments, long texts, rates, and HTML that is written piece by piece where a template would be too slow or
+//! too clumsy. Numbers, durations and sizes are written as everywhere (`taskqueue_core::words`).
 
 pub(crate) mod ansi;
-mod bar;
-pub(crate) mod chart;
 pub(crate) mod command;
-pub(crate) mod html;
+mod drawings;
 pub(crate) mod json;
-mod meter;
-mod moment;
-mod spark;
+pub(crate) mod scale;
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use taskqueue_core::words::one_decimal;
+use askama::filters::HtmlSafe;
+use taskqueue_core::ids::TaskId;
+use taskqueue_core::time::{Timestamp, between};
 pub(crate) use taskqueue_core::words::{bytes, count, duration, number};
+use taskqueue_core::words::{one_decimal, whole_duration};
 
-pub(crate) use self::bar::Bar;
-pub(crate) use self::meter::{Meter, Metered};
-pub(crate) use self::moment::{Moment, ahead, now};
-pub(crate) use self::spark::{Minute, Spark};
+pub(crate) use self::drawings::{Bar, Meter, Metered, Minute, Spark};
 
 /// A text of at most so many characters, with a sign where it was cut.
 pub(crate) fn cut(text: &str, most_chars: usize) -> Cow<'_, str> {
@@ -33,6 +30,11 @@ pub(crate) fn cut(text: &str, most_chars: usize) -> Cow<'_, str> {
     }
 }
 
+/// Returns what a person calls a task: its name, or its id if it has none.
+pub(crate) fn title<'t>(name: Option<&'t str>, id: &'t TaskId) -> &'t str {
+    name.filter(|name| !name.trim().is_empty()).unwrap_or(id.as_str())
+}
+
 /// A text as a sentence: with a capital letter and a full stop.
 pub(crate) fn sentence(text: &str) -> String {
     let mut characters = text.chars();
@@ -40,11 +42,103 @@ pub(crate) fn sentence(text: &str) -> String {
     first.into_iter().flatten().chain(characters).chain(['.']).collect()
 }
 
-/// How often something happens in a minute, with as many digits as tell something: `156`, `3.4`, `0.2`.
+/// Returns how often something happens in a minute, with as many digits as tell something: `156`, `3.4`, `0.2`.
 pub(crate) fn per_minute(times: u64, within: Duration) -> String {
     let rate = if within.is_zero() { 0.0 } else { times as f64 * 60.0 / within.as_secs_f64() };
     if rate >= 9.95 { number(rate.round() as u64) } else { one_decimal(rate) }
 }
+
+/// A moment, seen from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    at: Timestamp,
+    now: Timestamp,
+}
+
+impl Moment {
+    pub(crate) fn new(at: Timestamp, now: Timestamp) -> Self {
+        Self { at, now }
+    }
+
+    /// For programs, and for the hover: exact, in UTC.
+    pub(crate) fn exact(&self) -> String {
+        self.at.to_string()
+    }
+
+    /// Returns how far away, also ahead: `in 9 min`, `9 min ago`.
+    pub(crate) fn distance(&self) -> String {
+        if self.at > self.now { ahead(self.now, self.at) } else { format!("{} ago", self.age()) }
+    }
+
+    /// Returns how long ago: `41 s`, `3 h`. Something of a clock that is ahead is of now.
+    pub(crate) fn age(&self) -> String {
+        whole_duration(between(self.at, self.now))
+    }
+}
+
+/// This moment, by the clock of this machine.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// Returns how far ahead a moment is: `in 9 min`.
+pub(crate) fn ahead(now: Timestamp, at: Timestamp) -> String {
+    format!("in {}", whole_duration(between(now, at)))
+}
+
+/// A finished piece of HTML, which templates write as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Html(String);
+
+impl Html {
+    pub(crate) const fn new() -> Self {
+        Self(String::new())
+    }
+
+    /// Markup of ours.
+    pub(crate) fn markup(&mut self, markup: &'static str) {
+        self.0.push_str(markup);
+    }
+
+    /// A text, with what HTML would read as markup escaped.
+    pub(crate) fn text(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some(place) = rest.find(['<', '>', '&', '"', '\'']) {
+            self.0.push_str(&rest[..place]);
+            self.0.push_str(match rest.as_bytes()[place] {
+                b'<' => "&lt;",
+                b'>' => "&gt;",
+                b'&' => "&amp;",
+                b'"' => "&quot;",
+                _ => "&#39;",
+            });
+            rest = &rest[place + 1..];
+        }
+        self.0.push_str(rest);
+    }
+
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.0.push_str(&other.0);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl fmt::Display for Html {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Everything in it is ours or was escaped.
+impl HtmlSafe for Html {}
 
 #[cfg(test)]
 mod tests {
@@ -71,5 +165,17 @@ mod tests {
         for (times, seconds, text) in cases {
             assert_eq!(per_minute(times, Duration::from_secs(seconds)), text, "{times} {seconds}");
         }
+    }
+
+    #[test]
+    fn texts_cannot_become_markup() {
+        let mut html = Html::new();
+        html.markup("<b title=\"");
+        html.text("\"><script>alert('1 & 2')</script>ü");
+        html.markup("\">");
+        assert_eq!(
+            html.to_string(),
+            "<b title=\"&quot;&gt;&lt;script&gt;alert(&#39;1 &amp; 2&#39;)&lt;/script&gt;ü\">"
+        );
     }
 }

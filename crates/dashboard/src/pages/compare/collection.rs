@@ -1,12 +1,128 @@
-//! The tasks that are compared, in memory: paths and values are kept once, tasks refer to them. Everything has a bound.
+//! What is kept of the tasks that are compared. A task is read into a record, each value within a bound; records are collected so that
+//! paths and values are kept once and tasks refer to them. No task is held whole, and everything has a bound.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 
 use taskqueue_core::ids::TaskId;
 use taskqueue_core::status::Status;
+use taskqueue_core::task_view::TaskView;
+use taskqueue_core::time::Timestamp;
 
-use super::record::Record;
-use super::value::{Kind, Value};
+use super::value::{Path, Value, ValueKind, kept};
+use crate::columns::{Column, Value as StoredValue, leaves};
+use crate::show;
+
+/// Values of a document that are looked at without being asked for.
+const DOCUMENT_VALUES: usize = 100;
+
+/// Documents whose values are looked at.
+const DOCUMENTS_READ: [&str; 5] = ["args", "result", "progress", "metadata", "last_run.worker"];
+/// What a task has besides its documents.
+const FIELDS_READ: [&str; 6] = ["status", "name", "attempt", "priority", "last_route", "created_at"];
+
+/// Returns what is read of each task in any case.
+pub(super) fn read_columns(wanted: &[Path]) -> Vec<Column> {
+    let fields = FIELDS_READ.into_iter().filter_map(Column::parse);
+    wanted.iter().filter_map(|path| path.column.clone()).chain(fields).collect()
+}
+
+/// What is kept of one task.
+pub(super) struct Record {
+    pub(super) id: TaskId,
+    pub(super) name: Option<String>,
+    pub(super) status: Status,
+    /// Whether there are values that were not looked at.
+    pub(super) is_partial: bool,
+    /// The path and the text of each cell, one behind the other: a task may have hundreds.
+    texts: String,
+    cells: Vec<CellEnd>,
+}
+
+/// Where the texts of a cell end.
+struct CellEnd {
+    path_end: usize,
+    text_end: usize,
+    kind: ValueKind,
+    is_cut: bool,
+}
+
+/// One value with its path.
+pub(super) struct RecordCell<'r> {
+    pub(super) path: &'r str,
+    pub(super) kind: ValueKind,
+    pub(super) text: &'r str,
+    pub(super) is_cut: bool,
+}
+
+impl Record {
+    pub(super) fn of(task: &TaskView<'_>, columns: &[Column]) -> Self {
+        let (id, name, status) = (task.id, task.name.map(str::to_owned), task.status);
+        let mut record = Self { id, name, status, is_partial: false, texts: String::new(), cells: Vec::new() };
+        record.add_times(task);
+        for column in columns {
+            if let Some(value) = column.value(task) {
+                record.add_value(column.path(), &value);
+            }
+        }
+        for document in DOCUMENTS_READ {
+            let found = leaves(task, &[document], DOCUMENT_VALUES);
+            record.is_partial |= found.len() == DOCUMENT_VALUES;
+            found.iter().for_each(|(path, value)| record.add_value(path, value));
+        }
+        record.texts.shrink_to_fit();
+        record.cells.shrink_to_fit();
+        record
+    }
+
+    /// Returns the bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let name = self.name.as_deref().map_or(0, str::len);
+        size_of::<Self>() + name + self.texts.len() + self.cells.len() * size_of::<CellEnd>()
+    }
+
+    /// Adds how long it took and waited, as if these were values.
+    fn add_times(&mut self, task: &TaskView<'_>) {
+        if let (Some(from), Some(to)) = (task.started_at, task.finished_at) {
+            self.add("duration", ValueKind::Number, &seconds_between(from, to), false);
+        }
+        if let Some(from) = task.started_at {
+            self.add("wait", ValueKind::Number, &seconds_between(task.created_at, from), false);
+        }
+    }
+
+    fn add_value(&mut self, path: &str, value: &StoredValue<'_>) {
+        let (kind, text, is_cut) = kept(value);
+        self.add(path, kind, &text, is_cut);
+    }
+
+    fn add(&mut self, path: &str, kind: ValueKind, text: &str, is_cut: bool) {
+        self.texts.push_str(path);
+        let path_end = self.texts.len();
+        self.texts.push_str(text);
+        self.cells.push(CellEnd { path_end, text_end: self.texts.len(), kind, is_cut });
+    }
+
+    pub(super) fn cells(&self) -> impl Iterator<Item = RecordCell<'_>> {
+        let mut start = 0;
+        self.cells.iter().map(move |&CellEnd { path_end, text_end, kind, is_cut }| {
+            let path = &self.texts[start..path_end];
+            start = text_end;
+            RecordCell { path, kind, text: &self.texts[path_end..text_end], is_cut }
+        })
+    }
+}
+
+/// Seconds with all the microseconds that there are.
+fn seconds_between(from: Timestamp, to: Timestamp) -> String {
+    let micros = to.as_micros().saturating_sub(from.as_micros()).max(0);
+    let mut text = (micros / 1_000_000).to_string();
+    if micros % 1_000_000 != 0 {
+        let _ = write!(text, ".{:06}", micros % 1_000_000);
+        text.truncate(text.trim_end_matches('0').len());
+    }
+    text
+}
 
 /// Different paths that are found; those that were asked for come first.
 const PATHS: usize = 300;
@@ -30,7 +146,7 @@ pub(super) struct Row {
 impl Row {
     /// The name, or the id.
     pub(super) fn title(&self) -> &str {
-        self.name.as_deref().filter(|name| !name.trim().is_empty()).unwrap_or_else(|| self.id.as_str())
+        show::title(self.name.as_deref(), &self.id)
     }
 }
 
@@ -44,7 +160,7 @@ pub(super) struct Collection {
     pub(super) partial: usize,
     values: Vec<Value>,
     path_places: HashMap<String, PathIndex>,
-    value_places: HashMap<(Kind, bool, Box<str>), u32>,
+    value_places: HashMap<(ValueKind, bool, Box<str>), u32>,
     cells: usize,
     text_bytes: usize,
 }
@@ -59,7 +175,7 @@ impl Collection {
         collection
     }
 
-    /// Whether nothing more fits.
+    /// Returns whether nothing more fits.
     pub(super) fn is_full(&self) -> bool {
         self.cells >= CELLS || self.text_bytes >= TEXT_BYTES
     }
@@ -94,7 +210,7 @@ impl Collection {
         place
     }
 
-    fn keep_value(&mut self, kind: Kind, text: &str, is_cut: bool) -> u32 {
+    fn keep_value(&mut self, kind: ValueKind, text: &str, is_cut: bool) -> u32 {
         let key = (kind, is_cut, Box::from(text));
         if let Some(known) = self.value_places.get(&key) {
             return *known;
@@ -116,14 +232,14 @@ impl Collection {
         self.values.get(row.cells[at].1 as usize)
     }
 
-    /// How many different values there are at a path.
+    /// Returns how many different values there are at a path.
     pub(super) fn different(&self, path: PathIndex) -> usize {
         let place =
             |row: &Row| row.cells.binary_search_by_key(&path, |(known, _)| *known).ok().map(|at| row.cells[at].1);
         self.rows.iter().filter_map(place).collect::<HashSet<u32>>().len()
     }
 
-    /// What the values at each path are, by path.
+    /// Returns what the values at each path are, by path.
     pub(super) fn facts(&self) -> Vec<Facts<'_>> {
         let mut facts = vec![Facts::default(); self.paths.len()];
         for (path, value) in self.rows.iter().flat_map(|row| &row.cells) {
@@ -156,8 +272,37 @@ pub(super) struct Facts<'c> {
 }
 
 impl Facts<'_> {
-    /// Whether it can be drawn and averaged: some numbers, and nearly nothing else (such as `"NaN"`).
+    /// Returns whether it can be drawn and averaged: some numbers, and nearly nothing else (such as `"NaN"`).
     pub(super) fn is_numeric(&self) -> bool {
         self.numbers > 0 && self.numbers * 2 > self.present
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::tests::task;
+
+    #[test]
+    fn durations_keep_their_microseconds() {
+        let at = Timestamp::from_micros;
+        assert_eq!(seconds_between(at(1), at(2_500_001)), "2.5");
+        assert_eq!(seconds_between(at(0), at(60_000_000)), "60");
+        assert_eq!(seconds_between(at(0), at(1_000_010)), "1.00001");
+        assert_eq!(seconds_between(at(5), at(1)), "0");
+    }
+
+    #[test]
+    fn cells_read_back_as_they_were_added() {
+        let mut record = Record::of(&task("{}", "{}"), &[]);
+        let known = record.cells.len();
+        record.add("args.a", ValueKind::Text, "x\ny", false);
+        record.add("args.b", ValueKind::Number, "9007199254740993", true);
+        let cells: Vec<_> =
+            record.cells().skip(known).map(|cell| (cell.path, cell.kind, cell.text, cell.is_cut)).collect();
+        assert_eq!(
+            cells,
+            [("args.a", ValueKind::Text, "x\ny", false), ("args.b", ValueKind::Number, "9007199254740993", true)]
+        );
     }
 }

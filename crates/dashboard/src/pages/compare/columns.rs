@@ -3,8 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 
 use super::collection::{Collection, Facts, PathIndex, Row};
-use super::path::{Path, ROOTS, is_seed, words};
-use super::value::Value;
+use super::value::{Path, ROOTS, Value, is_seed, words};
 use super::view::View;
 
 /// Columns that appear without being asked for.
@@ -12,55 +11,10 @@ const USUAL_ARGS: usize = 12;
 const USUAL_RESULTS: usize = 8;
 
 /// Words in names of numbers that should be small, and of those that should be large.
-const LOWER: [&str; 22] = [
-    "loss",
-    "error",
-    "err",
-    "time",
-    "perplexity",
-    "ppl",
-    "latency",
-    "mse",
-    "mae",
-    "rmse",
-    "wer",
-    "cer",
-    "fid",
-    "nll",
-    "cost",
-    "regret",
-    "duration",
-    "wait",
-    "seconds",
-    "bpb",
-    "bpc",
-    "divergence",
-];
-const HIGHER: [&str; 23] = [
-    "acc",
-    "accuracy",
-    "score",
-    "f1",
-    "auc",
-    "auroc",
-    "bleu",
-    "rouge",
-    "throughput",
-    "precision",
-    "recall",
-    "map",
-    "iou",
-    "miou",
-    "dice",
-    "r2",
-    "reward",
-    "return",
-    "psnr",
-    "ssim",
-    "top1",
-    "top5",
-    "speedup",
-];
+const LOWER: &str = "loss error err time perplexity ppl latency mse mae rmse wer cer fid nll cost regret duration wait seconds \
+    bpb bpc divergence";
+const HIGHER: &str = "acc accuracy score f1 auc auroc bleu rouge throughput precision recall map iou miou dice r2 reward return \
+    psnr ssim top1 top5 speedup";
 
 /// Which values are good ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +27,10 @@ impl Better {
     /// By the name alone.
     fn by_name(path: &str) -> Option<Self> {
         // The last word says what it is: `loss_time` is a time.
+        let is_in = |list: &str, word: &str| list.split(' ').any(|known| known == word);
         words(path).iter().rev().find_map(|word| match word.as_str() {
-            word if LOWER.contains(&word) => Some(Self::Lower),
-            word if HIGHER.contains(&word) => Some(Self::Higher),
+            word if is_in(LOWER, word) => Some(Self::Lower),
+            word if is_in(HIGHER, word) => Some(Self::Higher),
             _ => None,
         })
     }
@@ -87,7 +42,7 @@ impl Better {
         }
     }
 
-    /// Whether `a` is a better value than `b`.
+    /// Returns whether `a` is a better value than `b`.
     pub(super) fn prefers(self, a: &Value, b: &Value) -> bool {
         let wanted = if self == Self::Lower { Ordering::Less } else { Ordering::Greater };
         a.compare(b) == wanted
@@ -163,7 +118,14 @@ impl<'c> Columns<'c> {
         self.collection.value(row, path).filter(|value| value.number.is_some())
     }
 
-    /// How many args differ.
+    /// The args that differ, but no seed.
+    pub(super) fn args_but_seed(&self) -> impl Iterator<Item = PathIndex> {
+        let differing =
+            self.paths().filter(|(_, text, facts)| text.starts_with("args.") && facts.differs && !is_seed(text));
+        differing.map(|(path, _, _)| path)
+    }
+
+    /// Returns how many args differ.
     pub(super) fn differing_args(&self) -> usize {
         self.paths().filter(|(_, text, facts)| text.starts_with("args.") && facts.differs).count()
     }

@@ -1,19 +1,20 @@
 //! Groups of tasks that have the same args, as repetitions with other seeds have: mean, deviation, smallest and largest of each number.
+//! And tables as CSV: all of their rows, with exact values.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::collection::{PathIndex, Row};
+use taskqueue_core::csv::{text, write_line};
+
+use super::collection::Row;
 use super::columns::{Better, Column, Columns};
-use super::path::{is_seed, is_time};
-use super::stats::Summary;
 use super::table::{Head, PAGE_ROWS, Sort, computed, head, shown};
-use super::value::{Kind, Value};
+use super::value::{Summary, Value, ValueKind, is_time};
 use super::view::{Grouping, View};
-use crate::show::chart::rounded;
+use crate::show::scale::rounded;
 
 /// Args that tasks are grouped by at most.
-pub(super) const KEYS: usize = 30;
+pub(super) const KEYS_MAX: usize = 30;
 
 /// Numbers of one column in one group.
 #[derive(Clone, Debug, Default)]
@@ -42,29 +43,22 @@ impl<'c> Groups<'c> {
     pub(super) fn new(columns: &Columns<'c>, view: &View, sort: Option<Sort>) -> Option<Self> {
         let by: Vec<Column> = match view.grouping.as_ref()? {
             Grouping::ArgsButSeed => {
-                args_but_seed(columns).into_iter().take(KEYS).map(|path| columns.column_at(path, view)).collect()
+                columns.args_but_seed().take(KEYS_MAX).map(|path| columns.column_at(path, view)).collect()
             }
             Grouping::By(paths) => paths.iter().filter_map(|path| columns.column(path, view)).collect(),
         };
         let is_key = |column: &Column| by.iter().any(|key| key.path == column.path);
         let is_measured = |column: &&Column| column.is_numeric && !is_key(column) && !column.text.starts_with("args.");
         let measured: Vec<Column> = columns.shown.iter().filter(is_measured).cloned().collect();
-        let mut groups = collect(columns, &by, &measured);
+        let mut groups = collect_groups(columns, &by, &measured);
         sort_groups(&mut groups, &by, &measured, sort);
         Some(Self { by, measured, groups })
     }
 }
 
-/// The args that differ, but no seed.
-pub(super) fn args_but_seed(columns: &Columns<'_>) -> Vec<PathIndex> {
-    let differing =
-        columns.paths().filter(|(_, text, facts)| text.starts_with("args.") && facts.differs && !is_seed(text));
-    differing.map(|(path, _, _)| path).collect()
-}
-
-fn collect<'c>(columns: &Columns<'c>, by: &[Column], measured: &[Column]) -> Vec<Group<'c>> {
+fn collect_groups<'c>(columns: &Columns<'c>, by: &[Column], measured: &[Column]) -> Vec<Group<'c>> {
     let collection = columns.collection;
-    let mut places: HashMap<Vec<Option<(Kind, String)>>, usize> = HashMap::new();
+    let mut places: HashMap<Vec<Option<(ValueKind, String)>>, usize> = HashMap::new();
     let mut groups: Vec<Group<'c>> = Vec::new();
     for row in &collection.rows {
         let key: Vec<Option<&Value>> = by.iter().map(|column| collection.value(row, column.path)).collect();
@@ -192,4 +186,48 @@ fn mean_cell(measure: &Measure<'_>, column: &Column, best: Option<f64>) -> MeanC
 /// Two digits say all that a deviation knows.
 fn deviation_text(column: &Column, deviation: f64) -> String {
     if is_time(&column.text) { computed(column, deviation) } else { rounded(deviation, 2) }
+}
+
+/// Tasks as lines.
+pub(super) fn tasks_csv(columns: &Columns<'_>, rows: &[&Row]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let paths = columns.shown.iter().map(|column| column.text.as_str());
+    write_line(&mut out, ["id", "name", "status"].into_iter().chain(paths));
+    for row in rows {
+        let known = [row.id.as_str(), row.name.as_deref().unwrap_or_default(), row.status.as_str()];
+        let known = known.map(|field| text(field).into_owned());
+        let values = columns.shown.iter().map(|column| csv_field(columns.collection.value(row, column.path)));
+        write_line(&mut out, known.into_iter().chain(values));
+    }
+    out
+}
+
+/// Groups as lines: what they have in common, how many tasks they are, and five columns for each number.
+pub(super) fn groups_csv(groups: &Groups<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let keys = groups.by.iter().map(|column| column.text.clone());
+    let measured = groups
+        .measured
+        .iter()
+        .flat_map(|column| ["mean", "std", "min", "max", "n"].map(|word| format!("{} {word}", column.text)));
+    write_line(&mut out, keys.chain(["tasks".to_owned()]).chain(measured));
+    for group in &groups.groups {
+        let key = group.key.iter().map(|value| csv_field(*value));
+        let measures = group.measures.iter().flat_map(|measure| {
+            let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+            let (mean, deviation) = (number(measure.mean()), number(measure.summary.deviation()));
+            [mean, deviation, csv_field(measure.low), csv_field(measure.high), measure.summary.count.to_string()]
+        });
+        write_line(&mut out, key.chain([group.tasks.to_string()]).chain(measures));
+    }
+    out
+}
+
+/// The exact value; one that was cut says so.
+fn csv_field(value: Option<&Value>) -> String {
+    match value {
+        None => String::new(),
+        Some(value) if value.number.is_some() => value.text.to_string(),
+        Some(value) => text(&value.shown()).into_owned(),
+    }
 }

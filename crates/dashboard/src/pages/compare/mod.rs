@@ -1,23 +1,17 @@
 //! Tasks side by side: what differs in their args, what came out, which is the best, and charts of it. What the address asks for is in
 //! `view`, what is read of tasks in `record` and `read`, what it is held in in `collection`; the other modules make the parts of the page.
 
-mod classes;
 mod collection;
 mod columns;
-mod csv;
 mod groups;
 mod parallel;
-mod path;
 mod read;
-mod record;
 mod scatter;
-mod stats;
 mod table;
 mod value;
 mod view;
 
 use askama::Template;
-use axum::extract::State;
 use taskqueue_core::ids::QueueName;
 use tokio::sync::Semaphore;
 
@@ -30,13 +24,12 @@ use self::scatter::Scatter;
 use self::table::{PAGE_ROWS, Sort, Table};
 use self::view::{Grouping, MOST_TASKS, ScaleChoice, View};
 use crate::address::Query;
-use crate::elsewhere::elsewhere;
-use crate::filter_mark::FilterMark;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
-use crate::show;
-use crate::state::Dashboard;
+use crate::selected::FilterMark;
+use crate::state::{Dashboard, on_own_thread};
 use crate::visit::Visit;
+use crate::{answer, show};
 
 /// Comparisons that are worked on at once. Each may hold some ten megabytes, which is more than other pages do.
 static TURNS: Semaphore = Semaphore::const_new(4);
@@ -110,55 +103,54 @@ struct Pages {
 }
 
 /// The page.
-pub(crate) async fn compare(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+pub(crate) async fn compare(visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     let query = visit.query.clone();
     let read_view = move || match view::changed(&query) {
         Some(changed) => Err(changed),
         None => Ok(View::parse(&query)),
     };
-    let view = match dashboard.read_filter(view::filter_bytes(&visit.query), read_view).await? {
+    let view = match visit.dashboard.read_filter(view::filter_bytes(&visit.query), read_view).await? {
         Ok(view) => view,
-        Err(changed) => return Ok(layout::see_other(&changed.at(&visit.path))),
+        Err(changed) => return Ok(answer::see_other(&changed.at(&visit.path))),
     };
     let turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
-    let (collection, extent) = read(&dashboard, &queue, &view).await?;
-    let shell =
-        Shell::new(&dashboard, &visit, format!("Compare tasks of {queue}"), Section::Compare, Some(&queue)).await?;
+    let (collection, extent) = read(&visit.dashboard, &queue, &view).await?;
+    let shell = Shell::new(&visit, format!("Compare tasks of {queue}"), Section::Compare, Some(&queue)).await?;
     let work = move || {
         let _turn = turn;
         let parts = Parts::new(&collection, &view);
-        let page = parts.into_page(shell.made_by_now(&dashboard, &visit), &queue, &visit.path, view, &extent);
+        let page = parts.into_page(shell.made_by_now(&visit), &queue, &visit.path, view, &extent);
         layout::page(&visit, &page)
     };
-    elsewhere(work).await?
+    on_own_thread(work).await?
 }
 
 /// The table as a file.
-pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+pub(crate) async fn download(visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     let bytes = view::filter_bytes(&visit.query);
     let read_view = move || View::parse(&view::changed(&visit.query).unwrap_or(visit.query));
-    let view = dashboard.read_filter(bytes, read_view).await?;
+    let view = visit.dashboard.read_filter(bytes, read_view).await?;
     if let Err(error) = &view.selection {
         return Err(error.clone().into());
     }
     let turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
-    let (collection, _) = read(&dashboard, &queue, &view).await?;
+    let (collection, _) = read(&visit.dashboard, &queue, &view).await?;
     let work = move || {
         let _turn = turn;
         let columns = Columns::new(&collection, &view);
         let sort = Sort::new(&columns, &view);
         match Groups::new(&columns, &view, sort) {
-            Some(groups) => csv::groups(&groups),
-            None => csv::tasks(&columns, &table::sorted(&columns, sort)),
+            Some(groups) => groups::groups_csv(&groups),
+            None => groups::tasks_csv(&columns, &table::sorted(&columns, sort)),
         }
     };
     let disposition = format!("attachment; filename=\"{queue}-compare.csv\"");
-    Ok(layout::file(elsewhere(work).await?, "text/csv; charset=utf-8", &disposition))
+    Ok(answer::file(on_own_thread(work).await?, "text/csv; charset=utf-8", &disposition))
 }
 
-/// What the view asks for; nothing if its filter is not valid.
+/// Returns what the view asks for; nothing if its filter is not valid.
 async fn read(dashboard: &Dashboard, queue: &QueueName, view: &View) -> Result<(Collection, Extent), Problem> {
     let Ok(selection) = view.selection.clone() else { return Ok(Default::default()) };
     let wanted = Wanted { selection, ids: &view.ids, most: view.most, paths: view.paths() };
@@ -192,21 +184,21 @@ impl<'c> Parts<'c> {
     fn into_page(self, shell: Shell, queue: &QueueName, path: &str, view: View, extent: &Extent) -> ComparePage {
         let collection = self.columns.collection;
         let rows = self.groups.as_ref().map_or(collection.rows.len(), |groups| groups.total);
-        let (auto_x, auto_y) = scatter::axes(&self.columns, &view);
+        let (auto_x, auto_y) = scatter::axis_columns(&self.columns, &view);
         let is_shown = |text: &str| self.columns.shown.iter().any(|column| column.text == text);
         let has_axis =
             |text: &str| self.parallel.as_ref().is_some_and(|parallel| parallel.paths.iter().any(|path| path == text));
         let has_group = |text: &str| matches!(&view.grouping, Some(Grouping::By(paths)) if paths.iter().any(|path| path.text == text));
-        let constants: Vec<(String, String)> =
-            self.columns.constants.iter().map(|(path, value)| ((*path).to_owned(), classes::short(value))).collect();
+        let constants: Vec<(String, String)> = self
+            .columns
+            .constants
+            .iter()
+            .map(|(path, value)| ((*path).to_owned(), scatter::short_value(value)))
+            .collect();
         ComparePage {
             path: path.to_owned(),
             queue: queue.as_str().to_owned(),
-            kept: view
-                .query
-                .iter()
-                .filter(|(name, _)| !CONTROLS.contains(name))
-                .fold(Query::default(), |kept, (name, value)| kept.and(name, value)),
+            kept: view.query.except(&CONTROLS),
             filter_error: view
                 .selection
                 .as_ref()
@@ -257,7 +249,7 @@ impl Pages {
     }
 }
 
-/// How many tasks, out of how many, and how many args differ.
+/// Returns how many tasks, out of how many, and how many args differ.
 fn summary(columns: &Columns<'_>, view: &View, extent: &Extent) -> String {
     let read = columns.collection.rows.len() as u64;
     let tasks = match extent.matching {
@@ -275,8 +267,8 @@ fn summary(columns: &Columns<'_>, view: &View, extent: &Extent) -> String {
 
 fn warnings(columns: &Columns<'_>, view: &View, extent: &Extent) -> Vec<String> {
     let (collection, mut warnings) = (columns.collection, view.complaints.clone());
-    if view.is_grouped_by_args() && groups::args_but_seed(columns).len() > groups::KEYS {
-        warnings.push(format!("More than {} args differ: tasks are grouped by the first ones only.", groups::KEYS));
+    if view.is_grouped_by_args() && columns.args_but_seed().count() > groups::KEYS_MAX {
+        warnings.push(format!("More than {} args differ: tasks are grouped by the first ones only.", groups::KEYS_MAX));
     }
     if extent.gone > 0 {
         warnings.push(format!("{} of the chosen tasks are not there any more.", show::number(extent.gone as u64)));

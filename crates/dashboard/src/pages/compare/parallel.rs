@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::classes::{Class, Classes, LABEL_CHARS, STEPS, short};
 use super::collection::Row;
 use super::columns::{Better, Column, Columns};
-use super::path::is_seed;
-use super::scatter::{Mark, TITLE_CHARS, is_log, percent};
-use super::value::{Kind, Value};
+use super::scatter::{
+    Class, Classes, LABEL_CHARS, Mark, STEP_COLORS, TITLE_CHARS, is_log, most_frequent, percent, short_value,
+    value_counts,
+};
+use super::value::{Value, ValueKind};
 use super::view::{AXES, ScaleChoice, View};
 use crate::show;
-use crate::show::chart::Scale;
+use crate::show::scale::Scale;
 
 /// Lines that are drawn.
 const LINES: usize = 500;
@@ -53,7 +54,7 @@ pub(super) struct Parallel {
 enum Placing {
     /// With the marks, and whether it is logarithmic.
     Numbers(Scale, Vec<Mark>, bool),
-    Categories(HashMap<(Kind, String), f64>, Vec<Mark>),
+    Categories(HashMap<(ValueKind, String), f64>, Vec<Mark>),
 }
 
 impl Parallel {
@@ -97,14 +98,12 @@ impl Parallel {
     }
 }
 
-/// What the address says; else the args that differ, without seeds, and the target.
+/// Returns what the address says; else the args that differ, without seeds, and the target.
 fn axes_of(columns: &Columns<'_>, view: &View) -> Vec<Column> {
     if !view.axes.is_empty() {
         return view.axes.iter().filter_map(|path| columns.column(path, view)).take(AXES).collect();
     }
-    let differing =
-        columns.paths().filter(|(_, text, facts)| text.starts_with("args.") && facts.differs && !is_seed(text));
-    let args = differing.take(USUAL_AXES).map(|(path, _, _)| columns.column_at(path, view));
+    let args = columns.args_but_seed().take(USUAL_AXES).map(|path| columns.column_at(path, view));
     args.chain(columns.target.clone().filter(|target| !target.text.starts_with("args."))).collect()
 }
 
@@ -128,20 +127,13 @@ impl Placing {
 
     /// The most frequent values, in order, with the same distance between all.
     fn categories<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
-        let mut counts: HashMap<(Kind, String), (usize, &Value)> = HashMap::new();
-        for value in values {
-            counts.entry(value.key()).or_insert((0, value)).0 += 1;
-        }
-        let mut counts: Vec<(usize, &Value)> = counts.into_values().collect();
-        counts.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.compare(b.1)));
-        counts.truncate(CATEGORIES);
-        counts.sort_by(|a, b| a.1.compare(b.1));
+        let counts = most_frequent(value_counts(values), CATEGORIES);
         let place = |number: usize| 1.0 - (number as f64 + 0.5) / counts.len() as f64;
         let places = counts.iter().enumerate().map(|(number, (_, value))| (value.key(), place(number))).collect();
         let marks = counts
             .iter()
             .enumerate()
-            .map(|(number, (_, value))| Mark { at: percent(place(number)), label: short(value) });
+            .map(|(number, (_, value))| Mark { at: percent(place(number)), label: short_value(value) });
         Self::Categories(places, marks.collect())
     }
 
@@ -159,7 +151,7 @@ fn value_marks<'v>(values: impl Iterator<Item = &'v Value>, scale: Scale) -> Vec
     values.sort_by(|a, b| a.compare(b));
     values.dedup_by(|a, b| a.compare(b).is_eq());
     let mark =
-        |value: &Value| Some(Mark { at: percent(1.0 - scale.place(value.approximate()?)?), label: short(value) });
+        |value: &Value| Some(Mark { at: percent(1.0 - scale.place(value.approximate()?)?), label: short_value(value) });
     values.into_iter().filter_map(mark).collect()
 }
 
@@ -222,14 +214,15 @@ fn spread<T>(items: Vec<T>, most: usize) -> Vec<T> {
 /// The strongest colour is for the best.
 fn strongest_is_lowest(classes: &mut Classes) {
     for class in &mut classes.classes {
-        if let Some(step) = STEPS.iter().position(|css| *css == class.css) {
-            class.css = STEPS[STEPS.len() - 1 - step];
+        if let Some(step) = STEP_COLORS.iter().position(|css| *css == class.css) {
+            class.css = STEP_COLORS[STEP_COLORS.len() - 1 - step];
         }
     }
 }
 
 fn line(columns: &Columns<'_>, class: &Class, row: &Row, shape: String, target: Option<&Column>) -> Line {
-    let value = target.and_then(|target| columns.collection.value(row, target.path)).map(short).unwrap_or_default();
+    let value =
+        target.and_then(|target| columns.collection.value(row, target.path)).map(short_value).unwrap_or_default();
     let name = show::cut(row.title(), TITLE_CHARS);
     Line { css: class.css, shape, id: row.id.to_string(), title: format!("{name}: {value}") }
 }

@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::task_view::TaskView;
 use taskqueue_store::{Store, StoreError, StoreExt};
 
-use super::collection::Collection;
-use super::path::Path;
-use super::record::{Record, columns};
-use crate::elsewhere::elsewhere;
+use super::collection::{Collection, Record, read_columns};
+use super::value::Path;
 use crate::problem::Problem;
+use crate::state::on_own_thread;
 
 /// Bytes of a page on its way from the store.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -60,7 +58,7 @@ impl Wanted<'_> {
         queue: &QueueName,
         into: &mut Collection,
     ) -> Result<Extent, Problem> {
-        let (selection, columns) = (self.selection, Arc::new(columns(&self.paths)));
+        let (selection, columns) = (self.selection, Arc::new(read_columns(&self.paths)));
         let mut after = None;
         loop {
             let limit = u16::try_from(self.most - into.rows.len()).unwrap_or(u16::MAX);
@@ -77,7 +75,7 @@ impl Wanted<'_> {
                 records.into_iter().for_each(|record| collection.push(record));
                 collection
             };
-            *into = elsewhere(collect).await?;
+            *into = on_own_thread(collect).await?;
             after = page.next;
             if after.is_none() || into.rows.len() >= self.most || into.is_full() {
                 break;
@@ -98,7 +96,7 @@ impl Wanted<'_> {
     async fn read_chosen(self, store: &dyn Store, queue: &QueueName, into: &mut Collection) -> Result<Extent, Problem> {
         let mut extent = Extent { is_all: true, ..Extent::default() };
         let mut tasks = stream::iter(self.ids.to_vec()).map(|id| store.get_task(queue, id)).buffered(READS_AT_ONCE);
-        let chosen = Arc::new((self.selection, columns(&self.paths)));
+        let chosen = Arc::new((self.selection, read_columns(&self.paths)));
         while let Some(task) = tasks.next().await {
             let task = match task {
                 Ok(task) => task,
@@ -120,7 +118,7 @@ impl Wanted<'_> {
                 collection.push(Record::of(&view, columns));
                 (collection, true)
             };
-            (*into, extent.is_all) = elsewhere(collect).await?;
+            (*into, extent.is_all) = on_own_thread(collect).await?;
             if !extent.is_all {
                 break;
             }

@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use super::collection::{PathIndex, Row};
 use super::columns::{Better, Column, Columns};
-use super::path::is_time;
-use super::stats::Summary;
-use super::value::{Value, approximate};
+use super::value::{Summary, Value, approximate, is_time};
 use super::view::View;
 use crate::address::Query;
 use crate::columns::is_for_filters;
 use crate::show;
-use crate::show::chart::rounded;
+use crate::show::scale::rounded;
 
 /// Rows of a page.
 pub(super) const PAGE_ROWS: usize = 100;
@@ -30,7 +28,7 @@ pub(super) struct Sort {
 }
 
 impl Sort {
-    /// What the address says; else the best result first.
+    /// Returns what the address says; else the best result first.
     pub(super) fn new(columns: &Columns<'_>, view: &View) -> Option<Self> {
         let asked = view.sort.as_ref().and_then(|path| columns.column(path, view));
         let column =
@@ -128,7 +126,7 @@ fn sort_at(columns: &Columns<'_>, path: &str, sort: Option<Sort>) -> Option<Sort
     sort.filter(|sort| Some(sort.path) == path)
 }
 
-/// What sorts by a path: the other way round if it is sorted by it already, else the good values first.
+/// Returns what sorts by a path: the other way round if it is sorted by it already, else the good values first.
 fn sort_by(path: &str, current: Option<Sort>, better: Option<Better>) -> String {
     let is_descending = current.map_or(better == Some(Better::Higher), |current| !current.is_descending);
     let order = if is_descending { "descending" } else { "ascending" };
@@ -150,7 +148,7 @@ pub(super) fn head(columns: &Columns<'_>, column: &Column, view: &View, sort: Op
     }
 }
 
-/// What makes the other values of a column the good ones.
+/// Returns what makes the other values of a column the good ones.
 fn flip(column: &Column, view: &View) -> String {
     let is_lower = column.better != Some(Better::Lower);
     let lists = [("lower", &view.lower, is_lower), ("higher", &view.higher, !is_lower)];

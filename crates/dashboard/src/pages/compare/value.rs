@@ -1,17 +1,18 @@
-//! A value of a task: kept within a bound, shown as it is stored, compared exactly.
+//! A value of a task: kept within a bound, shown as it is stored, compared exactly; mean and deviation of numbers; and where a value
+//! stands: a column as everywhere (`args.lr`, `result.loss`, `status`), or one of the two times that only exist here.
 
 use std::cmp::Ordering;
 
 use taskqueue_core::filter::Number;
 use taskqueue_core::json::write_string;
 
-use crate::columns::Value as Stored;
+use crate::columns::{Column, Value as Stored};
 
 /// Longer values are cut; the task's own page has them whole.
-pub(super) const VALUE_BYTES: usize = 160;
+const VALUE_BYTES: usize = 160;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Number,
     Text,
     /// `true`, `false`.
@@ -23,7 +24,7 @@ pub(super) enum Kind {
 /// One value, without the place where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Value {
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     /// The text itself of a text, else canonical JSON.
     pub(super) text: Box<str>,
     pub(super) is_cut: bool,
@@ -32,9 +33,9 @@ pub(super) struct Value {
 }
 
 impl Value {
-    pub(super) fn new(kind: Kind, text: &str, is_cut: bool) -> Self {
-        let number = (kind == Kind::Number).then(|| read_number(text)).flatten();
-        let kind = if kind == Kind::Number && number.is_none() { Kind::Word } else { kind };
+    pub(super) fn new(kind: ValueKind, text: &str, is_cut: bool) -> Self {
+        let number = (kind == ValueKind::Number).then(|| read_number(text)).flatten();
+        let kind = if kind == ValueKind::Number && number.is_none() { ValueKind::Word } else { kind };
         Self { kind, text: text.into(), is_cut, number }
     }
 
@@ -53,13 +54,13 @@ impl Value {
     pub(super) fn literal(&self) -> Option<String> {
         match self.kind {
             _ if self.is_cut => None,
-            Kind::Number | Kind::Word => Some(self.text.to_string()),
-            Kind::Text => {
+            ValueKind::Number | ValueKind::Word => Some(self.text.to_string()),
+            ValueKind::Text => {
                 let mut quoted = Vec::new();
                 write_string(&mut quoted, &self.text);
                 String::from_utf8(quoted).ok()
             }
-            Kind::Container => None,
+            ValueKind::Container => None,
         }
     }
 
@@ -71,8 +72,8 @@ impl Value {
         }
     }
 
-    /// What equal values have in common: `1.0` and `1` are one number.
-    pub(super) fn key(&self) -> (Kind, String) {
+    /// Returns what equal values have in common: `1.0` and `1` are one number.
+    pub(super) fn key(&self) -> (ValueKind, String) {
         match self.number {
             Some(Number::Float(float)) if float.fract() == 0.0 && float.abs() < 9e18 => {
                 (self.kind, (float as i64).to_string())
@@ -94,13 +95,13 @@ fn read_number(text: &str) -> Option<Number> {
 }
 
 /// The kind of a stored value, and as much of its text as is kept.
-pub(super) fn kept(value: &Stored<'_>) -> (Kind, String, bool) {
+pub(super) fn kept(value: &Stored<'_>) -> (ValueKind, String, bool) {
     let text = value.text();
     let kind = match value {
-        Stored::Number(_) => return (Kind::Number, text.into_owned(), false),
-        Stored::Text(_) | Stored::Time(_) | Stored::Status(_) => Kind::Text,
-        Stored::Json(json) if json.starts_with(['[', '{']) => Kind::Container,
-        Stored::Json(_) => Kind::Word,
+        Stored::Number(_) => return (ValueKind::Number, text.into_owned(), false),
+        Stored::Text(_) | Stored::Time(_) | Stored::Status(_) => ValueKind::Text,
+        Stored::Json(json) if json.starts_with(['[', '{']) => ValueKind::Container,
+        Stored::Json(_) => ValueKind::Word,
     };
     let cut = prefix(&text, VALUE_BYTES);
     (kind, cut.to_owned(), cut.len() < text.len())
@@ -113,6 +114,90 @@ fn prefix(text: &str, most_bytes: usize) -> &str {
     }
     let end = (0..=most_bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     &text[..end]
+}
+
+/// Numbers of seconds: how long the last run took, and how long the task waited for it.
+const TIMES: [&str; 2] = ["duration", "wait"];
+/// The beginnings of paths, in the order in which they are offered. Everything else comes behind.
+pub(super) const ROOTS: [&str; 5] = ["args.", "result.", "progress.", "metadata.", "last_run.worker."];
+
+/// A path that was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Path {
+    pub(super) text: String,
+    /// None for a time.
+    pub(super) column: Option<Column>,
+}
+
+impl Path {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if is_time(text) {
+            return Some(Self { text: text.to_owned(), column: None });
+        }
+        Column::parse(text).map(|column| Self { text: column.path().to_owned(), column: Some(column) })
+    }
+}
+
+/// Returns whether this is one of the times that only exist here: no filter knows them, and they are shown as durations.
+pub(super) fn is_time(path: &str) -> bool {
+    TIMES.contains(&path)
+}
+
+/// The last key, in lower case and in words: `args.valLoss` is `val` and `loss`.
+pub(super) fn words(path: &str) -> Vec<String> {
+    let last = path.rsplit('.').next().unwrap_or_default();
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for character in last.chars() {
+        let begins = !character.is_alphanumeric() || (was_lower && character.is_uppercase());
+        if begins && words.last().is_some_and(|word| !word.is_empty()) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| character.is_alphanumeric()) {
+            word.extend(character.to_lowercase());
+        }
+        was_lower = character.is_lowercase();
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Returns whether this is the seed of a random generator: runs that differ in nothing else are repetitions.
+pub(super) fn is_seed(path: &str) -> bool {
+    path.starts_with("args.") && words(path).iter().any(|word| word == "seed" || word == "seeds")
+}
+
+/// What is known of some numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Summary {
+    pub(super) count: usize,
+    pub(super) mean: f64,
+    /// The sum of squared distances from the mean.
+    squares: f64,
+}
+
+impl Summary {
+    /// Adds a number, without the sums that grow beyond what a float holds exactly (Welford).
+    pub(super) fn add(&mut self, value: f64) {
+        self.count += 1;
+        let distance = value - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (value - self.mean);
+    }
+
+    /// The standard deviation of the sample (divided by n - 1); none of fewer than two numbers.
+    pub(super) fn deviation(&self) -> Option<f64> {
+        (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
+    }
+}
+
+impl FromIterator<f64> for Summary {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut summary = Self::default();
+        values.into_iter().for_each(|value| summary.add(value));
+        summary
+    }
 }
 
 #[cfg(test)]
@@ -165,5 +250,27 @@ mod tests {
         {
             assert_eq!(value(json).literal().as_deref(), literal, "{json}");
         }
+    }
+
+    #[test]
+    fn the_last_key_is_split_into_words() {
+        assert_eq!(words("result.best.valLoss"), ["val", "loss"]);
+        assert_eq!(words("result.top_1-acc"), ["top", "1", "acc"]);
+        assert!(is_seed("args.model.random_seed") && !is_seed("result.seed") && !is_seed("args.seeded"));
+    }
+
+    #[test]
+    fn mean_and_deviation_are_those_of_the_sample() {
+        let summary: Summary = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0].into_iter().collect();
+        assert_eq!((summary.count, summary.mean), (8, 5.0));
+        assert!((summary.deviation().unwrap() - 2.138_089_935).abs() < 1e-9);
+        assert_eq!(Summary::from_iter([3.0]).deviation(), None);
+        assert_eq!(Summary::from_iter([3.0, 3.0, 3.0]).deviation(), Some(0.0));
+    }
+
+    #[test]
+    fn a_large_offset_does_not_spoil_the_deviation() {
+        let summary: Summary = [1e15, 1e15 + 1.0, 1e15 + 2.0].into_iter().collect();
+        assert_eq!((summary.mean, summary.deviation()), (1e15 + 1.0, Some(1.0)));
     }
 }

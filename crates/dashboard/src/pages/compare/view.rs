@@ -10,14 +10,14 @@ use taskqueue_core::ids::TaskId;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::status::Status;
 
-use super::path::Path;
+use super::value::Path;
 use crate::address::Query;
 use crate::selected::{Selectors, Unreadable};
 
 /// Tasks that can be chosen one by one.
-pub(super) const IDS: usize = 1_000;
+const IDS: usize = 1_000;
 /// Tasks that are read without a filter, unless more are asked for.
-pub(super) const USUAL_TASKS: usize = 1_000;
+const USUAL_TASKS: usize = 1_000;
 /// Tasks that are read at most.
 pub(super) const MOST_TASKS: usize = 5_000;
 pub(super) const COLUMNS: usize = 30;
@@ -26,7 +26,7 @@ pub(super) const AXES: usize = 8;
 /// Paths that tasks are grouped by.
 const GROUP_PATHS: usize = 20;
 /// The value of `group` for all args that differ but seeds.
-pub(super) const BUT_SEED: &str = "args-but-seed";
+const BUT_SEED: &str = "args-but-seed";
 /// The value of `status` for tasks of every state: without one only what has succeeded is compared.
 const EVERY_STATE: &str = "all";
 /// Changes that one address carries: a button carries one.
@@ -145,7 +145,7 @@ impl View {
         }
     }
 
-    /// Whether the address has this value for a parameter.
+    /// Returns whether the address has this value for a parameter.
     pub(super) fn has(&self, name: &str, value: &str) -> bool {
         self.query.get(name).unwrap_or_default() == value
     }
@@ -171,7 +171,7 @@ fn complaint(text: &str) -> String {
     format!("“{shown}” is no path. Write args.lr, result.loss, metadata.batch, progress.step, or duration.")
 }
 
-/// Whether an address asks for no tasks in particular, but perhaps for single ones.
+/// Returns whether an address asks for no tasks in particular, but perhaps for single ones.
 fn is_untouched(query: &Query, selectors: &Selectors) -> bool {
     let asks_for_all = query.has("all") || query.get("status") == Some(EVERY_STATE);
     selectors.is_unspecific() && !asks_for_all
@@ -236,7 +236,7 @@ pub(super) fn changed(query: &Query) -> Option<Query> {
     for change in query.all("set").take(CHANGES).map(Query::parse) {
         let names: HashSet<&str> = change.iter().map(|(name, _)| name).collect();
         let others = result.iter().filter(|(name, _)| !names.contains(name));
-        result = others.chain(change.iter()).fold(Query::default(), |result, (name, value)| result.and(name, value));
+        result = others.chain(change.iter()).collect();
         result = if change.has("page") { result } else { result.without("page") };
     }
     for (list, field) in LISTS.into_iter().filter(|(list, _)| query.get("apply") == Some(list)) {
@@ -247,7 +247,7 @@ pub(super) fn changed(query: &Query) -> Option<Query> {
         let filter = and(&result, part);
         result = result.without("page").with("filter", filter);
     }
-    let kept = result.iter().filter(is_kept).fold(Query::default(), |kept, (name, value)| kept.and(name, value));
+    let kept: Query = result.iter().filter(is_kept).collect();
     // All that match without a filter are those of every state.
     Some(if takes_all && Selectors::read(&kept).is_unspecific() { kept.with("status", EVERY_STATE) } else { kept })
 }

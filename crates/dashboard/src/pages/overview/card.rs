@@ -1,4 +1,6 @@
-//! What the card of a queue says.
+//! What the card of a queue says, and when the queue will have done its work, as far as that can be known.
+
+use std::time::Duration;
 
 use taskqueue_core::access::Scope;
 use taskqueue_core::activity::Event;
@@ -6,12 +8,10 @@ use taskqueue_core::ids::Route;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::{Timestamp, between};
 
-use super::alert::failures;
+use super::alerts::failures_address;
 use super::reading::{Lately, QueueReading};
 use crate::attention;
-use crate::outlook::{Load, Outlook, Pace};
-use crate::pages::settings::running_of;
-use crate::shared_figures::SharedQueue;
+use crate::shared_figures::{SharedQueue, running_of};
 use crate::show::{self, Bar, Moment, Spark};
 use crate::visit::Visit;
 
@@ -131,8 +131,138 @@ fn lately_shown(queue: &QueueReading, lately: &Lately, is_paused: bool, now: Tim
         rate: show::per_minute(recent.times, recent.within),
         failed: show::number(failed),
         has_failed: failed > 0,
-        failures: failures(queue.name.as_str(), now),
+        failures: failures_address(queue.name.as_str(), now),
         outlook: outlook.map(Outlook::text).unwrap_or_default(),
         stands_still: outlook == Some(Outlook::StandsStill),
+    }
+}
+
+/// So many ends say how fast it goes.
+const ENOUGH_ENDS: u64 = 3;
+/// A queue whose work lasts no longer than this, while more is submitted, keeps up.
+const KEEPS_UP: Duration = Duration::from_secs(60);
+/// Work that waits longer than this while nothing runs and nothing ends stands still.
+const STANDS_STILL: Duration = Duration::from_secs(60);
+/// What takes longer than ten years is not an estimate of anything.
+const LATEST_OUTLOOK: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// What is left, and how fast it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) pending: u64,
+    pub(crate) running: u64,
+    /// Whether somebody is there for what waits.
+    pub(crate) is_served: bool,
+    /// Whether nothing is claimed.
+    pub(crate) is_paused: bool,
+    /// How long the task waits that has been pending longest.
+    pub(crate) oldest_pending: Option<Duration>,
+    /// Tasks that were created in the last minutes.
+    pub(crate) created: u64,
+    /// Runs that ended in the last minutes.
+    pub(crate) ended: Pace,
+    /// Runs that ended in the last hour, for queues whose runs take long.
+    pub(crate) ended_in_hour: Pace,
+}
+
+/// How often something happened within some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pace {
+    pub(crate) times: u64,
+    pub(crate) within: Duration,
+}
+
+impl Pace {
+    /// Returns how long so many more take; nothing if it happened too seldom to know.
+    fn time_for(self, more: u64) -> Option<Duration> {
+        let seconds = self.within.as_secs_f64() * more as f64 / self.times as f64;
+        let is_known = self.times >= ENOUGH_ENDS && !self.within.is_zero() && seconds <= LATEST_OUTLOOK.as_secs_f64();
+        is_known.then(|| Duration::from_secs_f64(seconds))
+    }
+}
+
+/// What is to be expected of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    DoneIn(Duration),
+    /// More comes, and it is done as fast as it comes.
+    KeepsUp,
+    /// Work waits, and nothing happens.
+    StandsStill,
+}
+
+impl Outlook {
+    /// Nothing if there is nothing to do, or if it cannot be known.
+    pub(crate) fn of(load: &Load) -> Option<Self> {
+        let left = load.pending.saturating_add(load.running);
+        if left == 0 || load.is_paused {
+            return None;
+        }
+        let waits_long = load.oldest_pending.is_some_and(|age| age >= STANDS_STILL);
+        if load.running == 0 && load.ended.times == 0 && waits_long {
+            return Some(Self::StandsStill);
+        }
+        // How fast it went says nothing when those are gone who did it.
+        if !load.is_served {
+            return None;
+        }
+        let time = load.ended.time_for(left).or_else(|| load.ended_in_hour.time_for(left))?;
+        let keeps_up = time <= KEEPS_UP && load.created > 0;
+        Some(if keeps_up { Self::KeepsUp } else { Self::DoneIn(time) })
+    }
+
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::DoneIn(time) => format!("done in {}", crate::show::duration(time)),
+            Self::KeepsUp => "keeps up".to_owned(),
+            Self::StandsStill => "stands still".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn pace(times: u64, minutes: u64) -> Pace {
+        Pace { times, within: Duration::from_secs(minutes * 60) }
+    }
+
+    fn told(load: Load) -> Option<String> {
+        Outlook::of(&load).map(Outlook::text)
+    }
+
+    #[test]
+    fn what_can_be_known_is_said_and_nothing_else() {
+        let minutes = |minutes: u64| Some(Duration::from_secs(60 * minutes));
+        let sweep =
+            Load { pending: 1_290, running: 32, is_served: true, oldest_pending: minutes(180), ..Load::default() };
+        let stream = Load { pending: 3, running: 8, created: 700, oldest_pending: minutes(0), ..sweep };
+        let cases = [
+            ("nothing is left", Load { ended: pace(100, 5), ..Load::default() }, None),
+            ("a sweep", Load { ended: pace(237, 5), ..sweep }, Some("done in 28 min")),
+            (
+                "a sweep of long runs",
+                Load { ended: pace(1, 5), ended_in_hour: pace(30, 60), ..sweep },
+                Some("done in 1.8 days"),
+            ),
+            ("the first runs are not over", sweep, None),
+            ("too few ends", Load { ended: pace(2, 5), ended_in_hour: pace(2, 60), ..sweep }, None),
+            ("a stream", Load { ended: pace(780, 5), ..stream }, Some("keeps up")),
+            ("a stream that piles up", Load { pending: 10_000, ended: pace(780, 5), ..stream }, Some("done in 1.1 h")),
+            ("the end of a sweep", Load { created: 0, ended: pace(780, 5), ..stream }, Some("done in 4.2 s")),
+            ("nobody works", Load { running: 0, ..sweep }, Some("stands still")),
+            ("nobody works any more", Load { running: 0, ended_in_hour: pace(30, 60), ..sweep }, Some("stands still")),
+            ("a sweep whose workers are gone", Load { is_served: false, ended: pace(237, 5), ..sweep }, None),
+            ("a stream whose workers are gone", Load { is_served: false, ended: pace(780, 5), ..stream }, None),
+            ("paused", Load { is_paused: true, running: 0, ..sweep }, None),
+            ("paused while the last runs end", Load { is_paused: true, ended: pace(237, 5), ..sweep }, None),
+            ("just submitted", Load { running: 0, oldest_pending: minutes(0), ..sweep }, None),
+            ("for ever", Load { pending: u64::MAX, ended: pace(3, 5), ..sweep }, None),
+            ("an empty window", Load { ended: pace(9, 0), ..sweep }, None),
+        ];
+        for (case, load, expected) in cases {
+            assert_eq!(told(load).as_deref(), expected, "{case}");
+        }
     }
 }

@@ -5,8 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use taskqueue_core::activity::{Counts, Event, Span, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
@@ -17,9 +16,8 @@ use taskqueue_core::time::{Timestamp, between};
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreExt};
 
-use super::alert_lines::Alerts;
-use crate::attention::{self, Concern, Failure, QueueSight, ServerSight};
-use crate::looks::Look;
+use super::alerts::Alerts;
+use crate::attention::{self, Concern, Failure, NewestTasks, QueueSight, ServerSight};
 use crate::problem::Problem;
 use crate::shared_figures::{QUEUES_AT_ONCE, SharedQueue};
 use crate::show::Minute;
@@ -95,14 +93,14 @@ impl Lately {
 }
 
 /// How many queues are shown, and how many of these with what happened lately.
-pub(crate) struct Most {
+pub(crate) struct ReadingLimits {
     pub(crate) with_activity: usize,
     pub(crate) shown: usize,
 }
 
 /// Reads what a viewer may see.
-pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most: Most) -> Result<Reading, Problem> {
-    let store = dashboard.store();
+pub(crate) async fn read(visit: &Visit, find: &str, most: ReadingLimits) -> Result<Reading, Problem> {
+    let store = visit.dashboard.store();
     let mut found = store.list_queue_keys().await?;
     found.retain(|(_, name)| visit.viewer.sees(name.as_str()));
     let seen = found.len();
@@ -113,18 +111,18 @@ pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most:
     let activities = stream::iter(names).map(|name| read_lately(store, name, now)).buffered(READS_AT_ONCE);
     let mut activities = activities.collect::<Vec<Option<Lately>>>().await.into_iter();
     let mut reading = Reading { now, queues: Vec::new(), left_out: 0, alerts: Alerts::default(), seen };
-    of_server(dashboard, visit).await.iter().for_each(|concern| reading.alerts.add(concern));
+    server_concerns(visit).await.iter().for_each(|concern| reading.alerts.add(concern));
     let mut looks = 0;
     for part in found.chunks(QUEUES_AT_ONCE) {
         let keys: Vec<QueueKey> = part.iter().map(|(key, _)| *key).collect();
-        let figures = dashboard.figures().of(store, &keys, visit.began).await?;
+        let figures = visit.dashboard.figures.of(store, &keys, visit.began).await?;
         for ((_, name), shared) in part.iter().zip(figures) {
             let lately = activities.next();
             // One that was deleted meanwhile has none.
             let Some(shared) = shared else { continue };
-            let shows_settings = lately.is_some() && dashboard.has("queue-settings");
+            let shows_settings = lately.is_some() && visit.dashboard.has("queue-settings");
             let queue = QueueReading { name: name.clone(), shared, lately: lately.flatten(), shows_settings };
-            add_alerts(dashboard, &queue, now, &mut looks, &mut reading.alerts).await;
+            add_alerts(&visit.dashboard, &queue, now, &mut looks, &mut reading.alerts).await;
             if reading.queues.len() < most.shown {
                 reading.queues.push(queue);
             } else {
@@ -135,7 +133,7 @@ pub(crate) async fn read(dashboard: &Dashboard, visit: &Visit, find: &str, most:
     Ok(reading)
 }
 
-/// What happened lately in a queue; nothing if it was deleted meanwhile, or if that cannot be read: the rest can.
+/// Returns what happened lately in a queue; nothing if it was deleted meanwhile, or if that cannot be read: the rest can.
 async fn read_lately(store: &dyn Store, queue: QueueName, now: Timestamp) -> Option<Lately> {
     let (from, to) = QueueStats::needs(now);
     let selection = SeriesSelection { unit: Unit::Minute, from: Some(from), to: Some(to) };
@@ -143,13 +141,13 @@ async fn read_lately(store: &dyn Store, queue: QueueName, now: Timestamp) -> Opt
     Some(Lately::of(&series.spans, series.since, now))
 }
 
-/// What of the server needs attention. Only those who may see everything learn of it.
-async fn of_server(dashboard: &Dashboard, visit: &Visit) -> Vec<Concern> {
+/// Returns what of the server needs attention. Only those who may see everything learn of it.
+async fn server_concerns(visit: &Visit) -> Vec<Concern> {
     if !visit.viewer.sees_everything() {
         return Vec::new();
     }
-    let (store, host) = (dashboard.store(), dashboard.host().figures());
-    let checked = dashboard.check_storage().await;
+    let (store, host) = (visit.dashboard.store(), visit.dashboard.host.figures());
+    let checked = visit.dashboard.check_storage().await;
     attention::of_server(&ServerSight {
         storage_works: checked.is_some(),
         risks: checked.unwrap_or_default(),
@@ -171,26 +169,26 @@ async fn add_alerts(
     let figures = &shared.figures;
     let is_paused = figures.settings().paused;
     let last_hour = lately.as_ref().map(|lately| lately.last_hour);
-    let mut seen = Look::default();
+    let mut seen = NewestTasks::default();
     if lately.as_ref().is_some_and(Lately::has_failures) && *looks < LOOKED_INTO {
         *looks += 1;
         let is_failing = last_hour.as_ref().is_some_and(attention::is_failing);
-        seen = dashboard.looks().look(name.as_str(), look(dashboard.store(), name, is_failing)).await;
+        seen = dashboard.newest_tasks.look(name.as_str(), read_newest(dashboard.store(), name, is_failing)).await;
     }
-    let Look { failures, attempts } = seen;
+    let NewestTasks { failures, attempts } = seen;
     let sight = QueueSight { queue: name.as_str(), is_paused, figures, now, last_hour, failures, attempts };
     attention::of_queue(&sight).iter().for_each(|concern| alerts.add(concern));
     alerts.add_untold(attention::untold(&sight));
 }
 
 /// Looks at the newest tasks of a queue. They may have to wait for reads that visit all tasks; the page does not.
-async fn look(store: &dyn Store, queue: &QueueName, is_failing: bool) -> Option<Look> {
+async fn read_newest(store: &dyn Store, queue: &QueueName, is_failing: bool) -> Option<NewestTasks> {
     let failures = if is_failing {
         newest(store, queue, Some(Status::Failed), FAILED_TASKS, failure_of).await?
     } else {
         Vec::new()
     };
-    Some(Look { failures, attempts: newest(store, queue, None, NEWEST_TASKS, attempts_of).await? })
+    Some(NewestTasks { failures, attempts: newest(store, queue, None, NEWEST_TASKS, attempts_of).await? })
 }
 
 fn failure_of(task: &TaskView<'_>) -> Option<Failure> {
@@ -204,7 +202,7 @@ fn attempts_of(task: &TaskView<'_>) -> Option<(i64, i64)> {
     matches!(task.status, Status::Pending | Status::Running).then_some((task.attempt, task.max_attempts))
 }
 
-/// What `read` finds in the newest tasks; nothing if they cannot be read.
+/// Returns what `read` finds in the newest tasks; nothing if they cannot be read.
 async fn newest<T: Send + 'static>(
     store: &dyn Store,
     queue: &QueueName,

@@ -1,21 +1,20 @@
 //! The fields of the form for the settings of a queue: what is typed, what is wrong with it, and the change that it makes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use taskqueue_core::ids::Route;
 use taskqueue_core::limits::{NAME_CHARS, ROUTE_LIMITS_MAX};
 use taskqueue_core::settings::{QueueSettings, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch};
 
-use super::running::RunningByRoute;
 use crate::address::Query;
 use crate::field::{self, Field};
-use crate::{show, time_field};
+use crate::show;
 
 /// Empty rows for limits of more routes.
 const EMPTY_ROWS: usize = 2;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fields {
+pub(super) struct SettingsFields {
     pub(super) max_running: Field,
     pub(super) limits: Vec<LimitRow>,
     pub(super) succeeded: Field,
@@ -33,12 +32,12 @@ pub(super) struct LimitRow {
     pub(super) running: String,
 }
 
-impl Fields {
+impl SettingsFields {
     /// The values of a queue.
     pub(super) fn of(settings: &QueueSettings) -> Self {
         let Retention { succeeded_seconds, failed_seconds, cancelled_seconds } = settings.retention;
         let kept =
-            |seconds: Option<u64>| Field::with(seconds.map(|n| time_field::written(n as f64)).unwrap_or_default());
+            |seconds: Option<u64>| Field::with(seconds.map(|n| field::seconds_text(n as f64)).unwrap_or_default());
         let limit = |(route, limit): (&Route, &u64)| LimitRow {
             route: route.to_string(),
             limit: limit.to_string(),
@@ -54,7 +53,7 @@ impl Fields {
         fields.with_empty_rows()
     }
 
-    /// What was typed. A field that was not sent is as the queue has it.
+    /// Returns what was typed. A field that was not sent is as the queue has it.
     pub(super) fn typed(form: &Query, settings: &QueueSettings) -> Self {
         let mut fields = Self::of(settings);
         for (name, field) in fields.all() {
@@ -89,16 +88,16 @@ impl Fields {
         ]
     }
 
-    /// Whether any limit of a route is set.
+    /// Returns whether any limit of a route is set.
     pub(super) fn has_limits(&self) -> bool {
         self.limits.iter().any(|row| !row.route.is_empty())
     }
 
     /// Says how many tasks run that were claimed for the routes with limits.
-    pub(super) fn count_running(&mut self, running: &RunningByRoute) {
+    pub(super) fn count_running(&mut self, running: &HashMap<String, u64>) {
         for row in &mut self.limits {
             if !row.route.is_empty() && !row.limit.is_empty() {
-                row.running = format!("{}/{}", show::number(running.of(&row.route)), row.limit);
+                row.running = format!("{}/{}", show::number(running.get(&row.route).copied().unwrap_or(0)), row.limit);
             }
         }
     }
@@ -107,8 +106,7 @@ impl Fields {
     pub(super) fn patch(&mut self, settings: &QueueSettings) -> Option<SettingsPatch> {
         let shown = Self::of(settings);
         let retention = settings.retention;
-        let max_running = self.max_running.filled().map(limit).transpose();
-        let max_running = self.max_running.keep(max_running);
+        let max_running = self.max_running.read_filled(limit);
         // Routes that it does not name any more have no limit.
         let gone = settings.route_limits.keys().map(|route| (route.clone(), None));
         let route_limits = self.route_limits().map(|limits| gone.chain(limits).collect());
@@ -159,8 +157,7 @@ fn kept(field: &mut Field, shown: &Field, before: Option<u64>) -> Option<Option<
     if field.value == shown.value {
         return Some(before);
     }
-    let read = field.filled().map(|text| time_field::whole_seconds(text, 0, u64::MAX)).transpose();
-    field.keep(read)
+    field.read_filled(|text| field::whole_seconds(text, 0, u64::MAX))
 }
 
 #[cfg(test)]
@@ -177,7 +174,7 @@ mod tests {
     }
 
     fn after(form: &str) -> Result<QueueSettings, Vec<String>> {
-        let mut fields = Fields::typed(&Query::parse(form), &settings());
+        let mut fields = SettingsFields::typed(&Query::parse(form), &settings());
         match fields.patch(&settings()) {
             Some(patch) => Ok(patch.apply(&settings()).unwrap()),
             None => {
@@ -192,7 +189,7 @@ mod tests {
         assert_eq!(after(""), Ok(settings()));
         let shown = "max_running=8&route=gpu&limit=2&route=&limit=&succeeded=7+days&failed=&cancelled=";
         assert_eq!(after(shown), Ok(settings()), "and the pause stays");
-        assert_eq!(Fields::of(&settings()).limits.len(), 1 + EMPTY_ROWS);
+        assert_eq!(SettingsFields::of(&settings()).limits.len(), 1 + EMPTY_ROWS);
     }
 
     #[test]

@@ -13,11 +13,10 @@ use taskqueue_store::command::{CreateTasks, NewTask};
 use taskqueue_store::portions::write_items;
 use taskqueue_store::{StoreError, StoreExt};
 
+use crate::json_field::too_large;
 use crate::problem::Problem;
 use crate::show;
 use crate::state::Dashboard;
-
-use crate::json_field::too_large;
 
 /// Refusals that are listed; more are counted.
 const REFUSALS_SHOWN: usize = 10;
@@ -72,9 +71,14 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// What an earlier request counted: created, existing, different, refused.
+    /// Returns what an earlier request counted: created, existing, different, refused.
     pub(super) fn so_far([created, existing, different, refused]: [u64; 4]) -> Self {
         Self { created, existing, different, refused, ..Self::default() }
+    }
+
+    /// Returns what [`Tally::so_far`] takes.
+    pub(super) fn counts(&self) -> [u64; 4] {
+        [self.created, self.existing, self.different, self.refused]
     }
 
     pub(super) fn refuse(&mut self, number: u64, reason: String) {
@@ -84,7 +88,7 @@ impl Tally {
         }
     }
 
-    /// Whether everything is there now as it was wanted.
+    /// Returns whether everything is there now as it was wanted.
     pub(super) fn is_complete(&self) -> bool {
         self.different == 0 && self.refused == 0
     }
@@ -168,6 +172,16 @@ async fn compare(
 fn different_fields(present: &Task, wanted: &Planned) -> Vec<&'static str> {
     let view = TaskView::planned(wanted.id, &wanted.definition, wanted.not_before);
     fields::different_fields(&present.view(), &view, wanted.times)
+}
+
+/// Returns why a batch was not written. What was written before stays, and to go on creates nothing twice.
+pub(super) fn write_error(error: &StoreError) -> String {
+    match error {
+        StoreError::Busy => "The server has more to do than it can do at once.",
+        StoreError::Refused(_) => "The queue was deleted meanwhile.",
+        _ => "The database does not answer. The log of the server says why.",
+    }
+    .to_owned()
 }
 
 /// The id of a form that was not sent yet.

@@ -9,19 +9,18 @@ use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::ids::QueueName;
 
-use super::create::{Batch, Planned, Tally, write};
-use super::sweep::explain;
-use super::{COMMAND_BYTES, Command, Frame, LINES_BYTES, Step, Turn, Way, address, cut};
+use super::create::{Batch, Planned, Tally, write, write_error};
+use super::frame::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
 use crate::address::Query;
-use crate::elsewhere::elsewhere;
 use crate::field::{self, Field};
-use crate::json_field;
 use crate::layout::{self, PageResult, Shell};
-use crate::show;
-use crate::show::command::{CommandLine, server_url};
-use crate::state::Dashboard;
-use crate::visit::Visit;
+use crate::show::command::CommandLine;
+use crate::state::{Dashboard, on_own_thread};
+use crate::visit::{FormTurn, Visit};
+use crate::{json_field, show};
 
+/// The largest text of lines.
+pub(super) const LINES_BYTES: usize = 8 * 1024 * 1024;
 /// Tasks that a form may have; files with more are for the command line.
 const TASKS_MAX: usize = 10_000;
 /// Wrong lines and tasks that are shown.
@@ -101,26 +100,19 @@ struct Outcome {
 }
 
 /// The form.
-pub(super) async fn form(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> PageResult {
-    show(dashboard, visit, queue, (Field::default(), Field::of(&visit.query, "batch")), None, None).await
+pub(super) async fn form(visit: &Visit, queue: &QueueName) -> PageResult {
+    show_form(visit, queue, (Field::default(), Field::of(&visit.query, "batch")), None, None).await
 }
 
 /// Checks the lines, and creates their tasks if all are right, or those that are if that is wanted.
-pub(super) async fn submit(
-    dashboard: &Dashboard,
-    visit: &Visit,
-    queue: &QueueName,
-    form: Query,
-    turn: Turn<'_>,
-) -> PageResult {
-    let step = Step::of(&form);
+pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: Query, turn: FormTurn<'_>) -> PageResult {
+    let step = FormStep::of(&form);
     let (mut lines, mut batch) = (Field::of(&form, "lines"), Field::of(&form, "batch"));
     let expected: Option<usize> = form.get("expect").and_then(|text| text.parse().ok());
     drop(form);
-    let label = field::name(&batch.value);
-    let label = batch.keep(label).flatten().filter(|label| !label.trim().is_empty()).map(|label| label.to_string());
+    let label = batch.read(field::name).flatten().filter(|label| !label.trim().is_empty());
     let text = lines.value;
-    let (text, checked) = elsewhere(move || {
+    let (text, checked) = on_own_thread(move || {
         let checked = check(&text, label.as_deref());
         (text, checked)
     })
@@ -128,18 +120,18 @@ pub(super) async fn submit(
     drop(turn);
     let for_shell = (text.len() <= COMMAND_BYTES).then(|| text.clone());
     // A page is not made huge by a text that cannot be taken.
-    lines.value = if step == Step::Watch || text.len() > LINES_BYTES { String::new() } else { text };
+    lines.value = if step == FormStep::Watch || text.len() > LINES_BYTES { String::new() } else { text };
     let (report, tasks) = match checked {
         Ok((report, tasks)) => (Report { text: for_shell, ..report }, tasks),
         Err(error) => {
             lines.error = Some(error);
-            return show(dashboard, visit, queue, (lines, batch), None, None).await;
+            return show_form(visit, queue, (lines, batch), None, None).await;
         }
     };
     let is_wanted = match step {
-        Step::Create => report.wrong == 0,
-        Step::CreateValid => true,
-        Step::Check | Step::Watch => false,
+        FormStep::Create => report.wrong == 0,
+        FormStep::CreateValid => true,
+        FormStep::Check | FormStep::Watch => false,
     };
     // The lines may have changed since the button was made that says how many will be created.
     let is_expected = expected == Some(report.valid);
@@ -149,15 +141,15 @@ pub(super) async fn submit(
         );
     }
     if !is_wanted || !is_expected || tasks.is_empty() || batch.error.is_some() {
-        return show(dashboard, visit, queue, (lines, batch), Some(report), None).await;
+        return show_form(visit, queue, (lines, batch), Some(report), None).await;
     }
-    let (tally, stopped) = create(dashboard, queue, tasks).await;
+    let (tally, stopped) = create(&visit.dashboard, queue, tasks).await;
     if stopped.is_none() && tally.is_complete() {
         let next = Query::default().and("way", Way::Lines.word()).and("created", tally.created);
         return Ok(layout::done(visit, &next.at(&address(queue)), &tally.sentence()));
     }
     let outcome = Outcome { sentence: tally.sentence(), refusals: tally.refusals, stopped };
-    show(dashboard, visit, queue, (lines, batch), Some(report), Some(outcome)).await
+    show_form(visit, queue, (lines, batch), Some(report), Some(outcome)).await
 }
 
 async fn create(dashboard: &Dashboard, queue: &QueueName, tasks: Vec<Planned>) -> (Tally, Option<String>) {
@@ -168,7 +160,7 @@ async fn create(dashboard: &Dashboard, queue: &QueueName, tasks: Vec<Planned>) -
             continue;
         }
         if let Err(error) = write(dashboard, queue, std::mem::take(&mut batch), &mut tally).await {
-            return (tally, Some(explain(&error)));
+            return (tally, Some(write_error(&error)));
         }
     }
     (tally, None)
@@ -237,9 +229,7 @@ fn row(task: &Planned) -> Row {
 
 /// The command that takes lines from a file, or from where it is called.
 fn command(queue: &QueueName, url: &str, from: &str, batch: Option<&str>) -> CommandLine {
-    let command = CommandLine::new("task submit", queue.as_str(), url);
-    let command = batch.into_iter().fold(command, |command, label| command.flag("--batch", label));
-    command.flag("--from", from)
+    CommandLine::new("task submit", queue.as_str(), url).optional("--batch", batch).flag("--from", from)
 }
 
 /// The command with the lines themselves. All of them are JSON objects, so none is the word that ends them.
@@ -248,15 +238,14 @@ fn with_lines(queue: &QueueName, url: &str, lines: &str, batch: Option<&str>) ->
     format!("{} <<'END'\n{}\nEND", command(queue, url, "-", batch), lines.trim_end())
 }
 
-async fn show(
-    dashboard: &Dashboard,
+async fn show_form(
     visit: &Visit,
     queue: &QueueName,
     (lines, batch): (Field, Field),
     report: Option<Report>,
     outcome: Option<Outcome>,
 ) -> PageResult {
-    let url = server_url(dashboard, visit);
+    let url = visit.server_url();
     let command = match &report {
         _ if batch.error.is_some() => Command::Wrong,
         Some(report) if report.wrong > 0 => Command::Wrong,
@@ -264,7 +253,7 @@ async fn show(
         None if lines.error.is_some() => Command::Wrong,
         None => Command::Example(command(queue, &url, "tasks.jsonl", batch.filled()).to_string()),
     };
-    let (shell, frame) = Frame::new(dashboard, visit, queue, Way::Lines).await?;
+    let (shell, frame) = Frame::new(visit, queue, Way::Lines).await?;
     let page = LinesPage {
         shell,
         frame,

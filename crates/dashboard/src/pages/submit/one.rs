@@ -3,7 +3,6 @@
 use askama::Template;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::RETRY_DELAY_FACTOR_DEFAULT;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::scheduling::{OnDependencyFailure, Scheduling};
@@ -12,17 +11,16 @@ use taskqueue_store::command::{CreateTask, NewTask};
 use taskqueue_store::{StoreError, StoreExt};
 
 use super::create::random_id;
-use super::fields::Fields;
-use super::{COMMAND_BYTES, Command, Frame, Step, Turn, Way, address, cut};
-use crate::address::Query;
+use super::frame::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
+use crate::address::{Query, of_task};
 use crate::field::Field;
-use crate::json_field;
 use crate::layout::{self, PageResult, Shell};
 use crate::problem::Problem;
-use crate::show;
-use crate::show::command::{CommandLine, server_url};
+use crate::show::command::CommandLine;
 use crate::state::Dashboard;
-use crate::visit::Visit;
+use crate::task_fields::TaskFields;
+use crate::visit::{FormTurn, Visit};
+use crate::{answer, json_field, show};
 
 #[derive(Template)]
 #[template(path = "submit_one.html")]
@@ -31,8 +29,7 @@ struct OnePage {
     frame: Frame,
     /// What the task of this form will have.
     id: TaskId,
-    args: Field,
-    fields: Fields,
+    fields: TaskFields,
     /// What is to be said about the form as a whole.
     warning: Option<String>,
     /// The task that was created before.
@@ -52,8 +49,7 @@ struct Created {
 /// What the form holds.
 struct Content {
     id: TaskId,
-    args: Field,
-    fields: Fields,
+    fields: TaskFields,
     warning: Option<String>,
     source: Option<TaskId>,
     /// Whether only what is wrong with it is wanted.
@@ -61,19 +57,19 @@ struct Content {
 }
 
 impl Content {
-    fn new(id: TaskId, args: Field, fields: Fields) -> Self {
-        Self { id, args, fields, warning: None, source: None, is_watched: false }
+    fn new(id: TaskId, fields: TaskFields) -> Self {
+        Self { id, fields, warning: None, source: None, is_watched: false }
     }
 }
 
 /// The form: empty, or filled from a task.
-pub(super) async fn form(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> PageResult {
-    let mut content = Content::new(random_id()?, Field::default(), Fields::default());
+pub(super) async fn form(visit: &Visit, queue: &QueueName) -> PageResult {
+    let mut content = Content::new(random_id()?, TaskFields::default());
     if let Some(text) = visit.query.filled("from") {
-        match known(dashboard, queue, text).await? {
+        match known(&visit.dashboard, queue, text).await? {
             Some((id, definition)) => {
-                content.args = Field::with(json_field::write(&definition.args));
-                content.fields = Fields::from_definition(&definition);
+                content.fields = TaskFields::from_definition(&definition);
+                content.fields.args = Field::with(json_field::write(&definition.args));
                 content.source = Some(id);
             }
             None => {
@@ -82,7 +78,7 @@ pub(super) async fn form(dashboard: &Dashboard, visit: &Visit, queue: &QueueName
             }
         }
     }
-    show(dashboard, visit, queue, content).await
+    show_form(visit, queue, content).await
 }
 
 /// The definition of a task, if it is there.
@@ -96,26 +92,22 @@ async fn known(dashboard: &Dashboard, queue: &QueueName, id: &str) -> Result<Opt
 }
 
 /// Creates the task of a form, or shows the form again with what is wrong.
-pub(super) async fn submit(
-    dashboard: &Dashboard,
-    visit: &Visit,
-    queue: &QueueName,
-    form: &Query,
-    turn: Turn<'_>,
-) -> PageResult {
+pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: &Query, turn: FormTurn<'_>) -> PageResult {
     let id = form.get("id").and_then(TaskId::parse).map_or_else(random_id, Ok)?;
-    let mut content = Content::new(id, Field::of(form, "args"), Fields::of(form));
-    let definition = definition(&mut content);
+    let mut content = Content::new(id, TaskFields::of(form));
+    let definition = content.fields.whole_definition();
     drop(turn);
     let not_before = content.fields.waiting.not_before(show::now());
-    if let (Some(definition), Some(not_before), Step::Create) = (definition, not_before, Step::of(form)) {
+    if let (Some(definition), Some(not_before), FormStep::Create) = (definition, not_before, FormStep::of(form)) {
         let create = CreateTask { queue: queue.clone(), id, new: Box::new(NewTask::new(definition, not_before)) };
-        match dashboard.store().write(create).await {
+        match visit.dashboard.store().write(create).await {
             Ok(_) => {
                 let next = Query::default().and("way", Way::One.word()).and("created", id);
-                return Ok(layout::see_other(&next.at(&address(queue))));
+                return Ok(answer::see_other(&next.at(&address(queue))));
             }
-            Err(StoreError::Refused(Refusal::TaskDataTooLarge)) => content.args.error = Some(json_field::too_large()),
+            Err(StoreError::Refused(Refusal::TaskDataTooLarge)) => {
+                content.fields.args.error = Some(json_field::too_large());
+            }
             Err(StoreError::Refused(Refusal::TaskIdConflict { .. })) => {
                 content.id = random_id()?;
                 content.warning = Some(format!(
@@ -125,44 +117,36 @@ pub(super) async fn submit(
             Err(error) => return Err(error.into()),
         }
     }
-    content.is_watched = Step::of(form) == Step::Watch;
-    show(dashboard, visit, queue, content).await
+    content.is_watched = FormStep::of(form) == FormStep::Watch;
+    show_form(visit, queue, content).await
 }
 
-/// The definition that the fields give; none if a field is wrong, which then says so.
-fn definition(content: &mut Content) -> Option<Definition> {
-    let args = json_field::read(&content.args.value);
-    let args = content.args.keep(args);
-    let name = content.fields.plain_name();
-    let rest = content.fields.definition();
-    Some(Definition { args: args?, name: name?, ..rest? })
-}
-
-async fn show(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, mut content: Content) -> PageResult {
+async fn show_form(visit: &Visit, queue: &QueueName, content: Content) -> PageResult {
     let created = match visit.query.filled("created") {
-        Some(text) => known(dashboard, queue, text).await?.map(|(id, definition)| created(queue, id, &definition)),
+        Some(text) => {
+            known(&visit.dashboard, queue, text).await?.map(|(id, definition)| created(queue, id, &definition))
+        }
         None => None,
     };
-    let is_empty = content.args.filled().is_none() && content.fields.is_empty();
-    let url = server_url(dashboard, visit);
-    let not_before = content.fields.waiting.not_before(show::now());
+    let Content { id, mut fields, warning, source, is_watched } = content;
+    let (is_empty, url) = (fields.is_empty(), visit.server_url());
+    let not_before = fields.waiting.not_before(show::now());
     // Large args are not parsed for a command that would be too long.
-    let is_short = content.args.value.len().max(content.fields.metadata.value.len()) <= 4 * COMMAND_BYTES;
+    let is_short = fields.args.value.len().max(fields.metadata.value.len()) <= 4 * COMMAND_BYTES;
     let command = match (is_empty, is_short) {
         (true, _) => Command::Example(example(queue, &url)),
         (false, false) => Command::Unsayable,
-        (false, true) => match definition(&mut content).zip(not_before) {
+        (false, true) => match fields.whole_definition().zip(not_before) {
             Some((task, not_before)) => Command::of(command(queue, &url, &task, not_before)),
             None => Command::Wrong,
         },
     };
-    let Content { id, mut args, mut fields, warning, source, is_watched } = content;
     if is_watched {
-        args.value.clear();
+        fields.args.value.clear();
         fields.metadata.value.clear();
     }
-    let (shell, frame) = Frame::new(dashboard, visit, queue, Way::One).await?;
-    layout::page(visit, &OnePage { shell, frame, id, args, fields, warning, created, source, command })
+    let (shell, frame) = Frame::new(visit, queue, Way::One).await?;
+    layout::page(visit, &OnePage { shell, frame, id, fields, warning, created, source, command })
 }
 
 /// A command to begin with.
@@ -175,69 +159,60 @@ fn created(queue: &QueueName, id: TaskId, definition: &Definition) -> Created {
     Created {
         id,
         name: cut(definition.name.as_deref().unwrap_or_default()),
-        address: format!("/ui/queues/{queue}/tasks/{id}"),
+        address: of_task(queue, id),
         again: Query::default().and("way", Way::One.word()).and("from", id).at(&address(queue)),
     }
 }
 
 /// The command that creates such a task, if there is one.
 fn command(queue: &QueueName, url: &str, task: &Definition, not_before: Option<Timestamp>) -> Option<String> {
-    let mut command = CommandLine::new("task submit", queue.as_str(), url);
-    if task.args != JsonObject::empty() {
-        command = command.flag("--args", task.args.as_str());
-    }
-    if let Some(name) = &task.name {
-        command = command.flag("--name", name);
-    }
+    let command = CommandLine::new("task submit", queue.as_str(), url)
+        .optional("--args", Some(task.args.as_str()).filter(|_| !task.args.is_empty_object()))
+        .optional("--name", task.name.as_deref());
     Some(with_other_flags(command, task, not_before)?.to_string())
 }
 
 /// The flags for what all tasks have beside name and args; none if no flags can say it.
 pub(super) fn with_other_flags(
-    mut command: CommandLine,
+    command: CommandLine,
     task: &Definition,
     not_before: Option<Timestamp>,
 ) -> Option<CommandLine> {
     let default = Definition::default();
-    if task.metadata != default.metadata {
-        command = command.flag("--metadata", task.metadata.as_str());
+    let routes = Some(&task.routes).filter(|routes| **routes != default.routes);
+    let number = |value: i64, default: i64| Some(value.to_string()).filter(|_| value != default);
+    let mut command =
+        command.optional("--metadata", Some(task.metadata.as_str()).filter(|_| task.metadata != default.metadata));
+    for route in routes.into_iter().flat_map(|routes| routes.iter()) {
+        command = command.flag("--route", route);
     }
-    if task.routes != default.routes {
-        command = task.routes.iter().fold(command, |command, route| command.flag("--route", route));
-    }
-    if task.priority != default.priority {
-        command = command.flag("--priority", &task.priority.to_string());
-    }
-    if task.max_attempts != default.max_attempts {
-        command = command.flag("--max-attempts", &task.max_attempts.to_string());
-    }
-    if let Some(not_before) = not_before {
-        command = command.flag("--not-before", &not_before.to_string());
-    }
+    let command = command
+        .optional("--priority", number(task.priority, default.priority))
+        .optional("--max-attempts", number(task.max_attempts, default.max_attempts))
+        .optional("--not-before", not_before.map(|at| at.to_string()));
     with_waiting_flags(command, &task.scheduling)
 }
 
-fn with_waiting_flags(mut command: CommandLine, scheduling: &Scheduling) -> Option<CommandLine> {
-    if let Some(delay) = scheduling.retry_delay {
+fn with_waiting_flags(command: CommandLine, scheduling: &Scheduling) -> Option<CommandLine> {
+    let delay = scheduling.retry_delay.map(|delay| {
         let (first, longest) = (delay.seconds(), delay.max_seconds());
         // The flag has whole seconds, doubles the delay, and wants the longer one last.
         let can_be_said = delay.factor() == RETRY_DELAY_FACTOR_DEFAULT
             && first <= longest
             && [first, longest].iter().all(|seconds| seconds.fract() == 0.0 && *seconds <= 1e12);
-        if !can_be_said {
-            return None;
-        }
-        command = command.flag("--retry-delay", &format!("{first}s..{longest}s"));
+        can_be_said.then(|| format!("{first}s..{longest}s"))
+    });
+    if delay == Some(None) {
+        return None;
     }
-    if let Some(limit) = scheduling.run_limit() {
-        command = command.flag("--timeout", &format!("{}s", limit.as_secs()));
+    let mut command = command
+        .optional("--retry-delay", delay.flatten())
+        .optional("--timeout", scheduling.run_limit().map(|limit| format!("{}s", limit.as_secs())));
+    for id in scheduling.dependencies.as_slice() {
+        command = command.flag("--after", id.as_str());
     }
-    command =
-        scheduling.dependencies.as_slice().iter().fold(command, |command, id| command.flag("--after", id.as_str()));
-    if scheduling.on_dependency_failure != OnDependencyFailure::Wait {
-        command = command.flag("--on-dependency-failure", scheduling.on_dependency_failure.as_str());
-    }
-    Some(command)
+    let choice = Some(scheduling.on_dependency_failure).filter(|choice| *choice != OnDependencyFailure::Wait);
+    Some(command.optional("--on-dependency-failure", choice.map(OnDependencyFailure::as_str)))
 }
 
 #[cfg(test)]
@@ -251,14 +226,10 @@ mod tests {
         let queue = QueueName::parse("exp").expect("a name");
         let command = |task: &Definition, at| command(&queue, URL, task, at).expect("a command");
         assert_eq!(command(&Definition::default(), None), "taskqueue task submit --queue exp --url http://h:1");
-        let mut fields =
-            Fields::of(&Query::parse("name=it%27s&routes=a,b&priority=-1&max_attempts=9&metadata=%7B%22m%22:1%7D"));
-        let name = fields.plain_name().expect("a name");
-        let task = Definition {
-            name,
-            args: JsonObject::from_canonical(r#"{"lr":0.1}"#),
-            ..fields.definition().expect("fields")
-        };
+        let mut fields = TaskFields::of(&Query::parse(
+            "name=it%27s&args=%7B%22lr%22:0.1%7D&routes=a,b&priority=-1&max_attempts=9&metadata=%7B%22m%22:1%7D",
+        ));
+        let task = fields.whole_definition().expect("fields");
         let expected = r#"taskqueue task submit --queue exp --url http://h:1 --args '{"lr":0.1}' --name 'it'\''s' --metadata '{"m":1}' --route a --route b --priority=-1 --max-attempts 9"#;
         assert_eq!(command(&task, None), expected);
     }
@@ -267,7 +238,7 @@ mod tests {
     fn the_command_says_what_a_task_waits_for_or_there_is_none() {
         let queue = QueueName::parse("exp").expect("a name");
         let said = |form: &str, at| {
-            command(&queue, URL, &Fields::of(&Query::parse(form)).definition().expect("fields"), at)
+            command(&queue, URL, &TaskFields::of(&Query::parse(form)).definition().expect("fields"), at)
                 .map(|text| text.replace("taskqueue task submit --queue exp --url http://h:1", ""))
         };
         let form = "retry_seconds=10&retry_max_seconds=1+h&timeout=2+min&dependencies=t_exampletask0&on_dependency_failure=cancel";

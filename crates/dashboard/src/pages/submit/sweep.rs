@@ -9,16 +9,14 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::json::{Value, write_value};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 
-pub(super) use self::run::explain;
 use self::run::{Progress, check_names};
 use self::typed::{Plan, Texts, Typed};
 use super::create::Tally;
+use super::frame::{Command, FormStep, Frame, Way, address, cut};
 use super::one::with_other_flags;
-use super::{Command, Frame, Step, Way, address, cut};
 use crate::address::Query;
 use crate::layout::{self, PageResult, Shell};
-use crate::show::command::{CommandLine, server_url};
-use crate::state::Dashboard;
+use crate::show::command::CommandLine;
 use crate::visit::Visit;
 use crate::{json_field, show};
 
@@ -66,7 +64,7 @@ struct Preview {
     rows: Vec<Row>,
     has_name: bool,
     /// The form that creates it: exactly what is shown.
-    hidden: Vec<(String, String)>,
+    hidden: Query,
     /// None if no flags can say it.
     command: Option<String>,
 }
@@ -111,34 +109,34 @@ impl Preview {
 }
 
 /// The builder, with a preview of what the address holds.
-pub(super) async fn form(dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> PageResult {
+pub(super) async fn form(visit: &Visit, queue: &QueueName) -> PageResult {
     let texts = Texts::of(&visit.query);
     let mut typed = Typed::of(&texts);
     let preview = match if texts.is_empty() { None } else { typed.plan(&texts) } {
-        Some(plan) => preview(dashboard, visit, &mut typed, &texts, &plan, queue).await,
+        Some(plan) => preview(visit, &mut typed, &texts, &plan, queue).await,
         None => None,
     };
-    show(dashboard, visit, queue, typed, preview, None).await
+    show_form(visit, queue, typed, preview, None).await
 }
 
 /// Creates the sweep of a form, or goes on with it.
-pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueName, form: &Query) -> PageResult {
+pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: &Query) -> PageResult {
     let texts = Texts::of(form);
     let mut typed = Typed::of(&texts);
-    let Some(plan) = typed.plan(&texts) else { return show(dashboard, visit, queue, typed, None, None).await };
-    if Step::of(form) != Step::Create {
+    let Some(plan) = typed.plan(&texts) else { return show_form(visit, queue, typed, None, None).await };
+    if FormStep::of(form) != FormStep::Create {
         // A sweep that is too long for an address is previewed in this way.
-        let preview = preview(dashboard, visit, &mut typed, &texts, &plan, queue).await;
-        return show(dashboard, visit, queue, typed, preview, None).await;
+        let preview = preview(visit, &mut typed, &texts, &plan, queue).await;
+        return show_form(visit, queue, typed, preview, None).await;
     }
     let progress = Progress::of(form);
     if progress.done == 0
-        && let Err(error) = check_names(dashboard, &plan, usize::MAX).await
+        && let Err(error) = check_names(&visit.dashboard, &plan, usize::MAX).await
     {
         typed.fields.name.error = Some(error);
-        return show(dashboard, visit, queue, typed, None, None).await;
+        return show_form(visit, queue, typed, None, None).await;
     }
-    let (tally, progress, error) = run::create(dashboard, queue, &plan, progress).await;
+    let (tally, progress, error) = run::create(&visit.dashboard, queue, &plan, progress).await;
     let is_done = progress.done >= plan.sweep.count();
     if is_done && error.is_none() && tally.is_complete() {
         let mut next = texts.parameters();
@@ -149,8 +147,8 @@ pub(super) async fn submit(dashboard: &Dashboard, visit: &Visit, queue: &QueueNa
         return Ok(layout::done(visit, &next.at(&address(queue)), &tally.sentence()));
     }
     let outcome = outcome(&tally, progress, is_done, error);
-    let preview = preview(dashboard, visit, &mut typed, &texts, &plan, queue).await;
-    show(dashboard, visit, queue, typed, preview, Some(outcome)).await
+    let preview = preview(visit, &mut typed, &texts, &plan, queue).await;
+    show_form(visit, queue, typed, preview, Some(outcome)).await
 }
 
 fn outcome(tally: &Tally, progress: Progress, is_done: bool, error: Option<String>) -> Outcome {
@@ -163,14 +161,13 @@ fn outcome(tally: &Tally, progress: Progress, is_done: bool, error: Option<Strin
 }
 
 async fn preview(
-    dashboard: &Dashboard,
     visit: &Visit,
     typed: &mut Typed,
     texts: &Texts,
     plan: &Plan<'_>,
     queue: &QueueName,
 ) -> Option<Preview> {
-    if let Err(error) = check_names(dashboard, plan, NAMES_CHECKED).await {
+    if let Err(error) = check_names(&visit.dashboard, plan, NAMES_CHECKED).await {
         typed.fields.name.error = Some(error);
         return None;
     }
@@ -196,8 +193,8 @@ async fn preview(
         more_keys: counts.len().saturating_sub(KEYS_SHOWN),
         rows: rows.into_iter().map(|(_, row)| row).collect(),
         has_name: plan.name.is_some(),
-        hidden: texts.parameters().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        command: command(queue, &server_url(dashboard, visit), texts, plan),
+        hidden: texts.parameters(),
+        command: command(queue, &visit.server_url(), texts, plan),
     })
 }
 
@@ -216,17 +213,10 @@ fn command(queue: &QueueName, url: &str, texts: &Texts, plan: &Plan<'_>) -> Opti
     if texts.is_zip {
         command = command.switch("--zip");
     }
-    if let Some(base) = json_field::read(&texts.base).ok().filter(|base| !base.is_empty_object()) {
-        command = command.flag("--args", base.as_str());
-    }
-    if let Some(name) = texts.name() {
-        command = command.flag("--name", name);
-    }
+    let base = json_field::read(&texts.base).ok().filter(|base| !base.is_empty_object());
+    let command = command.optional("--args", base.as_ref().map(|base| base.as_str())).optional("--name", texts.name());
     let command = with_other_flags(command, &plan.definition, plan.not_before)?;
-    Some(match plan.batch {
-        Some(batch) => command.flag("--batch", batch).to_string(),
-        None => command.to_string(),
-    })
+    Some(command.optional("--batch", plan.batch).to_string())
 }
 
 /// A sweep to begin with.
@@ -241,18 +231,17 @@ fn example(queue: &QueueName, url: &str) -> String {
     command.flag("--arg", "seed=1..50").flag("--name", "vit-{seed}").to_string()
 }
 
-async fn show(
-    dashboard: &Dashboard,
+async fn show_form(
     visit: &Visit,
     queue: &QueueName,
     typed: Typed,
     preview: Option<Preview>,
     outcome: Option<Outcome>,
 ) -> PageResult {
-    let (shell, frame) = Frame::new(dashboard, visit, queue, Way::Sweep).await?;
+    let (shell, frame) = Frame::new(visit, queue, Way::Sweep).await?;
     let command = match &preview {
         Some(preview) => Command::of(preview.command.clone()),
-        None if typed.is_empty() => Command::Example(example(queue, &server_url(dashboard, visit))),
+        None if typed.is_empty() => Command::Example(example(queue, &visit.server_url())),
         None => Command::Wrong,
     };
     let page = SweepPage {

@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::body::Body;
-use axum::extract::{Request, State};
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::lifecycle::{self, TaskAction};
@@ -11,11 +10,10 @@ use taskqueue_core::update::Update;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{ActOnTask, DeleteTask, UpdateTask};
 
-use super::address;
-use crate::form::{self, SMALL_FORM_BYTES};
+use crate::address::of_task;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
-use crate::state::Dashboard;
+use crate::show;
 use crate::visit::Visit;
 
 /// The actions that apply to a task and that its viewer may do.
@@ -35,12 +33,12 @@ pub(super) struct Actions {
 }
 
 impl Actions {
-    pub(super) fn of(task: &Task, dashboard: &Dashboard, visit: &Visit, queue: &QueueName) -> Self {
+    pub(super) fn of(task: &Task, visit: &Visit, queue: &QueueName) -> Self {
         if !visit.may(Scope::Submit, queue) {
             return Self::default();
         }
         let actions = Self::applying_to(task);
-        let has_archive = dashboard.has("archive");
+        let has_archive = visit.dashboard.has("archive");
         Self { archive: actions.archive && has_archive, unarchive: actions.unarchive && has_archive, ..actions }
     }
 
@@ -88,35 +86,29 @@ struct ConfirmPage {
 }
 
 /// Asks whether the run of a task shall be stopped.
-pub(crate) async fn confirm_cancel(dashboard: State<Dashboard>, visit: Visit) -> PageResult {
+pub(crate) async fn confirm_cancel(visit: Visit) -> PageResult {
     let question = "Cancel this task?";
     let consequence = "Its run is stopped at the next heartbeat of its worker, and what it has done so far is lost unless it saved it. \
                        The task stays and can be requeued.";
-    confirm(&dashboard, &visit, ("cancel", question, consequence, "Cancel the task")).await
+    confirm(&visit, ["cancel", question, consequence, "Cancel the task"]).await
 }
 
 /// Asks whether a task shall be deleted.
-pub(crate) async fn confirm_delete(dashboard: State<Dashboard>, visit: Visit) -> PageResult {
+pub(crate) async fn confirm_delete(visit: Visit) -> PageResult {
     let question = "Delete this task?";
     let consequence = "Its args, result, last error and output are deleted with it. This cannot be undone.";
-    confirm(&dashboard, &visit, ("delete", question, consequence, "Delete the task")).await
+    confirm(&visit, ["delete", question, consequence, "Delete the task"]).await
 }
 
-async fn confirm(
-    dashboard: &Dashboard,
-    visit: &Visit,
-    (action, question, consequence, button): (&'static str, &'static str, &'static str, &'static str),
-) -> PageResult {
-    let queue = visit.queue()?;
-    visit.check(Scope::Submit, &queue)?;
-    let task = super::read(dashboard, visit).await?;
-    let title = super::title(&task);
+async fn confirm(visit: &Visit, [action, question, consequence, button]: [&'static str; 4]) -> PageResult {
+    let queue = visit.queue_for(Scope::Submit)?;
+    let task = visit.task().await?;
     let page = ConfirmPage {
-        shell: Shell::new(dashboard, visit, question, Section::Tasks, Some(&queue)).await?,
-        base: address(&queue, task.id),
+        shell: Shell::new(visit, question, Section::Tasks, Some(&queue)).await?,
+        base: of_task(&queue, task.id),
         id: task.id.to_string(),
         status: task.lifecycle.status.as_str(),
-        title,
+        title: show::title(task.definition.name.as_deref(), &task.id).to_owned(),
         action,
         question,
         consequence,
@@ -126,75 +118,64 @@ async fn confirm(
 }
 
 /// The task that a form without fields is about, if its sender may change it.
-async fn named(visit: &Visit, request: Request<Body>) -> Result<(QueueName, TaskId), Problem> {
-    form::read(visit, request.into_body(), SMALL_FORM_BYTES).await?;
+async fn named_task(visit: &Visit, body: Body) -> Result<(QueueName, TaskId), Problem> {
+    visit.form(body).await?;
     let (queue, id) = (visit.queue()?, visit.task_id()?);
     visit.check(Scope::Submit, &queue)?;
     Ok((queue, id))
 }
 
 /// Takes the task out.
-pub(crate) async fn cancel(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    act(&dashboard, &visit, request, TaskAction::Cancel, "The task is cancelled.").await
+pub(crate) async fn cancel(visit: Visit, body: Body) -> PageResult {
+    act(&visit, body, TaskAction::Cancel, "The task is cancelled.").await
 }
 
 /// Starts the task over.
-pub(crate) async fn requeue(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    act(&dashboard, &visit, request, TaskAction::Requeue, "The task is pending again.").await
+pub(crate) async fn requeue(visit: Visit, body: Body) -> PageResult {
+    act(&visit, body, TaskAction::Requeue, "The task is pending again.").await
 }
 
-async fn act(
-    dashboard: &Dashboard,
-    visit: &Visit,
-    request: Request<Body>,
-    action: TaskAction,
-    notice: &'static str,
-) -> PageResult {
-    let (queue, id) = named(visit, request).await?;
-    let place = address(&queue, id);
-    dashboard.store().write(ActOnTask { queue, id, action }).await?;
+async fn act(visit: &Visit, body: Body, action: TaskAction, notice: &'static str) -> PageResult {
+    let (queue, id) = named_task(visit, body).await?;
+    let place = of_task(&queue, id);
+    visit.dashboard.store().write(ActOnTask { queue, id, action }).await?;
     Ok(layout::done(visit, &place, notice))
 }
 
 /// Takes the task out of lists and counts.
-pub(crate) async fn archive(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    set_archived(&dashboard, &visit, request, true, "The task is archived.").await
+pub(crate) async fn archive(visit: Visit, body: Body) -> PageResult {
+    set_archived(&visit, body, true, "The task is archived.").await
 }
 
 /// Brings the task back into lists and counts.
-pub(crate) async fn unarchive(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    set_archived(&dashboard, &visit, request, false, "The task is not archived any more.").await
+pub(crate) async fn unarchive(visit: Visit, body: Body) -> PageResult {
+    set_archived(&visit, body, false, "The task is not archived any more.").await
 }
 
-async fn set_archived(
-    dashboard: &Dashboard,
-    visit: &Visit,
-    request: Request<Body>,
-    archived: bool,
-    notice: &'static str,
-) -> PageResult {
-    let (queue, id) = named(visit, request).await?;
-    let place = address(&queue, id);
+async fn set_archived(visit: &Visit, body: Body, archived: bool, notice: &'static str) -> PageResult {
+    let (queue, id) = named_task(visit, body).await?;
+    let place = of_task(&queue, id);
     let update = Box::new(Update { archived: Some(archived), ..Update::default() });
-    dashboard.store().write(UpdateTask { queue, id, update }).await?;
+    visit.dashboard.store().write(UpdateTask { queue, id, update }).await?;
     Ok(layout::done(visit, &place, notice))
 }
 
 /// Deletes the task.
-pub(crate) async fn delete(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    let (queue, id) = named(&visit, request).await?;
+pub(crate) async fn delete(visit: Visit, body: Body) -> PageResult {
+    let (queue, id) = named_task(&visit, body).await?;
     let place = format!("/ui/queues/{queue}/tasks");
-    dashboard.store().write(DeleteTask { queue, id }).await?;
+    visit.dashboard.store().write(DeleteTask { queue, id }).await?;
     Ok(layout::done(&visit, &place, &format!("The task {id} is deleted.")))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use taskqueue_core::definition::Definition;
     use taskqueue_core::ids::RunId;
     use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome};
     use taskqueue_core::time::Timestamp;
+
+    use super::*;
 
     fn offered(status: Status, attempt: i64) -> Vec<&'static str> {
         let at = Timestamp::from_micros(0);

@@ -2,58 +2,38 @@
 //! of a running task follows by itself (`output.rs`, `assets/output.js`).
 
 pub(crate) mod actions;
-mod cut;
 pub(crate) mod edit;
-mod edit_fields;
-mod failure;
 pub(crate) mod output;
-mod progress;
-pub(crate) mod raw;
-mod related;
+mod run;
 mod timeline;
 mod waiting;
-mod worker;
 
 use askama::Template;
-use axum::extract::State;
 use taskqueue_core::explain::Explanation;
-use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::scheduling::RetryDelay;
 use taskqueue_core::stats::RouteSelection;
-use taskqueue_core::task::{Status, Task};
+use taskqueue_core::task::{LastError, Status, Task};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreExt;
-use taskqueue_store::dependency_cycle;
+use taskqueue_store::{StoreExt, dependency_cycle};
 
 use self::actions::Actions;
-use self::failure::FailureView;
 use self::output::OutputView;
-use self::progress::ProgressView;
-use self::related::RelatedView;
+use self::run::{FailureView, ProgressView, WorkerView};
 use self::timeline::Event;
-use self::waiting::Waiting;
-use self::worker::WorkerView;
+use self::waiting::{RelatedView, Waiting};
+use crate::address::of_task;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
-use crate::show::command::server_url;
 use crate::show::json::JsonView;
-use crate::show::{Moment, bytes, duration};
+use crate::show::{self, Moment, bytes, duration};
 use crate::state::Dashboard;
-use crate::time_field;
 use crate::visit::Visit;
+use crate::{answer, field};
 
 /// Routes that are shown; how many more there are is said.
 const ROUTES: usize = 20;
-
-/// The address of a task.
-pub(crate) fn address(queue: &QueueName, id: TaskId) -> String {
-    format!("/ui/queues/{queue}/tasks/{id}")
-}
-
-/// What a person calls a task: its name, or its id if it has none.
-pub(crate) fn title(task: &Task) -> String {
-    task.definition.name.as_deref().filter(|name| !name.trim().is_empty()).unwrap_or(task.id.as_str()).to_owned()
-}
 
 /// An object of a task, with its name.
 struct Document {
@@ -107,28 +87,28 @@ struct Facts {
 }
 
 /// The page.
-pub(crate) async fn task(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+pub(crate) async fn task(visit: Visit) -> PageResult {
     let (queue, id) = (visit.queue()?, visit.task_id()?);
-    let store = dashboard.store();
+    let store = visit.dashboard.store();
     let task = store.get_task(&queue, id).await?;
     let besides = task.definition.routes.iter().map(Into::into).collect();
     let stats = store.queue_stats(&queue, &RouteSelection::ByName { most: 0, besides }).await?;
     let now = stats.now.max(task.lifecycle.updated_at);
     let worker = WorkerView::read(store, &queue, &task, now).await?;
-    let output = OutputView::read(&dashboard, &queue, &task, &worker).await?;
+    let output = OutputView::read(&visit.dashboard, &queue, &task, &worker).await?;
     let related = RelatedView::read(store, &queue, &task).await?;
-    let explanation = explain(&dashboard, &queue, &task).await?;
-    let title = title(&task);
+    let explanation = explain(&visit.dashboard, &queue, &task).await?;
+    let title = show::title(task.definition.name.as_deref(), &task.id).to_owned();
     let page = TaskPage {
-        base: address(&queue, id),
+        base: of_task(&queue, id),
         queue: queue.to_string(),
         id: id.to_string(),
         status: task.lifecycle.status.as_str(),
-        actions: Actions::of(&task, &dashboard, &visit, &queue),
+        actions: Actions::of(&task, &visit, &queue),
         is_archived: task.lifecycle.archived,
         facts: Facts::of(&task, now),
         events: timeline::events(&task, now),
-        waiting: Waiting::of(&task, explanation.as_ref(), &stats.figures, &server_url(&dashboard, &visit), now),
+        waiting: Waiting::of(&task, explanation.as_ref(), &stats.figures, &visit.server_url(), now),
         related,
         progress: ProgressView::of(&task, now),
         failure: FailureView::of(&task, now),
@@ -136,23 +116,18 @@ pub(crate) async fn task(State(dashboard): State<Dashboard>, visit: Visit) -> Pa
         worker,
         output,
         // It measures how long everything took, so it comes last.
-        shell: Shell::new(&dashboard, &visit, title.clone(), Section::Tasks, Some(&queue)).await?,
+        shell: Shell::new(&visit, title.clone(), Section::Tasks, Some(&queue)).await?,
         title,
     };
     layout::page(&visit, &page)
 }
 
-/// Why a pending task is not claimed yet, if this server says so.
+/// Returns why a pending task is not claimed yet, if this server says so.
 async fn explain(dashboard: &Dashboard, queue: &QueueName, task: &Task) -> Result<Option<Explanation>, Problem> {
     if task.lifecycle.status != Status::Pending || !dashboard.has("explain") {
         return Ok(None);
     }
     Ok(Some(dependency_cycle::explain(dashboard.store(), queue, task.id, dependency_cycle::TIME_LIMIT).await?))
-}
-
-/// The task of a visit, for the pages behind it.
-pub(super) async fn read(dashboard: &Dashboard, visit: &Visit) -> Result<Task, Problem> {
-    Ok(dashboard.store().get_task(&visit.queue()?, visit.task_id()?).await?)
 }
 
 impl Facts {
@@ -168,7 +143,7 @@ impl Facts {
             waited: timeline::waited(task, now).map(duration),
             ran: timeline::ran(task, now).map(duration),
             not_before: lifecycle.not_before.map(|at| Moment::new(at, now)),
-            time_limit: definition.scheduling.run_limit().map(|limit| time_field::written(limit.as_secs_f64())),
+            time_limit: definition.scheduling.run_limit().map(|limit| field::seconds_text(limit.as_secs_f64())),
             retries: definition.scheduling.retry_delay.map(|delay| retries(&delay)),
         }
     }
@@ -176,7 +151,7 @@ impl Facts {
 
 /// `after 30 s, then 2 times as long each, at most 1 day`.
 fn retries(delay: &RetryDelay) -> String {
-    let (first, most) = (time_field::written(delay.seconds()), time_field::written(delay.max_seconds()));
+    let (first, most) = (field::seconds_text(delay.seconds()), field::seconds_text(delay.max_seconds()));
     format!("after {first}, then {} times as long each, at most {most}", delay.factor())
 }
 
@@ -184,16 +159,45 @@ fn retries(delay: &RetryDelay) -> String {
 fn documents(task: &Task) -> Vec<Document> {
     let document = |name, title, text: &str| Document { name, title, view: JsonView::new(text) };
     let result = document("result", "Result", task.outcome.result.as_str());
-    let args = document("args", "Args", task.definition.args.as_str());
     let metadata = document("metadata", "Metadata", task.definition.metadata.as_str());
-    let has_result = !result.view.is_empty || task.lifecycle.status == Status::Succeeded;
-    let mut documents = vec![args];
-    if has_result {
-        let place = if task.lifecycle.status == Status::Succeeded { 0 } else { 1 };
-        documents.insert(place, result);
+    let has_succeeded = task.lifecycle.status == Status::Succeeded;
+    let mut documents = vec![document("args", "Args", task.definition.args.as_str())];
+    if has_succeeded || !result.view.is_empty {
+        documents.insert(usize::from(!has_succeeded), result);
     }
     if !metadata.view.is_empty {
         documents.push(metadata);
     }
     documents
+}
+
+/// One object, shown by the browser, or with `?download` saved as a file.
+pub(crate) async fn download_json(visit: Visit) -> PageResult {
+    let name = visit.path.rsplit('/').next().unwrap_or_default().to_owned();
+    let task = visit.task().await?;
+    let unknown = || Problem::not_found("part of this task", "Go back to the task, and look at what it has.");
+    let text = raw_object(&task, &name).ok_or_else(unknown)?;
+    let way = if visit.query.has("download") { "attachment" } else { "inline" };
+    let disposition = format!("{way}; filename=\"{}-{name}.json\"", task.id);
+    Ok(answer::file(text, "application/json; charset=utf-8", &disposition))
+}
+
+fn raw_object(task: &Task, name: &str) -> Option<String> {
+    let outcome = &task.outcome;
+    match name {
+        "args" => Some(task.definition.args.as_str().to_owned()),
+        "metadata" => Some(task.definition.metadata.as_str().to_owned()),
+        "result" => Some(outcome.result.as_str().to_owned()),
+        "progress" => outcome.progress.as_ref().map(|progress| progress.value.as_str().to_owned()),
+        "worker" => outcome.last_run.as_ref().map(|run| run.worker.as_str().to_owned()),
+        "last_error" => outcome.last_error.as_ref().map(error_object),
+        _ => None,
+    }
+}
+
+fn error_object(error: &LastError) -> String {
+    let failure = &error.failure;
+    let object = ObjectWriter::new().text("type", &failure.kind).text("message", &failure.message);
+    let object = object.text_or_null("traceback", failure.traceback.as_deref());
+    object.time("occurred_at", error.occurred_at).integer("attempt", error.attempt).into_text()
 }

@@ -2,7 +2,6 @@
 //! is decided in `show/ansi.rs`. The id of a run is its owner's secret, so a page knows a run by a digest of it.
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -16,12 +15,12 @@ use taskqueue_core::task::{Status, Task};
 use taskqueue_store::StoreError;
 use taskqueue_store::command::Output;
 
-use super::worker::WorkerView;
-use crate::layout::{self, PageResult};
+use super::run::WorkerView;
+use crate::answer::{self, hex_digits};
+use crate::layout::PageResult;
 use crate::problem::Problem;
-use crate::show::ansi::{Look, Resume, screen};
-use crate::show::html::Html;
-use crate::show::{bytes, number, sentence};
+use crate::show::ansi::{Resume, TextLook, screen};
+use crate::show::{Html, bytes, number, sentence};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
@@ -41,49 +40,23 @@ pub(super) struct OutputView {
 
 /// The end of an output.
 pub(super) struct Tail {
-    run: String,
+    pub(super) run: String,
     attempt: i64,
-    shown: Shown,
+    pub(super) shown: Shown,
     /// The first byte that is kept.
     kept_from: u64,
     /// The first byte that is shown.
     from: u64,
-    end: u64,
+    pub(super) end: u64,
     ended: bool,
 }
 
 /// A part of an output, and where to go on.
-struct Shown {
-    lines: Html,
-    last: Html,
-    next: u64,
-    look: Look,
-}
-
-impl Tail {
-    pub(super) fn run(&self) -> &str {
-        &self.run
-    }
-
-    pub(super) fn next(&self) -> u64 {
-        self.shown.next
-    }
-
-    pub(super) fn look(&self) -> String {
-        self.shown.look.code()
-    }
-
-    pub(super) fn end(&self) -> u64 {
-        self.end
-    }
-
-    pub(super) fn lines(&self) -> &Html {
-        &self.shown.lines
-    }
-
-    pub(super) fn last(&self) -> &Html {
-        &self.shown.last
-    }
+pub(super) struct Shown {
+    pub(super) lines: Html,
+    pub(super) last: Html,
+    pub(super) next: u64,
+    pub(super) look: TextLook,
 }
 
 impl OutputView {
@@ -96,10 +69,10 @@ impl OutputView {
         let place: Vec<&str> = [worker.said("host"), worker.said("folder")].into_iter().flatten().collect();
         let place = (!place.is_empty()).then(|| place.join(" · "));
         let reader = OutputReader { dashboard: dashboard.clone(), queue: queue.clone(), id: task.id };
-        let tail = if dashboard.host().task_output_bytes() == 0 { None } else { reader.tail().await? };
+        let tail = if dashboard.host.task_output_bytes() == 0 { None } else { reader.tail().await? };
         let note = match &tail {
             Some(tail) => note(tail, task),
-            None if dashboard.host().task_output_bytes() == 0 => {
+            None if dashboard.host.task_output_bytes() == 0 => {
                 "This server keeps no output: it was started with --task-output-bytes 0.".to_owned()
             }
             None => match task.lifecycle.status {
@@ -113,7 +86,7 @@ impl OutputView {
     }
 }
 
-/// What a reader has to know to take the output for no more than it is.
+/// Returns what a reader has to know to take the output for no more than it is.
 fn note(tail: &Tail, task: &Task) -> String {
     let mut notes = Vec::new();
     if task.lifecycle.status == Status::Running && tail.ended {
@@ -137,9 +110,9 @@ struct OutputReader {
 }
 
 impl OutputReader {
-    /// What is kept from an offset on, up to a gap; nothing if nothing is kept.
+    /// Returns what is kept from an offset on, up to a gap; nothing if nothing is kept.
     async fn read(&self, offset: u64) -> Result<Option<Output>, StoreError> {
-        let most_bytes = self.dashboard.host().task_output_bytes();
+        let most_bytes = self.dashboard.host.task_output_bytes();
         match self.dashboard.store().read_output(&self.queue, self.id, offset, most_bytes).await {
             Ok(output) => Ok(Some(output)),
             Err(StoreError::Refused(Refusal::OutputNotFound { .. })) => Ok(None),
@@ -162,7 +135,7 @@ impl OutputReader {
             self.pieces(wanted, last.run_id).await?
         };
         let from = pieces.first().map_or(last.start, |piece| piece.start);
-        let shown = show(&pieces, from, Look::default());
+        let shown = show(&pieces, from, TextLook::default());
         let end = pieces.last().map_or(last.start, Output::end);
         Ok(Some(Tail {
             run: digest(last.run_id),
@@ -205,7 +178,7 @@ fn cut_before(piece: Output, offset: u64) -> Output {
 }
 
 /// Shows pieces that begin at an offset with a look.
-fn show(pieces: &[Output], offset: u64, look: Look) -> Shown {
+fn show(pieces: &[Output], offset: u64, look: TextLook) -> Shown {
     let mut shown = Shown { lines: Html::new(), last: Html::new(), next: offset, look };
     let mut position = offset;
     for piece in pieces {
@@ -238,57 +211,50 @@ fn gap(html: &mut Html, missing: u64) {
     html.markup("</span>\n");
 }
 
-/// What a page knows a run by.
+/// Returns what a page knows a run by.
 fn digest(run_id: RunId) -> String {
     let digest = Sha256::new().chain_update("output of a run").chain_update(run_id.as_str()).finalize();
-    digest[..6].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex_digits(&digest, 6)
 }
 
-/// What was printed since a page has asked: `run`, `from` and `look` are what the last answer said, and `end` how far it went. Of
+/// Returns what was printed since a page has asked: `run`, `from` and `look` are what the last answer said, and `end` how far it went. Of
 /// another run there is all of its end, with `output-reset`.
-pub(crate) async fn follow(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
-    let reader = OutputReader { queue: visit.queue()?, id: visit.task_id()?, dashboard };
+pub(crate) async fn follow(visit: Visit) -> PageResult {
+    let reader = OutputReader { queue: visit.queue()?, id: visit.task_id()?, dashboard: visit.dashboard.clone() };
     let asked = |name: &str| visit.query.get(name).and_then(|value| value.parse::<u64>().ok());
     let Some(last) = reader.read(OUTPUT_OFFSET_MAX).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let is_same = visit.query.get("run") == Some(digest(last.run_id).as_str());
     if is_same && asked("end") == Some(last.start) {
         return Ok(answered(StatusCode::NO_CONTENT, String::new(), &[("output-ended", last.ended.to_string())]));
     }
-    let (is_reset, tail) = match asked("from").filter(|from| is_same && from.saturating_add(SHOWN_BYTES) >= last.start)
-    {
-        Some(from) => {
-            let pieces = reader.pieces(from, last.run_id).await?;
-            let end = pieces.last().map_or(last.start, Output::end);
-            let shown = show(&pieces, from, Look::parse(visit.query.get("look").unwrap_or_default()));
-            (false, Following { end, shown, run: digest(last.run_id), ended: last.ended })
-        }
-        // It was too much since then, or another run.
-        None => match reader.tail().await? {
-            Some(Tail { run, shown, end, ended, .. }) => (true, Following { end, shown, run, ended }),
-            None => return Ok(StatusCode::NO_CONTENT.into_response()),
-        },
-    };
-    let body = format!("<pre><span>{}</span><span>{}</span></pre>", tail.shown.lines, tail.shown.last);
+    let (is_reset, run, shown, end, ended) =
+        match asked("from").filter(|from| is_same && from.saturating_add(SHOWN_BYTES) >= last.start) {
+            Some(from) => {
+                let pieces = reader.pieces(from, last.run_id).await?;
+                let end = pieces.last().map_or(last.start, Output::end);
+                let shown = show(&pieces, from, TextLook::parse(visit.query.get("look").unwrap_or_default()));
+                (false, digest(last.run_id), shown, end, last.ended)
+            }
+            // It was too much since then, or another run.
+            None => match reader.tail().await? {
+                Some(Tail { run, shown, end, ended, .. }) => (true, run, shown, end, ended),
+                None => return Ok(StatusCode::NO_CONTENT.into_response()),
+            },
+        };
+    let body = format!("<pre><span>{}</span><span>{}</span></pre>", shown.lines, shown.last);
     let said = [
-        ("output-run", tail.run),
-        ("output-next", tail.shown.next.to_string()),
-        ("output-look", tail.shown.look.code()),
-        ("output-end", tail.end.to_string()),
-        ("output-ended", tail.ended.to_string()),
+        ("output-run", run),
+        ("output-next", shown.next.to_string()),
+        ("output-look", shown.look.code()),
+        ("output-end", end.to_string()),
+        ("output-ended", ended.to_string()),
         ("output-reset", is_reset.to_string()),
     ];
     Ok(answered(StatusCode::OK, body, &said))
 }
 
-struct Following {
-    run: String,
-    shown: Shown,
-    end: u64,
-    ended: bool,
-}
-
 fn answered(status: StatusCode, body: String, said: &[(&'static str, String)]) -> Response {
-    let mut response = layout::html(status, body);
+    let mut response = answer::html(status, body);
     for (name, value) in said {
         let value = HeaderValue::try_from(value.as_str()).ok();
         response.headers_mut().extend(value.map(|value| (HeaderName::from_static(name), value)));
@@ -297,8 +263,8 @@ fn answered(status: StatusCode, body: String, said: &[(&'static str, String)]) -
 }
 
 /// The whole of what is kept, as a file. Read piece by piece while it is sent.
-pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
-    let reader = OutputReader { queue: visit.queue()?, id: visit.task_id()?, dashboard };
+pub(crate) async fn download(visit: Visit) -> PageResult {
+    let reader = OutputReader { queue: visit.queue()?, id: visit.task_id()?, dashboard: visit.dashboard.clone() };
     let not_there = || Problem::not_found("output", "The task has printed nothing, or its output is no longer kept.");
     let first = reader.read(0).await?.ok_or_else(not_there)?;
     let disposition = format!("attachment; filename=\"{}-output.txt\"", reader.id);
@@ -322,7 +288,7 @@ pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -
             Err(error) => Some((Err(error), None)),
         }
     });
-    Ok(layout::file(Body::from_stream(body), "text/plain; charset=utf-8", &disposition))
+    Ok(answer::file(Body::from_stream(body), "text/plain; charset=utf-8", &disposition))
 }
 
 #[cfg(test)]
@@ -336,11 +302,11 @@ mod tests {
 
     #[test]
     fn gaps_between_pieces_are_marked_and_the_last_line_stays_open() {
-        let shown = show(&[piece(0, "one\ntw"), piece(106, "three\nfo")], 0, Look::default());
+        let shown = show(&[piece(0, "one\ntw"), piece(106, "three\nfo")], 0, TextLook::default());
         let lines = "one\ntw\n<span class=\"gap\">— 100 B are missing here —</span>\nthree\n";
         assert_eq!((shown.lines.to_string().as_str(), shown.last.to_string().as_str()), (lines, "fo"));
         assert_eq!(shown.next, 112, "the line that has not ended is read again");
-        let nothing = show(&[], 7, Look::default());
+        let nothing = show(&[], 7, TextLook::default());
         assert_eq!((nothing.next, nothing.lines.is_empty()), (7, true));
     }
 

@@ -128,7 +128,7 @@ fn end(end: Option<RunEnd>) -> (Status, &'static str) {
     }
 }
 
-/// Where the latest run was, and for which route: `gpu-3, slot 1, route a100`.
+/// Returns where the latest run was, and for which route: `gpu-3, slot 1, route a100`.
 fn place(task: &Task) -> Option<String> {
     let worker = task.outcome.last_run.as_ref().map_or("{}", |run| run.worker.as_str());
     let host = match lookup(worker, &["host"]) {
@@ -144,7 +144,7 @@ fn place(task: &Task) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// When the run that is active is ended, if its time is limited.
+/// Returns when the run that is active is ended, if its time is limited.
 fn limit(lifecycle: &Lifecycle, now: Timestamp) -> Option<Event> {
     let times_out_at = lifecycle.run.as_ref()?.times_out_at?;
     let text = if times_out_at > now { ahead(now, times_out_at) } else { "is over".to_owned() };
@@ -165,7 +165,7 @@ fn failed_dependency(task: &Task) -> Option<String> {
     Some(cut(&error.failure.message, MESSAGE_CHARS).into_owned())
 }
 
-/// What followed the latest run.
+/// Returns what followed the latest run.
 fn afterwards(task: &Task, now: Timestamp) -> Vec<Event> {
     let lifecycle = &task.lifecycle;
     let was_given_back = lifecycle.finished_run.is_some_and(|run| run.end == RunEnd::Unclaim);
@@ -184,7 +184,7 @@ fn afterwards(task: &Task, now: Timestamp) -> Vec<Event> {
     }
 }
 
-/// How long the task waited for its latest claim, or waits now; nothing if that is not known.
+/// Returns how long the task waited for its latest claim, or waits now; nothing if that is not known.
 pub(super) fn waited(task: &Task, now: Timestamp) -> Option<Duration> {
     let lifecycle = &task.lifecycle;
     if lifecycle.status == Status::Pending {
@@ -199,7 +199,7 @@ pub(super) fn waited(task: &Task, now: Timestamp) -> Option<Duration> {
     since.map(|since| between(since, started_at))
 }
 
-/// How long the latest run took, or has taken so far.
+/// Returns how long the latest run took, or has taken so far.
 pub(super) fn ran(task: &Task, now: Timestamp) -> Option<Duration> {
     let started_at = task.lifecycle.started_at?;
     Some(between(started_at, task.lifecycle.finished_at.unwrap_or(now)))

@@ -1,12 +1,16 @@
-//! Why a task is pending, as far as that is known now: what keeps claims from it, and whether somebody is there for its routes. The
-//! reasons are found by the store and ordered in `core`; here they become sentences.
+//! Why a task is pending, as far as that is known now: what keeps claims from it, whether somebody is there for its routes, what it waits
+//! for, and what waits for it. The reasons are found by the store and ordered in `core`; here they become sentences.
 
 use taskqueue_core::explain::{Explanation, Reason};
-use taskqueue_core::ids::TaskId;
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::scheduling::OnDependencyFailure;
 use taskqueue_core::stats::{QueueFigures, pending_since};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::related::{Related, RelatedTask};
+use taskqueue_store::{Store, StoreError};
 
+use crate::address::of_task;
 use crate::show::command::CommandLine;
 use crate::show::{self, Moment, count};
 
@@ -78,13 +82,13 @@ impl Waiting {
         })
     }
 
-    /// Whether nobody is there who could take the task.
+    /// Returns whether nobody is there who could take the task.
     pub(super) fn is_starving(&self) -> bool {
         self.command.is_some()
     }
 }
 
-/// What keeps a claim from the task, or lets others come first.
+/// Returns what keeps a claim from the task, or lets others come first.
 fn sentence(task: &Task, reason: &Reason, now: Timestamp) -> Option<Sentence> {
     let (settings, dependencies) = (format!("/ui/queues/{}/settings", task.queue), "#dependencies".to_owned());
     let told = |text: String| Sentence::new(show::sentence(&text));
@@ -104,9 +108,7 @@ fn sentence(task: &Task, reason: &Reason, now: Timestamp) -> Option<Sentence> {
             Sentence::new(text).leading(dependencies, "Show them")
         }
         Reason::Dependencies { unmet } if unmet.is_empty() => told(reason.message()).leading(dependencies, "Show them"),
-        Reason::Dependencies { unmet } => {
-            Sentence::new(self::dependencies(task, unmet)).leading(dependencies, "Show them")
-        }
+        Reason::Dependencies { unmet } => Sentence::new(unmet_words(task, unmet)).leading(dependencies, "Show them"),
         Reason::NotBefore { until } => told(format!("{}, {}", reason.message(), show::ahead(now, *until))),
         Reason::WaitingTurn { .. } => told(reason.message()),
         // It is told with the workers. A task that has just been claimed is shown as such by the next look.
@@ -114,7 +116,7 @@ fn sentence(task: &Task, reason: &Reason, now: Timestamp) -> Option<Sentence> {
     })
 }
 
-fn dependencies(task: &Task, unmet: &[(TaskId, Option<Status>)]) -> String {
+fn unmet_words(task: &Task, unmet: &[(TaskId, Option<Status>)]) -> String {
     // More than are explained may be unmet.
     let number = u64::from(task.lifecycle.unmet).max(unmet.len() as u64);
     let hopeless =
@@ -168,6 +170,82 @@ impl<'t> Workers<'t> {
                 "{} for {theirs} are idle: one of them should take the task in a moment.",
                 count(*idle, "worker")
             ),
+        }
+    }
+}
+
+/// Tasks of each kind that are shown.
+const RELATIVES_SHOWN: usize = 100;
+/// Tasks that wait for this one which are counted.
+const RELATIVES_COUNTED: u16 = 1_000;
+const NAME_CHARS: usize = 120;
+
+/// Both kinds; nothing of a kind that there is none of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RelatedView {
+    pub(super) dependencies: Vec<Relative>,
+    pub(super) more_dependencies: Option<String>,
+    /// What becomes of the task if one of them fails.
+    pub(super) on_failure: &'static str,
+    pub(super) dependents: Vec<Relative>,
+    pub(super) more_dependents: Option<String>,
+}
+
+/// A task beside this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Relative {
+    pub(super) id: String,
+    pub(super) address: String,
+    pub(super) name: Option<String>,
+    /// None if there is no such task.
+    pub(super) status: Option<String>,
+}
+
+impl RelatedView {
+    pub(super) async fn read(store: &dyn Store, queue: &QueueName, task: &Task) -> Result<Self, StoreError> {
+        let ids = task.definition.scheduling.dependencies.as_slice();
+        let shown: Vec<TaskId> = ids.iter().take(RELATIVES_SHOWN).copied().collect();
+        let sought = Related { id: task.id, dependencies: shown.clone(), most_dependents: RELATIVES_COUNTED + 1 };
+        let found = store.related_tasks(queue, sought).await?;
+        let dependencies = shown.iter().zip(found.dependencies).map(|(id, task)| Relative::of(queue, *id, task));
+        let counted = found.dependents.len();
+        let dependents =
+            found.dependents.into_iter().take(RELATIVES_SHOWN).map(|task| Relative::of(queue, task.id, Some(task)));
+        Ok(Self {
+            dependencies: dependencies.collect(),
+            more_dependencies: more_relatives(ids.len(), usize::MAX),
+            on_failure: match task.definition.scheduling.on_dependency_failure {
+                OnDependencyFailure::Wait => {
+                    "If one of them fails, is cancelled or deleted, this task goes on waiting until it has succeeded after all."
+                }
+                OnDependencyFailure::Cancel => {
+                    "If one of them fails for good, is cancelled or deleted, this task is cancelled."
+                }
+            },
+            dependents: dependents.collect(),
+            more_dependents: more_relatives(counted, RELATIVES_COUNTED.into()),
+        })
+    }
+}
+
+/// Returns how many are not shown, as far as they were counted.
+fn more_relatives(found: usize, counted: usize) -> Option<String> {
+    let more = |count: usize| show::number(count.saturating_sub(RELATIVES_SHOWN) as u64);
+    match found {
+        found if found <= RELATIVES_SHOWN => None,
+        found if found > counted => Some(format!("and more than {} more", more(counted))),
+        found => Some(format!("and {} more", more(found))),
+    }
+}
+
+impl Relative {
+    fn of(queue: &QueueName, id: TaskId, task: Option<RelatedTask>) -> Self {
+        let name = task.as_ref().and_then(|task| task.name.as_deref()).filter(|name| !name.trim().is_empty());
+        Self {
+            id: id.to_string(),
+            address: of_task(queue, id),
+            name: name.map(|name| show::cut(name, NAME_CHARS).into_owned()),
+            status: task.as_ref().map(|task| task.status.as_str().to_owned()),
         }
     }
 }

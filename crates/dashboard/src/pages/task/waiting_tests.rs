@@ -1,10 +1,11 @@
 //! Tests of the sentences that say why a task is pending.
 
-use super::*;
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::task::{Lifecycle, Outcome};
+
+use super::*;
 
 const NOW: Timestamp = Timestamp::from_micros(0);
 
@@ -100,5 +101,19 @@ fn who_comes_first_is_counted_as_far_as_it_is_known() {
 fn a_task_that_does_not_wait_has_no_reason() {
     for status in [Status::Running, Status::Succeeded, Status::Failed, Status::Cancelled] {
         assert_eq!(Waiting::of(&task(status), None, &QueueFigures::default(), "http://h:1", NOW), None);
+    }
+}
+
+#[test]
+fn how_many_are_not_shown_is_said_as_far_as_it_is_known() {
+    let cases = [
+        (0, None),
+        (100, None),
+        (101, Some("and 1 more")),
+        (1_000, Some("and 900 more")),
+        (1_001, Some("and more than 900 more")),
+    ];
+    for (found, text) in cases {
+        assert_eq!(more_relatives(found, 1_000).as_deref(), text, "{found}");
     }
 }

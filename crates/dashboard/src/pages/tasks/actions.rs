@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
 use taskqueue_core::access::Scope;
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::filter::TaskFilter;
@@ -16,44 +15,40 @@ use taskqueue_core::update::Update;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate};
 use taskqueue_store::{StoreError, StoreExt};
 
-use super::confirm::{Action, Again, ask, target};
+use super::confirm::{Action, AskedAgain, ask, target};
 use super::view::View;
-use crate::field;
-use crate::form::{self, SMALL_FORM_BYTES};
-use crate::json_field;
 use crate::layout::{self, PageResult};
 use crate::problem::Problem;
 use crate::selected::{IDS_MAX, Selectors, Target, Unreadable, as_filter, bytes_of, filter_of};
-use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
+use crate::{field, json_field, show};
 
 /// A name search is in no filter: the tasks that it finds are acted on by id, at most so many.
 const FOUND_MAX: usize = 5_000;
 const FOUND_AT_ONCE: u16 = 1_000;
 
 /// Does it, if the number is still the one that was agreed to.
-pub(crate) async fn act(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
-    let form = form::read(&visit, request.into_body(), SMALL_FORM_BYTES).await?;
-    let queue = visit.queue()?;
-    visit.check(Scope::Submit, &queue)?;
+pub(crate) async fn act(visit: Visit, body: Body) -> PageResult {
+    let form = visit.form(body).await?;
+    let queue = visit.queue_for(Scope::Submit)?;
     let action = Action::read(visit.query.get("action"))?;
     let agreed: u64 = form.get("expect").and_then(|text| text.parse().ok()).ok_or_else(no_number)?;
     let value = form.get("value").unwrap_or_default().to_owned();
     let change = match change(action, &value) {
         Ok(change) => change,
-        Err(wrong) => return ask(&dashboard, &visit, Again { value, wrong: Some(wrong), agreed: None }).await,
+        Err(wrong) => return ask(&visit, AskedAgain { value, wrong: Some(wrong), agreed: None }).await,
     };
     let target = target(&visit.query)?;
     let include_archived = target.includes_archived();
-    let work = Work { dashboard: &dashboard, queue: &queue, action, agreed, include_archived };
+    let work = BulkWork { dashboard: &visit.dashboard, queue: &queue, action, agreed, include_archived };
     let done = match &change {
         Change::Bulk(action) => work.act(*action, &target).await,
         Change::Update(update) => work.update(update, &target).await,
     };
     match done {
         Ok(told) => Ok(layout::done(&visit, &View::read(&queue, &visit.query).address(), &told)),
-        Err(Undone::OtherNumber) => ask(&dashboard, &visit, Again { agreed: Some(agreed), value, wrong: None }).await,
+        Err(Undone::OtherNumber) => ask(&visit, AskedAgain { agreed: Some(agreed), value, wrong: None }).await,
         Err(Undone::Problem(problem)) => Err(problem),
     }
 }
@@ -81,7 +76,7 @@ fn change(action: Action, value: &str) -> Result<Change, String> {
     Ok(Change::Update(Box::new(update)))
 }
 
-/// What to change of args. An empty object would change nothing, so it is a mistake.
+/// Returns what to change of args. An empty object would change nothing, so it is a mistake.
 fn patch(value: &str) -> Result<JsonObject, String> {
     let patch = json_field::read(value)?;
     if patch.is_empty_object() { Err(json_field::EXAMPLE.to_owned()) } else { Ok(patch) }
@@ -100,7 +95,7 @@ impl<E: Into<Problem>> From<E> for Undone {
     }
 }
 
-struct Work<'w> {
+struct BulkWork<'w> {
     dashboard: &'w Dashboard,
     queue: &'w QueueName,
     action: Action,
@@ -108,7 +103,7 @@ struct Work<'w> {
     include_archived: bool,
 }
 
-impl Work<'_> {
+impl BulkWork<'_> {
     /// Cancels, requeues or deletes.
     async fn act(&self, action: BulkAction, target: &Target) -> Result<String, Undone> {
         let filters = self.filters(target).await?;
@@ -205,7 +200,7 @@ impl Work<'_> {
         Ok(self.dashboard.read_filter(bytes, read).await??)
     }
 
-    /// What is selected, and the ids of all tasks of it that the action applies to, if they are as many as were agreed to.
+    /// Returns what is selected, and the ids of all tasks of it that the action applies to, if they are as many as were agreed to.
     async fn agreed_to(&self, selectors: &Selectors) -> Result<(TaskSelection, Vec<TaskId>), Undone> {
         let action = self.action;
         let read = move |selectors: Selectors| action.narrow(selectors.selection()?);
@@ -241,21 +236,21 @@ impl Work<'_> {
     }
 }
 
-/// What a filter selects among the tasks that can be archived, if that is what is done: one that cannot would stop all.
+/// Returns what a filter selects among the tasks that can be archived, if that is what is done: one that cannot would stop all.
 fn of_right_state(action: Action, filter: TaskFilter) -> Result<TaskFilter, Unreadable> {
     let Some(archived) = action.needs_archived() else { return Ok(filter) };
     let states = action.applies_to().filter_text();
     Ok(TaskFilter::parse(&format!("({}) and {states} and archived == {archived}", filter.text()))?)
 }
 
-/// What a filter selects among these tasks: nothing that began to match meanwhile.
+/// Returns what a filter selects among these tasks: nothing that began to match meanwhile.
 fn narrowed(filter: &TaskFilter, ids: &[TaskId]) -> Result<TaskFilter, Unreadable> {
     let ids = filter_of(ids)?;
     // A filter that is too long beside the ids is left out: its tasks are known.
     Ok(TaskFilter::parse(&format!("({}) and {}", filter.text(), ids.text())).unwrap_or(ids))
 }
 
-/// What a change of values did, in a sentence.
+/// Returns what a change of values did, in a sentence.
 fn told_update(agreed: u64, matched: u64, updated: u64, past: &str) -> String {
     let others = match (matched == agreed, updated == matched) {
         (true, true) => return format!("{} {past}.", show::count(updated, "task")),
@@ -268,7 +263,7 @@ fn told_update(agreed: u64, matched: u64, updated: u64, past: &str) -> String {
     format!("{} of {} {past}. {others}", show::number(updated), show::count(agreed, "task"))
 }
 
-/// What was done, in a sentence.
+/// Returns what was done, in a sentence.
 fn told(agreed: u64, changed: u64, past: &str) -> String {
     if changed == agreed {
         return format!("{} {past}.", show::count(changed, "task"));

@@ -1,7 +1,6 @@
 //! What the filter field asks for while somebody types: whether the filter can be read, and which fields there are. Both are small
 //! answers in JSON for our own script.
 
-use axum::extract::State;
 use axum::response::Response;
 use taskqueue_core::fields::{Kind, filterable_fields};
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
@@ -9,11 +8,10 @@ use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_store::StoreExt;
 
 use super::rows;
+use crate::answer;
 use crate::columns::is_for_filters;
-use crate::filter_mark::FilterMark;
-use crate::layout::{self, PageResult};
-use crate::selected::Selectors;
-use crate::state::Dashboard;
+use crate::layout::PageResult;
+use crate::selected::{FilterMark, Selectors};
 use crate::visit::Visit;
 
 /// The newest tasks that are looked at for fields.
@@ -23,13 +21,13 @@ const MOST_FIELDS: usize = 500;
 /// What most workers say of themselves.
 const HOST: &str = "last_run.worker.host";
 
-/// Whether a filter can be read, and if not, where and why.
-pub(crate) async fn check(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+/// Returns whether a filter can be read, and if not, where and why.
+pub(crate) async fn check(visit: Visit) -> PageResult {
     visit.queue()?;
     let filter = visit.query.get("filter").unwrap_or_default().to_owned();
     let selectors =
         Selectors { filter: Some(filter.clone()).filter(|text| !text.trim().is_empty()), ..Selectors::default() };
-    let answer = match selectors.in_turn(&dashboard, |selectors| selectors.selection()).await? {
+    let answer = match selectors.in_turn(&visit.dashboard, |selectors| selectors.selection()).await? {
         Ok(_) => ObjectWriter::new().boolean("ok", true),
         Err(error) => {
             let mark = FilterMark::new(&filter, &error);
@@ -45,12 +43,12 @@ pub(crate) async fn check(State(dashboard): State<Dashboard>, visit: Visit) -> P
 }
 
 /// The fields that filters can ask for: those of every task, and those that occur in the newest ones.
-pub(crate) async fn fields(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+pub(crate) async fn fields(visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     let (selection, order) = (TaskSelection::default(), TaskOrder::default());
     let query = TaskQuery { selection, order, limit: NEWEST, after: None, max_bytes: rows::MOST_BYTES };
-    let tasks = dashboard.store().list_rows(&queue, query, rows::reader(Vec::new())).await?;
-    let seen = rows::seen(&tasks.items);
+    let tasks = visit.dashboard.store().list_rows(&queue, query, rows::row_reader(Vec::new())).await?;
+    let seen = rows::paths_seen(&tasks.items);
     let occurring = seen.paths().into_iter().filter(|path| is_for_filters(path));
     let fields: Vec<&str> = occurring.take(MOST_FIELDS).chain(fields_of_every_task()).collect();
     let answer =
@@ -58,13 +56,13 @@ pub(crate) async fn fields(State(dashboard): State<Dashboard>, visit: Visit) -> 
     Ok(json(answer.end()))
 }
 
-/// What a filter can ask for in every task. Of documents only their members can be asked for.
+/// Returns what a filter can ask for in every task. Of documents only their members can be asked for.
 fn fields_of_every_task() -> Vec<&'static str> {
     filterable_fields().filter(|field| field.kind != Kind::Document).map(|field| field.path).chain([HOST]).collect()
 }
 
 fn json(body: Vec<u8>) -> Response {
-    layout::file(body, "application/json", "inline")
+    answer::file(body, "application/json", "inline")
 }
 
 #[cfg(test)]

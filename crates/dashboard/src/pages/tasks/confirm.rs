@@ -2,11 +2,9 @@
 //! number; the form that is sent from here carries the number that was agreed to.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use taskqueue_core::access::Scope;
 use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::grouping::{GroupQuery, TaskDimension};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
@@ -18,7 +16,7 @@ use super::view::View;
 use crate::address::Query;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
-use crate::selected::{Selectors, Target, Unreadable, and};
+use crate::selected::{Selectors, Target, Unreadable, and, count_by_status};
 use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -55,7 +53,7 @@ impl Action {
         }
     }
 
-    /// Whether a task must be archived for it, or must not be.
+    /// Returns whether a task must be archived for it, or must not be.
     pub(super) const fn needs_archived(self) -> Option<bool> {
         match self {
             Self::Archive => Some(false),
@@ -64,7 +62,7 @@ impl Action {
         }
     }
 
-    /// What matches and is not done already.
+    /// Returns what matches and is not done already.
     pub(super) fn narrow(self, selection: TaskSelection) -> Result<TaskSelection, Unreadable> {
         match self.needs_archived() {
             None => Ok(selection),
@@ -85,7 +83,7 @@ impl Action {
         }
     }
 
-    /// What happens, in a sentence.
+    /// Returns what happens, in a sentence.
     const fn meaning(self) -> &'static str {
         match self {
             Self::Bulk(BulkAction::Cancel) => {
@@ -116,7 +114,7 @@ impl Action {
         }
     }
 
-    /// Why tasks in a state to which it does not apply are left out.
+    /// Returns why tasks in a state to which it does not apply are left out.
     const fn reason(self, status: Status) -> &'static str {
         match (self, status) {
             (Self::Bulk(BulkAction::Cancel), _) => "what has ended cannot be cancelled",
@@ -132,65 +130,49 @@ impl Action {
 }
 
 /// How many of the tasks of a target are in each state.
-pub(super) struct Counts {
+#[derive(Default)]
+struct TargetCounts {
     by_status: [u64; 5],
     /// How many chosen ones are archived already, or are not.
     done_before: u64,
 }
 
-impl Counts {
+impl TargetCounts {
     fn of(&self, statuses: Statuses) -> u64 {
-        Status::ALL
-            .iter()
-            .zip(self.by_status)
-            .filter(|(status, _)| statuses.contains(**status))
-            .map(|(_, count)| count)
-            .sum()
+        let counted = Status::ALL.into_iter().filter(|status| statuses.contains(*status));
+        counted.map(|status| self.by_status[status as usize]).sum()
     }
 }
 
-pub(super) async fn count(
+async fn count_target(
     dashboard: &Dashboard,
     queue: &QueueName,
     action: Action,
     target: &Target,
-) -> Result<Counts, Problem> {
-    let (mut counts, mut done_before) = ([0; 5], 0);
-    let mut add = |status: Status, count: u64| {
-        for (known, sum) in Status::ALL.iter().zip(&mut counts) {
-            *sum += if *known == status { count } else { 0 };
-        }
-    };
-    match target {
-        // Much quicker than to look for them among a million.
-        Target::Tasks(ids) => {
-            for id in ids {
-                match dashboard.store().get_task(queue, *id).await {
-                    Ok(task) if is_done(action, &task) => done_before += 1,
-                    Ok(task) => add(task.lifecycle.status, 1),
-                    Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
+) -> Result<TargetCounts, Problem> {
+    let ids = match target {
+        Target::Tasks(ids) => ids,
         Target::Matching(selectors) => {
             let read = move |selectors: Selectors| action.narrow(selectors.selection()?);
-            let (selection, dimensions) = (selectors.in_turn(dashboard, read).await??, vec![TaskDimension::Status]);
-            let page = dashboard
-                .store()
-                .group_tasks(queue, GroupQuery { selection, dimensions, limit: 5, after: None })
-                .await?;
-            for group in page.groups {
-                if let Some(status) = group.key.first().and_then(|word| Status::parse(word)) {
-                    add(status, group.count);
-                }
-            }
+            let selection = selectors.in_turn(dashboard, read).await??;
+            let by_status = count_by_status(dashboard.store(), queue, selection).await?;
+            return Ok(TargetCounts { by_status, done_before: 0 });
+        }
+    };
+    let mut counts = TargetCounts::default();
+    // Much quicker than to look for them among a million.
+    for id in ids {
+        match dashboard.store().get_task(queue, *id).await {
+            Ok(task) if is_done(action, &task) => counts.done_before += 1,
+            Ok(task) => counts.by_status[task.lifecycle.status as usize] += 1,
+            Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => {}
+            Err(error) => return Err(error.into()),
         }
     }
-    Ok(Counts { by_status: counts, done_before })
+    Ok(counts)
 }
 
-/// Whether an ended task is archived already, or is not, as the action would make it.
+/// Returns whether an ended task is archived already, or is not, as the action would make it.
 fn is_done(action: Action, task: &Task) -> bool {
     let Lifecycle { status, archived, .. } = task.lifecycle;
     status.is_ended() && action.needs_archived().is_some_and(|needed| needed != archived)
@@ -221,7 +203,7 @@ struct ConfirmPage {
 
 /// Why the question is asked again.
 #[derive(Default)]
-pub(super) struct Again {
+pub(super) struct AskedAgain {
     /// The number that was agreed to, and is another one by now.
     pub(super) agreed: Option<u64>,
     /// The new value, which is not lost.
@@ -230,23 +212,22 @@ pub(super) struct Again {
 }
 
 /// Asks.
-pub(crate) async fn confirm(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
-    ask(&dashboard, &visit, Again::default()).await
+pub(crate) async fn confirm(visit: Visit) -> PageResult {
+    ask(&visit, AskedAgain::default()).await
 }
 
-/// What the action is for. Nothing chosen is nothing to do, and not everything.
+/// Returns what the action is for. Nothing chosen is nothing to do, and not everything.
 pub(super) fn target(query: &Query) -> Result<Target, Problem> {
     let nothing = || Problem::invalid("No task is selected", "Go back to the list, and select tasks first.");
     Target::read(query).ok_or_else(nothing)
 }
 
 /// Asks, perhaps again.
-pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> PageResult {
-    let queue = visit.queue()?;
-    visit.check(Scope::Submit, &queue)?;
+pub(super) async fn ask(visit: &Visit, again: AskedAgain) -> PageResult {
+    let queue = visit.queue_for(Scope::Submit)?;
     let action = Action::read(visit.query.get("action"))?;
     let target = target(&visit.query)?;
-    let counts = count(dashboard, &queue, action, &target).await?;
+    let counts = count_target(&visit.dashboard, &queue, action, &target).await?;
     let number = counts.of(action.applies_to());
     let title = format!("{} {}?", action.imperative(), show::count(number, "task"));
     let page = ConfirmPage {
@@ -271,16 +252,15 @@ pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> P
         is_final: action == Action::Bulk(BulkAction::Delete),
         address: visit.query.at(&visit.path),
         back: View::read(&queue, &visit.query).address(),
-        shell: Shell::new(dashboard, visit, title.clone(), Section::Tasks, Some(&queue)).await?,
+        shell: Shell::new(visit, title.clone(), Section::Tasks, Some(&queue)).await?,
         title,
     };
-    let mut response = layout::page(visit, &page)?;
-    if page.agreed.is_some() {
-        *response.status_mut() = StatusCode::CONFLICT;
-    } else if page.wrong.is_some() {
-        *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
-    }
-    Ok(response)
+    let status = match (&page.agreed, &page.wrong) {
+        (Some(_), _) => StatusCode::CONFLICT,
+        (None, Some(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+        (None, None) => StatusCode::OK,
+    };
+    layout::page_with(visit, status, &page)
 }
 
 fn target_words(queue: &QueueName, target: &Target) -> Vec<(&'static str, String)> {
@@ -300,7 +280,7 @@ fn target_words(queue: &QueueName, target: &Target) -> Vec<(&'static str, String
     words
 }
 
-fn left_out(action: Action, counts: &Counts) -> Vec<String> {
+fn left_out(action: Action, counts: &TargetCounts) -> Vec<String> {
     let others = Status::ALL.into_iter().filter(|status| !action.applies_to().contains(*status));
     let line = |status: Status| {
         let count = counts.of(Statuses::NONE.with(status));
@@ -319,7 +299,7 @@ mod tests {
 
     #[test]
     fn every_state_is_either_counted_or_told_as_left_out() {
-        let counts = Counts { by_status: [1; 5], done_before: 0 };
+        let counts = TargetCounts { by_status: [1; 5], done_before: 0 };
         let actions = ["cancel", "requeue", "delete", "priority", "routes", "args", "archive", "unarchive"];
         for (word, applies) in actions.into_iter().zip([2, 2, 4, 4, 4, 4, 3, 3]) {
             let action = Action::read(Some(word)).expect(word);
@@ -329,7 +309,7 @@ mod tests {
                 "{word}"
             );
         }
-        let counts = Counts { by_status: [0; 5], done_before: 2 };
+        let counts = TargetCounts { by_status: [0; 5], done_before: 2 };
         assert_eq!(left_out(Action::Archive, &counts), ["2 left out: archived already."]);
         assert!(Action::read(Some("what")).is_err() && Action::read(None).is_err());
     }

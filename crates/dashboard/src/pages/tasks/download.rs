@@ -5,8 +5,6 @@ use std::io;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
-use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use taskqueue_api::task::Task;
@@ -21,11 +19,11 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::view::View;
 use crate::columns::{Column, Value};
-use crate::layout::{self, PageResult};
+use crate::layout::PageResult;
 use crate::problem::Problem;
-use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
+use crate::{answer, show};
 
 /// Tasks that are read at once.
 const AT_ONCE: u16 = 1_000;
@@ -34,57 +32,30 @@ const BYTES_AT_ONCE: usize = 1_048_576;
 /// The columns of a file for which none were chosen.
 const COLUMNS: [&str; 7] = ["id", "status", "name", "args", "result", "attempt", "created_at"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Csv,
-    JsonLines,
-}
-
 /// The file.
-pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+pub(crate) async fn download(visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     let view = View::read(&queue, &visit.query);
-    let format = match visit.query.get("format") {
-        Some("csv") => Format::Csv,
-        Some("jsonl") => Format::JsonLines,
-        _ => return Err(Problem::invalid("There is no such format", "Choose csv or jsonl.")),
-    };
     let columns = view.columns.unwrap_or_else(|| COLUMNS.into_iter().filter_map(Column::parse).collect());
-    let beginning = if format == Format::Csv { head(&columns) } else { Vec::new() };
-    let write: WriteTask = match format {
-        Format::Csv => Arc::new(move |out, task| write_line(out, &columns, task)),
-        Format::JsonLines => Arc::new(|out, task| {
-            Task::write(out, task);
-            out.push(b'\n');
-        }),
+    let (kind, ending, beginning, write) = match visit.query.get("format") {
+        Some("csv") => {
+            let beginning = head(&columns);
+            let write: WriteTask = Arc::new(move |out, task| write_line(out, &columns, task));
+            ("text/csv; charset=utf-8", "csv", beginning, write)
+        }
+        Some("jsonl") => ("application/jsonl", "jsonl", Vec::new(), Arc::new(write_json) as WriteTask),
+        _ => return Err(Problem::invalid("There is no such format", "Choose csv or jsonl.")),
     };
     // Pages in another order would look at every task for each of them.
     let is_indexed = matches!(view.order.field, OrderField::CreatedAt | OrderField::Id);
     let order = if is_indexed { view.order } else { TaskOrder::default() };
-    let selection = view.selectors.in_turn(&dashboard, |selectors| selectors.selection()).await??;
-    let permit = dashboard.download()?;
-    let mut pages = Pages {
-        dashboard,
-        queue: queue.clone(),
-        selection,
-        order,
-        write,
-        after: None,
-        is_over: false,
-        _permit: permit,
-    };
+    let selection = view.selectors.in_turn(&visit.dashboard, |selectors| selectors.selection()).await??;
+    let (permit, dashboard) = (visit.dashboard.download()?, visit.dashboard);
+    let date: String = show::now().to_string().chars().take(10).collect();
+    let disposition = format!("attachment; filename=\"{queue}-tasks-{date}.{ending}\"");
+    let mut pages = Pages { dashboard, queue, selection, order, write, after: None, is_over: false, _permit: permit };
     // What cannot be read at all is a page that says so, and not a file that ends early.
     let first = [beginning, pages.next().await?].concat();
-    Ok(answer(&queue, format, first, pages))
-}
-
-fn answer(queue: &QueueName, format: Format, first: Vec<u8>, pages: Pages) -> Response {
-    let (kind, ending) = match format {
-        Format::Csv => ("text/csv; charset=utf-8", "csv"),
-        Format::JsonLines => ("application/jsonl", "jsonl"),
-    };
-    let date: String = show::now().to_string().chars().take(10).collect();
-    let disposition = format!("attachment; filename=\"{}-tasks-{date}.{ending}\"", queue.as_str());
     let rest = stream::try_unfold(pages, |mut pages| async move {
         if pages.is_over {
             return Ok(None);
@@ -94,7 +65,7 @@ fn answer(queue: &QueueName, format: Format, first: Vec<u8>, pages: Pages) -> Re
         Ok::<_, io::Error>(Some((Bytes::from(bytes), pages)))
     });
     let first = stream::once(async { Ok(Bytes::from(first)) });
-    layout::file(Body::from_stream(stream::StreamExt::chain(first, rest)), kind, &disposition)
+    Ok(answer::file(Body::from_stream(stream::StreamExt::chain(first, rest)), kind, &disposition))
 }
 
 /// The pages of a file. They are dropped when the client leaves, and the read that is under way with them.
@@ -129,6 +100,11 @@ fn head(columns: &[Column]) -> Vec<u8> {
     let mut out = Vec::new();
     csv::write_line(&mut out, columns.iter().map(Column::path));
     out
+}
+
+fn write_json(out: &mut Vec<u8>, task: &TaskView<'_>) {
+    Task::write(out, task);
+    out.push(b'\n');
 }
 
 fn write_line(out: &mut Vec<u8>, columns: &[Column], task: &TaskView<'_>) {

@@ -1,11 +1,13 @@
 //! The rows of the list: what is taken of each task as soon as it is read, so that a page of tasks with a megabyte of args each
-//! stays small.
+//! stays small. And the columns that suit the tasks of a page, when none were chosen: args that differ, what came out, and how and where
+//! tasks ran.
 
-use taskqueue_core::json;
-use taskqueue_core::progress;
+use std::collections::HashSet;
+
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::{json, progress};
 
 use crate::columns::{Column, Seen, Value, leaves};
 use crate::show::cut;
@@ -17,12 +19,12 @@ pub(super) const MOST_BYTES: usize = 3 * 1_048_576;
 /// What a text counts for besides its characters.
 const TEXT_BYTES: usize = 5;
 /// Values of each document of a task that are offered as columns.
-const LEAVES: usize = 40;
+const LEAVES_OFFERED: usize = 40;
 const DOCUMENTS: [&str; 4] = ["args", "metadata", "result", "progress"];
 
 /// What a cell shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CellKind {
     Empty,
     Text,
     Number,
@@ -41,44 +43,44 @@ pub(super) enum Kind {
 /// A cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
-    pub(super) kind: Kind,
+    pub(super) kind: CellKind,
     pub(super) text: String,
 }
 
 impl Cell {
-    fn new(kind: Kind, text: &str) -> Self {
+    fn new(kind: CellKind, text: &str) -> Self {
         Self { kind, text: cut(text, CELL_CHARS).into_owned() }
     }
 
     pub(super) fn empty() -> Self {
-        Self { kind: Kind::Empty, text: String::new() }
+        Self { kind: CellKind::Empty, text: String::new() }
     }
 
     pub(super) fn error(text: &str) -> Self {
-        Self::new(Kind::Error, text)
+        Self::new(CellKind::Error, text)
     }
 
     fn of(value: &Value<'_>) -> Self {
         match value {
-            Value::Time(at) => Self::new(Kind::Time, &at.as_micros().to_string()),
-            Value::Number(_) => Self::new(Kind::Number, &value.text()),
-            Value::Status(_) => Self::new(Kind::Status, &value.text()),
-            Value::Json(_) => Self::new(Kind::Json, &value.text()),
-            Value::Text(_) => Self::new(Kind::Text, &value.text()),
+            Value::Time(at) => Self::new(CellKind::Time, &at.as_micros().to_string()),
+            Value::Number(_) => Self::new(CellKind::Number, &value.text()),
+            Value::Status(_) => Self::new(CellKind::Status, &value.text()),
+            Value::Json(_) => Self::new(CellKind::Json, &value.text()),
+            Value::Text(_) => Self::new(CellKind::Text, &value.text()),
         }
     }
 
     /// The cell of a task in a column. Some columns are shown as people read them.
     fn in_column(column: &Column, task: &TaskView<'_>) -> Self {
         let special = match column.path() {
-            "attempt" => Some(Self::new(Kind::Number, &format!("{}/{}", task.attempt, task.max_attempts))),
-            "not_before" => task.not_before.map(|at| Self::new(Kind::When, &at.as_micros().to_string())),
+            "attempt" => Some(Self::new(CellKind::Number, &format!("{}/{}", task.attempt, task.max_attempts))),
+            "not_before" => task.not_before.map(|at| Self::new(CellKind::When, &at.as_micros().to_string())),
             "progress" => task.progress.and_then(progress::part_done).map(|done| {
                 // Between 0 and 1, so it fits.
-                Self::new(Kind::Progress, &((done * 1_000.0) as u16).to_string())
+                Self::new(CellKind::Progress, &((done * 1_000.0) as u16).to_string())
             }),
             "last_run.worker" => {
-                task.last_run.and_then(|run| worker(run.worker)).map(|text| Self::new(Kind::Text, &text))
+                task.last_run.and_then(|run| worker_text(run.worker)).map(|text| Self::new(CellKind::Text, &text))
             }
             _ => None,
         };
@@ -86,8 +88,8 @@ impl Cell {
     }
 }
 
-/// Where a run was: `gpu-1 · slot 0`.
-fn worker(worker: &str) -> Option<String> {
+/// Returns where a run was: `gpu-1 · slot 0`.
+fn worker_text(worker: &str) -> Option<String> {
     let text = |key: &str| Value::found(json::lookup(worker, &[key])?).map(|value| value.text().into_owned());
     let host = text("host")?;
     Some(text("slot").map_or_else(|| host.clone(), |slot| format!("{host} · slot {slot}")))
@@ -132,7 +134,7 @@ impl Row {
             unmet: if is_pending { task.unmet } else { 0 },
             is_archived: task.archived,
             cells: columns.iter().map(|column| Cell::in_column(column, task)).collect(),
-            leaves: leaves(task, &DOCUMENTS, LEAVES).into_iter().map(leaf).collect(),
+            leaves: leaves(task, &DOCUMENTS, LEAVES_OFFERED).into_iter().map(leaf).collect(),
         }
     }
 
@@ -146,7 +148,7 @@ impl Row {
 }
 
 /// Takes the cells of these columns of each task, and what else could be columns; with what that takes.
-pub(super) fn reader(columns: Vec<Column>) -> impl Fn(&TaskView<'_>) -> (Row, usize) + Send + Sync + 'static {
+pub(super) fn row_reader(columns: Vec<Column>) -> impl Fn(&TaskView<'_>) -> (Row, usize) + Send + Sync + 'static {
     move |task| {
         let row = Row::of(task, &columns);
         let bytes = row.bytes();
@@ -154,17 +156,84 @@ pub(super) fn reader(columns: Vec<Column>) -> impl Fn(&TaskView<'_>) -> (Row, us
     }
 }
 
-/// Which paths occur in these tasks.
-pub(super) fn seen(rows: &[Row]) -> Seen {
+/// Returns which paths occur in these tasks.
+pub(super) fn paths_seen(rows: &[Row]) -> Seen {
     let mut seen = Seen::default();
     for leaf in rows.iter().flat_map(|row| &row.leaves) {
-        seen.add(&leaf.path, leaf.cell.kind == Kind::Number);
+        seen.add(&leaf.path, leaf.cell.kind == CellKind::Number);
     }
     seen
 }
 
+/// Args that are shown.
+const SUITING_ARGS: usize = 4;
+/// Results that are shown.
+const SUITING_RESULTS: usize = 2;
+/// Longer values are for the page of the task.
+const SHORT_CHARS: usize = 32;
+
+/// The columns that every row is read with, because they cannot be found among the values of its documents.
+pub(super) fn standard_columns() -> Vec<Column> {
+    ["progress", "last_error.message", "attempt", "last_run.worker", "created_at", "started_at"]
+        .into_iter()
+        .filter_map(Column::parse)
+        .collect()
+}
+
+/// The columns for these rows, which were read with the standard ones.
+pub(super) fn suiting_columns(rows: &[Row]) -> Vec<Column> {
+    let seen = paths_seen(rows);
+    let standard = standard_columns();
+    let is_there = |path: &str| {
+        let place = standard.iter().position(|column| column.path() == path);
+        place.is_some_and(|place| {
+            rows.iter().any(|row| row.cells.get(place).is_some_and(|cell| cell.kind != CellKind::Empty))
+        })
+    };
+    let results = suiting_results(&seen);
+    let mut paths: Vec<&str> = suiting_args(rows, &seen);
+    paths.extend(is_there("progress").then_some("progress"));
+    paths.extend(&results);
+    // Errors stand in the column of the first result, where there is one.
+    paths.extend((results.is_empty() && rows.iter().any(|row| row.error.is_some())).then_some("last_error.message"));
+    paths.push("attempt");
+    paths.extend(is_there("last_run.worker").then_some("last_run.worker"));
+    // Of what runs, people want to know since when.
+    let all_run = !rows.is_empty() && rows.iter().all(|row| row.status == Status::Running);
+    paths.push(if all_run { "started_at" } else { "created_at" });
+    paths.into_iter().filter_map(Column::parse).collect()
+}
+
+/// Short args of most tasks: those that differ between tasks, because they tell tasks apart, and if none do, any.
+fn suiting_args<'s>(rows: &[Row], seen: &'s Seen) -> Vec<&'s str> {
+    let cells = |path: &str| {
+        let path = path.to_owned();
+        rows.iter().flat_map(|row| &row.leaves).filter(move |leaf| leaf.path == path).map(|leaf| &leaf.cell)
+    };
+    let is_usable = |path: &&str| {
+        2 * seen.tasks(path) >= rows.len()
+            && cells(path).all(|cell| cell.kind != CellKind::Json && cell.text.chars().count() <= SHORT_CHARS)
+    };
+    let differs = |path: &str| cells(path).map(|cell| cell.text.as_str()).collect::<HashSet<_>>().len() > 1;
+    let usable: Vec<&str> = seen.most_frequent("args.").into_iter().filter(is_usable).collect();
+    let (different, same): (Vec<&str>, Vec<&str>) = usable.into_iter().partition(|path| differs(path));
+    let mut chosen = if different.is_empty() { same } else { different };
+    chosen.truncate(SUITING_ARGS);
+    chosen.sort_unstable();
+    chosen
+}
+
+/// Numbers first: they are what is compared.
+fn suiting_results(seen: &Seen) -> Vec<&str> {
+    let paths = seen.most_frequent("result.");
+    let numbers: Vec<&str> = paths.iter().copied().filter(|path| seen.is_numeric(path)).take(SUITING_RESULTS).collect();
+    if numbers.is_empty() { paths.into_iter().take(1).collect() } else { numbers }
+}
+
 #[cfg(test)]
 mod tests {
+    use taskqueue_core::task_view::TaskView;
+
     use super::*;
     use crate::columns::tests::task;
 
@@ -172,17 +241,17 @@ mod tests {
     fn of_a_megabyte_of_args_a_row_takes_what_it_shows() {
         let columns = || vec![Column::parse("args.big").unwrap(), Column::parse("attempt").unwrap()];
         let args = format!(r#"{{"big":"{}","lr":0.1}}"#, "x".repeat(1_000_000));
-        let (view, read) = (task(&args, r#"{"loss":0.5}"#), reader(columns()));
+        let (view, read) = (task(&args, r#"{"loss":0.5}"#), row_reader(columns()));
         let (rows, bytes): (Vec<Row>, Vec<usize>) =
             [read(&view), read(&TaskView { name: None, ..view })].into_iter().unzip();
         assert!(bytes.iter().sum::<usize>() < 4_000, "{bytes:?}");
         assert_eq!((rows[0].name.as_deref(), rows[1].name.as_deref()), (Some("a name"), None));
         assert_eq!(rows[0].cells[0].text.chars().count(), CELL_CHARS);
-        assert_eq!(rows[0].cells[1], Cell { kind: Kind::Number, text: "2/3".to_owned() });
+        assert_eq!(rows[0].cells[1], Cell { kind: CellKind::Number, text: "2/3".to_owned() });
         assert_eq!(rows[0].error.as_deref(), Some("CUDA out of memory"));
         let paths: Vec<&str> = rows[0].leaves.iter().map(|leaf| leaf.path.as_str()).collect();
         assert_eq!(paths, ["args.big", "args.lr", "metadata.batch", "result.loss", "progress.step", "progress.total"]);
-        assert!(seen(&rows).is_numeric("args.lr"));
+        assert!(paths_seen(&rows).is_numeric("args.lr"));
     }
 
     #[test]
@@ -199,8 +268,45 @@ mod tests {
 
     #[test]
     fn a_worker_is_shown_by_host_and_slot() {
-        assert_eq!(worker(r#"{"host":"gpu-1","slot":0}"#).as_deref(), Some("gpu-1 · slot 0"));
-        assert_eq!(worker(r#"{"host":"gpu-1"}"#).as_deref(), Some("gpu-1"));
-        assert_eq!(worker(r#"{"pid":1}"#), None);
+        assert_eq!(worker_text(r#"{"host":"gpu-1","slot":0}"#).as_deref(), Some("gpu-1 · slot 0"));
+        assert_eq!(worker_text(r#"{"host":"gpu-1"}"#).as_deref(), Some("gpu-1"));
+        assert_eq!(worker_text(r#"{"pid":1}"#), None);
+    }
+
+    fn chosen(tasks: &[(&str, &str)]) -> Vec<String> {
+        let read = row_reader(standard_columns());
+        let rows: Vec<Row> = tasks.iter().map(|(args, result)| read(&task(args, result)).0).collect();
+        suiting_columns(&rows).iter().map(|column| column.path().to_owned()).collect()
+    }
+
+    #[test]
+    fn args_that_differ_and_numbers_that_came_out_are_shown() {
+        let common = r#""a":1,"b":1,"c":1,"d":1"#;
+        let args = |lr: &str| format!(r#"{{{common},"list":[1],"long":"{}","lr":{lr}}}"#, "x".repeat(100));
+        let (first, second) = (args("0.1"), args("0.2"));
+        let columns = chosen(&[(&first, r#"{"note":"x"}"#), (&second, r#"{"loss":0.5,"note":"y"}"#)]);
+        assert_eq!(columns, ["args.lr", "progress", "result.loss", "attempt", "last_run.worker", "created_at"]);
+        assert_eq!(chosen(&[(&first, "{}")])[..5], ["args.a", "args.b", "args.c", "args.d", "progress"]);
+    }
+
+    #[test]
+    fn what_runs_is_shown_with_its_start_and_anything_else_with_its_age() {
+        let last = |statuses: &[Status]| {
+            let read = row_reader(standard_columns());
+            let view = |status: &Status| TaskView { status: *status, ..task("{}", "{}") };
+            let rows: Vec<Row> = statuses.iter().map(|status| read(&view(status)).0).collect();
+            suiting_columns(&rows).last().map(|column| column.path().to_owned()).unwrap()
+        };
+        assert_eq!(last(&[Status::Running, Status::Running]), "started_at");
+        assert_eq!(last(&[Status::Running, Status::Pending]), "created_at");
+    }
+
+    #[test]
+    fn without_results_the_errors_have_a_column() {
+        assert_eq!(
+            chosen(&[("{}", "{}")]),
+            ["progress", "last_error.message", "attempt", "last_run.worker", "created_at"]
+        );
+        assert_eq!(chosen(&[]), ["attempt", "created_at"]);
     }
 }

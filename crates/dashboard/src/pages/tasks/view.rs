@@ -1,19 +1,23 @@
-//! What of the tasks an address shows: which of them, in which order, with which columns, from where on. The parameters have the
-//! names that they have in the API; `column` and `archived` are ours, and `limit` has a smaller range.
+//! What of the tasks an address shows: which of them, in which order, with which columns, from where on; the menus that change it, and
+//! the view as commands to copy. The parameters have the names that they have in the API; `column` and `archived` are ours, and `limit`
+//! has a smaller range.
 
+use taskqueue_core::fields::menu_fields;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{OrderField, TaskOrder};
+use taskqueue_core::shell::shell_word;
 use taskqueue_core::status::Status;
 
 use crate::address::Query;
-use crate::columns::Column;
-use crate::layout::Section;
+use crate::columns::{Column, Seen};
 use crate::selected::Selectors;
+use crate::show::command::CommandLine;
+use crate::visit::Visit;
 
 /// The parameters of the list, in the order in which addresses have them.
 pub(super) const PARAMETERS: [&str; 9] =
     ["status", "filter", "name_fuzzy", "archived", "order_by", "descending", "column", "limit", "cursor"];
-const ROWS: u16 = 50;
+const USUAL_ROWS: u16 = 50;
 const MOST_ROWS: u16 = 100;
 /// Columns that no task can have which are named.
 const MOST_UNKNOWN: usize = 5;
@@ -44,9 +48,9 @@ impl View {
         let (columns, unknown) = Column::parse_all(query.all("column"));
         let unknown_columns =
             unknown.into_iter().take(MOST_UNKNOWN).map(|path| path.chars().take(80).collect()).collect();
-        let limit = query.get("limit").and_then(|text| text.parse().ok()).unwrap_or(ROWS).clamp(1, MOST_ROWS);
+        let limit = query.get("limit").and_then(|text| text.parse().ok()).unwrap_or(USUAL_ROWS).clamp(1, MOST_ROWS);
         Self {
-            path: Section::Tasks.path(Some(queue.as_str())).unwrap_or_default(),
+            path: format!("/ui/queues/{queue}/tasks"),
             selectors: Selectors::read(&query),
             order,
             columns: (!columns.is_empty()).then_some(columns),
@@ -105,16 +109,11 @@ impl View {
     }
 
     /// The parameters that a form must carry to stay in this view, without those that it has fields for.
-    pub(super) fn carried(&self, fields: &[&str]) -> Vec<(String, String)> {
-        let kept = |name: &str| !fields.contains(&name);
-        self.query
-            .iter()
-            .filter(|(name, _)| kept(name))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect()
+    pub(super) fn carried(&self, fields: &[&str]) -> Query {
+        self.query.except(fields)
     }
 
-    /// What an address beside the list needs to know of this view.
+    /// Returns what an address beside the list needs to know of this view.
     pub(super) fn beside(&self, word: &str, names: &[&str]) -> (String, Query) {
         (format!("{}/{word}", self.path), self.query.only(names))
     }
@@ -138,9 +137,135 @@ pub(super) fn order_words(order: TaskOrder) -> String {
     words.to_owned()
 }
 
+/// Paths that are offered; more can be written.
+const MOST_OFFERED: usize = 200;
+
+/// The choice of columns.
+pub(super) struct ColumnsMenu {
+    /// What the form must carry.
+    pub(super) carried: Query,
+    pub(super) entries: Vec<ColumnEntry>,
+    /// Where the columns are those that suit the tasks; none if they are.
+    pub(super) reset: Option<String>,
+}
+
+pub(super) struct ColumnEntry {
+    pub(super) path: String,
+    pub(super) is_chosen: bool,
+    /// Of how many of the rows; none for fields of every task.
+    pub(super) rows: Option<usize>,
+}
+
+impl ColumnsMenu {
+    /// The shown columns in their order, then what else occurs in the rows, then what every task has.
+    pub(super) fn new(view: &View, shown: &[Column], seen: &Seen) -> Self {
+        let is_shown = |path: &str| shown.iter().any(|column| column.path() == path);
+        let rows = |path: &str| Some(seen.tasks(path)).filter(|rows| *rows > 0);
+        let entry = |path: &str, is_chosen| ColumnEntry { path: path.to_owned(), is_chosen, rows: rows(path) };
+        let chosen = shown.iter().map(|column| entry(column.path(), true));
+        let occurring = seen.paths().into_iter().filter(|path| !is_shown(path)).map(|path| entry(path, false));
+        let fields = menu_fields()
+            .into_iter()
+            .map(|field| field.path)
+            .filter(|path| !is_shown(path))
+            .map(|path| entry(path, false));
+        Self {
+            carried: view.carried(&["column", "cursor"]),
+            entries: chosen.chain(occurring.take(MOST_OFFERED)).chain(fields).collect(),
+            reset: view.columns.is_some().then(|| view.without_columns_address()),
+        }
+    }
+}
+
+/// A field that the list can be ordered by.
+pub(super) struct OrderEntry {
+    pub(super) word: &'static str,
+    pub(super) ascending: String,
+    pub(super) descending: String,
+    /// In the other direction than now, or in the usual one.
+    pub(super) toggled: String,
+    /// `ascending` or `descending`, if it is.
+    pub(super) sorted: Option<&'static str>,
+}
+
+pub(super) fn order_entries(view: &View) -> Vec<OrderEntry> {
+    OrderField::ALL.into_iter().map(|field| order_entry(view, field)).collect()
+}
+
+pub(super) fn order_entry(view: &View, field: OrderField) -> OrderEntry {
+    let address = |descending| view.order_address(TaskOrder { field, descending });
+    let is_current = view.order.field == field;
+    let sorted = is_current.then_some(if view.order.descending { "descending" } else { "ascending" });
+    let begins_descending = !matches!(field, OrderField::Name | OrderField::Id | OrderField::Status);
+    let toggled = address(if is_current { !view.order.descending } else { begins_descending });
+    OrderEntry { word: field.as_str(), ascending: address(false), descending: address(true), toggled, sorted }
+}
+
+/// The commands.
+pub(super) struct ViewCommands {
+    pub(super) cli: String,
+    pub(super) curl: String,
+    /// Makes the first task of the queue.
+    pub(super) submit: String,
+}
+
+impl ViewCommands {
+    pub(super) fn new(visit: &Visit, queue: &QueueName, view: &View, columns: &[String]) -> Self {
+        let url = visit.server_url();
+        let has_token = visit.viewer.has_session();
+        let submit = CommandLine::new("task submit", queue.as_str(), &url);
+        let submit = submit.flag("--arg", "lr=0.1").flag("--arg", "seed=1").to_string();
+        Self { cli: list_command(&url, queue, view, columns), curl: curl_command(&url, has_token, queue, view), submit }
+    }
+}
+
+fn list_command(url: &str, queue: &QueueName, view: &View, columns: &[String]) -> String {
+    let selectors = &view.selectors;
+    let sign = if view.order.descending { "-" } else { "" };
+    let sort = format!("{sign}{}", view.order.field.as_str());
+    let columns = columns.join(",");
+    let command = CommandLine::new("task list", queue.as_str(), url);
+    let command = if selectors.archived { command.switch("--include-archived") } else { command };
+    let command = command
+        .optional("--status", selectors.status.map(|status| status.as_str()))
+        .optional("--filter", selectors.filter.as_deref())
+        .optional("--fuzzy", selectors.name_fuzzy.as_deref())
+        .optional("--columns", Some(columns).filter(|columns| !columns.is_empty()))
+        .optional("--sort", Some(sort).filter(|_| view.order != TaskOrder::default()));
+    command.flag("--limit", &view.limit.to_string()).to_string()
+}
+
+fn curl_command(url: &str, has_token: bool, queue: &QueueName, view: &View) -> String {
+    let mut command = format!("curl --get {}", shell_word(&format!("{url}/api/v2/queues/{}/tasks", queue.as_str())));
+    if has_token {
+        // The token itself is in no page.
+        command.push_str(" --header \"Authorization: Bearer $TASKQUEUE_TOKEN\"");
+    }
+    let selectors = &view.selectors;
+    let descending = view.order.descending.to_string();
+    let limit = view.limit.to_string();
+    let parameters = [
+        ("status", selectors.status.map(|status| status.as_str())),
+        ("filter", selectors.filter.as_deref()),
+        ("name_fuzzy", selectors.name_fuzzy.as_deref()),
+        ("include_archived", Some("true").filter(|_| selectors.archived)),
+        ("order_by", Some(view.order.field.as_str())),
+        ("descending", Some(descending.as_str())),
+        ("limit", Some(limit.as_str())),
+        ("cursor", view.cursor.as_deref()),
+    ];
+    for (name, value) in parameters {
+        if let Some(value) = value {
+            command.push_str(&format!(" --data-urlencode {}", shell_word(&format!("{name}={value}"))));
+        }
+    }
+    command
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Query;
 
     fn view(query: &str) -> View {
         View::read(&QueueName::parse("q").unwrap(), &Query::parse(query))
@@ -186,5 +311,27 @@ mod tests {
         let view = view("column=lr&column=args.lr");
         assert_eq!(view.unknown_columns, ["lr"]);
         assert_eq!(view.columns.map(|columns| columns.len()), Some(1));
+    }
+
+    #[test]
+    fn a_view_becomes_a_command_that_a_shell_reads_back() {
+        let queue = QueueName::parse("q").unwrap();
+        let query = "status=failed&filter=name+==+'x'&name_fuzzy=-a&order_by=priority&descending=false&limit=10";
+        let view = View::read(&queue, &Query::parse(query));
+        let columns = ["id".to_owned(), "args.lr".to_owned()];
+        assert_eq!(
+            list_command("http://h:1", &queue, &view, &columns),
+            r"taskqueue task list --queue q --url http://h:1 --status failed --filter 'name == '\''x'\''' --fuzzy=-a --columns id,args.lr --sort priority --limit 10"
+        );
+        let archived = View::read(&queue, &Query::parse("archived=1"));
+        let listed = list_command("http://h:1", &queue, &archived, &[]);
+        assert_eq!(listed, "taskqueue task list --queue q --url http://h:1 --include-archived --limit 50");
+        assert!(
+            curl_command("http://h:1", false, &queue, &archived).contains("--data-urlencode include_archived=true")
+        );
+        assert_eq!(
+            curl_command("http://h:1", true, &queue, &view),
+            r#"curl --get http://h:1/api/v2/queues/q/tasks --header "Authorization: Bearer $TASKQUEUE_TOKEN" --data-urlencode status=failed --data-urlencode 'filter=name == '\''x'\''' --data-urlencode name_fuzzy=-a --data-urlencode order_by=priority --data-urlencode descending=false --data-urlencode limit=10"#
+        );
     }
 }

@@ -6,13 +6,12 @@ use std::time::Duration;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::ids::QueueName;
-use taskqueue_store::StoreError;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use super::super::create::{Batch, Planned, Tally, write};
 use super::typed::Plan;
 use crate::address::Query;
+use crate::pages::submit::create::{Batch, Planned, Tally, write, write_error};
 use crate::show;
 use crate::state::Dashboard;
 
@@ -27,39 +26,26 @@ const CHECKING: Duration = Duration::from_secs(2);
 /// After this time other requests have their turn on this thread.
 const SLICE: Duration = Duration::from_millis(2);
 
+/// The fields that carry what became of tasks.
+const COUNTS: [&str; 4] = ["created", "existing", "different", "refused"];
+
 /// How far a sweep came, and what became of its tasks. It travels in the form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) done: usize,
-    created: u64,
-    existing: u64,
-    different: u64,
-    refused: u64,
+    counts: [u64; 4],
 }
 
 impl Progress {
     pub(super) fn of(form: &Query) -> Self {
         let number =
             |name: &str| form.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0).min(1_000_000_000);
-        Self {
-            done: usize::try_from(number("done")).unwrap_or(0),
-            created: number("created"),
-            existing: number("existing"),
-            different: number("different"),
-            refused: number("refused"),
-        }
+        Self { done: usize::try_from(number("done")).unwrap_or(0), counts: COUNTS.map(number) }
     }
 
     /// The hidden fields that it travels in.
-    pub(super) fn hidden(&self) -> [(&'static str, String); 5] {
-        let Self { done, created, existing, different, refused } = *self;
-        [
-            ("done", done.to_string()),
-            ("created", created.to_string()),
-            ("existing", existing.to_string()),
-            ("different", different.to_string()),
-            ("refused", refused.to_string()),
-        ]
+    pub(super) fn hidden(&self) -> Vec<(&'static str, u64)> {
+        [("done", self.done as u64)].into_iter().chain(COUNTS.into_iter().zip(self.counts)).collect()
     }
 
     pub(super) fn done_text(&self) -> String {
@@ -67,7 +53,7 @@ impl Progress {
     }
 }
 
-/// Whether each of the first `most` tasks gets a name, and if not, why; of many large ones those that there is time for.
+/// Returns whether each of the first `most` tasks gets a name, and if not, why; of many large ones those that there is time for.
 pub(super) async fn check_names(dashboard: &Dashboard, plan: &Plan<'_>, most: usize) -> Result<(), String> {
     if !plan.name.as_ref().is_some_and(|name| name.has_placeholders()) {
         return Ok(());
@@ -99,11 +85,11 @@ struct Slice<'d> {
 
 impl<'d> Slice<'d> {
     async fn begin(dashboard: &'d Dashboard) -> Self {
-        let all = dashboard.sweeping();
+        let all = &dashboard.sweeping;
         Self { all, mine: Some(all.lock().await), began: Instant::now(), worked: Duration::ZERO }
     }
 
-    /// How long it has worked: what it waits for others does not count.
+    /// Returns how long it has worked: what it waits for others does not count.
     fn worked(&self) -> Duration {
         self.worked + self.began.elapsed()
     }
@@ -131,8 +117,7 @@ pub(super) async fn create(
     plan: &Plan<'_>,
     progress: Progress,
 ) -> (Tally, Progress, Option<String>) {
-    let Progress { mut done, created, existing, different, refused } = progress;
-    let mut tally = Tally::so_far([created, existing, different, refused]);
+    let (mut done, mut tally) = (progress.done, Tally::so_far(progress.counts));
     let (began, mut ids, mut batch) = (Instant::now(), DerivedIds::new(plan.batch), Batch::default());
     let (mut stopped, mut slice) = (None, Slice::begin(dashboard).await);
     let count = plan.sweep.count();
@@ -166,7 +151,7 @@ pub(super) async fn create(
             continue;
         }
         if let Err(error) = slice.pause(write(dashboard, queue, std::mem::take(&mut batch), &mut tally)).await {
-            stopped = Some(explain(&error));
+            stopped = Some(write_error(&error));
             break;
         }
         done = index + 1;
@@ -174,18 +159,8 @@ pub(super) async fn create(
             break;
         }
     }
-    let Tally { created, existing, different, refused, .. } = tally;
-    (tally, Progress { done, created, existing, different, refused }, stopped)
-}
-
-/// Why a batch was not written. What was written before stays, and to go on creates nothing twice.
-pub(in super::super) fn explain(error: &StoreError) -> String {
-    match error {
-        StoreError::Busy => "The server has more to do than it can do at once.",
-        StoreError::Refused(_) => "The queue was deleted meanwhile.",
-        _ => "The database does not answer. The log of the server says why.",
-    }
-    .to_owned()
+    let counts = tally.counts();
+    (tally, Progress { done, counts }, stopped)
 }
 
 #[cfg(test)]
@@ -194,7 +169,7 @@ mod tests {
 
     #[test]
     fn progress_travels_in_the_form_and_nonsense_is_the_beginning() {
-        let progress = Progress { done: 7, created: 4, existing: 1, different: 1, refused: 1 };
+        let progress = Progress { done: 7, counts: [4, 1, 1, 1] };
         let form = progress.hidden().into_iter().fold(Query::default(), |form, (name, value)| form.and(name, value));
         assert_eq!(Progress::of(&form), progress);
         assert_eq!(Progress::of(&Query::parse("done=-1&created=x")), Progress::default());

@@ -10,10 +10,10 @@ use taskqueue_core::name_template::NameTemplate;
 use taskqueue_core::sweep::{AxisError, BROWSER_COMBINATIONS_MAX, Sweep, SweepError};
 use taskqueue_core::time::Timestamp;
 
-use super::super::Way;
-use super::super::fields::Fields;
 use crate::address::Query;
 use crate::field::{self, Field};
+use crate::pages::submit::frame::Way;
+use crate::task_fields::TaskFields;
 use crate::{json_field, show};
 
 /// Rows of the builder.
@@ -27,7 +27,7 @@ pub(super) struct Texts {
     pub(super) axes: Vec<(String, String)>,
     pub(super) base: String,
     pub(super) is_zip: bool,
-    fields: Fields,
+    fields: TaskFields,
     batch: String,
 }
 
@@ -41,12 +41,12 @@ impl Texts {
             axes: rows.filter(|(key, values)| !key.is_empty() || !values.is_empty()).take(ROWS_MAX).collect(),
             base: form.get("base").unwrap_or_default().to_owned(),
             is_zip: form.filled("zip").is_some(),
-            fields: Fields::of(form),
+            fields: TaskFields::of(form),
             batch: form.get("batch").unwrap_or_default().to_owned(),
         }
     }
 
-    /// Whether nothing was typed yet.
+    /// Returns whether nothing was typed yet.
     pub(super) fn is_empty(&self) -> bool {
         self.axes.is_empty() && self.base.trim().is_empty()
     }
@@ -84,7 +84,7 @@ pub(super) struct AxisRow {
 }
 
 impl AxisRow {
-    /// What stands beside the row.
+    /// Returns what stands beside the row.
     pub(super) fn note(&self) -> String {
         self.count.map(|count| format!("× {}", show::number(count as u64))).unwrap_or_default()
     }
@@ -96,7 +96,7 @@ pub(super) struct Typed {
     pub(super) rows: Vec<AxisRow>,
     pub(super) base: Field,
     pub(super) is_zip: bool,
-    pub(super) fields: Fields,
+    pub(super) fields: TaskFields,
     pub(super) batch: Field,
     /// What is wrong with the rows together.
     pub(super) error: Option<String>,
@@ -145,7 +145,7 @@ impl Typed {
         }
     }
 
-    /// Whether nothing was typed yet.
+    /// Returns whether nothing was typed yet.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.iter().all(|row| row.key.is_empty() && row.values.is_empty()) && self.base.filled().is_none()
     }
@@ -156,10 +156,8 @@ impl Typed {
         let name = self.fields.name.keep(name).and_then(|name| self.constant_name(name));
         let definition = self.fields.definition();
         let not_before = self.fields.waiting.not_before(show::now());
-        let batch = read_batch(&texts.batch);
-        let batch = self.batch.keep(batch);
-        let base = read_base(&texts.base);
-        let base = self.base.keep(base);
+        let batch = self.batch.read(field::name).map(|name| name.map(|_| texts.batch.as_str()));
+        let base = self.base.keep(read_base(&texts.base));
         let are_rows_whole = self.check_rows();
         let sweep = if are_rows_whole { self.sweep(texts, base.unwrap_or_default()) } else { None };
         if self.base.error.is_some() {
@@ -251,7 +249,7 @@ fn axis_rule(error: &AxisError) -> String {
     }
 }
 
-/// What is wrong with several keys together.
+/// Returns what is wrong with several keys together.
 fn together(error: &SweepError) -> String {
     match error {
         SweepError::Axis { key, error } => format!("{key}: {}", axis_rule(error)),
@@ -281,10 +279,6 @@ fn read_base(text: &str) -> Result<Members<'_>, String> {
         Ok(Value::Object(members)) => Ok(members),
         _ => Ok(Vec::new()),
     }
-}
-
-fn read_batch(text: &str) -> Result<Option<&str>, String> {
-    Ok(field::name(text)?.map(|_| text))
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl Scale {
         Some(Self { low: (low - room).max(f64::MIN), high: (high + room).min(f64::MAX), is_log })
     }
 
-    /// Whether these numbers are better read on a logarithmic scale: all above zero, over two powers of ten or more.
+    /// Returns whether these numbers are better read on a logarithmic scale: all above zero, over two powers of ten or more.
     pub(crate) fn suits_log(values: impl Iterator<Item = f64>) -> bool {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for value in values {
@@ -131,8 +131,7 @@ fn label(value: f64, step: f64) -> String {
         return exponential(value, 3);
     }
     let decimals = (-step.log10().floor()).max(0.0) as usize;
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    without_zeros(&format!("{value:.decimals$}"))
 }
 
 /// A computed number (mean, deviation) with a few digits. What is stored is never shown by this.
@@ -148,19 +147,19 @@ pub(crate) fn rounded(value: f64, digits: usize) -> String {
         return exponential(value, digits);
     }
     let decimals = (digits as f64 - 1.0 - magnitude).max(0.0) as usize;
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    without_zeros(&format!("{value:.decimals$}"))
 }
 
 /// `1.5e-7`.
 fn exponential(value: f64, digits: usize) -> String {
     let text = format!("{value:.*e}", digits - 1);
-    match text.split_once('e') {
-        Some((number, power)) if number.contains('.') => {
-            format!("{}e{power}", number.trim_end_matches('0').trim_end_matches('.'))
-        }
-        _ => text,
-    }
+    let (number, power) = text.split_once('e').unwrap_or((&text, "0"));
+    format!("{}e{power}", without_zeros(number))
+}
+
+/// Decimals without the zeros that they end with.
+pub(crate) fn without_zeros(text: &str) -> String {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.to_owned() }
 }
 
 #[cfg(test)]

@@ -1,0 +1,433 @@
+//! What an alert says about a concern, and where it leads; and the few lines that the overview begins with: one for what concerns the
+//! server, one for routes without a worker, one for runs that fail. Several alerts of a kind are one line that counts them and can be
+//! unfolded.
+
+use taskqueue_core::activity::{Span, Unit};
+use taskqueue_core::dependency::DEPENDENCY_FAILED;
+use taskqueue_core::lease::HEARTBEAT_TIMEOUT;
+use taskqueue_core::time::Timestamp;
+
+use crate::address::Query;
+use crate::attention::{Concern, FailurePattern};
+use crate::shared_figures::ROUTES_TOLD;
+use crate::show;
+
+/// An alert of the overview.
+pub(crate) struct Alert {
+    /// Names it among others, so that it stays in its place.
+    pub(crate) key: String,
+    pub(crate) is_warning: bool,
+    /// What it is about.
+    pub(crate) subject: String,
+    pub(crate) text: String,
+    /// What a program said.
+    pub(crate) quote: Option<String>,
+    pub(crate) link: String,
+    pub(crate) link_text: &'static str,
+}
+
+impl Alert {
+    pub(crate) fn of(concern: &Concern) -> Self {
+        match concern {
+            Concern::StorageFails => {
+                let text = "It does not work: tasks are neither taken nor changed. The log of the server says why.";
+                server_alert("Database", false, text.to_owned())
+            }
+            Concern::WritesPileUp { queued, capacity } => {
+                let text = format!("It is slow: {queued} of at most {capacity} writes wait for it.");
+                server_alert("Database", true, text)
+            }
+            Concern::WaitingIsFull { limit } => {
+                let text =
+                    format!("{limit} requests wait for something, no more may. Workers have to ask again and again.");
+                server_alert("Server", true, text)
+            }
+            Concern::Risk(sentence) => server_alert("Database", true, sentence.clone()),
+            Concern::Starving { queue, route, pending, oldest } => {
+                let wait = if *pending == 1 { "waits" } else { "wait" };
+                let since =
+                    oldest.map_or(String::new(), |oldest| format!(", the oldest for {}", show::duration(oldest)));
+                let text = format!("{} {wait} and no worker serves this route{since}.", show::count(*pending, "task"));
+                let filter = format!("\"{route}\" in routes");
+                let link = Query::default().and("status", "pending").and("filter", filter).at(&tasks_address(queue));
+                queue_alert(format!("starving {queue} {route}"), false, format!("{queue} · {route}"), text)
+                    .leading(link, "Show them")
+            }
+            Concern::Failing { queue, now, failed, ended, newest } => {
+                let text =
+                    format!("{} of {} of the last hour failed", show::number(*failed), show::count(*ended, "run"));
+                queue_alert(format!("failing {queue}"), true, queue.clone(), text)
+                    .quoting(newest)
+                    .leading(reported_failures_address(queue, *now), "Show what failed")
+            }
+            Concern::Lost { queue, expired } => {
+                let text = format!(
+                    "{} of the last hour ended because the worker was not heard of any more.",
+                    show::count(*expired, "run")
+                );
+                queue_alert(format!("lost {queue}"), true, queue.clone(), text)
+                    .leading(format!("/ui/queues/{queue}/workers"), "Show workers")
+            }
+            Concern::LastAttempt { queue, tasks: near, looked_at } => {
+                let have = if *near == 1 { "has" } else { "have" };
+                let text = format!(
+                    "{near} of the newest {looked_at} tasks to do {have} one attempt left, or are in the last one."
+                );
+                let link = Query::default().and("filter", LAST_ATTEMPTS).at(&tasks_address(queue));
+                queue_alert(format!("attempts {queue}"), true, queue.clone(), text)
+                    .leading(link, "Show tasks that were tried")
+            }
+        }
+    }
+
+    fn leading(self, link: String, link_text: &'static str) -> Self {
+        Self { link, link_text, ..self }
+    }
+
+    /// Adds what the newest failures have in common.
+    fn quoting(self, FailurePattern { looked_at, route, message }: &FailurePattern) -> Self {
+        let place = route.as_ref().map(|route| format!(", the newest {looked_at} on route {route}"));
+        let said = message.as_ref().map(|(_, times)| match (times == looked_at, &place) {
+            (true, None) => format!(", the newest {looked_at} with"),
+            (true, Some(_)) => " with".to_owned(),
+            (false, None) => format!(", {times} of the newest {looked_at} with"),
+            (false, Some(_)) => format!(", {times} of these with"),
+        });
+        let (place, said) = (place.unwrap_or_default(), said.unwrap_or_else(|| ".".to_owned()));
+        let quote = message.as_ref().map(|(message, _)| message.clone());
+        Self { text: format!("{}{place}{said}", self.text), quote, ..self }
+    }
+}
+
+/// What the filter language can say about it: it compares with constants only.
+const LAST_ATTEMPTS: &str = "status in [\"pending\", \"running\"] and attempt > 0";
+
+/// The tasks of which a run failed or was lost in the last hour, also those that succeeded later: a task keeps its last error.
+pub(super) fn failures_address(queue: &str, now: Timestamp) -> String {
+    // An error of that type is of no run.
+    with_error_of_last_hour(queue, now, &[DEPENDENCY_FAILED])
+}
+
+/// The tasks of [`failures_address`] without runs whose worker was not heard of any more: of these another alert tells.
+fn reported_failures_address(queue: &str, now: Timestamp) -> String {
+    with_error_of_last_hour(queue, now, &[DEPENDENCY_FAILED, HEARTBEAT_TIMEOUT])
+}
+
+fn with_error_of_last_hour(queue: &str, now: Timestamp, but_for: &[&str]) -> String {
+    let since = Span::of(Unit::Minute, now.plus_seconds(-Unit::Hour.seconds())).start;
+    let mut filter = format!("last_error.occurred_at >= \"{since}\"");
+    for kind in but_for {
+        filter += &format!(" and last_error.type != \"{kind}\"");
+    }
+    Query::default().and("filter", filter).at(&tasks_address(queue))
+}
+
+fn tasks_address(queue: &str) -> String {
+    format!("/ui/queues/{queue}/tasks")
+}
+
+fn server_alert(subject: &str, is_warning: bool, text: String) -> Alert {
+    queue_alert(format!("server {text}"), is_warning, subject.to_owned(), text)
+        .leading("/ui/system".to_owned(), "System")
+}
+
+fn queue_alert(key: String, is_warning: bool, subject: String, text: String) -> Alert {
+    Alert { key, is_warning, subject, text, quote: None, link: String::new(), link_text: "" }
+}
+
+/// Alerts that a line unfolds: as many as the routes of one queue may need.
+const ALERTS_SHOWN: usize = ROUTES_TOLD;
+
+/// The alerts of the overview, by what they concern.
+#[derive(Default)]
+pub(crate) struct Alerts {
+    server: AlertKind,
+    routes: AlertKind,
+    runs: AlertKind,
+    sums: RunSums,
+}
+
+/// What the alerts about runs say together.
+#[derive(Default)]
+struct RunSums {
+    failed: u64,
+    ended: u64,
+    expired: u64,
+    last_attempts: u64,
+}
+
+/// The alerts of one kind. More than are shown are counted.
+#[derive(Default)]
+struct AlertKind {
+    alerts: Vec<Alert>,
+    count: u64,
+    /// How many queues have one. They come queue by queue.
+    queues: u64,
+    /// The last of these.
+    queue: String,
+}
+
+/// A line of the overview.
+pub(crate) struct AlertLine {
+    /// Names it among others, so that it stays in its place, unfolded or not.
+    pub(crate) key: &'static str,
+    pub(crate) is_warning: bool,
+    pub(crate) subject: String,
+    pub(crate) text: String,
+    pub(crate) alerts: Vec<Alert>,
+    /// How many more there are.
+    pub(crate) more: u64,
+}
+
+impl Alerts {
+    pub(crate) fn add(&mut self, concern: &Concern) {
+        let kind = match concern {
+            Concern::StorageFails | Concern::WritesPileUp { .. } | Concern::WaitingIsFull { .. } | Concern::Risk(_) => {
+                &mut self.server
+            }
+            Concern::Starving { queue, .. } => self.routes.of(queue),
+            Concern::Failing { queue, failed, ended, .. } => {
+                self.sums.failed += failed;
+                self.sums.ended += ended;
+                self.runs.of(queue)
+            }
+            Concern::Lost { queue, expired } => {
+                self.sums.expired += expired;
+                self.runs.of(queue)
+            }
+            Concern::LastAttempt { queue, tasks, .. } => {
+                self.sums.last_attempts += *tasks as u64;
+                self.runs.of(queue)
+            }
+        };
+        kind.add(Alert::of(concern));
+    }
+
+    /// So many more routes without a worker, which nothing is known of.
+    pub(crate) fn add_untold(&mut self, routes: u64) {
+        self.routes.count += routes;
+    }
+
+    /// Returns at most one line for each kind, what is worse first.
+    pub(crate) fn lines(self) -> Vec<AlertLine> {
+        let Self { server, routes, runs, sums } = self;
+        let of_server = format!("{} need attention.", show::count(server.count, "thing"));
+        let of_routes = format!("{} have tasks and no worker.", show::count(routes.count, "route"));
+        let (of_some, of_others) = (routes.subject(), runs.subject());
+        let mut lines: Vec<AlertLine> = [
+            server.line("server", "Server".to_owned(), of_server),
+            routes.line("routes", of_some, of_routes),
+            runs.line("runs", of_others, sums.text()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        lines.sort_by_key(|line| line.is_warning);
+        lines
+    }
+}
+
+impl AlertKind {
+    /// The alerts of this kind, of a queue.
+    fn of(&mut self, queue: &str) -> &mut Self {
+        if self.queues == 0 || self.queue != queue {
+            self.queues += 1;
+            queue.clone_into(&mut self.queue);
+        }
+        self
+    }
+
+    fn add(&mut self, alert: Alert) {
+        if self.alerts.len() < ALERTS_SHOWN {
+            self.alerts.push(alert);
+        }
+        self.count += 1;
+    }
+
+    /// The queue, or how many.
+    fn subject(&self) -> String {
+        if self.queues == 1 { self.queue.clone() } else { show::count(self.queues, "queue") }
+    }
+
+    /// The line, if there is anything to say.
+    fn line(self, key: &'static str, subject: String, text: String) -> Option<AlertLine> {
+        let more = self.count - self.alerts.len() as u64;
+        let is_warning = self.alerts.iter().all(|alert| alert.is_warning);
+        (self.count > 0).then_some(AlertLine { key, is_warning, subject, text, alerts: self.alerts, more })
+    }
+}
+
+impl RunSums {
+    fn text(&self) -> String {
+        let Self { failed, ended, expired, last_attempts } = *self;
+        let has = if last_attempts == 1 { "has" } else { "have" };
+        let failed = (failed > 0)
+            .then(|| format!("{} of {} of the last hour failed", show::number(failed), show::count(ended, "run")));
+        let lost = (expired > 0).then(|| format!("{} lost the worker", show::count(expired, "run")));
+        let near = (last_attempts > 0)
+            .then(|| format!("{} {has} one attempt left or are in the last one", show::count(last_attempts, "task")));
+        let parts: Vec<String> = [failed, lost, near].into_iter().flatten().collect();
+        format!("{}.", parts.join(", "))
+    }
+}
+
+impl AlertLine {
+    /// The alert, if it is the only one: then it is the line.
+    pub(crate) fn alone(&self) -> Option<&Alert> {
+        match (self.alerts.as_slice(), self.more) {
+            ([alert], 0) => Some(alert),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use taskqueue_core::filter::TaskFilter;
+    use taskqueue_core::time::Timestamp;
+
+    use super::*;
+    use crate::attention::FailurePattern;
+
+    #[test]
+    fn an_alert_says_what_is_the_matter_and_leads_to_where_it_is_seen() {
+        let queue = || "q".to_owned();
+        let starving = |pending, oldest| Concern::Starving { queue: queue(), route: "gpu".to_owned(), pending, oldest };
+        let waiting = "/ui/queues/q/tasks?status=pending&filter=%22gpu%22%20in%20routes";
+        let cases = [
+            (Concern::StorageFails, "It does not work: tasks are", "/ui/system"),
+            (
+                Concern::WritesPileUp { queued: 9, capacity: 10 },
+                "It is slow: 9 of at most 10 writes wait",
+                "/ui/system",
+            ),
+            (Concern::WaitingIsFull { limit: 7 }, "7 requests wait for something", "/ui/system"),
+            (Concern::Risk("fsync is off.".to_owned()), "fsync is off.", "/ui/system"),
+            (starving(1, None), "1 task waits and no worker serves this route.", waiting),
+            (
+                starving(2, Some(Duration::from_secs(180))),
+                "2 tasks wait and no worker serves this route, the oldest for 3 min.",
+                waiting,
+            ),
+            (
+                Concern::Lost { queue: queue(), expired: 2 },
+                "2 runs of the last hour ended because",
+                "/ui/queues/q/workers",
+            ),
+        ];
+        for (concern, text, link) in cases {
+            let alert = Alert::of(&concern);
+            assert!(alert.text.starts_with(text), "{}", alert.text);
+            assert_eq!(alert.link, link);
+        }
+    }
+
+    #[test]
+    fn what_failed_is_found_also_if_it_succeeded_later_and_nothing_that_had_no_run() {
+        let now = Timestamp::from_micros(7_265_000_000);
+        let filter =
+            "last_error.occurred_at >= \"1970-01-01T01:01:00.000000Z\" and last_error.type != \"DependencyFailed\"";
+        assert!(TaskFilter::parse(filter).is_ok());
+        assert_eq!(failures_address("q", now), Query::default().and("filter", filter).at("/ui/queues/q/tasks"));
+    }
+
+    /// The alert counts runs that failed; those that were lost are counted by an alert of their own.
+    #[test]
+    fn the_alert_of_failed_runs_leads_to_none_that_was_lost() {
+        let now = Timestamp::from_micros(7_265_000_000);
+        let filter = "last_error.occurred_at >= \"1970-01-01T01:01:00.000000Z\" \
+            and last_error.type != \"DependencyFailed\" and last_error.type != \"HeartbeatTimeout\"";
+        assert!(TaskFilter::parse(filter).is_ok());
+        let newest = FailurePattern::default();
+        let failing = Concern::Failing { queue: "q".to_owned(), now, failed: 4, ended: 38, newest };
+        assert_eq!(Alert::of(&failing).link, Query::default().and("filter", filter).at("/ui/queues/q/tasks"));
+    }
+
+    #[test]
+    fn what_the_newest_failures_share_is_said_in_a_sentence() {
+        let told = |route: Option<&str>, times: Option<usize>| {
+            let message = times.map(|times| ("oom".to_owned(), times));
+            let newest = FailurePattern { looked_at: 4, route: route.map(str::to_owned), message };
+            let alert = Alert::of(&Concern::Failing {
+                queue: "q".to_owned(),
+                now: Timestamp::from_micros(0),
+                failed: 4,
+                ended: 38,
+                newest,
+            });
+            assert_eq!(alert.quote.is_some(), times.is_some());
+            alert.text.replace("4 of 38 runs of the last hour failed", "F")
+        };
+        let cases = [
+            (None, None, "F."),
+            (None, Some(4), "F, the newest 4 with"),
+            (None, Some(3), "F, 3 of the newest 4 with"),
+            (Some("a100"), None, "F, the newest 4 on route a100."),
+            (Some("a100"), Some(4), "F, the newest 4 on route a100 with"),
+            (Some("a100"), Some(3), "F, the newest 4 on route a100, 3 of these with"),
+        ];
+        for (route, times, text) in cases {
+            assert_eq!(told(route, times), text);
+        }
+    }
+
+    fn starving(queue: &str, route: usize) -> Concern {
+        Concern::Starving { queue: queue.to_owned(), route: format!("r{route}"), pending: 1, oldest: None }
+    }
+
+    fn lines(concerns: &[Concern]) -> Vec<AlertLine> {
+        let mut alerts = Alerts::default();
+        concerns.iter().for_each(|concern| alerts.add(concern));
+        alerts.lines()
+    }
+
+    #[test]
+    fn routes_without_a_worker_are_one_line_that_unfolds_the_first_ones() {
+        let of_one: Vec<Concern> = (0..6).map(|route| starving("q", route)).collect();
+        let told = lines(&of_one);
+        let [line] = told.as_slice() else { panic!("{} lines", told.len()) };
+        assert_eq!((line.subject.as_str(), line.text.as_str()), ("q", "6 routes have tasks and no worker."));
+        assert_eq!((line.alerts.len(), line.more, line.alone().is_some(), line.is_warning), (6, 0, false, false));
+        let mut alerts = Alerts::default();
+        of_one.iter().chain(&[starving("r", 0), starving("r", 1), starving("s", 0)]).for_each(|one| alerts.add(one));
+        alerts.add_untold(1_000);
+        let told = alerts.lines();
+        assert_eq!(
+            (told[0].subject.as_str(), told[0].text.as_str()),
+            ("3 queues", "1,009 routes have tasks and no worker.")
+        );
+        assert_eq!((told[0].alerts.len(), told[0].more), (ALERTS_SHOWN, 1_009 - ALERTS_SHOWN as u64));
+        assert_eq!(lines(&[starving("q", 7)])[0].alone().map(|alert| alert.subject.as_str()), Some("q · r7"));
+        assert!(lines(&[]).is_empty());
+    }
+
+    #[test]
+    fn whatever_is_wrong_takes_three_lines_and_what_is_worse_comes_first() {
+        let (queue, newest) = (|| "q".to_owned(), FailurePattern::default());
+        let failing =
+            Concern::Failing { queue: queue(), now: Timestamp::from_micros(0), failed: 184, ended: 686, newest };
+        let all = [
+            Concern::Risk("fsync is off.".to_owned()),
+            Concern::WaitingIsFull { limit: 7 },
+            failing,
+            Concern::Lost { queue: queue(), expired: 1 },
+            Concern::LastAttempt { queue: queue(), tasks: 2, looked_at: 30 },
+            starving("q", 0),
+            starving("q", 1),
+        ];
+        let told = lines(&all);
+        let texts: Vec<(&str, &str, bool)> =
+            told.iter().map(|line| (line.key, line.text.as_str(), line.is_warning)).collect();
+        let runs = "184 of 686 runs of the last hour failed, 1 run lost the worker, 2 tasks have one attempt left or are in the last one.";
+        let expected = [
+            ("routes", "2 routes have tasks and no worker.", false),
+            ("server", "2 things need attention.", true),
+            ("runs", runs, true),
+        ];
+        assert_eq!(texts, expected);
+        let broken = lines(&[Concern::Risk("r".to_owned()), Concern::StorageFails, starving("q", 0)]);
+        assert_eq!(broken.iter().map(|line| line.key).collect::<Vec<_>>(), ["server", "routes"]);
+    }
+}
