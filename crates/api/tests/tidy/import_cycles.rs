@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{assert_none, is_test_file, rust_files, split_tests};
 
 /// The crates whose top-level modules have an order.
-const ORDERED: [&str; 3] = ["core", "api", "client"];
+const ORDERED: [&str; 4] = ["core", "api", "client", "dashboard"];
 
 /// The top-level modules of a crate, each with those that it names.
 fn imports(package: &str) -> BTreeMap<String, BTreeSet<String>> {
@@ -20,8 +20,12 @@ fn imports(package: &str) -> BTreeMap<String, BTreeSet<String>> {
         let named = imports.entry(first.trim_end_matches(".rs").to_owned()).or_default();
         let code = split_tests(&text).0.lines().filter(|line| !line.trim_start().starts_with("//"));
         for path in code.flat_map(|line| line.split("crate::").skip(1)) {
-            let end = path.find(|character: char| !character.is_alphanumeric() && character != '_');
-            named.insert(path[..end.unwrap_or(path.len())].to_owned());
+            // One module, or several between braces.
+            let modules = path.strip_prefix('{').map_or(vec![path], |list| list.split(", ").collect());
+            for module in modules {
+                let end = module.find(|character: char| !character.is_alphanumeric() && character != '_');
+                named.insert(module[..end.unwrap_or(module.len())].to_owned());
+            }
         }
     }
     assert!(imports.values().any(|named| !named.is_empty()), "imports are not found any more");
