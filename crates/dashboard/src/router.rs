@@ -56,10 +56,10 @@ fn table() -> Router<Dashboard> {
         .route("/ui/go", get(layout::switch_queue))
         // Tasks of a queue
         .route("/ui/queues/{queue}/tasks", get(tasks::list))
-        .route("/ui/queues/{queue}/tasks/check", get(tasks::check))
-        .route("/ui/queues/{queue}/tasks/fields", get(tasks::fields))
-        .route("/ui/queues/{queue}/tasks/download", get(tasks::download))
-        .route("/ui/queues/{queue}/tasks/confirm", get(tasks::confirm).post(tasks::act))
+        .route("/ui/queues/{queue}/tasks/check", get(tasks::completion::check))
+        .route("/ui/queues/{queue}/tasks/fields", get(tasks::completion::fields))
+        .route("/ui/queues/{queue}/tasks/download", get(tasks::download::download))
+        .route("/ui/queues/{queue}/tasks/confirm", get(tasks::confirm::confirm).post(tasks::actions::act))
         // A task
         .route("/ui/queues/{queue}/tasks/{task}", get(task::task))
         .route("/ui/queues/{queue}/tasks/{task}/output", get(task::output::follow))

@@ -1,10 +1,10 @@
 //! The tasks of a queue: the list with its filter, columns, order and pages. What can be done with many tasks at once is in `confirm.rs`
 //! and `actions.rs`, the download of everything that matches in `download.rs`.
 
-mod actions;
-mod completion;
-mod confirm;
-mod download;
+pub(crate) mod actions;
+pub(crate) mod completion;
+pub(crate) mod confirm;
+pub(crate) mod download;
 mod rows;
 mod view;
 
@@ -19,10 +19,6 @@ use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::{Store, StoreExt};
 
-pub(crate) use self::actions::act;
-pub(crate) use self::completion::{check, fields};
-pub(crate) use self::confirm::confirm;
-pub(crate) use self::download::download;
 use self::rows::{Cell, CellKind, Row};
 use self::view::{ColumnsMenu, OrderEntry, View, ViewCommands, order_entries, order_entry, order_words};
 use crate::address::Query;
