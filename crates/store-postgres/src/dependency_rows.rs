@@ -10,7 +10,7 @@ use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::rows::{DependencyRow, UnsettledRow};
-use crate::transaction_rows::Found;
+use crate::transaction_rows::{Found, TransactionRows};
 
 /// A task, a dependency of it by its id, and the queue of both.
 type Pair = (QueueKey, TaskId, TaskKey);
@@ -26,9 +26,12 @@ pub(crate) struct Noted {
 
 #[derive(Default)]
 pub(crate) struct DependencyRows {
+    /// Of tasks that this transaction holds: nobody else changes these.
     pub(crate) pairs: BTreeMap<Pair, Noted>,
-    /// Dependencies of which all pairs are here.
+    /// Dependencies of which all pairs are here, except those that `held_elsewhere` tells of.
     pub(crate) complete: HashSet<(QueueKey, TaskId)>,
+    /// Dependencies that tasks wait for which others held when they were listed. What was noted of those may have changed since.
+    pub(crate) held_elsewhere: HashSet<(QueueKey, TaskId)>,
     /// Dependencies whose dependents are asked for soon; and whether those are cancelled with them, and so on.
     pub(crate) expected: BTreeMap<(QueueKey, TaskId), bool>,
     /// Dependencies whose status is asked for soon.
@@ -152,9 +155,22 @@ impl DependencyRows {
     pub(crate) fn forget(&mut self, is_changed: impl Fn(&(QueueKey, TaskId)) -> bool) {
         self.pairs.clear();
         self.complete.clear();
+        self.held_elsewhere.clear();
         self.expected.clear();
         self.queues.clear();
         self.unused = false;
         self.statuses.retain(|task, _| !is_changed(task));
+    }
+}
+
+impl TransactionRows {
+    /// Adds what was listed of a task that waits, if this transaction holds it.
+    pub(crate) fn add_listed(&mut self, row: &DependencyRow) {
+        if !row.is_there || self.tasks.get(&row.task).is_some_and(|entry| entry.held) {
+            self.dependencies.add(row);
+        } else {
+            self.dependencies.waits_in.insert(row.queue);
+            self.dependencies.held_elsewhere.insert((row.queue, row.dependency));
+        }
     }
 }

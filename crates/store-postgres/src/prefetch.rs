@@ -321,7 +321,7 @@ impl PrefetchedRows {
         loaded.add_held_rows(&self.take(&sql::LOCK_NAMED_DEPENDENTS))?;
         let noted = self.take(&sql::LIST_NAMED_DEPENDENTS);
         for row in &noted {
-            loaded.dependencies.add(&rows::dependency(row)?);
+            loaded.add_listed(&rows::dependency(row)?);
         }
         loaded.dependencies.unused = self.has_dependencies == Some(false);
         if self.has_dependencies.is_some() {

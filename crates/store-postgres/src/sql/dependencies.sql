@@ -97,8 +97,8 @@ ORDER BY waiting.task_key;
 
 -- name: LOCK_NAMED_DEPENDENTS
 -- Locks the tasks that wait for these, $3 pairs at most, except those that other transactions hold, and loads them without their
--- JSON, each once: one may wait for all of these. What is noted of them is read by the next statement (list_named_dependents): it is
--- as it is then until this transaction ends.
+-- JSON, each once: one may wait for all of these. What is noted of them is read by the next statement (list_named_dependents): for
+-- those that were locked it is as it is then until this transaction ends.
 SELECT {head_columns}
 FROM taskqueue.tasks
 WHERE tasks.task_key = ANY (ARRAY(

@@ -121,6 +121,7 @@ impl PostgresTransaction<'_> {
         if is_here(self) {
             return Ok(self.held_dependents(queue, dependency, after, None, most));
         }
+        self.rows.dependencies.held_elsewhere.remove(&(queue, dependency));
         let mut listed_until = after;
         loop {
             let (session, first) = (self.session, listed_until.map_or(i64::MIN, |key| key.0));
@@ -137,7 +138,7 @@ impl PostgresTransaction<'_> {
             for row in &listed {
                 let row = rows::dependency(row)?;
                 listed_until = Some(row.task);
-                self.rows.dependencies.add(&row);
+                self.rows.add_listed(&row);
             }
             let more = listed.len() == most;
             let found = self.held_dependents(queue, dependency, after, listed_until.filter(|_| more), most);
@@ -156,15 +157,13 @@ impl PostgresTransaction<'_> {
         until: Option<TaskKey>,
         most: usize,
     ) -> Dependents {
-        let mut found = Dependents::default();
+        let held_elsewhere = self.rows.dependencies.held_elsewhere.contains(&(queue, dependency));
+        let mut found = Dependents { tasks: Vec::new(), held_elsewhere };
         for (key, state) in self.rows.dependencies.dependents(queue, dependency, after) {
             if found.tasks.len() == most || until.is_some_and(|until| key > until) {
                 break;
             }
-            match self.rows.tasks.get(&key).is_some_and(|entry| entry.held) {
-                true => found.tasks.push((key, state)),
-                false => found.held_elsewhere = true,
-            }
+            found.tasks.push((key, state));
         }
         found
     }
@@ -362,8 +361,11 @@ impl PostgresTransaction<'_> {
         };
         let (locked, listed) = self.wait("loading dependents", asked)?;
         self.rows.add_held_rows(&locked)?;
+        for id in reached {
+            self.rows.dependencies.held_elsewhere.remove(&(queue, *id));
+        }
         for row in &listed {
-            self.rows.dependencies.add(&rows::dependency(row)?);
+            self.rows.add_listed(&rows::dependency(row)?);
         }
         if (listed.len() as i64) < LISTED {
             let is_known = |id: &&TaskId| self.is_known(queue, **id);

@@ -1,9 +1,8 @@
 //! Commands of two servers that meet at the same rows at the same moment.
 
-use std::future::ready;
 use std::sync::Arc;
 
-use futures_util::future::join3;
+use futures_util::future::{FutureExt, join3};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
@@ -64,30 +63,39 @@ async fn a_claim_finds_the_only_task_while_another_server_requeues_it() {
     servers.end().await;
 }
 
-/// A table that somebody else has for themselves: the statement of a store that needs it waits.
-struct HeldTable<'d> {
+/// A table that somebody else has locked: the statement of a store that needs it waits.
+pub(super) struct HeldTable<'d> {
     database: &'d Database,
     name: &'static str,
     client: Client,
 }
 
 impl<'d> HeldTable<'d> {
+    /// Nobody else reads it.
     async fn hold(database: &'d Database, name: &'static str) -> Self {
+        Self::lock(database, name, "ACCESS EXCLUSIVE").await
+    }
+
+    /// Nobody else writes to it.
+    pub(super) async fn keep(database: &'d Database, name: &'static str) -> Self {
+        Self::lock(database, name, "SHARE").await
+    }
+
+    async fn lock(database: &'d Database, name: &'static str, mode: &str) -> Self {
         let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
         tokio::spawn(connection);
-        let lock = format!("BEGIN; LOCK TABLE taskqueue.{name} IN ACCESS EXCLUSIVE MODE");
-        client.batch_execute(&lock).await.unwrap();
+        client.batch_execute(&format!("BEGIN; LOCK TABLE taskqueue.{name} IN {mode} MODE")).await.unwrap();
         Self { database, name, client }
     }
 
     /// Waits until so many statements wait for it.
-    fn stops(&self, count: usize) {
+    pub(super) fn stops(&self, count: usize) {
         let waiting =
             format!("SELECT 1 FROM pg_locks WHERE relation = 'taskqueue.{}'::regclass AND NOT granted", self.name);
         eventually("statements wait", || self.database.rows(&waiting).len() >= count);
     }
 
-    async fn let_go(self) {
+    pub(super) async fn let_go(self) {
         self.client.batch_execute("ROLLBACK").await.unwrap();
     }
 }
@@ -104,6 +112,30 @@ async fn stop_writers(servers: &Servers, offset: u64) -> (HeldTable<'_>, JoinSet
     (outputs, prints)
 }
 
+/// Both writers of the first store have printed, as tasks of their own: their connections are there, their statements are prepared,
+/// and they have seen whether tasks wait for others.
+pub(super) async fn warm_writers(servers: &Servers) {
+    for id in ["one", "two"] {
+        servers.fixture.create(id, with_routes(&["printing"])).await;
+        servers.fixture.claimed(claim("q", "printing", id)).await.unwrap();
+    }
+    let (outputs, prints) = stop_writers(servers, 0).await;
+    outputs.let_go().await;
+    assert!(prints.join_all().await.iter().all(Result::is_ok));
+}
+
+/// Commands for the first store, whose writers are warm and which are begun together, stand still when everything was read for them
+/// but workers, which are read last of all: they contain the report of one.
+pub(super) async fn stop_batch<'s>(servers: &'s Servers, batch: &mut (impl Future + Unpin)) -> HeldTable<'s> {
+    let (outputs, prints) = stop_writers(servers, 4).await;
+    let observations = HeldTable::hold(&servers.storage.database, "observations").await;
+    assert!(batch.now_or_never().is_none(), "nobody is there to write");
+    outputs.let_go().await;
+    assert!(prints.join_all().await.iter().all(Result::is_ok));
+    observations.stops(1);
+    observations
+}
+
 /// I13, step by step: a batch has read a cancelled task, for a creation that is repeated, when another server requeues it; only
 /// then does its claim, for which nothing was picked, look whether anything is pending. To see this fail, take `entry.held` out
 /// of `unready_or_picked` (transaction_rows.rs): the claim then leaves out the task that was only read, and is told that there is
@@ -112,34 +144,17 @@ async fn stop_writers(servers: &Servers, offset: u64) -> (HeldTable<'_>, JoinSet
 async fn a_claim_finds_a_task_that_was_requeued_after_its_batch_had_read_it() {
     let servers = Servers::open(2).await;
     let fixture = &servers.fixture;
-    for id in ["one", "two"] {
-        fixture.create(id, with_routes(&["printing"])).await;
-        fixture.claimed(claim("q", "printing", id)).await.unwrap();
-    }
     fixture.create("x", Definition::default()).await;
     fixture.ok(cancel("q", "x")).await;
-    // Once for the connections of both writers, whose statements are prepared when they are first needed.
-    let (outputs, prints) = stop_writers(&servers, 0).await;
-    outputs.let_go().await;
-    assert!(prints.join_all().await.iter().all(Result::is_ok));
+    warm_writers(&servers).await;
 
-    let (outputs, prints) = stop_writers(&servers, 4).await;
-    let observations = HeldTable::hold(&servers.storage.database, "observations").await;
     let store = &*servers.stores[0];
-    // Workers are read last of all.
     let mut batch = Box::pin(join3(
         create("q", "x", Definition::default()).write_to(store),
         claim("q", "default", 1).write_to(store),
         observe("q", 1, "default", WorkerStatus::Idle).write_to(store),
     ));
-    tokio::select! {
-        biased;
-        answers = &mut batch => panic!("nobody is there to write: {answers:?}"),
-        () = ready(()) => {}
-    }
-    outputs.let_go().await;
-    assert!(prints.join_all().await.iter().all(Result::is_ok));
-    observations.stops(1);
+    let observations = stop_batch(&servers, &mut batch).await;
     requeue("q", "x").write_to(&*servers.stores[1]).await.unwrap();
     observations.let_go().await;
     let (created, claimed, observed) = batch.await;

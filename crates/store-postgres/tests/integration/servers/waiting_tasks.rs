@@ -4,17 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
 use taskqueue_core::definition::Definition;
+use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::task::Status;
+use taskqueue_core::update::Update;
 use taskqueue_store::StoreExt;
-use taskqueue_store::conformance::any_command::AnyCommand;
+use taskqueue_store::conformance::any_command::{AnyCommand, Write};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::waiting;
 use taskqueue_test_postgres::eventually;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_postgres::{Client, NoTls};
 
+use super::races::{HeldTable, stop_batch, warm_writers};
 use super::{Servers, claimed};
 
 /// Far longer than a poll takes.
@@ -87,27 +90,18 @@ async fn a_child_that_is_created_before_its_parent_which_another_server_creates_
     servers.end().await;
 }
 
-/// A transaction of somebody else who keeps all others from noting what tasks wait for.
-async fn stop_notes(servers: &Servers) -> Client {
-    let (client, connection) = tokio_postgres::connect(&servers.storage.database.url(), NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client.batch_execute("BEGIN; LOCK TABLE taskqueue.dependencies IN SHARE MODE").await.unwrap();
-    client
-}
-
 /// The same, with certainty: the parent is created and ends while the creation of the child is under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_child_whose_parent_came_and_succeeded_while_it_was_created_is_released_by_the_upkeep() {
     let servers = Servers::open(2).await;
-    let stranger = stop_notes(&servers).await;
+    let database = &servers.storage.database;
+    let notes = HeldTable::keep(database, "dependencies").await;
     let store = Arc::clone(&servers.stores[1]);
     let creation = tokio::spawn(async move { store.write(create("q", 2, waits_for(&[1]))).await.unwrap() });
-    let waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'taskqueue.dependencies'::regclass";
-    let database = &servers.storage.database;
-    tokio::task::block_in_place(|| eventually("the creation waits", || !database.rows(waits).is_empty()));
+    notes.stops(1);
     parent(&servers, 1).await;
     servers.fixture.ok(complete("q", 1, 1, object("{}"))).await;
-    stranger.batch_execute("ROLLBACK").await.unwrap();
+    notes.let_go().await;
     // A slow machine may have tried it again, and found the parent.
     assert!(creation.await.unwrap().task.lifecycle.unmet <= 1);
     servers.fixture.upkeep().await;
@@ -170,6 +164,44 @@ async fn children_whose_parents_end_at_two_servers_at_once_are_all_released() {
     servers.fixture.upkeep().await;
     assert_eq!(claim_everything(&servers, 200).await, 200);
     assert_no_deadlocks(&servers);
+    servers.end().await;
+}
+
+/// A batch has read that a task waits for one that it completes, when another server updates what that task waits for; then it
+/// comes to hold the task by another way, and what it has read is no longer true.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_child_that_waits_for_something_else_by_now_is_not_released() {
+    let servers = Servers::open(2).await;
+    for id in [1, 2] {
+        parent(&servers, id).await;
+    }
+    servers.fixture.create(3, cancelled_with(&[1])).await;
+    servers.fixture.create(4, waits_for(&[2, 3])).await;
+    warm_writers(&servers).await;
+    let notes = HeldTable::keep(&servers.storage.database, "dependencies").await;
+    let store = Arc::clone(&servers.stores[1]);
+    let change = Update { dependencies: Some(dependencies(&[3])), ..Update::default() };
+    let update = tokio::spawn(async move { store.write(update("q", 4, change)).await.unwrap() });
+    notes.stops(1);
+
+    let store = &*servers.stores[0];
+    let ends = [fail_for_good("q", 1, 1).into(), complete("q", 2, 2, object("{}")).into()];
+    let mut batch = Box::pin(join(
+        report_all(ends).write_to(store),
+        observe("q", 1, "default", WorkerStatus::Idle).write_to(store),
+    ));
+    let observations = stop_batch(&servers, &mut batch).await;
+    notes.let_go().await;
+    assert_eq!(update.await.unwrap().lifecycle.unmet, 1);
+    observations.let_go().await;
+    let (ended, observed) = batch.await;
+    assert_eq!((ended, observed.is_ok()), (Ok(vec![Ok(None), Ok(None)]), true));
+    servers.fixture.upkeep().await;
+    assert_eq!(
+        (servers.fixture.status(3).await, servers.fixture.status(4).await),
+        (Status::Cancelled, Status::Pending)
+    );
+    assert_eq!(claim_everything(&servers, 0).await, 0, "what it waits for was cancelled");
     servers.end().await;
 }
 
