@@ -63,8 +63,9 @@ pub(crate) struct DependencyRows {
 }
 
 impl DependencyRows {
-    /// More tasks were locked: whether others wait for them is looked up again.
-    pub(crate) fn tasks_were_locked(&mut self) {
+    /// A task was locked: whether others wait for it is looked up again. Some may have begun to do so just before.
+    pub(crate) fn task_was_locked(&mut self, queue: QueueKey, id: TaskId) {
+        self.complete.remove(&(queue, id));
         self.unused = false;
         self.queues.retain(|_, has_dependents| *has_dependents);
     }

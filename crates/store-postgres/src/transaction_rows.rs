@@ -248,8 +248,8 @@ impl TransactionRows {
 
     /// Adds a task that is held from now on. What was only read of it before may have changed since.
     pub(crate) fn add_held(&mut self, key: TaskKey, queue: QueueKey, head: TaskHead) {
-        self.dependencies.tasks_were_locked();
         if !self.tasks.get(&key).is_some_and(|entry| entry.held) {
+            self.dependencies.task_was_locked(queue, head.id);
             self.ids.insert((queue, head.id), Found::Here(key));
             self.tasks.insert(key, Entry::loaded(queue, head));
         }

@@ -10,6 +10,7 @@ use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::task::Status;
 use taskqueue_core::update::Update;
 use taskqueue_store::StoreExt;
+use taskqueue_store::command::CreateTasks;
 use taskqueue_store::conformance::any_command::{AnyCommand, Write};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::waiting;
@@ -202,6 +203,39 @@ async fn a_child_that_waits_for_something_else_by_now_is_not_released() {
         (Status::Cancelled, Status::Pending)
     );
     assert_eq!(claim_everything(&servers, 0).await, 0, "what it waits for was cancelled");
+    servers.end().await;
+}
+
+/// A batch creates a task that is cancelled at once, and with it a child that the batch has only read. When it looked who waits for
+/// that child, another server was about to create one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_grandchild_that_is_created_while_its_parent_is_created_again_is_cancelled_with_it() {
+    let servers = Servers::open(2).await;
+    servers.fixture.create(1, with_routes(&["parents"])).await;
+    servers.fixture.ok(cancel("q", 1)).await;
+    servers.fixture.create(3, cancelled_with(&[2])).await;
+    warm_writers(&servers).await;
+    let notes = HeldTable::keep(&servers.storage.database, "dependencies").await;
+    let store = Arc::clone(&servers.stores[1]);
+    let creation = tokio::spawn(async move { store.write(create("q", 4, cancelled_with(&[3]))).await.unwrap() });
+    notes.stops(1);
+
+    let store = &*servers.stores[0];
+    let tasks = [(2, cancelled_with(&[1])), (3, cancelled_with(&[2]))];
+    let tasks = tasks.into_iter().map(|(id, definition)| (task_id(id), Box::new(definition.into()))).collect();
+    let both = CreateTasks { queue: queue("q"), tasks };
+    let mut batch =
+        Box::pin(join(both.write_to(store), observe("q", 1, "default", WorkerStatus::Idle).write_to(store)));
+    let observations = stop_batch(&servers, &mut batch).await;
+    notes.let_go().await;
+    creation.await.unwrap();
+    observations.let_go().await;
+    let (created, observed) = batch.await;
+    assert_eq!((created.map(|items| items.len()), observed.is_ok()), (Ok(2), true));
+    servers.fixture.upkeep().await;
+    for id in 2..=4 {
+        assert_eq!(servers.fixture.status(id).await, Status::Cancelled, "{id}");
+    }
     servers.end().await;
 }
 
