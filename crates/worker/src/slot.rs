@@ -205,11 +205,11 @@ impl Observer {
         self.task_id.send_replace(task_id);
     }
 
-    /// Withdraws the observation, unless that takes too long.
+    /// Withdraws the observation, unless that takes too long: one timeout for an observation that is under way, one for the withdrawal.
     pub(crate) async fn close(self, context: &WorkerContext) {
         drop(self.task_id);
         let mut sender = self.sender;
-        if timeout(context.settings.intervals.shutdown_timeout, &mut sender).await.is_err() {
+        if timeout(context.settings.intervals.shutdown_timeout * 2, &mut sender).await.is_err() {
             sender.abort();
         }
     }
@@ -233,7 +233,8 @@ async fn send_observations(
         is_open = tokio::select! {
             biased;
             () = send(&context, slot.worker_id, &mut report) => true,
-            () = closed(&changes) => false,
+            // Its answer is waited for: done behind the withdrawal, the observation would bring the worker back.
+            () = async { closed(&changes).await; sleep(intervals.shutdown_timeout).await } => false,
         };
         metadata = report.metadata;
         is_open = is_open && wait_for_next(&mut changes, earliest, latest).await;
@@ -253,7 +254,7 @@ async fn send(context: &WorkerContext, id: WorkerId, report: &mut Report) {
     }
 }
 
-/// Returns when the observer is closed, so that a server that does not answer cannot delay the withdrawal.
+/// Returns when the observer is closed.
 async fn closed(changes: &watch::Receiver<Option<TaskId>>) {
     let mut changes = changes.clone();
     while changes.changed().await.is_ok() {}

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use taskqueue_worker::{OnFailures, Settings, StopMode};
+use taskqueue_worker::{Intervals, OnFailures, Settings, StopMode};
+use tokio::time::timeout;
 
-use crate::server::{Reply, Request, Server, disconnect, refusal, task};
-use crate::test_worker::{TestWorker, settings};
+use crate::server::{Reply, Request, Server, disconnect, done, held, refusal, task};
+use crate::test_worker::{TestWorker, intervals, settings};
 
 fn status(report: &Request) -> String {
     report.member("status")
@@ -28,6 +29,24 @@ async fn a_slot_is_idle_busy_with_its_task_idle_and_then_withdrawn() {
     let line = |request: &Request| request.text.lines().next().unwrap().split(' ').nth(1).unwrap().to_owned();
     let path = line(&server.asked("DELETE")[0]);
     assert!(server.asked("PUT").iter().all(|report| line(report) == path), "one worker id per slot");
+}
+
+/// The server may still be at an observation that nobody waits for any more: done behind the withdrawal, it would bring the worker back.
+#[tokio::test]
+async fn a_slot_is_withdrawn_after_its_last_observation_was_answered() {
+    let server = Server::start().await;
+    let (answer, reply) = held(done());
+    server.script("PUT", [reply]);
+    let hour = Duration::from_secs(3_600);
+    let intervals = Intervals { shutdown_timeout: hour, ..intervals() };
+    let worker = TestWorker::patient(&server, Settings { intervals, ..settings() }, hour);
+    server.until("PUT", 1).await;
+    worker.stop(StopMode::Finish);
+    let early = timeout(Duration::from_millis(200), server.until("DELETE", 1)).await;
+    assert!(early.is_err(), "it was withdrawn while the server was at it");
+    answer.notify_one();
+    worker.end().await;
+    assert_eq!(server.asked("DELETE").len(), 1);
 }
 
 /// No request gives up by itself: a worker that waited for an answer to an observation would hang.
@@ -63,7 +82,7 @@ async fn observations_say_where_the_slot_is_unless_the_server_refuses_that() {
     worker.stopped(StopMode::Finish).await;
 
     let server = Server::start().await;
-    server.script("PUT", [refusal(422, "invalid_request"), crate::server::done()]);
+    server.script("PUT", [refusal(422, "invalid_request"), done()]);
     let worker = TestWorker::start(&server, settings());
     server.until("PUT", 3).await;
     let told: Vec<bool> = server.asked("PUT").iter().map(|report| report.text.contains("metadata")).collect();
