@@ -33,7 +33,7 @@ impl BloomFilter {
         }
     }
 
-    /// Whether an id with this hash may have been added.
+    /// Returns whether an id with this hash may have been added.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         let block = &self.blocks[self.block(hash)];
         probes(hash).all(|(word, bit)| block[word] & bit != 0)
@@ -57,7 +57,7 @@ fn probes(hash: u64) -> impl Iterator<Item = (usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::used_runs::page::{PackedRun, hash};
+    use crate::used_runs::segment::{PackedRun, hash};
 
     /// The nth of a series of ids, as counters make them: most of their bytes are the same.
     fn nth(n: u32) -> PackedRun {

@@ -1,144 +1,43 @@
 //! The two steps of a bulk update on the file: a reader makes the plan in a snapshot of its own; meanwhile the writer, which
-//! alone changes anything, records which tasks of the queue it changes. The order of the steps is in `store::bulk`.
+//! alone changes anything, records which tasks of the queue it changes (`change_tracker.rs`). The steps themselves are in
+//! `store::bulk`.
+//!
+//! A bulk action finds its tasks by reads: the first one goes the cheapest way (`sparse_reads.rs`) and counts all; a later one goes
+//! on in the order of the keys. The steps of the action are in `store::bulk_action`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::params;
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::task::Task;
+use taskqueue_core::sparse::Need;
+use taskqueue_core::task::{Task, TaskHead};
+use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
-use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, REDECIDED, SharedPlan, planned};
-use taskqueue_store::bulk_action::{ChangeRecord, FoundTask};
-use taskqueue_store::command::{BulkUpdate, Updated};
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, SharedPlan, planned};
+use taskqueue_store::bulk_action::{ChangeRecord, Collector, FoundTask, FoundTasks, KeyRange, Now};
+use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
+use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, Transaction};
 use taskqueue_store::write_queue::WriteQueue;
 
-use crate::each_row::CONTINUE;
-use crate::readers::{Lane, ReadError, Readers};
-use crate::reads::{existing_queue, queue_share};
+use crate::change_tracker::ChangeTracker;
+use crate::published_index::PublishedIndex;
+use crate::queries::{CONTINUE, NextRow};
+use crate::readers::{Lane, Readers};
 use crate::rows::{self, RowFields};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Read, Snapshot};
+use crate::sparse_reads::{self, each_selected, queue_share};
 use crate::statements as sql;
+use crate::transaction::SqliteTransaction;
+use crate::writer::SharedState;
 
-/// Tasks that a tracker records at most; with more of them a new plan is made. About 3 MiB.
-const RECORDED: usize = 65_536;
-
-/// The tasks that a transaction has created, changed or deleted.
-#[derive(Default)]
-pub(crate) struct ChangedTasks {
-    keys: Vec<(QueueKey, TaskKey)>,
-    too_many: bool,
-}
-
-impl ChangedTasks {
-    const UNKNOWN: Self = Self { keys: Vec::new(), too_many: true };
-
-    pub(crate) fn add(&mut self, queue: QueueKey, key: TaskKey) {
-        if self.too_many || self.keys.len() >= RECORDED {
-            *self = Self::UNKNOWN;
-        } else {
-            self.keys.push((queue, key));
-        }
-    }
-
-    /// Those of the keys that may be among them.
-    pub(crate) fn among(&self, keys: &HashSet<TaskKey>) -> HashSet<TaskKey> {
-        match self.too_many {
-            true => keys.clone(),
-            false => self.keys.iter().map(|(_, key)| *key).filter(|key| keys.contains(key)).collect(),
-        }
-    }
-}
-
-/// Records what changes in one queue, from before a snapshot on.
-#[derive(Debug)]
-pub(crate) struct ChangeTracker {
-    queue: QueueKey,
-    recorded: Mutex<Recorded>,
-}
-
-#[derive(Debug, Default)]
-struct Recorded {
-    keys: BTreeSet<TaskKey>,
-    too_many: bool,
-}
-
-impl ChangeTracker {
-    fn recorded(&self) -> MutexGuard<'_, Recorded> {
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn record(&self, changed: &ChangedTasks) {
-        let mut recorded = self.recorded();
-        recorded.too_many |= changed.too_many;
-        recorded.keys.extend(changed.keys.iter().filter(|(queue, _)| *queue == self.queue).map(|(_, key)| key));
-        recorded.too_many |= recorded.keys.len() > RECORDED;
-        if recorded.too_many {
-            recorded.keys.clear();
-        }
-    }
-
-    /// What was recorded since this was last called; nothing if that is too much.
-    pub(crate) fn take(&self) -> Option<Vec<TaskKey>> {
-        let mut recorded = self.recorded();
-        (!recorded.too_many).then(|| std::mem::take(&mut recorded.keys).into_iter().collect())
-    }
-
-    /// Whether so little was recorded that the write can decide it again.
-    pub(crate) fn is_few(&self) -> bool {
-        let recorded = self.recorded();
-        !recorded.too_many && recorded.keys.len() <= REDECIDED
-    }
-}
-
-/// For bulk actions, whose tasks are done one portion after the other.
-impl ChangeRecord for ChangeTracker {
-    fn may_have_changed(&self, key: TaskKey) -> bool {
-        let recorded = self.recorded();
-        recorded.too_many || recorded.keys.contains(&key)
-    }
-
-    fn forget(&self, tasks: &[FoundTask]) {
-        let mut recorded = self.recorded();
-        for task in tasks {
-            recorded.keys.remove(&task.key);
-        }
-    }
-}
-
-/// The trackers of the plans that are being made or written, and of the bulk actions under way.
-#[derive(Default)]
-pub(crate) struct ChangeTrackers(Mutex<Vec<Weak<ChangeTracker>>>);
-
-impl ChangeTrackers {
-    /// Tracks a queue from now on, until the tracker is dropped. A snapshot that is taken later sees everything that is not
-    /// recorded: the writer records what it changed right after the commit.
-    pub(crate) fn add(&self, queue: QueueKey) -> Arc<ChangeTracker> {
-        let tracker = Arc::new(ChangeTracker { queue, recorded: Mutex::default() });
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&tracker));
-        tracker
-    }
-
-    /// A transaction was committed that changed these.
-    pub(crate) fn record(&self, changed: &ChangedTasks) {
-        let mut trackers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        trackers.retain(|tracker| tracker.upgrade().inspect(|tracker| tracker.record(changed)).is_some());
-    }
-
-    /// It is not known what was changed.
-    pub(crate) fn invalidate(&self) {
-        self.record(&ChangedTasks::UNKNOWN);
-    }
-}
-
-/// Where the two steps run.
+/// The place where the steps of bulk updates and bulk actions run.
 pub(crate) struct Steps<'a> {
     pub(crate) readers: &'a Readers,
     pub(crate) queue: &'a WriteQueue<Arc<ChangeTracker>>,
-    pub(crate) trackers: &'a ChangeTrackers,
+    pub(crate) shared: &'a SharedState,
 }
 
 #[async_trait]
@@ -146,11 +45,9 @@ impl BulkSteps for Steps<'_> {
     type Snapshot = Arc<ChangeTracker>;
 
     async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<Arc<ChangeTracker>>, StoreError> {
-        let name = bulk.queue.clone();
-        let find = move |file: &Snapshot<'_>| existing_queue(file, &name);
-        let queue = self.readers.read(Lane::Short, "finding a queue", find).await?;
+        let queue = self.readers.find_queue(&bulk.queue).await?;
         // In this order: what the snapshot does not see is recorded.
-        let tracker = self.trackers.add(queue);
+        let tracker = self.shared.trackers.add(queue);
         let (bulk, limit) = (Arc::clone(bulk), limit.clone());
         let plan = move |file: &Snapshot<'_>| make_plan(file, queue, &bulk, &limit);
         let plan = self.readers.read(Lane::Long, "planning", plan).await?;
@@ -183,47 +80,38 @@ impl BulkSteps for Steps<'_> {
 }
 
 /// The first step: reads every task of the queue in the snapshot that `file` is in.
-fn make_plan(file: &Snapshot<'_>, queue: QueueKey, bulk: &BulkUpdate, limit: &Limit) -> Result<Plan, ReadError> {
-    if existing_queue(file, &bulk.queue)? != queue {
+fn make_plan(file: &Snapshot<'_>, queue: QueueKey, bulk: &BulkUpdate, limit: &Limit) -> Read<Plan> {
+    if file.existing_queue(&bulk.queue)? != queue {
         // It was deleted and created again a moment ago.
         return Err(StoreError::Busy.into());
     }
     let mut planner = Planner::new(queue, &bulk.update);
-    let visited = visit_matching(file, queue, bulk, limit, &mut |key, task| planner.decide(key, task))?;
-    if visited.is_break() {
-        return Err(StoreError::Busy.into());
-    }
+    visit_matching(file, queue, bulk, limit, &mut |key, task| planner.decide(key, task))?;
     Ok(planner.finish()?)
 }
 
-fn plan_again(
-    file: &Snapshot<'_>,
-    keys: &[TaskKey],
-    bulk: &BulkUpdate,
-    plan: &mut Plan,
-    limit: &Limit,
-) -> Result<(), ReadError> {
+fn plan_again(file: &Snapshot<'_>, keys: &[TaskKey], bulk: &BulkUpdate, plan: &mut Plan, limit: &Limit) -> Read<()> {
     for key in keys {
         if limit.is_over() {
             return Err(StoreError::Busy.into());
         }
         file.yield_if_due()?;
-        let task = load_existing(file.connection, (plan.queue(), &bulk.queue), *key)?;
+        let task = load_existing(file, (plan.queue(), &bulk.queue), *key)?;
         let found: Vec<_> = task.map(|task| (*key, task)).into_iter().collect();
         plan.decide_again(bulk, &[*key], &found).map_err(StoreError::from)?;
     }
     Ok(())
 }
 
-/// The tasks of a queue that a bulk update selects, until `each` breaks. Breaks when the limit is over.
-pub(crate) fn visit_matching(
+/// Passes the tasks of a queue that a bulk update selects to `each`, until it breaks. Fails as busy when the limit is over.
+fn visit_matching(
     file: &Snapshot<'_>,
     queue: QueueKey,
     bulk: &BulkUpdate,
     limit: &Limit,
     each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
-) -> Result<ControlFlow<()>, ReadError> {
-    let statement = queue_share(file.connection, queue)?.visit_statement(true);
+) -> Read<()> {
+    let statement = queue_share(file, queue)?.visit_statement(true);
     let mut over = false;
     file.each_row(statement, [queue.0], |row| {
         over = limit.is_over();
@@ -235,72 +123,147 @@ pub(crate) fn visit_matching(
         }
         Ok(each(rows::key(row)?, &rows::task(row, &bulk.queue)?))
     })?;
-    Ok(if over { ControlFlow::Break(()) } else { CONTINUE })
+    if over { Err(StoreError::Busy.into()) } else { Ok(()) }
 }
 
-/// A task of a queue, if it exists. A key may have been given to a task of another queue since.
-pub(crate) fn load_existing(
-    file: &Connection,
-    (queue, name): (QueueKey, &QueueName),
-    key: TaskKey,
-) -> rusqlite::Result<Option<Task>> {
-    let mut statement = file.prepare_cached(&sql::LOAD_TASK_OF_QUEUE)?;
-    statement.query_row(params![key.0, queue.0], |row| rows::task(row, name)).optional()
+/// Returns a task of a queue, if it exists. A key may have been given to a task of another queue since.
+fn load_existing(file: &Snapshot<'_>, (queue, name): (QueueKey, &QueueName), key: TaskKey) -> Read<Option<Task>> {
+    file.first_row(&sql::LOAD_TASK_OF_QUEUE, params![key.0, queue.0], |row| rows::task(row, name))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Steps<'_> {
+    /// Finds the tasks of a bulk action.
+    pub(crate) async fn find_tasks(
+        &self,
+        act: &Arc<ActOnTasks>,
+        range: Option<KeyRange>,
+        most: usize,
+    ) -> Result<FoundTasks, StoreError> {
+        let queue = self.readers.find_queue(&act.queue).await?;
+        // In this order: what the snapshot does not see is recorded.
+        let tracker = self.shared.trackers.add(queue);
+        let (act, index) = (Arc::clone(act), Arc::clone(&self.shared.published_index));
+        let find = move |file: &Snapshot<'_>| match range {
+            None => find_first(file, &index, queue, &act, Collector::up_to(most)),
+            Some(range) => find_in(file, queue, &act, range, Collector::up_to(most)),
+        };
+        let collector = self.readers.read(Lane::Long, "finding tasks", find).await?;
+        Ok(collector.finish(queue, Some(tracker)))
+    }
+}
 
-    fn changed(keys: impl IntoIterator<Item = (i64, i64)>) -> ChangedTasks {
-        let mut changed = ChangedTasks::default();
-        keys.into_iter().for_each(|(queue, key)| changed.add(QueueKey(queue), TaskKey(key)));
-        changed
+fn find_first(
+    file: &Snapshot<'_>,
+    index: &PublishedIndex,
+    queue: QueueKey,
+    act: &ActOnTasks,
+    mut collector: Collector,
+) -> Read<Collector> {
+    let selection = act.selection();
+    let begun = sparse_reads::begin(file, index, &act.queue, &selection, Need::All)?;
+    if begun.key != queue {
+        // It was deleted and created again a moment ago.
+        return Err(StoreError::Busy.into());
+    }
+    each_selected(file, &begun, &selection, |row, _| {
+        collector.add(FoundTask { key: rows::key(row)?, version: 0 });
+        Ok(())
+    })?;
+    Ok(collector)
+}
+
+fn find_in(
+    file: &Snapshot<'_>,
+    queue: QueueKey,
+    act: &ActOnTasks,
+    KeyRange { after, until }: KeyRange,
+    mut collector: Collector,
+) -> Read<Collector> {
+    let reads = act.filter.reads();
+    let statement = sql::SCAN_TASKS_BETWEEN.choose(reads.definition || reads.outcome);
+    file.each_row(statement, params![queue.0, after.0, until.0], |row| {
+        if act.selects(&RowFields::new(row)) {
+            collector.add(FoundTask { key: rows::key(row)?, version: 0 });
+        }
+        Ok(if collector.is_full() { NextRow::Break(()) } else { CONTINUE })
+    })?;
+    Ok(collector)
+}
+
+impl BatchTransaction for SqliteTransaction<'_> {
+    type Snapshot = Arc<ChangeTracker>;
+
+    /// Nothing changes until the write is done, because nobody else writes.
+    fn changed_since(&mut self, planned: &Planned<Arc<ChangeTracker>>) -> Loaded<Option<Vec<TaskKey>>> {
+        let tracker = &planned.snapshot;
+        Ok(if tracker.is_few() { tracker.take() } else { None })
     }
 
-    #[test]
-    fn a_tracker_records_what_changes_in_its_queue_once() {
-        let trackers = ChangeTrackers::default();
-        let tracker = trackers.add(QueueKey(1));
-        trackers.record(&changed([(1, 5), (2, 6), (1, 4), (1, 5)]));
-        assert!(tracker.is_few());
-        assert_eq!(tracker.take(), Some(vec![TaskKey(4), TaskKey(5)]));
-        assert_eq!(tracker.take(), Some(vec![]));
-        trackers.record(&changed([(1, 5)]));
-        assert_eq!(tracker.take(), Some(vec![TaskKey(5)]));
+    fn visit_matching(
+        &mut self,
+        queue: Queue<'_>,
+        bulk: &BulkUpdate,
+        limit: &Limit,
+        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
+    ) -> Loaded<()> {
+        visit_matching(&self.snapshot(), queue.key, bulk, limit, each)
+            .map_err(|error| error.into_store_error("filtering tasks"))
     }
 
-    #[test]
-    fn a_write_decides_few_tasks_again_and_not_more() {
-        let trackers = ChangeTrackers::default();
-        let tracker = trackers.add(QueueKey(1));
-        trackers.record(&changed((0..REDECIDED as i64).map(|key| (1, key))));
-        assert!(tracker.is_few());
-        trackers.record(&changed([(1, -1)]));
-        assert!(!tracker.is_few());
-        assert_eq!(tracker.take().unwrap().len(), REDECIDED + 1);
+    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
+        let load = |key: &TaskKey| load_existing(&self.snapshot(), (queue.key, queue.name), *key);
+        let found = keys.iter().map(|key| Ok(load(key)?.map(|task| (*key, task)))).collect::<Read<Vec<_>>>();
+        let found = found.map_err(|error| error.into_store_error("loading a task"))?;
+        Ok(found.into_iter().flatten().collect())
     }
 
-    #[test]
-    fn more_than_is_recorded_makes_a_new_plan_necessary() {
-        let trackers = ChangeTrackers::default();
-        let tracker = trackers.add(QueueKey(1));
-        trackers.record(&changed((0..=RECORDED as i64).map(|key| (2, key))));
-        assert_eq!((tracker.take(), tracker.is_few()), (None, false), "of any queue: it is not known which");
-        let tracker = trackers.add(QueueKey(1));
-        trackers.record(&changed((0..RECORDED as i64).map(|key| (1, key))));
-        trackers.record(&changed([(1, -1)]));
-        assert_eq!(tracker.take(), None);
-        let tracker = trackers.add(QueueKey(1));
-        trackers.invalidate();
-        assert_eq!(tracker.take(), None);
+    fn load_found(
+        &mut self,
+        _: QueueKey,
+        found: &[FoundTask],
+        changes: Option<&dyn ChangeRecord>,
+    ) -> Loaded<Vec<(FoundTask, Now)>> {
+        let keys: HashSet<TaskKey> = found.iter().map(|found| found.key).collect();
+        // What this transaction has changed is recorded after its end.
+        let changed_here = self.changed_tasks.among(&keys);
+        let now = |found: &FoundTask| {
+            let is_recorded = found.version != FoundTask::UNRECORDED;
+            let may_have_changed = changes.is_none_or(|changes| changes.may_have_changed(found.key));
+            let now = match may_have_changed || !is_recorded || changed_here.contains(&found.key) {
+                true => Now::Changed,
+                false => Now::Unchanged(self.load_head(found.key)?),
+            };
+            Ok((*found, now))
+        };
+        found.iter().map(now).collect()
     }
 
-    #[test]
-    fn a_tracker_that_is_dropped_costs_nothing_any_more() {
-        let trackers = ChangeTrackers::default();
-        drop(trackers.add(QueueKey(1)));
-        trackers.record(&ChangedTasks::default());
-        assert_eq!(trackers.0.lock().unwrap().len(), 0);
+    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
+        keys.iter().map(|key| Ok((*key, self.load_own_documents(*key)?))).collect()
+    }
+
+    fn save_effect(
+        &mut self,
+        queue: QueueKey,
+        key: TaskKey,
+        heads: (&TaskHead, &TaskHead),
+        update: &Update,
+        effect: Effect,
+        merged: Option<&Documents>,
+    ) -> Loaded<()> {
+        // At each task of a bulk update; for other commands the writer has looked.
+        if update.routes.is_some() && !self.claim_index.has_room(queue, 0, 0) {
+            return Err(StoreError::Busy);
+        }
+        let args = merged.map(|merged| &merged.args).or(update.args.as_ref());
+        let metadata = merged.map(|merged| &merged.metadata).or(update.metadata.as_ref());
+        let changed = Update {
+            name: update.name.clone(),
+            args: args.filter(|_| effect.args).cloned(),
+            metadata: metadata.filter(|_| effect.metadata).cloned(),
+            result: update.result.clone().filter(|_| effect.result),
+            ..Update::default()
+        };
+        self.save_updated(queue, key, heads, &changed)
     }
 }

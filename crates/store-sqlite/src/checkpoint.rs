@@ -20,14 +20,14 @@ use crate::ownership::Ownership;
 const COPIED_PAGES: i32 = 8_192;
 /// Pages that may be left for the writer to copy between two batches: some milliseconds.
 const REST_PAGES: i32 = 2_000;
-/// How often the thread copies in a row to get there. Each time leaves what was committed meanwhile. If that is never little,
-/// the writer is faster than the thread and must do its part, or the log would grow without end.
+/// The number of times that the thread copies in a row to get there. Each time leaves what was committed meanwhile. If that is
+/// never little, the writer is faster than the thread and must do its part, or the log would grow without end.
 const MAX_COPIES: u32 = 8;
 
 /// The writer's handle to the checkpointer.
 pub(crate) struct Checkpointer {
     log_pages: Arc<AtomicI32>,
-    /// How many there were when the thread was last woken; 0 after the log was begun anew.
+    /// The number of pages when the thread was last woken; 0 after the log was begun anew.
     woken_at: i32,
     wake: Option<SyncSender<()>>,
     rest_requested: Arc<AtomicBool>,
@@ -68,7 +68,7 @@ impl Checkpointer {
         }))
     }
 
-    /// What its thread counts, and the writer with it.
+    /// Returns what its thread counts, and the writer with it.
     pub(crate) fn figures(&self) -> Arc<WriterFigures> {
         Arc::clone(&self.figures)
     }
@@ -105,7 +105,7 @@ impl Checkpointer {
         }
         if let Ok(_running) = self.running.try_lock() {
             self.rest_requested.store(false, Ordering::Relaxed);
-            run(writer, &self.ownership, Mode::Passive);
+            run(writer, &self.ownership, CheckpointMode::Passive);
         }
     }
 }
@@ -123,27 +123,27 @@ fn lock_running(running: &Mutex<()>) -> MutexGuard<'_, ()> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How a checkpoint treats readers of an older state.
+/// The way in which a checkpoint treats readers of an older state.
 #[derive(Clone, Copy)]
-pub(crate) enum Mode {
+pub(crate) enum CheckpointMode {
     /// Leaves to a later one what they need.
     Passive,
     /// Waits for them up to the busy timeout.
     Full,
-    /// The same, and empties the log.
+    /// Waits as `Full` does, and empties the log.
     Truncate,
 }
 
-/// What a checkpoint found: pages in the log when it began, and how many of them are copied now.
+/// The result of a checkpoint: pages in the log when it began, and how many of them are copied now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Copied {
+pub(crate) struct CheckpointResult {
     was_busy: bool,
     pages: i32,
     copied: i32,
 }
 
-impl Copied {
-    /// Whether the whole log was copied.
+impl CheckpointResult {
+    /// Returns whether the whole log was copied.
     pub(crate) fn is_whole(self) -> bool {
         !self.was_busy && self.pages == self.copied
     }
@@ -151,17 +151,17 @@ impl Copied {
 
 /// Every checkpoint of an opened store. After a failure that leaves open what is on the disk there are no more of them:
 /// SQLite never copies again what it has counted as copied, and a later one would give the log free.
-pub(crate) fn run(connection: &Connection, ownership: &Ownership, mode: Mode) -> Option<Copied> {
+pub(crate) fn run(connection: &Connection, ownership: &Ownership, mode: CheckpointMode) -> Option<CheckpointResult> {
     if ownership.copying_failed() {
         return None;
     }
     let statement = match mode {
-        Mode::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
-        Mode::Full => "PRAGMA wal_checkpoint(FULL)",
-        Mode::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
+        CheckpointMode::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
+        CheckpointMode::Full => "PRAGMA wal_checkpoint(FULL)",
+        CheckpointMode::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
     };
     let done = connection.query_row(statement, [], |row| {
-        Ok(Copied { was_busy: row.get::<_, i32>(0)? != 0, pages: row.get(1)?, copied: row.get(2)? })
+        Ok(CheckpointResult { was_busy: row.get::<_, i32>(0)? != 0, pages: row.get(1)?, copied: row.get(2)? })
     });
     done.inspect_err(|error| match is_harmless(error) {
         true => tracing::warn!(%error, "a checkpoint failed; the pages stay in the log for the next one"),
@@ -170,7 +170,7 @@ pub(crate) fn run(connection: &Connection, ownership: &Ownership, mode: Mode) ->
     .ok()
 }
 
-/// Whether a failed checkpoint counted nothing as copied and no sync failed: a full disk or quota, a lock, memory.
+/// Returns whether a failed checkpoint counted nothing as copied and no sync failed: a full disk or quota, a lock, memory.
 fn is_harmless(error: &rusqlite::Error) -> bool {
     let Some(error) = error.sqlite_error() else { return false };
     let is_wait =
@@ -180,7 +180,7 @@ fn is_harmless(error: &rusqlite::Error) -> bool {
 
 /// The end of a file in good order: moves the whole log into it, and lets this connection remove the log when it is closed.
 pub(crate) fn empty_log(connection: &Connection, ownership: &Ownership) {
-    let moved = run(connection, ownership, Mode::Truncate).is_some_and(|copied| !copied.was_busy);
+    let moved = run(connection, ownership, CheckpointMode::Truncate).is_some_and(|copied| !copied.was_busy);
     let removable = moved && connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).is_ok();
     if !removable {
         tracing::warn!("the log could not be moved into the database; the next start does it");
@@ -191,7 +191,9 @@ pub(crate) fn empty_log(connection: &Connection, ownership: &Ownership) {
 fn copy_most(connection: &Connection, ownership: &Ownership, log_pages: &AtomicI32, figures: &WriterFigures) -> bool {
     let mut before = 0;
     for copies in 1..=MAX_COPIES {
-        let Some(done) = run(connection, ownership, Mode::Passive).filter(|done| !done.was_busy) else { return false };
+        let Some(done) = run(connection, ownership, CheckpointMode::Passive).filter(|done| !done.was_busy) else {
+            return false;
+        };
         // SQLite itself syncs only when it has copied all: otherwise the writer would wait for everything that is not yet on disk.
         let begun_at = Instant::now();
         if !ownership.sync_database() {
@@ -201,17 +203,17 @@ fn copy_most(connection: &Connection, ownership: &Ownership, log_pages: &AtomicI
         // What was committed meanwhile is not among the pages that the checkpoint found.
         let rest = log_pages.load(Ordering::Relaxed).max(done.pages) - done.copied;
         match next_step(rest, done.copied > before, copies) {
-            Next::Copy => before = done.copied,
-            Next::Request => return true,
-            Next::Leave => return false,
+            NextStep::Copy => before = done.copied,
+            NextStep::Request => return true,
+            NextStep::Leave => return false,
         }
     }
     false
 }
 
-/// What the thread does after a copy.
+/// The next step of the thread after a copy.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
+enum NextStep {
     Copy,
     /// The writer copies the rest.
     Request,
@@ -219,15 +221,125 @@ enum Next {
     Leave,
 }
 
-fn next_step(rest: i32, made_progress: bool, copies: u32) -> Next {
+fn next_step(rest: i32, made_progress: bool, copies: u32) -> NextStep {
     match rest {
-        ..REST_PAGES => Next::Request,
-        _ if !made_progress => Next::Leave,
-        _ if copies < MAX_COPIES => Next::Copy,
-        _ => Next::Request,
+        ..REST_PAGES => NextStep::Request,
+        _ if !made_progress => NextStep::Leave,
+        _ if copies < MAX_COPIES => NextStep::Copy,
+        _ => NextStep::Request,
     }
 }
 
+/// Checkpoints that fail, and what is left for the writer.
 #[cfg(test)]
-#[path = "checkpoint_tests.rs"]
-mod tests;
+mod tests {
+    use std::fs::OpenOptions;
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::open;
+    use crate::ownership::{DatabaseFile, path_of};
+
+    /// A file with a table, its writer and its checkpointer.
+    fn opened() -> (Checkpointer, Connection, Arc<Ownership>, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let ownership = Arc::new(Ownership::take(&folder.path().join("tasks.db")).unwrap());
+        let mut writer = open::writer(ownership.path()).unwrap();
+        writer.execute_batch("CREATE TABLE numbers (number)").unwrap();
+        let connection = open::checkpointer(ownership.path()).unwrap();
+        let checkpointer = Checkpointer::start(connection, Arc::clone(&ownership)).unwrap();
+        checkpointer.watch(&mut writer).unwrap();
+        writer.execute_batch("INSERT INTO numbers VALUES (1)").unwrap();
+        (checkpointer, writer, ownership, folder)
+    }
+
+    /// Cuts off the log, so that reading it fails (`SQLITE_IOERR_SHORT_READ`).
+    fn cut_log(path: &Path) {
+        OpenOptions::new().write(true).open(path_of(path, DatabaseFile::Log)).unwrap().set_len(100).unwrap();
+    }
+
+    #[test]
+    fn a_checkpoint_of_the_thread_that_fails_is_the_last_one() {
+        let (checkpointer, writer, ownership, _folder) = opened();
+        cut_log(ownership.path());
+        checkpointer.wake.as_ref().unwrap().send(()).unwrap();
+        let begun = Instant::now();
+        while !ownership.copying_failed() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the failure has no consequence");
+            std::thread::yield_now();
+        }
+        for mode in [CheckpointMode::Passive, CheckpointMode::Full, CheckpointMode::Truncate] {
+            assert_eq!(run(&writer, &ownership, mode), None);
+        }
+        drop(checkpointer.pause());
+        assert!(!checkpointer.rest_requested.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_checkpoint_of_the_writer_that_fails_is_the_last_one() {
+        let (mut checkpointer, writer, ownership, _folder) = opened();
+        checkpointer.committed(&writer);
+        assert!(!ownership.copying_failed(), "nothing was requested");
+        cut_log(ownership.path());
+        checkpointer.rest_requested.store(true, Ordering::Relaxed);
+        checkpointer.committed(&writer);
+        assert!(ownership.copying_failed());
+        assert_eq!(run(&writer, &ownership, CheckpointMode::Passive), None);
+    }
+
+    #[test]
+    fn the_writer_copies_nothing_while_the_thread_does() {
+        let (mut checkpointer, writer, ownership, _folder) = opened();
+        checkpointer.rest_requested.store(true, Ordering::Relaxed);
+        let running = Arc::clone(&checkpointer.running);
+        let paused = running.lock().unwrap();
+        cut_log(ownership.path());
+        checkpointer.committed(&writer);
+        assert!(!ownership.copying_failed(), "it would have failed");
+        drop(paused);
+        checkpointer.committed(&writer);
+        assert!(ownership.copying_failed(), "the request is still there");
+    }
+
+    #[test]
+    fn only_what_counted_nothing_as_copied_is_tried_again() {
+        for (code, harmless) in [
+            (ffi::SQLITE_BUSY, true),
+            (ffi::SQLITE_FULL, true),
+            (ffi::SQLITE_IOERR_WRITE, true),
+            (ffi::SQLITE_IOERR, false),
+            (ffi::SQLITE_IOERR_FSYNC, false),
+            (ffi::SQLITE_IOERR_SHORT_READ, false),
+            (ffi::SQLITE_CORRUPT, false),
+        ] {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            assert_eq!(is_harmless(&error), harmless, "{code}");
+        }
+    }
+
+    #[test]
+    fn the_log_stays_when_the_last_connection_is_closed_unless_it_was_emptied() {
+        let (checkpointer, writer, ownership, _folder) = opened();
+        let log = path_of(ownership.path(), DatabaseFile::Log);
+        drop((checkpointer, writer));
+        assert!(std::fs::metadata(&log).unwrap().len() > 0);
+        let writer = open::writer(ownership.path()).unwrap();
+        assert_eq!(writer.query_row("SELECT number FROM numbers", [], |row| row.get(0)), Ok(1));
+        empty_log(&writer, &ownership);
+        drop(writer);
+        assert!(!log.exists());
+    }
+
+    #[test]
+    fn the_writer_is_asked_for_little_and_for_more_only_if_it_outruns_the_thread() {
+        assert_eq!(next_step(0, false, 1), NextStep::Request);
+        assert_eq!(next_step(REST_PAGES - 1, true, 1), NextStep::Request);
+        assert_eq!(next_step(REST_PAGES, true, 1), NextStep::Copy);
+        assert_eq!(next_step(100 * REST_PAGES, true, MAX_COPIES - 1), NextStep::Copy);
+        assert_eq!(next_step(REST_PAGES, true, MAX_COPIES), NextStep::Request);
+        assert_eq!(next_step(REST_PAGES, false, 1), NextStep::Leave, "a reader needs it");
+    }
+}

@@ -2,103 +2,26 @@
 //! when their time is over. Nothing is noted in other queues. When a queue gets such a setting, its tasks are read once, some at a
 //! time, to note those that had ended before. What may be deleted is decided in `core`.
 
-use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Unbounded};
-
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::params;
 use taskqueue_core::settings::Retention;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::{Loaded, Outdated, Queue, QueueKey, TaskKey, Transaction};
+use taskqueue_store::transaction::{Loaded, Outdated, QueueKey, TaskKey, Transaction};
 
-use crate::claim_index::ClaimIndex;
-use crate::each_row::{CONTINUE, NextRow, each_row};
-use crate::rows;
-use crate::statements as sql;
+use crate::claim_index::queue_settings::DueKind;
+use crate::failure::Doing;
+use crate::queries::{CONTINUE, NextRow, each_row};
 use crate::transaction::SqliteTransaction;
+use crate::{rows, statements as sql};
 
 /// Tasks of a queue that are read at a time when it gets a retention, and that are noted: a few milliseconds.
 const READ_AT_ONCE: usize = 4_000;
 const NOTED_AT_ONCE: usize = 1_000;
 
-/// A queue and a state, as its place in `Status::ALL`.
-type Kind = (QueueKey, u8);
-
-/// What is in the file of ended tasks.
-#[derive(Default)]
-pub(crate) struct EndedTasks {
-    /// When the first one of each kind that is noted has ended, or earlier.
-    first: BTreeMap<Kind, Timestamp>,
-    /// Queues whose tasks are being read.
-    reading: Vec<QueueKey>,
-    /// Where the last search ended: the next one begins behind it, so that no queue waits for all tasks of another one.
-    last: Option<Kind>,
-}
-
-impl EndedTasks {
-    /// Reads what the file holds: one look for each kind, however many tasks are noted.
-    pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut ended = Self::default();
-        each_row(connection, sql::LOAD_ENDED_READS, [], |row| {
-            ended.reading.push(QueueKey(row.get("queue_key")?));
-            Ok(CONTINUE)
-        })?;
-        let mut last = (i64::MIN, String::new());
-        let mut next = connection.prepare_cached(sql::FIND_NEXT_ENDED)?;
-        while let Some(found) = next.query_row(params![last.0, last.1], rows::first_ended).optional()? {
-            let (queue, status, ended_at) = found;
-            ended.first.insert((queue, status as u8), ended_at);
-            last = (queue.0, status.as_str().to_owned());
-        }
-        Ok(ended)
-    }
-
-    fn add(&mut self, queue: QueueKey, status: Status, ended_at: Timestamp) {
-        let first = self.first.entry((queue, status as u8)).or_insert(ended_at);
-        *first = ended_at.min(*first);
-    }
-
-    /// Whether a task of this kind that ended then may be noted. What is deleted because its time is over is not any more.
-    fn may_have(&self, queue: QueueKey, status: Status, ended_at: Timestamp) -> bool {
-        !self.first.is_empty() && self.first.get(&(queue, status as u8)).is_some_and(|first| *first <= ended_at)
-    }
-}
-
-/// What is to be done with tasks of a kind: those that ended until then are deleted. Nothing is deleted, and what is noted is
-/// dropped, if they are not kept for a limited time any more.
-#[derive(Clone, Copy)]
-struct Due {
-    queue: QueueKey,
-    status: Status,
-    until: Option<Timestamp>,
-}
-
-impl ClaimIndex {
-    /// Whether tasks may have to be deleted now, or to be noted.
-    pub(crate) fn has_outdated(&self, now: Timestamp) -> bool {
-        !self.ended.reading.is_empty()
-            || self.ended.first.iter().any(|(kind, first)| self.due(*kind, *first, now).is_some())
-    }
-
-    fn due(&self, (queue, status): Kind, first: Timestamp, now: Timestamp) -> Option<Due> {
-        let status = Status::ALL[usize::from(status)];
-        let until = self.settings(queue).and_then(|settings| settings.retention.deleted_until(status, now));
-        until.is_none_or(|until| first <= until).then_some(Due { queue, status, until })
-    }
-
-    /// The kinds of which some are due, behind the last one that was looked at.
-    fn all_due(&self, now: Timestamp, most: usize) -> Vec<Due> {
-        let EndedTasks { first, last, .. } = &self.ended;
-        let behind = first.range((last.map_or(Unbounded, Excluded), Unbounded));
-        let before = last.iter().flat_map(|last| first.range(..=*last));
-        behind.chain(before).filter_map(|(kind, first)| self.due(*kind, *first, now)).take(most).collect()
-    }
-}
-
 impl SqliteTransaction<'_> {
-    /// A task was created, has changed or was deleted: notes that it has ended, or that it has not any more. An update of a task that
-    /// never ran is its latest end.
+    /// A task was created, has changed or was deleted: notes that it has ended, or that it has not any more. An update of a task
+    /// that never ran is its latest end.
     pub(crate) fn note_end(
         &mut self,
         queue: QueueKey,
@@ -111,10 +34,10 @@ impl SqliteTransaction<'_> {
             return Ok(());
         }
         if let Some((status, ended_at)) = before
-            && self.claim_index.ended.may_have(queue, status, ended_at)
+            && self.claim_index.settings.ended.may_have(queue, status, ended_at)
         {
             let values = params![queue.0, status.as_str(), ended_at.as_micros(), key.0];
-            self.run(sql::DELETE_ENDED, values, "forgetting the end of a task")?;
+            self.file.run(&sql::DELETE_ENDED, values, "forgetting the end of a task")?;
         }
         if let Some((status, ended_at)) = after
             && self.keeps_for_a_time(queue, status)
@@ -125,13 +48,13 @@ impl SqliteTransaction<'_> {
     }
 
     fn keeps_for_a_time(&self, queue: QueueKey, status: Status) -> bool {
-        self.claim_index.settings(queue).is_some_and(|settings| settings.retention.seconds(status).is_some())
+        self.claim_index.settings.of(queue).is_some_and(|settings| settings.retention.seconds(status).is_some())
     }
 
     fn insert_ended(&mut self, queue: QueueKey, status: Status, ended_at: Timestamp, key: TaskKey) -> Loaded<()> {
         let values = params![queue.0, status.as_str(), ended_at.as_micros(), key.0];
-        self.run(sql::INSERT_ENDED, values, "noting the end of a task")?;
-        self.claim_index.ended.add(queue, status, ended_at);
+        self.file.run(&sql::INSERT_ENDED, values, "noting the end of a task")?;
+        self.claim_index.settings.ended.add(queue, status, ended_at);
         Ok(())
     }
 
@@ -146,18 +69,11 @@ impl SqliteTransaction<'_> {
 
     /// Begins to read the tasks of a queue, from the first one on.
     pub(crate) fn begin_reading(&mut self, queue: QueueKey) -> Loaded<()> {
-        self.run(sql::SAVE_ENDED_READ, params![queue.0, i64::MIN, ""], "beginning to read ended tasks")?;
-        let reading = &mut self.claim_index.ended.reading;
+        self.file.run(&sql::SAVE_ENDED_READ, params![queue.0, i64::MIN, ""], "beginning to read ended tasks")?;
+        let reading = &mut self.claim_index.settings.ended.reading;
         if !reading.contains(&queue) {
             reading.push(queue);
         }
-        Ok(())
-    }
-
-    /// Forgets all that was noted of a deleted queue. What is left of many rows is dropped later, some at a time.
-    pub(crate) fn forget_ended(&mut self, queue: Queue<'_>) -> Loaded<()> {
-        self.run(sql::DELETE_ENDED_READ, [queue.key.0], "deleting a queue")?;
-        self.claim_index.ended.reading.retain(|reading| *reading != queue.key);
         Ok(())
     }
 
@@ -166,12 +82,12 @@ impl SqliteTransaction<'_> {
     pub(crate) fn outdated(&mut self, most: usize) -> Loaded<Outdated> {
         let mut outdated = Outdated { tasks: Vec::new(), more: self.read_ended()? };
         let mut left = most;
-        for due in self.claim_index.all_due(self.now(), most) {
+        for due in self.claim_index.settings.due_kinds(self.now(), most) {
             if left == 0 {
                 outdated.more = true;
                 break;
             }
-            self.claim_index.ended.last = Some((due.queue, due.status as u8));
+            self.claim_index.settings.ended.looked_at(due);
             let (looked_at, is_last) = self.take_ended(due, left, &mut outdated.tasks)?;
             left = left.saturating_sub(looked_at);
             outdated.more |= !is_last;
@@ -180,21 +96,17 @@ impl SqliteTransaction<'_> {
     }
 
     /// Takes what is noted of a kind and due, at most so many. Gives how many that were, and whether these are all.
-    fn take_ended(&mut self, due: Due, most: usize, tasks: &mut Vec<(QueueKey, TaskKey)>) -> Loaded<(usize, bool)> {
-        let Due { queue, status, until } = due;
+    fn take_ended(&mut self, due: DueKind, most: usize, tasks: &mut Vec<(QueueKey, TaskKey)>) -> Loaded<(usize, bool)> {
+        let DueKind { queue, status, until } = due;
         let until = until.unwrap_or(Timestamp::from_micros(i64::MAX));
         let values = params![queue.0, status.as_str(), until.as_micros(), most as i64];
-        let mut noted = Vec::new();
-        self.each(sql::LIST_ENDED, values, "finding ended tasks", |row| {
-            noted.push(rows::ended(row)?);
-            Ok(CONTINUE)
-        })?;
+        let noted = self.file.all(&sql::LIST_ENDED, values, "finding ended tasks", rows::ended)?;
         if let Some((ended_at, key)) = noted.last() {
             let values = params![queue.0, status.as_str(), ended_at.as_micros(), key.0];
-            self.run(sql::DELETE_FIRST_ENDED, values, "finding ended tasks")?;
+            self.file.run(&sql::DELETE_FIRST_ENDED, values, "finding ended tasks")?;
         }
         for (ended_at, key) in noted.iter().filter(|_| due.until.is_some()) {
-            let head = self.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?;
+            let head = self.file.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?;
             // What it has become since was noted.
             if head.as_ref().and_then(ended) == Some((status, *ended_at)) {
                 tasks.push((queue, *key));
@@ -208,37 +120,36 @@ impl SqliteTransaction<'_> {
     /// Finds the first one that is noted of a kind.
     fn find_first(&mut self, queue: QueueKey, status: Status) -> Loaded<()> {
         let values = params![queue.0, status.as_str()];
-        let first = self.one(sql::FIND_FIRST_ENDED, values, "finding ended tasks", rows::ended)?;
-        let kind = (queue, status as u8);
-        match first {
-            Some((ended_at, _)) => drop(self.claim_index.ended.first.insert(kind, ended_at)),
-            None => drop(self.claim_index.ended.first.remove(&kind)),
-        }
+        let first = self.file.one(&sql::FIND_FIRST_ENDED, values, "finding ended tasks", rows::ended)?;
+        self.claim_index.settings.ended.set_first(queue, status, first.map(|(ended_at, _)| ended_at));
         Ok(())
     }
 
     /// Reads some tasks of a queue whose tasks are being read. Returns whether there may be more.
     fn read_ended(&mut self) -> Loaded<bool> {
-        let Some(queue) = self.claim_index.ended.reading.first().copied() else { return Ok(false) };
-        let Some((created_at, id)) =
-            self.one(sql::LOAD_ENDED_READ, [queue.0], "reading ended tasks", |row| Ok((row.get(0)?, row.get(1)?)))?
+        let Some(queue) = self.claim_index.settings.ended.reading.first().copied() else { return Ok(false) };
+        let Some((created_at, id)) = self
+            .file
+            .one(&sql::LOAD_ENDED_READ, [queue.0], "reading ended tasks", |row| Ok((row.get(0)?, row.get(1)?)))?
         else {
-            self.claim_index.ended.reading.remove(0);
-            return Ok(!self.claim_index.ended.reading.is_empty());
+            self.claim_index.settings.ended.reading.remove(0);
+            return Ok(!self.claim_index.settings.ended.reading.is_empty());
         };
         let (created_at, id): (i64, String) = (created_at, id);
         let limited: Statuses =
             Retention::STATUSES.into_iter().filter(|status| self.keeps_for_a_time(queue, *status)).collect();
         let (mut read, mut last, mut found) = (0, None, Vec::new());
         let values = params![queue.0, created_at, id];
-        self.each(&sql::LIST_HEADS_BY_CREATION_ASCENDING, values, "reading ended tasks", |row| {
+        let heads = sql::LIST_HEADS_BY_CREATION.choose(false);
+        let listed = each_row(self.file.connection, heads, values, |row| {
             read += 1;
             last = Some(rows::position(row)?);
             if limited.contains(rows::status(row)?) {
                 found.push((rows::key(row)?, rows::head(row)?));
             }
             Ok(if read == READ_AT_ONCE || found.len() == NOTED_AT_ONCE { NextRow::Break(()) } else { CONTINUE })
-        })?;
+        });
+        listed.doing("reading ended tasks")?;
         for (key, head) in &found {
             if let Some((status, ended_at)) = ended(head) {
                 self.insert_ended(queue, status, ended_at, *key)?;
@@ -247,14 +158,14 @@ impl SqliteTransaction<'_> {
         match last.filter(|_| read == READ_AT_ONCE || found.len() == NOTED_AT_ONCE) {
             Some((created_at, id)) => {
                 let values = params![queue.0, created_at.as_micros(), id.as_str()];
-                self.run(sql::SAVE_ENDED_READ, values, "reading ended tasks")?;
+                self.file.run(&sql::SAVE_ENDED_READ, values, "reading ended tasks")?;
             }
             None => {
-                self.run(sql::DELETE_ENDED_READ, [queue.0], "reading ended tasks")?;
-                self.claim_index.ended.reading.remove(0);
+                self.file.run(&sql::DELETE_ENDED_READ, [queue.0], "reading ended tasks")?;
+                self.claim_index.settings.ended.reading.remove(0);
             }
         }
-        Ok(!self.claim_index.ended.reading.is_empty())
+        Ok(!self.claim_index.settings.ended.reading.is_empty())
     }
 }
 

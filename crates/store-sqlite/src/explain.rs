@@ -2,11 +2,13 @@
 //!
 //! The writer is asked first: what it says is of a moment between two transactions. Then a snapshot is taken. If no commit has begun
 //! in between, both are of the same moment; otherwise the writer is asked again. It never waits for a read.
+//!
+//! Also the tasks around a task, by the keys of their rows.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Row, params};
 use taskqueue_core::explain::{Explanation, Facts, RouteFacts, explain};
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES};
@@ -14,26 +16,25 @@ use taskqueue_core::settings::{QueueSettings, RunningTasks};
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
+use taskqueue_store::related::{Related, RelatedTasks};
 use taskqueue_store::transaction::QueueKey;
 
 use crate::claim_index::ClaimIndex;
-use crate::each_row::CONTINUE;
 use crate::pending_order::{Rank, rank_of};
 use crate::published_index::PublishedIndex;
 use crate::readers::{Lane, Readers};
-use crate::reads::{Read, existing_queue, no_task};
 use crate::rows;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Read, Snapshot};
 use crate::statements as sql;
 
-/// How long the writer may be busy, and how long it is tried to see one moment of both.
+/// The time for which the writer may be busy, and for which it is tried to see one moment of both.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Tasks whose time has come that are looked at: a millisecond. There are more only for a moment.
 const MOST_DUE: usize = 50_000;
 
-/// What the writer knows of a pending task.
-struct Seen {
+/// The claim index as it was seen: what the writer knows of a pending task.
+struct SeenIndex {
     /// Commits that had begun then.
     commits: u64,
     now: Timestamp,
@@ -42,7 +43,7 @@ struct Seen {
 }
 
 /// A task as it was found.
-type Found = (QueueKey, TaskHead);
+type FoundHead = (QueueKey, TaskHead);
 
 pub(crate) async fn explain_task(
     readers: &Readers,
@@ -56,7 +57,7 @@ pub(crate) async fn explain_task(
     let mut found = readers.read(Lane::Short, "finding a task", find).await?;
     loop {
         if found.1.lifecycle.status != Status::Pending {
-            return Ok(explain(of_ended(&found.1, index.now())));
+            return Ok(explain(facts_of(&found.1, index.now())));
         }
         let (name, index) = (queue.clone(), Arc::clone(index));
         let look = move |file: &Snapshot<'_>| try_to_explain(file, &index, (&name, id), found, until);
@@ -68,11 +69,10 @@ pub(crate) async fn explain_task(
     }
 }
 
-fn find_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Found> {
-    let key = existing_queue(file, queue)?;
-    let mut statement = file.connection.prepare_cached(&sql::FIND_HEAD)?;
-    let head = statement.query_row(params![key.0, id.as_str()], rows::head).optional()?;
-    Ok((key, head.ok_or_else(|| no_task(file, queue, id))?))
+fn find_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<FoundHead> {
+    let key = file.existing_queue(queue)?;
+    let head = file.first_row(&sql::FIND_HEAD, params![key.0, id.as_str()], rows::head)?;
+    Ok((key, head.ok_or_else(|| file.no_task(queue, id))?))
 }
 
 /// The explanation, or the task as it is now if it is to be tried again.
@@ -80,14 +80,14 @@ fn try_to_explain(
     file: &Snapshot<'_>,
     index: &Arc<PublishedIndex>,
     (queue, id): (&QueueName, TaskId),
-    (key, before): Found,
+    (key, before): FoundHead,
     until: Instant,
-) -> Read<Result<Explanation, Found>> {
+) -> Read<Result<Explanation, FoundHead>> {
     let (rank, routes) = (rank_of(&before), before.routes.clone());
     file.release_slot();
     let seen = index.look_at_commits(until, move |index, commits, now| {
-        let (settings, of_routes) = (index.settings(key).cloned(), index.route_facts(key, rank, routes.iter(), now));
-        Seen { commits, now, settings, of_routes }
+        let (settings, of_routes) = (index.settings.of(key).cloned(), index.route_facts(key, rank, routes.iter(), now));
+        SeenIndex { commits, now, settings, of_routes }
     });
     // The first statement takes the snapshot.
     let found = find_task(file, queue, id)?;
@@ -107,21 +107,17 @@ fn try_to_explain(
         route,
     });
     let facts = Facts {
-        status: head.lifecycle.status,
-        lease_expires_at: head.lifecycle.run.map(|run| run.lease_expires_at),
-        not_before: head.lifecycle.not_before,
-        routes: head.routes.clone(),
-        now,
         settings: seen.settings.map(|settings| (*settings).clone()).unwrap_or_default(),
         of_routes: of_routes.collect(),
         unmet: unmet(file, key, head)?,
         is_blocked: head.lifecycle.unmet > 0,
+        ..facts_of(head, now)
     };
     Ok(Ok(explain(facts)))
 }
 
-/// A task that is not pending has no other reason.
-fn of_ended(head: &TaskHead, now: Timestamp) -> Facts {
+/// The facts of a task alone. One that is not pending has no others.
+fn facts_of(head: &TaskHead, now: Timestamp) -> Facts {
     Facts {
         status: head.lifecycle.status,
         lease_expires_at: head.lifecycle.run.map(|run| run.lease_expires_at),
@@ -137,11 +133,8 @@ fn of_ended(head: &TaskHead, now: Timestamp) -> Facts {
 
 /// The routes whose workers were seen lately.
 fn routes_with_workers(file: &Snapshot<'_>, queue: QueueKey, now: Timestamp) -> Read<Vec<Route>> {
-    let mut routes = Vec::new();
-    file.each_row(sql::LIST_WORKER_STATES, params![queue.0, now.as_micros()], |row| {
-        routes.push(rows::worker_state(row)?.0);
-        Ok(CONTINUE)
-    })?;
+    let route = |row: &Row<'_>| Ok(rows::worker_state(row)?.0);
+    let mut routes = file.all_rows(&sql::LIST_WORKER_STATES, params![queue.0, now.as_micros()], route)?;
     routes.sort_unstable();
     routes.dedup();
     Ok(routes)
@@ -149,10 +142,9 @@ fn routes_with_workers(file: &Snapshot<'_>, queue: QueueKey, now: Timestamp) -> 
 
 /// The first dependencies that have not succeeded, as many as are shown, and what they are.
 fn unmet(file: &Snapshot<'_>, queue: QueueKey, head: &TaskHead) -> Read<Vec<(TaskId, Option<Status>)>> {
-    let mut statement = file.connection.prepare_cached(sql::FIND_STATUS_BY_ID)?;
     let mut unmet = Vec::new();
     for id in head.scheduling.dependencies.as_slice() {
-        let status = statement.query_row(params![queue.0, id.as_str()], rows::status).optional()?;
+        let status = file.first_row(&sql::FIND_STATUS_BY_ID, params![queue.0, id.as_str()], rows::status)?;
         if status != Some(Status::Succeeded) {
             unmet.push((*id, status));
         }
@@ -163,9 +155,20 @@ fn unmet(file: &Snapshot<'_>, queue: QueueKey, head: &TaskHead) -> Read<Vec<(Tas
     Ok(unmet)
 }
 
+/// Returns the tasks that a task waits for, and those that wait for it.
+pub(crate) fn related_tasks(file: &Snapshot<'_>, queue: &QueueName, related: &Related) -> Read<RelatedTasks> {
+    let key = file.existing_queue(queue)?;
+    let find = |id: &TaskId| file.first_row(&sql::GET_RELATED, params![key.0, id.as_str()], rows::related_task);
+    let of_task = params![key.0, related.id.as_str(), related.most_dependents];
+    Ok(RelatedTasks {
+        dependencies: related.dependencies.iter().map(find).collect::<Read<_>>()?,
+        dependents: file.all_rows(&sql::LIST_RELATED, of_task, rows::related_task)?,
+    })
+}
+
 impl ClaimIndex {
-    /// For each of the routes of a task how many tasks are running, and how many come before it. Counting ends at the least number so
-    /// far: only the best route matters. One that is full is not counted unless all are.
+    /// For each of the routes of a task how many tasks are running, and how many come before it. Counting ends at the least number
+    /// so far: only the best route matters. One that is full is not counted unless all are.
     fn route_facts<'r>(
         &self,
         queue: QueueKey,
@@ -174,9 +177,9 @@ impl ClaimIndex {
         now: Timestamp,
     ) -> Vec<(Route, RunningTasks, u64)> {
         let mut most = usize::try_from(EXPLAINED_AHEAD).unwrap_or(usize::MAX);
-        let running = |route: Route| (self.count_running(queue, &route), route);
+        let running = |route: Route| (self.settings.count_running(queue, &route), route);
         let routes: Vec<(RunningTasks, Route)> = routes.filter_map(Route::parse).map(running).collect();
-        let settings = self.settings(queue);
+        let settings = self.settings.of(queue);
         let is_full = |running, route: &Route| {
             settings.is_some_and(|settings: &Arc<QueueSettings>| settings.is_full(route, running))
         };
@@ -190,8 +193,8 @@ impl ClaimIndex {
         routes.into_iter().map(facts).collect()
     }
 
-    /// How many tasks that a claim for a route could take come before a rank, counted up to `most`. Those whose time has come are
-    /// not in the pending order before the next batch.
+    /// Returns how many tasks that a claim for a route could take come before a rank, counted up to `most`. Those whose time has
+    /// come are not in the pending order before the next batch.
     fn ahead(&self, queue: QueueKey, route: &str, rank: Rank, most: usize, now: Timestamp) -> usize {
         let in_order = self.pending.get(&queue).map_or(0, |order| order.ahead(route, rank, most));
         let due = self.waiting.due_of(queue, now).take(MOST_DUE);

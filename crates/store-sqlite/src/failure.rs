@@ -27,6 +27,11 @@ pub(crate) fn failed_commit(error: &rusqlite::Error) -> StoreError {
     if never_written || failure == StoreError::Busy { failure } else { StoreError::OutcomeUnknown }
 }
 
+/// Returns whether the database could be read, but what it said makes no sense.
+pub(crate) fn is_unreadable(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_none()
+}
+
 /// Adds what was being done to a driver error.
 pub(crate) trait Doing<T> {
     fn doing(self, what: &'static str) -> Result<T, StoreError>;

@@ -2,19 +2,35 @@
 //! finished tasks: which tasks may be living (`living_tasks.rs`), the used run ids (`used_runs.rs`), and how far that goes.
 //! The hot path only adds to lists in memory. The reasons: docs/decisions/0002.
 
+use std::ops::ControlFlow;
+
 use rusqlite::{Connection, params};
 use taskqueue_core::delta::{Delta, TallyLine};
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::TaskKey;
 
-use crate::used_runs::{IndexRequests, UsedRuns};
-use crate::{catch_up, living_tasks, statements as sql, used_runs};
+use crate::failure::is_unreadable;
+use crate::queries::{CONTINUE, each_row, execute};
+use crate::used_runs::index_builder::IndexRequests;
+use crate::used_runs::segment::{Entry, IdUse, entry};
+use crate::used_runs::{self, UsedRuns};
+use crate::{living_tasks, rows, statements as sql};
 
 /// Changes in memory after which a store that is closed writes them: with fewer the next start reads them as quickly.
 const CLOSING_CHANGES: usize = 1_024;
 
-/// When the history is written, and what it may take in memory.
+/// Keys behind the last one that was written, with which a start reads their rows instead.
+const KEYS_BEHIND_MAX: i64 = 65_536;
+/// Run ids of one part: 10 MB of memory, and the past ones among them, at most half, 12 MB more while they are read.
+const PART_RUNS: usize = 1_000_000;
+/// Tasks of one part.
+const PART_TASKS: usize = 4_000_000;
+
+/// A past run, and the key of its task.
+type PastRun = (i64, Entry);
+
+/// Options of the history: when it is written, and what it may take in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryOptions {
     /// Changes after which they are written: creations, ends of tasks and runs, deletions. So many rows does a start read
@@ -30,7 +46,7 @@ impl Default for HistoryOptions {
     }
 }
 
-/// How far the history was written, from the table `claim_index`.
+/// The places up to which the history was written, from the table `claim_index`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) last_key: i64,
@@ -40,7 +56,7 @@ pub(crate) struct Marks {
 
 impl Marks {
     pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
-        connection.prepare_cached(sql::LOAD_MARKS)?.query_row([], |row| {
+        connection.prepare_cached(&sql::LOAD_MARKS)?.query_row([], |row| {
             let time = |column| row.get(column).map(Timestamp::from_micros);
             Ok(Self { last_key: row.get("last_key")?, flushed_at: time("flushed_at")?, latest_at: time("latest_at")? })
         })
@@ -49,7 +65,7 @@ impl Marks {
     /// The latest time is only ever moved forward.
     pub(crate) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         let values = params![self.last_key, self.flushed_at.as_micros(), self.latest_at.as_micros()];
-        connection.prepare_cached(sql::SAVE_MARKS)?.execute(values).map(drop)
+        execute(connection, &sql::SAVE_MARKS, values).map(drop)
     }
 }
 
@@ -66,11 +82,11 @@ pub(crate) struct History {
     changes: Vec<(TaskKey, bool)>,
     /// Tasks that were requeued in this transaction, and whose bit may not be set.
     revived: Vec<(TaskKey, bool)>,
-    /// Whether this transaction has changed tasks that a start may not read.
+    /// True if this transaction has changed tasks that a start may not read.
     touched: bool,
-    /// Whether the store is being closed.
+    /// True if the store is being closed.
     closing: bool,
-    /// Whether this process has found it damaged and made it anew.
+    /// True if this process has found it damaged and made it anew.
     made_anew: bool,
 }
 
@@ -87,7 +103,7 @@ impl History {
             self.make_anew(connection)?;
         }
         match self.read(connection) {
-            Err(error) if used_runs::is_damage(&error) && !self.made_anew => {
+            Err(error) if is_unreadable(&error) && !self.made_anew => {
                 self.make_anew(connection)?;
                 self.read(connection)
             }
@@ -103,7 +119,7 @@ impl History {
         clear(&transaction)?;
         Marks { latest_at: latest_at.max(flushed_at), ..Marks::default() }.save(&transaction)?;
         transaction.commit()?;
-        while catch_up::write_part(connection)? {}
+        while write_part(connection)? {}
         self.runs.made_anew();
         self.made_anew = true;
         Ok(())
@@ -112,7 +128,7 @@ impl History {
     fn read(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         (self.changes, self.revived, self.touched) = (Vec::new(), Vec::new(), false);
         self.marks = Marks::load(connection)?;
-        let last_key = connection.prepare_cached(sql::FIND_LAST_KEY)?.query_row([], |row| row.get(0))?;
+        let last_key = connection.prepare_cached(&sql::FIND_LAST_KEY)?.query_row([], |row| row.get(0))?;
         self.last_key = self.marks.last_key.max(last_key);
         self.runs.reload(connection)
     }
@@ -157,26 +173,21 @@ impl History {
         }
     }
 
-    /// Records that the row of a task was removed, also of one that was pending when its queue was deleted.
-    pub(crate) fn removed(&mut self, task: TaskKey) {
-        self.set_living(task, false);
-    }
-
     /// Records a change that leaves no other trace for a start: the update of a task that may have ended long ago.
     pub(crate) fn touch(&mut self) {
         self.touched = true;
     }
 
     fn unflushed(&self) -> usize {
-        self.changes.len() + self.runs.changed()
+        self.changes.len() + self.runs.recent.len()
     }
 
     pub(crate) fn is_due(&self) -> bool {
         let full = self.options.is_some_and(|options| self.unflushed() >= options.flush_after);
-        full || self.closing || self.runs.must_flush()
+        full || self.closing || self.runs.reused
     }
 
-    /// Whether a store that is closed should write what it has. The next transaction then does.
+    /// Returns whether a store that is closed should write what it has. The next transaction then does.
     pub(crate) fn close(&mut self) -> bool {
         self.closing = self.unflushed() >= CLOSING_CHANGES;
         self.is_due()
@@ -188,7 +199,7 @@ impl History {
             return Ok(());
         }
         if std::mem::take(&mut self.touched) {
-            connection.prepare_cached(sql::TOUCH_MARKS)?.execute([now.as_micros()])?;
+            execute(connection, &sql::TOUCH_MARKS, [now.as_micros()])?;
         }
         if self.is_due() {
             self.flush(connection, now)?;
@@ -212,5 +223,128 @@ impl History {
 pub(crate) fn clear(connection: &Connection) -> rusqlite::Result<()> {
     living_tasks::clear(connection)?;
     used_runs::clear(connection)?;
-    connection.prepare_cached(sql::CLEAR_MARKS)?.execute([]).map(drop)
+    execute(connection, &sql::CLEAR_MARKS, []).map(drop)
+}
+
+/// A part of the history: what was read of some tasks.
+#[derive(Default)]
+struct HistoryPart {
+    tasks: usize,
+    last_key: Option<i64>,
+    latest_at: Timestamp,
+    living: Vec<(TaskKey, bool)>,
+    runs: Vec<Entry>,
+}
+
+/// Writes the history of a file that has none or is far behind: one that a transfer filled, or whose history was damaged. A part at
+/// a time, each in a transaction of its own, so that it continues after a crash; then a start reads few rows. Called before the
+/// threads are started.
+pub(crate) fn catch_up(connection: &Connection) -> rusqlite::Result<()> {
+    while write_part(connection)? {
+        // Nobody else does it yet.
+        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    }
+    Ok(())
+}
+
+/// Writes the next part, if the history is far behind; false if it is not.
+fn write_part(connection: &Connection) -> rusqlite::Result<bool> {
+    let last_key: i64 = connection.query_row(&sql::FIND_LAST_KEY, [], |row| row.get(0))?;
+    let marks = Marks::load(connection)?;
+    if last_key - marks.last_key <= KEYS_BEHIND_MAX {
+        return Ok(false);
+    }
+    if marks.last_key == 0 {
+        tracing::info!(tasks = last_key, "reading all tasks once, so that later starts need not");
+    }
+    let transaction = connection.unchecked_transaction()?;
+    let part = read_part(&transaction, marks.last_key, PART_RUNS)?;
+    let marks = Marks {
+        last_key: part.last_key.unwrap_or(last_key),
+        // Not changed: the run ids of deleted tasks are not written here.
+        flushed_at: marks.flushed_at,
+        latest_at: part.latest_at,
+    };
+    living_tasks::save(&transaction, part.living)?;
+    UsedRuns::behind_all(&transaction)?.add_segment(&transaction, &part.runs)?;
+    marks.save(&transaction)?;
+    transaction.commit()?;
+    tracing::info!(read = marks.last_key, of = last_key, "tasks were read");
+    Ok(true)
+}
+
+/// Reads rows behind a key, up to about so many run ids. Nothing is said of the active runs: a start reads their tasks.
+fn read_part(connection: &Connection, after: i64, most_runs: usize) -> rusqlite::Result<HistoryPart> {
+    let (past_runs, until) = read_past_runs(connection, after, most_runs / 2)?;
+    let mut part = HistoryPart { last_key: until, ..HistoryPart::default() };
+    let most_finished = most_runs - past_runs.len().min(most_runs / 2);
+    each_row(connection, &sql::LOAD_CLAIM_INDEX, [after + 1, until.unwrap_or(i64::MAX)], |row| {
+        let task = rows::claim_index(row)?;
+        part.tasks += 1;
+        part.latest_at = part.latest_at.max(task.updated_at);
+        part.runs.extend(task.finished_run_id.map(|run_id| entry(run_id, IdUse::Used)));
+        if matches!(task.status, Status::Pending | Status::Running) {
+            part.living.push((task.key, true));
+        }
+        let full = part.tasks >= PART_TASKS || part.runs.len() >= most_finished;
+        if full {
+            part.last_key = Some(task.key.0);
+        }
+        Ok(if full { ControlFlow::Break(()) } else { CONTINUE })
+    })?;
+    // Of tasks that are left to the next part, that one reads them again.
+    let last_key = part.last_key.unwrap_or(i64::MAX);
+    part.runs.extend(past_runs.into_iter().filter(|(key, _)| *key <= last_key).map(|(_, entry)| entry));
+    part.runs.sort_unstable();
+    part.runs.dedup();
+    Ok(part)
+}
+
+/// The past runs of tasks behind a key, and the key of the task with which there are as many as may be; nothing if these are
+/// all. A task has all its runs in one part.
+fn read_past_runs(connection: &Connection, after: i64, most: usize) -> rusqlite::Result<(Vec<PastRun>, Option<i64>)> {
+    let (mut runs, mut until): (Vec<PastRun>, _) = (Vec::new(), None);
+    each_row(connection, &sql::LOAD_PAST_RUNS, [after + 1, i64::MAX], |row| {
+        let key: i64 = row.get("task_key")?;
+        if let Some((last, _)) = runs.last()
+            && *last != key
+            && runs.len() >= most
+        {
+            until = Some(*last);
+            return Ok(ControlFlow::Break(()));
+        }
+        runs.push((key, entry(rows::run_id(row)?, IdUse::Used)));
+        Ok(CONTINUE)
+    })?;
+    Ok((runs, until))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrate;
+
+    #[test]
+    fn a_part_ends_where_its_past_runs_are_as_many_as_may_be() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut connection, "memory".as_ref()).unwrap();
+        for key in 1..=50 {
+            for run in 0..3 {
+                let values = rusqlite::params![key, format!("r_{key:06}{run:06}")];
+                connection.execute("INSERT INTO past_runs (task_key, run_id) VALUES (?1, ?2)", values).unwrap();
+            }
+        }
+        let (mut after, mut runs) = (0, Vec::new());
+        loop {
+            let part = read_part(&connection, after, 20).unwrap();
+            assert!(part.runs.len() <= 20, "{} run ids in a part", part.runs.len());
+            runs.extend(part.runs);
+            let Some(last_key) = part.last_key else { break };
+            assert!(last_key > after, "no progress behind {after}");
+            after = last_key;
+        }
+        assert_eq!(runs.len(), 150);
+        runs.dedup();
+        assert_eq!(runs.len(), 150, "a run id in two parts");
+    }
 }

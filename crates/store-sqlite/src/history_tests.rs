@@ -21,8 +21,9 @@ use taskqueue_store::conformance::random::Random;
 use taskqueue_store::transaction::{RunUse, TaskKey};
 use taskqueue_store::{StoreError, StoreExt};
 
-use crate::claim_index::{ClaimIndex, Room};
-use crate::each_row::{CONTINUE, each_row};
+use crate::claim_index::ClaimIndex;
+use crate::claim_index::room::Room;
+use crate::queries::{CONTINUE, each_row};
 use crate::rows::{self, PackedHead};
 use crate::{HistoryOptions, Options, SqliteStore, statements as sql};
 
@@ -55,7 +56,7 @@ impl Truth {
     fn of(file: &Connection) -> Self {
         let mut truth = Self::default();
         let mut queues: HashMap<i64, String> = HashMap::new();
-        each_row(file, sql::LOAD_QUEUES, [], |row| {
+        each_row(file, &sql::LOAD_QUEUES, [], |row| {
             queues.insert(row.get(0)?, row.get(1)?);
             Ok(CONTINUE)
         })

@@ -1,12 +1,12 @@
-//! Which tasks may be pending or running, as bits in the file: what a start looks at. Bits of tasks that have ended since are
+//! Which tasks may be pending or running, as bits in the file: what a start looks at. ChunkBits of tasks that have ended since are
 //! harmless, so the hot path writes nothing here (docs/decisions/0002).
 
 use std::ops::RangeInclusive;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use taskqueue_store::transaction::TaskKey;
 
-use crate::each_row::{CONTINUE, each_row};
+use crate::queries::{CONTINUE, each_row, execute, first_row};
 use crate::statements as sql;
 
 /// Keys of a chunk.
@@ -16,13 +16,18 @@ const DENSE: usize = 512;
 
 /// The bits of a chunk.
 #[derive(Clone)]
-struct Bits([u8; (CHUNK_KEYS / 8) as usize]);
+struct ChunkBits([u8; (CHUNK_KEYS / 8) as usize]);
 
-impl Bits {
+impl ChunkBits {
     fn of(bytes: &[u8]) -> Self {
         let mut bits = Self([0; (CHUNK_KEYS / 8) as usize]);
         bits.0.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         bits
+    }
+
+    /// Returns the bits of a chunk that the file has.
+    fn find(connection: &Connection, chunk: i64) -> rusqlite::Result<Option<Self>> {
+        first_row(connection, &sql::FIND_LIVING_TASKS, [chunk], |row| Ok(Self::of(row.get_ref(0)?.as_blob()?)))
     }
 
     fn place(key: TaskKey) -> (usize, u8) {
@@ -53,17 +58,15 @@ impl Bits {
 /// Looks up the bits of tasks in the order of their keys, for a check.
 #[derive(Default)]
 pub(crate) struct LivingReader {
-    chunk: Option<(i64, Option<Bits>)>,
+    chunk: Option<(i64, Option<ChunkBits>)>,
 }
 
 impl LivingReader {
-    /// Whether the bit of a task is set.
+    /// Returns whether the bit of a task is set.
     pub(crate) fn contains(&mut self, connection: &Connection, key: TaskKey) -> rusqlite::Result<bool> {
         let number = key.0.div_euclid(CHUNK_KEYS);
         if self.chunk.as_ref().is_none_or(|(loaded, _)| *loaded != number) {
-            let mut find = connection.prepare_cached(sql::FIND_LIVING_TASKS)?;
-            let bits = find.query_row([number], |row| Ok(Bits::of(row.get_ref(0)?.as_blob()?))).optional()?;
-            self.chunk = Some((number, bits));
+            self.chunk = Some((number, ChunkBits::find(connection, number)?));
         }
         Ok(self.chunk.as_ref().and_then(|(_, bits)| bits.as_ref()).is_some_and(|bits| bits.is_set(key)))
     }
@@ -74,8 +77,8 @@ pub(crate) fn visit(
     connection: &Connection,
     mut visit: impl FnMut(&[TaskKey], Vec<RangeInclusive<i64>>) -> rusqlite::Result<()>,
 ) -> rusqlite::Result<()> {
-    each_row(connection, sql::LOAD_LIVING_TASKS, [], |row| {
-        let keys = Bits::of(row.get_ref("keys")?.as_blob()?).keys(row.get("chunk")?);
+    each_row(connection, &sql::LOAD_LIVING_TASKS, [], |row| {
+        let keys = ChunkBits::of(row.get_ref("keys")?.as_blob()?).keys(row.get("chunk")?);
         let ranges = match (keys.first(), keys.last()) {
             (Some(first), Some(last)) if keys.len() > DENSE => vec![first.0..=last.0],
             _ => keys.iter().map(|key| key.0..=key.0).collect(),
@@ -91,18 +94,16 @@ pub(crate) fn save(connection: &Connection, mut changes: Vec<(TaskKey, bool)>) -
     changes.sort_by_key(chunk_of);
     for changes in changes.chunk_by(|one, other| chunk_of(one) == chunk_of(other)) {
         let chunk = chunk_of(&changes[0]);
-        let mut find = connection.prepare_cached(sql::FIND_LIVING_TASKS)?;
-        let found = find.query_row([chunk], |row| Ok(Bits::of(row.get_ref(0)?.as_blob()?))).optional()?;
-        let before = found.clone().unwrap_or_else(|| Bits::of(&[]));
+        let before = ChunkBits::find(connection, chunk)?.unwrap_or_else(|| ChunkBits::of(&[]));
         let mut after = before.clone();
         changes.iter().for_each(|(key, is)| after.set(*key, *is));
         if after.0 == before.0 {
             continue;
         }
         if after.0.iter().all(|byte| *byte == 0) {
-            connection.prepare_cached(sql::DELETE_LIVING_TASKS)?.execute([chunk])?;
+            execute(connection, &sql::DELETE_LIVING_TASKS, [chunk])?;
         } else {
-            connection.prepare_cached(sql::SAVE_LIVING_TASKS)?.execute(params![chunk, after.0])?;
+            execute(connection, &sql::SAVE_LIVING_TASKS, params![chunk, after.0])?;
         }
     }
     Ok(())
@@ -110,5 +111,5 @@ pub(crate) fn save(connection: &Connection, mut changes: Vec<(TaskKey, bool)>) -
 
 /// Deletes all bits.
 pub(crate) fn clear(connection: &Connection) -> rusqlite::Result<()> {
-    connection.prepare_cached(sql::CLEAR_LIVING_TASKS)?.execute([]).map(drop)
+    execute(connection, &sql::CLEAR_LIVING_TASKS, []).map(drop)
 }

@@ -16,7 +16,7 @@ const MODE: u32 = 0o600;
 
 /// Removed when dropped, unless it has taken its place.
 pub struct NewFile {
-    /// Where it will be.
+    /// The place where it will be.
     place: PathBuf,
     path: PathBuf,
     /// Locked, so that others see that it is being written.
@@ -45,7 +45,7 @@ impl NewFile {
         Ok(new)
     }
 
-    /// Where it is until it takes its place.
+    /// Returns where it is until it takes its place.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -58,7 +58,7 @@ impl NewFile {
         &self.file
     }
 
-    /// Whether its path still leads to it.
+    /// Returns whether its path still leads to it.
     pub(crate) fn is_intact(&self) -> bool {
         leads_to(&self.path, &self.file)
     }
@@ -105,7 +105,7 @@ pub fn take_lock(opened: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the path still leads to what was opened there.
+/// Returns whether the path still leads to what was opened there.
 pub fn leads_to(path: &Path, opened: &File) -> bool {
     let Ok(opened) = opened.metadata() else { return false };
     let found = std::fs::symlink_metadata(path);
@@ -127,8 +127,8 @@ pub(crate) fn split(file: &Path) -> io::Result<(PathBuf, OsString)> {
     Ok((folder.canonicalize()?, name.to_owned()))
 }
 
-/// Removes what killed programs left in the folder of a file: files with our suffix that nobody has locked. Each is told to `removed`.
-/// What cannot be removed is left: it harms nobody.
+/// Removes what killed programs left in the folder of a file: files with our suffix that nobody has locked. Each is told to
+/// `removed`. What cannot be removed is left: it harms nobody.
 pub fn remove_leftovers(file: &Path, removed: &mut dyn FnMut(&Path)) {
     let Ok((folder, _)) = split(file) else { return };
     let Ok(entries) = std::fs::read_dir(folder) else { return };
@@ -148,6 +148,84 @@ pub fn remove_leftovers(file: &Path, removed: &mut dyn FnMut(&Path)) {
 /// Of `open(2)` on Linux: fails on a symbolic link.
 const O_NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
+/// A file appears whole or not at all, and what others left is removed only if nobody writes it.
 #[cfg(test)]
-#[path = "new_file_tests.rs"]
-mod tests;
+mod tests {
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_takes_its_place_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("copy.db");
+        let new = NewFile::begin(&place).unwrap();
+        new.file().write_all(b"new").unwrap();
+        assert_eq!(names(folder.path()), ["copy.db.taskqueue-partial"]);
+        new.put_in_place(false).unwrap();
+        assert_eq!(fs::read(&place).unwrap(), b"new");
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(names(folder.path()), ["copy.db"]);
+    }
+
+    #[test]
+    fn what_is_there_is_replaced_only_if_that_is_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("copy.db");
+        let new = NewFile::begin(&place).unwrap();
+        fs::write(&place, "there").unwrap();
+        assert_eq!(new.put_in_place(false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!((fs::read(&place).unwrap(), names(folder.path())), (b"there".to_vec(), vec!["copy.db".to_owned()]));
+        NewFile::begin(&place).unwrap().put_in_place(true).unwrap();
+        assert_eq!((fs::read(&place).unwrap(), names(folder.path())), (Vec::new(), vec!["copy.db".to_owned()]));
+    }
+
+    #[test]
+    fn what_is_given_up_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(NewFile::begin(&folder.path().join("copy.db")).unwrap());
+        assert_eq!(names(folder.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_killed_program_left_is_removed_and_what_another_one_writes_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join("monday.db.taskqueue-partial");
+        fs::write(&left, "half").unwrap();
+        let mut removed = Vec::new();
+        remove_leftovers(&folder.path().join("tuesday.db"), &mut |path| removed.push(path.to_owned()));
+        assert_eq!(removed, [folder.path().canonicalize().unwrap().join("monday.db.taskqueue-partial")]);
+        let written = NewFile::begin(&folder.path().join("tuesday.db")).unwrap();
+        remove_leftovers(&folder.path().join("wednesday.db"), &mut |path| panic!("{path:?} is being written"));
+        let other = NewFile::begin(&folder.path().join("wednesday.db")).unwrap();
+        assert_eq!(names(folder.path()), ["tuesday.db.taskqueue-partial", "wednesday.db.taskqueue-partial"]);
+        let refused = NewFile::begin(&folder.path().join("tuesday.db")).err().unwrap();
+        assert!(refused.to_string().contains("is being written"), "{refused}");
+        written.put_in_place(false).unwrap();
+        other.put_in_place(false).unwrap();
+        assert_eq!(names(folder.path()), ["tuesday.db", "wednesday.db"]);
+    }
+
+    #[test]
+    fn a_file_that_somebody_put_in_the_way_is_neither_used_nor_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, other) = (folder.path().join("copy.db"), folder.path().join("other"));
+        fs::write(&other, "of somebody").unwrap();
+        let new = NewFile::begin(&place).unwrap();
+        fs::remove_file(new.path()).unwrap();
+        std::os::unix::fs::symlink(&other, new.path()).unwrap();
+        assert!(new.put_in_place(false).is_err());
+        assert_eq!(fs::read(&other).unwrap(), b"of somebody");
+        assert!(NewFile::begin(&place).is_err(), "a symbolic link is not followed");
+        assert_eq!(fs::read(&other).unwrap(), b"of somebody");
+    }
+}

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 /// Marks a file as ours (`PRAGMA application_id`): "TskQ".
 pub(crate) const APPLICATION_ID: i32 = 0x5473_6b51;
 
-/// How long a statement waits for another process that has locked the database: less than the 5 s that a caller waits
+/// The time that a statement waits for another process that has locked the database: less than the 5 s that a caller waits
 /// (docs/reference/http-api.md §12), so that callers get the error and not a timeout.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Page cache of the writer. The narrow table and the upper levels of the indexes stay in it. A page of 4 KiB takes 5 KiB of
@@ -23,55 +23,30 @@ const LONG_READER_CACHE_KIB: i64 = 512;
 /// Cache of prepared statements per connection; there are fewer.
 const STATEMENTS: usize = 128;
 
-/// Why a database file was not opened. Each message is one line that says what to do.
-#[derive(Debug)]
+/// The reason why a database file was not opened. Each message is one line that says what to do.
+#[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another server uses it.
+    #[error("{} is in use by another server; stop it or choose another --database", .0.display())]
     Owned(PathBuf),
     /// It is a directory or a device.
+    #[error("{} is not a file; choose another --database", .0.display())]
     NotAFile(PathBuf),
     /// It has several names, under which several servers could open it.
+    #[error("{} has hard links, under which another server could open it; remove them", .0.display())]
     HardLinked(PathBuf),
     /// It cannot be created, read or written.
+    #[error("cannot open {}: {}", .0.display(), .1)]
     Unusable(PathBuf, String),
-    /// It belongs to another program.
+    #[error("{} is a database of another program; choose another --database", .0.display())]
     Foreign(PathBuf),
-    /// It was written by a newer version.
+    #[error("{} was written by a newer taskqueue ({}); upgrade this program", .0.display(), .1)]
     Newer(PathBuf, String),
-    /// Its migrations differ from those of this program.
+    /// It has other migrations than this program.
+    #[error("{} has an unknown schema ({}); use the taskqueue that wrote it", .0.display(), .1)]
     Changed(PathBuf, String),
-    /// It is damaged or no database at all.
+    #[error("{} is damaged or not a database ({}); restore it from a backup", .0.display(), .1)]
     Damaged(PathBuf, String),
 }
-
-impl std::fmt::Display for OpenError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Owned(path) => {
-                write!(f, "{} is in use by another server; stop it or choose another --database", path.display())
-            }
-            Self::HardLinked(path) => {
-                write!(f, "{} has hard links, under which another server could open it; remove them", path.display())
-            }
-            Self::NotAFile(path) => write!(f, "{} is not a file; choose another --database", path.display()),
-            Self::Unusable(path, why) => write!(f, "cannot open {}: {why}", path.display()),
-            Self::Foreign(path) => {
-                write!(f, "{} is a database of another program; choose another --database", path.display())
-            }
-            Self::Newer(path, why) => {
-                write!(f, "{} was written by a newer taskqueue ({why}); upgrade this program", path.display())
-            }
-            Self::Changed(path, why) => {
-                write!(f, "{} has an unknown schema ({why}); use the taskqueue that wrote it", path.display())
-            }
-            Self::Damaged(path, why) => {
-                write!(f, "{} is damaged or not a database ({why}); restore it from a backup", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
 
 impl OpenError {
     pub(crate) fn unusable(path: &Path, error: &io::Error) -> Self {

@@ -1,21 +1,34 @@
-//! Reads the output of a task: which bytes are kept, then only the pieces of the part that is wanted. How it is written is in
-//! `transaction/output.rs`.
+//! The output of tasks. A read looks up which bytes are kept, then reads only the pieces of the part that is wanted.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::output::{KeptOutput, Part};
+use taskqueue_core::output::{OutputChange, Part};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_store::command::Output;
 use taskqueue_store::output::read_output;
-use taskqueue_store::transaction::TaskKey;
+use taskqueue_store::transaction::{Loaded, TaskKey};
 use taskqueue_store::transfer::TransferredOutput;
 
-use crate::each_row::{CONTINUE, each_row};
-use crate::reads::{Read, no_task, refused};
-use crate::snapshot::Snapshot;
+use crate::queries::{CONTINUE, Prepared, each_row, first_row};
+use crate::snapshot::{Read, Snapshot, refused};
 use crate::{rows, statements as sql};
 
-/// What is kept of the output of a task from `offset` on, if `most_bytes` of it are kept.
+/// Bytes of a piece that is made of several texts, so that its row lies on one page. A longer text is a piece of its own.
+const PIECE_BYTES: usize = 3_500;
+
+/// Bytes of a piece that a transfer writes.
+const COPIED_BYTES: usize = 65_536;
+
+/// A piece as `FIND_OUTPUT_PIECE` finds it.
+struct Piece {
+    key: i64,
+    start: u64,
+    length: u64,
+    /// Of a small piece.
+    bytes: Option<Vec<u8>>,
+}
+
+/// Returns what is kept of the output of a task from `offset` on, if `most_bytes` of it are kept.
 pub(crate) fn get_output(
     file: &Snapshot<'_>,
     queue: &QueueName,
@@ -23,11 +36,10 @@ pub(crate) fn get_output(
     offset: u64,
     most_bytes: usize,
 ) -> Read<Output> {
-    let mut statement = file.connection.prepare_cached(sql::GET_OUTPUT)?;
-    let found = statement.query_row([queue.as_str(), id.as_str()], |row| {
+    let found = file.first_row(&sql::GET_OUTPUT, [queue.as_str(), id.as_str()], |row| {
         Ok((rows::key(row)?, rows::active_run(row, "head")?, rows::kept_output(row, "output")?))
     });
-    let Some((key, active, kept)) = found.optional()? else { return Err(no_task(file, queue, id)) };
+    let (key, active, kept) = found?.ok_or_else(|| file.no_task(queue, id))?;
     let kept = kept.and_then(|kept| kept.within(most_bytes));
     let kept = kept.ok_or_else(|| refused(Refusal::OutputNotFound { task_id: id }))?;
     read_output(&kept, active, offset, |part| Ok(load_part(file.connection, key, part)?))
@@ -35,9 +47,8 @@ pub(crate) fn get_output(
 
 /// All output of a task, for a transfer.
 pub(crate) fn transferred_output(connection: &Connection, key: TaskKey) -> rusqlite::Result<Option<TransferredOutput>> {
-    let mut statement = connection.prepare_cached(sql::LOAD_OUTPUT)?;
-    let kept: Option<KeptOutput> = statement.query_row([key.0], |row| rows::kept_output(row, 0)).optional()?.flatten();
-    let Some(kept) = kept else { return Ok(None) };
+    let kept = first_row(connection, &sql::LOAD_OUTPUT, [key.0], |row| rows::kept_output(row, 0))?;
+    let Some(kept) = kept.flatten() else { return Ok(None) };
     let bytes = kept.parts.iter().map(|part| load_part(connection, key, *part)).collect::<Result<_, _>>()?;
     Ok(Some(TransferredOutput { kept, bytes }))
 }
@@ -46,7 +57,7 @@ pub(crate) fn transferred_output(connection: &Connection, key: TaskKey) -> rusql
 fn load_part(connection: &Connection, key: TaskKey, Part { start, end }: Part) -> rusqlite::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut place = start;
-    each_row(connection, sql::LIST_OUTPUT_PIECES, params![key.0, start.cast_signed(), end.cast_signed()], |row| {
+    each_row(connection, &sql::LIST_OUTPUT_PIECES, params![key.0, start.cast_signed(), end.cast_signed()], |row| {
         let (first, piece) = (row.get::<_, i64>(0)?.cast_unsigned(), row.get_ref(1)?.as_blob()?);
         let from = usize::try_from(place.saturating_sub(first)).unwrap_or(usize::MAX).min(piece.len());
         let until = usize::try_from(end.saturating_sub(first)).unwrap_or(usize::MAX).min(piece.len());
@@ -58,4 +69,360 @@ fn load_part(connection: &Connection, key: TaskKey, Part { start, end }: Part) -
         Ok(CONTINUE)
     })?;
     if place == end { Ok(bytes) } else { Err(rows::Unreadable.into()) }
+}
+
+/// Writes the output of a task (docs/decisions/0048). Its bytes lie in pieces. What is printed is added to the piece before it
+/// while that is small; every statement costs what it changes, however much output there is.
+pub(crate) struct OutputWriter<'a, 'c> {
+    pub(crate) file: &'a Prepared<'c>,
+    /// The task.
+    pub(crate) key: TaskKey,
+}
+
+impl OutputWriter<'_, '_> {
+    pub(crate) fn save(&self, change: &OutputChange<'_>) -> Loaded<()> {
+        if change.replaces {
+            self.file.run(&sql::DELETE_OUTPUT_PIECES, [self.key.0], "replacing output")?;
+        }
+        for (offset, text) in &change.added {
+            let part = change.kept.parts.iter().find(|part| *offset < part.end);
+            self.add_bytes(*offset, text.as_bytes(), part.map_or(0, |part| part.end))?;
+        }
+        // What begins with the first byte has lost none.
+        if let Some(first) = change.kept.parts.first().filter(|first| first.start > 0) {
+            self.file.run(
+                &sql::DELETE_OLD_OUTPUT_PIECES,
+                params![self.key.0, int(first.start)],
+                "removing old output",
+            )?;
+        }
+        self.file
+            .run(&sql::SAVE_OUTPUT, params![self.key.0, rows::pack_output(&change.kept)], "saving output")
+            .map(drop)
+    }
+
+    /// Adds bytes that are not there, to a part that ends at `part_end`.
+    fn add_bytes(&self, offset: u64, bytes: &[u8], part_end: u64) -> Loaded<()> {
+        let end = offset + bytes.len() as u64;
+        let room = (PIECE_BYTES + 1).saturating_sub(bytes.len()) as i64;
+        let before = self.piece_before(end, room)?;
+        if let Some(Piece { key: piece, start, length, bytes: Some(kept) }) = &before
+            && start + length == offset
+        {
+            let after = self.take_piece_after(end, part_end, room - kept.len() as i64)?;
+            let joined = [kept, bytes, &after.unwrap_or_default()].concat();
+            return self.file.run(&sql::SAVE_OUTPUT_PIECE, params![piece, joined], "saving output").map(drop);
+        }
+        if let Some(overlapping) = before.filter(|piece| piece.start + piece.length > offset) {
+            self.cut_front(&overlapping, end)?;
+        }
+        let after = self.take_piece_after(end, part_end, room)?;
+        let joined = after.map(|after| [bytes, &after].concat());
+        let values = params![self.key.0, int(offset), joined.as_deref().unwrap_or(bytes)];
+        self.file.run(&sql::INSERT_OUTPUT_PIECE, values, "saving output").map(drop)
+    }
+
+    /// The last piece that begins before `offset`, with its bytes if they are fewer than `most`.
+    fn piece_before(&self, offset: u64, most: i64) -> Loaded<Option<Piece>> {
+        self.file.one(&sql::FIND_OUTPUT_PIECE, params![self.key.0, int(offset), most], "loading output", |row| {
+            let number = |column| Ok::<_, rusqlite::Error>(row.get::<_, i64>(column)?.cast_unsigned());
+            Ok(Piece { key: row.get(0)?, start: number(1)?, length: number(2)?, bytes: row.get(3)? })
+        })
+    }
+
+    /// Returns what fills a gap may be followed by a small piece, and else would leave many of them. Takes it, if it has fewer than
+    /// `most` bytes. Behind the end of the part a piece may begin with bytes that were pushed out, and stays as it is.
+    fn take_piece_after(&self, end: u64, part_end: u64, most: i64) -> Loaded<Option<Vec<u8>>> {
+        if end < part_end { self.take_piece(end, most) } else { Ok(None) }
+    }
+
+    /// Removes the piece that begins at `start`, if it has fewer than `most` bytes.
+    fn take_piece(&self, start: u64, most: i64) -> Loaded<Option<Vec<u8>>> {
+        self.file
+            .one(&sql::TAKE_OUTPUT_PIECE, params![self.key.0, int(start), most], "loading output", |row| row.get(0))
+    }
+
+    /// Removes the bytes of a piece before `start`: it began with bytes that had been pushed out, and these are kept again,
+    /// because more is kept than before.
+    fn cut_front(&self, piece: &Piece, start: u64) -> Loaded<()> {
+        let Some(mut bytes) = self.take_piece(piece.start, i64::MAX)? else { return Ok(()) };
+        let cut = usize::try_from(start - piece.start).unwrap_or(usize::MAX).min(bytes.len());
+        let rest = bytes.split_off(cut);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.file.run(&sql::INSERT_OUTPUT_PIECE, params![self.key.0, int(start), rest], "saving output").map(drop)
+    }
+
+    /// Adds all output of a copied task.
+    pub(crate) fn add(&self, TransferredOutput { kept, bytes }: &TransferredOutput) -> Loaded<()> {
+        for (part, bytes) in kept.parts.iter().zip(bytes) {
+            let offsets = (part.start..).step_by(COPIED_BYTES);
+            for (offset, piece) in offsets.zip(bytes.chunks(COPIED_BYTES)) {
+                self.file.run(&sql::INSERT_OUTPUT_PIECE, params![self.key.0, int(offset), piece], "copying output")?;
+            }
+        }
+        self.file.run(&sql::SAVE_OUTPUT, params![self.key.0, rows::pack_output(kept)], "copying output").map(drop)
+    }
+
+    /// Deletes the output of a deleted task, and returns how many pieces it had. Most tasks have none.
+    pub(crate) fn delete(&self) -> Loaded<usize> {
+        match self.file.run(&sql::DELETE_OUTPUT, [self.key.0], "deleting output")? {
+            0 => Ok(0),
+            _ => self.file.run(&sql::DELETE_OUTPUT_PIECES, [self.key.0], "deleting output"),
+        }
+    }
+}
+
+/// An offset as a column holds it. None is larger than 2^63 - 1.
+fn int(offset: u64) -> i64 {
+    i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+/// What output and progress cost in the file: a start and the work with tasks read nothing of output, an addition costs the
+/// same however much there is, and small texts share a row.
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use rusqlite::{Connection, OpenFlags, params};
+    use taskqueue_core::definition::Definition;
+    use taskqueue_core::output::{KeptOutput, OutputChange, Part};
+    use taskqueue_core::time::Timestamp;
+    use taskqueue_store::clock::ManualClock;
+    use taskqueue_store::command::AddOutput;
+    use taskqueue_store::conformance::commands::*;
+    use taskqueue_store::transaction::{QueueKey, TaskKey, Transaction};
+    use taskqueue_store::{Store, StoreExt};
+    use tempfile::TempDir;
+    use tokio::task::JoinSet;
+
+    use crate::claim_index::ClaimIndex;
+    use crate::transaction::SqliteTransaction;
+    use crate::{Options, SqliteStore, migrate, rows, statements as sql};
+
+    struct File {
+        folder: TempDir,
+        clock: ManualClock,
+    }
+
+    impl File {
+        fn new() -> Self {
+            let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+            Self { folder: tempfile::tempdir().unwrap(), clock }
+        }
+
+        fn open(&self) -> SqliteStore {
+            let path = self.folder.path().join("tasks.db");
+            SqliteStore::open(&path, Arc::new(self.clock.clone()), &Options::default()).unwrap()
+        }
+
+        fn connection(&self, flags: OpenFlags) -> Connection {
+            Connection::open_with_flags(self.folder.path().join("tasks.db"), flags).unwrap()
+        }
+
+        fn count(&self, sql: &str) -> i64 {
+            self.connection(OpenFlags::SQLITE_OPEN_READ_ONLY).query_row(sql, [], |row| row.get(0)).unwrap()
+        }
+    }
+
+    /// A store in which run 1 has claimed task 1.
+    async fn running(file: &File) -> SqliteStore {
+        let store = file.open();
+        store.write(create_queue("q")).await.unwrap();
+        store.write(create("q", 1, with_budget(9))).await.unwrap();
+        store.write(claim("q", "default", 1)).await.unwrap();
+        store
+    }
+
+    #[tokio::test]
+    async fn a_start_and_the_work_with_tasks_read_nothing_of_output() {
+        let file = File::new();
+        let store = running(&file).await;
+        store.write(print(1, 1, 0, "text")).await.unwrap();
+        drop(store);
+        // Whoever looks at output now gets an error.
+        file.connection(OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .execute_batch("DROP TABLE output_pieces; DROP TABLE outputs")
+            .unwrap();
+        let store = file.open();
+        store.write(heartbeat("q", 1, 1)).await.unwrap();
+        store.write(progress(1, 1, r#"{"step":1}"#)).await.unwrap();
+        store.write(fail("q", 1, 1)).await.unwrap();
+        store.write(claim("q", "default", 2)).await.unwrap().unwrap();
+        store.write(complete("q", 1, 2, object("{}"))).await.unwrap();
+        assert!(store.get_task(&queue("q"), task_id(1)).await.is_ok());
+        assert_eq!(store.count_tasks(&queue("q"), filtered("missing(progress.step)")).await, Ok(1));
+        assert!(store.read_output(&queue("q"), task_id(1), 0, 1_000).await.is_err(), "this does read it");
+    }
+
+    #[tokio::test]
+    async fn a_piece_that_is_lost_is_an_error_and_never_other_bytes() {
+        let file = File::new();
+        let store = running(&file).await;
+        let large = "x".repeat(10_000);
+        for n in 0..3 {
+            store.write(AddOutput { most_bytes: 1 << 20, ..print(1, 1, n * 10_000, &large) }).await.unwrap();
+        }
+        let lost = "DELETE FROM output_pieces WHERE start = 10000";
+        file.connection(OpenFlags::SQLITE_OPEN_READ_WRITE).execute_batch(lost).unwrap();
+        let read = async |offset| store.read_output(&queue("q"), task_id(1), offset, 1 << 20).await;
+        assert!(read(0).await.is_err() && read(15_000).await.is_err());
+        assert_eq!(read(20_000).await.unwrap().text, large);
+    }
+
+    #[tokio::test]
+    async fn texts_that_come_in_the_wrong_order_share_rows_too() {
+        let file = File::new();
+        let store = running(&file).await;
+        for n in 0..500 {
+            for offset in [n * 20 + 10, n * 20] {
+                store.write(AddOutput { most_bytes: 1 << 20, ..print(1, 1, offset, "0123456789") }).await.unwrap();
+            }
+        }
+        let pieces = file.count("SELECT count(*) FROM output_pieces");
+        assert!(pieces <= 6, "10,000 bytes in {pieces} rows");
+        let read = store.read_output(&queue("q"), task_id(1), 0, 1 << 20).await.unwrap();
+        assert_eq!(read.text, "0123456789".repeat(1_000));
+    }
+
+    #[tokio::test]
+    async fn small_texts_share_a_row_and_old_rows_go() {
+        let file = File::new();
+        let store = running(&file).await;
+        let line = "0123456789".repeat(10);
+        for n in 0..100 {
+            store.write(AddOutput { most_bytes: 1 << 20, ..print(1, 1, n * 100, &line) }).await.unwrap();
+        }
+        assert_eq!(file.count("SELECT count(*) FROM output_pieces"), 3, "10,000 bytes in rows of at most 3,500");
+        let large = "x".repeat(65_536);
+        for n in 0..9 {
+            let printed = print(1, 1, 10_000 + n * 65_536, &large);
+            store.write(AddOutput { most_bytes: 262_144, ..printed }).await.unwrap();
+        }
+        assert_eq!(file.count("SELECT count(*) FROM output_pieces"), 4, "each as it came");
+        store.write(AddOutput { most_bytes: 262_144, ..print(1, 1, 10_000 + 9 * 65_536, "x") }).await.unwrap();
+        assert_eq!(
+            file.count("SELECT sum(length(bytes)) FROM output_pieces"),
+            262_145,
+            "the oldest byte is left in its row"
+        );
+        store.write(fail("q", 1, 1)).await.unwrap();
+        store.write(claim("q", "default", 2)).await.unwrap();
+        store.write(print(1, 2, 0, "anew")).await.unwrap();
+        assert_eq!(file.count("SELECT sum(length(bytes)) FROM output_pieces"), 4, "of the run before nothing is left");
+    }
+
+    #[tokio::test]
+    async fn bytes_that_come_in_reverse_share_rows_too() {
+        let file = File::new();
+        let store = running(&file).await;
+        for at in (0..1_000).rev() {
+            store.write(print(1, 1, at, "x")).await.unwrap();
+        }
+        assert_eq!(file.count("SELECT count(*) FROM output_pieces"), 1);
+        assert_eq!(store.read_output(&queue("q"), task_id(1), 0, 1_000).await.unwrap().text, "x".repeat(1_000));
+    }
+
+    #[tokio::test]
+    async fn no_output_is_left_of_deleted_tasks() {
+        let file = File::new();
+        let store = Arc::new(file.open());
+        store.write(create_queue("q")).await.unwrap();
+        let rows = "SELECT (SELECT count(*) FROM outputs) + (SELECT count(*) FROM output_pieces)";
+        for id in 0..20 {
+            store.write(create("q", id, Definition::default())).await.unwrap();
+            store.write(claim("q", "default", id)).await.unwrap();
+            let mut prints = JoinSet::new();
+            for n in 0..80 {
+                let printed = AddOutput { most_bytes: 1 << 20, ..print(id, id, n * 3_500, &"x".repeat(3_500)) };
+                let store = Arc::clone(&store);
+                prints.spawn(async move { store.write(printed).await.unwrap() });
+            }
+            prints.join_all().await;
+            store.write(complete("q", id, id, object("{}"))).await.unwrap();
+        }
+        assert_eq!(file.count(rows), 20 * 81);
+        store.write(delete("q", 0)).await.unwrap();
+        assert_eq!(file.count(rows), 19 * 81);
+        let some = act_on_all("q", taskqueue_core::bulk_action::BulkAction::Delete, "id < 't_000000000005'");
+        assert_eq!(store.act_on_tasks(Arc::new(some)).await.unwrap().changed, 4);
+        assert_eq!(file.count(rows), 15 * 81);
+        store.write(delete_queue("q", true)).await.unwrap();
+        // More pieces than one step of the purge removes. Closing waits for no purge, so others come before.
+        while file.count("SELECT count(*) FROM purges") > 0 {
+            store.write(create_queue("r")).await.unwrap();
+        }
+        assert_eq!((file.count(rows), file.count("SELECT count(*) FROM tasks")), (0, 0));
+    }
+
+    /// A migrated database in memory, with the steps that SQLite takes on it counted.
+    fn counting() -> (Connection, Arc<AtomicU64>) {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut connection, "memory".as_ref()).unwrap();
+        let steps = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&steps);
+        let count = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        connection.progress_handler(1, Some(count)).unwrap();
+        (connection, steps)
+    }
+
+    #[test]
+    fn an_addition_costs_the_same_however_much_output_there_is() {
+        const PIECES: u64 = 20_000;
+        let (connection, steps) = counting();
+        let fill = "INSERT INTO output_pieces (task_key, start, bytes)
+        WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?1)
+        SELECT task, n * 4000, zeroblob(4000) FROM numbers, (SELECT 1 AS task UNION SELECT 2 UNION SELECT 3)";
+        connection.execute(fill, [PIECES.cast_signed()]).unwrap();
+        let mut claim_index = ClaimIndex::default();
+        let mut tx = SqliteTransaction::new(&connection, &mut claim_index, Timestamp::from_micros(1));
+        let mut add = |start: u64, offset: u64| {
+            let end = offset.max(PIECES * 4_000 - 1) + 1;
+            let kept = KeptOutput { run_id: run_id(1), attempt: 1, parts: vec![Part { start, end }] };
+            let change = OutputChange { kept, replaces: false, added: vec![(offset, "x")] };
+            let before = steps.load(Ordering::Relaxed);
+            tx.save_output(QueueKey(1), TaskKey(2), &change).unwrap();
+            steps.load(Ordering::Relaxed) - before
+        };
+        let (first, pushed, joined) =
+            (add(0, PIECES * 4_000), add(4_000, PIECES * 4_000 + 1), add(4_001, PIECES * 4_000 + 2));
+        for (what, cost) in [("a new piece", first), ("one piece pushed out", pushed), ("nothing pushed out", joined)] {
+            assert!(cost < 200, "{what}: {cost} steps");
+        }
+        let left = connection.query_row("SELECT count(*) FROM output_pieces WHERE task_key = 2", [], |row| row.get(0));
+        assert_eq!(left, Ok(PIECES.cast_signed()), "one more and one less");
+
+        let before = steps.load(Ordering::Relaxed);
+        let values = params![2, (PIECES * 4_000 - 2).cast_signed(), i64::MAX];
+        let mut listed = connection.prepare(&sql::LIST_OUTPUT_PIECES).unwrap();
+        assert_eq!(listed.query_map(values, |row| row.get::<_, i64>(0)).unwrap().count(), 2);
+        let cost = steps.load(Ordering::Relaxed) - before;
+        assert!(cost < 200, "reading the end: {cost} steps");
+    }
+
+    #[tokio::test]
+    async fn progress_of_the_same_size_leaves_the_row_of_its_task_alone() {
+        let file = File::new();
+        let store = running(&file).await;
+        // An outcome and the head. Then what SQLite writes to the head is refused.
+        store.write(progress(1, 1, r#"{"step":10}"#)).await.unwrap();
+        let packed = "SELECT packed FROM tasks";
+        let connection = file.connection(OpenFlags::SQLITE_OPEN_READ_ONLY);
+        let head = connection.query_row(packed, [], |row| row.get::<_, Vec<u8>>(0)).unwrap();
+        assert_eq!(rows::PackedHead::unpack(&head).unwrap().progress_bytes, 11);
+        store.close().await;
+        drop(store);
+        let trigger = "CREATE TRIGGER untouched BEFORE UPDATE ON tasks BEGIN SELECT raise(ABORT, 'written'); END";
+        file.connection(OpenFlags::SQLITE_OPEN_READ_WRITE).execute_batch(trigger).unwrap();
+        let store = file.open();
+        store.write(progress(1, 1, r#"{"step":20}"#)).await.unwrap();
+        assert!(store.write(progress(1, 1, r#"{"step":200}"#)).await.is_err(), "its size is in the head");
+        let shown = store.get_task(&queue("q"), task_id(1)).await.unwrap().outcome.progress.unwrap();
+        assert_eq!(shown.value, object(r#"{"step":20}"#));
+    }
 }

@@ -14,13 +14,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::mounts;
 use crate::open::OpenError;
 
 /// Only the owner may read the files, which hold args, results and errors. SQLite gives its files the same mode.
 const MODE: u32 = 0o600;
 
-/// What a failing disk answers.
+/// The list of mounted file systems.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// File systems whose `flock` is a lock of byte ranges on a server (NFS, SMB, Plan 9, AFS).
+const LOCK_MAPPING_TYPES: &[&str] = &["nfs", "nfs4", "cifs", "smb3", "9p", "afs"];
+
+/// The error of a failing disk.
 #[cfg(test)]
 const EIO: i32 = 5;
 
@@ -29,7 +34,7 @@ type Identity = (u64, u64);
 
 /// A file of the database that was moved, removed or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum DatabaseFile {
     Database,
     Lock,
     /// The write-ahead log.
@@ -38,7 +43,7 @@ pub(crate) enum Lost {
     LogIndex,
 }
 
-impl Lost {
+impl DatabaseFile {
     /// The suffix after the name of the database.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
@@ -54,7 +59,7 @@ impl Lost {
 pub(crate) struct Ownership {
     path: PathBuf,
     /// The opened files, the most important one first.
-    watched: Vec<(Lost, PathBuf, Identity)>,
+    watched: Vec<(DatabaseFile, PathBuf, Identity)>,
     mode: u32,
     /// The type of the file system, if the database itself cannot be locked there.
     unlockable: Option<String>,
@@ -62,7 +67,7 @@ pub(crate) struct Ownership {
     /// Holds the lock on the database.
     file: File,
     copying_failed: AtomicBool,
-    /// How many syncs of the database fail from now on.
+    /// The number of syncs of the database that fail from now on.
     #[cfg(test)]
     pub(crate) syncs_to_fail: AtomicU32,
 }
@@ -85,18 +90,18 @@ impl Ownership {
         }
         // One path for the file, so that its log and its lock have one path too.
         let path = path.canonicalize().map_err(unusable)?;
-        let lock = open(&path_of(&path, Lost::Lock)).map_err(unusable)?;
+        let lock = open(&path_of(&path, DatabaseFile::Lock)).map_err(unusable)?;
         lock_exclusively(&lock, &path)?;
         // Only with the first lock: if this process already owns the file, closing it here would drop the owner's locks.
         let file = open(&path).map_err(unusable)?;
         let metadata = file.metadata().map_err(unusable)?;
-        let unlockable = mounts::lock_mapping_type(metadata.dev());
+        let unlockable = lock_mapping_type(metadata.dev());
         if unlockable.is_none() {
             lock_exclusively(&file, &path)?;
         }
         let watched = vec![
-            (Lost::Database, path.clone(), identity(&metadata)),
-            (Lost::Lock, path_of(&path, Lost::Lock), identity(&lock.metadata().map_err(unusable)?)),
+            (DatabaseFile::Database, path.clone(), identity(&metadata)),
+            (DatabaseFile::Lock, path_of(&path, DatabaseFile::Lock), identity(&lock.metadata().map_err(unusable)?)),
         ];
         Ok(Self {
             path,
@@ -114,7 +119,7 @@ impl Ownership {
     /// Watches the files of the log too. A connection must have opened them.
     pub(crate) fn watch_log(&mut self) -> Result<(), OpenError> {
         // Before the lock file: a lost log is more important.
-        for (index, lost) in [(1, Lost::Log), (2, Lost::LogIndex)] {
+        for (index, lost) in [(1, DatabaseFile::Log), (2, DatabaseFile::LogIndex)] {
             let path = path_of(&self.path, lost);
             let found = std::fs::metadata(&path).map_err(|error| OpenError::unusable(&self.path, &error))?;
             self.watched.insert(index, (lost, path, identity(&found)));
@@ -147,16 +152,16 @@ impl Ownership {
     /// The size of the database and its log. Nothing if the file system does not say.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let bytes = |lost| std::fs::metadata(path_of(&self.path, lost)).ok().map(|metadata| metadata.len());
-        Some(bytes(Lost::Database)? + bytes(Lost::Log)?)
+        Some(bytes(DatabaseFile::Database)? + bytes(DatabaseFile::Log)?)
     }
 
     /// The first file whose path no longer leads to the opened file. Takes some microseconds.
-    pub(crate) fn lost(&self) -> Option<Lost> {
+    pub(crate) fn lost(&self) -> Option<DatabaseFile> {
         let is_same = |path: &Path, opened| std::fs::metadata(path).is_ok_and(|now| identity(&now) == opened);
         self.watched.iter().find(|(_, path, opened)| !is_same(path, *opened)).map(|(lost, ..)| *lost)
     }
 
-    /// Whether no file was lost.
+    /// Returns whether no file was lost.
     pub(crate) fn is_intact(&self) -> bool {
         self.lost().is_none()
     }
@@ -167,7 +172,7 @@ impl Ownership {
         self.sync().inspect_err(|error| self.give_up_copying(error)).is_ok()
     }
 
-    /// Whether pages that were copied from the log may be lost. Then nothing is copied and written any more (decision 0020).
+    /// Returns whether pages that were copied from the log may be lost. Then nothing is copied and written any more (decision 0020).
     pub(crate) fn copying_failed(&self) -> bool {
         self.copying_failed.load(Ordering::Acquire)
     }
@@ -200,19 +205,19 @@ impl Ownership {
 }
 
 /// The place of a database that may not exist, kept from servers until dropped.
-pub(crate) struct Reserved {
+pub(crate) struct ReservedPlace {
     lock: File,
     /// The database that is there.
     file: Option<File>,
     path: PathBuf,
 }
 
-impl Reserved {
+impl ReservedPlace {
     /// `path` is in a folder without symbolic links. Neither file may be one: root gives the lock to the owner of the database.
     pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
         let unusable = |error: io::Error| OpenError::unusable(path, &error);
         let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-        let at = path_of(path, Lost::Lock);
+        let at = path_of(path, DatabaseFile::Lock);
         let lock = to_lock().custom_flags(no_link).open(&at).map_err(|error| OpenError::unusable(&at, &error))?;
         lock_exclusively(&lock, path)?;
         let file = match OpenOptions::new().read(true).custom_flags(no_link).open(path) {
@@ -221,7 +226,7 @@ impl Reserved {
             Err(error) => return Err(unusable(error)),
         };
         if let Some(file) = &file
-            && mounts::lock_mapping_type(file.metadata().map_err(unusable)?.dev()).is_none()
+            && lock_mapping_type(file.metadata().map_err(unusable)?.dev()).is_none()
         {
             lock_exclusively(file, path)?;
         }
@@ -245,10 +250,12 @@ impl Reserved {
     }
 }
 
-/// Whether a server owns the file. Never asked of a file that this process has opened with SQLite.
+/// Returns whether a server owns the file. Never asked of a file that this process has opened with SQLite.
 pub(crate) fn is_owned(path: &Path) -> bool {
     let is_locked = |file: File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-    [Lost::Database, Lost::Lock].iter().any(|lost| File::open(path_of(path, *lost)).is_ok_and(is_locked))
+    [DatabaseFile::Database, DatabaseFile::Lock]
+        .iter()
+        .any(|lost| File::open(path_of(path, *lost)).is_ok_and(is_locked))
 }
 
 /// Opens a file to lock it, and creates it if it does not exist.
@@ -263,7 +270,7 @@ fn to_lock() -> OpenOptions {
 }
 
 /// The path of a file of the database.
-pub(crate) fn path_of(path: &Path, lost: Lost) -> PathBuf {
+pub(crate) fn path_of(path: &Path, lost: DatabaseFile) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(lost.suffix());
     PathBuf::from(name)
@@ -278,4 +285,49 @@ fn lock_exclusively(file: &File, path: &Path) -> Result<(), OpenError> {
 
 fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
+}
+
+/// Returns the type of the file system of this device, if it maps both kinds of locks, SQLite's and ours, to one kind, so that our
+/// lock would block SQLite.
+fn lock_mapping_type(device: u64) -> Option<String> {
+    // Only Linux has this list; other systems are not supported.
+    let mounts = std::fs::read_to_string(MOUNTS).ok()?;
+    file_system_type(device, &mounts).filter(|kind| LOCK_MAPPING_TYPES.contains(kind)).map(str::to_owned)
+}
+
+/// `36 35 98:0 /root /mnt rw,noatime shared:1 - ext4 /dev/sda rw`: the device is third, the type follows the dash.
+fn file_system_type(device: u64, mounts: &str) -> Option<&str> {
+    // Linux packs both numbers of a device into one.
+    let major = ((device >> 8) & 0xfff) | ((device >> 32) & !0xfff);
+    let minor = (device & 0xff) | ((device >> 12) & !0xff);
+    let number = format!("{major}:{minor}");
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
+    line.split_once(" - ")?.1.split(' ').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
+        36 22 0:52 / /home rw - nfs4 server:/home rw,vers=4.2\n\
+        37 22 259:1048575 / /big rw - xfs /dev/nvme rw\n\
+        38 22 0:53 / /mnt/a\\040b rw master:3 - cifs //server/share rw\n";
+
+    #[test]
+    fn the_type_of_a_file_system_is_found_by_its_device() {
+        let cases = [(0x801, "ext4"), (0x34, "nfs4"), ((0xfff00 << 12) | (259 << 8) | 0xff, "xfs"), (0x35, "cifs")];
+        for (device, expected) in cases {
+            assert_eq!(file_system_type(device, LINES), Some(expected), "{device:#x}");
+        }
+        assert_eq!(file_system_type(0x99, LINES), None);
+        assert_eq!(file_system_type(0x801, "nonsense\n\n1 2 8:1\n"), None);
+    }
+
+    #[test]
+    fn the_file_system_of_this_test_keeps_locks_apart() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(lock_mapping_type(folder.path().metadata().unwrap().dev()), None);
+    }
 }

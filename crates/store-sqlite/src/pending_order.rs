@@ -14,7 +14,7 @@ use taskqueue_store::transaction::TaskKey;
 pub(crate) type Rank = (Reverse<i64>, i64);
 
 /// A task with its place in the pending order: of two the lesser has been pending longer.
-pub(crate) type Placed = (i64, TaskKey);
+pub(crate) type PlacedTask = (i64, TaskKey);
 
 /// The rank of a task.
 pub(crate) fn rank_of(head: &TaskHead) -> Rank {
@@ -47,7 +47,7 @@ pub(crate) struct PendingOrder {
     routes: HashMap<Box<str>, RouteTasks>,
 }
 
-/// The same while it is read from the file. Sorted lists make compact trees: inserting a million tasks one by one would
+/// A pending order while it is read from the file. Sorted lists make compact trees: inserting a million tasks one by one would
 /// leave them half empty.
 #[derive(Default)]
 pub(crate) struct PendingLists {
@@ -123,7 +123,7 @@ impl PendingOrder {
     }
 
     /// The task of a route that has been pending longest, whatever its priority. Adds to `steps` how many places were looked at.
-    pub(crate) fn oldest(&self, route: &str, steps: &mut usize) -> Option<Placed> {
+    pub(crate) fn oldest(&self, route: &str, steps: &mut usize) -> Option<PlacedTask> {
         *steps += 1;
         self.routes.get(route)?.oldest(steps)
     }
@@ -143,18 +143,18 @@ impl PendingOrder {
         true
     }
 
-    /// How many tasks of a route come before a rank, counted up to `most`.
+    /// Returns how many tasks of a route come before a rank, counted up to `most`.
     pub(crate) fn ahead(&self, route: &str, rank: Rank, most: usize) -> usize {
         self.routes.get(route).map_or(0, |tasks| tasks.ahead(rank, most))
     }
 
-    /// How many tasks a route has.
+    /// Returns how many tasks a route has.
     pub(crate) fn count(&self, route: &str) -> usize {
         self.routes.get(route).map_or(0, RouteTasks::count)
     }
 }
 
-/// What tasks with these routes would add to an order, which nobody may have needed yet.
+/// Returns what tasks with these routes would add to an order, which nobody may have needed yet.
 pub(crate) fn growth<'a>(order: Option<&PendingOrder>, tasks: impl Iterator<Item = &'a Routes>) -> usize {
     let mut new_routes = HashSet::new();
     let is_known = |route: &str| order.is_some_and(|order| order.routes.contains_key(route));
@@ -194,7 +194,7 @@ impl RouteTasks {
     }
 
     /// Skips from priority to priority: the first task of each is its oldest.
-    fn oldest(&self, steps: &mut usize) -> Option<Placed> {
+    fn oldest(&self, steps: &mut usize) -> Option<PlacedTask> {
         let placed = |((_, seq), task): (&Rank, &TaskKey)| (*seq, *task);
         match self {
             Self::One(rank, task) => Some(placed((rank, task))),

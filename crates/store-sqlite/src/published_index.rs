@@ -6,29 +6,25 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::lease;
-use taskqueue_core::sparse::KEYS_MAX;
-use taskqueue_core::status::Statuses;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::Sought;
-use taskqueue_store::transaction::{QueueKey, TaskKey};
 
-use crate::claim_index::{ClaimIndex, OldestTasks, QueueRoute};
+use crate::claim_index::ClaimIndex;
 
-/// How long a read waits for the end of a batch. A large bulk update takes longer; then the read finds its tasks otherwise, or
+/// The time that a read waits for the end of a batch. A large bulk update takes longer; then the read finds its tasks otherwise, or
 /// says nothing about them.
-const LOOK_TIMEOUT: Duration = Duration::from_millis(200);
+pub(crate) const LOOK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What a read wants to know at the end of a batch.
-struct Look {
+/// A look at the index that a read wants at the end of a batch.
+struct AwaitedLook {
     /// Dead when the read has got its answer otherwise, or has given up.
     wanted: Weak<()>,
     answer: Box<dyn FnOnce(&ClaimIndex) + Send>,
 }
 
-impl Look {
+impl AwaitedLook {
     fn is_wanted(&self) -> bool {
         self.wanted.strong_count() > 0
     }
@@ -55,9 +51,9 @@ pub(crate) struct PublishedIndex {
     /// never for a transaction.
     index: RwLock<Option<ClaimIndex>>,
     /// Reads that wait for the end of a batch.
-    looks: Mutex<Vec<Look>>,
+    looks: Mutex<Vec<AwaitedLook>>,
     clock: Arc<dyn Clock>,
-    /// How many commits have begun.
+    /// The number of commits that have begun.
     commits: AtomicU64,
     sleeps_credited: AtomicU64,
     credit_seconds: i64,
@@ -81,17 +77,22 @@ impl PublishedIndex {
     pub(crate) fn publish(&self, index: ClaimIndex) {
         let mut published = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let looks = std::mem::take(&mut *self.looks());
-        looks.into_iter().filter(Look::is_wanted).for_each(|look| (look.answer)(&index));
+        looks.into_iter().filter(AwaitedLook::is_wanted).for_each(|look| (look.answer)(&index));
         *published = Some(index);
     }
 
-    fn looks(&self) -> MutexGuard<'_, Vec<Look>> {
+    fn looks(&self) -> MutexGuard<'_, Vec<AwaitedLook>> {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the index as it is at a moment during this call. Nothing if the writer is busy until the deadline. Must be quick,
-    /// about a millisecond: the writer waits for it. Waits; not for async threads.
-    fn look<T: Send + 'static>(
+    /// Looks at the index as it is at a moment during this call. `None` if the writer is busy for too long. Must be quick, about a
+    /// millisecond: the writer waits for it. Waits; not for async threads.
+    pub(crate) fn look<T: Send + 'static>(&self, look: impl Fn(&ClaimIndex) -> T + Send + Sync + 'static) -> Option<T> {
+        self.look_until(Instant::now() + LOOK_TIMEOUT, look)
+    }
+
+    /// Looks at the index as `look` does, with a deadline.
+    pub(crate) fn look_until<T: Send + 'static>(
         &self,
         until: Instant,
         look: impl Fn(&ClaimIndex) -> T + Send + Sync + 'static,
@@ -109,8 +110,8 @@ impl PublishedIndex {
         let wanting = Arc::new(());
         let mut looks = self.looks();
         // While the storage fails, nobody answers.
-        looks.retain(Look::is_wanted);
-        looks.push(Look { wanted: Arc::downgrade(&wanting), answer });
+        looks.retain(AwaitedLook::is_wanted);
+        looks.push(AwaitedLook { wanted: Arc::downgrade(&wanting), answer });
         drop(looks);
         // The index may have been published just before the request was there.
         at_once().or_else(|| answered.recv_timeout(until.saturating_duration_since(Instant::now())).ok())
@@ -126,7 +127,7 @@ impl PublishedIndex {
         self.commits.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many commits have begun.
+    /// Returns how many commits have begun.
     pub(crate) fn commits_begun(&self) -> u64 {
         self.commits.load(Ordering::SeqCst)
     }
@@ -140,43 +141,10 @@ impl PublishedIndex {
     ) -> Option<T> {
         let own = Arc::clone(self);
         let until = until.min(Instant::now() + LOOK_TIMEOUT);
-        self.look(until, move |index| look(index, own.commits_begun(), own.now()))
+        self.look_until(until, move |index| look(index, own.commits_begun(), own.now()))
     }
 
-    /// The keys of the tasks of a queue that are pending or running, as of a moment during this call. Nothing if there are more
-    /// than [`KEYS_MAX`], which would hold up the writer for longer than about a millisecond, if there is no such queue, or if
-    /// the writer is busy for too long. Waits; not for async threads.
-    pub(crate) fn living(&self, queue: &QueueName, statuses: Statuses) -> Option<Vec<TaskKey>> {
-        let queue = queue.clone();
-        self.look(Instant::now() + LOOK_TIMEOUT, move |index| index.living(&queue, statuses, KEYS_MAX)).flatten()
-    }
-
-    /// The oldest pending tasks of these routes, those of a queue side by side, as of moments during this call: a slice of them
-    /// at a time, so that the writer can go on. If it is busy for too long, that of some routes is not known. Waits; not for
-    /// async threads.
-    pub(crate) fn oldest_pending(&self, asked: Vec<QueueRoute>) -> OldestTasks {
-        let (asked, until) = (Arc::new(asked), Instant::now() + LOOK_TIMEOUT);
-        let mut oldest = OldestTasks::default();
-        while oldest.of_routes.len() < asked.len() {
-            let (asked, first) = (Arc::clone(&asked), oldest.of_routes.len());
-            let now = self.clock.now();
-            let Some(slice) = self.look(until, move |index| index.oldest_pending(&asked, first, now)) else { break };
-            oldest.of_routes.extend(slice.of_routes);
-            oldest.due.extend(slice.due);
-            oldest.updates = slice.updates;
-        }
-        oldest
-    }
-
-    /// How many tasks of each of these queues are delayed, and how many are blocked, as of a moment during this call. Nothing if
-    /// the writer is busy for too long. Waits; not for async threads.
-    pub(crate) fn waiting(&self, queues: Vec<QueueKey>, now: Timestamp) -> Option<Vec<(usize, usize)>> {
-        self.look(Instant::now() + LOOK_TIMEOUT, move |index| {
-            queues.iter().map(|key| index.waiting.counts_of(*key, now)).collect::<Vec<_>>()
-        })
-    }
-
-    /// Whether claims certainly find nothing.
+    /// Returns whether claims certainly find nothing.
     pub(crate) fn finds_nothing<'a>(&self, sought: impl Into<Sought<'a>>) -> bool {
         // An async thread must not wait, so an index that is being moved counts as withdrawn.
         let Ok(index) = self.index.try_read() else { return false };
@@ -184,21 +152,21 @@ impl PublishedIndex {
         index.as_ref().is_some_and(|index| nothing(index) && !self.had_outage(index))
     }
 
-    /// Whether an upkeep certainly has nothing to do.
+    /// Returns whether an upkeep certainly has nothing to do.
     pub(crate) fn has_no_upkeep(&self) -> bool {
         let Ok(index) = self.index.try_read() else { return false };
         index.as_ref().is_some_and(|index| index.has_no_upkeep(self.clock.now()) && !self.had_outage(index))
     }
 
-    /// Whether leases are to be extended before anything else: then a claim that finds nothing and an upkeep without work go to the
-    /// writer too.
+    /// Returns whether leases are to be extended before anything else: then a claim that finds nothing and an upkeep without work
+    /// go to the writer too.
     pub(crate) fn had_outage(&self, index: &ClaimIndex) -> bool {
         let out = |last| lease::is_longer_than_outage(last, self.clock.now());
         let slept = self.sleeps_credited() != self.clock.times_found_ahead();
         self.credit_seconds > 0 && index.last_scan_at.is_some_and(|last| slept || out(last))
     }
 
-    /// How often the machine's clock had been found ahead when that was last counted as an outage.
+    /// Returns how often the machine's clock had been found ahead when that was last counted as an outage.
     pub(crate) fn sleeps_credited(&self) -> u64 {
         self.sleeps_credited.load(Ordering::Relaxed)
     }
@@ -213,6 +181,7 @@ impl PublishedIndex {
 mod tests {
     use taskqueue_store::clock::ManualClock;
     use taskqueue_store::conformance::commands::{claim, queue};
+    use taskqueue_store::transaction::QueueKey;
 
     use super::*;
 
@@ -254,7 +223,7 @@ mod tests {
         let published = published();
         let mut index = published.withdraw().unwrap();
         let seen = std::thread::scope(|scope| {
-            let look = scope.spawn(|| published.look(later(), |index| index.queue(&queue("r"))));
+            let look = scope.spawn(|| published.look_until(later(), |index| index.queue(&queue("r"))));
             while published.looks().is_empty() {
                 std::thread::yield_now();
             }
@@ -270,11 +239,11 @@ mod tests {
         let published = published();
         let index = published.withdraw().unwrap();
         for _ in 0..3 {
-            assert_eq!(published.look(Instant::now(), |_| panic!("nobody waits for it")), None::<()>);
+            assert_eq!(published.look_until(Instant::now(), |_| panic!("nobody waits for it")), None::<()>);
             assert_eq!(published.looks().len(), 1, "only the last one");
         }
         published.publish(index);
         assert!(published.looks().is_empty());
-        assert_eq!(published.look(Instant::now(), |_| 5), Some(5), "what is published is seen at once");
+        assert_eq!(published.look_until(Instant::now(), |_| 5), Some(5), "what is published is seen at once");
     }
 }

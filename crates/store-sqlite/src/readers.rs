@@ -4,22 +4,21 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::{Connection, InterruptHandle};
+use taskqueue_core::ids::QueueName;
 use taskqueue_store::StoreError;
-use taskqueue_store::long_reads::{ActiveRead, LongReads, StopReason};
+use taskqueue_store::long_reads::{ActiveRead, LongReads};
+use taskqueue_store::transaction::QueueKey;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
-use crate::failure::failed;
-use crate::long_reader::LongReader;
 use crate::open;
 use crate::ownership::Ownership;
-use crate::snapshot::Snapshot;
-use crate::statements as sql;
+use crate::snapshot::{Read, Snapshot, in_snapshot};
 
 /// Reads that may wait in one lane; more are refused as busy.
 const MAX_WAITING: usize = 1_024;
@@ -27,12 +26,14 @@ const MAX_WAITING: usize = 1_024;
 const SHORT_THREADS: usize = 1;
 /// Threads for plain pages of at most 16 MiB.
 const PAGE_THREADS: usize = 2;
-/// How long a short read may take, its wait for the thread included (docs/reference/http-api.md §12).
+/// The time that a short read may take, its wait for the thread included (docs/reference/http-api.md §12).
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a page may take: a cold disk needs time for 16 MiB. The storage has 30 seconds in all.
+/// The time that a page may take: a cold disk needs time for 16 MiB. The storage has 30 seconds in all.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// How many threads of long reads stay when idle.
+/// Steps of SQLite's virtual machine between two calls: a fraction of a millisecond.
+const PROGRESS_STEPS: i32 = 20_000;
+/// Threads of long reads that stay when idle.
 const IDLE_LONG_READERS: usize = 2;
 
 /// Short reads that share a snapshot at most, so that none of them makes it old.
@@ -118,13 +119,19 @@ impl Readers {
         &self,
         lane: Lane,
         doing: &'static str,
-        read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
+        read: impl FnOnce(&Snapshot<'_>) -> Read<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let answer = match lane {
             Lane::Long => self.long.run(|reader, active| reader.run(active, read)).await?,
             Lane::Short | Lane::Page => self.read_bounded(lane, read).await?,
         };
         answer.map_err(|error| error.into_store_error(doing))
+    }
+
+    /// Returns the key of a queue that must exist.
+    pub(crate) async fn find_queue(&self, name: &QueueName) -> Result<QueueKey, StoreError> {
+        let name = name.clone();
+        self.read(Lane::Short, "finding a queue", move |file: &Snapshot<'_>| file.existing_queue(&name)).await
     }
 
     /// Runs a read on a thread of the lane, and again as a long read if it gives up there because it has too much to do.
@@ -136,7 +143,7 @@ impl Readers {
     ) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        R: FnOnce(&Snapshot<'_>) -> Result<Option<T>, ReadError> + Send + 'static,
+        R: FnOnce(&Snapshot<'_>) -> Read<Option<T>> + Send + 'static,
     {
         let answer = match self.read(lane, doing, read()).await? {
             None if !matches!(lane, Lane::Long) => self.read(Lane::Long, doing, read()).await?,
@@ -148,8 +155,8 @@ impl Readers {
     async fn read_bounded<T: Send + 'static>(
         &self,
         lane: Lane,
-        read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
-    ) -> Result<Result<T, ReadError>, StoreError> {
+        read: impl FnOnce(&Snapshot<'_>) -> Read<T> + Send + 'static,
+    ) -> Result<Read<T>, StoreError> {
         let (answer, answered) = oneshot::channel();
         let work: Work = Box::new(move |file| {
             if !answer.is_closed() {
@@ -169,76 +176,6 @@ impl Readers {
         let lanes = lanes.as_ref().ok_or(StoreError::Unavailable)?;
         let sender = if matches!(lane, Lane::Short) { &lanes.short } else { &lanes.page };
         sender.try_send(work).map_err(|_| StoreError::Busy)
-    }
-}
-
-pub(crate) enum ReadError {
-    Refused(StoreError),
-    Stopped(StopReason),
-    Failed(rusqlite::Error),
-}
-
-impl ReadError {
-    /// What the caller may know. The rest is logged.
-    pub(crate) fn into_store_error(self, doing: &'static str) -> StoreError {
-        match self {
-            Self::Refused(error) => error,
-            Self::Stopped(stopped) => stopped.into(),
-            Self::Failed(error) => failed(doing, &error),
-        }
-    }
-}
-
-impl From<rusqlite::Error> for ReadError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<StoreError> for ReadError {
-    fn from(error: StoreError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<StopReason> for ReadError {
-    fn from(stopped: StopReason) -> Self {
-        Self::Stopped(stopped)
-    }
-}
-
-/// Runs a read in one transaction.
-pub(crate) fn in_snapshot<T>(
-    connection: &Connection,
-    active: Option<&ActiveRead>,
-    read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError>,
-) -> Result<T, ReadError> {
-    let transaction = ReadTransaction::begin(connection)?;
-    let value = read(&Snapshot { connection, active });
-    transaction.end()?;
-    value
-}
-
-/// A transaction that ends whatever happens in it. Its statements stay prepared.
-struct ReadTransaction<'c>(&'c Connection);
-
-impl<'c> ReadTransaction<'c> {
-    fn begin(connection: &'c Connection) -> rusqlite::Result<Self> {
-        connection.prepare_cached(sql::BEGIN_READ)?.execute([])?;
-        Ok(Self(connection))
-    }
-
-    fn end(self) -> rusqlite::Result<()> {
-        self.0.prepare_cached(sql::END_READ)?.execute([]).map(drop)
-    }
-}
-
-impl Drop for ReadTransaction<'_> {
-    /// After a panic, or when the end failed.
-    fn drop(&mut self) {
-        if !self.0.is_autocommit() {
-            let _ = self.0.execute_batch("ROLLBACK");
-        }
     }
 }
 
@@ -278,6 +215,128 @@ fn take(work: &Mutex<Receiver<Work>>, together: usize, taken: &mut Vec<Work>) ->
     !taken.is_empty()
 }
 
+/// A thread for long reads, with a connection of its own. A read yields to others between rows (`snapshot.rs`); within a statement
+/// that finds no rows, SQLite's progress handler does it.
+struct LongReader {
+    ownership: Weak<Ownership>,
+    /// Opened by the first read.
+    connection: Option<Connection>,
+}
+
+impl LongReader {
+    fn new(ownership: Weak<Ownership>) -> Self {
+        Self { ownership, connection: None }
+    }
+
+    fn run<T>(&mut self, active: &Arc<ActiveRead>, read: impl FnOnce(&Snapshot<'_>) -> Read<T>) -> Read<T> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(connect(&self.ownership)?),
+        };
+        let watched = Arc::clone(active);
+        connection.progress_handler(PROGRESS_STEPS, Some(move || watched.yield_if_due().is_err()))?;
+        let answer = in_snapshot(connection, Some(active), read);
+        connection.progress_handler(0, None::<fn() -> bool>)?;
+        // The error of an interrupted statement does not tell the reason.
+        match active.stopped() {
+            Some(stopped) => Err(stopped.into()),
+            None => answer,
+        }
+    }
+}
+
+/// Opens the file, unless its path now leads to another one: SQLite deletes the log of an empty file.
+fn connect(ownership: &Weak<Ownership>) -> Read<Connection> {
+    match ownership.upgrade() {
+        Some(ownership) if ownership.is_intact() => Ok(open::long_reader(ownership.path())?),
+        _ => Err(StoreError::Unavailable.into()),
+    }
+}
+
+/// Which snapshot a read sees, when several wait for the same thread.
 #[cfg(test)]
-#[path = "readers_tests.rs"]
-mod tests;
+mod tests {
+    use std::future::poll_fn;
+    use std::path::Path;
+    use std::pin::{Pin, pin};
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::task::Poll;
+
+    use rusqlite::Connection;
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::{migrate, open, reads};
+
+    fn queues(file: &Snapshot<'_>) -> usize {
+        reads::list_queue_keys(file).map_or(usize::MAX, |queues| queues.len())
+    }
+
+    fn add_queue(path: &Path, name: &str) {
+        Connection::open(path).unwrap().execute("INSERT INTO queues (name) VALUES (?1)", [name]).unwrap();
+    }
+
+    fn readers(path: &Path) -> Readers {
+        std::fs::File::create(path).unwrap();
+        migrate::migrate(&mut open::writer(path).unwrap(), path).unwrap();
+        Readers::start(&Arc::new(Ownership::take(path).unwrap()), 1).unwrap()
+    }
+
+    /// Puts a read into the queue.
+    async fn submit(mut read: Pin<&mut impl Future>) {
+        assert!(poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_pending())).await);
+    }
+
+    #[test]
+    fn short_reads_that_wait_share_a_snapshot_which_is_not_older_than_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.db");
+        let readers = readers(&path);
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let (free, wait_until_free) = channel::<()>();
+        let (begun, has_begun) = channel::<()>();
+        let blocked = readers.read(Lane::Short, "waiting", move |file| {
+            begun.send(()).unwrap();
+            let before = queues(file);
+            wait_until_free.recv().unwrap();
+            Ok((before, queues(file)))
+        });
+        let written = path.clone();
+        let first = readers.read(Lane::Short, "counting", move |file| {
+            let before = queues(file);
+            add_queue(&written, "b");
+            Ok((before, queues(file)))
+        });
+        let second = readers.read(Lane::Short, "counting", |file| Ok(queues(file)));
+        let answers = runtime.block_on(async {
+            let (mut blocked, mut first, mut second) = (pin!(blocked), pin!(first), pin!(second));
+            submit(blocked.as_mut()).await;
+            has_begun.recv().unwrap();
+            add_queue(&path, "a");
+            submit(first.as_mut()).await;
+            submit(second.as_mut()).await;
+            free.send(()).unwrap();
+            tokio::join!(blocked, first, second)
+        });
+        assert_eq!(answers.0, Ok((0, 0)), "a snapshot of one moment");
+        assert_eq!(answers.1, Ok((1, 1)), "what was there when it was taken");
+        assert_eq!(answers.2, Ok(1), "the same moment");
+        let after = runtime.block_on(readers.read(Lane::Short, "counting", |file| Ok(queues(file))));
+        assert_eq!(after, Ok(2), "asked for after the commit");
+        readers.close();
+    }
+
+    #[test]
+    fn a_read_that_panics_takes_no_other_read_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = readers(&folder.path().join("tasks.db"));
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let panics = readers.read(Lane::Short, "panicking", |_: &Snapshot<'_>| -> Read<()> { panic!("on purpose") });
+        let others = readers.read(Lane::Short, "counting", |file| Ok(queues(file)));
+        let answers = runtime.block_on(async { tokio::join!(panics, others) });
+        assert_eq!(answers, (Err(StoreError::Unavailable), Ok(0)));
+        assert_eq!(runtime.block_on(readers.read(Lane::Short, "counting", |file| Ok(queues(file)))), Ok(0));
+        readers.close();
+    }
+}

@@ -1,55 +1,50 @@
 //! The reads: lists, counts and groups in one snapshot each. The default order and the order by id follow an index
-//! (`plain_pages.rs`); any other order visits every task of the queue, or of a few states (`sparse_reads.rs`), and keeps only the
+//! (`list_plain`); any other order visits every task of the queue, or of a few states (`sparse_reads.rs`), and keeps only the
 //! page. Filters are evaluated row by row by the evaluator of `core`, never in SQL, so that a filter has one meaning.
 
+use std::cell::Cell;
 use std::iter::once_with;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Row, params};
+use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::filter::TaskFields;
 use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{FirstRows, OrderField, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::selection::{FirstRows, OrderField, TaskPosition, TaskQuery};
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
 use taskqueue_store::page::{NewRows, TaskPage, group_position, task_position};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
-use crate::each_row::{CONTINUE, NextRow};
-use crate::plain_pages::{self, creation_position, walk};
 use crate::published_index::PublishedIndex;
-use crate::readers::ReadError;
+use crate::queries::{CONTINUE, NextRow};
 use crate::rows::{self, RowFields};
-use crate::snapshot::Snapshot;
-use crate::sparse_reads::{self, Access, Begun, each_selected};
+use crate::snapshot::{Read, Snapshot};
+use crate::sparse_reads::{self, BegunRead, TaskAccess, each_selected, each_selected_tally};
 use crate::statements as sql;
 
-pub(crate) type Read<T> = Result<T, ReadError>;
+/// Sorts after every identifier.
+const AFTER_EVERY_ID: &str = "\u{10ffff}";
+/// Archived tasks that a bounded read passes over: some ten milliseconds.
+const MOST_PASSED_OVER: usize = 10_000;
 
-pub(crate) fn refused(refusal: Refusal) -> ReadError {
-    ReadError::Refused(StoreError::Refused(refusal))
-}
-
-/// The key of a queue that must exist.
-pub(crate) fn existing_queue(file: &Snapshot<'_>, name: &QueueName) -> Read<QueueKey> {
-    let mut statement = file.connection.prepare_cached(sql::FIND_QUEUE)?;
-    let key = statement.query_row([name.as_str()], |row| row.get(0).map(QueueKey)).optional()?;
-    key.ok_or_else(|| refused(Refusal::QueueNotFound { queue: name.clone() }))
-}
-
-/// In the order of their creation.
+/// Returns all queues in the order of their creation.
 pub(crate) fn list_queue_keys(file: &Snapshot<'_>) -> Read<Vec<(QueueKey, QueueName)>> {
-    let mut queues = Vec::new();
-    file.each_row(sql::LOAD_QUEUES, [], |row| {
-        queues.extend(rows::queue(row)?);
-        Ok(CONTINUE)
-    })?;
-    queues.sort_unstable();
-    Ok(queues)
+    Ok(file.all_rows(&sql::LOAD_QUEUES, [], rows::queue)?.into_iter().flatten().collect())
+}
+
+/// Returns the settings of a queue.
+pub(crate) fn queue_settings(file: &Snapshot<'_>, queue: &QueueName) -> Read<QueueSettings> {
+    settings_of(file, file.existing_queue(queue)?)
+}
+
+/// Returns the settings of a queue by its key.
+pub(crate) fn settings_of(file: &Snapshot<'_>, key: QueueKey) -> Read<QueueSettings> {
+    Ok(file.first_row(&sql::LOAD_SETTINGS, [key.0], rows::settings)?.unwrap_or_default())
 }
 
 /// Visits tasks. Nothing in a bounded read that would pass over too many archived tasks.
@@ -68,17 +63,8 @@ pub(crate) fn read_tasks(
 }
 
 fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
-    let mut statement = file.connection.prepare_cached(&sql::GET_TASK)?;
-    let task = statement.query_row([queue.as_str(), id.as_str()], |row| rows::task(row, queue)).optional()?;
-    task.ok_or_else(|| no_task(file, queue, id))
-}
-
-/// Why a task is not there.
-pub(crate) fn no_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> ReadError {
-    match existing_queue(file, queue) {
-        Ok(_) => refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }),
-        Err(error) => error,
-    }
+    let task = file.first_row(&sql::GET_TASK, [queue.as_str(), id.as_str()], |row| rows::task(row, queue))?;
+    task.ok_or_else(|| file.no_task(queue, id))
 }
 
 /// A page of tasks. A plain one in a bounded read is given up, without a page, if it would pass over too many archived tasks.
@@ -90,11 +76,11 @@ fn list_tasks(
     rows: &NewRows,
 ) -> Read<Option<()>> {
     if query.is_plain() {
-        return plain_pages::list(file, queue, query, rows);
+        return list_plain(file, queue, query, rows);
     }
     let wanted = query.selection.statuses();
     if query.order.field == OrderField::CreatedAt && wanted.is_within(Statuses::UNSUCCESSFUL) {
-        let key = existing_queue(file, queue)?;
+        let key = file.existing_queue(queue)?;
         return list_unsuccessful(file, (queue, key), wanted, query, rows).map(Some);
     }
     let is_indexed = matches!(query.order.field, OrderField::CreatedAt | OrderField::Id);
@@ -105,7 +91,9 @@ fn list_tasks(
     match begun.access {
         // The walk ends when the page is full. If too few tasks come into question for that, it would not end before the last
         // task; a visit ends when all of them were seen, and the oldest tasks, which it sees first, are the first to succeed.
-        Access::Visit { matching, is_sparse } if is_indexed && (!is_sparse || matching > u64::from(query.limit)) => {
+        TaskAccess::Visit { matching, is_sparse }
+            if is_indexed && (!is_sparse || matching > u64::from(query.limit)) =>
+        {
             list_by_index(file, queue, begun.key, &query, after, page).map(Some)
         }
         _ => list_by_visiting(file, queue, &begun, &query, after, page).map(Some),
@@ -125,10 +113,7 @@ fn list_unsuccessful(
     let wanted = usize::from(query.limit) + 1;
     let mut first = FirstRows::new(query.order, after.clone(), wanted);
     let (created_at, id) = creation_position(after, query.order.descending);
-    let statement = match query.order.descending {
-        false => &sql::LIST_UNSUCCESSFUL_ASCENDING,
-        true => &sql::LIST_UNSUCCESSFUL_DESCENDING,
-    };
+    let statement = sql::LIST_UNSUCCESSFUL.choose(query.order.descending);
     for status in statuses.iter() {
         let mut taken = 0;
         file.each_row(statement, params![key.0, status.as_str(), created_at, id], |row| {
@@ -167,7 +152,7 @@ fn list_by_index(
 fn list_by_visiting(
     file: &Snapshot<'_>,
     queue: &QueueName,
-    begun: &Begun,
+    begun: &BegunRead,
     query: &TaskQuery,
     after: Option<TaskPosition>,
     page: TaskPage,
@@ -180,8 +165,77 @@ fn list_by_visiting(
     write_page(file, queue, first.into_sorted(), page)
 }
 
+/// Writes a page without a filter, in one of the two orders that have an index: by creation and by id. The walk along the index
+/// ends when the page is full, so that it costs what it holds. Archived tasks are passed over; a page that would pass over many of
+/// them becomes a long read, which looks at nothing but the narrow rows until it has found its tasks. `None` in a bounded read that
+/// would pass over too many archived tasks.
+pub(crate) fn list_plain(
+    file: &Snapshot<'_>,
+    queue: &QueueName,
+    mut query: TaskQuery,
+    rows: &NewRows,
+) -> Read<Option<()>> {
+    let key = file.existing_queue(queue)?;
+    let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
+    if list_some(file, (queue, key), &query, after.clone(), TaskPage::new(&query, key, rows()))?.is_some() {
+        return Ok(Some(()));
+    }
+    match file.active {
+        None => Ok(None),
+        Some(_) => list_narrow(file, (queue, key), &query, after, TaskPage::new(&query, key, rows())).map(Some),
+    }
+}
+
+fn list_some(
+    file: &Snapshot<'_>,
+    (queue, key): (&QueueName, QueueKey),
+    query: &TaskQuery,
+    after: Option<TaskPosition>,
+    mut page: TaskPage,
+) -> Read<Option<()>> {
+    let (mut more, mut passed_over) = (false, 0);
+    let include_archived = query.selection.include_archived;
+    walk(file, key, query, after, |row| {
+        let view = rows::view(row, queue)?;
+        if view.archived && !include_archived {
+            passed_over += 1;
+            return Ok(if passed_over > MOST_PASSED_OVER { NextRow::Break(()) } else { CONTINUE });
+        }
+        more = !page.push(&view);
+        Ok(if more { NextRow::Break(()) } else { CONTINUE })
+    })?;
+    Ok((passed_over <= MOST_PASSED_OVER).then(|| page.finish(more)))
+}
+
+/// First finds the tasks of the page, then reads them.
+fn list_narrow(
+    file: &Snapshot<'_>,
+    (queue, key): (&QueueName, QueueKey),
+    query: &TaskQuery,
+    after: Option<TaskPosition>,
+    page: TaskPage,
+) -> Read<()> {
+    let (wanted, mut keys) = (usize::from(query.limit) + 1, Vec::new());
+    let take = |row: &Row<'_>| {
+        if !RowFields::new(row).archived() {
+            keys.push(rows::key(row)?);
+        }
+        Ok(if keys.len() == wanted { NextRow::Break(()) } else { CONTINUE })
+    };
+    let descending = query.order.descending;
+    if query.order.field == OrderField::Id {
+        let statement = sql::LIST_HEADS_BY_ID.choose(descending);
+        file.each_row(statement, params![key.0, id_position(after, descending)], take)?;
+    } else {
+        let (created_at, id) = creation_position(after, descending);
+        let statement = sql::LIST_HEADS_BY_CREATION.choose(descending);
+        file.each_row(statement, params![key.0, created_at, id], take)?;
+    }
+    write_page(file, queue, keys, page)
+}
+
 /// A page of the tasks with these keys, in their order.
-pub(crate) fn write_page(file: &Snapshot<'_>, queue: &QueueName, keys: Vec<TaskKey>, mut page: TaskPage) -> Read<()> {
+fn write_page(file: &Snapshot<'_>, queue: &QueueName, keys: Vec<TaskKey>, mut page: TaskPage) -> Read<()> {
     let mut statement = file.connection.prepare_cached(&sql::LOAD_TASK)?;
     for task in keys {
         file.yield_if_due()?;
@@ -194,39 +248,47 @@ pub(crate) fn write_page(file: &Snapshot<'_>, queue: &QueueName, keys: Vec<TaskK
     Ok(())
 }
 
-/// How many of all tasks are in one queue.
-#[derive(Clone, Copy)]
-pub(crate) struct QueueShare {
-    own: u64,
-    every: u64,
+/// Passes whole tasks in the order of a query to `take`, from a position on, until it breaks.
+fn walk(
+    file: &Snapshot<'_>,
+    key: QueueKey,
+    query: &TaskQuery,
+    after: Option<TaskPosition>,
+    mut take: impl FnMut(&Row<'_>) -> rusqlite::Result<NextRow>,
+) -> Read<()> {
+    let descending = query.order.descending;
+    if query.order.field == OrderField::Id {
+        let statement = sql::LIST_TASKS_BY_ID.choose(descending);
+        return file.each_row(statement, params![key.0, id_position(after, descending)], take);
+    }
+    let rest_of_time = sql::LIST_TASKS_OF_ONE_TIME.choose(descending);
+    let later = sql::LIST_TASKS_BY_CREATION.choose(descending);
+    let is_continued = after.is_some();
+    let (created_at, id) = creation_position(after, descending);
+    let is_over = Cell::new(false);
+    let mut take = |row: &Row<'_>| {
+        let next = take(row)?;
+        is_over.set(next.is_break());
+        Ok(next)
+    };
+    if is_continued {
+        file.each_row(rest_of_time, params![key.0, created_at, id], &mut take)?;
+    }
+    if is_over.get() { Ok(()) } else { file.each_row(later, params![key.0, created_at], take) }
 }
 
-pub(crate) fn queue_share(connection: &Connection, queue: QueueKey) -> rusqlite::Result<QueueShare> {
-    let mut share = connection.prepare_cached(sql::COUNT_QUEUE_SHARE)?;
-    share
-        .query_row([queue.0], |row| Ok(QueueShare { own: rows::count(row, "own")?, every: rows::count(row, "every")? }))
+/// The position as the statements take it that list by creation: before all tasks if there is none.
+fn creation_position(after: Option<TaskPosition>, descending: bool) -> (i64, String) {
+    match after {
+        Some(TaskPosition { value: OrderValue::Int(micros), id }) => (micros, id.to_string()),
+        _ if descending => (i64::MAX, AFTER_EVERY_ID.to_owned()),
+        _ => (i64::MIN, String::new()),
+    }
 }
 
-impl QueueShare {
-    /// A task on the walk along the index of the queue costs twice as much as one in a scan of the table.
-    fn is_scanned(self) -> bool {
-        self.own.saturating_mul(2) >= self.every
-    }
-
-    /// What it costs to visit every task of the queue, in tasks of a scan.
-    pub(crate) fn cost_of_visit(self) -> u64 {
-        self.every.min(self.own.saturating_mul(2))
-    }
-
-    /// The cheapest way to visit every task of the queue.
-    pub(crate) fn visit_statement(self, heavy: bool) -> &'static str {
-        match (self.is_scanned(), heavy) {
-            (true, false) => &sql::SCAN_TASKS,
-            (true, true) => &sql::SCAN_WHOLE_TASKS,
-            (false, false) => &sql::WALK_TASKS,
-            (false, true) => &sql::WALK_WHOLE_TASKS,
-        }
-    }
+fn id_position(after: Option<TaskPosition>, descending: bool) -> String {
+    let before_all = if descending { AFTER_EVERY_ID } else { "" };
+    after.map_or_else(|| before_all.to_owned(), |after| after.id.to_string())
 }
 
 /// One page of groups of tasks.
@@ -237,7 +299,7 @@ fn group_tasks(
     query: &TaskGroupQuery,
 ) -> Read<GroupPage> {
     if query.selection.is_by_status_only() {
-        let key = existing_queue(file, queue)?;
+        let key = file.existing_queue(queue)?;
         let mut groups = Groups::new(query.limit, group_position(query, key)?);
         each_selected_tally(file, key, &query.selection, |line| {
             let routes = taskqueue_core::definition::routes_of(&line.routes);
@@ -256,33 +318,9 @@ fn group_tasks(
     Ok(groups.into_page(begun.key.0))
 }
 
-/// The counts of a queue.
-pub(crate) fn each_tally(file: &Snapshot<'_>, queue: QueueKey, mut read: impl FnMut(rows::TallyRow)) -> Read<()> {
-    file.each_row(sql::LIST_TALLY, [queue.0], |row| {
-        read(rows::tally(row)?);
-        Ok(CONTINUE)
-    })
-}
-
-/// The counts of the tasks of a queue that are selected by nothing but their state and the archive; none of them is 0.
-pub(crate) fn each_selected_tally(
-    file: &Snapshot<'_>,
-    queue: QueueKey,
-    selection: &TaskSelection,
-    mut read: impl FnMut(rows::TallyRow),
-) -> Read<()> {
-    let statuses = selection.statuses();
-    each_tally(file, queue, |mut line| {
-        line.tasks -= if selection.include_archived { 0 } else { line.archived.min(line.tasks) };
-        if line.tasks > 0 && statuses.contains(line.status) {
-            read(line);
-        }
-    })
-}
-
 /// Visits the current observations of a queue.
 pub(crate) fn read_workers(file: &Snapshot<'_>, queue: &QueueName, read: &WorkerRead, now: Timestamp) -> Read<()> {
-    let key = existing_queue(file, queue)?;
+    let key = file.existing_queue(queue)?;
     let (after, mut visitor) = read.begin(key)?;
     let after = after.as_ref().map(WorkerId::as_str).unwrap_or_default();
     let mut more = false;
@@ -295,8 +333,8 @@ pub(crate) fn read_workers(file: &Snapshot<'_>, queue: &QueueName, read: &Worker
     Ok(())
 }
 
-/// Whether the database answers.
+/// Returns whether the database answers.
 pub(crate) fn check(file: &Snapshot<'_>) -> Read<()> {
-    file.connection.prepare_cached(sql::CHECK)?.query_row([], |_| Ok(()))?;
+    file.connection.prepare_cached(&sql::CHECK)?.query_row([], |_| Ok(()))?;
     Ok(())
 }

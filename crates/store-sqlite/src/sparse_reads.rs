@@ -2,39 +2,92 @@
 //! those states, then it looks at these alone (docs/decisions/0004): failed and cancelled tasks have an index, pending
 //! and running ones are known to the writer (`published_index.rs`). Succeeded tasks have neither; most tasks succeed.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 use taskqueue_core::filter::TaskFields;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::sparse::{Need, StatusCounts, is_sparse};
+use taskqueue_core::sparse::{KEYS_MAX, Need, StatusCounts, is_sparse};
 use taskqueue_core::status::{Status, Statuses};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
-use crate::each_row::{CONTINUE, NextRow};
 use crate::published_index::PublishedIndex;
-use crate::reads::{Read, each_tally, existing_queue, queue_share};
+use crate::queries::{CONTINUE, NextRow};
 use crate::rows::{self, RowFields};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Read, Snapshot};
 use crate::statements as sql;
 
-/// How the selected tasks are found.
-pub(crate) enum Access {
+/// The counts of a queue.
+pub(crate) fn each_tally(file: &Snapshot<'_>, queue: QueueKey, mut read: impl FnMut(rows::TallyRow)) -> Read<()> {
+    file.each_row(&sql::LIST_TALLY, [queue.0], |row| {
+        read(rows::tally(row)?);
+        Ok(CONTINUE)
+    })
+}
+
+/// The counts of the tasks of a queue that are selected by nothing but their state and the archive; none of them is 0.
+pub(crate) fn each_selected_tally(
+    file: &Snapshot<'_>,
+    queue: QueueKey,
+    selection: &TaskSelection,
+    mut read: impl FnMut(rows::TallyRow),
+) -> Read<()> {
+    let statuses = selection.statuses();
+    each_tally(file, queue, |mut line| {
+        line.tasks -= if selection.include_archived { 0 } else { line.archived.min(line.tasks) };
+        if line.tasks > 0 && statuses.contains(line.status) {
+            read(line);
+        }
+    })
+}
+
+/// The share of one queue in all tasks.
+#[derive(Clone, Copy)]
+pub(crate) struct QueueShare {
+    own: u64,
+    every: u64,
+}
+
+pub(crate) fn queue_share(file: &Snapshot<'_>, queue: QueueKey) -> Read<QueueShare> {
+    let read = |row: &Row<'_>| Ok(QueueShare { own: rows::count(row, "own")?, every: rows::count(row, "every")? });
+    Ok(file.connection.prepare_cached(&sql::COUNT_QUEUE_SHARE)?.query_row([queue.0], read)?)
+}
+
+impl QueueShare {
+    /// A task on the walk along the index of the queue costs twice as much as one in a scan of the table.
+    fn is_scanned(self) -> bool {
+        self.own.saturating_mul(2) >= self.every
+    }
+
+    /// Returns what it costs to visit every task of the queue, in tasks of a scan.
+    pub(crate) fn cost_of_visit(self) -> u64 {
+        self.every.min(self.own.saturating_mul(2))
+    }
+
+    /// The cheapest way to visit every task of the queue.
+    pub(crate) fn visit_statement(self, heavy: bool) -> &'static str {
+        let statement = if self.is_scanned() { &sql::SCAN_TASKS } else { &sql::WALK_TASKS };
+        statement.choose(heavy)
+    }
+}
+
+/// The way in which the selected tasks are found.
+pub(crate) enum TaskAccess {
     /// Among all tasks of the queue.
     Visit {
-        /// How many tasks have a state that is selected, and are not left out as archived: when as many were seen, there are no
-        /// more.
+        /// The number of tasks that have a state that is selected, and are not left out as archived: when as many were seen, there
+        /// are no more.
         matching: u64,
-        /// Whether they are few, but cannot be found without visiting others.
+        /// True if they are few, but cannot be found without visiting others.
         is_sparse: bool,
     },
     /// Among these alone.
     Lookup { unsuccessful: Statuses, living: Vec<TaskKey> },
 }
 
-/// What a read of one queue begins with.
-pub(crate) struct Begun {
+/// A read of one queue that has begun.
+pub(crate) struct BegunRead {
     pub(crate) key: QueueKey,
-    pub(crate) access: Access,
+    pub(crate) access: TaskAccess,
     /// The states that selected tasks have.
     pub(crate) statuses: Statuses,
 }
@@ -50,19 +103,25 @@ pub(crate) fn begin(
     queue: &QueueName,
     selection: &TaskSelection,
     need: Need,
-) -> Read<Begun> {
+) -> Read<BegunRead> {
     let wanted = selection.statuses();
     let restricted = wanted != Statuses::ALL;
     let asks_writer = restricted && !wanted.intersection(Statuses::LIVING).is_empty();
     let ask = |statuses: Statuses| {
         file.release_slot();
-        index.living(queue, statuses)
+        let queue = queue.clone();
+        // More keys would hold up the writer for longer than about a millisecond.
+        index.look(move |index| index.living(&queue, statuses, KEYS_MAX)).flatten()
     };
     let early = asks_writer.then(|| ask(wanted.intersection(Statuses::LIVING))).flatten();
     // The first statement takes the snapshot.
-    let key = existing_queue(file, queue)?;
+    let key = file.existing_queue(queue)?;
     if !restricted {
-        return Ok(Begun { key, access: Access::Visit { matching: u64::MAX, is_sparse: false }, statuses: wanted });
+        return Ok(BegunRead {
+            key,
+            access: TaskAccess::Visit { matching: u64::MAX, is_sparse: false },
+            statuses: wanted,
+        });
     }
     let (mut counts, mut all) = (StatusCounts::default(), StatusCounts::default());
     each_tally(file, key, |line| {
@@ -73,21 +132,21 @@ pub(crate) fn begin(
     let statuses = counts.present(wanted);
     let matching = counts.of(statuses);
     // Who looks up tasks by their state looks at archived ones, too.
-    let is_sparse = is_sparse(all.of(statuses), queue_share(file.connection, key)?.cost_of_visit(), need);
-    let mut access = Access::Visit { matching, is_sparse };
+    let is_sparse = is_sparse(all.of(statuses), queue_share(file, key)?.cost_of_visit(), need);
+    let mut access = TaskAccess::Visit { matching, is_sparse };
     if is_sparse && !statuses.contains(Status::Succeeded) {
         let living = statuses.intersection(Statuses::LIVING);
         // Who got no answer the first time gets none now.
         let late = early.as_ref().filter(|_| !living.is_empty()).and_then(|_| ask(living));
         let keys = early.into_iter().chain(late).flatten().collect();
         if let Some(living) = all_living(file, key, living, keys, counts.of(living))? {
-            access = Access::Lookup { unsuccessful: statuses.intersection(Statuses::UNSUCCESSFUL), living };
+            access = TaskAccess::Lookup { unsuccessful: statuses.intersection(Statuses::UNSUCCESSFUL), living };
         }
     }
-    Ok(Begun { key, access, statuses })
+    Ok(BegunRead { key, access, statuses })
 }
 
-/// Those of the tasks that have one of the states in this snapshot, if they are as many as there should be.
+/// Returns those of the tasks that have one of the states in this snapshot, if they are as many as there should be.
 fn all_living(
     file: &Snapshot<'_>,
     queue: QueueKey,
@@ -97,11 +156,10 @@ fn all_living(
 ) -> Read<Option<Vec<TaskKey>>> {
     keys.sort_unstable();
     keys.dedup();
-    let mut statement = file.connection.prepare_cached(sql::FIND_STATUS)?;
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         file.yield_if_due()?;
-        let status = statement.query_row(params![key.0, queue.0], rows::status).optional()?;
+        let status = file.first_row(&sql::FIND_STATUS, params![key.0, queue.0], rows::status)?;
         found.extend(status.filter(|status| statuses.contains(*status)).map(|_| key));
     }
     Ok((found.len() as u64 == expected).then_some(found))
@@ -110,7 +168,7 @@ fn all_living(
 /// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.
 pub(crate) fn each_selected(
     file: &Snapshot<'_>,
-    Begun { key, access, statuses }: &Begun,
+    BegunRead { key, access, statuses }: &BegunRead,
     selection: &TaskSelection,
     mut read: impl FnMut(&Row<'_>, &RowFields<'_, '_>) -> rusqlite::Result<()>,
 ) -> Read<()> {
@@ -125,19 +183,16 @@ pub(crate) fn each_selected(
         Ok(statuses.contains(fields.status()) && (selection.include_archived || !fields.archived()))
     };
     match access {
-        Access::Visit { matching, .. } => {
-            let statement = queue_share(file.connection, *key)?.visit_statement(heavy);
+        TaskAccess::Visit { matching, .. } => {
+            let statement = queue_share(file, *key)?.visit_statement(heavy);
             let mut seen = 0;
             file.each_row(statement, [key.0], |row| {
                 seen += u64::from(visit(row)?);
                 Ok(if seen < *matching { CONTINUE } else { NextRow::Break(()) })
             })
         }
-        Access::Lookup { unsuccessful, living } => {
-            let (walk, lookup) = match heavy {
-                false => (&sql::WALK_UNSUCCESSFUL, &sql::VISIT_TASK),
-                true => (&sql::WALK_WHOLE_UNSUCCESSFUL, &sql::VISIT_WHOLE_TASK),
-            };
+        TaskAccess::Lookup { unsuccessful, living } => {
+            let (walk, lookup) = (sql::WALK_UNSUCCESSFUL.choose(heavy), sql::VISIT_TASK.choose(heavy));
             for status in unsuccessful.iter() {
                 file.each_row(walk, params![key.0, status.as_str()], |row| visit(row).map(|_| CONTINUE))?;
             }

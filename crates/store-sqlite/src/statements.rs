@@ -1,226 +1,349 @@
-//! Every SQL statement of this backend. Each file says what it is for; what is decided is in `core`.
+//! Every SQL statement of this backend. Their texts are in `sql/`, a file for each subject; what is decided is in `core`.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::rows::with_columns;
 
-/// The text of a file without the comment at its beginning. The cache of prepared statements hashes the whole text.
-const fn without_comment(text: &str) -> &str {
-    let (bytes, mut start) = (text.as_bytes(), 0);
-    while bytes[start] == b'-' {
-        while bytes[start] != b'\n' {
-            start += 1;
-        }
-        start += 1;
+macro_rules! files {
+    ($($subject:literal)*) => { [$(include_str!(concat!("sql/", $subject, ".sql"))),*] };
+}
+
+/// The files of statements, by subject.
+pub(crate) static FILES: [&str; 14] = files! {
+    "check" "claims" "counts" "dependencies" "ended" "figures" "observations" "output" "purge" "queues" "reads" "runs"
+    "tasks" "transfer"
+};
+
+/// The statements by their names: each follows the line `-- name: NAME`.
+static TEXTS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
+    let statements = FILES.iter().flat_map(|file| file.split("\n-- name: ").skip(1));
+    statements.filter_map(|statement| statement.split_once('\n')).collect()
+});
+
+/// The text of a statement. Without the comment at its beginning: the cache of prepared statements hashes the whole text.
+fn text(name: &str) -> String {
+    let mut text = TEXTS.get(name).copied().unwrap_or_default();
+    while let Some((_, rest)) = text.split_once('\n').filter(|(line, _)| line.starts_with("--")) {
+        text = rest;
     }
-    text.split_at(start).1
+    with_columns(text.trim_end())
+}
+
+/// The text of a statement.
+pub(crate) type Sql = LazyLock<String>;
+
+/// Two statements that differ in a few words.
+pub(crate) struct SqlPair {
+    first: Sql,
+    second: Sql,
+}
+
+impl SqlPair {
+    /// Returns the second one if `second`, else the first one.
+    pub(crate) fn choose(&'static self, second: bool) -> &'static str {
+        if second { &self.second } else { &self.first }
+    }
 }
 
 macro_rules! statements {
-    ($($name:ident = $file:literal;)*) => {
-        $(pub(crate) const $name: &str = without_comment(include_str!(concat!("sql/", $file, ".sql")));)*
+    ($($name:ident;)*) => {
+        $(pub(crate) static $name: Sql = Sql::new(|| text(stringify!($name)));)*
 
         #[cfg(test)]
-        const PLAIN: &[(&str, &str, &str)] = &[$((stringify!($name), $file, $name)),*];
+        pub(crate) static SINGLE: &[(&str, &Sql)] = &[$((stringify!($name), &$name)),*];
     };
 }
 
-/// Statements that select one of the column lists of `rows.rs`, and that differ from another one by a few words.
-macro_rules! composed_statements {
-    ($($name:ident = $file:literal $(, $word:literal = $text:literal)*;)*) => {
-        $(pub(crate) static $name: LazyLock<String> = LazyLock::new(|| {
-            let text = with_columns(without_comment(include_str!(concat!("sql/", $file, ".sql"))));
-            $(let text = text.replace($word, $text);)*
-            text
-        });)*
+/// Lists in two directions: ascending, and descending.
+macro_rules! directed_statements {
+    ($($name:ident;)*) => {
+        $(pub(crate) static $name: SqlPair = SqlPair {
+            first: Sql::new(|| text(stringify!($name)).replace("{after}", ">").replace("{direction}", "ASC")),
+            second: Sql::new(|| text(stringify!($name)).replace("{after}", "<").replace("{direction}", "DESC")),
+        };)*
 
         #[cfg(test)]
-        const COMPOSED: &[(&str, &str, &LazyLock<String>)] = &[$((stringify!($name), $file, &$name)),*];
+        static DIRECTED: &[(&str, &SqlPair)] = &[$((stringify!($name), &$name)),*];
     };
 }
 
-/// All statements: the name of the constant, the name of the file, the text.
+/// Ways to visit the tasks of a queue: how the table is accessed, and which tasks are visited. Without their JSON, and with it.
+macro_rules! visiting_statements {
+    ($($name:ident = $access:literal, $which:literal;)*) => {
+        $(pub(crate) static $name: SqlPair = SqlPair {
+            first: Sql::new(|| text("VISIT_TASKS").replace("{access}", $access).replace("{which}", $which)),
+            second: Sql::new(|| text("VISIT_WHOLE_TASKS").replace("{access}", $access).replace("{which}", $which)),
+        };)*
+
+        #[cfg(test)]
+        static VISITING: &[(&str, &SqlPair)] = &[$((stringify!($name), &$name)),*];
+    };
+}
+
+/// All statements with their names.
 #[cfg(test)]
-pub(crate) fn all() -> Vec<(&'static str, &'static str, &'static str)> {
-    let composed = COMPOSED.iter().map(|(name, file, text)| (*name, *file, text.as_str()));
-    PLAIN.iter().copied().chain(composed).collect()
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let pairs = DIRECTED.iter().chain(VISITING);
+    let single = SINGLE.iter().map(|(name, text)| (*name, text.as_str()));
+    single.chain(pairs.flat_map(|(name, pair)| [false, true].map(|second| (*name, pair.choose(second)))))
 }
 
-composed_statements! {
-    CHECK_OBSERVATIONS = "check_observations";
-    FIND_HEAD = "find_head";
-    GET_TASK = "get_task";
-    LIST_HEADS = "list_heads";
-    LIST_HEADS_BY_CREATION_ASCENDING = "list_heads_by_creation", "{after}" = ">", "{direction}" = "ASC";
-    LIST_HEADS_BY_CREATION_DESCENDING = "list_heads_by_creation", "{after}" = "<", "{direction}" = "DESC";
-    LIST_HEADS_BY_ID_ASCENDING = "list_heads_by_id", "{after}" = ">", "{direction}" = "ASC";
-    LIST_HEADS_BY_ID_DESCENDING = "list_heads_by_id", "{after}" = "<", "{direction}" = "DESC";
-    LIST_OBSERVATIONS = "list_observations";
-    LIST_TASKS_BY_CREATION_ASCENDING = "list_tasks_by_creation", "{after}" = ">", "{direction}" = "ASC";
-    LIST_TASKS_BY_CREATION_DESCENDING = "list_tasks_by_creation", "{after}" = "<", "{direction}" = "DESC";
-    LIST_TASKS_BY_ID_ASCENDING = "list_tasks_by_id", "{after}" = ">", "{direction}" = "ASC";
-    LIST_TASKS_BY_ID_DESCENDING = "list_tasks_by_id", "{after}" = "<", "{direction}" = "DESC";
-    LIST_TASKS_OF_ONE_TIME_ASCENDING = "list_tasks_of_one_time", "{after}" = ">", "{direction}" = "ASC";
-    LIST_TASKS_OF_ONE_TIME_DESCENDING = "list_tasks_of_one_time", "{after}" = "<", "{direction}" = "DESC";
-    LIST_UNSUCCESSFUL_ASCENDING = "list_unsuccessful", "{after}" = ">", "{direction}" = "ASC";
-    LIST_UNSUCCESSFUL_DESCENDING = "list_unsuccessful", "{after}" = "<", "{direction}" = "DESC";
-    LOAD_CLAIM_INDEX = "load_claim_index";
-    LOAD_HEAD = "load_head";
-    LOAD_OBSERVATION = "load_observation";
-    LOAD_TASK = "load_task";
-    LOAD_TASK_OF_QUEUE = "load_task_of_queue";
-    SCAN_TASKS = "visit_tasks", "{access}" = "NOT INDEXED", "{which}" = "";
-    SCAN_TASKS_BETWEEN =
-        "visit_tasks", "{access}" = "NOT INDEXED",
-        "{which}" = " AND tasks.task_key > ?2 AND tasks.task_key <= ?3 ORDER BY tasks.task_key";
-    SCAN_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "NOT INDEXED", "{which}" = "";
-    SCAN_WHOLE_TASKS_BETWEEN =
-        "visit_whole_tasks", "{access}" = "NOT INDEXED",
-        "{which}" = " AND tasks.task_key > ?2 AND tasks.task_key <= ?3 ORDER BY tasks.task_key";
-    TRANSFER_DELETED_RUNS = "transfer_deleted_runs";
-    TRANSFER_TASKS = "transfer_tasks";
-    VISIT_TASK = "visit_tasks", "{access}" = "", "{which}" = " AND tasks.task_key = ?2";
-    VISIT_WHOLE_TASK = "visit_whole_tasks", "{access}" = "", "{which}" = " AND tasks.task_key = ?2";
-    WALK_TASKS = "visit_tasks", "{access}" = "INDEXED BY tasks_by_creation", "{which}" = "";
+/// The names of the texts that are used.
+#[cfg(test)]
+pub(crate) fn used_texts() -> impl Iterator<Item = &'static str> {
+    let names = SINGLE.iter().map(|(name, _)| *name).chain(DIRECTED.iter().map(|(name, _)| *name));
+    names.chain(["VISIT_TASKS", "VISIT_WHOLE_TASKS"])
+}
+
+directed_statements! {
+    LIST_HEADS_BY_CREATION; LIST_HEADS_BY_ID; LIST_TASKS_BY_CREATION; LIST_TASKS_BY_ID; LIST_TASKS_OF_ONE_TIME;
+    LIST_UNSUCCESSFUL;
+}
+
+visiting_statements! {
+    SCAN_TASKS = "NOT INDEXED", "";
+    SCAN_TASKS_BETWEEN = "NOT INDEXED", " AND tasks.task_key > ?2 AND tasks.task_key <= ?3 ORDER BY tasks.task_key";
+    VISIT_TASK = "", " AND tasks.task_key = ?2";
+    WALK_TASKS = "INDEXED BY tasks_by_creation", "";
     WALK_UNSUCCESSFUL =
-        "visit_tasks", "{access}" = "INDEXED BY unsuccessful_tasks",
-        "{which}" = " AND tasks.status = ?2 AND tasks.status IN ('failed', 'cancelled')";
-    WALK_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "INDEXED BY tasks_by_creation", "{which}" = "";
-    WALK_WHOLE_UNSUCCESSFUL =
-        "visit_whole_tasks", "{access}" = "INDEXED BY unsuccessful_tasks",
-        "{which}" = " AND tasks.status = ?2 AND tasks.status IN ('failed', 'cancelled')";
+        "INDEXED BY unsuccessful_tasks", " AND tasks.status = ?2 AND tasks.status IN ('failed', 'cancelled')";
 }
 
 statements! {
-    ADD_TALLY = "add_tally";
-    BEGIN_READ = "begin_read";
-    BOUND_DELETED_RUNS = "bound_deleted_runs";
-    BOUND_PURGES = "bound_purges";
-    CHECK = "check";
-    CHECK_DELETED_RUNS = "check_deleted_runs";
-    CHECK_EMPTY = "check_empty";
-    CHECK_OUTPUT_PIECES = "check_output_pieces";
-    CHECK_REFERENCES = "check_references";
-    CHECK_TALLY = "check_tally";
-    CLEAR_DELETED_RUNS = "clear_deleted_runs";
-    CLEAR_LIVING_TASKS = "clear_living_tasks";
-    CLEAR_MARKS = "clear_marks";
-    CLEAR_RUN_PAGES = "clear_run_pages";
-    CLEAR_RUN_SEGMENTS = "clear_run_segments";
-    COUNT_DERIVED = "count_derived";
-    COUNT_QUEUE_SHARE = "count_queue_share";
-    DELETE_ACTIVITY = "delete_activity";
-    DELETE_DEFINITION = "delete_definition";
-    DELETE_DEPENDENCIES = "delete_dependencies";
-    DELETE_DEPENDENCY = "delete_dependency";
-    DELETE_EMPTY_TALLY = "delete_empty_tally";
-    DELETE_ENDED = "delete_ended";
-    DELETE_ENDED_READ = "delete_ended_read";
-    DELETE_EXPIRED_OBSERVATIONS = "delete_expired_observations";
-    DELETE_FIRST_ENDED = "delete_first_ended";
-    DELETE_FORGETTABLE_RUNS = "delete_forgettable_runs";
-    DELETE_LATE_OBSERVATIONS = "delete_late_observations";
-    DELETE_LIVING_TASKS = "delete_living_tasks";
-    DELETE_OBSERVATION = "delete_observation";
-    DELETE_OBSERVATIONS = "delete_observations";
-    DELETE_OLD_OUTPUT_PIECES = "delete_old_output_pieces";
-    DELETE_OUTCOME = "delete_outcome";
-    DELETE_OUTPUT = "delete_output";
-    DELETE_OUTPUT_PIECES = "delete_output_pieces";
-    DELETE_PAST_RUNS = "delete_past_runs";
-    DELETE_PURGE = "delete_purge";
-    DELETE_QUEUE = "delete_queue";
-    DELETE_RUN_PAGES = "delete_run_pages";
-    DELETE_RUN_SEGMENT = "delete_run_segment";
-    DELETE_SETTINGS = "delete_settings";
-    DELETE_TALLY = "delete_tally";
-    DELETE_TASK = "delete_task";
-    DELETE_UNSETTLED = "delete_unsettled";
-    DELETE_UNSETTLED_OF_QUEUE = "delete_unsettled_of_queue";
-    END_READ = "end_read";
-    FIND_DEPENDENCY = "find_dependency";
-    FIND_FIRST_ENDED = "find_first_ended";
-    FIND_LAST_KEY = "find_last_key";
-    FIND_LAST_RUN_PAGE = "find_last_run_page";
-    FIND_LIVING_TASKS = "find_living_tasks";
-    FIND_NEXT_ENDED = "find_next_ended";
-    FIND_OUTPUT_PIECE = "find_output_piece";
-    FIND_PURGE = "find_purge";
-    FIND_QUEUE = "find_queue";
-    FIND_RUN_PAGE = "find_run_page";
-    FIND_STATUS = "find_status";
-    FIND_STATUS_BY_ID = "find_status_by_id";
-    FIND_TASK = "find_task";
-    FIND_UNSETTLED = "find_unsettled";
-    FIND_UNSETTLED_OF_QUEUE = "find_unsettled_of_queue";
-    FORGET_ACTIVITY = "forget_activity";
-    GET_OUTPUT = "get_output";
-    HAS_ENDED = "has_ended";
-    HAS_QUEUE = "has_queue";
-    GET_RELATED = "get_related";
-    INSERT_DEFINITION = "insert_definition";
-    INSERT_DELETED_RUN = "insert_deleted_run";
-    INSERT_ENDED = "insert_ended";
-    INSERT_OUTPUT_PIECE = "insert_output_piece";
-    INSERT_PAST_RUN = "insert_past_run";
-    INSERT_PURGE = "insert_purge";
-    INSERT_QUEUE = "insert_queue";
-    INSERT_RUN_PAGE = "insert_run_page";
-    INSERT_TASK = "insert_task";
-    LIST_ACTIVITY = "list_activity";
-    LIST_AWAITED = "list_awaited";
-    LIST_DEPENDENTS = "list_dependents";
-    LIST_ENDED = "list_ended";
-    LIST_FORGETTABLE_RUNS = "list_forgettable_runs";
-    LIST_NOTED_STATUSES = "list_noted_statuses";
-    LIST_OUTPUT_PIECES = "list_output_pieces";
-    LIST_PAST_RUNS = "list_past_runs";
-    LIST_PURGEABLE_TASKS = "list_purgeable_tasks";
-    LIST_RELATED = "list_related";
-    LIST_RUN_PAGES = "list_run_pages";
-    LIST_TALLY = "list_tally";
-    LIST_UNSETTLED = "list_unsettled";
-    LIST_UNSETTLED_QUEUES = "list_unsettled_queues";
-    LIST_WHOLE_TALLY = "list_whole_tally";
-    LIST_WORKER_STATES = "list_worker_states";
-    LOAD_ACTIVITY_SINCE = "load_activity_since";
-    LOAD_ALL_SETTINGS = "load_all_settings";
-    LOAD_DELETED_RUNS = "load_deleted_runs";
-    LOAD_DOCUMENTS = "load_documents";
-    LOAD_ENDED_READ = "load_ended_read";
-    LOAD_ENDED_READS = "load_ended_reads";
-    LOAD_IDENTITY = "load_identity";
-    LOAD_INSTALLATION_SECRET = "load_installation_secret";
-    LOAD_LIVING_TASKS = "load_living_tasks";
-    LOAD_MARKS = "load_marks";
-    LOAD_OUTCOME = "load_outcome";
-    LOAD_OUTPUT = "load_output";
-    LOAD_PAST_RUNS = "load_past_runs";
-    LOAD_QUEUES = "load_queues";
-    LOAD_RUN_SEGMENTS = "load_run_segments";
-    LOAD_SCAN = "load_scan";
-    LOAD_SETTINGS = "load_settings";
-    RESET_MARKS = "reset_marks";
-    SAVE_ACTIVITY = "save_activity";
-    SAVE_ACTIVITY_SINCE = "save_activity_since";
-    SAVE_DEPENDENCY = "save_dependency";
-    SAVE_DOCUMENTS = "save_documents";
-    SAVE_ENDED_READ = "save_ended_read";
-    SAVE_HEAD = "save_head";
-    SAVE_HEAD_AND_OUTCOME_KEY = "save_head_and_outcome_key";
-    SAVE_INSTALLATION_SECRET = "save_installation_secret";
-    SAVE_LIVING_TASKS = "save_living_tasks";
-    SAVE_MARKS = "save_marks";
-    SAVE_NAME = "save_name";
-    SAVE_OBSERVATION = "save_observation";
-    SAVE_OUTCOME = "save_outcome";
-    SAVE_OUTPUT = "save_output";
-    SAVE_OUTPUT_PIECE = "save_output_piece";
-    SAVE_RUN_SEGMENT = "save_run_segment";
-    SAVE_SCAN = "save_scan";
-    SAVE_SETTINGS = "save_settings";
-    SAVE_UNSETTLED = "save_unsettled";
-    TAKE_OUTPUT_PIECE = "take_output_piece";
-    TOUCH_MARKS = "touch_marks";
-    TRANSFER_QUEUE = "transfer_queue";
+    ADD_TALLY; BEGIN_READ; BOUND_DELETED_RUNS; BOUND_PURGES; CHECK; CHECK_DELETED_RUNS; CHECK_EMPTY; CHECK_OBSERVATIONS;
+    CHECK_OUTPUT_PIECES; CHECK_REFERENCES; CHECK_TALLY; CLEAR_DELETED_RUNS; CLEAR_LIVING_TASKS; CLEAR_MARKS;
+    CLEAR_RUN_PAGES; CLEAR_RUN_SEGMENTS; COUNT_DERIVED; COUNT_QUEUE_SHARE; DELETE_ACTIVITY; DELETE_DEFINITION;
+    DELETE_DEPENDENCIES; DELETE_DEPENDENCY; DELETE_EMPTY_TALLY; DELETE_ENDED; DELETE_ENDED_READ;
+    DELETE_EXPIRED_OBSERVATIONS; DELETE_FIRST_ENDED; DELETE_FORGETTABLE_RUNS; DELETE_LATE_OBSERVATIONS;
+    DELETE_LIVING_TASKS; DELETE_OBSERVATION; DELETE_OBSERVATIONS; DELETE_OLD_OUTPUT_PIECES; DELETE_OUTCOME;
+    DELETE_OUTPUT; DELETE_OUTPUT_PIECES; DELETE_PAST_RUNS; DELETE_PURGE; DELETE_QUEUE; DELETE_RUN_PAGES;
+    DELETE_RUN_SEGMENT; DELETE_SETTINGS; DELETE_TALLY; DELETE_TASK; DELETE_UNSETTLED; DELETE_UNSETTLED_OF_QUEUE;
+    END_READ; FIND_DEPENDENCY; FIND_FIRST_ENDED; FIND_HEAD; FIND_LAST_KEY; FIND_LAST_RUN_PAGE; FIND_LIVING_TASKS;
+    FIND_NEXT_ENDED; FIND_OUTPUT_PIECE; FIND_PURGE; FIND_QUEUE; FIND_RUN_PAGE; FIND_STATUS; FIND_STATUS_BY_ID;
+    FIND_TASK; FIND_UNSETTLED; FIND_UNSETTLED_OF_QUEUE; FORGET_ACTIVITY; GET_OUTPUT; GET_RELATED; GET_TASK; HAS_ENDED;
+    HAS_QUEUE; INSERT_DEFINITION; INSERT_DELETED_RUN; INSERT_ENDED; INSERT_OUTPUT_PIECE; INSERT_PAST_RUN; INSERT_PURGE;
+    INSERT_QUEUE; INSERT_RUN_PAGE; INSERT_TASK; LIST_ACTIVITY; LIST_AWAITED; LIST_DEPENDENTS; LIST_ENDED;
+    LIST_FORGETTABLE_RUNS; LIST_HEADS; LIST_NOTED_STATUSES; LIST_OBSERVATIONS; LIST_OUTPUT_PIECES; LIST_PAST_RUNS;
+    LIST_PURGEABLE_TASKS; LIST_RELATED; LIST_RUN_PAGES; LIST_TALLY; LIST_UNSETTLED; LIST_UNSETTLED_QUEUES;
+    LIST_WHOLE_TALLY; LIST_WORKER_STATES; LOAD_ACTIVITY_SINCE; LOAD_ALL_SETTINGS; LOAD_CLAIM_INDEX; LOAD_DELETED_RUNS;
+    LOAD_DOCUMENTS; LOAD_ENDED_READ; LOAD_ENDED_READS; LOAD_HEAD; LOAD_IDENTITY; LOAD_INSTALLATION_SECRET;
+    LOAD_LIVING_TASKS; LOAD_MARKS; LOAD_OBSERVATION; LOAD_OUTCOME; LOAD_OUTPUT; LOAD_PAST_RUNS; LOAD_QUEUES;
+    LOAD_RUN_SEGMENTS; LOAD_SCAN; LOAD_SETTINGS; LOAD_TASK; LOAD_TASK_OF_QUEUE; RESET_MARKS; SAVE_ACTIVITY;
+    SAVE_ACTIVITY_SINCE; SAVE_DEPENDENCY; SAVE_DOCUMENTS; SAVE_ENDED_READ; SAVE_HEAD; SAVE_HEAD_AND_OUTCOME_KEY;
+    SAVE_INSTALLATION_SECRET; SAVE_LIVING_TASKS; SAVE_MARKS; SAVE_NAME; SAVE_OBSERVATION; SAVE_OUTCOME; SAVE_OUTPUT;
+    SAVE_OUTPUT_PIECE; SAVE_RUN_SEGMENT; SAVE_SCAN; SAVE_SETTINGS; SAVE_UNSETTLED; TAKE_OUTPUT_PIECE; TOUCH_MARKS;
+    TRANSFER_DELETED_RUNS; TRANSFER_QUEUE; TRANSFER_TASKS;
+}
+
+/// Every statement prepares on a migrated database, and the hot ones neither scan nor sort.
+#[cfg(test)]
+mod tests {
+    use rusqlite::{Connection, StatementStatus};
+
+    use crate::{migrate, open, statements};
+
+    fn migrated() -> Connection {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut connection, "memory".as_ref()).unwrap();
+        connection
+    }
+
+    fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let parameters = statement.parameter_count();
+        let values = rusqlite::params_from_iter((0..parameters).map(|_| 1));
+        statement.query_map(values, |row| row.get(3)).unwrap().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn every_statement_prepares() {
+        let connection = migrated();
+        for (name, sql) in statements::all() {
+            assert!(connection.prepare(sql).is_ok(), "{name}: {:?}", connection.prepare(sql).err());
+        }
+    }
+
+    #[test]
+    fn a_bound_value_never_makes_a_statement_prepare_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("q.db");
+        std::fs::File::create(&path).unwrap();
+        let mut connection = open::writer(&path).unwrap();
+        migrate::migrate(&mut connection, &path).unwrap();
+        for (name, sql) in statements::all().filter(|(_, sql)| sql.contains("SELECT")) {
+            let mut statement = connection.prepare(sql).unwrap();
+            for value in 0..3 {
+                let values = rusqlite::params_from_iter((0..statement.parameter_count()).map(|_| value));
+                statement.query(values).unwrap().next().unwrap();
+            }
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_statement_has_one_text_and_every_text_is_used() {
+        let mut used: Vec<&str> = statements::used_texts().collect();
+        used.sort_unstable();
+        let lines = statements::FILES.iter().flat_map(|file| file.lines());
+        let mut written: Vec<&str> = lines.filter_map(|line| line.strip_prefix("-- name: ")).collect();
+        written.sort_unstable();
+        assert_eq!(written, used);
+    }
+
+    #[test]
+    fn no_statement_scans_or_sorts_but_those_that_mean_to() {
+        // At start, over all tasks by design, or over the few rows of queues, counts and workers.
+        let scanning = [
+            "DELETE_EXPIRED_OBSERVATIONS",
+            "BOUND_PURGES",
+            "CHECK",
+            "CHECK_DELETED_RUNS",
+            "CHECK_EMPTY",
+            "CHECK_OBSERVATIONS",
+            "CHECK_REFERENCES",
+            "CHECK_TALLY",
+            "COUNT_DERIVED",
+            "DELETE_LATE_OBSERVATIONS",
+            "FIND_PURGE",
+            "LIST_HEADS",
+            "LIST_WHOLE_TALLY",
+            "CLEAR_MARKS",
+            "LOAD_LIVING_TASKS",
+            "LOAD_MARKS",
+            "LOAD_RUN_SEGMENTS",
+            "RESET_MARKS",
+            "SAVE_MARKS",
+            "TOUCH_MARKS",
+            "LOAD_QUEUES",
+            "LOAD_SCAN",
+            "SCAN_TASKS",
+            "TRANSFER_DELETED_RUNS",
+            "COUNT_QUEUE_SHARE",
+            "LOAD_ALL_SETTINGS",
+            "LOAD_ENDED_READS",
+            // The keys that it removes.
+            "DELETE_DEPENDENCIES",
+            // The first row.
+            "FIND_UNSETTLED",
+            "LIST_UNSETTLED_QUEUES",
+            // For a check and a transfer.
+            "LIST_NOTED_STATUSES",
+        ];
+        let connection = migrated();
+        for (name, sql) in statements::all() {
+            let plan = plan(&connection, sql);
+            let scans = plan.iter().any(|step| step.starts_with("SCAN") || step.contains("TEMP B-TREE"));
+            assert_eq!(scans, scanning.contains(&name), "{name}: {plan:#?}");
+        }
+    }
+
+    #[test]
+    fn dependents_are_found_by_what_they_wait_for() {
+        let connection = migrated();
+        let cases = [
+            (
+                &statements::LIST_DEPENDENTS,
+                "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key>?)",
+            ),
+            (
+                &statements::FIND_DEPENDENCY,
+                "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key=?)",
+            ),
+            (
+                &statements::DELETE_DEPENDENCY,
+                "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key=?)",
+            ),
+            (&statements::DELETE_DEPENDENCIES, "dependencies USING PRIMARY KEY (queue_key=? AND dependency<?)"),
+            (&statements::LIST_AWAITED, "dependencies USING PRIMARY KEY (queue_key=?)"),
+            (&statements::FIND_STATUS_BY_ID, "tasks USING INDEX tasks_by_id (queue_key=? AND id=?)"),
+            (&statements::FIND_UNSETTLED_OF_QUEUE, "unsettled USING PRIMARY KEY (queue_key=?)"),
+            (&statements::LIST_UNSETTLED, "unsettled USING PRIMARY KEY (queue_key=?)"),
+        ];
+        for (sql, search) in cases {
+            let plan = plan(&connection, sql).join("\n");
+            assert!(plan.contains(search), "{plan}");
+        }
+    }
+
+    #[test]
+    fn output_is_found_by_its_offset() {
+        let connection = migrated();
+        let cases = [
+            (&statements::FIND_OUTPUT_PIECE, "(task_key=? AND start<?)"),
+            (&statements::TAKE_OUTPUT_PIECE, "(task_key=? AND start=?)"),
+            (&statements::DELETE_OLD_OUTPUT_PIECES, "(task_key=? AND start<?)"),
+            (&statements::LIST_OUTPUT_PIECES, "(task_key=? AND start>? AND start<?)"),
+        ];
+        for (sql, beginning) in cases {
+            let plan = plan(&connection, sql).join("\n");
+            assert!(plan.contains(&format!("output_pieces_by_start {beginning}")), "{plan}");
+        }
+    }
+
+    #[test]
+    fn the_default_list_walks_its_index_from_the_cursor_on() {
+        let connection = migrated();
+        let cases = [
+            (statements::LIST_TASKS_BY_CREATION.choose(true), "(queue_key=? AND created_at<?)"),
+            (statements::LIST_TASKS_BY_CREATION.choose(false), "(queue_key=? AND created_at>?)"),
+            (statements::LIST_TASKS_OF_ONE_TIME.choose(true), "(queue_key=? AND created_at=? AND id<?)"),
+            (statements::LIST_TASKS_OF_ONE_TIME.choose(false), "(queue_key=? AND created_at=? AND id>?)"),
+        ];
+        for (sql, beginning) in cases {
+            let plan = plan(&connection, sql).join("\n");
+            assert!(plan.contains(&format!("tasks_by_creation {beginning}")), "{plan}");
+        }
+    }
+
+    #[test]
+    fn activity_is_found_by_queue_and_time_and_what_is_old_by_time() {
+        let connection = migrated();
+        let cases = [
+            (&statements::LIST_ACTIVITY, "activity USING PRIMARY KEY (queue_key=? AND unit=? AND start>? AND start<?)"),
+            (&statements::FORGET_ACTIVITY, "activity USING COVERING INDEX activity_by_start (unit=? AND start<?)"),
+            (&statements::DELETE_ACTIVITY, "activity USING PRIMARY KEY (queue_key=?)"),
+        ];
+        for (sql, search) in cases {
+            let plan = plan(&connection, sql).join("\n");
+            assert!(plan.contains(search), "{plan}");
+        }
+    }
+
+    #[test]
+    fn what_has_ended_is_found_by_queue_state_and_time() {
+        let connection = migrated();
+        let cases = [
+            (&statements::LIST_ENDED, "(queue_key=? AND status=? AND ended_at<?)"),
+            (&statements::DELETE_ENDED, "(queue_key=? AND status=? AND ended_at=? AND task_key=?)"),
+            (&statements::DELETE_FIRST_ENDED, "(queue_key=? AND status=? AND (ended_at,task_key)<(?,?))"),
+            (&statements::FIND_FIRST_ENDED, "(queue_key=? AND status=?)"),
+            (&statements::FIND_NEXT_ENDED, "((queue_key,status)>(?,?))"),
+        ];
+        for (sql, beginning) in cases {
+            let plan = plan(&connection, sql).join("\n");
+            assert!(plan.contains(&format!("ended USING PRIMARY KEY {beginning}")), "{plan}");
+        }
+    }
+
+    #[test]
+    fn narrow_rows_are_walked_by_creation_and_by_id() {
+        let connection = migrated();
+        let cases = [
+            (
+                statements::LIST_HEADS_BY_CREATION.choose(false),
+                "tasks_by_creation (queue_key=? AND (created_at,id)>(?,?))",
+            ),
+            (
+                statements::LIST_HEADS_BY_CREATION.choose(true),
+                "tasks_by_creation (queue_key=? AND (created_at,id)<(?,?))",
+            ),
+            (statements::LIST_HEADS_BY_ID.choose(false), "tasks_by_id (queue_key=? AND id>?)"),
+            (statements::LIST_HEADS_BY_ID.choose(true), "tasks_by_id (queue_key=? AND id<?)"),
+        ];
+        for (sql, beginning) in cases {
+            let plan = plan(&connection, sql).join("\n");
+            assert!(plan.contains(beginning), "{plan}");
+        }
+    }
 }

@@ -3,8 +3,8 @@
 //! `core::stats`.
 
 mod oldest_pending;
-mod route_window;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::params;
@@ -25,23 +25,22 @@ use taskqueue_store::figures::{ROUTES_AT_ONCE, StoreFigures};
 use taskqueue_store::transaction::QueueKey;
 
 use self::oldest_pending::OldestPending;
-use self::route_window::RouteWindow;
-use crate::each_row::CONTINUE;
 use crate::ownership::Ownership;
 use crate::published_index::PublishedIndex;
-use crate::readers::{Lane, ReadError, Readers};
-use crate::reads::{Read, each_selected_tally, existing_queue, refused};
-use crate::rows;
-use crate::settings::settings_of;
-use crate::snapshot::Snapshot;
-use crate::statements as sql;
+use crate::queries::CONTINUE;
+use crate::readers::{Lane, Readers};
+use crate::reads::settings_of;
+use crate::snapshot::{Read, Snapshot, refused};
+use crate::sparse_reads::each_selected_tally;
+use crate::writer::SharedState;
+use crate::{rows, statements as sql};
 
 /// Routes that a read of many queues looks at before it ends early: some ten milliseconds.
 const ROUTES_LOOKED_AT: u64 = 20_000;
 /// Times that a bounded read passes over the counts of a queue: 49,152 routes. With more it is a long read.
 const BOUNDED_PASSES: usize = 4;
 
-/// What these reads need besides the file.
+/// The reads of figures and activity, with what they need besides the file.
 pub(crate) struct Stats {
     activity: Arc<ActivityLog>,
     index: Arc<PublishedIndex>,
@@ -50,11 +49,12 @@ pub(crate) struct Stats {
 }
 
 /// From when to when spans begin.
-type Range = (Timestamp, Timestamp);
+type SpanRange = (Timestamp, Timestamp);
 
 impl Stats {
-    pub(crate) fn new(activity: Arc<ActivityLog>, index: Arc<PublishedIndex>, ownership: Arc<Ownership>) -> Arc<Self> {
-        Arc::new(Self { activity, oldest_pending: OldestPending::new(Arc::clone(&index)), index, ownership })
+    pub(crate) fn new(shared: &SharedState) -> Self {
+        let SharedState { activity, published_index: index, ownership, .. } = shared.clone();
+        Self { activity, oldest_pending: OldestPending::new(Arc::clone(&index)), index, ownership }
     }
 
     pub(crate) async fn queue_stats(
@@ -96,27 +96,21 @@ impl Stats {
         self: Arc<Self>,
         readers: &Readers,
         queue: &QueueName,
-        (unit, range): (Unit, Range),
+        (unit, range): (Unit, SpanRange),
         read: impl Fn(&Self, &Snapshot<'_>, QueueKey, KnownSpans) -> Read<Option<T>> + Clone + Send + 'static,
     ) -> Result<T, StoreError> {
-        let name = queue.clone();
-        let find = move |file: &Snapshot<'_>| existing_queue(file, &name);
-        let key = readers.read(Lane::Short, "finding a queue", find).await?;
+        let key = readers.find_queue(queue).await?;
         let read_all = || {
             let (stats, name, read) = (Arc::clone(&self), queue.clone(), read.clone());
             let in_memory = self.activity.in_memory(key, unit, range);
             move |file: &Snapshot<'_>| {
                 // One of this name that was created meanwhile is another queue: at some moment there was none.
-                if existing_queue(file, &name)? != key {
-                    return Err(no_queue(&name));
+                if file.existing_queue(&name)? != key {
+                    return Err(refused(Refusal::QueueNotFound { queue: name }));
                 }
-                let mut rows = Vec::new();
-                let (from, to) = (rows::seconds(range.0), rows::seconds_up(range.1));
-                file.each_row(sql::LIST_ACTIVITY, params![key.0, unit.seconds(), from, to], |row| {
-                    rows.push(rows::saved_span(row)?);
-                    Ok(CONTINUE)
-                })?;
-                read(&stats, file, key, stats.activity.sum(in_memory, rows))
+                let of_range = params![key.0, unit.seconds(), rows::seconds(range.0), rows::seconds_up(range.1)];
+                let saved = file.all_rows(&sql::LIST_ACTIVITY, of_range, rows::saved_span)?;
+                read(&stats, file, key, stats.activity.sum(in_memory, saved))
             }
         };
         readers.read_or_long(Lane::Page, "reading activity", read_all).await
@@ -137,7 +131,7 @@ impl Stats {
         readers.read_or_long(Lane::Page, "reading figures", read).await
     }
 
-    /// Those of the first queues. Nothing if the first one has too many routes for a bounded read.
+    /// Returns those of the first queues. Nothing if the first one has too many routes for a bounded read.
     fn figures_in(
         &self,
         file: &Snapshot<'_>,
@@ -151,7 +145,7 @@ impl Stats {
             if seen >= ROUTES_LOOKED_AT {
                 break;
             }
-            if file.connection.prepare_cached(sql::HAS_QUEUE)?.exists([key.0])? {
+            if file.connection.prepare_cached(&sql::HAS_QUEUE)?.exists([key.0])? {
                 match queue_figures(file, key, routes, now)? {
                     Some(figures) => {
                         seen += figures.route_count();
@@ -178,7 +172,7 @@ impl Stats {
         let has_pending = queues.iter().any(|(_, figures)| figures.tasks(Status::Pending) > 0);
         let counts = if has_pending {
             file.release_slot();
-            self.index.waiting(keys, now)
+            self.index.look(move |index| keys.iter().map(|key| index.waiting.counts_of(*key, now)).collect::<Vec<_>>())
         } else {
             Some(vec![(0, 0); keys.len()])
         };
@@ -215,7 +209,7 @@ fn queue_figures(
                 figures.add_tasks([], line.status, line.tasks);
             }
         })?;
-        file.each_row(sql::LIST_WORKER_STATES, params![key.0, now.as_micros()], |row| {
+        file.each_row(&sql::LIST_WORKER_STATES, params![key.0, now.as_micros()], |row| {
             let (route, status) = rows::worker_state(row)?;
             window.add(route.as_str(), &RouteFigures::of_workers(status, 1));
             Ok(CONTINUE)
@@ -234,9 +228,80 @@ fn queue_figures(
 
 /// From when on activity is known.
 fn since(file: &Snapshot<'_>) -> Read<Timestamp> {
-    Ok(file.connection.prepare_cached(sql::LOAD_ACTIVITY_SINCE)?.query_row([], rows::since)?)
+    Ok(file.connection.prepare_cached(&sql::LOAD_ACTIVITY_SINCE)?.query_row([], rows::since)?)
 }
 
-fn no_queue(name: &QueueName) -> ReadError {
-    refused(Refusal::QueueNotFound { queue: name.clone() })
+/// The routes of a queue, some at a time in the order of their names: there may be any number of them, and what is held of them is
+/// bounded. The counts of a queue are by sets of routes and in no order, so each window reads all of them.
+struct RouteWindow {
+    most: usize,
+    /// The last one that was seen.
+    after: Option<Box<str>>,
+    routes: BTreeMap<Box<str>, RouteFigures>,
+    /// True if some did not fit.
+    has_more: bool,
+}
+
+impl RouteWindow {
+    fn new(most: usize) -> Self {
+        Self { most, after: None, routes: BTreeMap::new(), has_more: false }
+    }
+
+    /// Adds what is counted for a route, if it is in the window.
+    fn add(&mut self, route: &str, figures: &RouteFigures) {
+        if self.after.as_deref().is_some_and(|after| route <= after) {
+            return;
+        }
+        if let Some(known) = self.routes.get_mut(route) {
+            known.merge(figures);
+            return;
+        }
+        let is_full = self.routes.len() >= self.most;
+        self.has_more |= is_full;
+        // What was dropped comes after the last one, and so it stays out.
+        if is_full && self.routes.last_key_value().is_some_and(|(last, _)| route > &**last) {
+            return;
+        }
+        self.routes.insert(route.into(), *figures);
+        if is_full {
+            self.routes.pop_last();
+        }
+    }
+
+    /// Moves the routes to the figures of their queue, and says whether there are more.
+    fn move_to(&mut self, figures: &mut QueueFigures) -> bool {
+        let routes = std::mem::take(&mut self.routes);
+        self.after = routes.last_key_value().map(|(last, _)| last.clone());
+        routes.into_iter().for_each(|(route, of_route)| figures.add_route(route, &of_route));
+        std::mem::take(&mut self.has_more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::status::Status;
+
+    use super::*;
+
+    #[test]
+    fn windows_of_any_size_see_each_route_once_with_all_its_counts() {
+        // Each route three times, in no order.
+        let counted: Vec<String> = (0..60).map(|n| format!("r{:02}", n * 7 % 20)).collect();
+        for most in 1..25 {
+            let (mut window, mut figures, mut windows) = (RouteWindow::new(most), QueueFigures::default(), 0);
+            loop {
+                for route in &counted {
+                    window.add(route, &RouteFigures::of_tasks(Status::Pending, 1));
+                    assert!(window.routes.len() <= most);
+                }
+                windows += 1;
+                if !window.move_to(&mut figures) {
+                    break;
+                }
+            }
+            assert_eq!(windows, 20_usize.div_ceil(most), "{most}");
+            assert_eq!(figures.routes().len(), 20);
+            assert!(figures.routes().all(|(_, route)| route.pending == 3), "{most}");
+        }
+    }
 }

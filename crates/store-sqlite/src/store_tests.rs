@@ -1,21 +1,31 @@
-//! What is answered without the writer, and what is not. The writer of these stores has ended; the test holds the receiver of
-//! the queue.
+//! A store from its opening to its end: claims that find nothing, outages, activity, and a disk that fails.
 
 use std::future::poll_fn;
+use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
+use rusqlite::Connection;
+use taskqueue_core::activity::{Activity, Record, Span, Unit};
 use taskqueue_core::definition::Definition;
+use taskqueue_core::limits::{STATS_ROUTES, TASK_ROUTES};
 use taskqueue_core::settings::SettingsPatch;
+use taskqueue_core::stats::PendingDetail;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{Claim, Claimed, Lookup, Scan};
+use taskqueue_store::activity::{ActivityRow, ProcessId};
+use taskqueue_store::clock::{Clock, ManualClock};
+use taskqueue_store::command::{Claim, Claimed, Lookup, SaveActivity, Scan};
 use taskqueue_store::conformance::any_command::{AnyCommand, Write};
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{StoreExt, commands};
+use taskqueue_store::{Store, StoreError, StoreExt, commands};
 use tempfile::TempDir;
 
-use super::*;
+use crate::*;
+
+// What is answered without the writer, and what is not. The writer of these stores has ended; the test holds the receiver of the queue.
 
 /// A store whose commands arrive at the test.
 struct Writerless {
@@ -142,9 +152,9 @@ async fn a_claim_goes_to_the_writer_when_the_time_of_a_delayed_task_has_come() {
 #[tokio::test]
 async fn a_claim_goes_to_the_writer_while_the_index_is_withdrawn() {
     let mut store = after(vec![], Options::default()).await;
-    let claim_index = store.store.published_index.withdraw().unwrap();
+    let claim_index = store.store.shared.published_index.withdraw().unwrap();
     assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER);
-    store.store.published_index.publish(claim_index);
+    store.store.shared.published_index.publish(claim_index);
     assert_eq!(store.answer(empty_claim()).await, NO_TASK);
 }
 
@@ -183,8 +193,208 @@ async fn a_check_tells_a_writer_that_hangs_from_a_storage_that_failed() {
     let Writerless { store, .. } = &after(vec![], Options::default()).await;
     assert_eq!(store.check().await, Ok(vec![]));
     let a_minute_ago = Instant::now().checked_sub(std::time::Duration::from_secs(60)).unwrap();
-    let _transaction = store.writer_health.begin(a_minute_ago, false);
+    let _transaction = store.shared.health.begin(a_minute_ago, false);
     assert_eq!(store.check().await, Err(StoreError::Busy));
-    store.failed.store(true, Ordering::Relaxed);
+    store.shared.failed.store(true, Ordering::Relaxed);
     assert_eq!(store.check().await, Err(StoreError::Unavailable), "that needs a person first");
+}
+
+// What becomes of the rows of activity in the file, and which rows figures read.
+
+struct Opened {
+    store: SqliteStore,
+    /// Past the store.
+    file: Connection,
+    clock: ManualClock,
+    _folder: TempDir,
+}
+
+impl Opened {
+    /// A store with the queue `q`.
+    async fn new() -> Self {
+        let (folder, clock) =
+            (tempfile::tempdir().unwrap(), ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
+        let path = folder.path().join("tasks.db");
+        let store = SqliteStore::open(&path, Arc::new(clock.clone()), &Options::default()).unwrap();
+        store.write(create_queue("q")).await.unwrap();
+        Self { store, file: Connection::open(&path).unwrap(), clock, _folder: folder }
+    }
+
+    /// Saves that something happened in each of the last minutes.
+    async fn save_minutes(&self, minutes: i64) {
+        let queue = self.store.list_queue_keys().await.unwrap()[0].0;
+        let mut activity = Activity::default();
+        activity.add(Record::CREATED);
+        let span = |minute: i64| Span::of(Unit::Minute, self.clock.now().plus_seconds(-60 * minute));
+        let rows = (0..minutes).map(|minute| ActivityRow { queue, span: span(minute), activity: activity.clone() });
+        self.save(rows.collect()).await;
+    }
+
+    async fn save(&self, rows: Vec<ActivityRow>) {
+        self.store.write(SaveActivity { process: ProcessId(7), rows }).await.unwrap();
+    }
+
+    fn rows(&self) -> i64 {
+        self.file.query_row("SELECT count(*) FROM activity", [], |row| row.get(0)).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_forgotten_some_at_a_time() {
+    let opened = Opened::new().await;
+    opened.save_minutes(1_440).await;
+    opened.clock.advance_seconds(86_400);
+    opened.save(Vec::new()).await;
+    assert_eq!(opened.rows(), 1, "that of a day ago is still kept");
+    // More than are forgotten at once, and all of them long ago.
+    let numbers = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 4500)";
+    let insert = format!("{numbers} INSERT INTO activity SELECT 1, 60, n * 60, 8, x'00' FROM numbers");
+    assert_eq!(opened.file.execute(&insert, []), Ok(4_500));
+    for left in [2_501, 501, 1, 1] {
+        opened.save(Vec::new()).await;
+        assert_eq!(opened.rows(), left);
+    }
+}
+
+#[tokio::test]
+async fn the_activity_of_a_deleted_queue_is_purged() {
+    let opened = Opened::new().await;
+    opened.save_minutes(1_440).await;
+    opened.store.write(create_queue("r")).await.unwrap();
+    opened.store.write(create("r", 1, Definition::default())).await.unwrap();
+    taskqueue_store::activity::save_activity(&opened.store).await.unwrap();
+    assert_eq!(opened.rows(), 1_442);
+    opened.store.write(delete_queue("q", true)).await.unwrap();
+    // An idle writer purges.
+    let begun = Instant::now();
+    while opened.file.query_row("SELECT count(*) FROM purges", [], |row| row.get::<_, i64>(0)).unwrap() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} rows are left", opened.rows());
+        std::thread::yield_now();
+    }
+    assert_eq!(opened.rows(), 2, "those of the other queue");
+}
+
+#[tokio::test]
+async fn figures_that_are_asked_again_read_no_task() {
+    let opened = Opened::new().await;
+    opened.store.write(create("q", 1, with_priority(1))).await.unwrap();
+    opened.clock.advance_seconds(5);
+    opened.store.write(create("q", 2, with_priority(2))).await.unwrap();
+    let key = opened.store.list_queue_keys().await.unwrap()[0].0;
+    let figures = opened.store.figures(&[key], &ALL_ROUTES, PendingDetail::Number).await.unwrap();
+    assert_eq!(figures.queues[0].1.oldest_pending(), Some(opened.clock.now().plus_seconds(-5)));
+    // Whoever reads it now fails.
+    opened.file.execute("UPDATE tasks SET packed = x'00'", []).unwrap();
+    assert_eq!(opened.store.figures(&[key], &ALL_ROUTES, PendingDetail::Number).await.unwrap().queues, figures.queues);
+    assert_eq!(opened.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap().figures, figures.queues[0].1);
+}
+
+#[tokio::test]
+async fn of_more_routes_than_an_answer_shows_the_oldest_tasks_are_not_looked_for() {
+    let opened = Opened::new().await;
+    let tasks = STATS_ROUTES / TASK_ROUTES + 1;
+    for task in 0..tasks {
+        let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("r{task:03}-{n:03}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        opened.store.write(create("q", task, with_routes(&names))).await.unwrap();
+    }
+    let figures = opened.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap().figures;
+    assert_eq!(figures.routes().len(), tasks * TASK_ROUTES);
+    let known = figures.routes().take_while(|(_, route)| route.oldest_pending.is_some()).count();
+    assert_eq!(known, STATS_ROUTES, "the first ones, which are shown");
+    assert!(figures.routes().skip(known).all(|(_, route)| route.pending == 1 && route.oldest_pending.is_none()));
+}
+
+#[tokio::test]
+async fn the_size_of_the_database_has_that_of_the_log() {
+    let opened = Opened::new().await;
+    let bytes = |name: &str| {
+        let path = format!("{}{name}", opened.file.path().unwrap());
+        std::fs::metadata(path).unwrap().len()
+    };
+    let expected = bytes("") + bytes("-wal");
+    assert_eq!(
+        opened.store.figures(&[], &ALL_ROUTES, PendingDetail::Number).await.unwrap().database_bytes,
+        Some(expected)
+    );
+    assert!(bytes("-wal") > 0);
+}
+
+#[tokio::test]
+async fn activity_that_cannot_be_read_is_an_error_and_not_nothing() {
+    let opened = Opened::new().await;
+    opened.save_minutes(1).await;
+    opened.file.execute("UPDATE activity SET activity = x'ff'", []).unwrap();
+    assert!(opened.store.queue_stats(&queue("q"), &ALL_ROUTES).await.is_err());
+    let key = opened.store.list_queue_keys().await.unwrap()[0].0;
+    assert!(opened.store.figures(&[key], &ALL_ROUTES, PendingDetail::Number).await.is_ok(), "they need none of it");
+}
+
+// A sync of the database file that fails. Whatever the log was copied to may be lost then, so the log must stay as it is.
+
+fn open(path: &Path) -> SqliteStore {
+    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+    SqliteStore::open(path, Arc::new(clock), &Options::default()).unwrap()
+}
+
+/// Creates a task that needs some hundred pages of the log.
+async fn create_large(store: &SqliteStore, number: u64) -> Result<(), StoreError> {
+    let definition = Definition { args: object_of_bytes(1_000_000), ..Definition::default() };
+    store.write(create("q", number, definition)).await.map(drop)
+}
+
+fn log_bytes(file: &Path) -> u64 {
+    std::fs::metadata(file.with_file_name("tasks.db-wal")).map_or(0, |log| log.len())
+}
+
+/// Bytes of the log with which the checkpointer is woken: its header, and frames with a header each. Nothing is written while
+/// it works, so that the log cannot be begun anew before the sync.
+const WOKEN_BYTES: u64 = 32 + 8_192 * (24 + 4_096);
+
+async fn until_unavailable(store: &SqliteStore) {
+    let begun = Instant::now();
+    while store.check().await != Err(StoreError::Unavailable) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the failed sync has no consequence");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_failed_sync_of_the_database_no_write_is_taken_and_a_restart_finds_every_acknowledged_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, before) = (folder.path().join("tasks.db"), folder.path().join("before.db"));
+    let store = open(&file);
+    store.write(create_queue("q")).await.unwrap();
+    drop(store);
+    // What is on the disk if nothing of what is copied from now on gets there.
+    std::fs::copy(&file, &before).unwrap();
+
+    let store = open(&file);
+    store.shared.ownership.syncs_to_fail.store(1, Ordering::Relaxed);
+    let mut written = 0;
+    while log_bytes(&file) < WOKEN_BYTES {
+        create_large(&store, written).await.unwrap();
+        written += 1;
+    }
+    until_unavailable(&store).await;
+    for attempt in 0..3 {
+        assert_eq!(create_large(&store, written).await, Err(StoreError::Unavailable), "attempt {attempt}");
+    }
+    assert_eq!(store.write(claim("q", "nothing", 1)).await, Err(StoreError::Unavailable), "also what needs no disk");
+    assert_eq!(store.check().await, Err(StoreError::Unavailable), "it does not heal by itself");
+    assert!(store.get_task(&queue("q"), task_id(0)).await.is_ok(), "reads go on");
+    let log = log_bytes(&file);
+    store.close().await;
+    assert_eq!(log_bytes(&file), log, "the log is left as it is");
+    drop(store);
+
+    std::fs::copy(&before, &file).unwrap();
+    let store = open(&file);
+    for number in 0..written {
+        assert!(store.get_task(&queue("q"), task_id(number)).await.is_ok(), "task {number} of {written}");
+    }
+    create_large(&store, written).await.unwrap();
+    assert_eq!(store.check().await, Ok(vec![]));
+    store.close().await;
+    assert_eq!(log_bytes(&file), 0);
 }

@@ -1,18 +1,12 @@
 //! One write transaction on the file: a function for each thing that can be loaded or saved, each a statement of `sql/`
 //! or a lookup in the claim index. Nothing is decided here.
 
-mod activity;
-mod bulk;
-mod dependencies;
-mod observations;
-mod output;
-mod tally;
 mod task_rows;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, Row, params};
 use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::delta::Delta;
 use taskqueue_core::dependency::DependencyState;
@@ -32,22 +26,21 @@ use taskqueue_store::transaction::{
     Unsettled,
 };
 
-use crate::bulk::ChangedTasks;
+use crate::change_tracker::ChangedTasks;
 use crate::claim_index::ClaimIndex;
-use crate::each_row::{NextRow, each_row};
+use crate::derived_tables::{TallyDifferences, delete_rows_of_queue};
 use crate::failure::Doing;
-use crate::prepared::Prepared;
+use crate::output::OutputWriter;
+use crate::queries::Prepared;
 use crate::rows::{self, PackedDocuments, PackedHead, PackedOutcome};
+use crate::snapshot::Snapshot;
 use crate::statements as sql;
-
-use tally::TallyDifferences;
 
 const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be loaded");
 
 /// A write transaction under way on the writer's connection. Beginning and committing is the writer's business.
 pub(crate) struct SqliteTransaction<'a> {
-    connection: &'a Connection,
-    prepared: Prepared<'a>,
+    pub(crate) file: Prepared<'a>,
     pub(crate) claim_index: &'a mut ClaimIndex,
     /// Differences of the counts, written once at the end: a batch changes few counts many times.
     tally: TallyDifferences,
@@ -64,8 +57,7 @@ impl<'a> SqliteTransaction<'a> {
     /// A transaction at `now`, which the caller has begun.
     pub(crate) fn new(connection: &'a Connection, claim_index: &'a mut ClaimIndex, now: Timestamp) -> Self {
         Self {
-            connection,
-            prepared: Prepared::new(connection),
+            file: Prepared::new(connection),
             claim_index,
             tally: TallyDifferences::default(),
             now,
@@ -87,39 +79,40 @@ impl<'a> SqliteTransaction<'a> {
         self.has_released |= released > 0;
     }
 
-    /// Whether the time of a delayed task has come.
+    /// Returns whether the time of a delayed task has come.
     pub(crate) fn has_released(&self) -> bool {
         self.has_released
     }
 
     /// Writes what was deferred. Must come before `COMMIT`.
     pub(crate) fn finish(&mut self) -> Loaded<()> {
-        self.flush_tally()?;
-        self.claim_index.history.finish(self.connection, self.now).doing("writing the history")
+        self.tally.write(&self.file)?;
+        self.claim_index.history.finish(self.file.connection, self.now).doing("writing the history")
     }
 
-    pub(crate) fn run(&self, statement: &'static str, params: impl Params, doing: &'static str) -> Loaded<usize> {
-        self.prepared.with(statement, |s| s.execute(params)).doing(doing)
+    /// The file as this transaction sees it.
+    pub(crate) fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot { connection: self.file.connection, active: None }
     }
 
-    pub(crate) fn one<T>(
-        &self,
-        statement: &'static str,
-        params: impl Params,
-        doing: &'static str,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Loaded<Option<T>> {
-        self.prepared.with(statement, |s| s.query_row(params, read).optional()).doing(doing)
+    /// The state of a task that others wait for.
+    fn status_of(&self, queue: QueueKey, id: TaskId) -> Loaded<Option<Status>> {
+        if self.claim_index.running_task(queue, id).is_some() {
+            return Ok(Some(Status::Running));
+        }
+        let values = params![queue.0, id.as_str()];
+        self.file.one(&sql::FIND_STATUS_BY_ID, values, "looking up a dependency", rows::status)
     }
 
-    pub(crate) fn each(
-        &self,
-        statement: &str,
-        params: impl Params,
-        doing: &'static str,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<NextRow>,
-    ) -> Loaded<()> {
-        each_row(self.connection, statement, params, read).doing(doing)
+    fn delete_dependency(&self, queue: QueueKey, dependency: TaskId, task: TaskKey) -> Loaded<()> {
+        let values = params![queue.0, dependency.as_str(), task.0];
+        self.file.run(&sql::DELETE_DEPENDENCY, values, "forgetting a dependency").map(drop)
+    }
+
+    /// Notes that the dependents of a task behind a key are to be looked at again.
+    fn save_unsettled(&self, queue: QueueKey, dependency: TaskId, after: Option<TaskKey>) -> Loaded<()> {
+        let values = params![queue.0, dependency.as_str(), after.map(|key| key.0)];
+        self.file.run(&sql::SAVE_UNSETTLED, values, "leaving dependents to be settled").map(drop)
     }
 
     /// Applies what a change of a task means for the counts and the claim index.
@@ -147,29 +140,28 @@ impl Transaction for SqliteTransaction<'_> {
         if self.claim_index.queue(name).is_some() {
             return Ok(false);
         }
-        self.run(sql::INSERT_QUEUE, [name.as_str()], "creating a queue")?;
-        self.claim_index.add_queue(name.clone(), QueueKey(self.connection.last_insert_rowid()));
+        self.file.run(&sql::INSERT_QUEUE, [name.as_str()], "creating a queue")?;
+        self.claim_index.add_queue(name.clone(), QueueKey(self.file.connection.last_insert_rowid()));
         Ok(true)
     }
 
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
-        self.tally_of(queue)
+        self.tally.write(&self.file)?;
+        let lines = self.file.all(&sql::LIST_TALLY, [queue.0], "counting tasks", rows::tally)?;
+        let running = lines.iter().filter(|line| line.status == Status::Running);
+        Ok(QueueTally {
+            running: running.map(|line| line.tasks).sum(),
+            // Archived ones, too.
+            tasks: lines.iter().map(|line| line.tasks).sum(),
+        })
     }
 
     /// The tasks of a deleted queue can no longer be reached. They are purged later, some at a time.
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
-        for statement in [
-            sql::DELETE_QUEUE,
-            sql::DELETE_OBSERVATIONS,
-            sql::DELETE_TALLY,
-            sql::DELETE_SETTINGS,
-            sql::DELETE_UNSETTLED_OF_QUEUE,
-        ] {
-            self.run(statement, [queue.key.0], "deleting a queue")?;
-        }
-        self.forget_ended(queue)?;
+        self.file.run(&sql::DELETE_QUEUE, [queue.key.0], "deleting a queue")?;
+        delete_rows_of_queue(&self.file, queue.key)?;
         let purge = params![queue.key.0, runs_kept_until.as_micros()];
-        self.run(sql::INSERT_PURGE, purge, "deleting a queue")?;
+        self.file.run(&sql::INSERT_PURGE, purge, "deleting a queue")?;
         self.claim_index.remove_queue(queue);
         Ok(())
     }
@@ -178,37 +170,37 @@ impl Transaction for SqliteTransaction<'_> {
         if let Some(key) = self.claim_index.running_task(queue, id) {
             return Ok(Some(key));
         }
-        self.one(sql::FIND_TASK, params![queue.0, id.as_str()], "finding a task", rows::key)
+        self.file.one(&sql::FIND_TASK, params![queue.0, id.as_str()], "finding a task", rows::key)
     }
 
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
-        self.one(&sql::LOAD_TASK, [key.0], "loading a task", |row| rows::task(row, queue.name))?.ok_or(NO_TASK)
+        self.file.one(&sql::LOAD_TASK, [key.0], "loading a task", |row| rows::task(row, queue.name))?.ok_or(NO_TASK)
     }
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
         if let Some(head) = self.claim_index.running_head(key) {
             return Ok(head.clone());
         }
-        self.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(NO_TASK)
+        self.file.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(NO_TASK)
     }
 
     fn load_result_bytes(&mut self, key: TaskKey) -> Loaded<usize> {
-        let read = |row: &Row<'_>| Ok(rows::packed_outcome(row, 0)?.result.len());
-        let bytes = self.one(sql::LOAD_OUTCOME, [key.0], "loading an outcome", read)?;
+        let read = |row: &Row<'_>| Ok(PackedOutcome::of_row(row, 0)?.result.len());
+        let bytes = self.file.one(&sql::LOAD_OUTCOME, [key.0], "loading an outcome", read)?;
         Ok(bytes.unwrap_or(PackedOutcome::NONE.result.len()))
     }
 
     fn load_output(&mut self, key: TaskKey) -> Loaded<Option<KeptOutput>> {
         let read = |row: &Row<'_>| rows::kept_output(row, 0);
-        Ok(self.one(sql::LOAD_OUTPUT, [key.0], "loading output", read)?.flatten())
+        Ok(self.file.one(&sql::LOAD_OUTPUT, [key.0], "loading output", read)?.flatten())
     }
 
     fn save_output(&mut self, _: QueueKey, key: TaskKey, change: &OutputChange<'_>) -> Loaded<()> {
-        self.save_kept_output(key, change)
+        OutputWriter { file: &self.file, key }.save(change)
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
-        self.one(sql::LOAD_IDENTITY, [key.0], "loading an identity", |row| row.get(0))?.ok_or(NO_TASK)
+        self.file.one(&sql::LOAD_IDENTITY, [key.0], "loading an identity", |row| row.get(0))?.ok_or(NO_TASK)
     }
 
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<Option<TaskKey>> {
@@ -223,13 +215,13 @@ impl Transaction for SqliteTransaction<'_> {
             name,
             self.claim_index.history.next_key(),
         ];
-        if self.run(sql::INSERT_TASK, values, "creating a task")? == 0 {
+        if self.file.run(&sql::INSERT_TASK, values, "creating a task")? == 0 {
             return Ok(None);
         }
-        let key = TaskKey(self.connection.last_insert_rowid());
+        let key = TaskKey(self.file.connection.last_insert_rowid());
         self.claim_index.history.key_given(key);
         let documents = PackedDocuments { args: args.as_str(), metadata: metadata.as_str() }.pack();
-        self.run(sql::INSERT_DEFINITION, params![key.0, identity, documents], "creating a task")?;
+        self.file.run(&sql::INSERT_DEFINITION, params![key.0, identity, documents], "creating a task")?;
         self.apply(queue, key, &Delta::between(None, Some(&head)), Some(&head));
         self.note_end(queue, key, None, Some(&head))?;
         Ok(Some(key))
@@ -244,7 +236,7 @@ impl Transaction for SqliteTransaction<'_> {
         };
         self.save_rows(key, (before, &after), outcome.as_ref())?;
         if let Some(run_id) = delta.past_run {
-            self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "remembering a run")?;
+            self.file.run(&sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "remembering a run")?;
         }
         self.apply(queue, key, &delta, Some(&after));
         self.note_end(queue, key, Some(before), Some(&after))
@@ -273,7 +265,9 @@ impl Transaction for SqliteTransaction<'_> {
         runs_kept_until: Timestamp,
     ) -> Loaded<()> {
         self.delete_rows(key, before.lifecycle.finished_run, runs_kept_until)?;
-        self.forget_dependencies(queue, key, &before.scheduling.dependencies)?;
+        for id in before.scheduling.dependencies.as_slice() {
+            self.delete_dependency(queue, *id, key)?;
+        }
         self.apply(queue, key, &Delta::between(Some(before), None), None);
         self.note_end(queue, key, Some(before), None)
     }
@@ -289,7 +283,11 @@ impl Transaction for SqliteTransaction<'_> {
         after: Option<TaskKey>,
         most: usize,
     ) -> Loaded<Dependents> {
-        self.list_dependents(queue, dependency, after, most)
+        let after = after.map_or(i64::MIN, |after| after.0);
+        let values = params![queue.0, dependency.as_str(), after, i64::try_from(most).unwrap_or(i64::MAX)];
+        let tasks = self.file.all(&sql::LIST_DEPENDENTS, values, "listing dependents", rows::dependent)?;
+        // Nobody else holds any.
+        Ok(Dependents { tasks, held_elsewhere: false })
     }
 
     fn save_dependency(
@@ -299,7 +297,8 @@ impl Transaction for SqliteTransaction<'_> {
         task: TaskKey,
         state: DependencyState,
     ) -> Loaded<()> {
-        self.note_dependency(queue, dependency, task, state)
+        let values = params![queue.0, dependency.as_str(), task.0, state as i64];
+        self.file.run(&sql::SAVE_DEPENDENCY, values, "noting a dependency").map(drop)
     }
 
     fn load_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<Vec<Option<Status>>> {
@@ -307,7 +306,11 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn load_noted(&mut self, queue: QueueKey, task: TaskKey, ids: &[TaskId]) -> Loaded<Vec<Option<DependencyState>>> {
-        ids.iter().map(|id| self.noted(queue, task, *id)).collect()
+        let noted = |id: &TaskId| {
+            let values = params![queue.0, id.as_str(), task.0];
+            self.file.one(&sql::FIND_DEPENDENCY, values, "looking up a dependency", rows::dependency_state)
+        };
+        ids.iter().map(noted).collect()
     }
 
     fn replace_dependencies(
@@ -317,37 +320,79 @@ impl Transaction for SqliteTransaction<'_> {
         before: &Dependencies,
         after: &[(TaskId, DependencyState)],
     ) -> Loaded<()> {
-        self.note_dependencies(queue, task, before, after)
+        for id in before.as_slice() {
+            // Both are sorted.
+            if after.binary_search_by_key(id, |(id, _)| *id).is_err() {
+                self.delete_dependency(queue, *id, task)?;
+            }
+        }
+        for (id, state) in after {
+            self.save_dependency(queue, *id, task, *state)?;
+            self.claim_index.awaited.add(queue, *id);
+        }
+        Ok(())
     }
 
     fn leave_unsettled(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<()> {
-        self.note_unsettled(queue, dependency)
+        self.save_unsettled(queue, dependency, None)?;
+        self.left_unsettled.insert((queue, dependency));
+        self.claim_index.unsettled.insert(queue);
+        Ok(())
     }
 
     fn find_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>> {
-        self.first_unsettled(of)
+        let unsettled = &self.claim_index.unsettled;
+        if of.map_or(unsettled.is_empty(), |queue| !unsettled.contains(&queue)) {
+            return Ok(None);
+        }
+        let doing = "looking for dependents to settle";
+        let found = match of {
+            Some(queue) => self.file.one(&sql::FIND_UNSETTLED_OF_QUEUE, [queue.0], doing, rows::unsettled)?,
+            None => self.file.one(&sql::FIND_UNSETTLED, [], doing, rows::unsettled)?,
+        };
+        let Some((queue, dependency, after)) = found else {
+            self.claim_index.unsettled.retain(|queue| of.is_some_and(|of| of != *queue));
+            return Ok(None);
+        };
+        self.left_unsettled.remove(&(queue, dependency));
+        Ok(Some(Unsettled { queue, dependency, status: self.status_of(queue, dependency)?, after }))
     }
 
     fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {
-        self.note_settled(unsettled, after)
+        let Unsettled { queue, dependency, .. } = *unsettled;
+        if self.left_unsettled.contains(&(queue, dependency)) {
+            return Ok(());
+        }
+        if after.is_some() {
+            return self.save_unsettled(queue, dependency, after);
+        }
+        let values = params![queue.0, dependency.as_str()];
+        self.file.run(&sql::DELETE_UNSETTLED, values, "noting that dependents were settled").map(drop)
     }
 
-    /// Those that were released at the beginning of the batch count.
+    /// Returns those that were released at the beginning of the batch count.
     fn release_delayed(&mut self) -> Loaded<usize> {
         self.release_due(RELEASED_AT_ONCE.saturating_sub(self.released));
         Ok(std::mem::take(&mut self.released))
     }
 
     fn load_settings(&mut self, queue: QueueKey) -> Loaded<Option<Arc<QueueSettings>>> {
-        Ok(self.claim_index.settings(queue).cloned())
+        Ok(self.claim_index.settings.of(queue).cloned())
     }
 
     fn count_running(&mut self, queue: QueueKey, route: &Route) -> Loaded<RunningTasks> {
-        Ok(self.claim_index.count_running(queue, route))
+        Ok(self.claim_index.settings.count_running(queue, route))
     }
 
     fn save_settings(&mut self, queue: Queue<'_>, settings: &QueueSettings) -> Loaded<()> {
-        self.save_queue_settings(queue, settings)
+        let before = self.claim_index.settings.of(queue.key).cloned().unwrap_or_default();
+        if *settings == QueueSettings::default() {
+            self.file.run(&sql::DELETE_SETTINGS, [queue.key.0], "saving settings")?;
+        } else {
+            self.file.run(&sql::SAVE_SETTINGS, params![queue.key.0, settings.to_json()], "saving settings")?;
+        }
+        self.claim_index.set_settings(queue.key, settings.clone());
+        self.retention_changed(queue.key, &before.retention, &settings.retention)
     }
 
     fn find_outdated(&mut self, most: usize) -> Loaded<Outdated> {
@@ -355,7 +400,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
-        self.claim_index.run_use(self.connection, run_id).doing("looking for a run id")
+        self.claim_index.run_use(self.file.connection, run_id).doing("looking for a run id")
     }
 
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
@@ -372,28 +417,33 @@ impl Transaction for SqliteTransaction<'_> {
     fn save_scan(&mut self) -> Loaded<()> {
         self.claim_index.last_scan_at = Some(self.now);
         if self.claim_index.has_active_runs() {
-            self.run(sql::SAVE_SCAN, [self.now.as_micros()], "remembering the scan")?;
+            self.file.run(&sql::SAVE_SCAN, [self.now.as_micros()], "remembering the scan")?;
         }
         Ok(())
     }
 
     fn save_activity(&mut self, process: ProcessId, rows: &[ActivityRow]) -> Loaded<()> {
-        self.save_spans(process, rows)
+        for ActivityRow { queue, span, activity } in rows {
+            let (unit, start) = (span.unit.seconds(), rows::seconds(span.start));
+            let values = params![queue.0, unit, start, process.0, activity.to_bytes()];
+            self.file.run(&sql::SAVE_ACTIVITY, values, "saving activity")?;
+        }
+        Ok(())
     }
 
     fn forget(&mut self, over: Over) -> Loaded<u64> {
         let forgotten = match over {
             Over::DeletedRuns { most } => {
                 let runs = &mut self.claim_index.history.runs;
-                runs.forget_over(self.connection, self.now, most).doing("forgetting run ids")?
+                runs.forget_over(self.file.connection, self.now, most).doing("forgetting run ids")?
             }
             Over::Activity { unit, before, most } => {
                 let values = params![unit.seconds(), rows::seconds(before), most];
-                self.run(sql::FORGET_ACTIVITY, values, "forgetting activity")?
+                self.file.run(&sql::FORGET_ACTIVITY, values, "forgetting activity")?
             }
             Over::Observations => {
                 let until = [self.now.as_micros()];
-                self.run(sql::DELETE_EXPIRED_OBSERVATIONS, until, "deleting expired observations")?
+                self.file.run(&sql::DELETE_EXPIRED_OBSERVATIONS, until, "deleting expired observations")?
             }
         };
         Ok(forgotten as u64)
@@ -401,16 +451,28 @@ impl Transaction for SqliteTransaction<'_> {
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
         let values = params![queue.key.0, id.as_str()];
-        self.one(&sql::LOAD_OBSERVATION, values, "loading an observation", |row| rows::observation(row, queue.name))
+        self.file
+            .one(&sql::LOAD_OBSERVATION, values, "loading an observation", |row| rows::observation(row, queue.name))
     }
 
     fn save_observation(&mut self, queue: QueueKey, id: WorkerId, observation: Option<&Observation>) -> Loaded<()> {
-        match observation {
-            Some(observation) => self.save_observed(queue, observation),
-            None => {
-                let values = params![queue.0, id.as_str()];
-                self.run(sql::DELETE_OBSERVATION, values, "deleting an observation").map(drop)
-            }
-        }
+        let Some(observation) = observation else {
+            let values = params![queue.0, id.as_str()];
+            return self.file.run(&sql::DELETE_OBSERVATION, values, "deleting an observation").map(drop);
+        };
+        let report = &observation.report;
+        let values = params![
+            queue.0,
+            observation.id.as_str(),
+            report.route.as_str(),
+            report.status.as_str(),
+            report.task_id.as_ref().map(TaskId::as_str),
+            observation.last_seen_at.as_micros(),
+            observation.expires_at.as_micros(),
+            report.metadata.as_str(),
+            observation.telemetry.as_ref().map(|telemetry| telemetry.value.as_str()),
+            observation.telemetry.as_ref().map(|telemetry| telemetry.updated_at.as_micros()),
+        ];
+        self.file.run(&sql::SAVE_OBSERVATION, values, "saving an observation").map(drop)
     }
 }

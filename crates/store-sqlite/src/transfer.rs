@@ -4,13 +4,12 @@
 //!
 //! SQLite runs on the calling thread: the command does nothing else meanwhile.
 
-mod begin;
-
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::{Connection, Row, params};
 use taskqueue_core::definition::routes_of;
 use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
@@ -23,18 +22,23 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{Queue, QueueKey, TaskKey, Transaction};
 use taskqueue_store::transfer::{
-    CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferredOutput, TransferredTask,
+    CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferError, TransferredOutput,
+    TransferredTask,
 };
 
 use crate::claim_index::ClaimIndex;
-use crate::each_row::{CONTINUE, each_row};
 use crate::failure::Doing;
-use crate::output::transferred_output;
+use crate::open::OpenError;
+use crate::output::{OutputWriter, transferred_output};
 use crate::ownership::Ownership;
+use crate::queries::{CONTINUE, all_rows, each_row, execute, first_row};
 use crate::transaction::SqliteTransaction;
-use crate::{checkpoint, history, rows, statements as sql};
+use crate::{checkpoint, history, migrate, open, rows, statements as sql};
 
-/// The connection is closed before the file is released.
+/// Page cache of a transfer: holds the pages to which the indexes of a million new tasks are appended.
+const CACHE_KIB: i64 = 65_536;
+
+/// A file from or to which a transfer copies. The connection is closed before the file is released.
 pub struct SqliteTransfer {
     connection: Connection,
     ownership: Ownership,
@@ -43,28 +47,31 @@ pub struct SqliteTransfer {
 }
 
 impl SqliteTransfer {
-    fn one<T>(
-        &self,
-        statement: &str,
-        doing: &'static str,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        self.connection.prepare_cached(statement).and_then(|mut s| s.query_row([], read)).doing(doing)
+    /// The file to copy from, which must exist.
+    pub fn source(path: &Path) -> Result<Self, TransferError> {
+        if !path.exists() {
+            return Err(TransferError::Refused(format!("there is no file {}; check the path", path.display())));
+        }
+        Self::open(path, "BEGIN").map_err(|error| TransferError::Refused(error.to_string()))
     }
 
-    fn run(&self, statement: &str, params: impl Params, doing: &'static str) -> Result<(), StoreError> {
-        self.connection.prepare_cached(statement).and_then(|mut s| s.execute(params)).doing(doing).map(drop)
+    /// The file to copy to, which is created if it does not exist.
+    pub fn target(path: &Path) -> Result<Self, TransferError> {
+        Self::open(path, "BEGIN IMMEDIATE").map_err(|error| TransferError::Refused(error.to_string()))
     }
 
-    fn load_queues(&mut self) -> rusqlite::Result<()> {
-        each_row(&self.connection, sql::LOAD_QUEUES, [], |row| {
-            if let Some(name) = QueueName::parse(row.get_ref(1)?.as_str()?) {
-                let key = QueueKey(row.get(0)?);
-                self.keys.insert(name.clone(), key);
-                self.queues.insert(key, name);
-            }
-            Ok(CONTINUE)
-        })
+    fn open(path: &Path, begin: &str) -> Result<Self, OpenError> {
+        let mut ownership = Ownership::take(path)?;
+        let path = &ownership.path().to_owned();
+        let failed = |error: rusqlite::Error| OpenError::of_sqlite(path, &error);
+        migrate::recognise(&open::unrecognised(path).map_err(failed)?, path)?;
+        let mut connection = open::writer(path).map_err(failed)?;
+        migrate::migrate(&mut connection, path)?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(failed)?;
+        connection.execute_batch(begin).map_err(failed)?;
+        ownership.watch_log()?;
+        let (queues, keys) = load_queues(&connection).map_err(failed)?;
+        Ok(Self { connection, ownership, queues, keys })
     }
 
     fn key(&self, queue: &QueueName) -> Result<QueueKey, StoreError> {
@@ -90,28 +97,29 @@ impl SqliteTransfer {
         };
         tx.save_change(queue, key, &task.head(), &history(task))?;
         for run_id in &copied.past_runs {
-            self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "copying past runs")?;
+            execute(&self.connection, &sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()])
+                .doing("copying past runs")?;
         }
         let dependencies = task.definition.scheduling.dependencies.as_slice();
         if copied.noted.len() != dependencies.len() {
             return Err(StoreError::Broken("a task was copied without what is noted of its dependencies"));
         }
         let noted: Vec<_> = dependencies.iter().copied().zip(copied.noted.iter().copied()).collect();
-        tx.note_dependencies(queue, key, &Dependencies::default(), &noted)?;
+        tx.replace_dependencies(queue, key, &Dependencies::default(), &noted)?;
         match &copied.output {
-            Some(output) => tx.add_output(key, output),
+            Some(output) => OutputWriter { file: &tx.file, key }.add(output),
             None => Ok(()),
         }
     }
 
-    /// What is noted of each of these dependencies of a task.
+    /// Returns what is noted of each of these dependencies of a task.
     fn noted(
         &self,
         queue: QueueKey,
         key: TaskKey,
         dependencies: &Dependencies,
     ) -> rusqlite::Result<Vec<DependencyState>> {
-        let mut statement = self.connection.prepare_cached(sql::FIND_DEPENDENCY)?;
+        let mut statement = self.connection.prepare_cached(&sql::FIND_DEPENDENCY)?;
         let mut noted = |id: &TaskId| statement.query_row(params![queue.0, id.as_str(), key.0], rows::dependency_state);
         dependencies.as_slice().iter().map(&mut noted).collect()
     }
@@ -119,7 +127,7 @@ impl SqliteTransfer {
     /// A dependency that has changed is told to those that wait for it, should the source have left that to do.
     fn note_changed_dependencies(&self) -> Result<(), StoreError> {
         let mut changed = Vec::new();
-        each_row(&self.connection, sql::LIST_NOTED_STATUSES, [], |row| {
+        each_row(&self.connection, &sql::LIST_NOTED_STATUSES, [], |row| {
             let (queue, id, noted, status) = rows::noted_status(row)?;
             if status.is_some_and(|status| DependencyState::of(status) != noted) {
                 changed.push((queue, id));
@@ -128,13 +136,20 @@ impl SqliteTransfer {
         })
         .doing("copying dependencies")?;
         changed.dedup();
-        self.write(|tx| changed.into_iter().try_for_each(|(queue, id)| tx.note_unsettled(queue, id)))
+        self.write(|tx| changed.into_iter().try_for_each(|(queue, id)| tx.leave_unsettled(queue, id)))
     }
 
     fn past_runs(&self, key: TaskKey) -> rusqlite::Result<Vec<RunId>> {
-        let mut statement = self.connection.prepare_cached(sql::LIST_PAST_RUNS)?;
-        statement.query_map([key.0], rows::run_id)?.collect()
+        all_rows(&self.connection, &sql::LIST_PAST_RUNS, [key.0], rows::run_id)
     }
+}
+
+/// All queues by key and by name.
+type Queues = (BTreeMap<QueueKey, QueueName>, HashMap<QueueName, QueueKey>);
+
+fn load_queues(connection: &Connection) -> rusqlite::Result<Queues> {
+    let queues = all_rows(connection, &sql::LOAD_QUEUES, [], rows::queue)?.into_iter().flatten();
+    Ok(queues.map(|(key, name)| ((key, name.clone()), (name, key))).unzip())
 }
 
 /// The state of a task as one change since its creation.
@@ -177,61 +192,37 @@ impl Source for SqliteTransfer {
     }
 
     async fn settings(&mut self, queue: &QueueName) -> Result<Option<QueueSettings>, StoreError> {
-        let (key, mut settings) = (self.key(queue)?, None);
-        each_row(&self.connection, sql::LOAD_SETTINGS, [key.0], |row| {
-            settings = Some(rows::settings(row)?);
-            Ok(CONTINUE)
-        })
-        .doing("reading settings")?;
-        Ok(settings)
+        let key = self.key(queue)?;
+        first_row(&self.connection, &sql::LOAD_SETTINGS, [key.0], rows::settings).doing("reading settings")
     }
 
     async fn unsettled(&mut self, queue: &QueueName) -> Result<Vec<TaskId>, StoreError> {
-        let (key, mut unsettled) = (self.key(queue)?, Vec::new());
-        each_row(&self.connection, sql::LIST_UNSETTLED, [key.0], |row| {
-            unsettled.push(rows::dependency(row)?);
-            Ok(CONTINUE)
-        })
-        .doing("reading dependencies")?;
-        Ok(unsettled)
+        all_rows(&self.connection, &sql::LIST_UNSETTLED, [self.key(queue)?.0], rows::dependency)
+            .doing("reading dependencies")
     }
 
     async fn observations(&mut self, queue: &QueueName) -> Result<Vec<Observation>, StoreError> {
-        let (key, mut observations) = (self.key(queue)?, Vec::new());
-        let (expired_too, first) = (i64::MIN, "");
-        each_row(&self.connection, &sql::LIST_OBSERVATIONS, params![key.0, expired_too, first], |row| {
-            observations.push(rows::observation(row, queue)?);
-            Ok(CONTINUE)
-        })
-        .doing("reading observations")?;
-        Ok(observations)
+        let (key, expired_too, first) = (self.key(queue)?, i64::MIN, "");
+        let read = |row: &Row<'_>| rows::observation(row, queue);
+        all_rows(&self.connection, &sql::LIST_OBSERVATIONS, params![key.0, expired_too, first], read)
+            .doing("reading observations")
     }
 
     async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
         let last = after.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
         let (kept_until, run_id) = last.unwrap_or((i64::MIN, ""));
         let params = params![kept_until, run_id, CHUNK_RUNS];
-        let mut runs = Vec::new();
-        each_row(&self.connection, &sql::TRANSFER_DELETED_RUNS, params, |row| {
-            runs.push(rows::deleted_run(row)?);
-            Ok(CONTINUE)
-        })
-        .doing("reading run ids of deleted tasks")?;
-        Ok(runs)
+        all_rows(&self.connection, &sql::TRANSFER_DELETED_RUNS, params, rows::deleted_run)
+            .doing("reading run ids of deleted tasks")
     }
 
     async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        let mut last = None;
-        each_row(&self.connection, sql::LOAD_SCAN, [], |row| {
-            last = Some(Timestamp::from_micros(row.get(0)?));
-            Ok(CONTINUE)
-        })
-        .doing("reading the last scan")?;
-        Ok(last)
+        first_row(&self.connection, &sql::LOAD_SCAN, [], rows::scan_time).doing("reading the last scan")
     }
 
     async fn totals(&mut self) -> Result<Totals, StoreError> {
-        let [runs, observations] = self.one(sql::COUNT_DERIVED, "counting", rows::derived)?;
+        let [runs, observations] =
+            self.connection.query_row(&sql::COUNT_DERIVED, [], rows::derived).doing("counting")?;
         let queues = self.queues.len() as u64;
         let mut totals = Totals { queues, runs, observations, ..Totals::default() };
         each_row(&self.connection, &sql::LIST_HEADS, [], |row| {
@@ -247,14 +238,13 @@ impl Source for SqliteTransfer {
             Ok(CONTINUE)
         })
         .doing("counting")?;
-        each_row(&self.connection, sql::LIST_WHOLE_TALLY, [], |row| {
-            let (key, status, tasks) = rows::whole_tally(row)?;
+        for (key, status, tasks) in
+            all_rows(&self.connection, &sql::LIST_WHOLE_TALLY, [], rows::whole_tally).doing("counting tasks")?
+        {
             if let Some(queue) = self.queues.get(&key) {
                 totals.add_status(queue, status, tasks);
             }
-            Ok(CONTINUE)
-        })
-        .doing("counting tasks")?;
+        }
         Ok(totals)
     }
 }
@@ -262,14 +252,15 @@ impl Source for SqliteTransfer {
 #[async_trait(?Send)]
 impl Target for SqliteTransfer {
     async fn is_empty(&mut self) -> Result<bool, StoreError> {
-        self.one(sql::CHECK_EMPTY, "checking that the target is empty", |row| row.get(0))
+        self.connection.query_row(&sql::CHECK_EMPTY, [], |row| row.get(0)).doing("checking that the target is empty")
     }
 
     async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {
         for (key, name) in queues {
-            self.run(sql::TRANSFER_QUEUE, params![key.0, name.as_str()], "copying queues")?;
+            execute(&self.connection, &sql::TRANSFER_QUEUE, params![key.0, name.as_str()]).doing("copying queues")?;
         }
-        self.load_queues().doing("copying queues")
+        (self.queues, self.keys) = load_queues(&self.connection).doing("copying queues")?;
+        Ok(())
     }
 
     async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError> {
@@ -278,25 +269,24 @@ impl Target for SqliteTransfer {
 
     async fn add_settings(&mut self, name: &QueueName, settings: &QueueSettings) -> Result<(), StoreError> {
         let key = self.key(name)?;
-        self.write(|tx| tx.save_queue_settings(Queue { key, name }, settings))
+        self.write(|tx| tx.save_settings(Queue { key, name }, settings))
     }
 
     async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> Result<(), StoreError> {
         let key = self.key(queue)?;
-        self.write(|tx| ids.iter().try_for_each(|id| tx.note_unsettled(key, *id)))
+        self.write(|tx| ids.iter().try_for_each(|id| tx.leave_unsettled(key, *id)))
     }
 
     async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
         self.write(|tx| {
-            let mut saved = observations.iter().map(|observation| {
+            observations.iter().try_for_each(|observation| {
                 tx.save_observation(self.key(&observation.queue)?, observation.id, Some(observation))
-            });
-            saved.try_for_each(|saved| saved)
+            })
         })
     }
 
     async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {
-        self.run(sql::CLEAR_DELETED_RUNS, [], "deleting run ids")?;
+        execute(&self.connection, &sql::CLEAR_DELETED_RUNS, []).doing("deleting run ids")?;
         // The first start reads all tasks.
         history::clear(&self.connection).doing("deleting run ids")
     }
@@ -308,7 +298,9 @@ impl Target for SqliteTransfer {
     async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
         self.note_changed_dependencies()?;
         match last_scan_at {
-            Some(at) => self.run(sql::SAVE_SCAN, [at.as_micros()], "copying the last scan"),
+            Some(at) => {
+                execute(&self.connection, &sql::SAVE_SCAN, [at.as_micros()]).doing("copying the last scan").map(drop)
+            }
             None => Ok(()),
         }
     }

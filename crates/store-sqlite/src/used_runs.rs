@@ -1,10 +1,9 @@
 //! The run ids that were used: those of recently ended runs in memory, all others in sorted segments in the file, each behind a
 //! filter in memory. Which runs are active is known to the claim index. The reasons: docs/decisions/0002.
 
-mod index_builder;
+pub(crate) mod index_builder;
 mod merge;
-pub(crate) mod page;
-mod segment;
+pub(crate) mod segment;
 
 #[cfg(test)]
 #[path = "used_runs_tests.rs"]
@@ -18,33 +17,35 @@ use taskqueue_core::ids::RunId;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::transfer::DeletedRun;
 
-use self::index_builder::IndexRequest;
-pub(crate) use self::index_builder::{IndexBuilder, IndexRequests};
+use self::index_builder::{IndexRequest, IndexRequests};
 use self::merge::{Merge, next_merge};
-pub(crate) use self::page::{Entry, Use, entry};
-use self::page::{PAGE_ENTRIES, page_number, write_segment};
-use self::segment::{IndexSlot, Segment, SegmentIndex, SegmentRow, State};
-use crate::each_row::{CONTINUE, each_row};
+use self::segment::{
+    Entry, IdUse, IndexSlot, PAGE_ENTRIES, Segment, SegmentIndex, SegmentRow, SegmentState, entry, page_number,
+    write_segment,
+};
+use crate::failure::is_unreadable;
+use crate::queries::{all_rows, execute};
 use crate::{bloom_filter, rows, statements as sql};
 
-/// How often an entry may be written or deleted by merges: each is once written and once deleted for each size of segment,
+/// The number of times that merges may write or delete an entry: each is once written and once deleted for each size of segment,
 /// and a thousand million run ids are in segments of eight sizes.
 const WORK_PER_RUN: u64 = 16;
 /// Pages that one transaction writes or deletes at most for merges: about two milliseconds.
 const PAGES_AT_ONCE: u64 = 64;
 /// Pages for each segment that is written, so that merges of very small ones come to an end.
 const PAGES_PER_SEGMENT: u64 = 2;
-/// What the filter of a new segment may take in any case: it is merged soon, and then its memory is divided anew.
+/// The memory that the filter of a new segment may take in any case: it is merged soon, and then its memory is divided anew.
 const SMALL_FILTER_BYTES: usize = 128 << 10;
 
 #[derive(Default)]
 pub(crate) struct UsedRuns {
     /// Run ids whose use has changed since the last segment was written.
-    recent: HashMap<RunId, Use>,
+    pub(crate) recent: HashMap<RunId, IdUse>,
     /// The last one of the deleted tasks' run ids that was forgotten in memory. The file still has it.
     forgotten_up_to: Option<DeletedRun>,
-    /// A forgotten run id is used again.
-    reused: bool,
+    /// True if a forgotten run id is used again. A segment must be written before the transaction is committed: the file still says
+    /// that it is to be forgotten.
+    pub(crate) reused: bool,
     /// The oldest first.
     segments: Vec<Segment>,
     /// Each is of newer segments than the one before it.
@@ -54,13 +55,13 @@ pub(crate) struct UsedRuns {
     next_segment: i64,
     /// Entries that merges may write or delete, by what ended so far.
     credit: u64,
-    /// Whether merges have nothing to do until the next segment is written.
+    /// True if merges have nothing to do until the next segment is written.
     merged: bool,
     /// The memory that filters may take in all.
     filter_bytes: usize,
-    /// Where indexes are built; without it they are built at once.
+    /// The thread that builds indexes; without it they are built at once.
     builder: Option<IndexRequests>,
-    /// Whether a page or a row was found that cannot be what was written. The next reload makes all of them anew.
+    /// True if a page or a row was found that cannot be what was written. The next reload makes all of them anew.
     damaged: AtomicBool,
 }
 
@@ -69,13 +70,11 @@ impl UsedRuns {
         Self { filter_bytes, builder, ..Self::default() }
     }
 
-    /// What can only add segments: it knows nothing of those that are there but their numbers.
+    /// Returns what can only add segments: it knows nothing of those that are there but their numbers.
     pub(crate) fn behind_all(connection: &Connection) -> rusqlite::Result<Self> {
         let mut runs = Self::default();
-        each_row(connection, sql::LOAD_RUN_SEGMENTS, [], |row| {
-            runs.next_segment = runs.next_segment.max(row.get::<_, i64>("segment")? + 1);
-            Ok(CONTINUE)
-        })?;
+        let numbers = all_rows(connection, &sql::LOAD_RUN_SEGMENTS, [], |row| row.get::<_, i64>("segment"))?;
+        runs.next_segment = numbers.into_iter().max().unwrap_or(-1) + 1;
         Ok(runs)
     }
 
@@ -83,21 +82,17 @@ impl UsedRuns {
     /// given twice.
     pub(crate) fn reload(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         (self.recent, self.forgotten_up_to, self.reused) = (HashMap::new(), None, false);
-        let mut rows = Vec::new();
-        each_row(connection, sql::LOAD_RUN_SEGMENTS, [], |row| {
-            rows.push(SegmentRow::of(row)?);
-            Ok(CONTINUE)
-        })?;
+        let rows = all_rows(connection, &sql::LOAD_RUN_SEGMENTS, [], SegmentRow::of)?;
         let last = rows.iter().map(|row| row.number).max().unwrap_or(0);
         self.next_segment = self.next_segment.max(last + 1);
         let of_state = |state| rows.iter().filter(move |row| row.state == state).copied();
         let known: HashMap<i64, IndexSlot> =
             self.segments.drain(..).map(|segment| (segment.row.number, segment.index)).collect();
         let slot = |row: &SegmentRow| known.get(&row.number).cloned().unwrap_or_default();
-        self.segments = of_state(State::Live).map(|row| Segment { index: slot(&row), row }).collect();
-        self.dead = of_state(State::Dead).map(|row| (row, 0)).collect();
+        self.segments = of_state(SegmentState::Live).map(|row| Segment { index: slot(&row), row }).collect();
+        self.dead = of_state(SegmentState::Dead).map(|row| (row, 0)).collect();
         self.merges.clear();
-        for row in of_state(State::Building).chain(of_state(State::Complete)) {
+        for row in of_state(SegmentState::Building).chain(of_state(SegmentState::Complete)) {
             let merge = self.merge(connection, row)?;
             self.merges.push(merge);
         }
@@ -135,26 +130,15 @@ impl UsedRuns {
         Ok(())
     }
 
-    /// How many run ids changed since the last segment was written.
-    pub(crate) fn changed(&self) -> usize {
-        self.recent.len()
-    }
-
-    /// Whether a segment must be written before the transaction is committed: the file still says of a run id that is used
-    /// again when it is to be forgotten.
-    pub(crate) fn must_flush(&self) -> bool {
-        self.reused
-    }
-
     /// Records that a run has ended.
     pub(crate) fn end(&mut self, run_id: RunId) {
-        self.recent.insert(run_id, Use::Used);
+        self.recent.insert(run_id, IdUse::Used);
         self.credit += WORK_PER_RUN;
     }
 
     /// Records that a run begins.
     pub(crate) fn begin(&mut self, run_id: RunId) {
-        self.reused |= self.forgotten_up_to.is_some() && self.recent.get(&run_id) == Some(&Use::Forgotten);
+        self.reused |= self.forgotten_up_to.is_some() && self.recent.get(&run_id) == Some(&IdUse::Forgotten);
     }
 
     /// Forgets up to `most` run ids of deleted tasks whose time is over.
@@ -166,11 +150,8 @@ impl UsedRuns {
     ) -> rusqlite::Result<usize> {
         let (kept_until, run_id) =
             self.forgotten_up_to.as_ref().map_or((i64::MIN, ""), |(at, run_id)| (at.as_micros(), run_id.as_str()));
-        let mut over: Vec<DeletedRun> = Vec::new();
-        each_row(connection, sql::LIST_FORGETTABLE_RUNS, params![now.as_micros(), kept_until, run_id, most], |row| {
-            over.push(rows::deleted_run(row)?);
-            Ok(CONTINUE)
-        })?;
+        let values = params![now.as_micros(), kept_until, run_id, most];
+        let over = all_rows(connection, &sql::LIST_FORGETTABLE_RUNS, values, rows::deleted_run)?;
         let forgotten = over.len();
         over.into_iter().for_each(|run| self.forget(run));
         Ok(forgotten)
@@ -178,16 +159,16 @@ impl UsedRuns {
 
     /// Forgets a run id of a deleted task. They are forgotten in the order of their rows, which the next segment deletes.
     fn forget(&mut self, run: DeletedRun) {
-        self.recent.insert(run.1, Use::Forgotten);
+        self.recent.insert(run.1, IdUse::Forgotten);
         self.forgotten_up_to = Some(run);
     }
 
-    /// Whether a run id is certainly new, as far as that is known without the disk.
+    /// Returns whether a run id is certainly new, as far as that is known without the disk.
     pub(crate) fn is_surely_new(&self, run_id: RunId) -> bool {
         match self.recent.get(&run_id) {
-            Some(is) => *is == Use::Forgotten,
+            Some(is) => *is == IdUse::Forgotten,
             None => {
-                let hash = page::hash(run_id.to_bytes());
+                let hash = segment::hash(run_id.to_bytes());
                 !self.segments.iter().any(|segment| segment.may_hold(hash))
             }
         }
@@ -204,23 +185,23 @@ impl UsedRuns {
     }
 
     fn notice<T>(&self, result: rusqlite::Result<T>) -> rusqlite::Result<T> {
-        result.inspect_err(|error| self.damaged.store(self.is_damaged() || is_damage(error), Ordering::Relaxed))
+        result.inspect_err(|error| self.damaged.store(self.is_damaged() || is_unreadable(error), Ordering::Relaxed))
     }
 
-    /// Whether a run id was used and not forgotten.
+    /// Returns whether a run id was used and not forgotten.
     pub(crate) fn is_used(&self, connection: &Connection, run_id: RunId) -> rusqlite::Result<bool> {
         self.notice(self.find(connection, run_id))
     }
 
     fn find(&self, connection: &Connection, run_id: RunId) -> rusqlite::Result<bool> {
         if let Some(is) = self.recent.get(&run_id) {
-            return Ok(*is == Use::Used);
+            return Ok(*is == IdUse::Used);
         }
         let run = run_id.to_bytes();
-        let hash = page::hash(run);
+        let hash = segment::hash(run);
         for segment in self.segments.iter().rev().filter(|segment| segment.may_hold(hash)) {
             if let Some(is) = segment.find(connection, run)? {
-                return Ok(is == Use::Used);
+                return Ok(is == IdUse::Used);
             }
         }
         Ok(false)
@@ -234,7 +215,7 @@ impl UsedRuns {
         self.add_segment(connection, &entries)?;
         if let Some((kept_until, run_id)) = self.forgotten_up_to.take() {
             let last = params![kept_until.as_micros(), run_id.as_str()];
-            connection.prepare_cached(sql::DELETE_FORGETTABLE_RUNS)?.execute(last)?;
+            execute(connection, &sql::DELETE_FORGETTABLE_RUNS, last)?;
         }
         self.reused = false;
         Ok(())
@@ -250,7 +231,7 @@ impl UsedRuns {
         let own_bytes = self.filter_bytes.saturating_sub(others).max(SMALL_FILTER_BYTES.min(self.filter_bytes));
         let (pages, index) = write_segment(connection, number, sorted, own_bytes)?;
         let (pages, entries) = (pages.pages, pages.entries);
-        let row = SegmentRow { number, oldest: number, newest: number, state: State::Live, pages, entries };
+        let row = SegmentRow { number, oldest: number, newest: number, state: SegmentState::Live, pages, entries };
         row.save(connection)?;
         self.segments.push(Segment::new(row, index));
         self.next_segment = number + 1;
@@ -287,7 +268,7 @@ impl UsedRuns {
         // The newest first: it is the smallest, and small segments become many soon.
         for at in (0..self.merges.len()).rev() {
             let merge = &mut self.merges[at];
-            if merge.row.state == State::Building {
+            if merge.row.state == SegmentState::Building {
                 return merge.step(connection, pages).map(Some);
             }
             if merge.index.get().is_some() {
@@ -308,10 +289,10 @@ impl UsedRuns {
         };
         let last_page = row.pages.min(*first_page + i64::try_from(pages).unwrap_or(1));
         let between = [page_number(row.number, *first_page), page_number(row.number, last_page)];
-        connection.prepare_cached(sql::DELETE_RUN_PAGES)?.execute(between)?;
+        execute(connection, &sql::DELETE_RUN_PAGES, between)?;
         *first_page = last_page;
         if last_page == row.pages {
-            connection.prepare_cached(sql::DELETE_RUN_SEGMENT)?.execute([row.number])?;
+            execute(connection, &sql::DELETE_RUN_SEGMENT, [row.number])?;
             self.dead.pop();
         }
         Ok(Some(pages))
@@ -326,7 +307,7 @@ impl UsedRuns {
         let merged = &self.segments[first + range.start..first + range.end];
         let (Some(oldest), Some(newest)) = (merged.first(), merged.last()) else { return Ok(false) };
         let (oldest, newest, number) = (oldest.row.oldest, newest.row.newest, self.next_segment);
-        let row = SegmentRow { number, oldest, newest, state: State::Building, pages: 0, entries: 0 };
+        let row = SegmentRow { number, oldest, newest, state: SegmentState::Building, pages: 0, entries: 0 };
         row.save(connection)?;
         self.next_segment += 1;
         let merge = self.merge(connection, row)?;
@@ -348,12 +329,12 @@ impl UsedRuns {
     /// Lets a complete segment take the place of those that were merged into it.
     fn replace_merged(&mut self, connection: &Connection, at: usize) -> rusqlite::Result<()> {
         let Merge { row, index, .. } = self.merges.remove(at);
-        let row = SegmentRow { state: State::Live, ..row };
+        let row = SegmentRow { state: SegmentState::Live, ..row };
         row.save(connection)?;
         let inputs = self.inputs(&row);
         let replaced: Vec<Segment> = self.segments.splice(inputs, [Segment { row, index }]).collect();
         for segment in replaced {
-            let row = SegmentRow { state: State::Dead, ..segment.row };
+            let row = SegmentRow { state: SegmentState::Dead, ..segment.row };
             row.save(connection)?;
             self.dead.push((row, 0));
         }
@@ -366,19 +347,10 @@ fn wanted_bytes(row: &SegmentRow) -> usize {
     usize::try_from(row.entries).unwrap_or(usize::MAX).saturating_mul(bloom_filter::BITS_PER_ID) / 8
 }
 
-/// Whether the database could be read, but what it said makes no sense.
-pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
-    error.sqlite_error().is_none()
-}
-
 /// Passes what is wrong with the pages of the segments that are asked to `report`, for a check.
 pub(crate) fn check_segments(connection: &Connection, mut report: impl FnMut(String)) -> rusqlite::Result<()> {
-    let mut rows = Vec::new();
-    each_row(connection, sql::LOAD_RUN_SEGMENTS, [], |row| {
-        rows.push(SegmentRow::of(row)?);
-        Ok(CONTINUE)
-    })?;
-    for row in rows.iter().filter(|row| matches!(row.state, State::Live | State::Complete)) {
+    let rows = all_rows(connection, &sql::LOAD_RUN_SEGMENTS, [], SegmentRow::of)?;
+    for row in rows.iter().filter(|row| matches!(row.state, SegmentState::Live | SegmentState::Complete)) {
         if !segment::is_as_written(connection, *row)? {
             report(format!("segment {} of the used run ids is not as it was written", row.number));
         }
@@ -388,8 +360,8 @@ pub(crate) fn check_segments(connection: &Connection, mut report: impl FnMut(Str
 
 /// Deletes all segments.
 pub(crate) fn clear(connection: &Connection) -> rusqlite::Result<()> {
-    for statement in [sql::CLEAR_RUN_PAGES, sql::CLEAR_RUN_SEGMENTS] {
-        connection.prepare_cached(statement)?.execute([])?;
+    for statement in [&sql::CLEAR_RUN_PAGES, &sql::CLEAR_RUN_SEGMENTS] {
+        execute(connection, statement, [])?;
     }
     Ok(())
 }

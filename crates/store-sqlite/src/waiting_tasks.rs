@@ -17,48 +17,48 @@ const BLOCKED_BYTES: usize = 24;
 /// Memory of different routes, which the delayed tasks of a queue share, without their text.
 const ROUTES_BYTES: usize = 96;
 
-/// Delayed tasks of a queue whose time has come that are counted apart. They are moved to the pending order within a second, and
+/// DelayedTask tasks of a queue whose time has come that are counted apart. They are moved to the pending order within a second, and
 /// the writer waits for whoever counts them.
 const MOST_DUE: usize = 1_000;
 
-/// When a task can be claimed, and which.
+/// The time at which a task can be claimed, and its key.
 type DueTask = (Timestamp, TaskKey);
 
-/// What the pending order needs of a delayed task, so that nothing is read when its time comes.
+/// A delayed task with what the pending order needs of it, so that nothing is read when its time comes.
 #[derive(Clone, Debug)]
-pub(crate) struct Delayed {
+pub(crate) struct DelayedTask {
     pub(crate) rank: Rank,
     pub(crate) routes: Routes,
 }
 
-/// Those of all queues.
+/// The waiting tasks of all queues.
 #[derive(Default)]
 pub(crate) struct WaitingTasks {
-    queues: HashMap<QueueKey, OfQueue>,
-    /// When the first delayed task of each queue that has any can be claimed.
+    queues: HashMap<QueueKey, QueueTasks>,
+    /// The time at which the first delayed task of each queue that has any can be claimed.
     first_due: BTreeSet<(Timestamp, QueueKey)>,
     /// An upper bound of the memory in use.
     bytes: usize,
 }
 
 #[derive(Default)]
-struct OfQueue {
-    delayed: BTreeMap<DueTask, Delayed>,
+struct QueueTasks {
+    delayed: BTreeMap<DueTask, DelayedTask>,
     blocked: BTreeSet<TaskKey>,
     /// The routes of the delayed tasks, and how many have them.
     routes: HashMap<Routes, usize>,
     bytes: usize,
 }
 
-/// The same while it is read from the file: sorted lists make compact trees.
+/// Waiting tasks while they are read from the file: sorted lists make compact trees.
 #[derive(Default)]
 pub(crate) struct WaitingLists {
-    queues: HashMap<QueueKey, ListsOfQueue>,
+    queues: HashMap<QueueKey, QueueLists>,
 }
 
 #[derive(Default)]
-struct ListsOfQueue {
-    delayed: Vec<(DueTask, Delayed)>,
+struct QueueLists {
+    delayed: Vec<(DueTask, DelayedTask)>,
     blocked: Vec<TaskKey>,
     routes: HashMap<Routes, usize>,
 }
@@ -67,7 +67,7 @@ impl WaitingLists {
     pub(crate) fn add_delayed(&mut self, queue: QueueKey, due: DueTask, rank: Rank, routes: &str) {
         let lists = self.queues.entry(queue).or_default();
         let (routes, _) = shared(&mut lists.routes, &Routes::from_json(routes));
-        lists.delayed.push((due, Delayed { rank, routes }));
+        lists.delayed.push((due, DelayedTask { rank, routes }));
     }
 
     pub(crate) fn add_blocked(&mut self, queue: QueueKey, task: TaskKey) {
@@ -76,11 +76,11 @@ impl WaitingLists {
 
     pub(crate) fn into_tasks(self) -> WaitingTasks {
         let mut tasks = WaitingTasks::default();
-        for (queue, ListsOfQueue { delayed, blocked, routes }) in self.queues {
+        for (queue, QueueLists { delayed, blocked, routes }) in self.queues {
             let entries = delayed.len() * DELAYED_BYTES + blocked.len() * BLOCKED_BYTES;
             let bytes = entries + routes.keys().map(routes_bytes).sum::<usize>();
             let (delayed, blocked) = (delayed.into_iter().collect(), blocked.into_iter().collect());
-            let of_queue = OfQueue { delayed, blocked, routes, bytes };
+            let of_queue = QueueTasks { delayed, blocked, routes, bytes };
             tasks.first_due.extend(of_queue.first_due().map(|at| (at, queue)));
             tasks.bytes += bytes;
             tasks.queues.insert(queue, of_queue);
@@ -94,7 +94,7 @@ impl WaitingTasks {
         self.change(queue, |of_queue| {
             let (routes, is_new) = shared(&mut of_queue.routes, routes);
             of_queue.bytes += DELAYED_BYTES + if is_new { routes_bytes(&routes) } else { 0 };
-            of_queue.delayed.insert(due, Delayed { rank, routes });
+            of_queue.delayed.insert(due, DelayedTask { rank, routes });
         });
     }
 
@@ -122,24 +122,24 @@ impl WaitingTasks {
         }
     }
 
-    /// Whether the time of a delayed task has come, of any queue.
+    /// Returns whether the time of a delayed task has come, of any queue.
     pub(crate) fn has_due(&self, now: Timestamp) -> bool {
         self.first_due.first().is_some_and(|(at, _)| *at <= now)
     }
 
-    /// Whether the time of a delayed task of this queue has come.
+    /// Returns whether the time of a delayed task of this queue has come.
     pub(crate) fn has_due_of(&self, queue: QueueKey, now: impl FnOnce() -> Timestamp) -> bool {
-        self.queues.get(&queue).and_then(OfQueue::first_due).is_some_and(|at| at <= now())
+        self.queues.get(&queue).and_then(QueueTasks::first_due).is_some_and(|at| at <= now())
     }
 
     /// Takes a delayed task whose time has come, of the queue where that was first.
-    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<(QueueKey, TaskKey, Delayed)> {
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<(QueueKey, TaskKey, DelayedTask)> {
         let (_, queue) = *self.first_due.first()?;
         self.take_due_of(queue, now).map(|(task, delayed)| (queue, task, delayed))
     }
 
     /// Takes the first delayed task of a queue, if its time has come.
-    pub(crate) fn take_due_of(&mut self, queue: QueueKey, now: Timestamp) -> Option<(TaskKey, Delayed)> {
+    pub(crate) fn take_due_of(&mut self, queue: QueueKey, now: Timestamp) -> Option<(TaskKey, DelayedTask)> {
         let (due, _) = self.queues.get(&queue)?.delayed.first_key_value()?;
         let due = *due;
         let taken = if due.0 <= now { self.change(queue, |of_queue| of_queue.take_delayed(due)) } else { None };
@@ -147,21 +147,21 @@ impl WaitingTasks {
     }
 
     /// The delayed tasks of a queue whose time has come, the earliest first.
-    pub(crate) fn due_of(&self, queue: QueueKey, now: Timestamp) -> impl Iterator<Item = (TaskKey, &Delayed)> {
+    pub(crate) fn due_of(&self, queue: QueueKey, now: Timestamp) -> impl Iterator<Item = (TaskKey, &DelayedTask)> {
         let delayed = self.queues.get(&queue).map(|of_queue| &of_queue.delayed);
         let due = delayed.into_iter().flat_map(move |delayed| delayed.range(..=(now, TaskKey(i64::MAX))));
         due.map(|((_, task), delayed)| (*task, delayed))
     }
 
-    /// How many tasks of a queue are delayed, and how many are blocked.
+    /// Returns how many tasks of a queue are delayed, and how many are blocked.
     pub(crate) fn counts_of(&self, queue: QueueKey, now: Timestamp) -> (usize, usize) {
-        let Some(OfQueue { delayed, blocked, .. }) = self.queues.get(&queue) else { return (0, 0) };
+        let Some(QueueTasks { delayed, blocked, .. }) = self.queues.get(&queue) else { return (0, 0) };
         (delayed.len() - self.due_of(queue, now).take(MOST_DUE).count(), blocked.len())
     }
 
     /// Adds the keys of the tasks of a queue to `keys`. Returns false if there would be more than `most` in it.
     pub(crate) fn add_keys(&self, queue: QueueKey, keys: &mut Vec<TaskKey>, most: usize) -> bool {
-        let Some(OfQueue { delayed, blocked, .. }) = self.queues.get(&queue) else { return true };
+        let Some(QueueTasks { delayed, blocked, .. }) = self.queues.get(&queue) else { return true };
         if keys.len() + delayed.len() + blocked.len() > most {
             return false;
         }
@@ -180,7 +180,7 @@ impl WaitingTasks {
     }
 
     /// Changes what a queue has, and what is known of all queues with it.
-    fn change<T>(&mut self, queue: QueueKey, change: impl FnOnce(&mut OfQueue) -> T) -> T {
+    fn change<T>(&mut self, queue: QueueKey, change: impl FnOnce(&mut QueueTasks) -> T) -> T {
         let of_queue = self.queues.entry(queue).or_default();
         let (bytes, first_due) = (of_queue.bytes, of_queue.first_due());
         let changed = change(of_queue);
@@ -197,12 +197,12 @@ impl WaitingTasks {
     }
 }
 
-impl OfQueue {
+impl QueueTasks {
     fn first_due(&self) -> Option<Timestamp> {
         self.delayed.first_key_value().map(|((at, _), _)| *at)
     }
 
-    fn take_delayed(&mut self, due: DueTask) -> Option<Delayed> {
+    fn take_delayed(&mut self, due: DueTask) -> Option<DelayedTask> {
         let taken = self.delayed.remove(&due)?;
         self.bytes -= DELAYED_BYTES;
         if let Some(count) = self.routes.get_mut(&taken.routes) {
@@ -216,7 +216,7 @@ impl OfQueue {
     }
 }
 
-/// The same routes as others have, and whether nobody had them.
+/// Returns the routes that others share, and whether nobody had them.
 fn shared(all: &mut HashMap<Routes, usize>, routes: &Routes) -> (Routes, bool) {
     if let Some((shared, _)) = all.get_key_value(routes) {
         let shared = shared.clone();

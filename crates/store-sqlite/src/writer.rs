@@ -27,15 +27,15 @@ use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 
-use crate::Options;
-use crate::bulk::{ChangeTracker, ChangeTrackers};
+use crate::change_tracker::{ChangeTracker, ChangeTrackers};
 use crate::checkpoint::{self, Checkpointer};
 use crate::claim_index::ClaimIndex;
 use crate::failure::{Doing, failed_commit};
-use crate::ownership::{Lost, Ownership};
+use crate::ownership::{DatabaseFile, Ownership};
 use crate::published_index::PublishedIndex;
+use crate::queries::execute;
 use crate::transaction::SqliteTransaction;
-use crate::used_runs::IndexBuilder;
+use crate::used_runs::index_builder::IndexBuilder;
 
 /// Tasks of a deleted queue that are removed in one transaction while nothing else waits: a millisecond or two.
 const PURGE: u32 = 100;
@@ -44,7 +44,7 @@ const BATCHES_PER_PURGE: usize = 10;
 /// Delayed tasks that become claimable at the beginning of a batch at most: about a millisecond. The next ones follow with the
 /// next batch, with a claim that finds nothing else, or with the upkeep of every second.
 const RELEASED_PER_BATCH: usize = 1_000;
-/// How long a bulk update leaves the writer to others at most, however long the last one took.
+/// The longest time for which a bulk update leaves the writer to others, however long the last one took.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Commands of one batch that may be broken before the rest is refused. After each the claim index is loaded again, which takes
 /// up to a second for a million pending tasks.
@@ -53,27 +53,36 @@ const MAX_BROKEN: u32 = 4;
 pub(crate) type Write = QueuedWrite<Arc<ChangeTracker>>;
 pub(crate) type Backlog = WriteBacklog<Arc<ChangeTracker>>;
 
+/// The state that the writer shares with the store.
+#[derive(Clone)]
+pub(crate) struct SharedState {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) published_index: Arc<PublishedIndex>,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) activity: Arc<ActivityLog>,
+    pub(crate) figures: Arc<WriterFigures>,
+    /// True while the writer takes no writes because the storage failed.
+    pub(crate) failed: Arc<AtomicBool>,
+    pub(crate) trackers: Arc<ChangeTrackers>,
+    pub(crate) health: Arc<WriterHealth>,
+    /// Dropped last: every connection is closed before the file is given up.
+    pub(crate) ownership: Arc<Ownership>,
+}
+
 /// The thread's state.
 pub(crate) struct Writer {
     /// The threads are dropped first: the writer's connection is the one that may remove the log when it is closed last.
     _index_builder: IndexBuilder,
     checkpointer: Checkpointer,
     connection: Connection,
-    published_index: Arc<PublishedIndex>,
     /// The index that was withdrawn; empty while it is published.
     claim_index: ClaimIndex,
-    clock: Arc<dyn Clock>,
     credit_seconds: i64,
-    /// When it was last logged that a queue was refused tasks because of it.
+    /// The time at which it was last logged that a queue was refused tasks because of the memory limit.
     full_logged_at: Option<Instant>,
-    waiters: Arc<Waiters>,
-    activity: Arc<ActivityLog>,
-    figures: Arc<WriterFigures>,
-    /// When the storage failed or was last tried again. No write is taken until a reopen has been verified.
+    /// The time at which the storage failed or was last tried again. No write is taken until a reopen has been verified.
     failed_at: Option<Instant>,
-    /// The same, for the health check.
-    failed: Arc<AtomicBool>,
-    /// When the leases were last scanned, as far as it was committed. A scan that failed does not end an outage: no
+    /// The time at which the leases were last scanned, as far as it was committed. A scan that failed does not end an outage: no
     /// heartbeat could be taken.
     scanned_at: Option<Timestamp>,
     purging: bool,
@@ -81,83 +90,59 @@ pub(crate) struct Writer {
     long_writes: VecDeque<Write>,
     /// While others wait, the next bulk update does not begin before: the writer is theirs for as long as the last one took.
     next_bulk_at: Instant,
-    /// Whether others were served since the last bulk update.
+    /// True if others were served since the last bulk update.
     has_served: bool,
-    /// What the last transaction was too full for.
+    /// The commands that the last transaction was too full for.
     left: Vec<Write>,
-    trackers: Arc<ChangeTrackers>,
-    health: Arc<WriterHealth>,
     /// The file that was found missing, and whether all that was acknowledged is in the database file since.
-    lost: Option<(Lost, bool)>,
-    /// Dropped last: every connection is closed before the file is given up.
-    ownership: Arc<Ownership>,
+    lost: Option<(DatabaseFile, bool)>,
+    shared: SharedState,
 }
 
 impl Writer {
-    /// A writer over an opened and migrated file.
+    /// A writer over an opened and migrated file, whose index becomes the published one.
     pub(crate) fn new(
         connection: Connection,
         claim_index: ClaimIndex,
         ownership: Arc<Ownership>,
         clock: Arc<dyn Clock>,
-        options: &Options,
+        credit_seconds: i64,
         (checkpointer, index_builder): (Checkpointer, IndexBuilder),
-        failed: Arc<AtomicBool>,
     ) -> Self {
-        let scanned_at = claim_index.last_scan_at;
-        let (failed_at, purging) = (None, true);
-        let credit_seconds = options.outage_credit_seconds;
-        let figures = checkpointer.figures();
-        let published_index = PublishedIndex::new(claim_index, Arc::clone(&clock), credit_seconds);
+        let (scanned_at, figures) = (claim_index.last_scan_at, checkpointer.figures());
+        let published_index = Arc::new(PublishedIndex::new(claim_index, Arc::clone(&clock), credit_seconds));
+        let shared = SharedState {
+            clock,
+            published_index,
+            waiters: Arc::default(),
+            activity: Arc::default(),
+            figures,
+            failed: Arc::default(),
+            trackers: Arc::default(),
+            health: Arc::default(),
+            ownership,
+        };
         Self {
             _index_builder: index_builder,
             checkpointer,
             connection,
-            published_index: Arc::new(published_index),
             claim_index: ClaimIndex::default(),
-            clock,
             credit_seconds,
             full_logged_at: None,
-            waiters: Arc::default(),
-            activity: Arc::default(),
-            figures,
-            failed_at,
-            failed,
+            failed_at: None,
             scanned_at,
-            purging,
+            purging: true,
             long_writes: VecDeque::new(),
             next_bulk_at: Instant::now(),
             has_served: false,
             left: Vec::new(),
-            trackers: Arc::default(),
-            health: Arc::default(),
             lost: None,
-            ownership,
+            shared,
         }
     }
 
-    pub(crate) fn trackers(&self) -> Arc<ChangeTrackers> {
-        Arc::clone(&self.trackers)
-    }
-
-    pub(crate) fn health(&self) -> Arc<WriterHealth> {
-        Arc::clone(&self.health)
-    }
-
-    pub(crate) fn waiters(&self) -> Arc<Waiters> {
-        Arc::clone(&self.waiters)
-    }
-
-    pub(crate) fn activity(&self) -> Arc<ActivityLog> {
-        Arc::clone(&self.activity)
-    }
-
-    pub(crate) fn figures(&self) -> Arc<WriterFigures> {
-        Arc::clone(&self.figures)
-    }
-
-    pub(crate) fn published_index(&self) -> Arc<PublishedIndex> {
-        Arc::clone(&self.published_index)
+    pub(crate) fn shared(&self) -> SharedState {
+        self.shared.clone()
     }
 
     /// Runs until the queue is closed and empty, then moves the whole log into the file.
@@ -173,7 +158,7 @@ impl Writer {
         }
         self.with_claim_index(Self::flush_at_close);
         let paused = self.checkpointer.pause();
-        checkpoint::empty_log(&self.connection, &self.ownership);
+        checkpoint::empty_log(&self.connection, &self.shared.ownership);
         drop(paused);
     }
 
@@ -211,12 +196,12 @@ impl Writer {
     /// Works with the claim index withdrawn: others see nothing of what is not committed yet. While the storage fails, the
     /// index may differ from the file and is not published. Should the work panic, it is never published again.
     fn with_claim_index(&mut self, work: impl FnOnce(&mut Self)) {
-        if let Some(claim_index) = self.published_index.withdraw() {
+        if let Some(claim_index) = self.shared.published_index.withdraw() {
             self.claim_index = claim_index;
         }
         work(self);
         if self.failed_at.is_none() {
-            self.published_index.publish(std::mem::take(&mut self.claim_index));
+            self.shared.published_index.publish(std::mem::take(&mut self.claim_index));
         }
     }
 
@@ -254,7 +239,7 @@ impl Writer {
     fn execute_ordinary(&mut self, batch: Vec<Write>) {
         // Claims that found no published index, because the last batch was under way.
         if batch.iter().all(|write| self.finds_nothing(&write.request))
-            && !self.published_index.had_outage(&self.claim_index)
+            && !self.shared.published_index.had_outage(&self.claim_index)
         {
             return batch.into_iter().for_each(answer_nothing);
         }
@@ -264,7 +249,7 @@ impl Writer {
     }
 
     fn finds_nothing(&self, request: &WriteRequest) -> bool {
-        let now = || self.clock.now();
+        let now = || self.shared.clock.now();
         match request {
             WriteRequest::Claim(claim) => self.claim_index.finds_nothing((&claim.command).into(), now),
             WriteRequest::ClaimTasks(claim) => self.claim_index.finds_nothing((&claim.command).into(), now),
@@ -314,10 +299,10 @@ impl Writer {
         if self.failed_at.is_some() && !self.ready() {
             return Err(StoreError::Unavailable);
         }
-        let (credit_seconds, health) = (self.credit_seconds, Arc::clone(&self.health));
+        let (credit_seconds, health) = (self.credit_seconds, Arc::clone(&self.shared.health));
         let _transaction = health.begin(Instant::now(), batch.iter().any(|write| write.request.is_long()));
         // A waiter that registers from now on finds no published index, or the one after this batch (`published_index.rs`).
-        let mut after_commit = AfterCommit::new(self.waiters.has_claims());
+        let mut after_commit = AfterCommit::new(self.shared.waiters.has_claims());
         let executed = self.in_transaction(|tx| {
             // Beginning may have taken seconds: a command that was withdrawn or answered as busy is never executed.
             batch.retain_mut(|write| write.request.reply().begin());
@@ -329,8 +314,8 @@ impl Writer {
             }
             Ok(executed)
         })?;
-        self.figures.executed(executed);
-        after_commit.count(&self.activity);
+        self.shared.figures.executed(executed);
+        after_commit.count(&self.shared.activity);
         self.wake(&after_commit.claimable);
         self.purging |= batch.iter().any(|write| write.request.starts_purge());
         Ok(executed)
@@ -338,7 +323,7 @@ impl Writer {
 
     /// Wakes the waiters for what was committed.
     fn wake(&self, claimable: &Claimable) {
-        self.waiters.wake(claimable);
+        self.shared.waiters.wake(claimable);
         if claimable.must_poll() {
             self.wake_by_index();
         }
@@ -346,13 +331,15 @@ impl Writer {
 
     /// Wakes the waiters for everything that is pending, and the watchers of runs that are not active.
     fn wake_by_index(&self) {
-        for (queue, route, _) in self.waiters.waiting_routes() {
+        for (queue, route, _) in self.shared.waiters.waiting_routes() {
             match self.claim_index.queue(&queue) {
-                Some(key) => self.waiters.wake_for_route(&queue, &route, self.claim_index.claimable(key, &route)),
-                None => self.waiters.queue_deleted(&queue),
+                Some(key) => {
+                    self.shared.waiters.wake_for_route(&queue, &route, self.claim_index.claimable(key, &route))
+                }
+                None => self.shared.waiters.queue_deleted(&queue),
             }
         }
-        self.waiters.wake_unless(|run_id| self.claim_index.active_run(run_id).is_some());
+        self.shared.waiters.wake_unless(|run_id| self.claim_index.active_run(run_id).is_some());
     }
 
     /// Writes what is only in memory, so that the next start has little to read.
@@ -380,9 +367,9 @@ impl Writer {
         if !self.keeps_log() {
             return Err(StoreError::Unavailable);
         }
-        run_prepared(&self.connection, "BEGIN IMMEDIATE").doing("beginning a transaction")?;
-        let (now, sleeps) = (self.clock.now(), self.clock.times_found_ahead());
-        if self.published_index.sleeps_credited() != sleeps {
+        execute(&self.connection, "BEGIN IMMEDIATE", []).doing("beginning a transaction")?;
+        let (now, sleeps) = (self.shared.clock.now(), self.shared.clock.times_found_ahead());
+        if self.shared.published_index.sleeps_credited() != sleeps {
             self.claim_index.count_as_outage();
         }
         let mut tx = SqliteTransaction::new(&self.connection, &mut self.claim_index, now);
@@ -394,18 +381,18 @@ impl Writer {
         drop(tx);
         let done = worked.unwrap_or(Err(StoreError::Unavailable)).and_then(|value| {
             let begun_at = Instant::now();
-            self.published_index.commit_begins();
-            run_prepared(&self.connection, "COMMIT").map_err(|error| failed_commit(&error))?;
-            self.figures.committed(begun_at.elapsed());
+            self.shared.published_index.commit_begins();
+            execute(&self.connection, "COMMIT", []).map_err(|error| failed_commit(&error))?;
+            self.shared.figures.committed(begun_at.elapsed());
             Ok(value)
         });
-        // If a file was removed during the transaction, it is not known yet whether the commit can be saved (`lost_files.rs`).
+        // If a file was removed during the transaction, it is not known yet whether the commit can be saved (`recovery.rs`).
         let done = if done.is_ok() && !self.holds_files() { Err(StoreError::OutcomeUnknown) } else { done };
         match &done {
             Ok((_, changed_tasks)) => {
-                self.trackers.record(changed_tasks);
+                self.shared.trackers.record(changed_tasks);
                 self.scanned_at = self.claim_index.last_scan_at;
-                self.published_index.credit_sleeps(sleeps);
+                self.shared.published_index.credit_sleeps(sleeps);
                 self.checkpointer.committed(&self.connection);
             }
             Err(StoreError::Busy | StoreError::Broken(_)) => self.undo(),
@@ -423,11 +410,6 @@ fn answer_nothing(mut write: Write) {
         _ => {}
     }
     write.release();
-}
-
-/// Runs a statement that stays prepared.
-fn run_prepared(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(statement)?.execute([]).map(drop)
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use taskqueue_store::write_queue::WriteQueue;
 use tempfile::TempDir;
 
 use super::*;
-use crate::claim_index::Room;
-use crate::{migrate, open};
+use crate::claim_index::room::Room;
+use crate::{Options, migrate, open};
 
 /// A writer over a fresh file with the queue `q`.
 fn writer() -> (Writer, TempDir) {
@@ -39,7 +39,7 @@ fn writer_with(options: &Options) -> (Writer, TempDir) {
     let builder = IndexBuilder::start(open::long_reader(ownership.path()).unwrap()).unwrap();
     let claim_index = ClaimIndex::new(options.history, Some(builder.requests()), Room::within(options.pending_bytes));
     let threads = (checkpointer, builder);
-    let mut writer = Writer::new(connection, claim_index, ownership, clock, options, threads, Arc::default());
+    let mut writer = Writer::new(connection, claim_index, ownership, clock, options.outage_credit_seconds, threads);
     assert_eq!(serve(&mut writer, vec![create_queue("q")]), [Ok(true)]);
     (writer, folder)
 }
@@ -80,7 +80,7 @@ fn serve_bulk(writer: &mut Writer, bulk: BulkUpdate) -> Result<Updated, StoreErr
 }
 
 fn shows_nothing(writer: &Writer) -> bool {
-    writer.published_index.finds_nothing(&claim("q", "default", 1))
+    writer.shared.published_index.finds_nothing(&claim("q", "default", 1))
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn the_index_is_not_published_before_the_commit() {
     let (mut writer, _folder) = writer();
     assert!(shows_nothing(&writer));
     writer.with_claim_index(|writer| {
-        let published_index = writer.published_index();
+        let published_index = writer.shared().published_index;
         let seen = writer.in_transaction(|tx| {
             tx.insert_queue(&queue("r"))?;
             Ok(published_index.finds_nothing(&claim("q", "default", 1)) || published_index.withdraw().is_some())
@@ -97,7 +97,7 @@ fn the_index_is_not_published_before_the_commit() {
         assert!(!shows_nothing(writer));
     });
     assert!(shows_nothing(&writer));
-    assert!(writer.published_index.finds_nothing(&claim("r", "default", 1)));
+    assert!(writer.shared.published_index.finds_nothing(&claim("r", "default", 1)));
 }
 
 #[test]
@@ -139,15 +139,15 @@ fn after_a_panic_in_a_batch_others_see_what_the_file_holds() {
         assert_eq!(panicked, Err(StoreError::Unavailable));
     });
     assert!(shows_nothing(&writer));
-    assert!(!writer.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
+    assert!(!writer.shared.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
     assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
-    assert!(writer.published_index.finds_nothing(&claim("r", "default", 1)));
+    assert!(writer.shared.published_index.finds_nothing(&claim("r", "default", 1)));
 }
 
 #[test]
 fn a_panic_outside_of_a_transaction_withdraws_the_index() {
     let (mut writer, _folder) = writer();
-    let published_index = writer.published_index();
+    let published_index = writer.shared().published_index;
     let panicked = catch_unwind(AssertUnwindSafe(|| writer.with_claim_index(|_| panic!("the end of the thread"))));
     assert!(panicked.is_err());
     assert!(!published_index.finds_nothing(&claim("q", "default", 1)) && published_index.withdraw().is_none());
@@ -296,7 +296,7 @@ fn a_bulk_update_of_routes_that_would_fill_the_memory_is_undone() {
 #[test]
 fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
     let (mut writer, _folder) = writer();
-    let waiters = writer.waiters();
+    let waiters = writer.shared().waiters;
     let mut resting = waiters.register(&queue("q"), &route("default"), 1).unwrap();
     resting.park();
     let is_woken = |resting: &mut Waiter| std::pin::pin!(resting.woken()).poll(&mut noop()).is_ready();
@@ -420,11 +420,11 @@ fn a_transaction_that_was_given_up_leaves_everything_as_it_was() {
         assert!(writer.failed_at.is_none(), "the storage works");
     });
     assert!(shows_nothing(&writer));
-    assert!(!writer.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
+    assert!(!writer.shared.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
     assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
 }
 
-/// What the connection that writes does at a commit: 2 is FULL, a sync before the answer.
+/// Returns what the connection that writes does at a commit: 2 is FULL, a sync before the answer.
 fn synchronous(connection: &Connection) -> i64 {
     connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
 }
@@ -474,7 +474,7 @@ fn a_broken_command_undoes_its_batch_and_the_others_are_done_one_by_one() {
 fn what_was_undone_is_counted_when_it_is_done_again_and_not_before() {
     let (mut writer, _folder) = writer();
     let created = |writer: &Writer| -> u64 {
-        writer.activity.totals().queues.values().map(|activity| activity.counts.of(Event::Created)).sum()
+        writer.shared.activity.totals().queues.values().map(|activity| activity.counts.of(Event::Created)).sum()
     };
     assert!(serve_one(&mut writer, create("q", 1, Definition::default())).unwrap().created);
     assert_eq!((writer.connection.execute("DELETE FROM definitions", []), created(&writer)), (Ok(1), 1));

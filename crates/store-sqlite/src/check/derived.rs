@@ -1,18 +1,24 @@
 //! Checks what holds over all tasks: that the counts are the numbers of tasks, and that a run id belongs to one task. Memory stays
 //! the same with any number of tasks: with many, the run ids and counts are divided by a digest, and each part is one more walk
-//! over the narrow table.
+//! over the narrow table. Also what lets a start and a claim do without all tasks.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use rusqlite::{Connection, Row};
 use taskqueue_core::ids::{ID_BYTES, RunId};
+use taskqueue_core::lease;
 use taskqueue_core::soundness::Rule;
 use taskqueue_core::task::Status;
 use taskqueue_store::check::Step;
 use taskqueue_store::transaction::QueueKey;
 
 use super::Checked;
-use crate::each_row::{CONTINUE, each_row};
+use crate::failure::is_unreadable;
+use crate::history::{HistoryOptions, Marks};
+use crate::living_tasks::LivingReader;
+use crate::queries::{CONTINUE, each_row};
+use crate::used_runs::{self, UsedRuns};
 use crate::{rows, statements as sql};
 
 /// Run ids in memory at a time: 36 MB.
@@ -35,7 +41,7 @@ impl Share {
     }
 }
 
-/// The same in every run of the program, so that a problem is found again.
+/// Returns a digest that is the same in every run of the program, so that a problem is found again.
 fn digest(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
@@ -65,7 +71,7 @@ pub(super) fn check_in_shares(checked: &mut Checked<'_, '_>, runs: u64, counts: 
 }
 
 /// A count that is kept, less the tasks that were found.
-struct Count {
+struct KeptCount {
     queue: QueueKey,
     /// The beginning.
     routes: Box<str>,
@@ -74,7 +80,7 @@ struct Count {
 }
 
 /// By the digest of queue and routes, the state, and whether it is the count of archived tasks, which are counted among all.
-type Counts = HashMap<(u64, Status, bool), Count>;
+type Counts = HashMap<(u64, Status, bool), KeptCount>;
 
 fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<()> {
     let mut counts = load_counts(checked, share)?;
@@ -99,7 +105,7 @@ fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<
         }
         Ok(checked.row(Step::Derived, done, share.of * checked.tasks))
     })?;
-    for statement in [PAST_RUNS, sql::CHECK_DELETED_RUNS] {
+    for statement in [PAST_RUNS, &**sql::CHECK_DELETED_RUNS] {
         each_row(connection, statement, [], |row| {
             match rows::run_id(row) {
                 Ok(run_id) => add(run_id),
@@ -118,7 +124,7 @@ const PAST_RUNS: &str = "SELECT run_id FROM past_runs";
 
 fn load_counts(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<Counts> {
     let mut counts = Counts::new();
-    each_row(checked.connection, sql::CHECK_TALLY, [], |row| {
+    each_row(checked.connection, &sql::CHECK_TALLY, [], |row| {
         let (queue, routes) = (QueueKey(row.get("queue_key")?), row.get_ref("routes")?.as_str()?);
         let digest = digest((queue.0, routes));
         let Ok(status) = rows::status(row) else {
@@ -130,7 +136,7 @@ fn load_counts(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<
         if share.holds(digest) && checked.queues.contains_key(&queue) {
             for (column, of_archived) in [("tasks", false), ("archived", true)] {
                 let kept = row.get(column)?;
-                let count = Count { queue, routes: shown(routes), kept, left: kept };
+                let count = KeptCount { queue, routes: shown(routes), kept, left: kept };
                 counts.insert((digest, status, of_archived), count);
             }
         }
@@ -155,15 +161,15 @@ fn count_task(
         return;
     }
     // One that is missing is added only with its first task, so damage does not fill the memory with text.
-    let missing = || Count { queue, routes: shown(routes), kept: 0, left: 0 };
+    let missing = || KeptCount { queue, routes: shown(routes), kept: 0, left: 0 };
     counts.entry((digest, status, of_archived)).or_insert_with(missing).left -= 1;
 }
 
 fn report_counts(checked: &mut Checked<'_, '_>, counts: Counts) {
-    let mut wrong: Vec<((u64, Status, bool), Count)> =
+    let mut wrong: Vec<((u64, Status, bool), KeptCount)> =
         counts.into_iter().filter(|(_, count)| count.left != 0).collect();
     wrong.sort_by_key(|(key, count)| (count.queue.0, count.routes.clone(), key.1.as_str(), key.2));
-    for ((_, status, of_archived), Count { queue, routes, kept, left }) in wrong {
+    for ((_, status, of_archived), KeptCount { queue, routes, kept, left }) in wrong {
         let (tasks, status) = (kept - left, status.as_str());
         let status = if of_archived { format!("archived {status}") } else { status.to_owned() };
         if let Some(queue) = checked.queues.get(&queue) {
@@ -179,4 +185,100 @@ fn report_runs(checked: &mut Checked<'_, '_>, mut runs: Vec<[u8; ID_BYTES]>) {
         let run_id = RunId::from_bytes(same[0]);
         checked.findings.add(Rule::RunIds, format!("run {run_id} belongs to {} tasks", same.len()));
     }
+}
+
+/// The history that the rows are compared with.
+struct KnownHistory {
+    marks: Marks,
+    living: LivingReader,
+    /// Nothing if the segments cannot be read.
+    runs: Option<UsedRuns>,
+}
+
+/// Checks what lets a start and a claim do without all tasks (docs/decisions/0002): every pending or running task is among those
+/// that a start reads, every used run id is found, and the segments of run ids are as they were written.
+pub(super) fn check_history(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+    let connection = checked.connection;
+    let runs = match load_runs(connection) {
+        Ok(runs) => Some(runs),
+        Err(error) if is_unreadable(&error) => {
+            checked.findings.add(Rule::RunIds, "the list of used run ids cannot be read");
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    if runs.is_some() {
+        used_runs::check_segments(connection, |what| checked.findings.add(Rule::RunIds, what))?;
+    }
+    let mut known = KnownHistory { marks: Marks::load(connection)?, living: LivingReader::default(), runs };
+    let mut done = 0;
+    each_row(connection, &sql::LOAD_CLAIM_INDEX, [i64::MIN, i64::MAX], |row| {
+        done += 1;
+        check_known(checked, &mut known, row)?;
+        Ok(checked.row(Step::Derived, done, checked.tasks))
+    })?;
+    check_deleted_runs(checked, &known)
+}
+
+fn load_runs(connection: &Connection) -> rusqlite::Result<UsedRuns> {
+    let mut runs = UsedRuns::new(HistoryOptions::default().filter_bytes, None);
+    runs.reload(connection)?;
+    Ok(runs)
+}
+
+fn check_known(checked: &mut Checked<'_, '_>, known: &mut KnownHistory, row: &Row<'_>) -> rusqlite::Result<()> {
+    let connection = checked.connection;
+    let Ok(task) = rows::claim_index(row) else { return Ok(()) };
+    let is_new = task.key.0 > known.marks.last_key;
+    // A start reads these.
+    let is_read = is_new || known.living.contains(connection, task.key)?;
+    let exists = checked.queues.contains_key(&QueueKey(task.queue_key));
+    if exists && !is_read && matches!(task.status, Status::Pending | Status::Running) {
+        let what =
+            format!("the {} task in row {} is not among those that a start reads", task.status.as_str(), task.key.0);
+        checked.findings.add(Rule::LivingTasks, what);
+    }
+    let Marks { flushed_at, latest_at, .. } = known.marks;
+    if !is_read && task.updated_at > latest_at.max(flushed_at) {
+        let what = format!("the task in row {} changed after the latest time that is noted", task.key.0);
+        checked.findings.add(Rule::LivingTasks, what);
+    }
+    // A start adds the runs of what has changed since the last flush.
+    let is_added = is_read && task.updated_at >= flushed_at;
+    let (Some(runs), Some(finished), false) = (&known.runs, task.finished_run_id, is_added) else { return Ok(()) };
+    let mut unknown = !is_used(runs, connection, finished)?;
+    each_row(connection, &sql::LOAD_PAST_RUNS, [task.key.0, task.key.0], |row| {
+        if let Ok(run_id) = rows::run_id(row) {
+            unknown |= !is_used(runs, connection, run_id)?;
+        }
+        Ok(CONTINUE)
+    })?;
+    if unknown {
+        let what = format!("a run of the task in row {} is not known to be used", task.key.0);
+        checked.findings.add(Rule::RunIds, what);
+    }
+    Ok(())
+}
+
+/// Returns what cannot be read has been found with the segments.
+fn is_used(runs: &UsedRuns, connection: &Connection, run_id: RunId) -> rusqlite::Result<bool> {
+    match runs.is_used(connection, run_id) {
+        Err(error) if is_unreadable(&error) => Ok(true),
+        asked => asked,
+    }
+}
+
+/// A start adds those that are kept longest: of tasks that were deleted since the last flush.
+fn check_deleted_runs(checked: &mut Checked<'_, '_>, known: &KnownHistory) -> rusqlite::Result<()> {
+    let Some(runs) = &known.runs else { return Ok(()) };
+    let (connection, added) = (checked.connection, lease::run_ids_kept_until(known.marks.flushed_at));
+    each_row(connection, &sql::CHECK_DELETED_RUNS, [], |row| {
+        if let Ok((kept_until, run_id)) = rows::deleted_run(row)
+            && kept_until < added
+            && !is_used(runs, connection, run_id)?
+        {
+            checked.findings.add(Rule::RunIds, "a run of a deleted task is not known to be used");
+        }
+        Ok(CONTINUE)
+    })
 }

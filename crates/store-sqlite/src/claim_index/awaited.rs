@@ -9,7 +9,7 @@ use taskqueue_core::ids::TaskId;
 use taskqueue_store::transaction::QueueKey;
 
 use crate::bloom_filter::BloomFilter;
-use crate::each_row::{CONTINUE, each_row};
+use crate::queries::{CONTINUE, each_row};
 use crate::rows;
 use crate::statements as sql;
 
@@ -22,7 +22,7 @@ pub(crate) struct Awaited {
     queues: HashSet<QueueKey>,
     /// Nothing before the first one, and once there were too many.
     filter: Option<BloomFilter>,
-    /// How many more the filter takes.
+    /// The number of tasks that the filter still takes.
     left: usize,
     /// Clients choose ids: they must not know which ones look alike here.
     hasher: RandomState,
@@ -48,7 +48,7 @@ impl Awaited {
         let mut pairs_left = self.left;
         for queue in queues {
             let limit = i64::try_from(pairs_left).unwrap_or(i64::MAX).saturating_add(1);
-            each_row(connection, sql::LIST_AWAITED, [queue.0, limit], |row| {
+            each_row(connection, &sql::LIST_AWAITED, [queue.0, limit], |row| {
                 self.add(queue, rows::dependency(row)?);
                 match pairs_left.checked_sub(1) {
                     Some(left) => pairs_left = left,
@@ -80,7 +80,7 @@ impl Awaited {
         }
     }
 
-    /// Whether a task may wait for this one. False only if none does.
+    /// Returns whether a task may wait for this one. False only if none does.
     pub(crate) fn may_hold(&self, queue: QueueKey, dependency: TaskId) -> bool {
         let is_asked = self.queues.contains(&queue);
         is_asked && self.filter.as_ref().is_none_or(|filter| filter.may_hold(self.hash(queue, dependency)))

@@ -1,27 +1,29 @@
 //! Loads the claim index from the file: the living tasks, the tasks behind the last flush, and the runs that have ended since.
-//! What ended before the last flush is not read (docs/decisions/0002).
+//! What ended before the last flush is not read (docs/decisions/0002). At a start the clock is set by it.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{Connection, OptionalExtension, Row};
-use taskqueue_core::ids::QueueName;
+use rusqlite::{Connection, Row, params};
 use taskqueue_core::lease;
-use taskqueue_core::task::Status;
+use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::clock::Clock;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
-use super::{ClaimIndex, Room};
-use crate::each_row::{CONTINUE, each_row};
-use crate::ended::EndedTasks;
+use super::ClaimIndex;
+use super::queue_settings::EndedTasks;
+use super::room::Room;
 use crate::history::{History, HistoryOptions};
 use crate::pending_order::{PendingLists, PendingOrder};
-use crate::used_runs::IndexRequests;
+use crate::queries::{CONTINUE, all_rows, each_row, first_row};
+use crate::rows::{self, PackedHead};
+use crate::used_runs::index_builder::IndexRequests;
 use crate::waiting_tasks::WaitingLists;
-use crate::{living_tasks, rows, statements as sql};
+use crate::{living_tasks, statements as sql};
 
-/// What is collected while rows are read.
-struct Loading<'a> {
+/// A claim index while its rows are read.
+struct IndexLoader<'a> {
     connection: &'a Connection,
     index: &'a mut ClaimIndex,
     queues: HashSet<i64>,
@@ -45,32 +47,27 @@ impl ClaimIndex {
         *self = Self { history, updates, room, ..Self::default() };
         self.history.reload(connection)?;
         let marks = self.history.marks;
-        each_row(connection, sql::LOAD_QUEUES, [], |row| {
-            if let Some(name) = QueueName::parse(row.get_ref(1)?.as_str()?) {
-                self.add_queue(name, QueueKey(row.get(0)?));
-            }
-            Ok(CONTINUE)
-        })?;
+        for (queue, name) in all_rows(connection, &sql::LOAD_QUEUES, [], rows::queue)?.into_iter().flatten() {
+            self.add_queue(name, queue);
+        }
         // Before the tasks: running ones are counted where claims are limited.
-        each_row(connection, sql::LOAD_ALL_SETTINGS, [], |row| {
+        each_row(connection, &sql::LOAD_ALL_SETTINGS, [], |row| {
             self.set_settings(QueueKey(row.get("queue_key")?), rows::settings(row)?);
             Ok(CONTINUE)
         })?;
-        self.ended = EndedTasks::load(connection)?;
+        self.settings.ended = EndedTasks::load(connection)?;
         self.load_tasks(connection)?;
         self.awaited.load(connection, self.queues.values().copied())?;
-        each_row(connection, sql::LIST_UNSETTLED_QUEUES, [], |row| {
-            self.unsettled.insert(QueueKey(row.get(0)?));
-            Ok(CONTINUE)
-        })?;
+        let unsettled = all_rows(connection, &sql::LIST_UNSETTLED_QUEUES, [], |row| row.get(0).map(QueueKey))?;
+        self.unsettled = unsettled.into_iter().collect();
         // Of tasks that were deleted since the last flush.
         let kept_until = lease::run_ids_kept_until(marks.flushed_at).as_micros();
-        each_row(connection, sql::LOAD_DELETED_RUNS, [kept_until], |row| {
+        each_row(connection, &sql::LOAD_DELETED_RUNS, [kept_until], |row| {
             self.history.runs.end(rows::run_id(row)?);
             Ok(CONTINUE)
         })?;
         // The service was also up at its last write: a run may have been claimed after the last scan in the file.
-        let last_scan_at = last_scan_at(connection)?.unwrap_or_default();
+        let last_scan_at = first_row(connection, &sql::LOAD_SCAN, [], rows::scan_time)?.unwrap_or_default();
         self.latest_at = self.latest_at.max(last_scan_at).max(marks.latest_at).max(marks.flushed_at);
         self.last_scan_at = Some(self.latest_at).filter(|_| self.has_active_runs());
         Ok(())
@@ -80,7 +77,7 @@ impl ClaimIndex {
         let queues: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
         let last_key = self.history.marks.last_key;
         let (pending, waiting) = (HashMap::new(), WaitingLists::default());
-        let mut loading = Loading { connection, index: self, queues, pending, waiting };
+        let mut loading = IndexLoader { connection, index: self, queues, pending, waiting };
         living_tasks::visit(connection, |keys, ranges| {
             let mut ended: HashSet<TaskKey> = keys.iter().copied().collect();
             for range in ranges {
@@ -111,7 +108,7 @@ impl ClaimIndex {
     }
 }
 
-impl Loading<'_> {
+impl IndexLoader<'_> {
     /// Adds what a row says. Returns whether its task is pending or running.
     fn add(&mut self, row: &Row<'_>) -> rusqlite::Result<bool> {
         let task = rows::claim_index(row)?;
@@ -123,7 +120,7 @@ impl Loading<'_> {
             && task.updated_at >= self.index.history.marks.flushed_at
         {
             self.index.history.runs.end(run_id);
-            each_row(self.connection, sql::LOAD_PAST_RUNS, [task.key.0, task.key.0], |row| {
+            each_row(self.connection, &sql::LOAD_PAST_RUNS, [task.key.0, task.key.0], |row| {
                 self.index.history.runs.end(rows::run_id(row)?);
                 Ok(CONTINUE)
             })?;
@@ -149,8 +146,70 @@ impl Loading<'_> {
     }
 }
 
-/// When the leases were last scanned according to the file.
-fn last_scan_at(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
-    let mut statement = connection.prepare_cached(sql::LOAD_SCAN)?;
-    statement.query_row([], |row| row.get(0).map(Timestamp::from_micros)).optional()
+/// Reads what the file holds and sets the clock by it. If the clock goes back all the same, because the times in the file
+/// cannot be right, then the deadlines in those times are set again.
+pub(crate) fn load_at_start(
+    claim_index: &mut ClaimIndex,
+    connection: &mut Connection,
+    clock: &dyn Clock,
+) -> rusqlite::Result<()> {
+    claim_index.reload(connection)?;
+    let latest_at = claim_index.latest_at;
+    clock.start_after(latest_at);
+    let now = clock.now();
+    if now < latest_at {
+        tracing::warn!(
+            %latest_at,
+            "the latest time in the database is more than a day ahead of this machine's clock; the clock is used, and \
+             running leases are reset to 300 seconds from now"
+        );
+        shorten_deadlines(connection, claim_index.running_tasks(), now)?;
+        claim_index.reload(connection)?;
+    }
+    claim_index.no_scan_after(now);
+    connection.execute(&sql::SAVE_ACTIVITY_SINCE, [now.as_micros()])?;
+    if claim_index.history.is_due() {
+        let transaction = connection.transaction()?;
+        claim_index.history.flush(&transaction, now)?;
+        transaction.commit()?;
+    }
+    tracing::debug!(rows = claim_index.rows_read, "loaded the pending and running tasks");
+    Ok(())
+}
+
+/// Corrects deadlines that are far in the future, because the stored times came from a wrong clock (docs/decisions/0005): leases
+/// and other deadlines end as if they had begun now. Timestamps of tasks do not change, nor does `not_before`, which may be what a
+/// client said. `running` are all running tasks.
+fn shorten_deadlines(
+    connection: &mut Connection,
+    running: Vec<(TaskKey, TaskHead)>,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let tx = connection.transaction()?;
+    shorten_leases(&tx, running, now)?;
+    let kept_until = lease::run_ids_kept_until(now).as_micros();
+    tx.execute(&sql::BOUND_DELETED_RUNS, params![kept_until])?;
+    tx.execute(&sql::BOUND_PURGES, params![kept_until])?;
+    // Live workers report again within seconds.
+    tx.execute(&sql::DELETE_LATE_OBSERVATIONS, params![now.as_micros()])?;
+    tx.execute(&sql::SAVE_SCAN, params![now.as_micros()])?;
+    // What is known of the latest time may be of tasks that were deleted. This reads all tasks; it is not for every start.
+    let mut latest_at = Timestamp::default();
+    each_row(&tx, &sql::LIST_HEADS, [], |row| {
+        latest_at = latest_at.max(rows::claim_index(row)?.updated_at);
+        Ok(CONTINUE)
+    })?;
+    tx.execute(&sql::RESET_MARKS, params![latest_at.as_micros(), now.as_micros()])?;
+    tx.commit()
+}
+
+fn shorten_leases(connection: &Connection, running: Vec<(TaskKey, TaskHead)>, now: Timestamp) -> rusqlite::Result<()> {
+    let mut save = connection.prepare_cached(&sql::SAVE_HEAD)?;
+    for (key, mut head) in running {
+        if let Some(run) = head.lifecycle.run.and_then(|run| lease::brought_back(run, now)) {
+            head.lifecycle.run = Some(run);
+            save.execute(params![key.0, head.lifecycle.status.as_str(), PackedHead::of(&head).pack()])?;
+        }
+    }
+    Ok(())
 }

@@ -15,13 +15,13 @@ const NEW_QUEUE_PART: usize = 128;
 pub(crate) struct Room {
     most_bytes: usize,
     shares: HashMap<QueueKey, usize>,
-    /// What is left for the shares of new queues.
+    /// The memory that is left for the shares of new queues.
     unshared_bytes: usize,
 }
 
-/// What is used of the memory, with what is to be added.
+/// The memory that is in use, with what is to be added.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Use {
+pub(super) struct MemoryUse {
     pub(super) queue_bytes: usize,
     pub(super) all_bytes: usize,
 }
@@ -31,7 +31,7 @@ impl Room {
         Self { most_bytes, shares: HashMap::new(), unshared_bytes: most_bytes / SHARES_PART }
     }
 
-    /// The same without any queue.
+    /// Returns as much room without any queue.
     pub(super) fn emptied(&self) -> Self {
         Self::within(self.most_bytes)
     }
@@ -46,7 +46,7 @@ impl Room {
         self.unshared_bytes += self.shares.remove(&queue).unwrap_or(0);
     }
 
-    pub(super) fn has_room(&self, queue: QueueKey, used: Use) -> bool {
+    pub(super) fn has_room(&self, queue: QueueKey, used: MemoryUse) -> bool {
         has_room(used, self.shares.get(&queue).copied().unwrap_or(0), self.most_bytes)
     }
 }
@@ -58,10 +58,10 @@ impl Default for Room {
     }
 }
 
-/// Whether a queue may use so much: its share at any time, and more as long as the common part is not used up and the queue
+/// Returns whether a queue may use so much: its share at any time, and more as long as the common part is not used up and the queue
 /// has not more than three times what is free of it. So all queues together stay within `most_bytes`, and one that grows without
 /// end leaves room also in the common part.
-fn has_room(Use { queue_bytes, all_bytes }: Use, share_bytes: usize, most_bytes: usize) -> bool {
+fn has_room(MemoryUse { queue_bytes, all_bytes }: MemoryUse, share_bytes: usize, most_bytes: usize) -> bool {
     let free = (most_bytes - most_bytes / SHARES_PART).saturating_sub(all_bytes);
     queue_bytes <= share_bytes.max(free.saturating_mul(3))
 }
@@ -90,12 +90,12 @@ mod tests {
             (10, 5_000, true),
             (2_000, 5_000, false),
         ] {
-            let used = Use { queue_bytes, all_bytes };
+            let used = MemoryUse { queue_bytes, all_bytes };
             assert_eq!(has_room(used, 10, 1_000), expected, "{used:?}");
         }
-        let unlimited = Use { queue_bytes: 1 << 40, all_bytes: 1 << 50 };
+        let unlimited = MemoryUse { queue_bytes: 1 << 40, all_bytes: 1 << 50 };
         assert!(has_room(unlimited, 0, usize::MAX));
-        assert!(!has_room(Use { queue_bytes: 1, all_bytes: 1 }, 0, 0));
+        assert!(!has_room(MemoryUse { queue_bytes: 1, all_bytes: 1 }, 0, 0));
     }
 
     #[test]

@@ -1,25 +1,22 @@
 //! The bytes of packed columns (docs/decisions/0043): numbers first, all texts at the end, so that they are checked to be
-//! UTF-8 once. What each column holds is in `packed_head.rs`, `packed_documents.rs` and `packed_outcome.rs`.
+//! UTF-8 once. What `tasks.packed` and `outcomes.outcome` hold is in `packed_head.rs` and `packed_outcome.rs`.
 
 use rusqlite::types::FromSqlError;
 use rusqlite::{Result, Row};
+use taskqueue_core::ids::RunId;
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::output::{KeptOutput, Part};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Documents;
 use taskqueue_core::varint;
 
 /// The first byte of every packed value. A change of a layout takes the next number, and what has this one stays readable.
 const VERSION: u8 = 1;
 
-/// Why a packed value cannot be read: the file is damaged, or was written by a program that this one does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The error of a packed value that cannot be read: the file is damaged, or was written by a program that this one does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a packed column is damaged or has an unknown version")]
 pub struct Unreadable;
-
-impl std::fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a packed column is damaged or has an unknown version")
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 impl From<Unreadable> for rusqlite::Error {
     fn from(unreadable: Unreadable) -> Self {
@@ -118,7 +115,7 @@ impl<'a> Unpacker<'a> {
         std::str::from_utf8(text).map_err(|_| Unreadable)
     }
 
-    /// What is left, which is text.
+    /// Returns what is left, which is text.
     pub(super) fn texts(self) -> Result<Texts<'a>, Unreadable> {
         std::str::from_utf8(self.0).map(Texts).map_err(|_| Unreadable)
     }
@@ -134,14 +131,78 @@ impl<'a> Texts<'a> {
         Ok(text)
     }
 
-    /// What no length is stored for.
+    /// Returns what no length is stored for.
     pub(super) fn rest(self) -> &'a str {
         self.0
     }
 }
 
+/// `definitions.documents`, borrowed: the version, the length of the args, then args and metadata as canonical JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PackedDocuments<'a> {
+    pub(crate) args: &'a str,
+    pub(crate) metadata: &'a str,
+}
+
+impl<'a> PackedDocuments<'a> {
+    pub(crate) fn pack(&self) -> Vec<u8> {
+        let mut packer = Packer::new(16 + self.args.len() + self.metadata.len());
+        packer.length(self.args);
+        packer.text(self.args);
+        packer.text(self.metadata);
+        packer.into_bytes()
+    }
+
+    pub(crate) fn unpack(bytes: &'a [u8]) -> Result<Self, Unreadable> {
+        let mut packed = Unpacker::new(bytes)?;
+        let length = packed.length()?;
+        let mut texts = packed.texts()?;
+        Ok(Self { args: texts.next(length)?, metadata: texts.rest() })
+    }
+
+    pub(crate) fn documents(&self) -> Documents {
+        Documents { args: JsonObject::from_canonical(self.args), metadata: JsonObject::from_canonical(self.metadata) }
+    }
+}
+
+/// Enough for output without many gaps.
+const USUAL_OUTPUT_BYTES: usize = 64;
+
+/// Packs `outputs.packed`: what is kept of the output of a task, without its bytes. In this order: the version; the attempt; how
+/// many parts there are; of each, the bytes between it and the one before, and its length; the id of the run.
+pub(crate) fn pack_output(kept: &KeptOutput) -> Vec<u8> {
+    let mut packer = Packer::new(USUAL_OUTPUT_BYTES);
+    packer.int(kept.attempt);
+    packer.count(kept.parts.len() as u64);
+    let mut end = 0;
+    for part in &kept.parts {
+        packer.count(part.start - end);
+        packer.count(part.bytes());
+        end = part.end;
+    }
+    packer.text(kept.run_id.as_str());
+    packer.into_bytes()
+}
+
+/// Unpacks what [`pack_output`] packed.
+pub(crate) fn unpack_output(bytes: &[u8]) -> Result<KeptOutput, Unreadable> {
+    let mut packed = Unpacker::new(bytes)?;
+    let attempt = packed.int()?;
+    let (count, mut parts, mut end) = (packed.count()?, Vec::new(), 0_u64);
+    for _ in 0..count {
+        let start = end.checked_add(packed.count()?).ok_or(Unreadable)?;
+        end = start.checked_add(packed.count()?).ok_or(Unreadable)?;
+        parts.push(Part { start, end });
+    }
+    let is_sound = !parts.is_empty() && parts.iter().all(|part| part.start < part.end) && end <= i64::MAX as u64;
+    let run_id = RunId::parse(packed.texts()?.rest()).filter(|_| is_sound).ok_or(Unreadable)?;
+    Ok(KeptOutput { run_id, attempt, parts })
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -173,5 +234,60 @@ mod tests {
         assert!(reader(&[1, 0xff]).texts().is_err(), "no UTF-8");
         assert_eq!(reader("\u{1}é".as_bytes()).texts().unwrap().next(1), Err(Unreadable), "half of a character");
         assert_eq!(reader("\u{1}é".as_bytes()).texts().unwrap().next(3), Err(Unreadable));
+    }
+
+    proptest! {
+        #[test]
+        fn packed_documents_are_unpacked(args in "\\PC{0,200}", metadata in "\\PC{0,200}") {
+            let documents = PackedDocuments { args: &args, metadata: &metadata };
+            let bytes = documents.pack();
+            prop_assert_eq!(PackedDocuments::unpack(&bytes), Ok(documents));
+        }
+
+        #[test]
+        fn documents_of_any_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
+            let _ = PackedDocuments::unpack(&bytes);
+        }
+    }
+
+    /// Files hold these bytes: this layout never changes.
+    #[test]
+    fn version_1_of_documents_looks_like_this() {
+        let documents = PackedDocuments { args: r#"{"a":1}"#, metadata: "{}" };
+        assert_eq!(documents.pack(), b"\x01\x0e{\"a\":1}{}");
+    }
+
+    fn parts() -> impl Strategy<Value = Vec<Part>> {
+        let places = proptest::collection::btree_set(0..=i64::MAX as u64, 2..600);
+        places.prop_map(|places| {
+            let places: Vec<u64> = places.into_iter().collect();
+            places.chunks_exact(2).map(|place| Part { start: place[0], end: place[1] }).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn packed_output_is_unpacked(attempt in any::<i64>(), run in any::<[u8; 9]>(), parts in parts()) {
+            let kept = KeptOutput { run_id: RunId::from_bytes(run), attempt, parts };
+            let bytes = pack_output(&kept);
+            prop_assert_eq!(unpack_output(&bytes), Ok(kept));
+            for end in 0..bytes.len() {
+                prop_assert!(unpack_output(&bytes[..end]).is_err());
+            }
+        }
+
+        #[test]
+        fn output_of_any_bytes_does_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = unpack_output(&bytes);
+        }
+    }
+
+    /// Files hold these bytes: this layout never changes.
+    #[test]
+    fn version_1_of_output_looks_like_this() {
+        let parts = vec![Part { start: 3, end: 10 }, Part { start: 110, end: 111 }];
+        let kept = KeptOutput { run_id: RunId::parse("r_printing0001").unwrap(), attempt: 2, parts };
+        let expected = [&[1, 4, 4, 6, 14, 0xc8, 1, 2][..], b"r_printing0001"];
+        assert_eq!(pack_output(&kept), expected.concat());
     }
 }

@@ -9,6 +9,7 @@
 //!    active run times out, the number of unmet dependencies, and the length of the text of the scheduling;
 //! 4. the texts: id of the active run, last route, scheduling as JSON, routes as JSON.
 
+use rusqlite::Row;
 use taskqueue_core::ids::{Route, RunId};
 use taskqueue_core::scheduling::Scheduling;
 use taskqueue_core::task::{ActiveRun, FinishedRun, Lifecycle, RunEnd, Status, TaskHead};
@@ -35,7 +36,7 @@ const RUN_ID: usize = 14;
 /// Enough for a usual task while it is running.
 const USUAL_BYTES: usize = 128;
 
-/// Where SQL finds the id of the finished run in `tasks.packed`, and how it sees that there is one.
+/// The SQL expression for the id of the finished run in `tasks.packed`, which is null if there is none.
 pub(crate) const FINISHED_RUN_ID: &str =
     "iif(substr(tasks.packed, 2, 1) = x'01', CAST(substr(tasks.packed, 3, 14) AS TEXT), NULL)";
 
@@ -142,6 +143,11 @@ impl<'a> PackedHead<'a> {
             extended: Extended::of(head),
             routes: head.routes.as_json(),
         }
+    }
+
+    /// The packed head in a column.
+    pub(crate) fn of_row(row: &'a Row<'_>, column: usize) -> rusqlite::Result<Self> {
+        Ok(Self::unpack(row.get_ref(column)?.as_blob()?)?)
     }
 
     pub fn pack(&self) -> Vec<u8> {

@@ -3,6 +3,7 @@
 //! the length of each text except the run id; the texts: result, id of the run that failed, type, message and traceback of the
 //! error, the worker of the last run, the progress. What there is not takes no bytes.
 
+use rusqlite::{Row, RowIndex};
 use taskqueue_core::filter::LastErrorFields;
 use taskqueue_core::ids::RunId;
 use taskqueue_core::json::JsonObject;
@@ -55,6 +56,14 @@ impl<'a> PackedOutcome<'a> {
                 updated_at: progress.updated_at,
                 attempt: progress.attempt,
             }),
+        }
+    }
+
+    /// The outcome in a column, which is null if the task has none.
+    pub(crate) fn of_row(row: &'a Row<'_>, column: impl RowIndex) -> rusqlite::Result<Self> {
+        match row.get_ref(column)?.as_blob_or_null()? {
+            None => Ok(Self::NONE),
+            Some(bytes) => Ok(Self::unpack(bytes)?),
         }
     }
 

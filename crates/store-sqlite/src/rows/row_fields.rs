@@ -10,17 +10,17 @@ use taskqueue_core::task::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 
-use super::{
-    CREATED_AT, DOCUMENTS, ID, NAME, OUTCOME, PACKED, PackedDocuments, PackedHead, PackedOutcome, STATUS, packed,
-    packed_head, packed_outcome, parsed, time,
-};
+use super::columns::{CREATED_AT, DOCUMENTS, ID, NAME, OUTCOME, PACKED, STATUS, parsed, time};
+use super::packed::{self, PackedDocuments};
+use super::packed_head::PackedHead;
+use super::packed_outcome::PackedOutcome;
 
 /// A task as the API shows it, straight from the row. Each column is read once, and a damaged one is an error. The id and the
 /// lease of an active run are not in a view, so none can be shown by mistake.
 pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskView<'a>> {
-    let (status, head) = (parsed(row, STATUS)?, packed_head(row, PACKED)?);
+    let (status, head) = (parsed(row, STATUS)?, PackedHead::of_row(row, PACKED)?);
     let documents = PackedDocuments::unpack(packed::column(row, DOCUMENTS)?)?;
-    let outcome = packed_outcome(row, OUTCOME)?;
+    let outcome = PackedOutcome::of_row(row, OUTCOME)?;
     Ok(TaskView {
         id: parsed(row, ID)?,
         queue: queue.as_str(),
@@ -73,7 +73,7 @@ impl<'a, 'stmt> RowFields<'a, 'stmt> {
     }
 
     fn head(&self) -> Option<&PackedHead<'a>> {
-        self.head.get_or_init(|| packed_head(self.row, PACKED).ok()).as_ref()
+        self.head.get_or_init(|| PackedHead::of_row(self.row, PACKED).ok()).as_ref()
     }
 
     fn documents(&self) -> Option<&PackedDocuments<'a>> {
@@ -82,7 +82,7 @@ impl<'a, 'stmt> RowFields<'a, 'stmt> {
     }
 
     fn outcome(&self) -> Option<&PackedOutcome<'a>> {
-        self.outcome.get_or_init(|| packed_outcome(self.row, OUTCOME).ok()).as_ref()
+        self.outcome.get_or_init(|| PackedOutcome::of_row(self.row, OUTCOME).ok()).as_ref()
     }
 
     /// The routes as JSON.

@@ -1,25 +1,29 @@
 //! Saves and removes the rows of one task. Its columns hold several things packed together: what does not change of a column is
-//! loaded first.
+//! loaded first. Also the removal of the tasks of deleted queues, some at a time; when that happens is up to the writer.
 
 use rusqlite::params;
 use taskqueue_core::delta::Delta;
-use taskqueue_core::ids::RunId;
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::task::{FinishedRun, Outcome, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Update};
-use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
+use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey, Transaction};
 use taskqueue_store::transfer::DeletedRun;
 
 use super::{NO_TASK, SqliteTransaction};
-use crate::each_row::CONTINUE;
+use crate::derived_tables::purge_rows_of_queue;
+use crate::output::OutputWriter;
 use crate::rows::{self, PackedDocuments, PackedHead, PackedOutcome};
 use crate::statements as sql;
+
+/// Pieces of output after which the tasks that are left to purge wait for the next time: the full output of a dozen tasks, some
+/// milliseconds.
+const MOST_PIECES: usize = 1_000;
 
 /// The outcome of a task after a change.
 pub(super) struct OutcomeAfter {
     outcome: Outcome,
-    /// Whether the task had an outcome before.
+    /// True if the task had an outcome before.
     had_row: bool,
 }
 
@@ -39,15 +43,15 @@ impl SqliteTransaction<'_> {
         match outcome_key {
             Some(key) => {
                 let values = params![key, PackedOutcome::of(outcome).pack()];
-                self.run(sql::SAVE_OUTCOME, values, "saving an outcome")?;
+                self.file.run(&sql::SAVE_OUTCOME, values, "saving an outcome")?;
             }
-            None => drop(self.run(sql::DELETE_OUTCOME, [key.0], "clearing an outcome")?),
+            None => drop(self.file.run(&sql::DELETE_OUTCOME, [key.0], "clearing an outcome")?),
         }
         if *had_row == outcome_key.is_some() {
             return self.save_head(key, (before, after));
         }
         let values = params![key.0, after.lifecycle.status.as_str(), PackedHead::of(after).pack(), outcome_key];
-        self.run(sql::SAVE_HEAD_AND_OUTCOME_KEY, values, "saving a task").map(drop)
+        self.file.run(&sql::SAVE_HEAD_AND_OUTCOME_KEY, values, "saving a task").map(drop)
     }
 
     /// Progress of the same size as before changes nothing here.
@@ -56,7 +60,7 @@ impl SqliteTransaction<'_> {
             return Ok(());
         }
         let values = params![key.0, after.lifecycle.status.as_str(), PackedHead::of(after).pack()];
-        self.run(sql::SAVE_HEAD, values, "saving a task").map(drop)
+        self.file.run(&sql::SAVE_HEAD, values, "saving a task").map(drop)
     }
 
     /// The outcome of a task after this change, if it is another one.
@@ -65,7 +69,7 @@ impl SqliteTransaction<'_> {
         key: TaskKey,
         change: impl FnOnce(&mut Outcome),
     ) -> Loaded<Option<OutcomeAfter>> {
-        let loaded = self.one(sql::LOAD_OUTCOME, [key.0], "loading an outcome", rows::outcome)?;
+        let loaded = self.file.one(&sql::LOAD_OUTCOME, [key.0], "loading an outcome", rows::outcome)?;
         let had_row = loaded.is_some();
         let before = loaded.unwrap_or_else(Outcome::empty);
         let mut outcome = before.clone();
@@ -90,15 +94,15 @@ impl SqliteTransaction<'_> {
             }
         };
         let packed = PackedDocuments { args: args.as_str(), metadata: metadata.as_str() }.pack();
-        self.run(sql::SAVE_DOCUMENTS, params![key.0, packed], "updating a task").map(drop)
+        self.file.run(&sql::SAVE_DOCUMENTS, params![key.0, packed], "updating a task").map(drop)
     }
 
-    pub(super) fn load_own_documents(&self, key: TaskKey) -> Loaded<Documents> {
-        self.one(sql::LOAD_DOCUMENTS, [key.0], "loading a task", rows::documents)?.ok_or(NO_TASK)
+    pub(crate) fn load_own_documents(&self, key: TaskKey) -> Loaded<Documents> {
+        self.file.one(&sql::LOAD_DOCUMENTS, [key.0], "loading a task", rows::documents)?.ok_or(NO_TASK)
     }
 
     /// Saves the head of a task, and what `changed` holds besides.
-    pub(super) fn save_updated(
+    pub(crate) fn save_updated(
         &mut self,
         queue: QueueKey,
         key: TaskKey,
@@ -111,11 +115,11 @@ impl SqliteTransaction<'_> {
         };
         self.save_rows(key, (before, after), outcome.as_ref())?;
         if let Some(name) = &changed.name {
-            self.run(sql::SAVE_NAME, params![key.0, name], "updating a task")?;
+            self.file.run(&sql::SAVE_NAME, params![key.0, name], "updating a task")?;
         }
         self.save_documents(key, changed.args.as_ref(), changed.metadata.as_ref())?;
         self.claim_index.history.touch();
-        self.claim_index.updated();
+        self.claim_index.updates += 1;
         self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
         self.note_end(queue, key, Some(before), Some(after))
     }
@@ -127,14 +131,10 @@ impl SqliteTransaction<'_> {
         finished_run: Option<FinishedRun>,
         runs_kept_until: Timestamp,
     ) -> Loaded<usize> {
-        let mut runs: Vec<RunId> = Vec::new();
-        self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
-            runs.push(rows::run_id(row)?);
-            Ok(CONTINUE)
-        })?;
+        let mut runs = self.file.all(&sql::LIST_PAST_RUNS, [key.0], "listing past runs", rows::run_id)?;
         // Most tasks have none.
         if !runs.is_empty() {
-            self.run(sql::DELETE_PAST_RUNS, [key.0], "deleting a task")?;
+            self.file.run(&sql::DELETE_PAST_RUNS, [key.0], "deleting a task")?;
         }
         runs.extend(finished_run.map(|run| run.run_id));
         // A purge may come late. Behind all that was forgotten, so that it is found when it is to be forgotten.
@@ -142,16 +142,37 @@ impl SqliteTransaction<'_> {
         for run_id in runs {
             self.add_deleted_run((kept_until, run_id))?;
         }
-        for statement in [sql::DELETE_OUTCOME, sql::DELETE_DEFINITION, sql::DELETE_TASK] {
-            self.run(statement, [key.0], "deleting a task")?;
+        for statement in [&sql::DELETE_OUTCOME, &sql::DELETE_DEFINITION, &sql::DELETE_TASK] {
+            self.file.run(statement, [key.0], "deleting a task")?;
         }
-        self.claim_index.history.removed(key);
-        self.delete_output(key)
+        // Also of a task that was pending when its queue was deleted.
+        self.claim_index.history.set_living(key, false);
+        OutputWriter { file: &self.file, key }.delete()
     }
 
     /// Records a run id of a deleted task. The claim index has it already.
     pub(crate) fn add_deleted_run(&mut self, (kept_until, run_id): DeletedRun) -> Loaded<()> {
         let values = params![kept_until.as_micros(), run_id.as_str()];
-        self.run(sql::INSERT_DELETED_RUN, values, "keeping a run id").map(drop)
+        self.file.run(&sql::INSERT_DELETED_RUN, values, "keeping a run id").map(drop)
+    }
+
+    /// Removes up to `most` tasks of a deleted queue, fewer if they have much output. Returns whether anything may be left to purge.
+    pub(crate) fn purge(&mut self, most: u32) -> Loaded<bool> {
+        let found = self.file.one(&sql::FIND_PURGE, [], "looking for a purge", rows::purge)?;
+        let Some((queue, runs_kept_until)) = found else { return Ok(false) };
+        let few = params![queue.0, most];
+        let keys = self.file.all(&sql::LIST_PURGEABLE_TASKS, few, "listing tasks to purge", rows::key)?;
+        let mut pieces = 0;
+        for key in &keys {
+            let finished_run = self.load_head(*key)?.lifecycle.finished_run;
+            pieces += self.delete_rows(*key, finished_run, runs_kept_until)?;
+            if pieces >= MOST_PIECES {
+                break;
+            }
+        }
+        if keys.is_empty() && !purge_rows_of_queue(&self.file, queue)? {
+            self.file.run(&sql::DELETE_PURGE, [queue.0], "ending a purge")?;
+        }
+        Ok(true)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::used_runs::is_damage;
+use crate::failure::is_unreadable;
 use crate::used_runs::segment::{IndexSlot, SegmentIndex, SegmentRow};
 
 /// Pause after which indexes that could not be built are tried again.
@@ -22,7 +22,7 @@ pub(crate) struct IndexRequest {
     pub(crate) slot: IndexSlot,
 }
 
-/// Where requests go; nothing ends the thread.
+/// The way for requests; `None` ends the thread.
 pub(crate) type IndexRequests = Sender<Option<IndexRequest>>;
 
 /// The running thread. Ends with it.
@@ -87,7 +87,7 @@ fn build(connection: &Connection, request: IndexRequest, ending: &AtomicBool) ->
     if let Err(error) = &built {
         tracing::warn!(%error, "used run ids could not be read to speed up claims; claims ask the disk meanwhile");
         // With a damaged page it stays so. A claim that asks for that page lets all of them be made anew.
-        if !is_damage(error) {
+        if !is_unreadable(error) {
             return Some(request);
         }
     }
@@ -99,13 +99,13 @@ fn build(connection: &Connection, request: IndexRequest, ending: &AtomicBool) ->
 mod tests {
     use super::*;
     use crate::migrate;
-    use crate::used_runs::segment::State;
+    use crate::used_runs::segment::SegmentState;
 
     #[test]
     fn an_index_that_could_not_be_built_is_built_later() {
         let mut connection = Connection::open_in_memory().unwrap();
         let (slot, ending) = (IndexSlot::default(), AtomicBool::new(false));
-        let row = SegmentRow { number: 1, oldest: 1, newest: 1, state: State::Live, pages: 1, entries: 1 };
+        let row = SegmentRow { number: 1, oldest: 1, newest: 1, state: SegmentState::Live, pages: 1, entries: 1 };
         let request = IndexRequest { row, filter_bytes: 1 << 20, slot: slot.clone() };
         // The table is not there yet.
         let again = build(&connection, request, &ending).unwrap();

@@ -6,10 +6,12 @@ use std::ops::Range;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::statements as sql;
-use crate::used_runs::page::{Entry, PAGE_ENTRIES, PageWriter, Use, entries, page_number, run_of, use_of, with_page};
-use crate::used_runs::segment::{IndexSlot, Segment, SegmentRow, State};
+use crate::used_runs::segment::{
+    Entry, IdUse, IndexSlot, PAGE_ENTRIES, PageWriter, Segment, SegmentRow, SegmentState, entries, page_number, run_of,
+    use_of, with_page,
+};
 
-/// How many segments of similar size are merged into one.
+/// Segments of similar size that are merged into one.
 const FAN_IN: usize = 4;
 /// Segments with fewer entries than four times this are of one size.
 const SMALLEST_SIZE: u64 = 1_024;
@@ -19,7 +21,7 @@ fn size(entries: u64) -> u32 {
     (entries / SMALLEST_SIZE).max(1).ilog2() / 2
 }
 
-/// Which of these segments are to be merged, if any, given how many entries they have, the oldest first. Only neighbours are
+/// Returns which of these segments are to be merged, if any, given how many entries they have, the oldest first. Only neighbours are
 /// merged, because what a newer segment says cancels what an older one says. Of each size there are at most three for long, so
 /// there are few segments, and an entry is written again once for each size.
 pub(crate) fn next_merge(segments: &[u64]) -> Option<Range<usize>> {
@@ -41,7 +43,7 @@ pub(crate) struct Merge {
     pub(crate) row: SegmentRow,
     /// Nothing is older than the result, so what was forgotten needs no entry there.
     is_oldest: bool,
-    inputs: Vec<Input>,
+    inputs: Vec<MergeInput>,
     writer: PageWriter,
     pub(crate) index: IndexSlot,
     /// Completed by a transaction that may not be committed yet: other connections do not see all pages.
@@ -50,7 +52,7 @@ pub(crate) struct Merge {
 }
 
 /// A segment that is being merged, and the place up to which it was.
-struct Input {
+struct MergeInput {
     segment: i64,
     pages: i64,
     page: i64,
@@ -58,7 +60,7 @@ struct Input {
     loaded: Vec<Entry>,
 }
 
-impl Input {
+impl MergeInput {
     /// Loads the page of the place if needed. Returns the entry there; nothing at the end.
     fn entry(&mut self, connection: &Connection) -> rusqlite::Result<Option<&Entry>> {
         while self.page < self.pages && (self.loaded.is_empty() || self.place >= self.loaded.len()) {
@@ -83,21 +85,21 @@ impl Merge {
         inputs: &[Segment],
         is_oldest: bool,
     ) -> rusqlite::Result<Self> {
-        let mut last_page = connection.prepare_cached(sql::FIND_LAST_RUN_PAGE)?;
+        let mut last_page = connection.prepare_cached(&sql::FIND_LAST_RUN_PAGE)?;
         let of_segment = [page_number(row.number, 0), page_number(row.number + 1, 0) - 1];
         let written = last_page.query_row(of_segment, |page| {
             let last = entries(page.get_ref("entries")?.as_blob()?).last().map(run_of);
             Ok((page.get::<_, i64>("page")? - of_segment[0] + 1, last))
         });
         let (pages, last) = written.optional()?.unwrap_or((0, None));
-        if row.state == State::Building {
+        if row.state == SegmentState::Building {
             // Every page but the last one of a complete segment is full.
             (row.pages, row.entries) = (pages, u64::try_from(pages).unwrap_or(0) * PAGE_ENTRIES as u64);
         }
         let input = |segment: &Segment| {
             let (page, place) = last.map_or(Ok((0, 0)), |last| segment.place_behind(connection, last))?;
             let SegmentRow { number, pages, .. } = segment.row;
-            Ok(Input { segment: number, pages, page, place, loaded: Vec::new() })
+            Ok(MergeInput { segment: number, pages, page, place, loaded: Vec::new() })
         };
         let inputs = inputs.iter().map(input).collect::<rusqlite::Result<_>>()?;
         let writer = PageWriter::new(row.number, row.pages, row.entries);
@@ -112,12 +114,12 @@ impl Merge {
             let Some(entry) = self.next(connection)? else {
                 self.writer.finish(connection)?;
                 let (pages, entries) = (self.writer.pages, self.writer.entries);
-                self.row = SegmentRow { state: State::Complete, pages, entries, ..self.row };
+                self.row = SegmentRow { state: SegmentState::Complete, pages, entries, ..self.row };
                 self.is_fresh = true;
                 self.row.save(connection)?;
                 return Ok(written + 1);
             };
-            if !(self.is_oldest && use_of(&entry) == Use::Forgotten) {
+            if !(self.is_oldest && use_of(&entry) == IdUse::Forgotten) {
                 written += usize::from(self.writer.add(connection, &entry)?);
             }
         }

@@ -1,20 +1,132 @@
-//! A segment: a sorted set of run ids on pages of the file, which never changes. What is kept of it in memory says on which page
+//! A segment: a sorted set of run ids on pages of the file, which never changes. Run ids are packed into 9 bytes with one that says
+//! what the id is, up to 400 on a page, which fits on one page of the file. What is kept of a segment in memory says on which page
 //! an id would be, and mostly that it is on none.
 
 use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, Row, params};
+use taskqueue_core::ids::{ID_BYTES, RunId};
 
 use crate::bloom_filter::BloomFilter;
-use crate::each_row::{CONTINUE, each_row};
+use crate::queries::{CONTINUE, each_row, execute, first_row};
 use crate::statements as sql;
-use crate::used_runs::page::{PackedRun, Use, entries, find, hash, page_number, run_of, with_page};
 
 /// Pages that one statement reads to build an index: a read that lasts long keeps the log from being reused.
 const PAGES_AT_ONCE: i64 = 256;
 
+/// A run id without its prefix: the 9 bytes that its 12 characters stand for.
+pub(crate) type PackedRun = [u8; ID_BYTES];
+
+/// A hash of a run id. Clients choose the ids and could choose some that look alike here: their claims would then ask the disk.
+pub(crate) fn hash(run: PackedRun) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&run[..8]);
+    let mut hash = u64::from_le_bytes(first) ^ u64::from(run[8]).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
+        hash = (hash ^ (hash >> shift)).wrapping_mul(factor);
+    }
+    hash ^ (hash >> 31)
+}
+
+/// A packed run id, then whether it is used (1) or forgotten (0).
+pub(crate) type Entry = [u8; ENTRY_BYTES];
+
+const ENTRY_BYTES: usize = ID_BYTES + 1;
+pub(crate) const PAGE_ENTRIES: usize = 400;
+
+/// The use of a run id, as a segment says it. "Forgotten" cancels what older segments say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum IdUse {
+    Used,
+    Forgotten,
+}
+
+pub(crate) fn entry(run_id: RunId, is: IdUse) -> Entry {
+    let mut entry = [0; ENTRY_BYTES];
+    entry[..ID_BYTES].copy_from_slice(&run_id.to_bytes());
+    entry[ID_BYTES] = u8::from(is == IdUse::Used);
+    entry
+}
+
+pub(crate) fn run_of(entry: &Entry) -> PackedRun {
+    let mut run = [0; ID_BYTES];
+    run.copy_from_slice(&entry[..ID_BYTES]);
+    run
+}
+
+pub(crate) fn use_of(entry: &Entry) -> IdUse {
+    if entry[ID_BYTES] == 0 { IdUse::Forgotten } else { IdUse::Used }
+}
+
+/// The entries of a stored page.
+pub(crate) fn entries(page: &[u8]) -> &[Entry] {
+    page.as_chunks().0
+}
+
+/// Returns what a page says about a run id.
+pub(crate) fn find(page: &[u8], run: PackedRun) -> Option<IdUse> {
+    let entries = entries(page);
+    let at = entries.binary_search_by(|entry| entry[..ID_BYTES].cmp(&run)).ok()?;
+    Some(use_of(&entries[at]))
+}
+
+/// The number of a page in the file.
+pub(crate) fn page_number(segment: i64, page: i64) -> i64 {
+    (segment << 32) | page
+}
+
+/// Passes a stored page to `read`; nothing if it is not there.
+pub(crate) fn with_page<T>(
+    connection: &Connection,
+    (segment, page): (i64, i64),
+    read: impl FnOnce(&[u8]) -> T,
+) -> rusqlite::Result<Option<T>> {
+    let number = page_number(segment, page);
+    first_row(connection, &sql::FIND_RUN_PAGE, [number], |row| Ok(read(row.get_ref(0)?.as_blob()?)))
+}
+
+/// Writes the pages of a segment, in ascending order of the run ids.
+pub(crate) struct PageWriter {
+    pub(crate) segment: i64,
+    pub(crate) pages: i64,
+    pub(crate) entries: u64,
+    page: Vec<u8>,
+}
+
+impl PageWriter {
+    /// A writer that continues behind what was written before.
+    pub(crate) fn new(segment: i64, pages: i64, entries: u64) -> Self {
+        Self { segment, pages, entries, page: Vec::with_capacity(PAGE_ENTRIES * ENTRY_BYTES) }
+    }
+
+    /// Adds an entry. Returns whether that filled a page, which was written.
+    pub(crate) fn add(&mut self, connection: &Connection, entry: &Entry) -> rusqlite::Result<bool> {
+        self.page.extend_from_slice(entry);
+        self.entries += 1;
+        let full = self.page.len() >= PAGE_ENTRIES * ENTRY_BYTES;
+        if full {
+            self.write(connection)?;
+        }
+        Ok(full)
+    }
+
+    /// Writes the last page.
+    pub(crate) fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        if self.page.is_empty() { Ok(()) } else { self.write(connection) }
+    }
+
+    fn write(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let values = params![page_number(self.segment, self.pages), self.page];
+        execute(connection, &sql::INSERT_RUN_PAGE, values)?;
+        self.pages += 1;
+        self.page.clear();
+        Ok(())
+    }
+}
+
+/// The state of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentState {
     /// Other segments are being merged into it. They are still asked.
     Building,
     /// All of them are in it, but they are still asked.
@@ -24,7 +136,7 @@ pub(crate) enum State {
     Dead,
 }
 
-impl State {
+impl SegmentState {
     const ALL: [(Self, &'static str); 4] =
         [(Self::Building, "building"), (Self::Complete, "complete"), (Self::Live, "live"), (Self::Dead, "dead")];
 
@@ -44,14 +156,14 @@ pub(crate) struct SegmentRow {
     /// The numbers of the oldest and the newest segment that it holds, before any of them was merged.
     pub(crate) oldest: i64,
     pub(crate) newest: i64,
-    pub(crate) state: State,
+    pub(crate) state: SegmentState,
     pub(crate) pages: i64,
     pub(crate) entries: u64,
 }
 
 impl SegmentRow {
     pub(crate) fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let state = State::parse(row.get_ref("state")?.as_str()?);
+        let state = SegmentState::parse(row.get_ref("state")?.as_str()?);
         Ok(Self {
             number: row.get("segment")?,
             oldest: row.get("oldest")?,
@@ -66,11 +178,11 @@ impl SegmentRow {
         let Self { number, oldest, newest, state, pages, entries } = self;
         let entries = i64::try_from(*entries).unwrap_or(i64::MAX);
         let values = params![number, oldest, newest, state.as_str(), pages, entries];
-        connection.prepare_cached(sql::SAVE_RUN_SEGMENT)?.execute(values).map(drop)
+        execute(connection, &sql::SAVE_RUN_SEGMENT, values).map(drop)
     }
 }
 
-/// What is kept in memory of a segment.
+/// The index of a segment, which is kept in memory.
 pub(crate) struct SegmentIndex {
     /// The first run id of each page.
     pub(crate) first_runs: Vec<PackedRun>,
@@ -78,7 +190,7 @@ pub(crate) struct SegmentIndex {
     pub(crate) filter: Option<BloomFilter>,
 }
 
-/// Where the index of a segment will be. It is built once, perhaps by another thread; nothing inside means that it could not.
+/// The slot for the index of a segment. It is built once, perhaps by another thread; nothing inside means that it could not.
 pub(crate) type IndexSlot = Arc<OnceLock<Option<SegmentIndex>>>;
 
 impl SegmentIndex {
@@ -96,7 +208,7 @@ impl SegmentIndex {
         while first_page < row.pages && wanted() {
             let last_page = row.pages.min(first_page + PAGES_AT_ONCE) - 1;
             let between = [page_number(row.number, first_page), page_number(row.number, last_page)];
-            each_row(connection, sql::LIST_RUN_PAGES, between, |page| {
+            each_row(connection, &sql::LIST_RUN_PAGES, between, |page| {
                 let entries = entries(page.get_ref("entries")?.as_blob()?);
                 first_runs.extend(entries.first().map(run_of));
                 if let Some(filter) = &mut filter {
@@ -111,11 +223,11 @@ impl SegmentIndex {
     }
 }
 
-/// Whether a segment has the pages and the entries that its row says, in ascending order.
+/// Returns whether a segment has the pages and the entries that its row says, in ascending order.
 pub(crate) fn is_as_written(connection: &Connection, row: SegmentRow) -> rusqlite::Result<bool> {
     let (mut pages, mut count, mut last, mut ordered) = (0, 0_u64, None, true);
     let between = [page_number(row.number, 0), page_number(row.number + 1, 0) - 1];
-    each_row(connection, sql::LIST_RUN_PAGES, between, |page| {
+    each_row(connection, &sql::LIST_RUN_PAGES, between, |page| {
         let bytes = page.get_ref("entries")?.as_blob()?;
         ordered &= page.get::<_, i64>("page")? == page_number(row.number, pages);
         ordered &= !bytes.is_empty() && bytes.len() == size_of_val(entries(bytes));
@@ -149,13 +261,13 @@ impl Segment {
         self.index().and_then(|index| index.filter.as_ref()).map_or(0, BloomFilter::bytes)
     }
 
-    /// Whether a run id with this hash may be here, as far as that is known without the disk.
+    /// Returns whether a run id with this hash may be here, as far as that is known without the disk.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         self.index().and_then(|index| index.filter.as_ref()).is_none_or(|filter| filter.may_hold(hash))
     }
 
-    /// What the pages say about a run id.
-    pub(crate) fn find(&self, connection: &Connection, run: PackedRun) -> rusqlite::Result<Option<Use>> {
+    /// Returns what the pages say about a run id.
+    pub(crate) fn find(&self, connection: &Connection, run: PackedRun) -> rusqlite::Result<Option<IdUse>> {
         let Some(page) = self.page_of(connection, run)? else { return Ok(None) };
         let find = |page: &[u8]| (!entries(page).is_empty()).then(|| find(page, run));
         let found = with_page(connection, (self.row.number, page), find)?;
@@ -188,4 +300,22 @@ impl Segment {
         let place = with_page(connection, (self.row.number, page), behind)?;
         Ok((page, place.ok_or(rusqlite::Error::QueryReturnedNoRows)?))
     }
+}
+
+/// Writes a whole segment. The entries are in ascending order, each run id once.
+pub(crate) fn write_segment(
+    connection: &Connection,
+    segment: i64,
+    sorted: &[Entry],
+    filter_bytes: usize,
+) -> rusqlite::Result<(PageWriter, SegmentIndex)> {
+    let mut writer = PageWriter::new(segment, 0, 0);
+    let mut filter = BloomFilter::new(sorted.len(), filter_bytes);
+    for entry in sorted {
+        writer.add(connection, entry)?;
+        filter.as_mut().map(|filter| filter.add(hash(run_of(entry)))).unwrap_or_default();
+    }
+    writer.finish(connection)?;
+    let first_runs = sorted.iter().step_by(PAGE_ENTRIES).map(run_of).collect();
+    Ok((writer, SegmentIndex { first_runs, filter }))
 }

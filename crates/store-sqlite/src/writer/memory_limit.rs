@@ -17,7 +17,7 @@ use super::{Write, Writer};
 use crate::pending_order::ENTRY_BYTES;
 use crate::waiting_tasks::DELAYED_BYTES;
 
-/// How often it is logged at most that the memory of pending tasks is full.
+/// The least time between two log lines which say that the memory of pending tasks is full.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Writer {

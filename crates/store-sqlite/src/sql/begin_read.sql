@@ -1,2 +1,0 @@
--- Begins a snapshot: it is taken by the first statement that follows.
-BEGIN DEFERRED;

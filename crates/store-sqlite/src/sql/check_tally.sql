@@ -1,2 +1,0 @@
--- Lists all counts, for a check.
-SELECT queue_key, routes, status, tasks, archived FROM tally;

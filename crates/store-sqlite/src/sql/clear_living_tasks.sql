@@ -1,2 +1,0 @@
--- Deletes all chunks.
-DELETE FROM living_tasks;

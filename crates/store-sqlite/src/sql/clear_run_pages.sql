@@ -1,2 +1,0 @@
--- Deletes all pages of used run ids.
-DELETE FROM run_pages;

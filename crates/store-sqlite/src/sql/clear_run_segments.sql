@@ -1,2 +1,0 @@
--- Deletes all segments.
-DELETE FROM run_segments;

@@ -1,0 +1,27 @@
+-- The counts of tasks by queue, routes and status.
+
+-- name: ADD_TALLY
+-- Adds a difference to the count of tasks with these routes and this status.
+INSERT INTO tally (queue_key, routes, status, tasks, archived) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (queue_key, routes, status)
+DO UPDATE SET tasks = tasks + excluded.tasks, archived = archived + excluded.archived;
+
+-- name: LIST_TALLY
+-- Lists the counts of a queue.
+SELECT routes, status, tasks, archived FROM tally WHERE queue_key = ?1;
+
+-- name: LIST_WHOLE_TALLY
+-- Sums the counts of every queue by status.
+SELECT tally.queue_key, tally.status, sum(tally.tasks) AS tasks FROM tally GROUP BY tally.queue_key, tally.status;
+
+-- name: COUNT_QUEUE_SHARE
+-- Counts the tasks of a queue, and all tasks.
+SELECT coalesce(sum(tasks) FILTER (WHERE queue_key = ?1), 0) AS own, coalesce(sum(tasks), 0) AS every FROM tally;
+
+-- name: DELETE_EMPTY_TALLY
+-- Deletes a count that has become zero.
+DELETE FROM tally WHERE queue_key = ?1 AND routes = ?2 AND status = ?3 AND tasks = 0;
+
+-- name: DELETE_TALLY
+-- Deletes the counts of a deleted queue.
+DELETE FROM tally WHERE queue_key = ?1;

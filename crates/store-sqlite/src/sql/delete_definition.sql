@@ -1,2 +1,0 @@
--- Deletes the definition of a deleted task.
-DELETE FROM definitions WHERE task_key = ?1;

@@ -1,2 +1,0 @@
--- Deletes what is noted of a dependency of a task.
-DELETE FROM dependencies WHERE queue_key = ?1 AND dependency = ?2 AND task_key = ?3;

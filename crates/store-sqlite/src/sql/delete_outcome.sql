@@ -1,2 +1,0 @@
--- Deletes the outcome of a deleted task.
-DELETE FROM outcomes WHERE task_key = ?1;

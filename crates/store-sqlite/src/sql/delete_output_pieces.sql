@@ -1,2 +1,0 @@
--- Deletes all output of a task.
-DELETE FROM output_pieces WHERE task_key = ?1;

@@ -1,2 +1,0 @@
--- Ends the purge of a deleted queue that has no tasks left.
-DELETE FROM purges WHERE queue_key = ?1;

@@ -1,2 +1,0 @@
--- Deletes the counts of a deleted queue.
-DELETE FROM tally WHERE queue_key = ?1;

@@ -1,2 +1,0 @@
--- Finds the last page of a segment.
-SELECT page, entries FROM run_pages WHERE page BETWEEN ?1 AND ?2 ORDER BY page DESC LIMIT 1;

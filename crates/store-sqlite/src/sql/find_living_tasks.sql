@@ -1,2 +1,0 @@
--- Finds which tasks of a chunk may be pending or running.
-SELECT keys FROM living_tasks WHERE chunk = ?1;

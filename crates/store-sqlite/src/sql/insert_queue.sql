@@ -1,2 +1,0 @@
--- Adds a queue.
-INSERT INTO queues (name) VALUES (?1);

@@ -1,2 +1,0 @@
--- Lists the queues in which dependents were left to be settled.
-SELECT DISTINCT queue_key FROM unsettled;

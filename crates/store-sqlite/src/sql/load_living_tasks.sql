@@ -1,2 +1,0 @@
--- Loads which tasks may be pending or running.
-SELECT chunk, keys FROM living_tasks ORDER BY chunk;

@@ -1,2 +1,0 @@
--- Loads the time of the last lease scan.
-SELECT last_at FROM lease_scans;

@@ -1,2 +1,0 @@
--- Saves the secret of the installation, unless there is one.
-INSERT INTO installation_secret (one, secret) VALUES (1, ?1) ON CONFLICT (one) DO NOTHING;
