@@ -150,7 +150,7 @@ pub(crate) async fn begin(
             Err(error) => return Ok(Err(error)),
         }
     }
-    answers.has_dependencies = Some(has_dependencies);
+    (answers.has_dependencies, answers.picked_last) = (Some(has_dependencies), is_due);
     let expected = Expected { dependencies: has_dependencies, delayed: next_due != Due::Never };
     // What was moved is committed also if no command changes anything: otherwise a claim for another route would never get further.
     let moved = usize::try_from(moved).unwrap_or(0);
@@ -219,7 +219,7 @@ impl<'a> Pipeline<'a> {
     async fn answers(self) -> Result<PrefetchedRows, Error> {
         let answers = join_all(self.sent).await.into_iter().collect::<Result<Vec<_>, Error>>()?;
         let rows = answers.into_iter().flatten().collect();
-        Ok(PrefetchedRows { rows, has_dependencies: None })
+        Ok(PrefetchedRows { rows, ..PrefetchedRows::default() })
     }
 }
 
@@ -233,12 +233,14 @@ struct PrefetchedRows {
     rows: HashMap<&'static str, Vec<Row>>,
     /// Nothing if that was not looked up after all tasks were locked.
     has_dependencies: Option<bool>,
+    /// Whether tasks may have been picked, and locked, after it was looked who waits for whom.
+    picked_last: bool,
 }
 
 impl PrefetchedRows {
     /// The rows of one statement.
     fn only(sql: &'static Sql, rows: Vec<Row>) -> Self {
-        Self { rows: HashMap::from([(sql.name, rows)]), has_dependencies: None }
+        Self { rows: HashMap::from([(sql.name, rows)]), ..Self::default() }
     }
 
     /// Takes the rows of a statement; none if it was not needed.
@@ -331,6 +333,14 @@ impl PrefetchedRows {
                 loaded.dependencies.complete = settling.into_iter().collect();
             } else {
                 loaded.dependencies.expected = settling.into_iter().map(|task| (task, false)).collect();
+            }
+        }
+        if self.picked_last {
+            let picked = loaded.picks.values().flatten().filter_map(|key| loaded.tasks.get(key));
+            let picked = picked.map(|entry| (entry.queue, entry.head.id));
+            let looked_at: Vec<_> = picked.filter(|task| loaded.dependencies.complete.contains(task)).collect();
+            for (queue, id) in looked_at {
+                loaded.dependencies.task_was_locked(queue, id);
             }
         }
         Ok(())

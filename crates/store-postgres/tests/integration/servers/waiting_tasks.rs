@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::{join, join3};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::task::Status;
@@ -237,6 +237,42 @@ async fn a_grandchild_that_is_created_while_its_parent_is_created_again_is_cance
         assert_eq!(servers.fixture.status(id).await, Status::Cancelled, "{id}");
     }
     servers.end().await;
+}
+
+/// A batch has looked who waits for a delayed task before it could lock it. It gets it for a claim, when another server that held it is
+/// done with the creation of a child, and cancels it at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_child_that_is_created_just_before_its_parent_is_claimed_and_cancelled_is_cancelled_with_it() {
+    for others_wait in [false, true] {
+        let servers = Servers::open(2).await;
+        if others_wait {
+            servers.fixture.create(9, waits_for(&[8])).await;
+        }
+        servers.fixture.ok(create_later(1, Definition::default(), servers.fixture.now().plus_seconds(10))).await;
+        warm_writers(&servers).await;
+        servers.fixture.clock.advance_seconds(10);
+        let notes = HeldTable::keep(&servers.storage.database, "dependencies").await;
+        let store = Arc::clone(&servers.stores[1]);
+        let creation = tokio::spawn(async move { store.write(create("q", 2, cancelled_with(&[1]))).await.unwrap() });
+        notes.stops(1);
+
+        let store = &*servers.stores[0];
+        let mut batch = Box::pin(join3(
+            claim("q", "default", 1).write_to(store),
+            cancel("q", 1).write_to(store),
+            observe("q", 1, "default", WorkerStatus::Idle).write_to(store),
+        ));
+        let observations = stop_batch(&servers, &mut batch).await;
+        notes.let_go().await;
+        creation.await.unwrap();
+        observations.let_go().await;
+        let (claimed, cancelled, observed) = batch.await;
+        assert_eq!(claimed.unwrap().map(|claimed| claimed.task.id), Some(task_id(1)));
+        assert_eq!((cancelled.is_ok(), observed.is_ok()), (true, true));
+        servers.fixture.upkeep().await;
+        assert_eq!(servers.fixture.status(2).await, Status::Cancelled, "others wait: {others_wait}");
+        servers.end().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
