@@ -41,7 +41,7 @@ SELECT queue_key, name, settings FROM taskqueue.queues WHERE name = ANY($1) FOR 
 
 -- name: LOCK_QUEUES_BY_KEY
 -- Locks queues like lock_queues. Leaves out queues that do not exist too.
-SELECT queue_key
+SELECT queue_key, settings
 FROM taskqueue.queues
 WHERE queue_key = ANY($1) AND held_until <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FOR KEY SHARE SKIP LOCKED;

@@ -60,8 +60,8 @@ impl PostgresTransaction<'_> {
         Ok(found)
     }
 
-    /// Those of these queues, which no command has named, whose tasks this transaction may change. Others may hold one for themselves
-    /// alone.
+    /// Those of these queues, which no command has named, whose tasks this transaction may change, with the settings that count. Others
+    /// may hold one for themselves alone.
     pub(crate) fn hold_queues(&mut self, queues: &HashSet<QueueKey>) -> Loaded<HashSet<QueueKey>> {
         let named = |tx: &Self, queue| tx.rows.queues.values().any(|found| *found == Found::Here(queue));
         let is_known = |tx: &Self, queue| tx.rows.dependencies.held_queues.contains_key(&queue) || named(tx, queue);
@@ -69,8 +69,14 @@ impl PostgresTransaction<'_> {
         if !unknown.is_empty() {
             let session = self.session;
             let asked = async { session.query(&sql::LOCK_QUEUES_BY_KEY, &[&unknown]).await };
-            let locked = self.wait("locking queues", asked)?;
-            let locked = locked.iter().map(rows::found_queue).collect::<Result<HashSet<_>, _>>()?;
+            let found = self.wait("locking queues", asked)?;
+            let mut locked = HashSet::new();
+            for row in &found {
+                let queue = rows::found_queue(row)?;
+                locked.insert(queue);
+                // What was read before may have changed until now.
+                self.rows.settings.insert(queue, rows::settings(row)?);
+            }
             let held = unknown.into_iter().map(QueueKey).map(|queue| (queue, locked.contains(&queue)));
             self.rows.dependencies.held_queues.extend(held);
         }

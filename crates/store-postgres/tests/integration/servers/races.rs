@@ -6,9 +6,10 @@ use futures_util::future::{FutureExt, join3};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
+use taskqueue_core::settings::{Retention, RetentionPatch, SettingsPatch};
 use taskqueue_store::StoreError;
-use taskqueue_store::command::CreatedTask;
-use taskqueue_store::conformance::any_command::{AnyCommand, Write};
+use taskqueue_store::command::{CreateQueue, CreatedTask};
+use taskqueue_store::conformance::any_command::{AnyCommand, Write, upkeep};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_test_postgres::{Database, eventually};
 use tokio::task::JoinSet;
@@ -161,5 +162,32 @@ async fn a_claim_finds_a_task_that_was_requeued_after_its_batch_had_read_it() {
     assert!(matches!(created, Ok(CreatedTask { created: false, .. })), "{created:?}");
     assert_eq!(claimed.unwrap().map(|claimed| claimed.task.id), Some(task_id("x")));
     observed.unwrap();
+    servers.end().await;
+}
+
+/// The upkeep has read the settings of a queue, for tasks that had ended before it had a retention, when that is taken back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_whose_retention_was_taken_back_during_the_upkeep_is_kept() {
+    let servers = Servers::open(2).await;
+    let (fixture, database) = (&servers.fixture, &servers.storage.database);
+    let retention = Retention { cancelled_seconds: Some(1), ..Retention::default() };
+    fixture.ok(CreateQueue { queue: queue("kept"), retention }).await;
+    fixture.ok(create("kept", 1, Definition::default())).await;
+    fixture.ok(cancel("kept", 1)).await;
+    fixture.upkeep().await;
+    fixture.clock.advance_seconds(2);
+    let reading =
+        "INSERT INTO taskqueue.ended_readings SELECT queue_key, 'zzzz' FROM taskqueue.queues WHERE name = 'kept'";
+    database.admin(reading);
+    let ended = HeldTable::hold(database, "ended").await;
+    let store = Arc::clone(&servers.stores[0]);
+    let upkeep = tokio::spawn(async move { upkeep(&*store).await });
+    ended.stops(1);
+    let retention = RetentionPatch { cancelled_seconds: Some(None), ..RetentionPatch::default() };
+    let patch = SettingsPatch { retention, ..SettingsPatch::default() };
+    change_settings("kept", patch).write_to(&*servers.stores[1]).await.unwrap();
+    ended.let_go().await;
+    upkeep.await.unwrap().unwrap();
+    assert_eq!(fixture.tasks("kept").await.len(), 1);
     servers.end().await;
 }
