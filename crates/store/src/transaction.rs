@@ -195,8 +195,8 @@ pub trait Transaction {
     /// Notes that the tasks which wait for this one are to be looked at again, from the first of them.
     fn leave_unsettled(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<()>;
     /// One that is noted so, and behind which of its dependents to go on. Nothing if there is none, or if others are at all of
-    /// them. Those of one queue are asked for by claims that find nothing: a store that would have to ask a database for that
-    /// leaves them to the upkeep, and says that there is none.
+    /// them. One whose dependents others hold is not found twice in a transaction. Those of one queue are asked for by claims that
+    /// find nothing: a store that would have to ask a database for that leaves them to the upkeep, and says that there is none.
     fn find_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>>;
     /// Notes how far that one was settled; nothing if all of it is. Leaves alone what was left unsettled again since it was found.
     fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()>;

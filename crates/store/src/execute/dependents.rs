@@ -150,8 +150,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
                     }
                     return Ok((settled, true));
                 }
-                // It stays noted, from the first one on. Others are at it.
-                Settled::NotAll => return Ok((settled, false)),
+                // It stays noted, from the first one on. Others are at it, maybe for long, and the next one has its turn.
+                Settled::NotAll => {}
             }
         }
         Ok((settled, more))

@@ -91,6 +91,21 @@ async fn a_child_that_is_created_before_its_parent_which_another_server_creates_
     servers.end().await;
 }
 
+/// A transaction of somebody else who holds what these statements take.
+async fn stranger(servers: &Servers, sql: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(&servers.storage.database.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("BEGIN; {sql}")).await.unwrap();
+    client
+}
+
+/// Waits until a statement of a server waits for a table.
+fn somebody_waits(servers: &Servers, table: &str) {
+    let waits = format!("SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'taskqueue.{table}'::regclass");
+    let found = || !servers.storage.database.rows(&waits).is_empty();
+    tokio::task::block_in_place(|| eventually("somebody waits for a table", found));
+}
+
 /// The same, with certainty: the parent is created and ends while the creation of the child is under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_child_whose_parent_came_and_succeeded_while_it_was_created_is_released_by_the_upkeep() {
@@ -107,7 +122,34 @@ async fn a_child_whose_parent_came_and_succeeded_while_it_was_created_is_release
     assert!(creation.await.unwrap().task.lifecycle.unmet <= 1);
     servers.fixture.upkeep().await;
     assert_eq!(claim_everything(&servers, 1).await, 1);
-    assert!(database.rows("SELECT 1 FROM taskqueue.unsettled").is_empty());
+    assert!(servers.storage.database.rows("SELECT 1 FROM taskqueue.unsettled").is_empty());
+    servers.end().await;
+}
+
+/// A bulk update may have its queue for itself for many seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn children_that_were_left_are_released_while_somebody_holds_the_queue_of_older_ones() {
+    let servers = Servers::open(2).await;
+    let fixture = &servers.fixture;
+    fixture.ok(create_queue("other")).await;
+    for name in ["q", "other"] {
+        fixture.ok(create(name, 1, with_routes(&["parents"]))).await;
+        fixture.claimed(claim(name, "parents", name)).await.expect("a task");
+        fixture.ok(create(name, 2, waits_for(&[1]))).await;
+        let held = format!("SELECT 1 FROM taskqueue.tasks WHERE id = '{}' FOR UPDATE", task_id(2));
+        let holder = stranger(&servers, &held).await;
+        fixture.ok(complete(name, 1, name, object("{}"))).await;
+        holder.batch_execute("ROLLBACK").await.unwrap();
+    }
+    let left = || servers.storage.database.rows("SELECT 1 FROM taskqueue.unsettled").len();
+    assert_eq!(left(), 2);
+    let bulk_update = stranger(&servers, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
+    fixture.upkeep().await;
+    assert!(fixture.claimed(claim("other", "default", 2)).await.is_some());
+    bulk_update.batch_execute("ROLLBACK").await.unwrap();
+    fixture.upkeep().await;
+    assert!(fixture.claimed(claim("q", "default", 3)).await.is_some());
+    assert_eq!(left(), 0);
     servers.end().await;
 }
 
