@@ -221,6 +221,11 @@ impl Transaction for PostgresTransaction<'_> {
         let entry = self.held_entry(key)?;
         entry.apply_change(change);
         let run = Delta::between(Some(before), Some(&entry.head)).run;
+        if entry.is_new && change.lifecycle.status.is_ended() {
+            // Others do not see it before this is committed: who begins to wait for it meanwhile takes it for missing, and is not found
+            // here. The upkeep may look at that one before, and at this one only afterwards.
+            self.rows.dependencies.unsettled.insert((queue, before.id, true));
+        }
         self.rows.apply_run(queue, key, &run);
         Ok(())
     }

@@ -63,6 +63,8 @@ pub(crate) struct Entry {
     pub(crate) held: bool,
     /// As the database has it. Nothing for a task that is new.
     pub(crate) stored: Option<TaskHead>,
+    /// Whether this transaction has created it.
+    pub(crate) is_new: bool,
     /// Loaded on demand, and from then on changed with the head.
     pub(crate) body: Option<Body>,
     pub(crate) identity: Option<Identity>,
@@ -88,7 +90,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// A task as it was loaded.
     pub(crate) fn loaded(queue: QueueKey, head: TaskHead) -> Self {
-        Self { stored: Some(head.clone()), ..Self::new(queue, head) }
+        Self { stored: Some(head.clone()), is_new: false, ..Self::new(queue, head) }
     }
 
     /// A task that is new.
@@ -98,6 +100,7 @@ impl Entry {
             head,
             held: true,
             stored: None,
+            is_new: true,
             body: None,
             identity: None,
             updated: false,

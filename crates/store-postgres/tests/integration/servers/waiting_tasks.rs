@@ -126,6 +126,27 @@ async fn a_child_whose_parent_came_and_succeeded_while_it_was_created_is_release
     servers.end().await;
 }
 
+/// A task is created and cancelled in one transaction. Its child, which has not seen it, is looked at before that is committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_child_of_a_task_that_was_cancelled_when_it_was_created_at_another_server_is_cancelled_too() {
+    let servers = Servers::open(2).await;
+    servers.fixture.create(1, Definition::default()).await;
+    servers.fixture.ok(cancel("q", 1)).await;
+    let stranger = stranger(&servers, "LOCK TABLE taskqueue.unsuccessful IN SHARE MODE").await;
+    let store = Arc::clone(&servers.stores[1]);
+    let creation = tokio::spawn(async move { store.write(create("q", 2, cancelled_with(&[1]))).await.unwrap() });
+    somebody_waits(&servers, "unsuccessful");
+    servers.fixture.create(3, cancelled_with(&[2])).await;
+    servers.fixture.upkeep().await;
+    assert_eq!(servers.fixture.status(3).await, Status::Pending);
+    stranger.batch_execute("ROLLBACK").await.unwrap();
+    creation.await.unwrap();
+    servers.fixture.upkeep().await;
+    assert_eq!(servers.fixture.status(3).await, Status::Cancelled);
+    assert!(servers.storage.database.rows("SELECT 1 FROM taskqueue.unsettled").is_empty());
+    servers.end().await;
+}
+
 /// A bulk update may have its queue for itself for many seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn children_that_were_left_are_released_while_somebody_holds_the_queue_of_older_ones() {
