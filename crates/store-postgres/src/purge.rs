@@ -25,10 +25,13 @@ use crate::statements as sql;
 /// Removes up to `limit` tasks of a deleted queue and as many pieces of output, and with `merge` merges the tally into that
 /// shard. Returns whether there may be more to purge.
 pub(crate) async fn purge(session: &Session, limit: i64, merge: Option<i16>) -> Result<bool, Error> {
-    begin_to_write(session).await?;
     if let Some(shard) = merge {
+        begin_to_write(session).await?;
         merge_tally(session, shard).await?;
+        // It holds queues.
+        session.execute_text("COMMIT").await?;
     }
+    begin_to_write(session).await?;
     let queue = session.first(&sql::LOCK_PURGE, &[]).await?;
     let queue = queue.map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1)));
     if let Some((queue, runs_kept_until)) = queue {
@@ -148,3 +151,7 @@ async fn vacuum(connector: &Connector) -> Result<(), String> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "purge_tests.rs"]
+mod tests;

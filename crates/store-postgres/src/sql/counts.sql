@@ -8,7 +8,8 @@ ON CONFLICT (queue_key, digest, status, shard) DO UPDATE SET tasks = kept.tasks 
 
 -- name: MERGE_TALLY
 -- Removes the counts whose shards add up to zero. Rows that another transaction is writing stay. What has been added in the
--- meantime is returned, to be added again.
+-- meantime is returned, to be added again. The queues are held until then: who deletes one removes its counts, and does not see
+-- those that are added meanwhile.
 WITH
     settled AS (
         SELECT queue_key, routes, status, shard < 0 AS archived
@@ -20,7 +21,9 @@ WITH
         SELECT tally.queue_key, tally.digest, tally.status, tally.shard
         FROM taskqueue.tally
         JOIN settled USING (queue_key, routes, status)
+        JOIN taskqueue.queues USING (queue_key)
         WHERE (tally.shard < 0) = settled.archived
+        FOR KEY SHARE OF queues SKIP LOCKED
         FOR UPDATE OF tally SKIP LOCKED
     ),
     removed AS (
