@@ -1,12 +1,15 @@
 //! How a transaction sends what was saved, and how it ends.
 
-use futures_util::future::{join, join_all};
+use std::cell::Cell;
+
+use futures_util::future::{TryFutureExt, join, join_all};
 use taskqueue_store::transaction::Loaded;
 use tokio_postgres::{Error, Row};
 
 use super::PostgresTransaction;
-use crate::changes::Changes;
+use crate::changes::{Changes, Write};
 use crate::failure::{Cause, cause, log_unless_conflict};
+use crate::session::Session;
 use crate::statements as sql;
 
 /// What identifies a transaction after its connection was lost (`CURRENT_TRANSACTION`).
@@ -65,24 +68,59 @@ impl PostgresTransaction<'_> {
                 Err(error) => Ended::of(&error),
             };
         }
-        let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
-        let settles = self.settles;
-        let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
-        let (id_row, (sent, committed)) =
-            self.runtime.block_on(join(named, join(join_all(asked), session.execute_text("COMMIT"))));
-        // The first error in the order of the statements: the later ones fail because of it.
-        let reported = id_row.as_ref().err().into_iter().chain(sent.iter().filter_map(|answer| answer.as_ref().err()));
-        let reported = reported.chain(committed.as_ref().err()).find(|error| error.code().is_some());
-        match reported {
-            // The database refused a statement and so the whole transaction; COMMIT only confirms that.
-            Some(error) if cause(error) != Cause::Lost => Ended::of(error),
-            None if committed.is_ok() => Ended::Committed,
-            // The connection was lost, with or without an error message. Everything was sent before, so the COMMIT may have
-            // reached the database, for example through a pooler.
-            _ => {
-                let id = |row: Row| TransactionId { number: row.get("number"), crash_epoch: row.get("crash_epoch") };
-                Ended::Unknown(id_row.ok().flatten().map(id))
-            }
+        self.runtime.block_on(send_and_commit(session, &writes, self.settles))
+    }
+}
+
+/// Sends these writes and `COMMIT` at once. With `settles` it can be found out later how the transaction ended.
+async fn send_and_commit(session: &Session, writes: &[Write<'_>], settles: bool) -> Ended {
+    let is_unsent = Cell::new(false);
+    let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns).inspect_err(|_| is_unsent.set(true)));
+    // When this begins, all writes are on their way, or the driver could not send one: what was sent would be half of it.
+    let commit =
+        async { if is_unsent.get() { Ok(false) } else { session.execute_text("COMMIT").await.map(|()| true) } };
+    let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
+    let (id_row, (sent, committed)) = join(named, join(join_all(asked), commit)).await;
+    // The first error in the order of the statements: the later ones fail because of it.
+    let reported = id_row.as_ref().err().into_iter().chain(sent.iter().filter_map(|answer| answer.as_ref().err()));
+    let reported = reported.chain(committed.as_ref().err()).find(|error| error.code().is_some());
+    match (reported, &committed) {
+        // The database refused a statement and so the whole transaction; COMMIT only confirms that.
+        (Some(error), _) if cause(error) != Cause::Lost => Ended::of(error),
+        // The connection is not used again.
+        (_, Ok(false)) => {
+            sent.iter().find_map(|answer| answer.as_ref().err()).map_or(Ended::Undone(Cause::Lost), Ended::of)
         }
+        (None, Ok(true)) => Ended::Committed,
+        // The connection was lost, with or without an error message. Everything was sent before, so the COMMIT may have
+        // reached the database, for example through a pooler.
+        _ => {
+            let id = |row: Row| TransactionId { number: row.get("number"), crash_epoch: row.get("crash_epoch") };
+            Ended::Unknown(id_row.ok().flatten().map(id))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_test_postgres::Cluster;
+
+    use super::*;
+    use crate::database_tests::{migrated, session};
+    use crate::prefetch::begin_to_write;
+
+    /// Nothing of a transaction is kept if the driver could not encode one of its statements: the others would be half of it.
+    #[tokio::test]
+    async fn a_transaction_with_a_statement_that_could_not_be_sent_is_undone() {
+        let database = migrated(Cluster::shared());
+        let session = session(&database).await;
+        begin_to_write(&session).await.unwrap();
+        let (keys, names) = (vec![100_i64], vec!["new"]);
+        // The second one takes numbers.
+        let writes: [Write<'_>; 2] =
+            [(&sql::INSERT_QUEUES, vec![&keys, &names]), (&sql::DELETE_UNSETTLED, vec![&names])];
+        let ended = send_and_commit(&session, &writes, true).await;
+        assert!(matches!(ended, Ended::Undone(Cause::Lost)), "{ended:?}");
+        assert!(database.rows("SELECT 1 FROM taskqueue.queues WHERE name = 'new'").is_empty());
     }
 }
