@@ -25,11 +25,11 @@ use crate::storage::{Fresh, fresh};
 const MOMENT: Duration = Duration::from_secs(60);
 
 /// A transaction of somebody else.
-struct Stranger(Client);
+pub(crate) struct Stranger(Client);
 
 impl Stranger {
     /// Says this in a transaction, and holds what it took.
-    async fn says(storage: &Fresh, sql: &str) -> Self {
+    pub(crate) async fn says(storage: &Fresh, sql: &str) -> Self {
         let (client, connection) = tokio_postgres::connect(&storage.database.url(), NoTls).await.unwrap();
         tokio::spawn(connection);
         client.batch_execute(&format!("BEGIN; {sql}")).await.unwrap();
@@ -42,7 +42,7 @@ impl Stranger {
         Self::says(storage, &format!("SELECT 1 FROM taskqueue.tasks WHERE id = '{id}' FOR UPDATE")).await
     }
 
-    async fn lets_go(self) {
+    pub(crate) async fn lets_go(self) {
         self.0.batch_execute("ROLLBACK").await.unwrap();
     }
 }

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use super::races::{HeldTable, stop_batch, warm_writers};
 use super::{Servers, claimed};
+use crate::held_rows::Stranger;
 
 /// Far longer than a poll takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,21 +92,6 @@ async fn a_child_that_is_created_before_its_parent_which_another_server_creates_
     servers.end().await;
 }
 
-/// A transaction of somebody else who holds what these statements take.
-async fn stranger(servers: &Servers, sql: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(&servers.storage.database.url(), NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client.batch_execute(&format!("BEGIN; {sql}")).await.unwrap();
-    client
-}
-
-/// Waits until a statement of a server waits for a table.
-fn somebody_waits(servers: &Servers, table: &str) {
-    let waits = format!("SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'taskqueue.{table}'::regclass");
-    let found = || !servers.storage.database.rows(&waits).is_empty();
-    tokio::task::block_in_place(|| eventually("somebody waits for a table", found));
-}
-
 /// The same, with certainty: the parent is created and ends while the creation of the child is under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_child_whose_parent_came_and_succeeded_while_it_was_created_is_released_by_the_upkeep() {
@@ -132,14 +118,14 @@ async fn a_child_of_a_task_that_was_cancelled_when_it_was_created_at_another_ser
     let servers = Servers::open(2).await;
     servers.fixture.create(1, Definition::default()).await;
     servers.fixture.ok(cancel("q", 1)).await;
-    let stranger = stranger(&servers, "LOCK TABLE taskqueue.unsuccessful IN SHARE MODE").await;
+    let unsuccessful = HeldTable::keep(&servers.storage.database, "unsuccessful").await;
     let store = Arc::clone(&servers.stores[1]);
     let creation = tokio::spawn(async move { store.write(create("q", 2, cancelled_with(&[1]))).await.unwrap() });
-    somebody_waits(&servers, "unsuccessful");
+    unsuccessful.stops(1);
     servers.fixture.create(3, cancelled_with(&[2])).await;
     servers.fixture.upkeep().await;
     assert_eq!(servers.fixture.status(3).await, Status::Pending);
-    stranger.batch_execute("ROLLBACK").await.unwrap();
+    unsuccessful.let_go().await;
     creation.await.unwrap();
     servers.fixture.upkeep().await;
     assert_eq!(servers.fixture.status(3).await, Status::Cancelled);
@@ -158,16 +144,17 @@ async fn children_that_were_left_are_released_while_somebody_holds_the_queue_of_
         fixture.claimed(claim(name, "parents", name)).await.expect("a task");
         fixture.ok(create(name, 2, waits_for(&[1]))).await;
         let held = format!("SELECT 1 FROM taskqueue.tasks WHERE id = '{}' FOR UPDATE", task_id(2));
-        let holder = stranger(&servers, &held).await;
+        let holder = Stranger::says(&servers.storage, &held).await;
         fixture.ok(complete(name, 1, name, object("{}"))).await;
-        holder.batch_execute("ROLLBACK").await.unwrap();
+        holder.lets_go().await;
     }
     let left = || servers.storage.database.rows("SELECT 1 FROM taskqueue.unsettled").len();
     assert_eq!(left(), 2);
-    let bulk_update = stranger(&servers, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
+    let bulk_update =
+        Stranger::says(&servers.storage, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
     fixture.upkeep().await;
     assert!(fixture.claimed(claim("other", "default", 2)).await.is_some());
-    bulk_update.batch_execute("ROLLBACK").await.unwrap();
+    bulk_update.lets_go().await;
     fixture.upkeep().await;
     assert!(fixture.claimed(claim("q", "default", 3)).await.is_some());
     assert_eq!(left(), 0);
