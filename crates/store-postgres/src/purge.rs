@@ -35,11 +35,11 @@ pub(crate) async fn purge(session: &Session, limit: i64, merge: Option<i16>) -> 
     let queue = session.first(&sql::LOCK_PURGE, &[]).await?;
     let queue = queue.map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1)));
     if let Some((queue, runs_kept_until)) = queue {
-        let mut rows = 0;
+        // First of all: who moves a delayed task holds it, and then waits for its row.
+        let mut rows = session.execute(&sql::PURGE_TASKS, &[&queue, &limit, &runs_kept_until]).await?;
         for purge in DERIVED_TABLES.iter().filter_map(|table| table.purge) {
             rows += session.execute(purge, &[&queue, &limit]).await?;
         }
-        rows += session.execute(&sql::PURGE_TASKS, &[&queue, &limit, &runs_kept_until]).await?;
         if rows == 0 {
             session.execute(&sql::DELETE_PURGE, &[&queue]).await?;
         }

@@ -10,9 +10,12 @@ DELETE FROM taskqueue.ready
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM taskqueue.ready WHERE queue_key = $1 LIMIT $2));
 
 -- name: PURGE_DELAYED
--- Removes some delayed tasks of a deleted queue.
+-- Removes some delayed tasks of a deleted queue, except those that another transaction moves to the pending order. Those have their
+-- turn with their tasks, which it holds.
 DELETE FROM taskqueue.delayed
-WHERE ctid = ANY (ARRAY(SELECT ctid FROM taskqueue.delayed WHERE queue_key = $1 LIMIT $2));
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM taskqueue.delayed WHERE queue_key = $1 LIMIT $2 FOR UPDATE SKIP LOCKED
+));
 
 -- name: PURGE_DEPENDENCIES
 -- Removes some of what is noted of the dependencies of a deleted queue.
