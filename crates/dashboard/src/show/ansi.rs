@@ -262,7 +262,7 @@ mod tests {
             ("\u{1b}]0;a title\u{7}x\u{1b}]8;;http://evil\u{1b}\\link", "xlink"),
             ("x\u{1b}[>4;1m\u{0}\u{7}y", "xy"),
             ("x\u{1b}", "x"),
-            ("x\u{9f}y\u{1b}[", "xy"),
+            ("x\u{9f}title\u{9c}y\u{1b}[", "xy"),
             ("tab\there", "tab\there"),
             ("<script>\u{1b}[31m</pre>", "&lt;script&gt;<span class=\"f1\">&lt;/pre&gt;</span>"),
             ("a\u{202e}b", "a<span class=\"control\">U+202E</span>b"),
