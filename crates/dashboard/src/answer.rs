@@ -1,4 +1,4 @@
-//! Answers that are not made of a template: redirects, files, and the style and scripts that are compiled into the binary. Addresses of
+//! How answers are made: pages of HTML, redirects, files, and the style and scripts that are compiled into the binary. Addresses of
 //! assets carry a digest of all of them, so browsers keep them for ever; a page of another build gets the current ones and asks again next
 //! time.
 

@@ -45,9 +45,14 @@ impl Section {
         (Self::System, "System", None),
     ];
 
+    /// The last part of its path, if it is one of a queue.
+    fn word(self) -> Option<&'static str> {
+        Self::ALL.into_iter().find(|(section, ..)| *section == self)?.2
+    }
+
     /// Its path; none for a section of a queue when there is no queue.
     fn path(self, queue: Option<&str>) -> Option<String> {
-        match Self::ALL[self as usize].2 {
+        match self.word() {
             None if self == Self::System => Some("/ui/system".to_owned()),
             None => Some("/ui/".to_owned()),
             Some(word) => queue.map(|queue| format!("/ui/queues/{queue}/{word}")),
@@ -57,6 +62,7 @@ impl Section {
 
 /// An entry of the navigation.
 pub(crate) struct Entry {
+    pub(crate) section: Section,
     pub(crate) title: &'static str,
     pub(crate) path: String,
     pub(crate) is_current: bool,
@@ -114,7 +120,7 @@ impl Shell {
         };
         let entry = |(each, title, _): (Section, &'static str, _)| {
             let path = each.path(queue.as_deref()).filter(|_| is_open(each))?;
-            Some(Entry { title, path, is_current: each == section })
+            Some(Entry { section: each, title, path, is_current: each == section })
         };
         Ok(Self {
             asset_set: answer::SET,
@@ -124,7 +130,7 @@ impl Shell {
             queue,
             queues,
             more_queues,
-            switch_to: Section::ALL[section as usize].2.unwrap_or("tasks"),
+            switch_to: section.word().unwrap_or("tasks"),
             viewer_name: visit.viewer.name().map(str::to_owned),
             has_session: visit.viewer.has_session(),
             form_token: visit.viewer.form_token().to_owned(),
@@ -153,6 +159,7 @@ fn offered(mut queues: Vec<String>, current: Option<&str>) -> (Vec<String>, usiz
 /// The answer with a page that may have another status, such as a form that is shown once more with what is wrong.
 pub(crate) fn page_with(visit: &Visit, status: StatusCode, template: &impl Template) -> PageResult {
     let mut response = page(visit, template)?;
+    // Not 200 over a 304: the browser has the page then, and gets no body.
     if status != StatusCode::OK {
         *response.status_mut() = status;
     }

@@ -1,4 +1,4 @@
-//! What a task is told to be, as fields of a form: name, metadata, routes, priority, attempts; when it runs, for how long, and what it
+//! What a task is told to be, as fields of a form: name, args (but those of a sweep), metadata, routes, priority, attempts; when it runs, for how long, and what it
 //! waits for. What is left empty is the default. The form of a new task, that of a sweep, and the one that edits a task have the same ones.
 
 use taskqueue_core::definition::Definition;

@@ -72,7 +72,7 @@ pub(crate) async fn overview(visit: Visit) -> PageResult {
     let mut cards: Vec<Card> = queues.iter().map(|queue| Card::of(queue, now, &visit)).collect();
     let rows = cards.split_off(cards.len().min(CARDS));
     let shell = Shell::new(&visit, "Overview", Section::Overview, None).await?;
-    let submit = shell.entries.iter().find(|entry| entry.title == "Submit").map(|entry| entry.path.clone());
+    let submit = shell.entries.iter().find(|entry| entry.section == Section::Submit).map(|entry| entry.path.clone());
     let page = OverviewPage {
         has_find: seen > FIND_FROM || !find.is_empty(),
         may_create: visit.may_somewhere(Scope::Admin),

@@ -137,7 +137,7 @@ async fn settings_of(visit: &Visit) -> Result<(QueueName, QueueSettings), Proble
     Ok((queue, settings))
 }
 
-/// Returns what the settings are, but for the pause, which has its own button.
+/// Returns a digest of the settings, but for the pause, which has its own button.
 fn settings_digest(settings: &QueueSettings) -> String {
     let text = QueueSettings { paused: false, ..settings.clone() }.to_json();
     hex_digits(&Sha256::digest(text), DIGEST_BYTES)

@@ -1,5 +1,5 @@
 //! Tasks side by side: what differs in their args, what came out, which is the best, and charts of it. What the address asks for is in
-//! `view`, what is read of tasks in `record` and `read`, what it is held in in `collection`; the other modules make the parts of the page.
+//! `view`, what is read of tasks in `read`, what is kept of them in `collection`; the other modules make the parts of the page.
 
 mod collection;
 mod columns;

@@ -181,7 +181,7 @@ fn best_point(columns: &Columns<'_>, placed: &[Placed<'_>], x: &Column, y: &Colu
         with_value.reduce(|best, other| if better.prefers(other.1, best.1) { other } else { best })?;
     let point = point(columns, placed.0, x, y, (placed.2, placed.3));
     let title = show::cut(placed.0.title(), TITLE_CHARS).into_owned();
-    Some((Point { title, ..point }, crate::pages::compare::table::shown(y, value).0))
+    Some((Point { title, ..point }, super::table::shown(y, value).0))
 }
 
 fn scatter_notes(x: &Column, y: &Column, without: usize, not_positive: usize, drawn: usize) -> Vec<String> {

@@ -50,13 +50,13 @@ impl Alert {
                 let text = format!("{} {wait} and no worker serves this route{since}.", show::count(*pending, "task"));
                 let filter = format!("\"{route}\" in routes");
                 let link = Query::default().and("status", "pending").and("filter", filter).at(&tasks_address(queue));
-                queue_alert(format!("starving {queue} {route}"), false, format!("{queue} · {route}"), text)
+                new_alert(format!("starving {queue} {route}"), false, format!("{queue} · {route}"), text)
                     .leading(link, "Show them")
             }
             Concern::Failing { queue, now, failed, ended, newest } => {
                 let text =
                     format!("{} of {} of the last hour failed", show::number(*failed), show::count(*ended, "run"));
-                queue_alert(format!("failing {queue}"), true, queue.clone(), text)
+                new_alert(format!("failing {queue}"), true, queue.clone(), text)
                     .quoting(newest)
                     .leading(reported_failures_address(queue, *now), "Show what failed")
             }
@@ -65,7 +65,7 @@ impl Alert {
                     "{} of the last hour ended because the worker was not heard of any more.",
                     show::count(*expired, "run")
                 );
-                queue_alert(format!("lost {queue}"), true, queue.clone(), text)
+                new_alert(format!("lost {queue}"), true, queue.clone(), text)
                     .leading(format!("/ui/queues/{queue}/workers"), "Show workers")
             }
             Concern::LastAttempt { queue, tasks: near, looked_at } => {
@@ -74,7 +74,7 @@ impl Alert {
                     "{near} of the newest {looked_at} tasks to do {have} one attempt left, or are in the last one."
                 );
                 let link = Query::default().and("filter", LAST_ATTEMPTS).at(&tasks_address(queue));
-                queue_alert(format!("attempts {queue}"), true, queue.clone(), text)
+                new_alert(format!("attempts {queue}"), true, queue.clone(), text)
                     .leading(link, "Show tasks that were tried")
             }
         }
@@ -127,11 +127,10 @@ fn tasks_address(queue: &str) -> String {
 }
 
 fn server_alert(subject: &str, is_warning: bool, text: String) -> Alert {
-    queue_alert(format!("server {text}"), is_warning, subject.to_owned(), text)
-        .leading("/ui/system".to_owned(), "System")
+    new_alert(format!("server {text}"), is_warning, subject.to_owned(), text).leading("/ui/system".to_owned(), "System")
 }
 
-fn queue_alert(key: String, is_warning: bool, subject: String, text: String) -> Alert {
+fn new_alert(key: String, is_warning: bool, subject: String, text: String) -> Alert {
     Alert { key, is_warning, subject, text, quote: None, link: String::new(), link_text: "" }
 }
 

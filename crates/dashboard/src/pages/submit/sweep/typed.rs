@@ -41,7 +41,8 @@ impl Texts {
             axes: rows.filter(|(key, values)| !key.is_empty() || !values.is_empty()).take(ROWS_MAX).collect(),
             base: form.get("base").unwrap_or_default().to_owned(),
             is_zip: form.filled("zip").is_some(),
-            fields: TaskFields::of(form),
+            // The args of a sweep are its axes and its base.
+            fields: TaskFields { args: Default::default(), ..TaskFields::of(form) },
             batch: form.get("batch").unwrap_or_default().to_owned(),
         }
     }
