@@ -15,7 +15,6 @@ use std::time::{Duration, SystemTime};
 use taskqueue_core::access::Grant;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::auth::{NamedToken, TokenDigest, TokenSet};
-use taskqueue_store_sqlite::new_file::{NewFile, remove_leftovers};
 
 pub(crate) use self::reload::watch;
 use crate::files::hex;
@@ -116,7 +115,7 @@ const MODE: u32 = 0o644;
 /// Another command replaces the file that this one waits for; nobody does that so often.
 const TRIES: usize = 100;
 
-/// Adds the token, and creates the file if it is missing.
+/// Adds the token, and creates the file if it is missing. Two commands at a time add one after the other.
 ///
 /// # Errors
 ///
@@ -167,16 +166,24 @@ fn own(path: &Path) -> io::Result<File> {
 
 /// Puts a new file in the place of the old one, with its mode and owner.
 fn replace(target: &Path, text: &[u8], old: &fs::Metadata) -> io::Result<()> {
-    remove_leftovers(target, &mut |_| {});
-    let new = NewFile::begin(target)?;
-    let mut file = new.file();
-    file.write_all(text)?;
-    let made = file.metadata()?;
-    if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
-        fchown(file, Some(old.uid()), Some(old.gid()))?;
+    // Beside the target: a rename needs the same file system. A name of this process alone: others write to other files of the folder.
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let new = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    let written = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(text)?;
+        let made = file.metadata()?;
+        if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
+            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+        }
+        file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
+        file.sync_all()?;
+        fs::rename(&new, target)
+    })();
+    if written.is_err() {
+        drop(fs::remove_file(&new));
     }
-    file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
-    new.put_in_place(true)
+    written
 }
 
 #[cfg(test)]

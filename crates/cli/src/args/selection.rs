@@ -139,6 +139,16 @@ impl SelectionArgs {
             _ => self.conditions.filter_and(&parts.join(" and ")),
         }
     }
+
+    /// Returns the filter and the state as one filter, as they were typed.
+    pub(crate) fn as_typed(&self) -> String {
+        let status = self.status.map(|status| format!("status == \"{}\"", status.as_str()));
+        match (&self.conditions.filter, status) {
+            (Some(filter), Some(status)) => format!("({filter}) and {status}"),
+            (Some(filter), None) => filter.clone(),
+            (None, status) => status.unwrap_or_default(),
+        }
+    }
 }
 
 impl ConditionArgs {

@@ -78,10 +78,10 @@ impl<'s> CreationPreview<'s> {
     pub(super) fn finish(self) -> Result<(), CommandError> {
         let (count, refusals) = (self.listing.count, self.refusals);
         let them = if count == 1 { "it is not" } else { "none of them" };
-        self.listing.finish(&format!("{}, {them} created", words::count(count, "task")))?;
         if refusals.not_shown() > 0 {
             output::warning(&format!("{} more would be refused", refusals.not_shown()));
         }
+        self.listing.finish(&format!("{}, {them} created", words::count(count, "task")))?;
         if refusals.count() == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
     }
 }

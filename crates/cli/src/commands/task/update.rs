@@ -23,7 +23,9 @@ pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<()
     match ids.as_slice() {
         [] if args.dry_run => dry_run::update_selection(context, args.selection().selection(), &update).await,
         [] => {
-            let (selection, filter) = (args.selection(), args.selection().as_filter());
+            let selection = args.selection();
+            // What this program cannot read, or what becomes too long, is for the server to judge.
+            let filter = selection.as_filter().unwrap_or_else(|| selection.as_typed());
             update_selected(context, Change::Update, &selection, filter, args.confirm, update).await
         }
         ids if args.dry_run => dry_run::update_ids(context, ids, &update).await,
@@ -43,9 +45,9 @@ pub(super) async fn archive(context: &ClientContext, args: &TargetArgs, change: 
     }
     let filter =
         target.selection.narrowed(&change.applies_to().filter_text()).and_then(|narrowed| narrowed.as_filter());
-    if filter.is_none() || !target.ids.is_empty() {
+    let Some(filter) = filter.filter(|_| target.ids.is_empty()) else {
         return actions::run(context, Action::Archive(is_archived), &target).await;
-    }
+    };
     let update = Update { archived: Some(is_archived), ..Update::default() };
     update_selected(context, change, &target.selection, filter, target.confirm, update).await
 }
@@ -56,7 +58,7 @@ async fn update_selected(
     context: &ClientContext,
     change: Change,
     args: &SelectionArgs,
-    filter: Option<String>,
+    filter: String,
     confirm: ConfirmArgs,
     changes: Update,
 ) -> Result<(), CommandError> {
@@ -64,10 +66,7 @@ async fn update_selected(
     let applicable = counts.among(change.applies_to());
     let mut updated = Updated { matched: 0, updated: 0 };
     if applicable > 0 {
-        // A wrong one was refused when the tasks were counted.
-        let too_long = || Failure::Usage("--filter is too long for one request together with --status".to_owned());
-        let filter = filter.ok_or_else(too_long)?.into();
-        let request = BulkUpdateRequest { filter, changes, include_archived: args.include_archived };
+        let request = BulkUpdateRequest { filter: filter.into(), changes, include_archived: args.include_archived };
         updated = context.client.update_tasks(&context.queue, &request).await?;
     }
     let (changed, equal) = (updated.updated, updated.matched.saturating_sub(updated.updated));

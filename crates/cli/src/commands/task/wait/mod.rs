@@ -94,7 +94,9 @@ impl Wait<'_> {
                 Ok(Ok(_)) => (began.elapsed() * PAUSE_FACTOR).clamp(POLL_INTERVAL_MIN, POLL_INTERVAL_MAX),
                 Ok(Err(error)) => {
                     let (pause, note) = self.outage.after(&self.context.url, error, Instant::now())?;
-                    self.progress.suspend(|| note.iter().for_each(|note| output::note(note)));
+                    if let Some(note) = note {
+                        self.progress.suspend(|| output::note(&note));
+                    }
                     pause
                 }
                 Err(_) => return Ok(WaitEnd::TimedOut { is_away: self.outage.is_away(Instant::now()) }),
@@ -134,7 +136,10 @@ impl Wait<'_> {
     }
 
     fn warn(&self, warnings: Vec<String>) {
-        self.progress.suspend(|| warnings.iter().for_each(|warning| output::warning(warning)));
+        // Each time the bar is drawn anew.
+        if !warnings.is_empty() {
+            self.progress.suspend(|| warnings.iter().for_each(|warning| output::warning(warning)));
+        }
     }
 
     async fn finish(self, end: WaitEnd) -> Result<(), CommandError> {
@@ -213,7 +218,7 @@ fn listing(context: &ClientContext, conditions: &ConditionArgs, watched: &Watche
         (0, _) => command.flag("--status", Status::Cancelled.as_str()).optional_flag("--filter", filter),
         _ => {
             let both = Statuses::UNSUCCESSFUL.filter_text();
-            command.flag("--filter", &conditions.filter_and(&both).unwrap_or(both))
+            command.flag("--filter", &filter.map_or(both.clone(), |filter| format!("({filter}) and {both}")))
         }
     }
 }

@@ -186,7 +186,7 @@ async fn unserved_routes(
     }
     let selection = match watched {
         WatchedTasks::Followed(followed) => {
-            return Ok(without_worker(followed.among(PENDING).map(|task| &task.routes), &served));
+            return Ok(without_worker(followed.among(PENDING).filter_map(|task| task.routes.as_ref()), &served));
         }
         WatchedTasks::Counted(selection) => beyond(selection, conditions, &served),
     };

@@ -87,7 +87,9 @@ impl WatchedTasks {
     pub(super) async fn unsuccessful(&self, context: &ClientContext, limit: u16) -> Result<Vec<SeenTask>, Error> {
         let mut found = Vec::new();
         match self {
-            Self::Followed(followed) => found.extend(followed.among(Statuses::UNSUCCESSFUL).cloned()),
+            Self::Followed(followed) => {
+                found.extend(followed.among(Statuses::UNSUCCESSFUL).take(limit.into()).cloned())
+            }
             Self::Counted(selection) => {
                 for status in [Status::Failed, Status::Cancelled] {
                     let query = TaskQuery::of(selection.clone().status(status)).limit(limit);
@@ -144,7 +146,8 @@ enum FollowedTask {
 pub(super) struct SeenTask {
     pub(super) id: TaskId,
     pub(super) status: Status,
-    pub(super) routes: Routes,
+    /// None of a task that has ended.
+    pub(super) routes: Option<Routes>,
     progress: Option<Box<ProgressView>>,
     /// Why it failed.
     pub(super) reason: Option<String>,
@@ -153,11 +156,14 @@ pub(super) struct SeenTask {
 impl SeenTask {
     fn of(task: &Task) -> Self {
         let failure = task.last_error.as_ref().filter(|_| task.status == Status::Failed).map(|error| &error.failure);
+        // There may be a million of them, most of which have ended.
+        let is_running = task.status == Status::Running;
+        let progress = if is_running { ProgressView::of(task, output::now()) } else { None };
         Self {
             id: task.id,
             status: task.status,
-            routes: task.routes.clone(),
-            progress: ProgressView::of(task, output::now()).map(Box::new),
+            routes: (!task.status.is_ended()).then(|| task.routes.clone()),
+            progress: progress.map(Box::new),
             reason: failure.map(|failure| format!("{}: {}", failure.kind, failure.message)),
         }
     }
