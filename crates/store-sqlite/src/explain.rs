@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 use taskqueue_core::explain::{Explanation, Facts, RouteFacts, explain};
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES};
@@ -142,9 +142,9 @@ fn routes_with_workers(file: &Snapshot<'_>, queue: QueueKey, now: Timestamp) -> 
 
 /// The first dependencies that have not succeeded, as many as are shown, and what they are.
 fn unmet(file: &Snapshot<'_>, queue: QueueKey, head: &TaskHead) -> Read<Vec<(TaskId, Option<Status>)>> {
-    let mut unmet = Vec::new();
+    let (mut unmet, mut statement) = (Vec::new(), file.connection.prepare_cached(&sql::FIND_STATUS_BY_ID)?);
     for id in head.scheduling.dependencies.as_slice() {
-        let status = file.first_row(&sql::FIND_STATUS_BY_ID, params![queue.0, id.as_str()], rows::status)?;
+        let status = statement.query_row(params![queue.0, id.as_str()], rows::status).optional()?;
         if status != Some(Status::Succeeded) {
             unmet.push((*id, status));
         }

@@ -2,7 +2,7 @@
 //! those states, then it looks at these alone (docs/decisions/0004): failed and cancelled tasks have an index, pending
 //! and running ones are known to the writer (`published_index.rs`). Succeeded tasks have neither; most tasks succeed.
 
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 use taskqueue_core::filter::TaskFields;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::TaskSelection;
@@ -156,10 +156,11 @@ fn all_living(
 ) -> Read<Option<Vec<TaskKey>>> {
     keys.sort_unstable();
     keys.dedup();
-    let mut found = Vec::with_capacity(keys.len());
+    let (mut found, mut statement) =
+        (Vec::with_capacity(keys.len()), file.connection.prepare_cached(&sql::FIND_STATUS)?);
     for key in keys {
         file.yield_if_due()?;
-        let status = file.first_row(&sql::FIND_STATUS, params![key.0, queue.0], rows::status)?;
+        let status = statement.query_row(params![key.0, queue.0], rows::status).optional()?;
         found.extend(status.filter(|status| statuses.contains(*status)).map(|_| key));
     }
     Ok((found.len() as u64 == expected).then_some(found))
