@@ -325,7 +325,8 @@ impl PrefetchedRows {
         for row in &noted {
             loaded.add_listed(&rows::dependency(row)?);
         }
-        loaded.dependencies.unused = self.has_dependencies == Some(false);
+        // A task that was picked late may have got dependents since that was looked up.
+        loaded.dependencies.unused = self.has_dependencies == Some(false) && !self.picked_last;
         if self.has_dependencies.is_some() {
             let key = |(queue, id): &(QueueName, TaskId)| Some((loaded.held_queue(queue)?, *id));
             let settling: Vec<(QueueKey, TaskId)> = keys.settling.iter().filter_map(key).collect();
