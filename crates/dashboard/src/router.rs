@@ -144,7 +144,7 @@ mod tests {
     use taskqueue_core::settings::Retention;
     use taskqueue_core::time::Timestamp;
     use taskqueue_store::clock::ManualClock;
-    use taskqueue_store::model::ModelStore;
+    use taskqueue_store::conformance::model::ModelStore;
     use taskqueue_store::submission::Held;
     use taskqueue_store::{Store, StoreExt};
     use tower::ServiceExt;

@@ -113,8 +113,8 @@ mod tests {
     use taskqueue_store::StoreExt;
     use taskqueue_store::clock::ManualClock;
     use taskqueue_store::command::{CreateQueue, DeleteQueue};
-    use taskqueue_store::model::ModelStore;
-    use taskqueue_store::model::variant::ModelVariant;
+    use taskqueue_store::conformance::model::ModelStore;
+    use taskqueue_store::conformance::model::variant::ModelVariant;
 
     use super::*;
 

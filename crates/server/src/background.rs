@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use taskqueue_core::limits::LEASE_SCAN_SECONDS;
 use taskqueue_store::activity::save_activity;
-use taskqueue_store::command::{Scan, Scanned, Upkeep, Upkept};
+use taskqueue_store::command::{Scan, Scanned, Upkeep, UpkeepReport};
 use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
@@ -163,7 +163,7 @@ fn upkeep_pause(took: Duration, is_urgent: bool) -> Duration {
     took.saturating_mul(PAUSE_FACTOR).min(longest).max(SHORTEST_PAUSE)
 }
 
-fn log_upkeep(Upkept { released, settled, deleted, .. }: Upkept) {
+fn log_upkeep(UpkeepReport { released, settled, deleted, .. }: UpkeepReport) {
     if released + settled + deleted > 0 {
         debug!(released, settled, deleted, "tasks became claimable, dependents were settled, ended tasks were deleted");
     }

@@ -19,7 +19,7 @@ use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::{BulkSteps, Limit, Planned, PlannedWrite, Planner, REDECIDED};
-use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundTask, FoundTasks, KeyRange, Now};
+use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundState, FoundTask, FoundTasks, KeyRange};
 use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
 use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey};
 use taskqueue_store::write_queue::WriteQueue;
@@ -199,7 +199,7 @@ impl BatchTransaction for PostgresTransaction<'_> {
         queue: QueueKey,
         found: &[FoundTask],
         _: Option<&dyn ChangeRecord>,
-    ) -> Loaded<Vec<(FoundTask, Now)>> {
+    ) -> Loaded<Vec<(FoundTask, FoundState)>> {
         let session = self.session;
         let wanted: Vec<i64> = found
             .iter()
@@ -219,10 +219,10 @@ impl BatchTransaction for PostgresTransaction<'_> {
             self.deleted_among(wanted.into_iter().filter(|key| !versions.contains_key(&TaskKey(*key))).collect())?;
         let now = |found: &FoundTask| {
             let now = match (versions.get(&found.key), self.rows.tasks.get(&found.key)) {
-                (Some(version), Some(entry)) if *version == found.version => Now::Unchanged(entry.head.clone()),
-                (Some(_), _) => Now::Changed,
-                (None, Some(entry)) if entry.held => Now::Changed,
-                (None, _) => Now::Held,
+                (Some(version), Some(entry)) if *version == found.version => FoundState::Unchanged(entry.head.clone()),
+                (Some(_), _) => FoundState::Changed,
+                (None, Some(entry)) if entry.held => FoundState::Changed,
+                (None, _) => FoundState::Held,
             };
             (*found, now)
         };

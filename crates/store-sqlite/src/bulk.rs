@@ -17,7 +17,7 @@ use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, SharedPlan, planned};
-use taskqueue_store::bulk_action::{ChangeRecord, Collector, FoundTask, FoundTasks, KeyRange, Now};
+use taskqueue_store::bulk_action::{ChangeRecord, Collector, FoundState, FoundTask, FoundTasks, KeyRange};
 use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
 use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, Transaction};
 use taskqueue_store::write_queue::WriteQueue;
@@ -222,7 +222,7 @@ impl BatchTransaction for SqliteTransaction<'_> {
         _: QueueKey,
         found: &[FoundTask],
         changes: Option<&dyn ChangeRecord>,
-    ) -> Loaded<Vec<(FoundTask, Now)>> {
+    ) -> Loaded<Vec<(FoundTask, FoundState)>> {
         let keys: HashSet<TaskKey> = found.iter().map(|found| found.key).collect();
         // What this transaction has changed is recorded after its end.
         let changed_here = self.changed_tasks.among(&keys);
@@ -230,8 +230,8 @@ impl BatchTransaction for SqliteTransaction<'_> {
             let is_recorded = found.version != FoundTask::UNRECORDED;
             let may_have_changed = changes.is_none_or(|changes| changes.may_have_changed(found.key));
             let now = match may_have_changed || !is_recorded || changed_here.contains(&found.key) {
-                true => Now::Changed,
-                false => Now::Unchanged(self.load_head(found.key)?),
+                true => FoundState::Changed,
+                false => FoundState::Unchanged(self.load_head(found.key)?),
             };
             Ok((*found, now))
         };

@@ -21,7 +21,7 @@ use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::command::Sought;
+use taskqueue_store::command::ClaimTarget;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
 use crate::history::History;
@@ -134,7 +134,7 @@ impl ClaimIndex {
     /// needed to know whether a run id is new, the claims go to the writer. The time is asked for only where a task is delayed.
     pub(crate) fn finds_nothing(
         &self,
-        Sought { queue, route, run_ids }: Sought<'_>,
+        ClaimTarget { queue, route, run_ids }: ClaimTarget<'_>,
         now: impl FnOnce() -> Timestamp,
     ) -> bool {
         let nothing = |queue: &QueueKey| {

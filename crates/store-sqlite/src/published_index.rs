@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use taskqueue_core::lease;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::Clock;
-use taskqueue_store::command::Sought;
+use taskqueue_store::command::ClaimTarget;
 
 use crate::claim_index::ClaimIndex;
 
@@ -145,7 +145,7 @@ impl PublishedIndex {
     }
 
     /// Returns whether claims certainly find nothing.
-    pub(crate) fn finds_nothing<'a>(&self, sought: impl Into<Sought<'a>>) -> bool {
+    pub(crate) fn finds_nothing<'a>(&self, sought: impl Into<ClaimTarget<'a>>) -> bool {
         // An async thread must not wait, so an index that is being moved counts as withdrawn.
         let Ok(index) = self.index.try_read() else { return false };
         let nothing = |index: &ClaimIndex| index.finds_nothing(sought.into(), || self.clock.now());

@@ -10,7 +10,7 @@ use taskqueue_core::ids::TaskId;
 use taskqueue_core::settings::{RetentionPatch, RouteLimitsPatch, SettingsPatch};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{Lookup, Upkeep, Upkept};
+use taskqueue_store::command::{Lookup, Upkeep, UpkeepReport};
 use taskqueue_store::conformance::any_command::Write;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{Store, StoreExt};
@@ -117,7 +117,7 @@ async fn runs_that_began_before_a_limit_or_before_a_restart_count() {
 
 impl Opened {
     /// One step, by the writer.
-    async fn step(&self) -> Upkept {
+    async fn step(&self) -> UpkeepReport {
         self.ok(Upkeep).await
     }
 

@@ -5,7 +5,7 @@
 mod found;
 
 pub(crate) use found::waited_for;
-pub use found::{BlockedTask, ChangeRecord, Collector, FOUND_MAX, FoundTask, FoundTasks, KeyRange, Now};
+pub use found::{BlockedTask, ChangeRecord, Collector, FOUND_MAX, FoundState, FoundTask, FoundTasks, KeyRange};
 
 use std::sync::Arc;
 use std::time::Duration;

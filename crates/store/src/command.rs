@@ -292,7 +292,7 @@ impl ClaimTasks {
 
 /// The target of a claim, or of several.
 #[derive(Clone, Copy, Debug)]
-pub struct Sought<'a> {
+pub struct ClaimTarget<'a> {
     pub queue: &'a QueueName,
     pub route: &'a Route,
     pub run_ids: &'a [RunId],
@@ -302,18 +302,18 @@ pub struct Sought<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup<'a> {
     /// A task for claims.
-    Task(Sought<'a>),
+    Task(ClaimTarget<'a>),
     /// Something to do for an [`Upkeep`].
     Upkeep,
 }
 
-impl<'a> From<&'a Claim> for Sought<'a> {
+impl<'a> From<&'a Claim> for ClaimTarget<'a> {
     fn from(Claim { queue, route, run_id, .. }: &'a Claim) -> Self {
         Self { queue, route, run_ids: slice::from_ref(run_id) }
     }
 }
 
-impl<'a> From<&'a ClaimTasks> for Sought<'a> {
+impl<'a> From<&'a ClaimTasks> for ClaimTarget<'a> {
     fn from(ClaimTasks { queue, route, run_ids, .. }: &'a ClaimTasks) -> Self {
         Self { queue, route, run_ids }
     }
@@ -463,7 +463,7 @@ pub struct Upkeep;
 
 /// The work that an upkeep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Upkept {
+pub struct UpkeepReport {
     /// Tasks whose time has come.
     pub released: u64,
     /// Dependents that were looked at.

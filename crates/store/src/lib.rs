@@ -1,5 +1,5 @@
 //! The interface to storage: the [`Store`] trait that the server uses, the commands it writes with, what every backend
-//! shares ([`execute`]: load, decide, save; [`batch`]; [`write_queue`]), the clock, and the in-memory model.
+//! shares ([`execute`]: load, decide, save; [`batch`]; [`write_queue`]), and the clock. The in-memory model is a part of the conformance suite.
 //! No SQL and no driver lives here.
 
 pub mod activity;
@@ -19,7 +19,6 @@ pub mod figures;
 pub mod histogram;
 pub mod long_reads;
 pub mod migration;
-pub mod model;
 pub mod output;
 pub mod page;
 pub mod portions;

@@ -20,7 +20,7 @@ use taskqueue_core::update::{Documents, Effect, Update};
 use crate::StoreResult;
 use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk::{Limit, Planned};
-use crate::bulk_action::{ChangeRecord, FoundTask, Now};
+use crate::bulk_action::{ChangeRecord, FoundState, FoundTask};
 use crate::command::BulkUpdate;
 
 /// Delayed tasks that one upkeep makes claimable at most: some ten milliseconds, for which claims may have to wait. Each is a row
@@ -269,7 +269,7 @@ pub trait BatchTransaction: Transaction {
         queue: QueueKey,
         found: &[FoundTask],
         changes: Option<&dyn ChangeRecord>,
-    ) -> Loaded<Vec<(FoundTask, Now)>>;
+    ) -> Loaded<Vec<(FoundTask, FoundState)>>;
 
     /// Args and metadata of these tasks, which exist, each once. For a bulk update that merges, which loads some at a time.
     fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>>;

@@ -11,7 +11,7 @@ use crate::command::{
     ActOnFound, ActOnTask, AddOutput, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems, Command, CreateQueue,
     CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, Lookup, PortionOutcome,
     ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, SaveActivity, Scan, Scanned, UpdateTask,
-    UpdateTasks, Updated, Upkeep, Upkept, WithdrawWorker,
+    UpdateTasks, Updated, Upkeep, UpkeepReport, WithdrawWorker,
 };
 use crate::execute::Execution;
 use crate::submission::{Reply, Submission};
@@ -111,9 +111,9 @@ commands! {
     WithdrawWorker(queue) -> (): withdraw_worker;
     SaveActivity() -> Timestamp: save_activity;
     ChangeSettings(queue) -> QueueSettings: change_settings;
-    Upkeep() -> Upkept: upkeep {
-        fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Upkept> {
-            store.finds_nothing(Lookup::Upkeep).then(Upkept::default)
+    Upkeep() -> UpkeepReport: upkeep {
+        fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<UpkeepReport> {
+            store.finds_nothing(Lookup::Upkeep).then(UpkeepReport::default)
         }
     };
     Scan() -> Scanned: scan;

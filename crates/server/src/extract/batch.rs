@@ -213,7 +213,7 @@ mod tests {
     use taskqueue_dashboard::Mode;
     use taskqueue_store::InstallationSecret;
     use taskqueue_store::clock::ManualClock;
-    use taskqueue_store::model::ModelStore;
+    use taskqueue_store::conformance::model::ModelStore;
 
     use super::*;
     use crate::http_service::{HttpService, service};

@@ -12,7 +12,7 @@ use taskqueue_server::memory_budget::Budgets;
 use taskqueue_server::memory_plan::MemoryPlan;
 use taskqueue_server::state::{AppState, Limits};
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::model::ModelStore;
+use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::{Store, StoreExt};
 
 use crate::support::*;

@@ -18,7 +18,7 @@ use taskqueue_server::auth::{Gate, NamedToken, SharedTokens, Token, TokenDigest,
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::model::ModelStore;
+use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::{InstallationSecret, Store};
 
 use crate::support::*;
@@ -137,6 +137,14 @@ async fn browsers_get_from_the_root_to_the_pages_and_programs_get_what_they_alwa
         }
         assert_eq!(asked(&http, "POST", "/", &[("accept", BROWSER)], "").await.code(), "not_found");
     }
+}
+
+#[tokio::test]
+async fn an_asset_has_one_type() {
+    let http = open();
+    let style = get(&http, "/ui/assets/x/style.css", &[("accept", BROWSER)]).await;
+    let types: Vec<_> = style.headers.get_all("content-type").iter().map(|value| value.to_str().unwrap()).collect();
+    assert_eq!((style.status, types.as_slice()), (200, &["text/css; charset=utf-8"][..]));
 }
 
 #[tokio::test]

@@ -10,9 +10,9 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
 use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::command::{CreateTask, NewTask, Upkept};
-use taskqueue_store::model::ModelStore;
-use taskqueue_store::model::variant::ModelVariant;
+use taskqueue_store::command::{CreateTask, NewTask, UpkeepReport};
+use taskqueue_store::conformance::model::ModelStore;
+use taskqueue_store::conformance::model::variant::ModelVariant;
 use taskqueue_store::submission::Reply;
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{Store, StoreError, StoreExt};
@@ -82,7 +82,7 @@ impl ModelVariant for SlowStore {
             slow.under_way.store(false, Ordering::SeqCst);
             let left = slow.more.load(Ordering::SeqCst);
             slow.more.store(left.saturating_sub(1), Ordering::SeqCst);
-            upkeep.execute(|_| Ok(Upkept { more: left > 0, ..Upkept::default() })).unwrap();
+            upkeep.execute(|_| Ok(UpkeepReport { more: left > 0, ..UpkeepReport::default() })).unwrap();
             upkeep.release();
         });
         Ok(())

@@ -32,7 +32,7 @@ impl FoundTask {
 /// The state of a found task.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "some hundred at a time, and most of them are heads")]
-pub enum Now {
+pub enum FoundState {
     /// It is as it was found.
     Unchanged(TaskHead),
     /// It may have changed.
@@ -41,7 +41,7 @@ pub enum Now {
     Held,
 }
 
-impl Now {
+impl FoundState {
     pub(crate) fn head(&self) -> Option<&TaskHead> {
         match self {
             Self::Unchanged(head) => Some(head),

@@ -27,7 +27,7 @@ use crate::command::{
     Claim, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportProgress, ReportRun, ReportRuns, RunAction, RunItem,
     Scan, Upkeep,
 };
-use crate::model::ModelStore;
+use crate::conformance::model::ModelStore;
 use crate::transaction::QueueKey;
 use crate::{Store, StoreError, StoreExt};
 

@@ -20,7 +20,7 @@ use super::{FOUND_AT_ONCE, Storage};
 use crate::bulk::{Gate, REDECIDED};
 use crate::clock::ManualClock;
 use crate::command::{BulkUpdate, DeleteQueue, Updated};
-use crate::model::ModelStore;
+use crate::conformance::model::ModelStore;
 use crate::{StoreError, StoreExt, commands};
 
 /// A gate that holds the first bulk update that comes, until it is opened.

@@ -18,7 +18,7 @@ use super::filters::{filter_text, json};
 use super::fixture::Fixture;
 use super::random::Random;
 use crate::command::{ActOnTask, ActOnTasks, Acted, DeleteTask};
-use crate::model::ModelStore;
+use crate::conformance::model::ModelStore;
 
 use BulkAction::{Cancel, Delete, Requeue};
 

@@ -17,7 +17,7 @@ use super::counts::assert_kept_counts_are_right;
 use super::fixture::Fixture;
 use super::generate::{Generator, QUEUES, Step};
 use crate::command::{Claimed, CreatedTask, Updated};
-use crate::model::ModelStore;
+use crate::conformance::model::ModelStore;
 use crate::{StoreError, StoreExt, commands};
 
 /// Writes everything at once. The answers come in the order of the commands.

@@ -38,6 +38,7 @@ pub mod last_run;
 pub mod leases;
 pub mod lists;
 pub mod long_reads;
+pub mod model;
 pub mod moved;
 pub mod observations;
 pub mod output;

@@ -128,7 +128,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     /// Settles dependents that were left, of all queues or of one, as many as this transaction may. Gives how many that were, and
     /// whether there may be more.
     pub(super) fn settle_left(&mut self, of: Option<Queue<'_>>) -> StoreResult<(u64, bool)> {
-        let (mut settled, mut more) = (0, false);
+        let (mut settled, mut more, mut is_blocked) = (0, false, false);
         while let Some(unsettled) = self.tx.find_unsettled(of.map(|queue| queue.key))? {
             let queue = QueueRef { key: unsettled.queue, name: of.map(|queue| queue.name) };
             let mut changed = VecDeque::new();
@@ -148,10 +148,11 @@ impl<T: BatchTransaction> Execution<'_, T> {
                     if after.is_some() {
                         self.tx.save_settled(&unsettled, after)?;
                     }
-                    return Ok((settled, true));
+                    // What others hold may have taken the room of all the rest: then it is not tried again at once.
+                    return Ok((settled, more || after.is_some() || !is_blocked));
                 }
                 // It stays noted, from the first one on. Others are at it, maybe for long, and the next one has its turn.
-                Settled::NotAll => {}
+                Settled::NotAll => is_blocked = true,
             }
         }
         Ok((settled, more))

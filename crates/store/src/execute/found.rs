@@ -12,7 +12,7 @@ use taskqueue_core::task::TaskHead;
 
 use super::Execution;
 use crate::bulk::LOADED_AT_ONCE;
-use crate::bulk_action::{BlockedTask, FoundTask, Now, waited_for};
+use crate::bulk_action::{BlockedTask, FoundState, FoundTask, waited_for};
 use crate::command::{ActOnFound, ActOnTasks, PortionOutcome};
 use crate::transaction::{BatchTransaction, Needed, Queue, TaskKey};
 use crate::{StoreError, StoreResult};
@@ -71,22 +71,22 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
 
     /// In the order in which they were found: what deleting a task does to those that wait for it must not depend on which of them
     /// others have changed meanwhile.
-    fn decide(&mut self, found: Vec<(FoundTask, Now)>) -> StoreResult<()> {
+    fn decide(&mut self, found: Vec<(FoundTask, FoundState)>) -> StoreResult<()> {
         let mut changed = Vec::new();
         for (found, now) in found {
-            if let Now::Unchanged(_) = now
+            if let FoundState::Unchanged(_) = now
                 && !self.execution.after_commit.has_settled(found.key)
             {
                 self.decide_changed(&std::mem::take(&mut changed))?;
             }
             match now {
-                Now::Held => self.acted.left.push(found),
-                Now::Changed => changed.push(found),
+                FoundState::Held => self.acted.left.push(found),
+                FoundState::Changed => changed.push(found),
                 // It waits for one of those before it.
-                Now::Unchanged(_) if self.execution.after_commit.has_settled(found.key) => changed.push(found),
-                Now::Unchanged(_) if self.is_over() => self.acted.left.push(found),
+                FoundState::Unchanged(_) if self.execution.after_commit.has_settled(found.key) => changed.push(found),
+                FoundState::Unchanged(_) if self.is_over() => self.acted.left.push(found),
                 // What was found was selected.
-                Now::Unchanged(head) => self.act_on(found, &head)?,
+                FoundState::Unchanged(head) => self.act_on(found, &head)?,
             }
         }
         self.decide_changed(&changed)

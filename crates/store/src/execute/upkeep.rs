@@ -8,7 +8,7 @@ use taskqueue_core::time::Timestamp;
 
 use super::{Execution, QueueRef};
 use crate::StoreResult;
-use crate::command::{Scan, Scanned, Upkeep, Upkept};
+use crate::command::{Scan, Scanned, Upkeep, UpkeepReport};
 use crate::transaction::{BatchTransaction, Outdated, Over, RELEASED_AT_ONCE, Transaction};
 use crate::weight::MAX_ITEMS;
 
@@ -20,7 +20,7 @@ const DELETED_AT_ONCE: usize = 250;
 const FORGOTTEN_AT_ONCE: u32 = 10_000;
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    pub(crate) fn upkeep(&mut self, _: &Upkeep) -> StoreResult<Upkept> {
+    pub(crate) fn upkeep(&mut self, _: &Upkeep) -> StoreResult<UpkeepReport> {
         let released = self.tx.release_delayed()?;
         if released > 0 {
             self.after_commit.claimable.poll_all();
@@ -43,7 +43,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
             }
         }
         let is_urgent = unsettled || released == RELEASED_AT_ONCE;
-        Ok(Upkept { released: released as u64, settled, deleted, more: more || is_full || is_urgent, is_urgent })
+        Ok(UpkeepReport { released: released as u64, settled, deleted, more: more || is_full || is_urgent, is_urgent })
     }
 
     /// The lease scan. The outage credit has been granted before, so that nothing expires because of an outage.

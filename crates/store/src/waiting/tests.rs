@@ -15,7 +15,7 @@ use crate::clock::ManualClock;
 use crate::command::Claimed;
 use crate::conformance::commands::heartbeat as heartbeat_command;
 use crate::conformance::commands::{cancel, claim as claim_command, create, create_queue, queue, route, run_id};
-use crate::model::ModelStore;
+use crate::conformance::model::ModelStore;
 use crate::{StoreError, StoreExt};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::{FinishedRun, RunEnd};

@@ -12,8 +12,8 @@ use taskqueue_store::bulk_action::{BulkActions, FindTasks, FoundTasks, KeyRange}
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{ActOnTasks, Acted};
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store::model::ModelStore;
-use taskqueue_store::model::variant::ModelVariant;
+use taskqueue_store::conformance::model::ModelStore;
+use taskqueue_store::conformance::model::variant::ModelVariant;
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::time::{Instant, advance, timeout};

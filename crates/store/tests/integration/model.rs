@@ -5,7 +5,7 @@ use std::sync::Arc;
 use taskqueue_store::Store;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::Storage;
-use taskqueue_store::model::ModelStore;
+use taskqueue_store::conformance::model::ModelStore;
 
 struct Memory;
 

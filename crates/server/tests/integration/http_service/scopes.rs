@@ -15,7 +15,7 @@ use taskqueue_server::auth::{Gate, NamedToken, SharedTokens, digest};
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::model::ModelStore;
+use taskqueue_store::conformance::model::ModelStore;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::*;

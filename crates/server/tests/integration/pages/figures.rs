@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use taskqueue_core::limits::TASK_ROUTES;
 use taskqueue_core::stats::RouteSelection;
-use taskqueue_store::model::variant::ModelVariant;
+use taskqueue_store::conformance::model::variant::ModelVariant;
 use taskqueue_store::transaction::QueueKey;
 
 use super::*;

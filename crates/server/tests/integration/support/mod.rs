@@ -17,8 +17,8 @@ use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
 use taskqueue_store::StoreError;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::model::ModelStore;
-use taskqueue_store::model::variant::{Call, ModelVariant};
+use taskqueue_store::conformance::model::ModelStore;
+use taskqueue_store::conformance::model::variant::{Call, ModelVariant};
 use taskqueue_store::write_request::WriteRequest;
 
 pub(crate) const TASK: &str = "t_abcdefghijkl";

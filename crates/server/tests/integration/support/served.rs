@@ -12,7 +12,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{AddOutput, CreateQueue, CreateTask};
-use taskqueue_store::model::ModelStore;
+use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::{Store, StoreExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -22,7 +22,7 @@ use super::NO_TASK;
 use super::state::{ModelOutput, ModelState, Row};
 use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk::{Limit, Planned, REDECIDED};
-use crate::bulk_action::{ChangeRecord, FoundTask, Now};
+use crate::bulk_action::{ChangeRecord, FoundState, FoundTask};
 use crate::command::BulkUpdate;
 use crate::transaction::{
     BatchTransaction, Dependents, Loaded, Outdated, Over, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction,
@@ -331,8 +331,8 @@ impl BatchTransaction for ModelTransaction<'_> {
         _: QueueKey,
         found: &[FoundTask],
         _: Option<&dyn ChangeRecord>,
-    ) -> Loaded<Vec<(FoundTask, Now)>> {
-        Ok(found.iter().map(|found| (*found, Now::Changed)).collect())
+    ) -> Loaded<Vec<(FoundTask, FoundState)>> {
+        Ok(found.iter().map(|found| (*found, FoundState::Changed)).collect())
     }
 
     fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
