@@ -46,6 +46,8 @@ struct Troubled {
     search: Duration,
     fates: Mutex<VecDeque<Fate>>,
     forgotten: Mutex<Vec<WriteRequest>>,
+    /// How many tasks each portion was about.
+    portions: Mutex<Vec<usize>>,
 }
 
 impl Troubled {
@@ -55,7 +57,7 @@ impl Troubled {
         model.write(create_queue("q")).await.unwrap();
         model.write(create_all(0..TASKS)).await.unwrap();
         let (fates, forgotten) = (Mutex::new(fates.into_iter().collect()), Mutex::default());
-        Self { model, search: Duration::ZERO, fates, forgotten }
+        Self { model, search: Duration::ZERO, fates, forgotten, portions: Mutex::default() }
     }
 
     async fn slow(search: Duration, fate: Fate) -> Self {
@@ -98,6 +100,9 @@ impl ModelVariant for Troubled {
     }
 
     fn submit(&self, mut request: WriteRequest) -> Result<(), StoreError> {
+        if let WriteRequest::ActOnFound(found) = &request {
+            self.portions.lock().unwrap().push(found.command.tasks());
+        }
         let mut fates = self.fates.lock().unwrap();
         let fate = if fates.len() > 1 { fates.pop_front() } else { fates.front().cloned() };
         match fate.unwrap() {
@@ -193,8 +198,10 @@ async fn a_portion_that_was_busy_is_tried_again_and_no_task_is_left_out() {
 async fn no_portion_begins_after_25_seconds_and_the_last_one_is_counted() {
     let store = Troubled::new([DoneSlowly]).await;
     let (answer, took, cancelled) = store.cancel_all().await;
-    // Each is half as large as the one before, down to 100: seven of them begin.
-    assert_eq!((answer, cancelled), (acted(875), 875));
+    // Each is half as large as the one before, down to 100: seven of them begin. On a busy machine some of their tasks are left.
+    assert_eq!(*store.portions.lock().unwrap(), [250, 125, 100, 100, 100, 100, 100]);
+    assert_eq!(answer, acted(cancelled));
+    assert!((7..=875).contains(&cancelled), "{cancelled}");
     assert!((28_000..28_050).contains(&took.as_millis()), "{took:?}");
 }
 

@@ -149,7 +149,7 @@ async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
     {
         let server = Server::claiming([disconnect(), disconnect(), task(1)]).await;
         let settings = Settings { idle_timeout, ..backing_off(Duration::from_secs(60)) };
-        let worker = TestWorker::start(&server, settings);
+        let worker = TestWorker::patient(&server, settings, Duration::from_secs(20));
         server.until("claim", 2).await;
         worker.until_told("server unreachable").await;
         if idle_timeout.is_none() {
