@@ -129,7 +129,7 @@ impl SelectionArgs {
     /// Returns the selection as one filter; `None` for a fuzzy search, for all tasks, and if the filter is wrong or becomes too long.
     pub(crate) fn as_filter(&self) -> Option<String> {
         let ConditionArgs { name, fuzzy, filter } = &self.conditions;
-        let status = self.status.map(|status| format!("status == \"{}\"", status.as_str()));
+        let status = self.status_filter();
         let name = name.as_ref().map(|name| format!("name == {}", json_text(&Value::Str(name.into()))));
         let parts: Vec<String> = [status, name].into_iter().flatten().collect();
         match filter {
@@ -140,10 +140,13 @@ impl SelectionArgs {
         }
     }
 
+    fn status_filter(&self) -> Option<String> {
+        self.status.map(|status| format!("status == \"{}\"", status.as_str()))
+    }
+
     /// Returns the filter and the state as one filter, as they were typed.
     pub(crate) fn as_typed(&self) -> String {
-        let status = self.status.map(|status| format!("status == \"{}\"", status.as_str()));
-        match (&self.conditions.filter, status) {
+        match (&self.conditions.filter, self.status_filter()) {
             (Some(filter), Some(status)) => format!("({filter}) and {status}"),
             (Some(filter), None) => filter.clone(),
             (None, status) => status.unwrap_or_default(),
