@@ -23,7 +23,7 @@ use crate::auth::{Caller, TokenMistake};
 use crate::browser_check::{self, Hosts};
 use crate::connection::Authenticated;
 use crate::endpoint_scopes::{API_PREFIX, needs_token};
-use crate::error::ApiError;
+use crate::error::{ApiError, HOLD_BUSY};
 use crate::extract::discard;
 use crate::listener::ClientAddress;
 use crate::metrics::{AnsweredRequest, PathTemplate};
@@ -33,10 +33,6 @@ use crate::request_log::{RequestId, RequestIds, RequestLog, RequestRecord};
 use crate::router;
 use crate::session::Session;
 use crate::state::AppState;
-
-/// How long the answer of a busy server is held back. Clients that repeat at once, whatever `Retry-After` says, would otherwise take the
-/// processor that others need: 32 of them had 26,000 answers a second.
-const HOLD_BUSY: Duration = Duration::from_millis(100);
 
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]

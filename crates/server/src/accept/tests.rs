@@ -10,6 +10,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::error::HOLD_BUSY;
 use crate::memory_budget::Budget;
 use crate::memory_plan::MemoryPlan;
 
@@ -230,9 +231,11 @@ async fn a_large_head_needs_room_and_a_small_one_does_not() {
         let mut client = server.connect();
         // More than one, because what the first one took must be given back.
         for _ in 0..if status == 200 { 8 } else { 1 } {
+            let sent = Instant::now();
             client.write_all(head(size).as_bytes()).unwrap();
             let (line, body) = read_answer(&mut client);
             assert!(line.starts_with(&format!("http/1.1 {status}")), "{size}: {line}");
+            assert!(status == 200 || sent.elapsed() >= HOLD_BUSY, "a client that connects again at once is not slowed");
             assert!(status == 200 || body.contains("database_busy"), "{body}");
         }
     }

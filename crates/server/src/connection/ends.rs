@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use super::handler::{Handler, StopSignal};
 use super::io::ConnectionIo;
 use crate::config::Timeouts;
-use crate::error::NO_ROOM;
+use crate::error::{HOLD_BUSY, NO_ROOM};
 use crate::listener::{ClientAddress, Stream};
 use crate::tls::{Tls, TlsStream};
 
@@ -28,10 +28,12 @@ pub(super) async fn linger(
     timeouts: &Timeouts,
     stop: &mut watch::Receiver<StopSignal>,
 ) {
-    let unread = io.take_unread();
-    let refusal = Refusal::new(io.refused_status, io.has_invalid_target, &unread);
-    if let Some(refusal) = &refusal {
-        handler.refused(refusal.status, refusal.code);
+    let refusal = Refusal::new(io.refused_status, io.has_invalid_target, &io.take_unread());
+    if let Some(Refusal { status, code, .. }) = refusal {
+        handler.refused(status, code);
+        if code == ErrorCode::DatabaseBusy {
+            sleep(HOLD_BUSY).await;
+        }
     }
     let last_response = refusal.map(|refusal| refusal.response()).unwrap_or_default();
     close_in_order(io.stream, &last_response, timeouts, stop).await;
