@@ -1,6 +1,7 @@
 //! The layer between hyper and the socket that tracks what the connection is doing. It also holds back the responses that
 //! hyper writes by itself to what is not HTTP; `ends.rs` replaces them.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +25,11 @@ const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// How much is read at once. Hyper enlarges its buffer, up to 128 KiB, when reads fill it; the first piece of a body would
 /// then be that large before memory for it was reserved.
 const READ_BYTES: usize = 8 * 1024 - 1;
+
+thread_local! {
+    /// Where reads arrive. Hyper's buffer is larger, and a part of it could not be lent without filling it with zeros at every read.
+    static ARRIVED: RefCell<[u8; READ_BYTES]> = const { RefCell::new([0; READ_BYTES]) };
+}
 /// A head of this size fits into the first buffer of the HTTP layer.
 const SMALL_HEAD_BYTES: usize = 8 * 1024;
 /// The most that a larger one takes: the buffer it is read into, and the smaller one it is copied from while that grows.
@@ -144,15 +150,17 @@ impl AsyncRead for ConnectionIo {
             self.unread.advance(count);
             return Poll::Ready(Ok(()));
         }
-        let most = READ_BYTES.min(buffer.remaining());
-        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
-        let polled = Pin::new(&mut self.stream).poll_read(cx, &mut part);
-        let read = part.filled().len();
-        buffer.advance(read);
-        if read > 0 {
-            self.note_read(read)?;
-        }
-        polled
+        ARRIVED.with_borrow_mut(|arrived| {
+            let most = READ_BYTES.min(buffer.remaining());
+            let mut part = ReadBuf::new(&mut arrived[..most]);
+            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut part);
+            let read = part.filled();
+            buffer.put_slice(read);
+            if !read.is_empty() {
+                self.note_read(read.len())?;
+            }
+            polled
+        })
     }
 }
 
