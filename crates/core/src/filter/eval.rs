@@ -3,6 +3,7 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
+use std::fmt;
 
 use super::ast::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
@@ -301,6 +302,17 @@ fn contains(found: &Found<'_>, literal: &Literal) -> Option<bool> {
         (Found::Object(object), Literal::Text(key)) => Some(json::has_key(object, key)),
         (Found::Object(_), _) => Some(false),
         _ => None,
+    }
+}
+
+/// A number as JSON and filters write it.
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(int) => write!(f, "{int}"),
+            // The debug form always shows that it is a float, and reads back exactly.
+            Self::Float(float) => write!(f, "{float:?}"),
+        }
     }
 }
 

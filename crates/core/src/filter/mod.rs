@@ -32,7 +32,6 @@ mod fields;
 mod lexer;
 mod parse;
 mod plan;
-mod print;
 pub mod suggest;
 
 pub use ast::{

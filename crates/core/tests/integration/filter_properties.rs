@@ -1,5 +1,8 @@
 //! Properties of the filter language that hold for every filter and every task, on random ones.
 
+use std::convert::Infallible;
+use std::fmt::Debug;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -57,8 +60,8 @@ fn test<E, O>(
     order: impl Strategy<Value = O> + 'static,
 ) -> BoxedStrategy<Test<E, O>>
 where
-    E: Clone + std::fmt::Debug + 'static,
-    O: Clone + std::fmt::Debug + 'static,
+    E: Clone + Debug + 'static,
+    O: Clone + Debug + 'static,
 {
     let orders = select(vec![Order::Less, Order::LessOrEqual, Order::Greater, Order::GreaterOrEqual]);
     prop_oneof![
@@ -102,79 +105,174 @@ fn flags() -> BoxedStrategy<Flag> {
     .boxed()
 }
 
-fn membership<T: Clone + std::fmt::Debug + 'static>(
-    element: impl Strategy<Value = T> + 'static,
-) -> BoxedStrategy<Membership<T>> {
+fn membership<T: Clone + Debug + 'static>(element: impl Strategy<Value = T> + 'static) -> BoxedStrategy<Membership<T>> {
     (element, any::<bool>())
         .prop_map(|(element, negated)| if negated { Membership::Lacks(element) } else { Membership::Contains(element) })
         .boxed()
 }
 
-fn task_predicate() -> impl Strategy<Value = TaskPredicate> {
+/// A predicate, and a text that says it.
+#[derive(Clone, Debug)]
+struct Asked<P> {
+    text: String,
+    predicate: P,
+}
+
+impl<P> Asked<P> {
+    fn map<Q>(self, to: fn(P) -> Q) -> Asked<Q> {
+        Asked { text: self.text, predicate: to(self.predicate) }
+    }
+}
+
+/// A value as a literal of a filter.
+trait Written {
+    fn written(&self) -> String;
+}
+
+macro_rules! written {
+    ($($type:ty: |$value:ident| $text:expr;)+) => {
+        $(impl Written for $type {
+            fn written(&self) -> String {
+                let $value = self;
+                $text
+            }
+        })+
+    };
+}
+
+written! {
+    bool: |flag| flag.to_string();
+    Infallible: |never| match *never {};
+    Number: |number| number.to_string();
+    Timestamp: |at| format!("\"{at}\"");
+    Status: |status| format!("\"{}\"", status.as_str());
+    WorkerStatus: |status| format!("\"{}\"", status.as_str());
+    String: |text| serde_json::to_string(text).unwrap();
+    Literal: |literal| match literal {
+        Literal::Null => "null".to_owned(),
+        Literal::Bool(flag) => flag.written(),
+        Literal::Number(number) => number.written(),
+        Literal::Text(text) => text.written(),
+    };
+}
+
+impl<T: Written> Written for Option<T> {
+    fn written(&self) -> String {
+        self.as_ref().map_or("null".to_owned(), T::written)
+    }
+}
+
+fn test_text<E: Written, O: Written>(path: &str, test: &Test<E, O>) -> String {
+    let list = |list: &[E]| format!("[{}]", list.iter().map(E::written).collect::<Vec<_>>().join(", "));
+    match test {
+        Test::Equal(literal) => format!("{path} == {}", literal.written()),
+        Test::NotEqual(literal) => format!("{path} != {}", literal.written()),
+        Test::Order(order, literal) => format!("{path} {} {}", order.as_str(), literal.written()),
+        Test::OneOf(literals) => format!("{path} in {}", list(literals)),
+        Test::NoneOf(literals) => format!("{path} not in {}", list(literals)),
+    }
+}
+
+fn membership_text<T: Written>(path: &str, membership: &Membership<T>) -> String {
+    match membership {
+        Membership::Contains(literal) => format!("{} in {path}", literal.written()),
+        Membership::Lacks(literal) => format!("{} not in {path}", literal.written()),
+    }
+}
+
+fn presence_text(path: &str, exists: bool) -> String {
+    format!("{}({path})", if exists { "exists" } else { "missing" })
+}
+
+/// Predicates about a field with one value.
+fn field<E: Written + Debug, O: Written + Debug, P: Debug>(
+    path: &'static str,
+    tests: BoxedStrategy<Test<E, O>>,
+    predicate: fn(Test<E, O>) -> P,
+) -> impl Strategy<Value = Asked<P>> {
+    tests.prop_map(move |test| Asked { text: test_text(path, &test), predicate: predicate(test) })
+}
+
+/// Whether a field is there.
+fn presence<P: Debug>(path: &'static str, predicate: fn(bool) -> P) -> impl Strategy<Value = Asked<P>> {
+    any::<bool>().prop_map(move |exists| Asked { text: presence_text(path, exists), predicate: predicate(exists) })
+}
+
+fn task_predicate() -> impl Strategy<Value = Asked<TaskPredicate>> {
     prop_oneof![
         4 => plain_predicate(),
-        1 => last_error_predicate().prop_map(TaskPredicate::LastError),
-        1 => last_run_predicate().prop_map(TaskPredicate::LastRun),
+        1 => last_error_predicate().prop_map(|asked| asked.map(TaskPredicate::LastError)),
+        1 => last_run_predicate().prop_map(|asked| asked.map(TaskPredicate::LastRun)),
         2 => document_predicate(),
     ]
 }
 
-fn plain_predicate() -> impl Strategy<Value = TaskPredicate> {
+fn plain_predicate() -> impl Strategy<Value = Asked<TaskPredicate>> {
     let statuses = || select(Status::ALL.to_vec());
     prop_oneof![
-        any::<bool>().prop_map(TaskPredicate::Always),
-        texts().prop_map(TaskPredicate::Id),
-        test(statuses(), statuses()).prop_map(TaskPredicate::Status),
-        nullable_texts().prop_map(TaskPredicate::Name),
-        nullable_texts().prop_map(TaskPredicate::LastRoute),
-        numbers().prop_map(TaskPredicate::Priority),
-        numbers().prop_map(TaskPredicate::Attempt),
-        numbers().prop_map(TaskPredicate::MaxAttempts),
-        times().prop_map(TaskPredicate::CreatedAt),
-        times().prop_map(TaskPredicate::UpdatedAt),
-        nullable_times().prop_map(TaskPredicate::StartedAt),
-        nullable_times().prop_map(TaskPredicate::FinishedAt),
-        flags().prop_map(TaskPredicate::Archived),
-        membership(text()).prop_map(TaskPredicate::Routes),
+        presence("id", TaskPredicate::Always),
+        field("id", texts(), TaskPredicate::Id),
+        field("status", test(statuses(), statuses()), TaskPredicate::Status),
+        field("name", nullable_texts(), TaskPredicate::Name),
+        field("last_route", nullable_texts(), TaskPredicate::LastRoute),
+        field("priority", numbers(), TaskPredicate::Priority),
+        field("attempt", numbers(), TaskPredicate::Attempt),
+        field("max_attempts", numbers(), TaskPredicate::MaxAttempts),
+        field("created_at", times(), TaskPredicate::CreatedAt),
+        field("updated_at", times(), TaskPredicate::UpdatedAt),
+        field("started_at", nullable_times(), TaskPredicate::StartedAt),
+        field("finished_at", nullable_times(), TaskPredicate::FinishedAt),
+        field("archived", flags(), TaskPredicate::Archived),
+        membership(text())
+            .prop_map(|membership| Asked { text: membership_text("routes", &membership), predicate: membership })
+            .prop_map(|asked| asked.map(TaskPredicate::Routes)),
     ]
 }
 
-fn last_error_predicate() -> impl Strategy<Value = LastErrorPredicate> {
+fn last_error_predicate() -> impl Strategy<Value = Asked<LastErrorPredicate>> {
     prop_oneof![
-        Just(LastErrorPredicate::Exists),
-        Just(LastErrorPredicate::Missing),
-        texts().prop_map(LastErrorPredicate::Type),
-        texts().prop_map(LastErrorPredicate::Message),
-        nullable_texts().prop_map(LastErrorPredicate::Traceback),
-        texts().prop_map(LastErrorPredicate::RunId),
-        numbers().prop_map(LastErrorPredicate::Attempt),
-        times().prop_map(LastErrorPredicate::OccurredAt),
+        presence("last_error.type", |exists| if exists {
+            LastErrorPredicate::Exists
+        } else {
+            LastErrorPredicate::Missing
+        }),
+        field("last_error.type", texts(), LastErrorPredicate::Type),
+        field("last_error.message", texts(), LastErrorPredicate::Message),
+        field("last_error.traceback", nullable_texts(), LastErrorPredicate::Traceback),
+        field("last_error.run_id", texts(), LastErrorPredicate::RunId),
+        field("last_error.attempt", numbers(), LastErrorPredicate::Attempt),
+        field("last_error.occurred_at", times(), LastErrorPredicate::OccurredAt),
     ]
 }
 
-fn last_run_predicate() -> impl Strategy<Value = LastRunPredicate> {
+fn last_run_predicate() -> impl Strategy<Value = Asked<LastRunPredicate>> {
     prop_oneof![
-        Just(LastRunPredicate::Exists),
-        Just(LastRunPredicate::Missing),
-        numbers().prop_map(LastRunPredicate::Attempt),
-        nullable_texts().prop_map(LastRunPredicate::RunId),
+        presence("last_run.attempt", |exists| if exists {
+            LastRunPredicate::Exists
+        } else {
+            LastRunPredicate::Missing
+        }),
+        field("last_run.attempt", numbers(), LastRunPredicate::Attempt),
+        field("last_run.run_id", nullable_texts(), LastRunPredicate::RunId),
     ]
 }
 
-fn document_predicate() -> impl Strategy<Value = TaskPredicate> {
-    let document = [Document::Args, Document::Metadata, Document::Result, Document::Worker, Document::Progress];
-    question_in(document.to_vec()).prop_map(|(document, keys, asked)| TaskPredicate::Document(document, keys, asked))
+fn document_predicate() -> impl Strategy<Value = Asked<TaskPredicate>> {
+    question_in(Document::ALL.to_vec(), Document::as_str)
+        .prop_map(|asked| asked.map(|(document, keys, question)| TaskPredicate::Document(document, keys, question)))
 }
 
-fn observation_document_predicate() -> impl Strategy<Value = ObservationPredicate> {
-    question_in(vec![ObservationDocument::Metadata, ObservationDocument::Telemetry])
-        .prop_map(|(document, keys, asked)| ObservationPredicate::Document(document, keys, asked))
+fn observation_document_predicate() -> impl Strategy<Value = Asked<ObservationPredicate>> {
+    question_in(ObservationDocument::ALL.to_vec(), ObservationDocument::as_str).prop_map(|asked| {
+        asked.map(|(document, keys, question)| ObservationPredicate::Document(document, keys, question))
+    })
 }
 
 /// What can be asked of one of these documents: of a value behind keys anything, of the whole only what it holds.
-fn question_in<D: Clone + std::fmt::Debug + 'static>(
+fn question_in<D: Copy + Debug + 'static>(
     documents: Vec<D>,
-) -> impl Strategy<Value = (D, Vec<String>, DocumentPredicate)> {
+    name: fn(D) -> &'static str,
+) -> impl Strategy<Value = Asked<(D, Vec<String>, DocumentPredicate)>> {
     let predicate = prop_oneof![
         1 => Just(DocumentPredicate::Exists),
         1 => Just(DocumentPredicate::Missing),
@@ -183,32 +281,41 @@ fn question_in<D: Clone + std::fmt::Debug + 'static>(
     ];
     let bare = membership(literal()).prop_map(|membership| (Vec::new(), DocumentPredicate::Elements(membership)));
     let question = prop_oneof![5 => (vec(key(), 1..4), predicate), 1 => bare];
-    (select(documents), question).prop_map(|(document, (keys, predicate))| (document, keys, predicate))
+    (select(documents), question).prop_map(move |(document, (keys, predicate))| {
+        let path = keys.iter().fold(name(document).to_owned(), |path, key| format!("{path}.{key}"));
+        let text = match &predicate {
+            DocumentPredicate::Exists => presence_text(&path, true),
+            DocumentPredicate::Missing => presence_text(&path, false),
+            DocumentPredicate::Value(test) => test_text(&path, test),
+            DocumentPredicate::Elements(membership) => membership_text(&path, membership),
+        };
+        Asked { text, predicate: (document, keys, predicate) }
+    })
 }
 
-fn observation_predicate() -> impl Strategy<Value = ObservationPredicate> {
+fn observation_predicate() -> impl Strategy<Value = Asked<ObservationPredicate>> {
     prop_oneof![2 => plain_observation_predicate(), 1 => observation_document_predicate()]
 }
 
-fn plain_observation_predicate() -> impl Strategy<Value = ObservationPredicate> {
+fn plain_observation_predicate() -> impl Strategy<Value = Asked<ObservationPredicate>> {
     let statuses = || select(WorkerStatus::ALL.to_vec());
     prop_oneof![
-        any::<bool>().prop_map(ObservationPredicate::Always),
-        texts().prop_map(ObservationPredicate::Id),
-        texts().prop_map(ObservationPredicate::Queue),
-        texts().prop_map(ObservationPredicate::Route),
-        test(statuses(), statuses()).prop_map(ObservationPredicate::Status),
-        nullable_texts().prop_map(ObservationPredicate::TaskId),
-        times().prop_map(ObservationPredicate::LastSeenAt),
-        times().prop_map(ObservationPredicate::ExpiresAt),
-        nullable_times().prop_map(ObservationPredicate::TelemetryUpdatedAt),
+        presence("id", ObservationPredicate::Always),
+        field("id", texts(), ObservationPredicate::Id),
+        field("queue", texts(), ObservationPredicate::Queue),
+        field("route", texts(), ObservationPredicate::Route),
+        field("status", test(statuses(), statuses()), ObservationPredicate::Status),
+        field("task_id", nullable_texts(), ObservationPredicate::TaskId),
+        field("last_seen_at", times(), ObservationPredicate::LastSeenAt),
+        field("expires_at", times(), ObservationPredicate::ExpiresAt),
+        field("telemetry_updated_at", nullable_times(), ObservationPredicate::TelemetryUpdatedAt),
     ]
 }
 
 /// Random trees in the form the parser makes them: flat chains of at least two parts.
 fn expression<P>(predicate: impl Strategy<Value = P> + 'static) -> BoxedStrategy<Expression<P>>
 where
-    P: Clone + std::fmt::Debug + 'static,
+    P: Clone + Debug + 'static,
 {
     let leaf = predicate.prop_map(Expression::Is);
     leaf.prop_recursive(4, 12, 3, |inner| {
@@ -219,6 +326,31 @@ where
         ]
     })
     .boxed()
+}
+
+/// The text of a tree, with as few parentheses as it needs.
+fn said<P>(expression: &Expression<Asked<P>>) -> String {
+    let is_chain = |part: &Expression<_>| matches!(part, Expression::All(_) | Expression::Any(_));
+    let enclosed = |part, parentheses| if parentheses { format!("({})", said(part)) } else { said(part) };
+    match expression {
+        Expression::All(parts) => {
+            parts.iter().map(|part| enclosed(part, is_chain(part))).collect::<Vec<_>>().join(" and ")
+        }
+        // `and` binds tighter, so it needs none here.
+        Expression::Any(parts) => parts.iter().map(|part| enclosed(part, false)).collect::<Vec<_>>().join(" or "),
+        Expression::Not(part) => format!("not {}", enclosed(part, is_chain(part))),
+        Expression::Is(asked) => asked.text.clone(),
+    }
+}
+
+/// The tree alone.
+fn tree<P: Clone>(expression: &Expression<Asked<P>>) -> Expression<P> {
+    match expression {
+        Expression::All(parts) => Expression::All(parts.iter().map(tree).collect()),
+        Expression::Any(parts) => Expression::Any(parts.iter().map(tree).collect()),
+        Expression::Not(part) => Expression::Not(Box::new(tree(part))),
+        Expression::Is(asked) => Expression::Is(asked.predicate.clone()),
+    }
 }
 
 fn conjuncts<P>(part: Expression<P>) -> Vec<Expression<P>> {
@@ -360,23 +492,23 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn a_printed_task_filter_parses_to_the_same_tree(expression in expression(task_predicate())) {
-        let text = expression.to_string();
+    fn the_text_of_a_task_filter_parses_to_its_tree(expression in expression(task_predicate())) {
+        let text = said(&expression);
         let filter = parse(&text);
-        prop_assert_eq!(filter.expression(), &expression, "{}", text);
+        prop_assert_eq!(filter.expression(), &tree(&expression), "{}", text);
     }
 
     #[test]
-    fn a_printed_observation_filter_parses_to_the_same_tree(expression in expression(observation_predicate())) {
-        let text = expression.to_string();
+    fn the_text_of_an_observation_filter_parses_to_its_tree(expression in expression(observation_predicate())) {
+        let text = said(&expression);
         let filter = ObservationFilter::parse(&text);
-        prop_assert_eq!(filter.as_ref().map(ObservationFilter::expression), Ok(&expression), "{}", text);
+        prop_assert_eq!(filter.as_ref().map(ObservationFilter::expression), Ok(&tree(&expression)), "{}", text);
     }
 
     #[test]
     fn looking_once_for_all_predicates_is_looking_for_each(expression in expression(task_predicate()), row in row()) {
-        let one_by_one = expression.holds(&mut |predicate| predicate.holds(&row));
-        prop_assert_eq!(parse(&expression.to_string()).matches(&row), one_by_one, "{}", expression);
+        let one_by_one = expression.holds(&mut |asked| asked.predicate.holds(&row));
+        prop_assert_eq!(parse(&said(&expression)).matches(&row), one_by_one, "{}", said(&expression));
     }
 
     #[test]
@@ -384,8 +516,8 @@ proptest! {
         expression in expression(document_predicate()),
         row in row(),
     ) {
-        let one_by_one = expression.holds(&mut |predicate| predicate.holds(&row));
-        prop_assert_eq!(parse(&expression.to_string()).matches(&row), one_by_one, "{}", expression);
+        let one_by_one = expression.holds(&mut |asked| asked.predicate.holds(&row));
+        prop_assert_eq!(parse(&said(&expression)).matches(&row), one_by_one, "{}", said(&expression));
     }
 
     #[test]
@@ -396,20 +528,22 @@ proptest! {
     ) {
         let row = row.observation();
         for expression in [expression, documents] {
-            let one_by_one = expression.holds(&mut |predicate| predicate.holds(&row));
-            let filter = ObservationFilter::parse(&expression.to_string()).unwrap();
-            prop_assert_eq!(filter.matches(&row), one_by_one, "{}", expression);
+            let one_by_one = expression.holds(&mut |asked| asked.predicate.holds(&row));
+            let filter = ObservationFilter::parse(&said(&expression)).unwrap();
+            prop_assert_eq!(filter.matches(&row), one_by_one, "{}", said(&expression));
         }
     }
 
     #[test]
     fn not_is_plain_negation(expression in expression(task_predicate()), row in row()) {
-        let holds = parse(&expression.to_string()).matches(&row);
-        prop_assert_eq!(parse(&format!("not ({expression})")).matches(&row), !holds);
+        let text = said(&expression);
+        let holds = parse(&text).matches(&row);
+        prop_assert_eq!(parse(&format!("not ({text})")).matches(&row), !holds);
     }
 
     #[test]
     fn de_morgan_holds(a in expression(task_predicate()), b in expression(task_predicate()), row in row()) {
+        let (a, b) = (said(&a), said(&b));
         let same = [
             (format!("not (({a}) and ({b}))"), format!("not ({a}) or not ({b})")),
             (format!("not (({a}) or ({b}))"), format!("not ({a}) and not ({b})")),
@@ -430,16 +564,8 @@ proptest! {
     #[test]
     fn no_text_makes_the_parser_panic(text in any::<String>(), soup in soup()) {
         for text in [text, soup] {
-            match TaskFilter::parse(&text) {
-                Ok(filter) => {
-                    let again = parse(&filter.expression().to_string());
-                    prop_assert_eq!(again.expression(), filter.expression());
-                }
-                Err(error) => prop_assert!(!error.to_string().is_empty()),
-            }
-            if let Ok(filter) = ObservationFilter::parse(&text) {
-                let again = ObservationFilter::parse(&filter.expression().to_string());
-                prop_assert_eq!(again.as_ref().map(ObservationFilter::expression), Ok(filter.expression()));
+            for error in [TaskFilter::parse(&text).err(), ObservationFilter::parse(&text).err()].into_iter().flatten() {
+                prop_assert!(!error.to_string().is_empty());
             }
         }
     }
