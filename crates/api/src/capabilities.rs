@@ -6,56 +6,41 @@ use utoipa::ToSchema;
 
 use crate::object_reader::{ObjectReader, Unreadable};
 
-/// Tasks that have ended can be archived: lists and counts leave them out.
-pub const ARCHIVE: &str = "archive";
-/// Many creations, claims or reports in one request.
-pub const BATCH: &str = "batch";
-/// All tasks that match a filter can be cancelled, requeued or deleted with one request.
-pub const BULK_ACTIONS: &str = "bulk-actions";
-/// Tasks may have `not_before` and `retry_delay`; fail and unclaim may say how long a task waits.
-pub const DELAY: &str = "delay";
-/// Tasks may wait for others: `dependencies`, `on_dependency_failure`.
-pub const DEPENDENCIES: &str = "dependencies";
-/// Tasks can be asked why they are not claimed.
-pub const EXPLAIN: &str = "explain";
-/// Updates accept `args_patch` and `metadata_patch`.
-pub const MERGE_UPDATES: &str = "merge-updates";
-/// Runs may send what they print, and it can be read.
-pub const OUTPUT: &str = "output";
-/// Runs may say how far they are, and tasks show it.
-pub const PROGRESS: &str = "progress";
-/// Queues have settings: pause, limits and retention.
-pub const QUEUE_SETTINGS: &str = "queue-settings";
-/// Claims accept `worker`, and tasks show `last_run`.
-pub const RUN_INFO: &str = "run-info";
-/// Queues show what is going on in them, and what happened over time.
-pub const STATS: &str = "stats";
-/// Workers may say what they measure, and observations show it.
-pub const TELEMETRY: &str = "telemetry";
-/// Tasks may limit the time of their runs.
-pub const TIMEOUT: &str = "timeout";
-/// Claims, heartbeats and reads of output follow `Prefer: wait=N`.
-pub const WAIT: &str = "wait";
-
-/// The extensions that this version has completely, sorted. A name is added here when everything that it stands for works on
-/// every backend.
-pub const FEATURES: [&str; 15] = [
-    ARCHIVE,
-    BATCH,
-    BULK_ACTIONS,
-    DELAY,
-    DEPENDENCIES,
-    EXPLAIN,
-    MERGE_UPDATES,
-    OUTPUT,
-    PROGRESS,
-    QUEUE_SETTINGS,
-    RUN_INFO,
-    STATS,
-    TELEMETRY,
-    TIMEOUT,
-    WAIT,
-];
+listed_texts! {
+    /// The extensions that this version has completely, sorted. A name is added here when everything that it stands for works
+    /// on every backend.
+    FEATURES;
+    /// Tasks that have ended can be archived: lists and counts leave them out.
+    ARCHIVE = "archive";
+    /// Many creations, claims or reports in one request.
+    BATCH = "batch";
+    /// All tasks that match a filter can be cancelled, requeued or deleted with one request.
+    BULK_ACTIONS = "bulk-actions";
+    /// Tasks may have `not_before` and `retry_delay`; fail and unclaim may say how long a task waits.
+    DELAY = "delay";
+    /// Tasks may wait for others: `dependencies`, `on_dependency_failure`.
+    DEPENDENCIES = "dependencies";
+    /// Tasks can be asked why they are not claimed.
+    EXPLAIN = "explain";
+    /// Updates accept `args_patch` and `metadata_patch`.
+    MERGE_UPDATES = "merge-updates";
+    /// Runs may send what they print, and it can be read.
+    OUTPUT = "output";
+    /// Runs may say how far they are, and tasks show it.
+    PROGRESS = "progress";
+    /// Queues have settings: pause, limits and retention.
+    QUEUE_SETTINGS = "queue-settings";
+    /// Claims accept `worker`, and tasks show `last_run`.
+    RUN_INFO = "run-info";
+    /// Queues show what is going on in them, and what happened over time.
+    STATS = "stats";
+    /// Workers may say what they measure, and observations show it.
+    TELEMETRY = "telemetry";
+    /// Tasks may limit the time of their runs.
+    TIMEOUT = "timeout";
+    /// Claims, heartbeats and reads of output follow `Prefer: wait=N`.
+    WAIT = "wait";
+}
 
 /// The extensions of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, ToSchema)]

@@ -91,163 +91,103 @@ impl fmt::Display for Code {
     }
 }
 
-/// What clients branch on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorCode {
+/// Declares the error codes, in the order of their statuses: each with its text and its HTTP status.
+macro_rules! error_codes {
+    ($( $(#[$doc:meta])* $code:ident = $text:literal, $status:literal; )+) => {
+        /// What clients branch on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum ErrorCode {
+            $( $(#[$doc])* $code, )+
+        }
+
+        impl ErrorCode {
+            /// All of them, in the order of their statuses.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$code),+];
+
+            const fn row(self) -> (&'static str, u16) {
+                match self {
+                    $(Self::$code => ($text, $status),)+
+                }
+            }
+        }
+    };
+}
+
+error_codes! {
     /// The token is missing or wrong.
-    Unauthorized,
+    Unauthorized = "unauthorized", 401;
     /// The token does not open this; or there is no token, and a web page may have sent this.
-    Forbidden,
+    Forbidden = "forbidden", 403;
     /// No such path.
-    NotFound,
+    NotFound = "not_found", 404;
     /// No such queue.
-    QueueNotFound,
+    QueueNotFound = "queue_not_found", 404;
     /// No such task in an existing queue.
-    TaskNotFound,
+    TaskNotFound = "task_not_found", 404;
     /// There is no live observation of the worker.
-    WorkerNotFound,
+    WorkerNotFound = "worker_not_found", 404;
     /// No output of the task is kept.
-    OutputNotFound,
+    OutputNotFound = "output_not_found", 404;
     /// The path does not take this method.
-    MethodNotAllowed,
+    MethodNotAllowed = "method_not_allowed", 405;
     /// The id is taken by a task with another definition.
-    TaskIdConflict,
+    TaskIdConflict = "task_id_conflict", 409;
     /// A running task takes no update and no deletion.
-    TaskRunning,
+    TaskRunning = "task_running", 409;
     /// No such transition from the task's state.
-    TaskStateConflict,
+    TaskStateConflict = "task_state_conflict", 409;
     /// The update would leave a pending task without a remaining attempt.
-    UpdateConflict,
+    UpdateConflict = "update_conflict", 409;
     /// The run is neither active nor the latest finished one.
-    StaleRun,
+    StaleRun = "stale_run", 409;
     /// The run has ended in another way.
-    RunFinalized,
+    RunFinalized = "run_finalized", 409;
     /// The run id is active for another queue or route.
-    RunIdConflict,
+    RunIdConflict = "run_id_conflict", 409;
     /// The worker is known with another route.
-    WorkerRouteConflict,
+    WorkerRouteConflict = "worker_route_conflict", 409;
     /// The queue has tasks and the deletion does not cascade.
-    QueueNotEmpty,
+    QueueNotEmpty = "queue_not_empty", 409;
     /// The queue has running tasks.
-    QueueHasRunningTasks,
+    QueueHasRunningTasks = "queue_has_running_tasks", 409;
     /// A bulk action found another number of tasks than expected.
-    ExpectationFailed,
+    ExpectationFailed = "expectation_failed", 409;
     /// The body exceeds its limit.
-    RequestTooLarge,
+    RequestTooLarge = "request_too_large", 413;
     /// A body, query parameter or identifier is invalid.
-    InvalidRequest,
+    InvalidRequest = "invalid_request", 422;
     /// The cursor is malformed or of another selection.
-    InvalidCursor,
+    InvalidCursor = "invalid_cursor", 422;
     /// The creation body is invalid.
-    InvalidTask,
+    InvalidTask = "invalid_task", 422;
     /// The task name is too long or has control characters.
-    InvalidTaskName,
+    InvalidTaskName = "invalid_task_name", 422;
     /// The task id in the path is invalid.
-    InvalidTaskId,
+    InvalidTaskId = "invalid_task_id", 422;
     /// The filter is invalid.
-    InvalidFilter,
+    InvalidFilter = "invalid_filter", 422;
     /// The filter exceeds its limit.
-    FilterTooLarge,
+    FilterTooLarge = "filter_too_large", 422;
     /// The update body is invalid.
-    InvalidUpdate,
+    InvalidUpdate = "invalid_update", 422;
     /// The bulk update would write more than one transaction may take.
-    UpdateTooLarge,
+    UpdateTooLarge = "update_too_large", 422;
     /// JSON is nested too deeply.
-    JsonTooDeep,
+    JsonTooDeep = "json_too_deep", 422;
     /// The stored data of the task would exceed its limit.
-    TaskDataTooLarge,
+    TaskDataTooLarge = "task_data_too_large", 422;
     /// A bug of the server.
-    InternalError,
+    InternalError = "internal_error", 500;
     /// The storage cannot take the request now.
-    DatabaseBusy,
+    DatabaseBusy = "database_busy", 503;
     /// The storage failed.
-    DatabaseUnavailable,
+    DatabaseUnavailable = "database_unavailable", 503;
     /// The server is about to end.
-    ServerStopping,
+    ServerStopping = "server_stopping", 503;
 }
 
 impl ErrorCode {
-    /// All of them, in the order of their statuses.
-    pub const ALL: [Self; 35] = [
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::QueueNotFound,
-        Self::TaskNotFound,
-        Self::WorkerNotFound,
-        Self::OutputNotFound,
-        Self::MethodNotAllowed,
-        Self::TaskIdConflict,
-        Self::TaskRunning,
-        Self::TaskStateConflict,
-        Self::UpdateConflict,
-        Self::StaleRun,
-        Self::RunFinalized,
-        Self::RunIdConflict,
-        Self::WorkerRouteConflict,
-        Self::QueueNotEmpty,
-        Self::QueueHasRunningTasks,
-        Self::ExpectationFailed,
-        Self::RequestTooLarge,
-        Self::InvalidRequest,
-        Self::InvalidCursor,
-        Self::InvalidTask,
-        Self::InvalidTaskName,
-        Self::InvalidTaskId,
-        Self::InvalidFilter,
-        Self::FilterTooLarge,
-        Self::InvalidUpdate,
-        Self::UpdateTooLarge,
-        Self::JsonTooDeep,
-        Self::TaskDataTooLarge,
-        Self::InternalError,
-        Self::DatabaseBusy,
-        Self::DatabaseUnavailable,
-        Self::ServerStopping,
-    ];
-
-    /// The table.
-    const fn row(self) -> (&'static str, u16) {
-        match self {
-            Self::Unauthorized => ("unauthorized", 401),
-            Self::Forbidden => ("forbidden", 403),
-            Self::NotFound => ("not_found", 404),
-            Self::QueueNotFound => ("queue_not_found", 404),
-            Self::TaskNotFound => ("task_not_found", 404),
-            Self::WorkerNotFound => ("worker_not_found", 404),
-            Self::OutputNotFound => ("output_not_found", 404),
-            Self::MethodNotAllowed => ("method_not_allowed", 405),
-            Self::TaskIdConflict => ("task_id_conflict", 409),
-            Self::TaskRunning => ("task_running", 409),
-            Self::TaskStateConflict => ("task_state_conflict", 409),
-            Self::UpdateConflict => ("update_conflict", 409),
-            Self::StaleRun => ("stale_run", 409),
-            Self::RunFinalized => ("run_finalized", 409),
-            Self::RunIdConflict => ("run_id_conflict", 409),
-            Self::WorkerRouteConflict => ("worker_route_conflict", 409),
-            Self::QueueNotEmpty => ("queue_not_empty", 409),
-            Self::QueueHasRunningTasks => ("queue_has_running_tasks", 409),
-            Self::ExpectationFailed => ("expectation_failed", 409),
-            Self::RequestTooLarge => ("request_too_large", 413),
-            Self::InvalidRequest => ("invalid_request", 422),
-            Self::InvalidCursor => ("invalid_cursor", 422),
-            Self::InvalidTask => ("invalid_task", 422),
-            Self::InvalidTaskName => ("invalid_task_name", 422),
-            Self::InvalidTaskId => ("invalid_task_id", 422),
-            Self::InvalidFilter => ("invalid_filter", 422),
-            Self::FilterTooLarge => ("filter_too_large", 422),
-            Self::InvalidUpdate => ("invalid_update", 422),
-            Self::UpdateTooLarge => ("update_too_large", 422),
-            Self::JsonTooDeep => ("json_too_deep", 422),
-            Self::TaskDataTooLarge => ("task_data_too_large", 422),
-            Self::InternalError => ("internal_error", 500),
-            Self::DatabaseBusy => ("database_busy", 503),
-            Self::DatabaseUnavailable => ("database_unavailable", 503),
-            Self::ServerStopping => ("server_stopping", 503),
-        }
-    }
-
     /// The text in `error.code`.
     pub const fn as_str(self) -> &'static str {
         self.row().0

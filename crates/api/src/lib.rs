@@ -2,6 +2,16 @@
 //! schema, writer and reader. Bodies are read strictly ([`body`]), answers tolerantly ([`object_reader`]). Error codes,
 //! paths and header names are here, too.
 
+/// Declares texts as constants, and the list of all of them.
+macro_rules! listed_texts {
+    ($(#[$about:meta])* $all:ident; $( $(#[$doc:meta])* $name:ident = $text:literal; )+) => {
+        $( $(#[$doc])* pub const $name: &str = $text; )+
+
+        $(#[$about])*
+        pub const $all: [&str; [$($text),+].len()] = [$($name),+];
+    };
+}
+
 pub mod batch;
 pub mod body;
 pub mod bulk_action;

@@ -3,109 +3,76 @@
 
 use std::sync::LazyLock;
 
-/// Liveness with a real check of the database.
-pub const HEALTH: &str = "/health";
-/// Probe: the process answers.
-pub const LIVEZ: &str = "/livez";
-/// Probe: the server takes requests.
-pub const READYZ: &str = "/readyz";
-/// The generated schema.
-pub const OPENAPI: &str = "/openapi.json";
-/// Metrics of what the server does and how its queues are, for monitoring.
-pub const METRICS: &str = "/metrics";
-/// Capabilities of the server beyond the contract.
-pub const CAPABILITIES: &str = "/api/v2/capabilities";
-/// All queues.
-pub const QUEUES: &str = "/api/v2/queues";
-/// One queue.
-pub const QUEUE: &str = "/api/v2/queues/{queue}";
-/// Figures of a queue, now and lately.
-pub const STATS: &str = "/api/v2/queues/{queue}/stats";
-/// Settings of a queue: how much of it is claimed, and how long ended tasks are kept.
-pub const SETTINGS: &str = "/api/v2/queues/{queue}/settings";
-/// The tasks of a queue.
-pub const TASKS: &str = "/api/v2/queues/{queue}/tasks";
-/// Count of tasks, perhaps by group.
-pub const TASK_COUNT: &str = "/api/v2/queues/{queue}/tasks/count";
-/// Takes the next task.
-pub const CLAIM: &str = "/api/v2/queues/{queue}/tasks/claim";
-/// Takes out all tasks that match.
-pub const BULK_CANCEL: &str = "/api/v2/queues/{queue}/tasks/bulk/cancel";
-/// Starts all tasks over that match.
-pub const BULK_REQUEUE: &str = "/api/v2/queues/{queue}/tasks/bulk/requeue";
-/// Deletes all tasks that match.
-pub const BULK_DELETE: &str = "/api/v2/queues/{queue}/tasks/bulk/delete";
-/// One task.
-pub const TASK: &str = "/api/v2/queues/{queue}/tasks/{task_id}";
-/// Takes a task out.
-pub const CANCEL: &str = "/api/v2/queues/{queue}/tasks/{task_id}/cancel";
-/// Starts a task over.
-pub const REQUEUE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/requeue";
-/// Explanation why a task is not claimed.
-pub const EXPLAIN: &str = "/api/v2/queues/{queue}/tasks/{task_id}/explain";
-/// Renews a lease.
-pub const HEARTBEAT: &str = "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat";
-/// Says how far a run is.
-pub const PROGRESS: &str = "/api/v2/queues/{queue}/tasks/{task_id}/progress";
-/// Output of a run.
-pub const OUTPUT: &str = "/api/v2/queues/{queue}/tasks/{task_id}/output";
-/// Ends a run with a result.
-pub const COMPLETE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/complete";
-/// Ends a run with an error.
-pub const FAIL: &str = "/api/v2/queues/{queue}/tasks/{task_id}/fail";
-/// Gives a task back.
-pub const UNCLAIM: &str = "/api/v2/queues/{queue}/tasks/{task_id}/unclaim";
-/// Creates many tasks.
-pub const BATCH_CREATE: &str = "/api/v2/queues/{queue}/tasks/batch/create";
-/// Takes the next tasks.
-pub const BATCH_CLAIM: &str = "/api/v2/queues/{queue}/tasks/batch/claim";
-/// Renews the leases of runs and ends others.
-pub const BATCH_REPORT: &str = "/api/v2/queues/{queue}/tasks/batch/report";
-/// The observations of a queue.
-pub const WORKERS: &str = "/api/v2/queues/{queue}/workers";
-/// Count of observations, perhaps by group.
-pub const WORKER_COUNT: &str = "/api/v2/queues/{queue}/workers/count";
-/// One observation.
-pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
-/// Measurements of a worker.
-pub const TELEMETRY: &str = "/api/v2/queues/{queue}/workers/{id}/telemetry";
-
-/// All of them.
-pub const ALL: [&str; 33] = [
-    HEALTH,
-    LIVEZ,
-    READYZ,
-    OPENAPI,
-    METRICS,
-    CAPABILITIES,
-    QUEUES,
-    QUEUE,
-    STATS,
-    SETTINGS,
-    TASKS,
-    TASK_COUNT,
-    CLAIM,
-    BULK_CANCEL,
-    BULK_REQUEUE,
-    BULK_DELETE,
-    TASK,
-    CANCEL,
-    REQUEUE,
-    EXPLAIN,
-    HEARTBEAT,
-    PROGRESS,
-    OUTPUT,
-    COMPLETE,
-    FAIL,
-    UNCLAIM,
-    BATCH_CREATE,
-    BATCH_CLAIM,
-    BATCH_REPORT,
-    WORKERS,
-    WORKER_COUNT,
-    WORKER,
-    TELEMETRY,
-];
+listed_texts! {
+    /// All of them.
+    ALL;
+    /// Liveness with a real check of the database.
+    HEALTH = "/health";
+    /// Probe: the process answers.
+    LIVEZ = "/livez";
+    /// Probe: the server takes requests.
+    READYZ = "/readyz";
+    /// The generated schema.
+    OPENAPI = "/openapi.json";
+    /// Metrics of what the server does and how its queues are, for monitoring.
+    METRICS = "/metrics";
+    /// Capabilities of the server beyond the contract.
+    CAPABILITIES = "/api/v2/capabilities";
+    /// All queues.
+    QUEUES = "/api/v2/queues";
+    /// One queue.
+    QUEUE = "/api/v2/queues/{queue}";
+    /// Figures of a queue, now and lately.
+    STATS = "/api/v2/queues/{queue}/stats";
+    /// Settings of a queue: how much of it is claimed, and how long ended tasks are kept.
+    SETTINGS = "/api/v2/queues/{queue}/settings";
+    /// The tasks of a queue.
+    TASKS = "/api/v2/queues/{queue}/tasks";
+    /// Count of tasks, perhaps by group.
+    TASK_COUNT = "/api/v2/queues/{queue}/tasks/count";
+    /// Takes the next task.
+    CLAIM = "/api/v2/queues/{queue}/tasks/claim";
+    /// Takes out all tasks that match.
+    BULK_CANCEL = "/api/v2/queues/{queue}/tasks/bulk/cancel";
+    /// Starts all tasks over that match.
+    BULK_REQUEUE = "/api/v2/queues/{queue}/tasks/bulk/requeue";
+    /// Deletes all tasks that match.
+    BULK_DELETE = "/api/v2/queues/{queue}/tasks/bulk/delete";
+    /// One task.
+    TASK = "/api/v2/queues/{queue}/tasks/{task_id}";
+    /// Takes a task out.
+    CANCEL = "/api/v2/queues/{queue}/tasks/{task_id}/cancel";
+    /// Starts a task over.
+    REQUEUE = "/api/v2/queues/{queue}/tasks/{task_id}/requeue";
+    /// Explanation why a task is not claimed.
+    EXPLAIN = "/api/v2/queues/{queue}/tasks/{task_id}/explain";
+    /// Renews a lease.
+    HEARTBEAT = "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat";
+    /// Says how far a run is.
+    PROGRESS = "/api/v2/queues/{queue}/tasks/{task_id}/progress";
+    /// Output of a run.
+    OUTPUT = "/api/v2/queues/{queue}/tasks/{task_id}/output";
+    /// Ends a run with a result.
+    COMPLETE = "/api/v2/queues/{queue}/tasks/{task_id}/complete";
+    /// Ends a run with an error.
+    FAIL = "/api/v2/queues/{queue}/tasks/{task_id}/fail";
+    /// Gives a task back.
+    UNCLAIM = "/api/v2/queues/{queue}/tasks/{task_id}/unclaim";
+    /// Creates many tasks.
+    BATCH_CREATE = "/api/v2/queues/{queue}/tasks/batch/create";
+    /// Takes the next tasks.
+    BATCH_CLAIM = "/api/v2/queues/{queue}/tasks/batch/claim";
+    /// Renews the leases of runs and ends others.
+    BATCH_REPORT = "/api/v2/queues/{queue}/tasks/batch/report";
+    /// The observations of a queue.
+    WORKERS = "/api/v2/queues/{queue}/workers";
+    /// Count of observations, perhaps by group.
+    WORKER_COUNT = "/api/v2/queues/{queue}/workers/count";
+    /// One observation.
+    WORKER = "/api/v2/queues/{queue}/workers/{id}";
+    /// Measurements of a worker.
+    TELEMETRY = "/api/v2/queues/{queue}/workers/{id}/telemetry";
+}
 
 /// More segments than this has no template.
 const SEGMENTS_MAX: usize = 7;
