@@ -31,6 +31,50 @@ pub trait Body: Sized {
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B>;
 }
 
+/// Declares a body: the struct with its schema, the reader and the writer. An entry has the schema of a field, its name, its type
+/// and the function that reads it. Those under `optional` may be left out, and are where there is nothing to say.
+macro_rules! request_body {
+    (
+        $(#[$attribute:meta])* $name:ident {
+            $( $(#[$required_attribute:meta])* $required:ident: $kind:ty = $read:expr, )*
+            optional {
+                $( $(#[$optional_attribute:meta])* $optional:ident: $optional_kind:ty = $read_optional:expr, )*
+            }
+        }
+    ) => {
+        #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        $(#[$attribute])*
+        pub struct $name {
+            $( $(#[$required_attribute])* pub $required: $kind, )*
+            $( $(#[$optional_attribute])* pub $optional: Option<$optional_kind>, )*
+        }
+
+        impl Body for $name {
+            const CODE: ErrorCode = ErrorCode::InvalidRequest;
+            const FIELDS: &'static [&'static str] = &[$( stringify!($required), )* $( stringify!($optional), )*];
+
+            fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
+                let mut body = Members::of(value, at, Self::FIELDS, errors)?;
+                $( let $required = body.required(stringify!($required), $read); )*
+                $( let $optional = body.optional(stringify!($optional), $read_optional); )*
+                Some(Self { $( $required: $required?, )* $( $optional, )* })
+            }
+
+            fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+                object
+                    $( .field(stringify!($required), |out| <$kind as WireValue>::write(out, self.$required.view())) )*
+                    $( .optional(self.$optional.as_ref(), |object, value| {
+                        let write = |out: &mut Vec<u8>| <$optional_kind as WireValue>::write(out, value.view());
+                        object.field(stringify!($optional), write)
+                    }) )*
+            }
+        }
+    };
+}
+
+pub(crate) use request_body;
+
 /// Reads a body from its bytes.
 pub fn decode<B: Body>(bytes: &[u8]) -> Result<B, Invalid> {
     if bytes.is_empty() {

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::ErrorCode;
 use crate::body::{Body, BodyErrors, Location, Members, REQUIRED, field};
-use crate::object_reader::{ObjectReader, Unreadable};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};
 use crate::paths;
 
 /// The path of an action.
@@ -61,34 +61,22 @@ impl Body for BulkActionRequest {
 
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
         let object = object.text("filter", &self.filter);
-        let object = match self.expect {
-            Some(expected) => object.integer("expect", expected),
-            None => object,
-        };
+        let object = object.optional(self.expect, |object, expected| object.integer("expect", expected));
         let object = if self.dry_run { object.boolean("dry_run", true) } else { object };
         if self.include_archived { object.boolean("include_archived", true) } else { object }
     }
 }
 
-/// What a bulk action did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
-pub struct Acted {
-    /// Matching tasks that the action applies to, at its beginning.
-    #[schema(minimum = 0)]
-    pub matched: u64,
-    /// Those that were changed: none by a dry run, and fewer than matched if others were faster or the time was over. Then
-    /// repeat the request.
-    #[schema(minimum = 0)]
-    pub changed: u64,
-}
-
-impl Acted {
-    pub fn write(&self, out: &mut Vec<u8>) {
-        ObjectWriter::append_to(out).integer("matched", self.matched).integer("changed", self.changed).end();
-    }
-
-    pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
-        let acted = ObjectReader::of(value, "bulk action")?;
-        Ok(Self { matched: acted.count("matched")?, changed: acted.count("changed")? })
+wire_object! {
+    /// What a bulk action did.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+    pub struct Acted, "bulk action" {
+        /// Matching tasks that the action applies to, at its beginning.
+        #[schema(minimum = 0)]
+        pub matched: u64,
+        /// Those that were changed: none by a dry run, and fewer than matched if others were faster or the time was over. Then
+        /// repeat the request.
+        #[schema(minimum = 0)]
+        pub changed: u64,
     }
 }

@@ -8,7 +8,7 @@ use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::object_reader::{ObjectReader, Unreadable};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,24 +163,15 @@ impl ToSchema for CountAnswer {
     }
 }
 
-/// What a bulk update did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
-pub struct Updated {
-    /// Matching tasks that are not running.
-    #[schema(minimum = 0)]
-    pub matched: u64,
-    /// Those whose values changed.
-    #[schema(minimum = 0)]
-    pub updated: u64,
-}
-
-impl Updated {
-    pub fn write(&self, out: &mut Vec<u8>) {
-        ObjectWriter::append_to(out).integer("matched", self.matched).integer("updated", self.updated).end();
-    }
-
-    pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
-        let updated = ObjectReader::of(value, "bulk update")?;
-        Ok(Self { matched: updated.count("matched")?, updated: updated.count("updated")? })
+wire_object! {
+    /// What a bulk update did.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+    pub struct Updated, "bulk update" {
+        /// Matching tasks that are not running.
+        #[schema(minimum = 0)]
+        pub matched: u64,
+        /// Those whose values changed.
+        #[schema(minimum = 0)]
+        pub updated: u64,
     }
 }

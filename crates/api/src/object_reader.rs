@@ -4,11 +4,14 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::{QueueName, Route, TaskId};
-use taskqueue_core::json::{JsonObject, Value, write_integer, write_string, write_time};
-use taskqueue_core::scheduling::OnDependencyFailure;
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_core::json::{
+    JsonObject, ObjectWriter, Value, write_array, write_integer, write_string, write_time, write_value,
+};
+use taskqueue_core::scheduling::{OnDependencyFailure, seconds_as_duration};
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
@@ -152,6 +155,121 @@ impl<T: WireValue> WireValue for Option<T> {
     }
 }
 
+/// An object of answers with a fixed list of fields, as [`wire_object`] declares it.
+pub(crate) trait WireObject: Sized {
+    /// Its name in messages where it is no field.
+    const WHAT: &'static str;
+
+    fn write_fields<'o>(&self, object: ObjectWriter<&'o mut Vec<u8>>) -> ObjectWriter<&'o mut Vec<u8>>;
+
+    fn read_fields(object: &ObjectReader<'_>) -> Result<Self, Unreadable>;
+}
+
+impl<T: WireObject> WireValue for T {
+    type View<'a>
+        = &'a T
+    where
+        T: 'a;
+
+    fn view(&self) -> &T {
+        self
+    }
+
+    fn write(out: &mut Vec<u8>, object: &T) {
+        object.write_fields(ObjectWriter::append_to(out)).end();
+    }
+
+    fn read(object: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
+        T::read_fields(&object.object(name)?)
+    }
+}
+
+impl<T: WireObject> WireValue for Vec<T> {
+    type View<'a>
+        = &'a [T]
+    where
+        T: 'a;
+
+    fn view(&self) -> &[T] {
+        self
+    }
+
+    fn write(out: &mut Vec<u8>, items: &[T]) {
+        write_array(out, items, T::write);
+    }
+
+    fn read(object: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
+        object.list(name)?.iter().map(|item| T::read_fields(&ObjectReader::of(item, T::WHAT)?)).collect()
+    }
+}
+
+/// Declares an object of answers: the struct, its writer and its reader. A field that is `optional` is left out where there is
+/// none; one that is `flat` has its own fields among the others.
+macro_rules! wire_object {
+    (
+        $(#[$attribute:meta])* pub struct $name:ident, $what:literal {
+            $( $(#[$field_attribute:meta])* pub $field:ident: $kind:ty $(= $mode:ident)?, )*
+        }
+    ) => {
+        $(#[$attribute])*
+        pub struct $name {
+            $( $(#[$field_attribute])* pub $field: $kind, )*
+        }
+
+        impl $crate::object_reader::WireObject for $name {
+            const WHAT: &'static str = $what;
+
+            fn write_fields<'o>(&self, object: ObjectWriter<&'o mut Vec<u8>>) -> ObjectWriter<&'o mut Vec<u8>> {
+                $( let object = $crate::object_reader::wire_field!(write object, self, $field: $kind $(, $mode)?); )*
+                object
+            }
+
+            fn read_fields(object: &ObjectReader<'_>) -> Result<Self, Unreadable> {
+                Ok(Self { $( $field: $crate::object_reader::wire_field!(read object, $field: $kind $(, $mode)?), )* })
+            }
+        }
+
+        impl $name {
+            pub fn write(&self, out: &mut Vec<u8>) {
+                $crate::object_reader::WireValue::write(out, self);
+            }
+
+            pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
+                $crate::object_reader::WireObject::read_fields(&ObjectReader::of(value, $what)?)
+            }
+        }
+    };
+}
+
+macro_rules! wire_field {
+    (write $object:ident, $self:ident, $field:ident: $kind:ty) => {
+        $object.field(stringify!($field), |out| <$kind as WireValue>::write(out, $self.$field.view()))
+    };
+    (write $object:ident, $self:ident, $field:ident: $kind:ty, optional) => {
+        $object.optional($self.$field.as_ref(), |object, value| {
+            object.field(stringify!($field), |out| $crate::object_reader::write_value_of(out, value))
+        })
+    };
+    (write $object:ident, $self:ident, $field:ident: $kind:ty, flat) => {
+        $crate::object_reader::WireObject::write_fields(&$self.$field, $object)
+    };
+    (read $object:ident, $field:ident: $kind:ty) => {
+        <$kind as WireValue>::read($object, stringify!($field))?
+    };
+    (read $object:ident, $field:ident: $kind:ty, optional) => {
+        $object.optional(stringify!($field), WireValue::read)?
+    };
+    (read $object:ident, $field:ident: $kind:ty, flat) => {
+        $crate::object_reader::WireObject::read_fields($object)?
+    };
+}
+
+pub(crate) use {wire_field, wire_object};
+
+pub(crate) fn write_value_of<T: WireValue>(out: &mut Vec<u8>, value: &T) {
+    T::write(out, value.view());
+}
+
 /// Implements [`WireValue`] for types that are written by one expression and read by another.
 macro_rules! wire_values {
     ($( $kind:ty as $view:ty: |$value:ident| $borrow:expr, |$out:ident, $text:ident| $write:expr,
@@ -186,10 +304,19 @@ wire_values! {
         |object, name| object.parsed(name, Self::parse);
     Timestamp as Self: |at| *at, |out, at| write_time(out, at), |object, name| object.time(name);
     i64 as Self: |integer| *integer, |out, integer| write_integer(out, integer), |object, name| object.integer(name);
+    u64 as Self: |count| *count, |out, count| write_integer(out, i64::try_from(count).unwrap_or(i64::MAX)),
+        |object, name| object.count(name);
+    f64 as Self: |number| *number, |out, number| write_value(out, &Value::Float(number)),
+        |object, name| object.number(name);
     bool as Self: |flag| *flag, |out, flag| write_raw(out, if flag { "true" } else { "false" }),
         |object, name| object.boolean(name);
     OnDependencyFailure as Self: |choice| *choice, |out, choice| write_plain(out, choice.as_str()),
         |object, name| object.parsed(name, Self::parse);
+    RunId as Self: |id| *id, |out, id| write_plain(out, id.as_str()), |object, name| object.parsed(name, Self::parse);
+    Duration as Self: |time| *time, |out, time| f64::write(out, time.as_secs_f64()),
+        |object, name| object.number(name).map(seconds_as_duration);
+    String as &'a str: |text| text, |out, text| write_string(out, text),
+        |object, name| object.text(name).map(str::to_owned);
     Arc<str> as &'a str: |text| text, |out, text| write_string(out, text),
         |object, name| object.text(name).map(Into::into);
     JsonObject as &'a str: |json| json.as_str(), |out, json| write_raw(out, json), |object, name| object.json(name);

@@ -4,7 +4,7 @@ use std::borrow::BorrowMut;
 use std::collections::BTreeMap;
 
 use taskqueue_core::ids::{QueueName, Route};
-use taskqueue_core::json::{ObjectWriter, Unusable, Value, write_array, write_integer};
+use taskqueue_core::json::{ObjectWriter, Unusable, Value, write_array};
 use taskqueue_core::limits::ROUTE_LIMITS_MAX;
 use taskqueue_core::settings::{QueueSettings, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch};
 use utoipa::ToSchema;
@@ -147,10 +147,7 @@ impl Body for SettingsPatch {
     }
 
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        let object = match self.paused {
-            Some(paused) => object.boolean("paused", paused),
-            None => object,
-        };
+        let object = object.optional(self.paused, |object, paused| object.boolean("paused", paused));
         let object = write_count(object, "max_running", self.max_running);
         let object = match &self.route_limits {
             RouteLimitsPatch::Clear => object.json("route_limits", "null"),
@@ -176,13 +173,9 @@ fn route_limits(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -
         Value::Null => return Some(RouteLimitsPatch::Clear),
         Value::Object(members) => members,
         Value::LoneSurrogateKeys(_) => {
-            errors.add(at, field::unusable(Unusable::LoneSurrogateKey));
-            return None;
+            return field::refuse(errors, at, field::unusable(Unusable::LoneSurrogateKey));
         }
-        _ => {
-            errors.add(at, "use an object of limits by route, or null");
-            return None;
-        }
+        _ => return field::refuse(errors, at, "use an object of limits by route, or null"),
     };
     let mut limits = BTreeMap::new();
     for (name, limit) in members {
@@ -220,11 +213,10 @@ fn write_count<B: BorrowMut<Vec<u8>>>(
     name: &str,
     count: Option<Option<u64>>,
 ) -> ObjectWriter<B> {
-    match count {
-        None => object,
-        Some(None) => object.json(name, "null"),
-        Some(Some(count)) => object.field(name, |out| write_integer(out, i64::try_from(count).unwrap_or(i64::MAX))),
-    }
+    object.optional(count, |object, count| match count {
+        Some(count) => object.integer(name, count),
+        None => object.json(name, "null"),
+    })
 }
 
 #[cfg(test)]

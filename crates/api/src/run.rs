@@ -5,176 +5,86 @@ use std::borrow::BorrowMut;
 use std::time::Duration;
 
 use taskqueue_core::ids::{Route, RunId};
-use taskqueue_core::json::{JsonObject, ObjectWriter, Value, write_value};
+use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
 use taskqueue_core::task::{self, Failure};
 use taskqueue_core::time::Timestamp;
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{Body, BodyErrors, Location, Members, field};
-use crate::object_reader::{ObjectReader, Unreadable};
+use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue};
 use crate::schema;
 use crate::task::Task;
 
-/// A claim.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ClaimRequest {
-    /// What the worker claims for.
-    #[schema(value_type = schema::Route)]
-    pub route: Route,
-    /// The token that the claimant chose.
-    #[schema(value_type = schema::RunId)]
-    pub run_id: RunId,
-    /// What the worker says of itself, at most 4 KiB; shown with the task as `last_run`.
-    #[schema(value_type = Option<Object>)]
-    pub worker: Option<JsonObject>,
-}
-
-impl Body for ClaimRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["route", "run_id", "worker"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let (route, run_id) = (body.required("route", field::route), body.required("run_id", field::run_id));
-        let worker = body.optional("worker", field::claim_worker).flatten();
-        Some(Self { route: route?, run_id: run_id?, worker })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        let object = object.text("route", self.route.as_str()).text("run_id", self.run_id.as_str());
-        match &self.worker {
-            Some(worker) => object.json("worker", worker.as_str()),
-            None => object,
+request_body! {
+    /// A claim.
+    ClaimRequest {
+        /// What the worker claims for.
+        #[schema(value_type = schema::Route)]
+        route: Route = field::route,
+        /// The token that the claimant chose.
+        #[schema(value_type = schema::RunId)]
+        run_id: RunId = field::run_id,
+        optional {
+            /// What the worker says of itself, at most 4 KiB; shown with the task as `last_run`.
+            #[schema(value_type = Option<Object>)]
+            worker: JsonObject = field::or_absent(field::claim_worker),
         }
     }
 }
 
-/// A heartbeat.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HeartbeatRequest {
-    /// The claimant's token.
-    #[schema(value_type = schema::RunId)]
-    pub run_id: RunId,
-    /// How far the run is. Null and absent are the same: the task keeps what it has.
-    #[schema(value_type = Option<Object>)]
-    pub progress: Option<JsonObject>,
-}
-
-impl Body for HeartbeatRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["run_id", "progress"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let (run_id, progress) =
-            (body.required("run_id", field::run_id), body.optional("progress", field::or_absent(field::object)));
-        Some(Self { run_id: run_id?, progress })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        let object = object.text("run_id", self.run_id.as_str());
-        match &self.progress {
-            Some(progress) => object.json("progress", progress.as_str()),
-            None => object,
+request_body! {
+    /// A heartbeat.
+    HeartbeatRequest {
+        /// The claimant's token.
+        #[schema(value_type = schema::RunId)]
+        run_id: RunId = field::run_id,
+        optional {
+            /// How far the run is. Null and absent are the same: the task keeps what it has.
+            #[schema(value_type = Option<Object>)]
+            progress: JsonObject = field::or_absent(field::object),
         }
     }
 }
 
-/// How far a run is.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ProgressRequest {
-    /// The claimant's token.
-    #[schema(value_type = schema::RunId)]
-    pub run_id: RunId,
-    /// Replaces what the run said before.
-    #[schema(value_type = Object)]
-    pub progress: JsonObject,
-}
-
-impl Body for ProgressRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["run_id", "progress"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let (run_id, progress) = (body.required("run_id", field::run_id), body.required("progress", field::object));
-        Some(Self { run_id: run_id?, progress: progress? })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        object.text("run_id", self.run_id.as_str()).json("progress", self.progress.as_str())
+request_body! {
+    /// How far a run is.
+    ProgressRequest {
+        /// The claimant's token.
+        #[schema(value_type = schema::RunId)]
+        run_id: RunId = field::run_id,
+        /// Replaces what the run said before.
+        #[schema(value_type = Object)]
+        progress: JsonObject = field::object,
+        optional {}
     }
 }
 
-/// An unclaim.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = RunRequest)]
-pub struct UnclaimRequest {
-    /// The claimant's token.
-    #[schema(value_type = schema::RunId)]
-    pub run_id: RunId,
-    /// How long the task waits before it can be claimed again. Zero, null and absent are the same.
-    #[schema(value_type = Option<f64>, minimum = 0)]
-    pub delay_seconds: Option<Duration>,
-}
-
-impl Body for UnclaimRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["run_id", "delay_seconds"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let run_id = body.required("run_id", field::run_id);
-        let delay_seconds = body.optional("delay_seconds", field::or_absent(field::seconds));
-        Some(Self { run_id: run_id?, delay_seconds })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        write_seconds(object.text("run_id", self.run_id.as_str()), "delay_seconds", self.delay_seconds)
+request_body! {
+    /// An unclaim.
+    #[schema(as = RunRequest)]
+    UnclaimRequest {
+        /// The claimant's token.
+        #[schema(value_type = schema::RunId)]
+        run_id: RunId = field::run_id,
+        optional {
+            /// How long the task waits before it can be claimed again. Zero, null and absent are the same.
+            #[schema(value_type = Option<f64>, minimum = 0)]
+            delay_seconds: Duration = field::or_absent(field::seconds),
+        }
     }
 }
 
-/// Adds a number of seconds, if there is one.
-fn write_seconds<B: BorrowMut<Vec<u8>>>(
-    object: ObjectWriter<B>,
-    name: &str,
-    seconds: Option<Duration>,
-) -> ObjectWriter<B> {
-    match seconds {
-        Some(time) => object.field(name, |out| write_value(out, &Value::Float(time.as_secs_f64()))),
-        None => object,
-    }
-}
-
-/// A completion.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CompleteRequest {
-    /// The claimant's token.
-    #[schema(value_type = schema::RunId)]
-    pub run_id: RunId,
-    /// What came out.
-    #[schema(value_type = Object)]
-    pub result: JsonObject,
-}
-
-impl Body for CompleteRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["run_id", "result"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let (run_id, result) = (body.required("run_id", field::run_id), body.required("result", field::object));
-        Some(Self { run_id: run_id?, result: result? })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        object.text("run_id", self.run_id.as_str()).json("result", self.result.as_str())
+request_body! {
+    /// A completion.
+    CompleteRequest {
+        /// The claimant's token.
+        #[schema(value_type = schema::RunId)]
+        run_id: RunId = field::run_id,
+        /// What came out.
+        #[schema(value_type = Object)]
+        result: JsonObject = field::object,
+        optional {}
     }
 }
 
@@ -214,7 +124,9 @@ impl Body for FailRequest {
         let object = object.object("error", |error| self.error.write_fields(error));
         // Left out where it says nothing: a server that does not know it refuses it.
         let object = if self.retry { object } else { object.boolean("retry", false) };
-        write_seconds(object, "retry_after_seconds", self.retry_after_seconds)
+        object.optional(self.retry_after_seconds, |object, time| {
+            object.field("retry_after_seconds", |out| Duration::write(out, time))
+        })
     }
 }
 

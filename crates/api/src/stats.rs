@@ -2,7 +2,7 @@
 
 use taskqueue_core::activity::{Activity, Counts, Event, Unit};
 use taskqueue_core::durations;
-use taskqueue_core::json::{ObjectWriter, Value, write_array, write_value};
+use taskqueue_core::json::{ObjectWriter, Value};
 use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteFigures};
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
@@ -11,30 +11,30 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
-use crate::object_reader::{ObjectReader, Unreadable};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};
 use crate::schema;
 
-type Object<'o> = ObjectWriter<&'o mut Vec<u8>>;
-
-/// What is going on in a queue.
-#[derive(Clone, Debug, PartialEq, ToSchema)]
-pub struct Stats {
-    pub tasks: TaskCounts,
-    /// The routes with a pending or running task or a current worker, sorted, the first 10,000.
-    pub routes: Vec<RouteStats>,
-    /// How many more routes there are; only if there are any.
-    #[schema(minimum = 1, nullable = false)]
-    pub routes_left_out: Option<u64>,
-    pub activity: RecentActivity,
-    /// From the creation of a task to its first claim, of the last hour; null if there was none.
-    #[schema(required = true)]
-    pub wait_seconds: Option<Percentiles>,
-    /// From the claim to the end of runs that succeeded or failed, of the last hour; null if there was none.
-    #[schema(required = true)]
-    pub run_seconds: Option<Percentiles>,
-    /// From when on activity is known.
-    #[schema(value_type = schema::Timestamp)]
-    pub since: Timestamp,
+wire_object! {
+    /// What is going on in a queue.
+    #[derive(Clone, Debug, PartialEq, ToSchema)]
+    pub struct Stats, "stats" {
+        pub tasks: TaskCounts,
+        /// The routes with a pending or running task or a current worker, sorted, the first 10,000.
+        pub routes: Vec<RouteStats>,
+        /// How many more routes there are; only if there are any.
+        #[schema(minimum = 1, nullable = false)]
+        pub routes_left_out: Option<u64> = optional,
+        pub activity: RecentActivity,
+        /// From the creation of a task to its first claim, of the last hour; null if there was none.
+        #[schema(required = true)]
+        pub wait_seconds: Option<Percentiles>,
+        /// From the claim to the end of runs that succeeded or failed, of the last hour; null if there was none.
+        #[schema(required = true)]
+        pub run_seconds: Option<Percentiles>,
+        /// From when on activity is known.
+        #[schema(value_type = schema::Timestamp)]
+        pub since: Timestamp,
+    }
 }
 
 impl Stats {
@@ -62,80 +62,34 @@ impl Stats {
             since: stats.since,
         }
     }
+}
 
-    pub fn write(&self, out: &mut Vec<u8>) {
-        let object = ObjectWriter::append_to(out)
-            .object("tasks", |tasks| {
-                tasks
-                    .integer("pending", self.tasks.pending)
-                    .integer("running", self.tasks.running)
-                    .integer("succeeded", self.tasks.succeeded)
-                    .integer("failed", self.tasks.failed)
-                    .integer("cancelled", self.tasks.cancelled)
-            })
-            .field("routes", |out| write_array(out, &self.routes, |out, route| route.write(out)));
-        let object = match self.routes_left_out {
-            Some(left_out) => object.integer("routes_left_out", left_out),
-            None => object,
-        };
-        let object = object.object("activity", |activity| {
-            activity
-                .object("last_minute", |window| self.activity.last_minute.write(window))
-                .object("last_5_minutes", |window| self.activity.last_5_minutes.write(window))
-                .object("last_hour", |window| self.activity.last_hour.write(window))
-        });
-        let object = write_percentiles(object, "wait_seconds", self.wait_seconds);
-        write_percentiles(object, "run_seconds", self.run_seconds).time("since", self.since).end();
-    }
-
-    pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
-        let stats = ObjectReader::of(value, "stats")?;
-        Ok(Self {
-            tasks: TaskCounts::read(&stats.object("tasks")?)?,
-            routes: stats.list("routes")?.iter().map(RouteStats::read).collect::<Result<_, _>>()?,
-            routes_left_out: stats.optional("routes_left_out", ObjectReader::count)?,
-            activity: RecentActivity::read(&stats.object("activity")?)?,
-            wait_seconds: stats.nullable("wait_seconds", Percentiles::read)?,
-            run_seconds: stats.nullable("run_seconds", Percentiles::read)?,
-            since: stats.time("since")?,
-        })
+wire_object! {
+    /// How many tasks have each status.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ToSchema)]
+    pub struct TaskCounts, "tasks" {
+        pub pending: u64,
+        pub running: u64,
+        pub succeeded: u64,
+        pub failed: u64,
+        pub cancelled: u64,
     }
 }
 
-/// How many tasks have each status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ToSchema)]
-pub struct TaskCounts {
-    pub pending: u64,
-    pub running: u64,
-    pub succeeded: u64,
-    pub failed: u64,
-    pub cancelled: u64,
-}
-
-impl TaskCounts {
-    fn read(counts: &ObjectReader<'_>) -> Result<Self, Unreadable> {
-        Ok(Self {
-            pending: counts.count("pending")?,
-            running: counts.count("running")?,
-            succeeded: counts.count("succeeded")?,
-            failed: counts.count("failed")?,
-            cancelled: counts.count("cancelled")?,
-        })
+wire_object! {
+    /// Tasks and workers of a route. A task counts for each of its routes.
+    #[derive(Clone, Debug, PartialEq, ToSchema)]
+    pub struct RouteStats, "route of the stats" {
+        #[schema(value_type = schema::Route)]
+        pub route: String,
+        pub pending: u64,
+        pub running: u64,
+        /// How long the task has been waiting that waits longest; null if none does.
+        #[schema(required = true, minimum = 0)]
+        pub oldest_pending_seconds: Option<f64>,
+        pub workers_idle: u64,
+        pub workers_busy: u64,
     }
-}
-
-/// Tasks and workers of a route. A task counts for each of its routes.
-#[derive(Clone, Debug, PartialEq, ToSchema)]
-pub struct RouteStats {
-    #[schema(value_type = schema::Route)]
-    pub route: String,
-    pub pending: u64,
-    pub running: u64,
-    /// How long the task has been waiting that waits longest; null if none does.
-    #[schema(required = true, minimum = 0)]
-    pub oldest_pending_seconds: Option<f64>,
-    pub workers_idle: u64,
-    pub workers_busy: u64,
 }
 
 impl RouteStats {
@@ -145,73 +99,33 @@ impl RouteStats {
         let oldest_pending_seconds = oldest_pending.map(age);
         Self { route: route.to_owned(), pending, running, oldest_pending_seconds, workers_idle, workers_busy }
     }
+}
 
-    pub fn write(&self, out: &mut Vec<u8>) {
-        let object = ObjectWriter::append_to(out).text("route", &self.route);
-        let object = object.integer("pending", self.pending).integer("running", self.running);
-        let object = match self.oldest_pending_seconds {
-            Some(seconds) => write_number(object, "oldest_pending_seconds", seconds),
-            None => object.json("oldest_pending_seconds", "null"),
-        };
-        object.integer("workers_idle", self.workers_idle).integer("workers_busy", self.workers_busy).end();
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
-        let route = ObjectReader::of(value, "route of the stats")?;
-        Ok(Self {
-            route: route.text("route")?.to_owned(),
-            pending: route.count("pending")?,
-            running: route.count("running")?,
-            oldest_pending_seconds: route.nullable("oldest_pending_seconds", ObjectReader::number)?,
-            workers_idle: route.count("workers_idle")?,
-            workers_busy: route.count("workers_busy")?,
-        })
+wire_object! {
+    /// What happened lately. Of a minute that a time covers in part, the same part counts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+    pub struct RecentActivity, "activity" {
+        pub last_minute: EventCounts,
+        pub last_5_minutes: EventCounts,
+        pub last_hour: EventCounts,
     }
 }
 
-/// What happened lately. Of a minute that a time covers in part, the same part counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
-pub struct RecentActivity {
-    pub last_minute: EventCounts,
-    pub last_5_minutes: EventCounts,
-    pub last_hour: EventCounts,
-}
-
-impl RecentActivity {
-    fn read(activity: &ObjectReader<'_>) -> Result<Self, Unreadable> {
-        Ok(Self {
-            last_minute: EventCounts::read(&activity.object("last_minute")?)?,
-            last_5_minutes: EventCounts::read(&activity.object("last_5_minutes")?)?,
-            last_hour: EventCounts::read(&activity.object("last_hour")?)?,
-        })
+wire_object! {
+    /// How often each event happened. `failed`, `released` and `expired` count runs: such a task may be tried again.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ToSchema)]
+    pub struct EventCounts, "events" {
+        pub created: u64,
+        pub claimed: u64,
+        pub succeeded: u64,
+        pub failed: u64,
+        pub released: u64,
+        pub expired: u64,
+        pub cancelled: u64,
     }
-}
-
-/// How often each event happened. `failed`, `released` and `expired` count runs: such a task may be tried again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ToSchema)]
-pub struct EventCounts {
-    pub created: u64,
-    pub claimed: u64,
-    pub succeeded: u64,
-    pub failed: u64,
-    pub released: u64,
-    pub expired: u64,
-    pub cancelled: u64,
 }
 
 impl EventCounts {
-    fn read(counts: &ObjectReader<'_>) -> Result<Self, Unreadable> {
-        Ok(Self {
-            created: counts.count("created")?,
-            claimed: counts.count("claimed")?,
-            succeeded: counts.count("succeeded")?,
-            failed: counts.count("failed")?,
-            released: counts.count("released")?,
-            expired: counts.count("expired")?,
-            cancelled: counts.count("cancelled")?,
-        })
-    }
-
     fn of(counts: &Counts) -> Self {
         Self {
             created: counts.of(Event::Created),
@@ -222,10 +136,6 @@ impl EventCounts {
             expired: counts.of(Event::Expired),
             cancelled: counts.of(Event::Cancelled),
         }
-    }
-
-    fn write<'o>(&self, object: Object<'o>) -> Object<'o> {
-        Event::ALL.iter().fold(object, |object, event| object.integer(event.as_str(), self.get(*event)))
     }
 
     pub fn get(&self, event: Event) -> u64 {
@@ -241,26 +151,23 @@ impl EventCounts {
     }
 }
 
-/// What 50, 90 and 99 of 100 do not exceed, to about a fifth.
-#[derive(Clone, Copy, Debug, PartialEq, ToSchema)]
-pub struct Percentiles {
-    #[schema(minimum = 0)]
-    pub p50: f64,
-    #[schema(minimum = 0)]
-    pub p90: f64,
-    #[schema(minimum = 0)]
-    pub p99: f64,
+wire_object! {
+    /// What 50, 90 and 99 of 100 do not exceed, to about a fifth.
+    #[derive(Clone, Copy, Debug, PartialEq, ToSchema)]
+    pub struct Percentiles, "percentiles" {
+        #[schema(minimum = 0)]
+        pub p50: f64,
+        #[schema(minimum = 0)]
+        pub p90: f64,
+        #[schema(minimum = 0)]
+        pub p99: f64,
+    }
 }
 
 impl Percentiles {
     fn of(percentiles: durations::Percentiles) -> Self {
         let durations::Percentiles { p50, p90, p99 } = percentiles;
         Self { p50: seconds(p50), p90: seconds(p90), p99: seconds(p99) }
-    }
-
-    fn read(of: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
-        let percentiles = of.object(name)?;
-        Ok(Self { p50: percentiles.number("p50")?, p90: percentiles.number("p90")?, p99: percentiles.number("p99")? })
     }
 }
 
@@ -269,30 +176,19 @@ fn seconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 
-fn write_percentiles<'o>(object: Object<'o>, name: &str, percentiles: Option<Percentiles>) -> Object<'o> {
-    match percentiles {
-        None => object.json(name, "null"),
-        Some(Percentiles { p50, p90, p99 }) => object.object(name, |object| {
-            write_number(write_number(write_number(object, "p50", p50), "p90", p90), "p99", p99)
-        }),
+wire_object! {
+    /// The activity of a queue over time, for plots.
+    #[derive(Clone, Debug, PartialEq, ToSchema)]
+    pub struct Series, "series" {
+        /// `minute` or `hour`
+        #[schema(pattern = "^(minute|hour)$")]
+        pub series: String,
+        /// The minutes or hours in which something happened, sorted.
+        pub items: Vec<SeriesItem>,
+        /// From when on activity is known.
+        #[schema(value_type = schema::Timestamp)]
+        pub since: Timestamp,
     }
-}
-
-fn write_number<'o>(object: Object<'o>, name: &str, number: f64) -> Object<'o> {
-    object.field(name, |out| write_value(out, &Value::Float(number)))
-}
-
-/// The activity of a queue over time, for plots.
-#[derive(Clone, Debug, PartialEq, ToSchema)]
-pub struct Series {
-    /// `minute` or `hour`
-    #[schema(pattern = "^(minute|hour)$")]
-    pub series: String,
-    /// The minutes or hours in which something happened, sorted.
-    pub items: Vec<SeriesItem>,
-    /// From when on activity is known.
-    #[schema(value_type = schema::Timestamp)]
-    pub since: Timestamp,
 }
 
 impl Series {
@@ -301,38 +197,33 @@ impl Series {
         Self { series: series.unit.as_str().to_owned(), items, since: series.since }
     }
 
-    pub fn write(&self, out: &mut Vec<u8>) {
-        ObjectWriter::append_to(out)
-            .text("series", &self.series)
-            .field("items", |out| write_array(out, &self.items, |out, item| item.write(out)))
-            .time("since", self.since)
-            .end();
-    }
-
-    pub fn read(value: &Value<'_>, unit: Unit) -> Result<Self, Unreadable> {
-        let series = ObjectReader::of(value, "series")?;
-        if series.text("series")? != unit.as_str() {
-            return Err(Unreadable("it is a series of something else".to_owned()));
+    /// Reads the answer to a request for minutes or hours.
+    pub fn read_by(value: &Value<'_>, unit: Unit) -> Result<Self, Unreadable> {
+        let series = Self::read(value)?;
+        if series.series == unit.as_str() {
+            Ok(series)
+        } else {
+            Err(Unreadable("it is a series of something else".to_owned()))
         }
-        let items = series.list("items")?.iter().map(SeriesItem::read).collect::<Result<_, _>>()?;
-        Ok(Self { series: unit.as_str().to_owned(), items, since: series.time("since")? })
     }
 }
 
-/// One minute or hour.
-#[derive(Clone, Debug, PartialEq, ToSchema)]
-pub struct SeriesItem {
-    /// Its first moment.
-    #[schema(value_type = schema::Timestamp)]
-    pub start: Timestamp,
-    #[serde(flatten)]
-    pub counts: EventCounts,
-    /// As in stats, of this minute or hour.
-    #[schema(required = true)]
-    pub wait_seconds: Option<Percentiles>,
-    /// As in stats, of this minute or hour.
-    #[schema(required = true)]
-    pub run_seconds: Option<Percentiles>,
+wire_object! {
+    /// One minute or hour.
+    #[derive(Clone, Debug, PartialEq, ToSchema)]
+    pub struct SeriesItem, "item of the series" {
+        /// Its first moment.
+        #[schema(value_type = schema::Timestamp)]
+        pub start: Timestamp,
+        #[serde(flatten)]
+        pub counts: EventCounts = flat,
+        /// As in stats, of this minute or hour.
+        #[schema(required = true)]
+        pub wait_seconds: Option<Percentiles>,
+        /// As in stats, of this minute or hour.
+        #[schema(required = true)]
+        pub run_seconds: Option<Percentiles>,
+    }
 }
 
 impl SeriesItem {
@@ -343,22 +234,6 @@ impl SeriesItem {
             wait_seconds: activity.waits.percentiles().map(Percentiles::of),
             run_seconds: activity.runs.percentiles().map(Percentiles::of),
         }
-    }
-
-    pub fn write(&self, out: &mut Vec<u8>) {
-        let object = self.counts.write(ObjectWriter::append_to(out).time("start", self.start));
-        let object = write_percentiles(object, "wait_seconds", self.wait_seconds);
-        write_percentiles(object, "run_seconds", self.run_seconds).end();
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
-        let item = ObjectReader::of(value, "item of the series")?;
-        Ok(Self {
-            start: item.time("start")?,
-            counts: EventCounts::read(&item)?,
-            wait_seconds: item.nullable("wait_seconds", Percentiles::read)?,
-            run_seconds: item.nullable("run_seconds", Percentiles::read)?,
-        })
     }
 }
 
@@ -443,7 +318,7 @@ mod tests {
         let series = ActivitySeries { unit: Unit::Hour, spans: vec![(at(3_600), activity())], since: at(7) };
         Series::of(&series).write(&mut out);
         let value = json::parse(&out).unwrap();
-        assert_eq!(Series::read(&value, Unit::Hour), Ok(Series::of(&series)));
-        assert!(Series::read(&value, Unit::Minute).is_err());
+        assert_eq!(Series::read_by(&value, Unit::Hour), Ok(Series::of(&series)));
+        assert!(Series::read_by(&value, Unit::Minute).is_err());
     }
 }

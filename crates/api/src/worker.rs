@@ -8,8 +8,8 @@ use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{Body, BodyErrors, Location, Members, field};
-use crate::object_reader::{ObjectReader, Unreadable};
+use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue};
 use crate::schema;
 
 /// What a worker reports of itself; the first three fields are required.
@@ -84,26 +84,13 @@ pub struct ObservationSchema {
     pub telemetry_updated_at: Option<schema::Timestamp>,
 }
 
-/// What a worker measures.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TelemetryRequest {
-    /// At most 16 KiB; replaces what it measured before.
-    #[schema(value_type = Object)]
-    pub telemetry: JsonObject,
-}
-
-impl Body for TelemetryRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["telemetry"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        Some(Self { telemetry: body.required("telemetry", field::telemetry)? })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        object.json("telemetry", self.telemetry.as_str())
+request_body! {
+    /// What a worker measures.
+    TelemetryRequest {
+        /// At most 16 KiB; replaces what it measured before.
+        #[schema(value_type = Object)]
+        telemetry: JsonObject = field::telemetry,
+        optional {}
     }
 }
 
@@ -119,12 +106,9 @@ pub fn write_observation(out: &mut Vec<u8>, observation: &Observation) {
         .time("last_seen_at", *last_seen_at)
         .time("expires_at", *expires_at);
     let object = write_metadata(object, &report.metadata);
-    let object = match telemetry {
-        Some(Telemetry { value, updated_at }) => {
-            object.json("telemetry", value.as_str()).time("telemetry_updated_at", *updated_at)
-        }
-        None => object,
-    };
+    let object = object.optional(telemetry.as_ref(), |object, Telemetry { value, updated_at }| {
+        object.json("telemetry", value.as_str()).time("telemetry_updated_at", *updated_at)
+    });
     object.end();
 }
 

@@ -163,20 +163,16 @@ impl Definition {
     /// Since when a task may be claimed is part of its creation and not of its definition: a claim clears it.
     pub fn identity(&self, not_before: Option<Timestamp>) -> Identity {
         let mut text = Vec::with_capacity(self.args.as_str().len() + self.metadata.as_str().len() + 128);
-        let mut object = ObjectWriter::append_to(&mut text)
+        ObjectWriter::append_to(&mut text)
             .json("args", self.args.as_str())
             .integer("max_attempts", self.max_attempts)
             .json("metadata", self.metadata.as_str())
             .text_or_null("name", self.name.as_deref())
             .integer("priority", self.priority)
-            .json("routes", self.routes.as_json());
-        if let Some(not_before) = not_before {
-            object = object.time("not_before", not_before);
-        }
-        if let Some(scheduling) = self.scheduling.as_json() {
-            object = object.json("scheduling", scheduling);
-        }
-        object.end();
+            .json("routes", self.routes.as_json())
+            .optional(not_before, |object, at| object.time("not_before", at))
+            .optional(self.scheduling.as_json(), |object, scheduling| object.json("scheduling", scheduling))
+            .end();
         Sha256::digest(&text).into()
     }
 

@@ -48,20 +48,14 @@ impl SchedulingFields {
     }
 
     fn to_json(&self) -> String {
-        let mut object = ObjectWriter::new();
-        if !self.dependencies.is_empty() {
-            object = object.field("dependencies", |out| self.dependencies.write(out));
-        }
-        if self.on_dependency_failure != OnDependencyFailure::Wait {
-            object = object.text("on_dependency_failure", self.on_dependency_failure.as_str());
-        }
-        if let Some(delay) = &self.retry_delay {
-            object = object.field("retry_delay", |out| delay.write(out));
-        }
-        if let Some(seconds) = self.timeout_seconds {
-            object = object.integer("timeout_seconds", seconds);
-        }
-        object.into_text()
+        let dependencies = Some(&self.dependencies).filter(|dependencies| !dependencies.is_empty());
+        let choice = Some(self.on_dependency_failure).filter(|choice| *choice != OnDependencyFailure::Wait);
+        ObjectWriter::new()
+            .optional(dependencies, |object, dependencies| object.field("dependencies", |out| dependencies.write(out)))
+            .optional(choice, |object, choice| object.text("on_dependency_failure", choice.as_str()))
+            .optional(self.retry_delay, |object, delay| object.field("retry_delay", |out| delay.write(out)))
+            .optional(self.timeout_seconds, |object, seconds| object.integer("timeout_seconds", seconds))
+            .into_text()
     }
 }
 

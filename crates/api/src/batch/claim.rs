@@ -56,10 +56,9 @@ impl BatchBody for ClaimTasksRequest {
                 }),
                 _ => worker.set(|errors| {
                     let Some(value) = read_value(reader)? else {
-                        errors.add(&at, field::too_long(CLAIM_WORKER_BYTES));
-                        return Ok(None);
+                        return Ok(field::refuse(errors, &at, field::too_long(CLAIM_WORKER_BYTES)));
                     };
-                    Ok(field::claim_worker(&value, &at, errors))
+                    Ok(field::or_null(field::claim_worker)(&value, &at, errors))
                 }),
             }
         })?;
@@ -88,8 +87,7 @@ fn read_workers(
 ) -> Result<Option<Vec<JsonObject>>, BatchError> {
     read_list(reader, at, errors, |reader, at, errors| {
         let Some(value) = read_value(reader)? else {
-            errors.add(at, field::too_long(CLAIM_WORKER_ITEM_BYTES));
-            return Ok(None);
+            return Ok(field::refuse(errors, at, field::too_long(CLAIM_WORKER_ITEM_BYTES)));
         };
         Ok(field::claim_worker_item(&value, at, errors))
     })
@@ -115,8 +113,7 @@ fn read_run_ids<'a>(
     read_list(reader, at, errors, |reader, at, errors| {
         if reader.skip_space() != Some(b'"') {
             reader.skip()?;
-            errors.add(at, "use a string");
-            return Ok(None);
+            return Ok(field::refuse(errors, at, "use a string"));
         }
         let text = match reader.value()? {
             Value::Str(text) => text,
@@ -146,10 +143,7 @@ impl ClaimTasksRequest {
         let object = ObjectWriter::new().text("route", route.as_str());
         let object =
             object.field("run_ids", |out| write_array(out, run_ids, |out, run_id| write_string(out, run_id.as_str())));
-        let object = match worker {
-            Some(worker) => object.json("worker", worker.as_str()),
-            None => object,
-        };
+        let object = object.optional(worker, |object, worker| object.json("worker", worker.as_str()));
         if workers.is_empty() {
             return object.end();
         }

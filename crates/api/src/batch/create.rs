@@ -9,10 +9,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::items::{
-    BatchBody, BatchError, BatchItem, IdFields, ItemError, ItemWeight, ROOT, ReadField, read_fields, read_list, shown,
-};
-use super::writer::{self, BatchWriter, ItemsWriter, with_ids};
+use super::items::{BatchBody, BatchError, BatchItem, IdFields, ItemError, ItemWeight, read_only_list, shown};
+use super::writer::{self, BatchWriter, ItemsWriter, with_fields};
 use crate::body::{Body, BodyErrors, Location};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
@@ -40,19 +38,7 @@ impl BatchBody for CreateTasksRequest {
     const FIELDS: &'static [&'static str] = &["tasks"];
 
     fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
-        let mut tasks = ReadField::MISSING;
-        let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
-            let mut weight = ItemWeight::default();
-            tasks.set(|errors| {
-                read_list(reader, &Location::Key(&ROOT, name), errors, |reader, at, errors| {
-                    read_task(reader, at, errors, &mut weight)
-                })
-            })
-        })?;
-        if !is_object {
-            return Ok(None);
-        }
-        Ok(tasks.required("tasks", errors).map(|tasks| Self { tasks }))
+        Ok(read_only_list(reader, errors, &["tasks"], read_task)?.map(|tasks| Self { tasks }))
     }
 }
 
@@ -106,11 +92,8 @@ impl ToSchema for TaskItem {
 
 impl PartialSchema for TaskItem {
     fn schema() -> RefOr<Schema> {
-        with_ids(
-            CreateTaskRequest::schema(),
-            "A task to be created: the body of the single request, with the id.",
-            [("id", schema::TaskId::name())],
-        )
+        let description = "A task to be created: the body of the single request, with the id.";
+        with_fields(CreateTaskRequest::schema(), description, "id", [])
     }
 }
 

@@ -155,6 +155,26 @@ pub(super) fn read_list<'a, T>(
     Ok(Some(items))
 }
 
+/// Reads a body whose only field is a list of items. What was read of the list counts as one; `item` is also told how much the
+/// items before it take.
+pub(super) fn read_only_list<T>(
+    reader: &mut Reader<'_>,
+    errors: &mut BodyErrors,
+    fields: &'static [&'static str; 1],
+    item: fn(&mut Reader<'_>, &Location<'_>, &mut BodyErrors, &mut ItemWeight) -> Result<Option<T>, BatchError>,
+) -> Result<Option<Vec<T>>, BatchError> {
+    let mut list = ReadField::MISSING;
+    let is_object = read_fields(reader, fields, errors, |reader, name| {
+        let mut weight = ItemWeight::default();
+        list.set(|errors| {
+            read_list(reader, &Location::Key(&ROOT, name), errors, |reader, at, errors| {
+                item(reader, at, errors, &mut weight)
+            })
+        })
+    })?;
+    Ok(if is_object { list.required(fields[0], errors) } else { None })
+}
+
 /// The value of a field that is no list of items; `None` when its text is larger than any single request.
 pub(super) fn read_value<'a>(reader: &mut Reader<'a>) -> Result<Option<Value<'a>>, ParseError> {
     reader.skip_space();
@@ -220,7 +240,7 @@ impl<'a> BatchItem<'a> {
         let members = members_of(&self.value);
         match position_of(members, name) {
             Some(index) => string(&members[index].1, &Location::Key(at, name), errors),
-            None => missing(&Location::Key(at, name), errors),
+            None => field::refuse(errors, &Location::Key(at, name), REQUIRED),
         }
     }
 
@@ -233,7 +253,7 @@ impl<'a> BatchItem<'a> {
         };
         match position_of(members, name) {
             Some(index) => string(&members.remove(index).1, &Location::Key(at, name), errors),
-            None => missing(&Location::Key(at, name), errors),
+            None => field::refuse(errors, &Location::Key(at, name), REQUIRED),
         }
     }
 
@@ -261,20 +281,12 @@ fn position_of(members: &Members<'_>, name: &str) -> Option<usize> {
     members.binary_search_by(|(key, _)| key.as_ref().cmp(name)).ok()
 }
 
-fn missing<T>(at: &Location<'_>, errors: &mut BodyErrors) -> Option<T> {
-    errors.add(at, REQUIRED);
-    None
-}
-
 /// A string. One with half a surrogate pair becomes one that no rule accepts.
 fn string<'a>(value: &Value<'a>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
     match value {
         Value::Str(text) => Some(text.clone()),
         Value::Unusable(Unusable::LoneSurrogate) => Some(Cow::Borrowed("\u{fffd}")),
-        _ => {
-            errors.add(at, "use a string");
-            None
-        }
+        _ => field::refuse(errors, at, "use a string"),
     }
 }
 

@@ -7,13 +7,11 @@ use taskqueue_core::json::{JsonObject, ObjectWriter, Reader, Value};
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::time::Timestamp;
 use utoipa::openapi::schema::Schema;
-use utoipa::openapi::{OneOfBuilder, RefOr};
+use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::items::{
-    BatchBody, BatchError, BatchItem, IdFields, ItemError, ItemWeight, ROOT, ReadField, read_fields, read_list, shown,
-};
-use super::writer::{self, BatchWriter, ItemsWriter, with_action};
+use super::items::{BatchBody, BatchError, BatchItem, IdFields, ItemError, ItemWeight, read_only_list, shown};
+use super::writer::{self, BatchWriter, ItemsWriter, with_fields};
 use crate::body::{Body, BodyErrors, Location};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
@@ -61,19 +59,7 @@ impl BatchBody for ReportRunsRequest {
     const FIELDS: &'static [&'static str] = &["reports"];
 
     fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
-        let mut reports = ReadField::MISSING;
-        let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
-            let mut weight = ItemWeight::default();
-            reports.set(|errors| {
-                read_list(reader, &Location::Key(&ROOT, name), errors, |reader, at, errors| {
-                    read_report(reader, at, errors, &mut weight)
-                })
-            })
-        })?;
-        if !is_object {
-            return Ok(None);
-        }
-        Ok(reports.required("reports", errors).map(|reports| Self { reports }))
+        Ok(read_only_list(reader, errors, &["reports"], read_report)?.map(|reports| Self { reports }))
     }
 }
 
@@ -145,9 +131,7 @@ impl RunAction {
     fn bytes(&self) -> usize {
         match self {
             Self::End(RunReport::Complete { result }) => result.as_str().len(),
-            Self::End(RunReport::Fail { failure, .. }) => {
-                failure.kind.len() + failure.message.len() + failure.traceback.as_ref().map_or(0, |text| text.len())
-            }
+            Self::End(RunReport::Fail { failure, .. }) => failure.bytes(),
             Self::Heartbeat { progress } => progress.as_ref().map_or(0, |progress| progress.as_str().len()),
             Self::Progress { progress } => progress.as_str().len(),
             Self::End(RunReport::Unclaim { .. }) => 0,
@@ -211,12 +195,16 @@ impl ToSchema for RunItemSchema {
 
 impl PartialSchema for RunItemSchema {
     fn schema() -> RefOr<Schema> {
+        let item = |single, description, action: &str| {
+            let action = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([action]));
+            with_fields(single, description, "task_id", [("action", action.into())])
+        };
         OneOfBuilder::new()
-            .item(with_action(HeartbeatRequest::schema(), "Renews a lease.", &["heartbeat"]))
-            .item(with_action(ProgressRequest::schema(), "Says how far a run is.", &["progress"]))
-            .item(with_action(UnclaimRequest::schema(), "Gives the task back.", &["unclaim"]))
-            .item(with_action(CompleteRequest::schema(), "Ends a run with a result.", &["complete"]))
-            .item(with_action(FailRequest::schema(), "Ends a run with an error.", &["fail"]))
+            .item(item(HeartbeatRequest::schema(), "Renews a lease.", "heartbeat"))
+            .item(item(ProgressRequest::schema(), "Says how far a run is.", "progress"))
+            .item(item(UnclaimRequest::schema(), "Gives the task back.", "unclaim"))
+            .item(item(CompleteRequest::schema(), "Ends a run with a result.", "complete"))
+            .item(item(FailRequest::schema(), "Ends a run with an error.", "fail"))
             .description(Some("What a run reports: the body of the single request, with the task and the action."))
             .into()
     }
@@ -261,10 +249,7 @@ impl ReportedRuns {
     pub fn write(out: &mut ItemsWriter, task_id: TaskId, run_id: RunId, lease_expires_at: Option<Timestamp>) {
         out.item(|item: ObjectWriter<_>| {
             let item = item.text("task_id", task_id.as_str()).text("run_id", run_id.as_str()).text("outcome", "done");
-            match lease_expires_at {
-                Some(at) => item.time("lease_expires_at", at),
-                None => item,
-            }
+            item.optional(lease_expires_at, |item, at| item.time("lease_expires_at", at))
         });
     }
 

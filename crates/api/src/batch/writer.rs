@@ -1,14 +1,14 @@
 //! Writes the body of a batch item by item, within its limits, and the answer to it: a list with what became of each item, in the
 //! order of the request. Also the schemas of items, which are those of single requests with some fields more.
 
-use std::borrow::{BorrowMut, Cow};
+use std::borrow::BorrowMut;
 use std::marker::PhantomData;
 
 use taskqueue_core::json::{ObjectWriter, Value};
 use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::Schema;
-use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Type};
+use utoipa::openapi::{Ref, RefOr};
 
 use crate::error::Error;
 use crate::object_reader::{ObjectReader, Unreadable};
@@ -66,31 +66,17 @@ impl<B> BatchWriter<B> {
     }
 }
 
-/// The schema of the body of a single request, with ids before its fields.
-pub(super) fn with_ids<const N: usize>(
+/// The schema of the body of a single request, with the id of an item and other fields.
+pub(super) fn with_fields<const N: usize>(
     single: RefOr<Schema>,
     description: &str,
-    ids: [(&str, Cow<'static, str>); N],
-) -> RefOr<Schema> {
-    let ids = ids.map(|(name, schema)| (name, RefOr::Ref(Ref::from_schema_name(schema))));
-    with_fields(single, description, ids)
-}
-
-/// The schema of the body of a single request, with the task and the action of an item.
-pub(super) fn with_action(single: RefOr<Schema>, description: &str, actions: &[&str]) -> RefOr<Schema> {
-    let task_id = RefOr::Ref(Ref::from_schema_name(schema::TaskId::name()));
-    let action = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(actions.iter().copied()));
-    with_fields(single, description, [("task_id", task_id), ("action", action.into())])
-}
-
-fn with_fields<const N: usize>(
-    single: RefOr<Schema>,
-    description: &str,
-    fields: [(&str, RefOr<Schema>); N],
+    id: &str,
+    others: [(&str, RefOr<Schema>); N],
 ) -> RefOr<Schema> {
     let RefOr::T(Schema::Object(mut object)) = single else { return single };
     object.description = Some(description.to_owned());
-    for (name, schema) in fields {
+    let task_id = RefOr::Ref(Ref::from_schema_name(schema::TaskId::name()));
+    for (name, schema) in [(id, task_id)].into_iter().chain(others) {
         object.required.push(name.to_owned());
         object.properties.insert(name.to_owned(), schema);
     }

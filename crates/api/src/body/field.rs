@@ -1,6 +1,7 @@
 //! Readers of the kinds of fields (docs/reference/http-api.md §1.2 and §3.5). A wrong field gives a finding and no
 //! value.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,12 @@ use crate::ErrorCode;
 
 pub(crate) const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
 
-fn refuse<T>(errors: &mut BodyErrors, at: &Location<'_>, message: &'static str) -> Option<T> {
+/// Notes what is wrong with a field, which then has no value.
+pub(crate) fn refuse<T>(
+    errors: &mut BodyErrors,
+    at: &Location<'_>,
+    message: impl Into<Cow<'static, str>>,
+) -> Option<T> {
     errors.add(at, message);
     None
 }
@@ -83,13 +89,9 @@ pub(crate) fn report_metadata(value: &Value<'_>, at: &Location<'_>, errors: &mut
     small_object(value, at, errors, REPORT_METADATA_BYTES)
 }
 
-/// Reads what a claim says of its worker, or null.
-pub(crate) fn claim_worker(
-    value: &Value<'_>,
-    at: &Location<'_>,
-    errors: &mut BodyErrors,
-) -> Option<Option<JsonObject>> {
-    if *value == Value::Null { Some(None) } else { small_object(value, at, errors, CLAIM_WORKER_BYTES).map(Some) }
+/// Reads what a claim says of its worker.
+pub(crate) fn claim_worker(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+    small_object(value, at, errors, CLAIM_WORKER_BYTES)
 }
 
 /// Reads what a claimant of several runs says of itself for one of them.
@@ -105,21 +107,13 @@ pub(crate) fn telemetry(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyE
 /// Reads what a run printed.
 pub(crate) fn output_text(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     let text = text(value, at, errors)?;
-    if text.len() > OUTPUT_TEXT_BYTES {
-        errors.add(at, too_long(OUTPUT_TEXT_BYTES));
-        return None;
-    }
-    Some(text)
+    if text.len() > OUTPUT_TEXT_BYTES { refuse(errors, at, too_long(OUTPUT_TEXT_BYTES)) } else { Some(text) }
 }
 
 /// An object of at most so many bytes in canonical form.
 fn small_object(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors, most: usize) -> Option<JsonObject> {
     let object = object(value, at, errors)?;
-    if object.as_str().len() > most {
-        errors.add(at, too_long(most));
-        return None;
-    }
-    Some(object)
+    if object.as_str().len() > most { refuse(errors, at, too_long(most)) } else { Some(object) }
 }
 
 pub(crate) fn too_long(most: usize) -> String {
@@ -201,8 +195,7 @@ pub(crate) fn routes(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErro
     let Value::Array(items) = value else { return refuse(errors, at, "use a list of routes") };
     // Before any of them is read: a refusal should cost little.
     if check_route_count(items.len()).is_err() {
-        errors.add(at, format!("name at most {TASK_ROUTES} routes"));
-        return None;
+        return refuse(errors, at, format!("name at most {TASK_ROUTES} routes"));
     }
     let read = |(index, item)| route(item, &Location::Index(at, index), errors);
     // All items are read, so that all wrong ones are reported.
@@ -261,7 +254,7 @@ pub(crate) fn filter(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErro
 
 /// Any string, or null.
 pub(crate) fn text_or_null(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Option<Arc<str>>> {
-    if *value == Value::Null { Some(None) } else { text(value, at, errors).map(Some) }
+    or_null(text)(value, at, errors)
 }
 
 pub(crate) fn parsed<T>(
@@ -272,8 +265,5 @@ pub(crate) fn parsed<T>(
     rule: &'static str,
 ) -> Option<T> {
     let parsed = if let Value::Str(text) = value { parse(text) } else { None };
-    if parsed.is_none() {
-        errors.add(at, rule);
-    }
-    parsed
+    parsed.or_else(|| refuse(errors, at, rule))
 }

@@ -82,7 +82,7 @@ impl Client {
         query.extend(from.map(|from| ("from", from.to_string())));
         query.extend(to.map(|to| ("to", to.to_string())));
         let call = Call::read("read the activity", queue_path(paths::STATS, queue)).query(query);
-        self.perform(call, |answer| answer.read(&[200], |value| Series::read(value, unit))).await
+        self.perform(call, |answer| answer.read(&[200], |value| Series::read_by(value, unit))).await
     }
 }
 

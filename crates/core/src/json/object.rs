@@ -104,6 +104,15 @@ impl<B: BorrowMut<Vec<u8>>> ObjectWriter<B> {
         self.field(name, |out| _ = write(ObjectWriter::append_to(out)).end())
     }
 
+    /// The fields that `add` adds for a value, if there is one.
+    #[must_use]
+    pub fn optional<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
+        match value {
+            Some(value) => add(self, value),
+            None => self,
+        }
+    }
+
     /// Ends the object and gives back the bytes.
     pub fn end(mut self) -> B {
         self.out.borrow_mut().extend_from_slice(if self.is_empty { b"{}" } else { b"}" });
