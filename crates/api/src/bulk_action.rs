@@ -9,7 +9,7 @@ use taskqueue_core::json::{ObjectWriter, Value};
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{Body, BodyErrors, Location, Members, REQUIRED, field};
+use crate::body::{Body, BodyErrors, Location, Members, field};
 use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};
 use crate::paths;
 
@@ -45,14 +45,9 @@ impl Body for BulkActionRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["filter", "expect", "dry_run", "include_archived"];
 
-    /// The syntax of the filter is checked later, when the body as a whole is valid.
     fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        if !body.has("filter") {
-            let (at, errors) = body.errors();
-            errors.add_special(ErrorCode::InvalidFilter, &Location::Key(at, "filter"), REQUIRED);
-        }
-        let filter = body.optional("filter", field::filter);
+        let filter = body.filter();
         let expect = body.optional("expect", field::or_absent(field::count));
         let dry_run = body.optional("dry_run", field::flag).unwrap_or(false);
         let include_archived = body.optional("include_archived", field::flag).unwrap_or(false);

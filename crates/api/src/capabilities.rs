@@ -69,9 +69,7 @@ impl Capabilities {
 
     pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
         let capabilities = ObjectReader::of(value, "capabilities")?;
-        let name = |item: &Value<'_>| if let Value::Str(text) = item { Some(text.clone().into_owned()) } else { None };
-        let features = capabilities.list("features")?.iter().map(name).collect::<Option<_>>();
-        features.map_or_else(|| capabilities.wrong("features"), |features| Ok(Self { features }))
+        Ok(Self { features: capabilities.parsed_list("features", |name| Some(name.to_owned()))? })
     }
 }
 

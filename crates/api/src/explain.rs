@@ -165,29 +165,21 @@ fn read_reason(value: &Value<'_>) -> Result<ExplainedReason, Unreadable> {
         }),
         "queue_paused" => Some(Reason::QueuePaused),
         "queue_at_limit" => Some(Reason::QueueAtLimit { max_running: reason.count("max_running")? }),
-        "route_at_limit" => Some(Reason::RouteAtLimit { routes: read_routes(&reason)? }),
-        explain::DEPENDENCY_CYCLE => Some(Reason::DependencyCycle { tasks: read_tasks(&reason)? }),
+        "route_at_limit" => Some(Reason::RouteAtLimit { routes: reason.parsed_list("routes", Route::parse)? }),
+        explain::DEPENDENCY_CYCLE => {
+            Some(Reason::DependencyCycle { tasks: reason.parsed_list("tasks", TaskId::parse)? })
+        }
         "dependencies" => {
             let unmet = reason.list("unmet")?.iter().map(read_unmet).collect::<Result<_, _>>()?;
             Some(Reason::Dependencies { unmet })
         }
         "not_before" => Some(Reason::NotBefore { until: reason.time("until")? }),
-        "no_worker" => Some(Reason::NoWorker { routes: read_routes(&reason)? }),
+        "no_worker" => Some(Reason::NoWorker { routes: reason.parsed_list("routes", Route::parse)? }),
         "waiting_turn" => Some(Reason::WaitingTurn { ahead: reason.count("ahead")? }),
         _ => None,
     };
     let (code, message) = (reason.text("code")?.to_owned(), reason.text("message")?.to_owned());
     Ok(ExplainedReason { code, message, reason: known })
-}
-
-fn read_routes(reason: &ObjectReader<'_>) -> Result<Vec<Route>, Unreadable> {
-    let route = |item: &Value<'_>| if let Value::Str(text) = item { Route::parse(text) } else { None };
-    reason.list("routes")?.iter().map(route).collect::<Option<_>>().map_or_else(|| reason.wrong("routes"), Ok)
-}
-
-fn read_tasks(reason: &ObjectReader<'_>) -> Result<Vec<TaskId>, Unreadable> {
-    let id = |item: &Value<'_>| if let Value::Str(text) = item { TaskId::parse(text) } else { None };
-    reason.list("tasks")?.iter().map(id).collect::<Option<_>>().map_or_else(|| reason.wrong("tasks"), Ok)
 }
 
 fn read_unmet(value: &Value<'_>) -> Result<(TaskId, Option<Status>), Unreadable> {

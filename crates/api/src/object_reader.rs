@@ -93,6 +93,12 @@ impl<'v> ObjectReader<'v> {
         parse(self.text(name)?).map_or_else(|| self.wrong(name), Ok)
     }
 
+    /// A list of strings that `parse` accepts.
+    pub fn parsed_list<T>(&self, name: &str, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, Unreadable> {
+        let item = |item: &Value<'_>| if let Value::Str(text) = item { parse(text) } else { None };
+        self.list(name)?.iter().map(item).collect::<Option<_>>().map_or_else(|| self.wrong(name), Ok)
+    }
+
     pub fn time(&self, name: &str) -> Result<Timestamp, Unreadable> {
         self.parsed(name, Timestamp::parse)
     }
@@ -321,7 +327,7 @@ wire_values! {
         |object, name| object.text(name).map(Into::into);
     JsonObject as &'a str: |json| json.as_str(), |out, json| write_raw(out, json), |object, name| object.json(name);
     Routes as &'a str: |routes| routes.as_json(), |out, routes| write_raw(out, routes),
-        |object, name| read_routes(object, name);
+        |object, name| Self::new(object.parsed_list(name, Route::parse)?).map_or_else(|| object.wrong(name), Ok);
 }
 
 fn write_raw(out: &mut Vec<u8>, json: &str) {
@@ -333,10 +339,4 @@ fn write_plain(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     write_raw(out, text);
     out.push(b'"');
-}
-
-fn read_routes(object: &ObjectReader<'_>, name: &'static str) -> Result<Routes, Unreadable> {
-    let route = |item: &Value<'_>| if let Value::Str(text) = item { Route::parse(text) } else { None };
-    let routes: Option<Vec<Route>> = object.list(name)?.iter().map(route).collect();
-    routes.and_then(Routes::new).map_or_else(|| object.wrong(name), Ok)
 }

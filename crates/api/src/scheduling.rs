@@ -102,9 +102,7 @@ impl WireValue for Dependencies {
     }
 
     fn read(object: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
-        let id = |item: &Value<'_>| if let Value::Str(text) = item { TaskId::parse(text) } else { None };
-        let ids: Option<Vec<TaskId>> = object.list(name)?.iter().map(id).collect();
-        ids.and_then(Self::new).map_or_else(|| object.wrong(name), Ok)
+        Self::new(object.parsed_list(name, TaskId::parse)?).map_or_else(|| object.wrong(name), Ok)
     }
 }
 

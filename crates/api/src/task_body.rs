@@ -294,14 +294,9 @@ impl Body for BulkUpdateRequest {
     const CODE: ErrorCode = ErrorCode::InvalidUpdate;
     const FIELDS: &'static [&'static str] = &["filter", "changes", "include_archived"];
 
-    /// The syntax of the filter is checked later, when the body as a whole is valid.
     fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        if !body.has("filter") {
-            let (at, errors) = body.errors();
-            errors.add_special(ErrorCode::InvalidFilter, &Location::Key(at, "filter"), "this field is required");
-        }
-        let filter = body.optional("filter", field::filter);
+        let filter = body.filter();
         let changes = body.required("changes", |value, at, errors| Update::read(value, *at, errors));
         let include_archived = body.optional("include_archived", field::flag).unwrap_or(false);
         Some(Self { filter: filter?, changes: changes?, include_archived })

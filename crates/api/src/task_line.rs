@@ -2,7 +2,6 @@
 //! it itself.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::derived_ids::DerivedIds;
@@ -44,21 +43,14 @@ pub struct LineTask {
 }
 
 /// The mistake in a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// The line itself, in a sentence.
+    #[error("{0}")]
     Line(String),
     /// The name that it gets because it has none.
+    #[error("name: {0}")]
     Name(NameError),
-}
-
-impl fmt::Display for LineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(reason) => f.write_str(reason),
-            Self::Name(error) => write!(f, "name: {error}"),
-        }
-    }
 }
 
 impl LineReader {

@@ -49,6 +49,14 @@ impl Answer {
         read(&value).map_err(|Unreadable(message)| self.protocol_error(message))
     }
 
+    /// The resource in the body, and whether the request created it.
+    pub(crate) fn created<T>(
+        &self,
+        read: impl FnOnce(&Value<'_>) -> Result<T, Unreadable>,
+    ) -> Result<Created<T>, Error> {
+        Ok(Created { value: self.read(&[200, 201], read)?, created: self.status == 201 })
+    }
+
     /// Expects 204.
     pub(crate) fn no_content(&self) -> Result<(), Error> {
         if self.status == 204 { Ok(()) } else { Err(self.to_error()) }

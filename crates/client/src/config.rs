@@ -14,7 +14,7 @@ use crate::error::ConfigError;
 use crate::tls::{Pin, Trust};
 
 /// Most networks connect within milliseconds; one or two lost packets are sent again within this time.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The server answers everything within 30 seconds (L3 of docs/reference/invariants.md §4).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -25,7 +25,6 @@ pub struct Config {
     pub(crate) token: Option<Token>,
     pub(crate) allow_insecure_token: bool,
     pub(crate) trust: Trust,
-    pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) retries: Retries,
 }
@@ -38,7 +37,6 @@ impl Config {
             token: None,
             allow_insecure_token: false,
             trust: Trust::default(),
-            connect_timeout: CONNECT_TIMEOUT,
             request_timeout: REQUEST_TIMEOUT,
             retries: Retries::default(),
         })
@@ -77,13 +75,6 @@ impl Config {
 
     fn with_checked_trust(self) -> Result<Self, ConfigError> {
         if self.base.is_https() { Ok(self) } else { Err(ConfigError::TrustWithoutTls) }
-    }
-
-    /// Sets the longest time in which a connection opens; 5 seconds by default.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
     }
 
     /// Sets the longest time of one request until its answer is read; 30 seconds by default. A claim that waits may

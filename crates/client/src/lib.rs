@@ -59,8 +59,9 @@ pub use client::{OldServer, Version};
 pub use config::Config;
 pub use endpoints::{BatchClaimRequest, ClaimAnswer, ClaimRequest, CreateOutcome, HeartbeatAnswer, OutputAnswer};
 pub use error::{ConfigError, Error};
-pub use query::{GroupQuery, Selection, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
-pub use query::{PageQuery, Walk};
+pub use query::{
+    GroupQuery, ListQuery, PageQuery, Selection, TaskQuery, TaskSelection, Walk, WorkerQuery, WorkerSelection,
+};
 pub use tls::Pin;
 pub use tls::{SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 

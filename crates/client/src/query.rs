@@ -143,7 +143,7 @@ impl PageRange {
     }
 }
 
-/// The methods that every query has whose answer is a page.
+/// A page of a list, with a size and a place that may be chosen.
 macro_rules! paged {
     () => {
         /// At most so many items per page, 1 to 1000; 100 by default.
@@ -159,37 +159,26 @@ macro_rules! paged {
             self.range.cursor = Some(cursor.into());
             self
         }
-
-        pub(crate) fn cursor(&self) -> Option<&str> {
-            self.range.cursor.as_deref()
-        }
     };
 }
 
-/// A page of tasks.
+/// A page of tasks or of worker observations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TaskQuery {
-    selection: TaskSelection,
+pub struct ListQuery<S: Selection> {
+    selection: S,
     order: Option<TaskOrder>,
     range: PageRange,
 }
 
-impl TaskQuery {
-    /// The first page of these tasks, newest first.
-    pub fn of(selection: TaskSelection) -> Self {
-        Self { selection, ..Self::default() }
-    }
+/// A page of tasks.
+pub type TaskQuery = ListQuery<TaskSelection>;
+/// A page of worker observations, ordered by id.
+pub type WorkerQuery = ListQuery<WorkerSelection>;
 
-    /// Smallest first; unnamed, unclaimed or unfinished tasks last.
-    #[must_use]
-    pub fn ascending_by(self, field: OrderField) -> Self {
-        Self { order: Some(TaskOrder { field, descending: false }), ..self }
-    }
-
-    /// Largest first; unnamed, unclaimed or unfinished tasks last.
-    #[must_use]
-    pub fn descending_by(self, field: OrderField) -> Self {
-        Self { order: Some(TaskOrder { field, descending: true }), ..self }
+impl<S: Selection> ListQuery<S> {
+    /// The first page of these: of tasks the newest first.
+    pub fn of(selection: S) -> Self {
+        Self { selection, order: None, range: PageRange::default() }
     }
 
     paged!();
@@ -205,25 +194,17 @@ impl TaskQuery {
     }
 }
 
-/// A page of worker observations, ordered by id.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkerQuery {
-    selection: WorkerSelection,
-    range: PageRange,
-}
-
-impl WorkerQuery {
-    /// The first page of these observations.
-    pub fn of(selection: WorkerSelection) -> Self {
-        Self { selection, ..Self::default() }
+impl TaskQuery {
+    /// Smallest first; unnamed, unclaimed or unfinished tasks last.
+    #[must_use]
+    pub fn ascending_by(self, field: OrderField) -> Self {
+        Self { order: Some(TaskOrder { field, descending: false }), ..self }
     }
 
-    paged!();
-
-    pub(crate) fn parameters(&self) -> Parameters {
-        let mut parameters = self.selection.parameters();
-        self.range.append_to(&mut parameters);
-        parameters
+    /// Largest first; unnamed, unclaimed or unfinished tasks last.
+    #[must_use]
+    pub fn descending_by(self, field: OrderField) -> Self {
+        Self { order: Some(TaskOrder { field, descending: true }), ..self }
     }
 }
 
@@ -335,7 +316,7 @@ macro_rules! page_query {
             }
 
             fn start(&self) -> Option<&str> {
-                self.cursor()
+                self.range.cursor.as_deref()
             }
 
             fn starting_at(self, cursor: String) -> Self {

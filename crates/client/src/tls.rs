@@ -52,19 +52,19 @@ impl Trust {
 
 pub(crate) fn for_https(trust: &Trust) -> Result<ClientConfig, ConfigError> {
     let provider = Arc::new(ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+    let check = match trust {
         Trust::System => {
             let verifier = rustls_platform_verifier::Verifier::new(provider.clone()).map_err(tls_error)?;
-            Arc::new(Explained(Arc::new(verifier)))
+            CertificateCheck::Authorities(Arc::new(verifier))
         }
         Trust::Authorities(authorities) => {
             let roots = Arc::new(roots(authorities).map_err(tls_error)?);
             let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
-            let verifier = verifier.map_err(|error| ConfigError::Tls { reason: error.to_string() })?;
-            Arc::new(Explained(verifier))
+            CertificateCheck::Authorities(verifier.map_err(|error| ConfigError::Tls { reason: error.to_string() })?)
         }
-        Trust::Pins(pins) => Arc::new(Pinned { pins: pins.clone(), provider: provider.clone() }),
+        Trust::Pins(pins) => CertificateCheck::Pins(pins.clone()),
     };
+    let verifier = Arc::new(Verifier { check, provider: provider.clone() });
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions().map_err(tls_error)?;
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
@@ -88,26 +88,43 @@ fn tls_error(error: Error) -> ConfigError {
     ConfigError::Tls { reason: error.to_string() }
 }
 
-/// Trusts keys. That the server has the key is proved by the handshake, whose signatures are verified as usual.
+/// A verifier whose refusals say why, and which key the server has, so that people can compare it. That the server has the key
+/// is proved by the handshake, whose signatures are verified as usual.
 #[derive(Debug)]
-struct Pinned {
-    pins: Vec<Pin>,
+struct Verifier {
+    check: CertificateCheck,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Pinned {
+#[derive(Debug)]
+enum CertificateCheck {
+    Authorities(Arc<dyn ServerCertVerifier>),
+    /// Only the key matters.
+    Pins(Vec<Pin>),
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match Pin::of(end_entity) {
-            None => Err(CertificateError::BadEncoding.into()),
-            Some(pin) if self.pins.contains(&pin) => Ok(ServerCertVerified::assertion()),
-            Some(pin) => Err(Untrusted::error(format!("{UNEXPECTED_KEY}; its own is {pin}"))),
+        match (&self.check, Pin::of(end_entity)) {
+            (CertificateCheck::Authorities(verifier), pin) => {
+                let verified = verifier.verify_server_cert(end_entity, intermediates, name, ocsp_response, now);
+                verified.map_err(|error| {
+                    let pin = pin.map_or_else(String::new, |pin| format!("; its key is {pin}"));
+                    Untrusted::error(format!("{UNTRUSTED_CERTIFICATE} ({}){pin}", reason(&error)))
+                })
+            }
+            (CertificateCheck::Pins(_), None) => Err(CertificateError::BadEncoding.into()),
+            (CertificateCheck::Pins(pins), Some(pin)) if pins.contains(&pin) => Ok(ServerCertVerified::assertion()),
+            (CertificateCheck::Pins(_), Some(pin)) => {
+                Err(Untrusted::error(format!("{UNEXPECTED_KEY}; its own is {pin}")))
+            }
         }
     }
 
@@ -131,49 +148,6 @@ impl ServerCertVerifier for Pinned {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Another verifier whose refusals say why, and which key the server has, so that people can compare it.
-#[derive(Debug)]
-struct Explained(Arc<dyn ServerCertVerifier>);
-
-impl ServerCertVerifier for Explained {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let verified = self.0.verify_server_cert(end_entity, intermediates, name, ocsp_response, now);
-        verified.map_err(|error| {
-            let pin = Pin::of(end_entity).map_or_else(String::new, |pin| format!("; its key is {pin}"));
-            Untrusted::error(format!("{UNTRUSTED_CERTIFICATE} ({}){pin}", reason(&error)))
-        })
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
     }
 }
 
@@ -210,7 +184,8 @@ pub(crate) fn own_words(error: &(dyn std::error::Error + 'static)) -> Option<Str
 }
 
 /// The reason in an error of the TLS library.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Untrusted(String);
 
 impl Untrusted {
@@ -218,14 +193,6 @@ impl Untrusted {
         CertificateError::Other(OtherError(Arc::new(Self(text)))).into()
     }
 }
-
-impl fmt::Display for Untrusted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Untrusted {}
 
 const PREFIX: &str = "sha256:";
 const BYTES: usize = 32;

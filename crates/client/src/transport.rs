@@ -10,7 +10,7 @@ use taskqueue_core::trace::TraceParent;
 
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::config::{Config, ServerAddress, Token, needs_token};
+use crate::config::{CONNECT_TIMEOUT, Config, ServerAddress, Token, needs_token};
 use crate::error::{ConfigError, Error};
 use crate::tls;
 
@@ -36,7 +36,7 @@ impl Transport {
         }
         let builder = reqwest::Client::builder()
             .user_agent(USER_AGENT)
-            .connect_timeout(config.connect_timeout)
+            .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .redirect(redirect::Policy::none())
             .retry(retry::never())

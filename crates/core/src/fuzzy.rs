@@ -3,8 +3,6 @@
 
 mod folding;
 
-use std::fmt;
-
 use folding::{FULL, SINGLE};
 
 use crate::limits::{FUZZY_BYTES, FUZZY_WORDS};
@@ -17,7 +15,8 @@ pub struct FuzzyName {
 }
 
 /// Why a text is no fuzzy search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.as_str())]
 pub enum FuzzyError {
     /// It has more than [`FUZZY_BYTES`] bytes.
     TooLarge,
@@ -34,14 +33,6 @@ impl FuzzyError {
         }
     }
 }
-
-impl fmt::Display for FuzzyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl std::error::Error for FuzzyError {}
 
 impl FuzzyName {
     /// The search for every white-space-separated word of `text`. A word counts once, however often it stands there.

@@ -1,6 +1,5 @@
 //! Names of tasks that are filled in from their args: `vit-{seed}`, `vit-{model.layers}`. `{{` and `}}` stand for braces.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::definition::task_name;
@@ -18,39 +17,25 @@ enum Piece {
 }
 
 /// Why a text is no template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// A brace alone.
+    #[error("write {{KEY}} for a value of the args, {{{{ and }}}} for braces")]
     Brace,
     /// Nothing between braces, or beside a dot there.
+    #[error("a key is missing between braces; write {{KEY}}, and {{{{ and }}}} for braces")]
     KeyMissing,
 }
 
-impl fmt::Display for TemplateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Brace => "write {KEY} for a value of the args, {{ and }} for braces",
-            Self::KeyMissing => "a key is missing between braces; write {KEY}, and {{ and }} for braces",
-        })
-    }
-}
-
 /// Why a task gets no name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Its args do not have this key.
+    #[error("the args have no {0}; write {{{{ and }}}} for braces")]
     Missing(String),
     /// It would be no name.
+    #[error("use at most 256 characters without control characters")]
     Invalid,
-}
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(key) => write!(f, "the args have no {key}; write {{{{ and }}}} for braces"),
-            Self::Invalid => f.write_str("use at most 256 characters without control characters"),
-        }
-    }
 }
 
 impl NameTemplate {

@@ -5,21 +5,14 @@ use std::borrow::Cow;
 use taskqueue_core::json::{ObjectWriter, write_array, write_integer, write_string};
 use taskqueue_core::limits::JSON_DEPTH;
 
+pub use taskqueue_core::json::PathStep as LocationStep;
+
 use crate::ErrorCode;
 
 /// The number of errors that an answer names; a body may hold thousands.
 const ERRORS_SHOWN: usize = 20;
 /// The number of characters of a key that a location shows; a key may be as long as the body.
 pub(crate) const KEY_CHARS_SHOWN: usize = 128;
-
-/// A step of a location.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LocationStep {
-    /// Into a part of the request or a member of an object.
-    Key(String),
-    /// Into an item of a list, counted from 0.
-    Index(usize),
-}
 
 /// One error of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 //! The members of a JSON object in a body: known fields only, each read by its own rule.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use taskqueue_core::json::{Unusable, Value};
 
 use super::errors::{BodyErrors, Location};
 use super::field;
+use crate::ErrorCode;
 
 /// The advice when a field is missing.
 pub(crate) const REQUIRED: &str = "this field is required";
@@ -66,6 +68,14 @@ impl<'m, 'v> Members<'m, 'v> {
             return None;
         }
         self.optional(name, read)
+    }
+
+    /// The filter that selects tasks, which must be there. Its syntax is checked later, when the body as a whole is valid.
+    pub(crate) fn filter(&mut self) -> Option<Arc<str>> {
+        if !self.has("filter") {
+            self.errors.add_special(ErrorCode::InvalidFilter, &Location::Key(&self.at, "filter"), REQUIRED);
+        }
+        self.optional("filter", field::filter)
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {

@@ -2,11 +2,9 @@
 //! first two.
 
 use reqwest::Method;
-use taskqueue_api::capabilities::Capabilities;
-use taskqueue_api::capabilities::Health;
+use taskqueue_api::capabilities::{Capabilities, Health};
 use taskqueue_api::paths;
-use taskqueue_api::queue::Queue;
-use taskqueue_api::queue::read_settings;
+use taskqueue_api::queue::{Queue, read_settings};
 use taskqueue_api::stats::{Series, Stats};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::settings::{QueueSettings, SettingsPatch};
@@ -24,11 +22,7 @@ impl Client {
     /// Makes sure that a queue exists.
     pub async fn create_queue(&self, queue: &QueueName) -> Result<Created<Queue>, Error> {
         let call = Call::creation("create the queue", queue_path(paths::QUEUE, queue));
-        self.perform(call, |answer| {
-            let value = answer.read(&[200, 201], Queue::read)?;
-            Ok(Created { value, created: answer.status == 201 })
-        })
-        .await
+        self.perform(call, |answer| answer.created(Queue::read)).await
     }
 
     /// All queues, sorted by name.

@@ -84,9 +84,10 @@ pub struct HeartbeatAnswer {
     pub wait_applied: Option<u32>,
 }
 
-fn heartbeat_call(queue: &QueueName, id: TaskId, request: &HeartbeatRequest) -> Call {
+fn heartbeat_call(queue: &QueueName, id: TaskId, run_id: RunId) -> Call {
     let path = task_path(paths::HEARTBEAT, queue, id);
-    Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT).body(request)
+    let call = Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT);
+    call.body(&HeartbeatRequest { run_id, progress: None })
 }
 
 impl Client {
@@ -109,21 +110,7 @@ impl Client {
 
     /// Renews the lease of a run; gives its new end, by the server's clock.
     pub async fn heartbeat(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<Timestamp, Error> {
-        let call = heartbeat_call(queue, id, &HeartbeatRequest { run_id, progress: None });
-        self.perform(call, |answer| answer.read(&[200], Lease::read)).await
-    }
-
-    /// Renews the lease of a run and says how far it is, as [`Client::report_progress`] does. Only for a server that has
-    /// [`PROGRESS`](taskqueue_api::capabilities::PROGRESS).
-    pub async fn heartbeat_with_progress(
-        &self,
-        queue: &QueueName,
-        id: TaskId,
-        run_id: RunId,
-        progress: &JsonObject,
-    ) -> Result<Timestamp, Error> {
-        let call = heartbeat_call(queue, id, &HeartbeatRequest { run_id, progress: Some(progress.clone()) });
-        self.perform(call, |answer| answer.read(&[200], Lease::read)).await
+        self.perform(heartbeat_call(queue, id, run_id), |answer| answer.read(&[200], Lease::read)).await
     }
 
     /// Renews the lease of a run and asks the server to hold the answer for so long, or until the run is over, which is then
@@ -137,7 +124,7 @@ impl Client {
         run_id: RunId,
         seconds: u32,
     ) -> Result<HeartbeatAnswer, Error> {
-        let call = heartbeat_call(queue, id, &HeartbeatRequest { run_id, progress: None });
+        let call = heartbeat_call(queue, id, run_id);
         let call = Call { wait_seconds: Some(seconds), ..call };
         self.perform(call, |answer| {
             let lease_expires_at = answer.read(&[200], Lease::read)?;
@@ -169,9 +156,7 @@ impl Client {
         run_id: RunId,
         result: &JsonObject,
     ) -> Result<(), Error> {
-        let path = task_path(paths::COMPLETE, queue, id);
-        let call = Call::change("complete the run", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(&CompleteRequest { run_id, result: result.clone() }), Answer::no_content).await
+        self.report_run(queue, id, run_id, &RunReport::Complete { result: result.clone() }).await
     }
 
     /// Ends a run with a failure, which is charged. Without `retry` the task has failed at once, whatever is left of its
@@ -184,16 +169,13 @@ impl Client {
         failure: &Failure,
         retry: bool,
     ) -> Result<(), Error> {
-        let request = FailRequest { run_id, error: failure.clone(), retry, retry_after_seconds: None };
-        let call = Call::change("fail the run", Method::POST, task_path(paths::FAIL, queue, id), AFTER_REPORT);
-        self.perform(call.body(&request), Answer::no_content).await
+        let report = RunReport::Fail { failure: failure.clone(), retry, retry_after: None };
+        self.report_run(queue, id, run_id, &report).await
     }
 
     /// Gives a task back uncharged.
     pub async fn unclaim(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<(), Error> {
-        let path = task_path(paths::UNCLAIM, queue, id);
-        let call = Call::change("give the task back", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(&UnclaimRequest { run_id, delay_seconds: None }), Answer::no_content).await
+        self.report_run(queue, id, run_id, &RunReport::Unclaim { delay: None }).await
     }
 
     /// Ends a run as the report says, with all that it says: a delay before the next attempt needs a server that has

@@ -39,11 +39,7 @@ impl Client {
         creation: impl Into<Creation>,
     ) -> Result<Created<Task>, Error> {
         let call = Call::creation("create the task", task_path(paths::TASK, queue, id));
-        self.perform(call.body(&creation.into()), |answer| {
-            let value = answer.read(&[200, 201], Task::read)?;
-            Ok(Created { value, created: answer.status == 201 })
-        })
-        .await
+        self.perform(call.body(&creation.into()), |answer| answer.created(Task::read)).await
     }
 
     /// One task.

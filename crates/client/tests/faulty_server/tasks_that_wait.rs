@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taskqueue_client::{
-    Creation, Definition, Dependencies, Failure, JsonObject, QueueSettings, Reason, RetryDelay, RunReport, Scheduling,
+    Creation, Definition, Dependencies, Failure, QueueSettings, Reason, RetryDelay, RunReport, Scheduling,
     SchedulingFields, SettingsPatch, TaskId, TaskQuery, TaskSelection, Timestamp, Update,
 };
 
@@ -85,11 +85,6 @@ async fn a_report_is_sent_with_all_that_it_says() {
         let body = format!(r#"{{"run_id":"r_000000000001"{more}}}"#);
         assert_eq!(request(&server), (format!("POST {TASK_PATH}/{action}"), body));
     }
-    let server = FaultyServer::start([ok(r#"{"lease_expires_at":"2026-01-01T00:05:00.000000Z"}"#)]).await;
-    let progress = JsonObject::from_canonical(r#"{"step":1}"#);
-    server.client().heartbeat_with_progress(&queue(), task_id(), run_id(), &progress).await.unwrap();
-    let body = r#"{"run_id":"r_000000000001","progress":{"step":1}}"#.to_owned();
-    assert_eq!(request(&server), (format!("POST {TASK_PATH}/heartbeat"), body));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use super::ast::Order;
 use super::{At, Fault};
+use crate::json::escaped_byte;
 
 /// The smallest unit of a filter.
 #[derive(Debug)]
@@ -169,14 +170,9 @@ impl<'a> Lexer<'a> {
     /// Returns what an escape stands for, read behind its backslash.
     fn escape(&mut self) -> Option<char> {
         match self.next_char()? {
-            c @ ('"' | '\'' | '\\' | '/') => Some(c),
-            'b' => Some('\u{8}'),
-            'f' => Some('\u{c}'),
-            'n' => Some('\n'),
-            'r' => Some('\r'),
-            't' => Some('\t'),
+            c @ ('\'' | '/') => Some(c),
             'u' => self.code_point(),
-            _ => None,
+            c => u8::try_from(c).ok().and_then(escaped_byte).map(char::from),
         }
     }
 

@@ -40,8 +40,6 @@ pub use ast::{
 };
 pub use eval::{LastErrorFields, LastRunFields, TaskFields};
 
-use std::fmt;
-
 use fields::FieldSet;
 use plan::{Plan, Planned};
 
@@ -145,11 +143,13 @@ pub struct Reads {
 }
 
 /// Why a text is no filter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     /// It has more than [`FILTER_BYTES`] bytes.
+    #[error("the filter is larger than {} bytes", FILTER_BYTES)]
     TooLarge,
     /// It breaks the grammar or the rules of types.
+    #[error("invalid filter at column {column}: {message}")]
     Invalid {
         /// Where the error begins: 1-based, in characters.
         column: usize,
@@ -157,17 +157,6 @@ pub enum FilterError {
         message: String,
     },
 }
-
-impl fmt::Display for FilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge => write!(f, "the filter is larger than {FILTER_BYTES} bytes"),
-            Self::Invalid { column, message } => write!(f, "invalid filter at column {column}: {message}"),
-        }
-    }
-}
-
-impl std::error::Error for FilterError {}
 
 /// Something that begins at a place of the text, in bytes.
 #[derive(Debug)]

@@ -79,14 +79,11 @@ pub fn elements(array: &str) -> impl Iterator<Item = Found<'_>> {
 /// The members of the canonical text of an object, in their order. Values are passed over as they are asked for.
 pub fn members(object: &str) -> impl Iterator<Item = (JsonStr<'_>, Found<'_>)> {
     let mut scanner = Scanner::new(object);
-    iter::from_fn(move || match scanner.next()? {
-        // Before the first member and before each further one. An empty object has no key there.
-        b'{' | b',' => {
-            let key = scanner.string()?;
-            scanner.expect(b':')?;
-            Some((key, Found::read(scanner.value()?)?))
-        }
-        _ => None,
+    let begun = scanner.expect(b'{');
+    iter::from_fn(move || {
+        begun?;
+        let key = scanner.next_key()??;
+        Some((key, Found::read(scanner.value()?)?))
     })
     .fuse()
 }

@@ -18,4 +18,5 @@ pub use lookup::{Found, elements, has_key, lookup, members, merge_patch};
 pub use object::{ObjectWriter, write_array, write_time};
 pub use parse::{ParseError, Reader, parse};
 pub use paths::{Pass, Paths};
+pub(crate) use strings::escaped_byte;
 pub use strings::{JsonStr, string_len, write_string, written_prefix};

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::canonical::{LoneSurrogateKeys, Unusable, Value};
-use super::strings::{hex_digit, plain_run};
+use super::strings::{escaped_byte, hex_digit, plain_run};
 
 /// Deepest nesting of a body. Well above what any field takes, so that a field can say it is too deep itself, and low
 /// enough that reading, walking and dropping a tree may recurse.
@@ -209,18 +209,14 @@ impl<'a> Reader<'a> {
 
     /// Reads the escape whose backslash is next; nothing when it is a lone surrogate.
     fn escape(&mut self) -> Result<Option<char>, ParseError> {
-        let character = match self.bytes.get(self.at + 1) {
-            Some(byte @ (b'"' | b'\\' | b'/')) => char::from(*byte),
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
+        let byte = match self.bytes.get(self.at + 1) {
             Some(b'u') => return self.unicode_escape(),
-            _ => return self.malformed("unknown escape"),
+            Some(b'/') => Some(b'/'),
+            letter => letter.and_then(|letter| escaped_byte(*letter)),
         };
+        let Some(byte) = byte else { return self.malformed("unknown escape") };
         self.at += 2;
-        Ok(Some(character))
+        Ok(Some(char::from(byte)))
     }
 
     fn unicode_escape(&mut self) -> Result<Option<char>, ParseError> {
@@ -337,32 +333,28 @@ impl<'a> Reader<'a> {
     pub fn skip(&mut self) -> Result<&'a str, ParseError> {
         self.skip_space();
         let start = self.at;
-        let mut open = Open::default();
+        let mut open = OpenContainers::default();
         loop {
-            let opened = match self.skip_space() {
-                Some(b'{') => Some(Container::Object),
-                Some(b'[') => Some(Container::Array),
-                _ => None,
-            };
-            match opened {
-                Some(container) => {
+            match self.skip_space() {
+                Some(byte @ (b'{' | b'[')) => {
+                    let is_object = byte == b'{';
                     self.at += 1;
-                    if self.skip_space() != Some(container.end()) {
-                        open.push(container);
-                        self.begin_entry(container)?;
+                    if self.skip_space() != Some(end_of(is_object)) {
+                        open.push(is_object);
+                        self.begin_entry(is_object)?;
                         continue;
                     }
                     self.at += 1;
                 }
-                None => drop(self.scalar()?),
+                _ => drop(self.scalar()?),
             }
             // A value has ended, and perhaps containers with it.
             loop {
-                let Some(container) = open.innermost() else { return Ok(&self.text[start..self.at]) };
-                if self.has_more(container.end())? {
-                    break self.begin_entry(container)?;
+                let Some(is_object) = open.innermost_is_object() else { return Ok(&self.text[start..self.at]) };
+                if self.has_more(end_of(is_object))? {
+                    break self.begin_entry(is_object)?;
                 }
-                open.pop();
+                open.depth -= 1;
             }
         }
     }
@@ -382,55 +374,35 @@ impl<'a> Reader<'a> {
         self.at = position;
     }
 
-    fn begin_entry(&mut self, container: Container) -> Result<(), ParseError> {
-        match container {
-            Container::Object => self.key().map(drop),
-            Container::Array => Ok(()),
-        }
+    fn begin_entry(&mut self, is_object: bool) -> Result<(), ParseError> {
+        if is_object { self.key().map(drop) } else { Ok(()) }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Container {
-    Array,
-    Object,
+fn end_of(is_object: bool) -> u8 {
+    if is_object { b'}' } else { b']' }
 }
 
-impl Container {
-    fn end(self) -> u8 {
-        match self {
-            Self::Array => b']',
-            Self::Object => b'}',
-        }
-    }
-}
-
-/// The containers that are open, a bit for each: a body may have as many of them as bytes.
+/// The containers that are open, a bit for each that says whether it is an object: a body may have as many of them as bytes.
 #[derive(Default)]
-struct Open {
+struct OpenContainers {
     words: Vec<u64>,
     depth: usize,
 }
 
-impl Open {
-    fn push(&mut self, container: Container) {
+impl OpenContainers {
+    fn push(&mut self, is_object: bool) {
         let (word, bit) = (self.depth / 64, self.depth % 64);
         if word == self.words.len() {
             self.words.push(0);
         }
-        let is_object = u64::from(container == Container::Object);
-        self.words[word] = self.words[word] & !(1 << bit) | is_object << bit;
+        self.words[word] = self.words[word] & !(1 << bit) | u64::from(is_object) << bit;
         self.depth += 1;
     }
 
-    fn pop(&mut self) {
-        self.depth -= 1;
-    }
-
-    fn innermost(&self) -> Option<Container> {
+    fn innermost_is_object(&self) -> Option<bool> {
         let last = self.depth.checked_sub(1)?;
-        let is_object = self.words[last / 64] >> (last % 64) & 1 == 1;
-        Some(if is_object { Container::Object } else { Container::Array })
+        Some(self.words[last / 64] >> (last % 64) & 1 == 1)
     }
 }
 

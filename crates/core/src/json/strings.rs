@@ -41,17 +41,20 @@ fn special_marks(word: u64) -> u64 {
     (control | quote | backslash) & HIGH
 }
 
+/// The letters of short escapes, and the bytes that they stand for.
+#[rustfmt::skip]
+const SHORT_ESCAPES: [(u8, u8); 7] = [
+    (b'"', b'"'), (b'\\', b'\\'), (b'b', 0x08), (b'f', 0x0c), (b'n', b'\n'), (b'r', b'\r'), (b't', b'\t'),
+];
+
 /// The letter of the short escape of a special byte, where it has one.
 fn short_escape(byte: u8) -> Option<u8> {
-    match byte {
-        b'"' | b'\\' => Some(byte),
-        0x08 => Some(b'b'),
-        0x0c => Some(b'f'),
-        b'\n' => Some(b'n'),
-        b'\r' => Some(b'r'),
-        b'\t' => Some(b't'),
-        _ => None,
-    }
+    SHORT_ESCAPES.into_iter().find(|(_, escaped)| *escaped == byte).map(|(letter, _)| letter)
+}
+
+/// The byte that a short escape with this letter stands for.
+pub(crate) fn escaped_byte(letter: u8) -> Option<u8> {
+    SHORT_ESCAPES.into_iter().find(|(own, _)| *own == letter).map(|(_, escaped)| escaped)
 }
 
 /// Appends `text` as a canonical JSON string with its quotes.
@@ -141,17 +144,12 @@ impl<'a> JsonStr<'a> {
         let mut rest = self.0.bytes();
         iter::from_fn(move || match rest.next()? {
             b'\\' => match rest.next()? {
-                b'b' => Some(0x08),
-                b'f' => Some(0x0c),
-                b'n' => Some(b'\n'),
-                b'r' => Some(b'\r'),
-                b't' => Some(b'\t'),
                 b'u' => {
                     // Every canonical escape begins with two zeros.
                     let (high, low) = (hex_digit(rest.nth(2)?)?, hex_digit(rest.next()?)?);
                     Some(high << 4 | low)
                 }
-                itself => Some(itself),
+                letter => Some(escaped_byte(letter).unwrap_or(letter)),
             },
             plain => Some(plain),
         })
