@@ -162,7 +162,7 @@ impl<T: WireValue> WireValue for Option<T> {
 }
 
 /// An object of answers with a fixed list of fields, as [`wire_object`] declares it.
-pub(crate) trait WireObject: Sized {
+pub(crate) trait WireObject: Sized + 'static {
     /// Its name in messages where it is no field.
     const WHAT: &'static str;
 
@@ -172,10 +172,7 @@ pub(crate) trait WireObject: Sized {
 }
 
 impl<T: WireObject> WireValue for T {
-    type View<'a>
-        = &'a T
-    where
-        T: 'a;
+    type View<'a> = &'a T;
 
     fn view(&self) -> &T {
         self
@@ -191,17 +188,14 @@ impl<T: WireObject> WireValue for T {
 }
 
 impl<T: WireObject> WireValue for Vec<T> {
-    type View<'a>
-        = &'a [T]
-    where
-        T: 'a;
+    type View<'a> = &'a [T];
 
     fn view(&self) -> &[T] {
         self
     }
 
     fn write(out: &mut Vec<u8>, items: &[T]) {
-        write_array(out, items, T::write);
+        write_array(out, items, |out, item| T::write(out, item));
     }
 
     fn read(object: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
@@ -237,11 +231,11 @@ macro_rules! wire_object {
 
         impl $name {
             pub fn write(&self, out: &mut Vec<u8>) {
-                $crate::object_reader::WireValue::write(out, self);
+                <Self as WireValue>::write(out, self);
             }
 
             pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
-                $crate::object_reader::WireObject::read_fields(&ObjectReader::of(value, $what)?)
+                <Self as $crate::object_reader::WireObject>::read_fields(&ObjectReader::of(value, $what)?)
             }
         }
     };

@@ -3,6 +3,8 @@
 
 mod folding;
 
+use std::fmt;
+
 use folding::{FULL, SINGLE};
 
 use crate::limits::{FUZZY_BYTES, FUZZY_WORDS};
@@ -15,8 +17,7 @@ pub struct FuzzyName {
 }
 
 /// Why a text is no fuzzy search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.as_str())]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FuzzyError {
     /// It has more than [`FUZZY_BYTES`] bytes.
     TooLarge,
@@ -33,6 +34,14 @@ impl FuzzyError {
         }
     }
 }
+
+impl fmt::Display for FuzzyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::error::Error for FuzzyError {}
 
 impl FuzzyName {
     /// The search for every white-space-separated word of `text`. A word counts once, however often it stands there.

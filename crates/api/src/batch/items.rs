@@ -155,8 +155,7 @@ pub(super) fn read_list<'a, T>(
     Ok(Some(items))
 }
 
-/// Reads a body whose only field is a list of items. What was read of the list counts as one; `item` is also told how much the
-/// items before it take.
+/// Reads a body whose only field is a list of items; `item` also adds what an item takes to what those before it take.
 pub(super) fn read_only_list<T>(
     reader: &mut Reader<'_>,
     errors: &mut BodyErrors,
