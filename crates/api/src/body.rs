@@ -32,15 +32,12 @@ pub trait Body: Sized {
 }
 
 /// Declares a body: the struct with its schema, the reader and the writer. An entry has the schema of a field, its name, its type
-/// and the function that reads it. Those under `optional` may be left out, and are where there is nothing to say.
+/// and the function that reads it. Fields under `optional` may be left out, and are where there is nothing to say.
 macro_rules! request_body {
     (
-        $(#[$attribute:meta])* $name:ident {
-            $( $(#[$required_attribute:meta])* $required:ident: $kind:ty = $read:expr, )*
-            optional {
-                $( $(#[$optional_attribute:meta])* $optional:ident: $optional_kind:ty = $read_optional:expr, )*
-            }
-        }
+        $(#[$attribute:meta])* $name:ident;
+        required { $( $(#[$required_attribute:meta])* $required:ident: $kind:ty = $read:expr, )* }
+        optional { $( $(#[$optional_attribute:meta])* $optional:ident: $optional_kind:ty = $read_optional:expr, )* }
     ) => {
         #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
         #[serde(deny_unknown_fields)]

@@ -77,24 +77,13 @@ listed_texts! {
 /// More segments than this has no template.
 const SEGMENTS_MAX: usize = 7;
 
-/// The parts that tell a template from others with as many segments.
-struct Template {
-    /// In [`ALL`].
-    place: usize,
-    /// The segments that are no parameters, the last one first: templates differ in their ends.
-    literals: Vec<(usize, &'static str)>,
-    parameters: Vec<usize>,
-}
-
-/// The templates by their number of segments.
-static TEMPLATES: LazyLock<[Vec<Template>; SEGMENTS_MAX + 1]> = LazyLock::new(|| {
+/// The templates by their number of segments: the place of each in [`ALL`], and its segments, the last one first, because
+/// templates differ in their ends.
+static TEMPLATES: LazyLock<[Vec<(usize, Vec<&str>)>; SEGMENTS_MAX + 1]> = LazyLock::new(|| {
     let mut templates = [const { Vec::new() }; SEGMENTS_MAX + 1];
     for (place, template) in ALL.into_iter().enumerate() {
-        let segments = template.split('/').skip(1).enumerate();
-        let (parameters, mut literals): (Vec<_>, Vec<_>) = segments.partition(|(_, segment)| segment.starts_with('{'));
-        literals.reverse();
-        let parameters = parameters.into_iter().map(|(segment, _)| segment).collect();
-        templates[template.split('/').count() - 1].push(Template { place, literals, parameters });
+        let segments: Vec<&str> = template.rsplit('/').take(template.matches('/').count()).collect();
+        templates[segments.len()].push((place, segments));
     }
     templates
 });
@@ -117,11 +106,13 @@ pub fn template_place(path: &str) -> Option<usize> {
         }
     }
     *segments.get_mut(count)? = &path[start..];
-    let fits = |template: &&Template| {
-        template.literals.iter().all(|(segment, text)| segments[*segment] == *text)
-            && template.parameters.iter().all(|segment| !segments[*segment].is_empty())
+    let given = segments[..=count].iter().rev();
+    let fits = |(_, template): &&(usize, Vec<&str>)| {
+        let is_parameter = |wanted: &str| wanted.starts_with('{');
+        let mut pairs = template.iter().zip(given.clone());
+        pairs.all(|(wanted, given)| if is_parameter(wanted) { !given.is_empty() } else { wanted == given })
     };
-    TEMPLATES[count + 1].iter().find(fits).map(|template| template.place)
+    TEMPLATES[count + 1].iter().find(fits).map(|(place, _)| *place)
 }
 
 #[cfg(test)]

@@ -213,10 +213,7 @@ fn write_count<B: BorrowMut<Vec<u8>>>(
     name: &str,
     count: Option<Option<u64>>,
 ) -> ObjectWriter<B> {
-    object.optional(count, |object, count| match count {
-        Some(count) => object.integer(name, count),
-        None => object.json(name, "null"),
-    })
+    object.optional(count, |object, count| object.integer_or_null(name, count))
 }
 
 #[cfg(test)]

@@ -18,74 +18,79 @@ use crate::task::Task;
 
 request_body! {
     /// A claim.
-    ClaimRequest {
+    ClaimRequest;
+    required {
         /// What the worker claims for.
         #[schema(value_type = schema::Route)]
         route: Route = field::route,
         /// The token that the claimant chose.
         #[schema(value_type = schema::RunId)]
         run_id: RunId = field::run_id,
-        optional {
-            /// What the worker says of itself, at most 4 KiB; shown with the task as `last_run`.
-            #[schema(value_type = Option<Object>)]
-            worker: JsonObject = field::or_absent(field::claim_worker),
-        }
+    }
+    optional {
+        /// What the worker says of itself, at most 4 KiB; shown with the task as `last_run`.
+        #[schema(value_type = Option<Object>)]
+        worker: JsonObject = field::or_absent(field::claim_worker),
     }
 }
 
 request_body! {
     /// A heartbeat.
-    HeartbeatRequest {
+    HeartbeatRequest;
+    required {
         /// The claimant's token.
         #[schema(value_type = schema::RunId)]
         run_id: RunId = field::run_id,
-        optional {
-            /// How far the run is. Null and absent are the same: the task keeps what it has.
-            #[schema(value_type = Option<Object>)]
-            progress: JsonObject = field::or_absent(field::object),
-        }
+    }
+    optional {
+        /// How far the run is. Null and absent are the same: the task keeps what it has.
+        #[schema(value_type = Option<Object>)]
+        progress: JsonObject = field::or_absent(field::object),
     }
 }
 
 request_body! {
     /// How far a run is.
-    ProgressRequest {
+    ProgressRequest;
+    required {
         /// The claimant's token.
         #[schema(value_type = schema::RunId)]
         run_id: RunId = field::run_id,
         /// Replaces what the run said before.
         #[schema(value_type = Object)]
         progress: JsonObject = field::object,
-        optional {}
     }
+    optional {}
 }
 
 request_body! {
     /// An unclaim.
     #[schema(as = RunRequest)]
-    UnclaimRequest {
+    UnclaimRequest;
+    required {
         /// The claimant's token.
         #[schema(value_type = schema::RunId)]
         run_id: RunId = field::run_id,
-        optional {
-            /// How long the task waits before it can be claimed again. Zero, null and absent are the same.
-            #[schema(value_type = Option<f64>, minimum = 0)]
-            delay_seconds: Duration = field::or_absent(field::seconds),
-        }
+    }
+    optional {
+        /// How long the task waits before it can be claimed again. Zero, null and absent are the same.
+        #[schema(value_type = Option<f64>, minimum = 0)]
+        delay_seconds: Duration = field::or_absent(field::seconds),
     }
 }
 
 request_body! {
     /// A completion.
-    CompleteRequest {
+    CompleteRequest;
+    required {
         /// The claimant's token.
         #[schema(value_type = schema::RunId)]
         run_id: RunId = field::run_id,
         /// What came out.
         #[schema(value_type = Object)]
         result: JsonObject = field::object,
-        optional {}
     }
+    optional {}
 }
 
 /// A failure of a run.

@@ -86,12 +86,13 @@ pub struct ObservationSchema {
 
 request_body! {
     /// What a worker measures.
-    TelemetryRequest {
+    TelemetryRequest;
+    required {
         /// At most 16 KiB; replaces what it measured before.
         #[schema(value_type = Object)]
         telemetry: JsonObject = field::telemetry,
-        optional {}
     }
+    optional {}
 }
 
 /// Appends an observation.

@@ -23,14 +23,14 @@ pub struct Client {
 struct ClientShared {
     transport: Transport,
     retries: Retries,
-    warnings: Warnings,
+    seen: Mutex<SeenVersions>,
 }
 
 impl Client {
     /// A client for the server that `config` describes. Nothing is sent yet.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let transport = Transport::new(&config)?;
-        let shared = Arc::new(ClientShared { transport, retries: config.retries, warnings: Warnings::default() });
+        let shared = Arc::new(ClientShared { transport, retries: config.retries, seen: Mutex::default() });
         Ok(Self { shared, trace: None })
     }
 
@@ -43,12 +43,12 @@ impl Client {
     /// The next warning about a server that is older than this client. There is one for each version; the results of its
     /// answers are valid.
     pub fn take_warning(&self) -> Option<OldServer> {
-        self.shared.warnings.take()
+        self.seen().take_warning()
     }
 
     /// The version in the latest answer that had one.
     pub fn server_version(&self) -> Option<Version> {
-        self.shared.warnings.latest()
+        self.seen().latest
     }
 
     /// Sends a call, repeats it where that is allowed and may help, and returns what `read` finds in its answer.
@@ -68,10 +68,15 @@ impl Client {
         }
     }
 
+    fn seen(&self) -> MutexGuard<'_, SeenVersions> {
+        // Nothing panics while it is locked, and a list of versions cannot be half-changed.
+        self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn send(&self, call: &Call) -> Result<Answer, Error> {
         let answer = self.shared.transport.send(call, self.trace).await?;
         if let Some(version) = &answer.server_version {
-            self.shared.warnings.note(version);
+            self.seen().note(version);
         }
         Ok(answer)
     }
@@ -127,44 +132,26 @@ impl fmt::Display for OldServer {
 
 /// The versions of servers that answered, and the warnings that were not taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<SeenVersions>);
-
-#[derive(Debug, Default)]
 struct SeenVersions {
     latest: Option<Version>,
     versions: Vec<Version>,
     waiting: Vec<OldServer>,
 }
 
-impl Warnings {
+impl SeenVersions {
     /// Notes the version that an answer named.
-    pub(crate) fn note(&self, text: &str) {
+    fn note(&mut self, text: &str) {
         let (Some(server), Some(client)) = (Version::parse(text), Version::of_this_client()) else { return };
-        let mut seen = self.seen();
-        seen.latest = Some(server);
-        if server >= client {
-            return;
+        self.latest = Some(server);
+        if server < client && self.versions.len() < REMEMBERED && !self.versions.contains(&server) {
+            self.versions.push(server);
+            self.waiting.push(OldServer { server, client });
         }
-        if seen.versions.len() < REMEMBERED && !seen.versions.contains(&server) {
-            seen.versions.push(server);
-            seen.waiting.push(OldServer { server, client });
-        }
-    }
-
-    /// The version that the latest answer named.
-    pub(crate) fn latest(&self) -> Option<Version> {
-        self.seen().latest
     }
 
     /// The oldest warning that was not taken yet.
-    pub(crate) fn take(&self) -> Option<OldServer> {
-        let mut seen = self.seen();
-        (!seen.waiting.is_empty()).then(|| seen.waiting.remove(0))
-    }
-
-    fn seen(&self) -> MutexGuard<'_, SeenVersions> {
-        // Nothing panics while it is locked, and a list of versions cannot be half-changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn take_warning(&mut self) -> Option<OldServer> {
+        (!self.waiting.is_empty()).then(|| self.waiting.remove(0))
     }
 }
 
@@ -187,19 +174,19 @@ mod tests {
 
     #[test]
     fn each_older_version_is_warned_of_once_and_only_so_many_are_remembered() {
-        let warnings = Warnings::default();
+        let mut seen = SeenVersions::default();
         for text in ["0.0.1", "0.0.1", "999.0.0", "nonsense", env!("CARGO_PKG_VERSION"), "0.0.2"] {
-            warnings.note(text);
+            seen.note(text);
         }
-        assert_eq!(warnings.latest(), Some(Version { major: 0, minor: 0, patch: 2 }));
-        assert_eq!(warnings.take().unwrap().server, Version { major: 0, minor: 0, patch: 1 });
-        assert_eq!(warnings.take().unwrap().server, Version { major: 0, minor: 0, patch: 2 });
-        assert_eq!(warnings.take(), None);
-        warnings.note("0.0.1");
-        assert_eq!(warnings.take(), None);
+        assert_eq!(seen.latest, Some(Version { major: 0, minor: 0, patch: 2 }));
+        assert_eq!(seen.take_warning().unwrap().server, Version { major: 0, minor: 0, patch: 1 });
+        assert_eq!(seen.take_warning().unwrap().server, Version { major: 0, minor: 0, patch: 2 });
+        assert_eq!(seen.take_warning(), None);
+        seen.note("0.0.1");
+        assert_eq!(seen.take_warning(), None);
         for patch in 0..1000 {
-            warnings.note(&format!("0.0.{patch}"));
+            seen.note(&format!("0.0.{patch}"));
         }
-        assert_eq!(std::iter::from_fn(|| warnings.take()).count(), REMEMBERED - 2);
+        assert_eq!(std::iter::from_fn(|| seen.take_warning()).count(), REMEMBERED - 2);
     }
 }

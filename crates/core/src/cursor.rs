@@ -129,24 +129,21 @@ fn read_position(body: &[u8]) -> Option<Position> {
     let (key, mut rest) = body.split_first_chunk::<8>()?;
     let mut values = Vec::new();
     while let Some((kind, after)) = rest.split_first() {
-        rest = match kind {
-            0 => {
-                values.push(OrderValue::Null);
-                after
-            }
+        let (value, after) = match kind {
+            0 => (OrderValue::Null, after),
             1 => {
                 let (value, after) = after.split_first_chunk::<8>()?;
-                values.push(OrderValue::Int(i64::from_le_bytes(*value)));
-                after
+                (OrderValue::Int(i64::from_le_bytes(*value)), after)
             }
             2 => {
                 let (length, after) = after.split_first_chunk::<4>()?;
                 let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-                values.push(OrderValue::Text(Cow::Owned(String::from_utf8(text.to_vec()).ok()?)));
-                after
+                (OrderValue::Text(Cow::Owned(String::from_utf8(text.to_vec()).ok()?)), after)
             }
             _ => return None,
         };
+        values.push(value);
+        rest = after;
     }
     Some(Position { queue_key: i64::from_le_bytes(*key), values })
 }

@@ -14,10 +14,10 @@ use crate::limits::{
 use crate::status::word_enum;
 
 /// The scheduling of a task. Most tasks use nothing, and this costs them nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scheduling(Option<Arc<Used>>);
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Used {
     fields: SchedulingFields,
     /// The members that are used, as the API shows them, in one JSON object. This is also how it is stored.
@@ -75,15 +75,6 @@ impl Deref for Scheduling {
     }
 }
 
-/// The text says all of it.
-impl PartialEq for Scheduling {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_json() == other.as_json()
-    }
-}
-
-impl Eq for Scheduling {}
-
 impl Scheduling {
     /// The members that are used, as the API shows them, in one JSON object; nothing if none is. This is also how it is stored.
     pub fn as_json(&self) -> Option<&str> {
@@ -134,7 +125,7 @@ pub fn run_limit(seconds: i64) -> Option<i64> {
 }
 
 /// How long a task waits after an attempt that failed: longer each time, up to a limit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryDelay {
     seconds: f64,
     factor: f64,
@@ -192,13 +183,7 @@ impl RetryDelay {
     }
 }
 
-/// Its numbers are finite and never minus zero.
-impl PartialEq for RetryDelay {
-    fn eq(&self, other: &Self) -> bool {
-        (self.seconds, self.factor, self.max_seconds) == (other.seconds, other.factor, other.max_seconds)
-    }
-}
-
+/// Its numbers are finite.
 impl Eq for RetryDelay {}
 
 /// Whole numbers without a fraction: `10` and `10.0` are the same delay.

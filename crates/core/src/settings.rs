@@ -135,26 +135,19 @@ impl QueueSettings {
 
     /// As the API shows them. This is also how they are stored.
     pub fn to_json(&self) -> String {
-        let or_null = |out: &mut Vec<u8>, number: Option<u64>| match number {
-            Some(number) => json::write_integer(out, i64::try_from(number).unwrap_or(i64::MAX)),
-            None => out.extend_from_slice(b"null"),
-        };
         let Retention { succeeded_seconds, failed_seconds, cancelled_seconds } = self.retention;
+        let limits = self.route_limits.iter();
         ObjectWriter::new()
             .boolean("paused", self.paused)
-            .field("max_running", |out| or_null(out, self.max_running))
-            .field("route_limits", |out| {
-                let limits = self.route_limits.iter();
-                limits
-                    .fold(ObjectWriter::append_to(out), |object, (route, limit)| object.integer(route.as_str(), *limit))
-                    .end();
+            .integer_or_null("max_running", self.max_running)
+            .object("route_limits", |object| {
+                limits.fold(object, |object, (route, limit)| object.integer(route.as_str(), *limit))
             })
-            .field("retention", |out| {
-                ObjectWriter::append_to(out)
-                    .field("succeeded_seconds", |out| or_null(out, succeeded_seconds))
-                    .field("failed_seconds", |out| or_null(out, failed_seconds))
-                    .field("cancelled_seconds", |out| or_null(out, cancelled_seconds))
-                    .end();
+            .object("retention", |object| {
+                object
+                    .integer_or_null("succeeded_seconds", succeeded_seconds)
+                    .integer_or_null("failed_seconds", failed_seconds)
+                    .integer_or_null("cancelled_seconds", cancelled_seconds)
             })
             .into_text()
     }

@@ -109,15 +109,6 @@ impl<P> Expression<P> {
 }
 
 impl TaskPredicate {
-    /// Returns whether this holds for every task (or for none) that has the status; nothing if that depends on more.
-    pub(super) fn holds_for(&self, status: Status) -> Option<bool> {
-        match self {
-            Self::Always(holds) => Some(*holds),
-            Self::Status(test) => Some(word(test, status, Status::as_str)),
-            _ => None,
-        }
-    }
-
     /// Returns whether this holds for the task. Looks at the task for this predicate alone; a filter looks once for all of its
     /// predicates (`plan.rs`).
     pub fn holds(&self, task: &impl TaskFields) -> bool {
@@ -350,7 +341,9 @@ impl Expression<TaskPredicate> {
             Self::All(parts) => chain(parts, status, false),
             Self::Any(parts) => chain(parts, status, true),
             Self::Not(part) => part.decided_by(status).map(|holds| !holds),
-            Self::Is(predicate) => predicate.holds_for(status),
+            Self::Is(TaskPredicate::Always(holds)) => Some(*holds),
+            Self::Is(TaskPredicate::Status(test)) => Some(word(test, status, Status::as_str)),
+            Self::Is(_) => None,
         }
     }
 }

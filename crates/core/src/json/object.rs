@@ -76,6 +76,15 @@ impl<B: BorrowMut<Vec<u8>>> ObjectWriter<B> {
         self.field(name, |out| write_integer(out, value.try_into().unwrap_or(i64::MAX)))
     }
 
+    /// An integer or null.
+    #[must_use]
+    pub fn integer_or_null(self, name: &str, value: Option<impl TryInto<i64>>) -> Self {
+        match value {
+            Some(value) => self.integer(name, value),
+            None => self.json(name, "null"),
+        }
+    }
+
     /// `true` or `false`
     #[must_use]
     pub fn boolean(self, name: &str, value: bool) -> Self {
