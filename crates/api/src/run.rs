@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use taskqueue_core::ids::{Route, RunId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
+use taskqueue_core::limits::CLAIM_WORKER_BYTES;
 use taskqueue_core::task::{self, Failure};
 use taskqueue_core::time::Timestamp;
 use utoipa::ToSchema;
@@ -30,7 +31,7 @@ request_body! {
     optional {
         /// What the worker says of itself, at most 4 KiB; shown with the task as `last_run`.
         #[schema(value_type = Option<Object>)]
-        worker: JsonObject = field::or_absent(field::claim_worker),
+        worker: JsonObject = field::or_absent(field::small_object::<CLAIM_WORKER_BYTES>),
     }
 }
 
@@ -157,7 +158,7 @@ impl Body for Failure {
     fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut error = Members::of(value, at, Self::FIELDS, errors)?;
         let (kind, message) = (error.required("type", field::text), error.required("message", field::text));
-        let traceback = error.optional("traceback", field::text_or_null).flatten();
+        let traceback = error.optional("traceback", field::or_absent(field::text));
         Some(Self { kind: kind?, message: message?, traceback })
     }
 

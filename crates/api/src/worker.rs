@@ -4,6 +4,7 @@ use std::borrow::BorrowMut;
 
 use taskqueue_core::ids::{QueueName, Route, TaskId, WorkerId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
+use taskqueue_core::limits::{REPORT_METADATA_BYTES, TELEMETRY_BYTES};
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use utoipa::ToSchema;
 
@@ -38,7 +39,7 @@ impl Body for Report {
         let status = body.required("status", field::worker_status);
         let task_id = body.required("task_id", field::task_id_or_null);
         let metadata = if body.has("metadata") {
-            body.optional("metadata", field::report_metadata)
+            body.optional("metadata", field::small_object::<REPORT_METADATA_BYTES>)
         } else {
             Some(JsonObject::empty())
         };
@@ -90,7 +91,7 @@ request_body! {
     required {
         /// At most 16 KiB; replaces what it measured before.
         #[schema(value_type = Object)]
-        telemetry: JsonObject = field::telemetry,
+        telemetry: JsonObject = field::small_object::<TELEMETRY_BYTES>,
     }
     optional {}
 }

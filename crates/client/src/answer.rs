@@ -45,7 +45,8 @@ impl Answer {
         if !expected.contains(&self.status) {
             return Err(self.to_error());
         }
-        let value = json::parse(&self.body).map_err(|_| self.protocol_error(self.not_json()))?;
+        let not_json = || format!("status {} with {}, which is not JSON", self.status, self.body_words());
+        let value = json::parse(&self.body).map_err(|_| self.protocol_error(not_json()))?;
         read(&value).map_err(|Unreadable(message)| self.protocol_error(message))
     }
 
@@ -78,11 +79,6 @@ impl Answer {
             }
             status => self.protocol_error(format!("status {status} was not expected")),
         }
-    }
-
-    /// Describes what answered in place of a server of this API.
-    fn not_json(&self) -> String {
-        format!("status {} with {}, which is not JSON", self.status, self.body_words())
     }
 
     /// The body in a few words: a web page, or its first line.

@@ -8,14 +8,12 @@ const MEMBER: &str = "batch";
 /// The metadata with the label, unless it says something else there itself.
 pub fn labelled(metadata: JsonObject, label: Option<&str>) -> JsonObject {
     match label {
-        Some(label) if lookup(metadata.as_str(), &[MEMBER]).is_none() => with_label(&metadata, label),
+        Some(label) if lookup(metadata.as_str(), &[MEMBER]).is_none() => {
+            let member = ObjectWriter::new().text(MEMBER, label).into_text();
+            merge_patch(&metadata, &JsonObject::from_canonical(&member))
+        }
         _ => metadata,
     }
-}
-
-fn with_label(metadata: &JsonObject, label: &str) -> JsonObject {
-    let member = ObjectWriter::new().text(MEMBER, label).into_text();
-    merge_patch(metadata, &JsonObject::from_canonical(&member))
 }
 
 /// Returns whether a task has this metadata. Tasks that an earlier version created lack the label.

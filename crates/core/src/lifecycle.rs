@@ -53,7 +53,8 @@ pub enum RunReport {
 }
 
 impl RunReport {
-    fn end(&self) -> RunEnd {
+    /// The end of the run that it makes.
+    pub fn end(&self) -> RunEnd {
         match self {
             Self::Complete { .. } => RunEnd::Complete,
             Self::Fail { .. } => RunEnd::Fail,

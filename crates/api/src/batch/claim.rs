@@ -58,7 +58,7 @@ impl BatchBody for ClaimTasksRequest {
                     let Some(value) = read_value(reader)? else {
                         return Ok(field::refuse(errors, &at, field::too_long(CLAIM_WORKER_BYTES)));
                     };
-                    Ok(field::or_null(field::claim_worker)(&value, &at, errors))
+                    Ok(field::or_null(field::small_object::<CLAIM_WORKER_BYTES>)(&value, &at, errors))
                 }),
             }
         })?;
@@ -89,7 +89,7 @@ fn read_workers(
         let Some(value) = read_value(reader)? else {
             return Ok(field::refuse(errors, at, field::too_long(CLAIM_WORKER_ITEM_BYTES)));
         };
-        Ok(field::claim_worker_item(&value, at, errors))
+        Ok(field::small_object::<CLAIM_WORKER_ITEM_BYTES>(&value, at, errors))
     })
 }
 

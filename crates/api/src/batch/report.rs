@@ -121,9 +121,7 @@ impl RunAction {
         match self {
             Self::Heartbeat { .. } => "heartbeat",
             Self::Progress { .. } => "progress",
-            Self::End(RunReport::Complete { .. }) => "complete",
-            Self::End(RunReport::Fail { .. }) => "fail",
-            Self::End(RunReport::Unclaim { .. }) => "unclaim",
+            Self::End(report) => report.end().as_str(),
         }
     }
 

@@ -8,10 +8,7 @@ use std::time::Duration;
 use taskqueue_core::definition::{Routes, check_route_count, task_name};
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
-use taskqueue_core::limits::{
-    CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES, JSON_DEPTH, OUTPUT_TEXT_BYTES, REPORT_METADATA_BYTES, TASK_ROUTES,
-    TELEMETRY_BYTES,
-};
+use taskqueue_core::limits::{JSON_DEPTH, OUTPUT_TEXT_BYTES, TASK_ROUTES};
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::scheduling::seconds_as_duration;
 use taskqueue_core::time::Timestamp;
@@ -84,26 +81,6 @@ pub(crate) fn flag(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors
     }
 }
 
-/// The metadata of a worker's report.
-pub(crate) fn report_metadata(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
-    small_object(value, at, errors, REPORT_METADATA_BYTES)
-}
-
-/// Reads what a claim says of its worker.
-pub(crate) fn claim_worker(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
-    small_object(value, at, errors, CLAIM_WORKER_BYTES)
-}
-
-/// Reads what a claimant of several runs says of itself for one of them.
-pub(crate) fn claim_worker_item(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
-    small_object(value, at, errors, CLAIM_WORKER_ITEM_BYTES)
-}
-
-/// Reads what a worker measured.
-pub(crate) fn telemetry(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
-    small_object(value, at, errors, TELEMETRY_BYTES)
-}
-
 /// Reads what a run printed.
 pub(crate) fn output_text(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     let text = text(value, at, errors)?;
@@ -111,9 +88,13 @@ pub(crate) fn output_text(value: &Value<'_>, at: &Location<'_>, errors: &mut Bod
 }
 
 /// An object of at most so many bytes in canonical form.
-fn small_object(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors, most: usize) -> Option<JsonObject> {
+pub(crate) fn small_object<const MOST: usize>(
+    value: &Value<'_>,
+    at: &Location<'_>,
+    errors: &mut BodyErrors,
+) -> Option<JsonObject> {
     let object = object(value, at, errors)?;
-    if object.as_str().len() > most { refuse(errors, at, too_long(most)) } else { Some(object) }
+    if object.as_str().len() > MOST { refuse(errors, at, too_long(MOST)) } else { Some(object) }
 }
 
 pub(crate) fn too_long(most: usize) -> String {
@@ -250,11 +231,6 @@ pub(crate) fn filter(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErro
         return None;
     };
     Some(text.as_ref().into())
-}
-
-/// Any string, or null.
-pub(crate) fn text_or_null(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Option<Arc<str>>> {
-    or_null(text)(value, at, errors)
 }
 
 pub(crate) fn parsed<T>(

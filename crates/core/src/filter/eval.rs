@@ -145,7 +145,10 @@ impl LastErrorPredicate {
             Self::Type(test) => value(test, error.kind),
             Self::Message(test) => value(test, error.message),
             Self::Traceback(test) => nullable(test, error.traceback),
-            Self::RunId(test) => text_or_none(test, error.run_id),
+            // It may be missing, which no literal can say.
+            Self::RunId(test) => {
+                test.holds(|literal| error.run_id == Some(literal), |limit| error.run_id.map(|id| id.cmp(limit)))
+            }
             Self::Attempt(test) => number(test, error.attempt),
             Self::OccurredAt(test) => value(test, &error.occurred_at),
         }
@@ -249,11 +252,6 @@ fn value<T: Borrow<V>, V: Ord + ?Sized>(test: &Test<T>, value: &V) -> bool {
 
 fn nullable<T: Borrow<V>, V: Ord + ?Sized>(test: &NullableTest<T>, value: Option<&V>) -> bool {
     test.holds(|literal| value == literal.as_ref().map(T::borrow), |limit| value.map(|value| value.cmp(limit.borrow())))
-}
-
-/// A text that may be missing where no literal can say so.
-fn text_or_none(test: &Test<String>, value: Option<&str>) -> bool {
-    test.holds(|literal| value == Some(literal), |limit| value.map(|value| value.cmp(limit)))
 }
 
 fn word<T: Copy + PartialEq>(test: &Test<T>, value: T, as_str: fn(T) -> &'static str) -> bool {
