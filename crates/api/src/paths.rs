@@ -77,9 +77,11 @@ listed_texts! {
 /// More segments than this has no template.
 const SEGMENTS_MAX: usize = 7;
 
-/// The templates by their number of segments: the place of each in [`ALL`], and its segments, the last one first, because
-/// templates differ in their ends.
-static TEMPLATES: LazyLock<[Vec<(usize, Vec<&str>)>; SEGMENTS_MAX + 1]> = LazyLock::new(|| {
+/// The place of a template in [`ALL`], and its segments, the last one first: templates differ in their ends.
+type Template = (usize, Vec<&'static str>);
+
+/// The templates by their number of segments.
+static TEMPLATES: LazyLock<[Vec<Template>; SEGMENTS_MAX + 1]> = LazyLock::new(|| {
     let mut templates = [const { Vec::new() }; SEGMENTS_MAX + 1];
     for (place, template) in ALL.into_iter().enumerate() {
         let segments: Vec<&str> = template.rsplit('/').take(template.matches('/').count()).collect();
@@ -107,7 +109,7 @@ pub fn template_place(path: &str) -> Option<usize> {
     }
     *segments.get_mut(count)? = &path[start..];
     let given = segments[..=count].iter().rev();
-    let fits = |(_, template): &&(usize, Vec<&str>)| {
+    let fits = |(_, template): &&Template| {
         let is_parameter = |wanted: &str| wanted.starts_with('{');
         let mut pairs = template.iter().zip(given.clone());
         pairs.all(|(wanted, given)| if is_parameter(wanted) { !given.is_empty() } else { wanted == given })

@@ -63,12 +63,12 @@ fn read_task(
 
 impl CreateTasksRequest {
     /// A body without tasks, to be filled by [`BatchWriter::push_task`].
-    pub fn writer() -> BatchWriter<Self> {
+    pub fn writer() -> BatchWriter {
         BatchWriter::begin("tasks")
     }
 }
 
-impl BatchWriter<CreateTasksRequest> {
+impl BatchWriter {
     /// Adds a task. False if it does not fit: then nothing was added, and the task belongs into another batch.
     #[must_use]
     pub fn push_task(&mut self, id: TaskId, creation: &Creation) -> bool {

@@ -160,7 +160,7 @@ pub(super) fn read_only_list<T>(
     reader: &mut Reader<'_>,
     errors: &mut BodyErrors,
     fields: &'static [&'static str; 1],
-    item: fn(&mut Reader<'_>, &Location<'_>, &mut BodyErrors, &mut ItemWeight) -> Result<Option<T>, BatchError>,
+    item: impl Fn(&mut Reader<'_>, &Location<'_>, &mut BodyErrors, &mut ItemWeight) -> Result<Option<T>, BatchError>,
 ) -> Result<Option<Vec<T>>, BatchError> {
     let mut list = ReadField::MISSING;
     let is_object = read_fields(reader, fields, errors, |reader, name| {

@@ -139,12 +139,12 @@ impl RunAction {
 
 impl ReportRunsRequest {
     /// A body without reports, to be filled by [`BatchWriter::push_report`].
-    pub fn writer() -> BatchWriter<Self> {
+    pub fn writer() -> BatchWriter {
         BatchWriter::begin("reports")
     }
 }
 
-impl BatchWriter<ReportRunsRequest> {
+impl BatchWriter {
     /// Adds a report. False if it does not fit: then nothing was added, and the report belongs into another batch.
     #[must_use]
     pub fn push_report(&mut self, RunItem { task_id, run_id, action }: &RunItem) -> bool {

@@ -2,7 +2,6 @@
 //! order of the request. Also the schemas of items, which are those of single requests with some fields more.
 
 use std::borrow::BorrowMut;
-use std::marker::PhantomData;
 
 use taskqueue_core::json::{ObjectWriter, Value};
 use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS};
@@ -18,17 +17,16 @@ type Object<'o> = ObjectWriter<&'o mut Vec<u8>>;
 
 /// The body of a batch that is being written.
 #[derive(Clone, Debug)]
-pub struct BatchWriter<B> {
+pub struct BatchWriter {
     out: Vec<u8>,
     items: usize,
-    of: PhantomData<fn() -> B>,
 }
 
-impl<B> BatchWriter<B> {
+impl BatchWriter {
     const END: &'static [u8] = b"]}";
 
     pub(super) fn begin(list: &str) -> Self {
-        Self { out: format!("{{\"{list}\":[").into_bytes(), items: 0, of: PhantomData }
+        Self { out: format!("{{\"{list}\":[").into_bytes(), items: 0 }
     }
 
     /// Returns the number of its items.

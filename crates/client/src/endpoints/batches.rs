@@ -88,7 +88,7 @@ impl Client {
         for<'t> &'t T: Into<Creation>,
     {
         let mut answer = BatchAnswer::with_room_for(tasks.len());
-        let push = |body: &mut BatchWriter<_>, (id, new): &(TaskId, T)| body.push_task(*id, &new.into());
+        let push = |body: &mut BatchWriter, (id, new): &(TaskId, T)| body.push_task(*id, &new.into());
         while let Some((body, asked)) = next_part(tasks, &mut answer, CreateTasksRequest::writer, push) {
             let ids: Vec<TaskId> = asked.iter().map(|(id, _)| *id).collect();
             let call = Call::creation("create the tasks", queue_path(paths::BATCH_CREATE, queue));
@@ -134,8 +134,8 @@ impl Client {
     /// repeated here: that is the worker's decision, and repeating a report that was done has no second effect.
     pub async fn report_runs(&self, queue: &QueueName, reports: &[RunItem]) -> BatchAnswer<Option<Timestamp>> {
         let mut answer = BatchAnswer::with_room_for(reports.len());
-        let push = BatchWriter::<ReportRunsRequest>::push_report;
-        while let Some((body, asked)) = next_part(reports, &mut answer, ReportRunsRequest::writer, push) {
+        let (writer, push) = (ReportRunsRequest::writer, BatchWriter::push_report);
+        while let Some((body, asked)) = next_part(reports, &mut answer, writer, push) {
             let call = Call::change("report runs", Method::POST, queue_path(paths::BATCH_REPORT, queue), AFTER_REPORT);
             let call = batch_call(call, body, asked.len());
             let reported = self.perform(call, |answer| answer.read(&[200], |value| ReportedRuns::read(value, asked)));
@@ -147,11 +147,11 @@ impl Client {
 
 /// The body of the next request, and its items: as many as fit of those that have no outcome yet. One that fits into no request gets
 /// its outcome at once. Bodies are made one at a time, so that only one is in memory.
-fn next_part<'a, I, B, T>(
+fn next_part<'a, I, T>(
     items: &'a [I],
     answer: &mut BatchAnswer<T>,
-    writer: fn() -> BatchWriter<B>,
-    mut push: impl FnMut(&mut BatchWriter<B>, &I) -> bool,
+    writer: fn() -> BatchWriter,
+    mut push: impl FnMut(&mut BatchWriter, &I) -> bool,
 ) -> Option<(Vec<u8>, &'a [I])> {
     loop {
         let left = &items[answer.items.len()..];
