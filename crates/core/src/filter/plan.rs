@@ -154,15 +154,23 @@ struct Member {
 impl<P: Planned> Plan<P> {
     /// The plan for a filter.
     pub(super) fn new(expression: &Expression<P>) -> Self {
-        let mut asked = PredicatesBySource::default();
-        expression.for_each(&mut |predicate| asked.note(predicate));
-        let (documents, routes) = asked.gathered();
+        let (mut asked, mut routes) = ([const { Vec::new() }; DOCUMENTS_MAX], Vec::new());
+        expression.for_each(&mut |predicate| match predicate.source() {
+            Source::Document(document, keys, predicate) if keys.len() <= JSON_DEPTH => {
+                asked[document].push((keys, predicate));
+            }
+            Source::Routes(membership) => routes.push(membership.parts().0.clone()),
+            _ => {}
+        });
+        routes.sort_unstable();
+        routes.dedup();
+        let documents = asked.each_ref().map(|asked| document_plan(asked));
         let mut plan = Self { expression: Expression::All(Vec::new()), documents, routes };
         plan.expression = expression.map(&mut |predicate| plan.question(predicate, &asked));
         plan
     }
 
-    fn question(&self, predicate: &P, asked: &PredicatesBySource<'_>) -> Question<P> {
+    fn question(&self, predicate: &P, asked: &[Vec<AskedOfDocument<'_>>; DOCUMENTS_MAX]) -> Question<P> {
         match predicate.source() {
             Source::LastError(predicate) => Question::LastError(predicate.clone()),
             Source::Routes(membership) if self.routes.len() > FEW => {
@@ -172,7 +180,7 @@ impl<P: Planned> Plan<P> {
             Source::Document(_, keys, predicate) if keys.len() > JSON_DEPTH => {
                 Question::TooDeep { holds: matches!(predicate, DocumentPredicate::Missing) }
             }
-            Source::Document(document, keys, predicate) if asked.documents[document].len() > FEW => {
+            Source::Document(document, keys, predicate) if asked[document].len() > FEW => {
                 self.document_question(document, keys, predicate)
             }
             _ => Question::Plain(predicate.clone()),
@@ -220,34 +228,11 @@ impl<T> Membership<T> {
     }
 }
 
-/// The predicates of a filter, by the part of the record that they read.
-#[derive(Default)]
-struct PredicatesBySource<'f> {
-    documents: [Vec<(&'f [String], &'f DocumentPredicate)>; DOCUMENTS_MAX],
-    routes: Vec<&'f String>,
-}
+/// The keys behind which a document is asked, and the question.
+type AskedOfDocument<'f> = (&'f [String], &'f DocumentPredicate);
 
-impl<'f> PredicatesBySource<'f> {
-    fn note(&mut self, predicate: &'f impl Planned) {
-        match predicate.source() {
-            Source::Document(document, keys, predicate) if keys.len() <= JSON_DEPTH => {
-                self.documents[document].push((keys, predicate));
-            }
-            Source::Routes(membership) => self.routes.push(membership.parts().0),
-            _ => {}
-        }
-    }
-
-    fn gathered(&self) -> ([DocumentPlan; DOCUMENTS_MAX], Vec<String>) {
-        let mut routes: Vec<String> = self.routes.iter().map(|route| (*route).clone()).collect();
-        routes.sort_unstable();
-        routes.dedup();
-        (self.documents.each_ref().map(|asked| document_plan(asked)), routes)
-    }
-}
-
-fn document_plan(asked: &[(&[String], &DocumentPredicate)]) -> DocumentPlan {
-    let looked_for = |(keys, predicate): &(&'_ [String], &'_ DocumentPredicate)| match predicate {
+fn document_plan(asked: &[AskedOfDocument<'_>]) -> DocumentPlan {
+    let looked_for = |(keys, predicate): &AskedOfDocument<'_>| match predicate {
         DocumentPredicate::Elements(membership) => Some((keys.to_vec(), membership.parts().0.clone())),
         _ => None,
     };
