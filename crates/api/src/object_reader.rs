@@ -294,6 +294,8 @@ macro_rules! wire_values {
     )*};
 }
 
+pub(crate) use wire_values;
+
 wire_values! {
     TaskId as Self: |id| *id, |out, id| write_plain(out, id.as_str()), |object, name| object.parsed(name, Self::parse);
     Status as Self: |status| *status, |out, status| write_plain(out, status.as_str()),

@@ -7,7 +7,7 @@ use taskqueue_core::scheduling::{self, Dependencies, OnDependencyFailure, RetryD
 use utoipa::ToSchema;
 
 use crate::body::{BodyErrors, Location, Members, field};
-use crate::object_reader::{ObjectReader, Unreadable, WireValue};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_values};
 
 /// How long a task waits after an attempt that failed: `seconds` after the first one, `factor` times as long after each further
 /// one, and never longer than `max_seconds`.
@@ -72,38 +72,15 @@ pub(crate) fn read(task: &ObjectReader<'_>) -> Result<Scheduling, Unreadable> {
     Ok(fields.into())
 }
 
-impl WireValue for RetryDelay {
-    type View<'a> = Self;
-
-    fn view(&self) -> Self {
-        *self
-    }
-
-    fn write(out: &mut Vec<u8>, delay: Self) {
-        delay.write(out);
-    }
-
-    fn read(object: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
+wire_values! {
+    RetryDelay as Self: |delay| *delay, |out, delay| delay.write(out), |object, name| {
         let delay = object.object(name)?;
         let numbers = (delay.number("seconds")?, delay.number("factor")?, delay.number("max_seconds")?);
         Self::new(numbers.0, Some(numbers.1), Some(numbers.2)).map_or_else(|| object.wrong(name), Ok)
-    }
-}
-
-impl WireValue for Dependencies {
-    type View<'a> = &'a Self;
-
-    fn view(&self) -> &Self {
-        self
-    }
-
-    fn write(out: &mut Vec<u8>, dependencies: &Self) {
-        write_array(out, dependencies.as_slice(), |out, id| write_string(out, id.as_str()));
-    }
-
-    fn read(object: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
-        Self::new(object.parsed_list(name, TaskId::parse)?).map_or_else(|| object.wrong(name), Ok)
-    }
+    };
+    Dependencies as &'a Self: |dependencies| dependencies,
+        |out, ids| write_array(out, ids.as_slice(), |out, id| write_string(out, id.as_str())),
+        |object, name| Self::new(object.parsed_list(name, TaskId::parse)?).map_or_else(|| object.wrong(name), Ok);
 }
 
 #[cfg(test)]

@@ -51,35 +51,29 @@ mod query;
 mod tls;
 mod transport;
 
-pub use answer::BatchAnswer;
-pub use answer::Created;
+pub use answer::{BatchAnswer, Created};
 pub use call::Retries;
-pub use client::Client;
-pub use client::{OldServer, Version};
+pub use client::{Client, OldServer, Version};
 pub use config::Config;
 pub use endpoints::{BatchClaimRequest, ClaimAnswer, ClaimRequest, CreateOutcome, HeartbeatAnswer, OutputAnswer};
 pub use error::{ConfigError, Error};
 pub use query::{
     GroupQuery, ListQuery, PageQuery, Selection, TaskQuery, TaskSelection, Walk, WorkerQuery, WorkerSelection,
 };
-pub use tls::Pin;
-pub use tls::{SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
+pub use tls::{Pin, SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 
 pub use taskqueue_api::ErrorCode;
 pub use taskqueue_api::batch::{RunAction, RunItem};
 pub use taskqueue_api::bulk_action::{Acted, BulkActionRequest};
-pub use taskqueue_api::capabilities::Health;
-pub use taskqueue_api::capabilities::{self, Capabilities};
+pub use taskqueue_api::capabilities::{self, Capabilities, Health};
 pub use taskqueue_api::error::Code;
 pub use taskqueue_api::explain::{ExplainedReason, Explanation};
-pub use taskqueue_api::lists::Page;
-pub use taskqueue_api::lists::{GroupPage, Updated};
+pub use taskqueue_api::lists::{GroupPage, Page, Updated};
 pub use taskqueue_api::output::Output;
 pub use taskqueue_api::queue::Queue;
 pub use taskqueue_api::run::Claim;
 pub use taskqueue_api::stats::{EventCounts, Percentiles, RecentActivity, RouteStats, Series, SeriesItem, Stats};
-pub use taskqueue_api::task::LastRun;
-pub use taskqueue_api::task::{BulkUpdateRequest, Creation, Task};
+pub use taskqueue_api::task::{BulkUpdateRequest, Creation, LastRun, Task};
 pub use taskqueue_core::activity::{Event, Unit};
 pub use taskqueue_core::definition::{Definition, Routes};
 pub use taskqueue_core::explain::Reason;

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 
-use taskqueue_api::lists::GroupPage;
-use taskqueue_api::lists::Page;
+use taskqueue_api::lists::{GroupPage, Page};
 use taskqueue_api::task::Task;
 use taskqueue_core::grouping::{Group, TaskDimension, WorkerDimension};
 use taskqueue_core::ids::QueueName;

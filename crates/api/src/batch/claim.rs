@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::items::{BatchBody, BatchError, ROOT, ReadField, read_fields, read_list, read_value, shown};
 use super::writer::{self, ItemsWriter};
+use crate::ErrorCode;
 use crate::body::{BodyErrors, Invalid, Location, field};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
@@ -118,9 +119,9 @@ fn read_run_ids<'a>(
         let text = match reader.value()? {
             Value::Str(text) => text,
             // Half a surrogate pair, which is no run id; whether it is the same as another one is not known.
-            value => return Ok(Some(Err(refused(&value, "\u{fffd}")))),
+            _ => return Ok(Some(Err(refused("\u{fffd}")))),
         };
-        let read = RunId::parse(&text).ok_or_else(|| refused(&Value::Str(text.clone()), &text));
+        let read = RunId::parse(&text).ok_or_else(|| refused(&text));
         if !seen.insert(text) {
             errors.add(at, "name each run id only once");
         }
@@ -129,11 +130,9 @@ fn read_run_ids<'a>(
 }
 
 /// The error that the single request would get.
-fn refused(value: &Value<'_>, text: &str) -> RefusedRun {
-    let mut errors = BodyErrors::new(crate::ErrorCode::InvalidRequest);
-    let read = field::run_id(value, &Location::Key(&ROOT, "run_id"), &mut errors);
-    let invalid = errors.into_result(read).err();
-    Box::new((shown(text), invalid.unwrap_or(Invalid { code: crate::ErrorCode::InvalidRequest, errors: Vec::new() })))
+fn refused(text: &str) -> RefusedRun {
+    let at = Location::Key(&ROOT, "run_id");
+    Box::new((shown(text), Invalid::one(ErrorCode::InvalidRequest, &at, field::RUN_ID_RULE)))
 }
 
 impl ClaimTasksRequest {

@@ -59,7 +59,7 @@ impl Invalid {
         Self::one(code, &Location::Root("body"), message)
     }
 
-    pub(super) fn one(code: ErrorCode, at: &Location<'_>, message: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn one(code: ErrorCode, at: &Location<'_>, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, errors: vec![RequestError { location: at.to_location(), message: message.into() }] }
     }
 

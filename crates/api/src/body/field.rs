@@ -17,6 +17,7 @@ use super::errors::{BodyErrors, Location};
 use crate::ErrorCode;
 
 pub(crate) const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
+pub(crate) const RUN_ID_RULE: &str = "use r_ and exactly 12 of A-Z a-z 0-9 _ -";
 
 /// Notes what is wrong with a field, which then has no value.
 pub(crate) fn refuse<T>(
@@ -194,7 +195,7 @@ pub(crate) fn route(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyError
 
 /// A run id.
 pub(crate) fn run_id(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<RunId> {
-    parsed(value, at, errors, RunId::parse, "use r_ and exactly 12 of A-Z a-z 0-9 _ -")
+    parsed(value, at, errors, RunId::parse, RUN_ID_RULE)
 }
 
 /// A task id.

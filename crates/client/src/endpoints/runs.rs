@@ -2,8 +2,7 @@
 //! client, and only if asked to; when to repeat a report is the worker's decision, because it has to keep its lease meanwhile.
 
 use reqwest::Method;
-use taskqueue_api::lists::Page;
-use taskqueue_api::lists::{Count, GroupPage};
+use taskqueue_api::lists::{Count, GroupPage, Page};
 use taskqueue_api::paths;
 use taskqueue_api::run::{
     self, Claim, CompleteRequest, FailRequest, HeartbeatRequest, Lease, ProgressRequest, UnclaimRequest,
