@@ -33,9 +33,10 @@ pub trait Body: Sized {
 
 /// Declares a body: the struct with its schema, the reader and the writer. An entry has the schema of a field, its name, its type
 /// and the function that reads it. Fields under `optional` may be left out, and are where there is nothing to say.
+/// What concerns several fields is checked by one function.
 macro_rules! request_body {
     (
-        $(#[$attribute:meta])* $name:ident;
+        $(#[$attribute:meta])* $name:ident $(, checked by $check:path)?;
         required { $( $(#[$required_attribute:meta])* $required:ident: $kind:ty = $read:expr, )* }
         optional { $( $(#[$optional_attribute:meta])* $optional:ident: $optional_kind:ty = $read_optional:expr, )* }
     ) => {
@@ -55,7 +56,9 @@ macro_rules! request_body {
                 let mut body = Members::of(value, at, Self::FIELDS, errors)?;
                 $( let $required = body.required(stringify!($required), $read); )*
                 $( let $optional = body.optional(stringify!($optional), $read_optional); )*
-                Some(Self { $( $required: $required?, )* $( $optional, )* })
+                let read = Self { $( $required: $required?, )* $( $optional, )* };
+                $( $check(&read, &mut body)?; )?
+                Some(read)
             }
 
             fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {

@@ -9,47 +9,34 @@ use taskqueue_core::limits::OUTPUT_OFFSET_MAX;
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{Body, BodyErrors, Location, Members, field};
-use crate::object_reader::{ObjectReader, Unreadable};
+use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue};
 use crate::schema;
 
-/// What a run printed.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OutputRequest {
-    /// The claimant's token.
-    #[schema(value_type = schema::RunId)]
-    pub run_id: RunId,
-    /// The number of bytes that the run has printed before it.
-    #[schema(minimum = 0)]
-    pub offset: u64,
-    /// At most 65,536 bytes.
-    #[schema(value_type = String)]
-    pub text: Arc<str>,
+request_body! {
+    /// What a run printed.
+    OutputRequest, checked by check_end;
+    required {
+        /// The claimant's token.
+        #[schema(value_type = schema::RunId)]
+        run_id: RunId = field::run_id,
+        /// The number of bytes that the run has printed before it.
+        #[schema(minimum = 0)]
+        offset: u64 = field::count,
+        /// At most 65,536 bytes.
+        #[schema(value_type = String)]
+        text: Arc<str> = field::output_text,
+    }
+    optional {}
 }
 
-impl Body for OutputRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["run_id", "offset", "text"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let run_id = body.required("run_id", field::run_id);
-        let offset = body.required("offset", field::count);
-        let text = body.required("text", field::output_text);
-        let (run_id, offset, text) = (run_id?, offset?, text?);
-        // An offset is a 64-bit integer in every answer, so the last byte has one, too.
-        if offset + text.len() as u64 > OUTPUT_OFFSET_MAX {
-            let (at, errors) = body.errors();
-            errors.add(&Location::Key(at, "offset"), "use an offset whose end is below 2^63");
-            return None;
-        }
-        Some(Self { run_id, offset, text })
+/// An offset is a 64-bit integer in every answer, so the last byte has one, too.
+fn check_end(request: &OutputRequest, body: &mut Members<'_, '_>) -> Option<()> {
+    if request.offset + request.text.len() as u64 > OUTPUT_OFFSET_MAX {
+        let (at, errors) = body.errors();
+        return field::refuse(errors, &Location::Key(at, "offset"), "use an offset whose end is below 2^63");
     }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        object.text("run_id", self.run_id.as_str()).integer("offset", self.offset).text("text", &self.text)
-    }
+    Some(())
 }
 
 /// What is kept of what a run printed.

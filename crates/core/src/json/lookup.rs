@@ -278,25 +278,18 @@ fn merge_member<'a>(
     target: &mut Scanner<'a>,
     patch: &mut Scanner<'a>,
 ) -> Option<()> {
-    match (target.peek()?, patch.peek()?) {
-        (_, b'n') => {
-            target.value()?;
-            patch.value()?;
-        }
-        (b'{', b'{') => {
-            write_key(out, key);
-            merge(out, target, patch)?;
-        }
-        (_, b'{') => {
-            target.value()?;
-            write_key(out, key);
-            merge(out, &mut Scanner::new("{}"), patch)?;
-        }
-        _ => {
-            target.value()?;
-            write_key(out, key);
-            out.extend_from_slice(patch.value()?.as_bytes());
-        }
+    let (old, new) = (target.peek()?, patch.peek()?);
+    if new != b'n' {
+        write_key(out, key);
+    }
+    if (old, new) == (b'{', b'{') {
+        return merge(out, target, patch);
+    }
+    target.value()?;
+    match new {
+        b'n' => drop(patch.value()?),
+        b'{' => merge(out, &mut Scanner::new("{}"), patch)?,
+        _ => out.extend_from_slice(patch.value()?.as_bytes()),
     }
     Some(())
 }
