@@ -195,40 +195,28 @@ impl Activity {
         bytes
     }
 
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
-        let mut reader = Reader(bytes);
-        if reader.byte()? != VERSION {
-            return Err(Unreadable);
-        }
-        let mut counts = Counts::default();
-        for count in &mut counts.0 {
-            *count = reader.number()?;
-        }
-        let activity = Self { counts, waits: reader.durations()?, runs: reader.durations()? };
-        if reader.0.is_empty() { Ok(activity) } else { Err(Unreadable) }
+    pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, Unreadable> {
+        read(&mut bytes).filter(|_| bytes.is_empty()).ok_or(Unreadable)
     }
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn byte(&mut self) -> Result<u8, Unreadable> {
-        let (byte, rest) = self.0.split_first().ok_or(Unreadable)?;
-        self.0 = rest;
-        Ok(*byte)
+fn read(bytes: &mut &[u8]) -> Option<Activity> {
+    if bytes.split_off_first()? != &VERSION {
+        return None;
     }
-
-    fn number(&mut self) -> Result<u64, Unreadable> {
-        varint::read(&mut self.0).ok_or(Unreadable)
+    let mut counts = Counts::default();
+    for count in &mut counts.0 {
+        *count = varint::read(bytes)?;
     }
+    Some(Activity { counts, waits: read_durations(bytes)?, runs: read_durations(bytes)? })
+}
 
-    fn durations(&mut self) -> Result<Durations, Unreadable> {
-        let mut buckets = Vec::new();
-        for _ in 0..self.number()? {
-            buckets.push((self.byte()?, self.number()?));
-        }
-        Durations::from_parts(buckets, self.number()?).ok_or(Unreadable)
+fn read_durations(bytes: &mut &[u8]) -> Option<Durations> {
+    let mut buckets = Vec::new();
+    for _ in 0..varint::read(bytes)? {
+        buckets.push((*bytes.split_off_first()?, varint::read(bytes)?));
     }
+    Durations::from_parts(buckets, varint::read(bytes)?)
 }
 
 #[cfg(test)]

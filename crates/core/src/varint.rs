@@ -15,8 +15,7 @@ pub fn write(bytes: &mut Vec<u8>, mut left: u64) {
 pub fn read(bytes: &mut &[u8]) -> Option<u64> {
     let (mut number, mut shift) = (0_u64, 0);
     loop {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
+        let byte = bytes.split_off_first()?;
         // The tenth byte has room for one bit.
         if shift == 63 && *byte > 1 {
             return None;
