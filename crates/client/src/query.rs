@@ -142,7 +142,7 @@ impl PageRange {
     }
 }
 
-/// A page of a list, with a size and a place that may be chosen.
+/// Declares the methods of a query whose answer is a page: how large it is, and where it begins.
 macro_rules! paged {
     () => {
         /// At most so many items per page, 1 to 1000; 100 by default.
