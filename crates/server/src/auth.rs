@@ -1,7 +1,7 @@
 //! Authentication (docs/reference/http-api.md §2.1): the server-wide bearer token, how credentials are read, and who a caller
 //! is by what the request carries. Only digests of tokens are stored, so that they cannot be shown and the comparison takes the
 //! same time for all credentials. Tokens with a name and scopes are in `named_tokens.rs`; what a caller may do is decided
-//! later, when the endpoint is known (`endpoint_scopes.rs`); sessions of browsers are in `session.rs`.
+//! later, when the endpoint is known (`endpoints.rs`); sessions of browsers are in `session.rs`.
 
 mod named_tokens;
 

@@ -24,7 +24,7 @@ use taskqueue_store::submission::Held;
 use self::query::Query;
 use crate::auth::NamedToken;
 use crate::connection::Disconnect;
-use crate::endpoint_scopes;
+use crate::endpoints;
 use crate::error::ApiError;
 use crate::memory_budget::Reservation;
 use crate::path::{member_component, queue_component};
@@ -59,7 +59,7 @@ impl Call {
         let expects_continue = head.headers.contains_key(EXPECT);
         let token: Option<Arc<NamedToken>> = head.extensions.remove();
         if let Some(token) = &token
-            && let Err(denied) = endpoint_scopes::check(token, &head)
+            && let Err(denied) = endpoints::check(token, &head)
         {
             if !expects_continue {
                 discard(body);

@@ -22,7 +22,7 @@ use tower::Service;
 use crate::auth::{Caller, TokenMistake};
 use crate::browser_check::{self, Hosts};
 use crate::connection::Authenticated;
-use crate::endpoint_scopes::{API_PREFIX, needs_token};
+use crate::endpoints::{API_PREFIX, needs_token};
 use crate::error::{ApiError, HOLD_BUSY};
 use crate::extract::discard;
 use crate::listener::ClientAddress;

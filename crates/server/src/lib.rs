@@ -8,7 +8,7 @@ pub mod browser_check;
 pub mod config;
 mod connection;
 mod dashboard_host;
-mod endpoint_scopes;
+mod endpoints;
 mod error;
 mod extract;
 pub mod http_service;

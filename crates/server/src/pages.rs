@@ -12,7 +12,7 @@ use taskqueue_store::InstallationSecret;
 
 use crate::auth::{Gate, wall_clock};
 use crate::browser_check::{self, BrowserRefusal, Hosts};
-use crate::endpoint_scopes::PAGES_PREFIX;
+use crate::endpoints::PAGES_PREFIX;
 use crate::prefer::MediaRange;
 use crate::session::{Session, Sessions};
 

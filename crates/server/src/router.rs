@@ -1,6 +1,7 @@
 //! The route table, in the contract's order, and the document at `/openapi.json`. Each line of the table registers handlers together with
-//! their schema, so the table and the document always agree. Which scope of a token each of them needs is in `endpoint_scopes.rs`. The
-//! description of an operation stands above its handler in `routes`; what is the same for every operation is added here.
+//! their schema, so the table and the document always agree. Which scope of a token each of them needs, and
+//! its errors, are in `endpoints.rs`. The description of an operation stands above its handler in `routes`; what is the same for every
+//! operation is added here.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,7 +10,7 @@ use axum::middleware::map_request;
 use axum::routing::{get, put};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
-use taskqueue_api::headers::{JSON, SERVER_VERSION};
+use taskqueue_api::headers::{JSON, PREFERENCE_APPLIED, SERVER_VERSION};
 use taskqueue_api::paths;
 use taskqueue_core::access::Need;
 use taskqueue_dashboard::Mode;
@@ -23,7 +24,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::dashboard_host::DashboardHost;
-use crate::endpoint_scopes::{self, API_PREFIX, needs_token};
+use crate::endpoints::{self, API_PREFIX, needs_token};
 use crate::extract::{Call, discard_the_rest};
 use crate::pages::Pages;
 use crate::respond;
@@ -146,11 +147,15 @@ fn describe(mut document: OpenApi) -> OpenApi {
         for (method, operation) in operations(item) {
             if needs_token(path) {
                 add_error(operation, "403", DENIED);
-                describe_security(operation, endpoint_scopes::need_of(&method, path));
+                describe_security(operation, endpoints::need_of(&method, path));
             }
             add_error(operation, "400", "`invalid_request`: the request is not valid HTTP/1.1, as without a `Host`");
             add_error(operation, "403", "`forbidden`: the server has no token, and a web page may have sent this");
-            add_error(operation, "413", "`request_too_large`: the body exceeds 1 MiB");
+            let most = if path.contains("/batch/") { "16 MiB" } else { "1 MiB" };
+            add_error(operation, "413", &format!("`request_too_large`: the body exceeds {most}"));
+            for (status, codes) in endpoints::errors_of(&method, path) {
+                add_error(operation, &status.to_string(), &codes);
+            }
             add_error(operation, "500", "`internal_error`: a bug of the server");
             if is_api {
                 describe_api(operation);
@@ -179,8 +184,13 @@ fn describe_api(operation: &mut Operation) {
         "`database_busy`: nothing was done and nothing will be; or `database_unavailable`, whose message tells when \
          the outcome is not known. Try again after `Retry-After` seconds",
     );
+    let can_wait = operation.parameters.iter().flatten().any(|parameter| parameter.name == "Prefer");
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
+        if can_wait && status.starts_with('2') {
+            let given = text_header("`wait=N`: the wait that was given, in seconds.");
+            response.headers.insert(PREFERENCE_APPLIED.to_owned(), given);
+        }
         response.headers.insert(SERVER_VERSION.to_owned(), text_header("The version of the server's package."));
         if status == "503" {
             response.headers.insert("retry-after".to_owned(), text_header("Seconds."));

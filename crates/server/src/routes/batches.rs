@@ -6,7 +6,6 @@ use taskqueue_api::batch::{
     ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, ReportRunsRequest, ReportedRuns, RunAction,
     RunItem,
 };
-use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::{ClaimPreference, QueuePath};
 use taskqueue_api::paths;
 use taskqueue_api::task::Creation;
@@ -28,14 +27,8 @@ use crate::{prefer, respond};
 
 /// Creates up to 1,000 tasks. Each is created, recognised or refused as by a request of its own, in their order.
 #[utoipa::path(
-    post, path = paths::BATCH_CREATE, tag = "batches",
-    params(QueuePath), request_body = CreateTasksRequest,
-    responses(
-        (status = 200, description = "What became of each task.", body = CreatedTasks),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 413, description = "`request_too_large`: the body exceeds 16 MiB", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request`", body = ErrorEnvelope),
-    ),
+    post, path = paths::BATCH_CREATE, tag = "batches", params(QueuePath), request_body = CreateTasksRequest,
+    responses((status = 200, description = "What became of each task.", body = CreatedTasks)),
 )]
 pub(crate) async fn create_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
     let (places, tasks) = call.body(&state, sort_creations, creations_bytes).await?;
@@ -87,15 +80,7 @@ fn scheduling_bytes(Definition { scheduling, .. }: &Definition) -> usize {
 #[utoipa::path(
     post, path = paths::BATCH_CLAIM, tag = "batches",
     params(QueuePath, ClaimPreference), request_body = ClaimTasksRequest,
-    responses(
-        (
-            status = 200, description = "What each run got.", body = ClaimedTasks,
-            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
-        ),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 413, description = "`request_too_large`: the body exceeds 16 MiB", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "What each run got.", body = ClaimedTasks)),
 )]
 pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
     let SortedClaims { places, route, run_ids, worker, workers } =
@@ -167,14 +152,8 @@ fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker, workers: said 
 /// Takes up to 1,000 reports of runs: heartbeats, completions, failures and unclaims. Each is done or refused as by a request
 /// of its own, in their order.
 #[utoipa::path(
-    post, path = paths::BATCH_REPORT, tag = "batches",
-    params(QueuePath), request_body = ReportRunsRequest,
-    responses(
-        (status = 200, description = "What became of each report.", body = ReportedRuns),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 413, description = "`request_too_large`: the body exceeds 16 MiB", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request`", body = ErrorEnvelope),
-    ),
+    post, path = paths::BATCH_REPORT, tag = "batches", params(QueuePath), request_body = ReportRunsRequest,
+    responses((status = 200, description = "What became of each report.", body = ReportedRuns)),
 )]
 pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
     let (places, reports) = call.body(&state, sort_reports, reports_bytes).await?;

@@ -51,8 +51,7 @@ pub(crate) async fn capabilities(State(state): State<AppState>, _: Call) -> Hand
 
 /// Whether the process answers. If it does not, a restart may help.
 #[utoipa::path(
-    get, path = paths::LIVEZ, tag = "discovery",
-    responses((status = 200, description = "It does.", body = Probe)),
+    get, path = paths::LIVEZ, tag = "discovery", responses((status = 200, description = "It does.", body = Probe)),
 )]
 pub(crate) async fn livez(_: Call) -> HandlerResult {
     Ok(respond::json(StatusCode::OK, Probe::JSON))

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::lists::{self, Count, CountAnswer, write_page};
 use taskqueue_api::parameters::{CountTasksQuery, CountWorkersQuery, ListTasksQuery, ListWorkersQuery, QueuePath};
 use taskqueue_api::paths;
@@ -38,14 +37,7 @@ const FRAME_BYTES: usize = 4096;
 /// Lists tasks.
 #[utoipa::path(
     get, path = paths::TASKS, tag = "tasks", params(QueuePath, ListTasksQuery),
-    responses(
-        (status = 200, description = "One page.", body = TaskPage),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (
-            status = 422, body = ErrorEnvelope,
-            description = "`invalid_request`, `invalid_cursor`, `invalid_filter` or `filter_too_large`",
-        ),
-    ),
+    responses((status = 200, description = "One page.", body = TaskPage)),
 )]
 pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     let ListTasks { selectors, order, limit, cursor } = call.query().list_tasks()?;
@@ -64,14 +56,7 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Han
 /// Lists worker observations.
 #[utoipa::path(
     get, path = paths::WORKERS, tag = "workers", params(QueuePath, ListWorkersQuery),
-    responses(
-        (status = 200, description = "One page, ordered by id.", body = ObservationPage),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (
-            status = 422, body = ErrorEnvelope,
-            description = "`invalid_request`, `invalid_cursor`, `invalid_filter` or `filter_too_large`",
-        ),
-    ),
+    responses((status = 200, description = "One page, ordered by id.", body = ObservationPage)),
 )]
 pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> HandlerResult {
     let ListWorkers { filter, limit, cursor } = call.query().list_workers()?;
@@ -119,14 +104,7 @@ const GROUP_BYTES: usize = 128;
 /// Counts tasks, by group if `group_by` is given.
 #[utoipa::path(
     get, path = paths::TASK_COUNT, tag = "tasks", params(QueuePath, CountTasksQuery),
-    responses(
-        (status = 200, description = "A count, or one page of groups.", body = CountAnswer),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (
-            status = 422, body = ErrorEnvelope,
-            description = "`invalid_request`, `invalid_cursor`, `invalid_filter` or `filter_too_large`",
-        ),
-    ),
+    responses((status = 200, description = "A count, or one page of groups.", body = CountAnswer)),
 )]
 pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (selectors, grouping) = call.query().count_tasks()?;
@@ -148,14 +126,7 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ha
 /// Counts worker observations, by group if `group_by` is given.
 #[utoipa::path(
     get, path = paths::WORKER_COUNT, tag = "workers", params(QueuePath, CountWorkersQuery),
-    responses(
-        (status = 200, description = "A count, or one page of groups.", body = CountAnswer),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (
-            status = 422, body = ErrorEnvelope,
-            description = "`invalid_request`, `invalid_cursor`, `invalid_filter` or `filter_too_large`",
-        ),
-    ),
+    responses((status = 200, description = "A count, or one page of groups.", body = CountAnswer)),
 )]
 pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (filter, grouping) = call.query().count_workers()?;

@@ -2,7 +2,6 @@
 //! here, and observations of the workers themselves.
 
 use axum::extract::State;
-use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::output::{Output, OutputRequest};
 use taskqueue_api::parameters::{
     ClaimPreference, HeartbeatPreference, OutputPreference, OutputQuery, QueuePath, TaskPath, WorkerPath,
@@ -29,17 +28,8 @@ use crate::{prefer, respond};
     post, path = paths::CLAIM, tag = "worker protocol",
     params(QueuePath, ClaimPreference), request_body = ClaimRequest,
     responses(
-        (
-            status = 200, description = "The task and its lease.", body = Claim,
-            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
-        ),
-        (
-            status = 204, description = "No pending task has this route.",
-            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
-        ),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`stale_run` or `run_id_conflict`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
+        (status = 200, description = "The task and its lease.", body = Claim),
+        (status = 204, description = "No pending task has this route."),
     ),
 )]
 pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> HandlerResult {
@@ -64,18 +54,7 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
 #[utoipa::path(
     post, path = paths::HEARTBEAT, tag = "worker protocol",
     params(TaskPath, HeartbeatPreference), request_body = HeartbeatRequest,
-    responses(
-        (
-            status = 200, description = "The renewed lease.", body = Lease,
-            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
-        ),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
-        (
-            status = 422, body = ErrorEnvelope,
-            description = "`invalid_request`, `json_too_deep`, `invalid_task_id` or `task_data_too_large`",
-        ),
-    ),
+    responses((status = 200, description = "The renewed lease.", body = Lease)),
 )]
 pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> HandlerResult {
     let HeartbeatRequest { run_id, progress } = call.body(&state).await?;
@@ -90,17 +69,8 @@ pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Hand
 
 /// Says how far a run is. This renews no lease.
 #[utoipa::path(
-    post, path = paths::PROGRESS, tag = "worker protocol",
-    params(TaskPath), request_body = ProgressRequest,
-    responses(
-        (status = 204, description = "It was recorded."),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
-        (
-            status = 422, body = ErrorEnvelope,
-            description = "`invalid_request`, `json_too_deep`, `invalid_task_id` or `task_data_too_large`",
-        ),
-    ),
+    post, path = paths::PROGRESS, tag = "worker protocol", params(TaskPath), request_body = ProgressRequest,
+    responses((status = 204, description = "It was recorded.")),
 )]
 pub(crate) async fn report_progress(State(state): State<AppState>, call: Call) -> HandlerResult {
     let ProgressRequest { run_id, progress } = call.body(&state).await?;
@@ -110,17 +80,8 @@ pub(crate) async fn report_progress(State(state): State<AppState>, call: Call) -
 
 /// Ends a run with a result.
 #[utoipa::path(
-    post, path = paths::COMPLETE, tag = "worker protocol",
-    params(TaskPath), request_body = CompleteRequest,
-    responses(
-        (status = 204, description = "The task has succeeded."),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
-        (
-            status = 422, body = ErrorEnvelope,
-            description = "`invalid_request`, `json_too_deep`, `invalid_task_id` or `task_data_too_large`",
-        ),
-    ),
+    post, path = paths::COMPLETE, tag = "worker protocol", params(TaskPath), request_body = CompleteRequest,
+    responses((status = 204, description = "The task has succeeded.")),
 )]
 pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let CompleteRequest { run_id, result } = call.body(&state).await?;
@@ -130,14 +91,8 @@ pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> 
 
 /// Ends a run with an error; the task is tried again while its budget lasts, unless `retry` is false.
 #[utoipa::path(
-    post, path = paths::FAIL, tag = "worker protocol",
-    params(TaskPath), request_body = FailRequest,
-    responses(
-        (status = 204, description = "The failure was recorded."),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
-    ),
+    post, path = paths::FAIL, tag = "worker protocol", params(TaskPath), request_body = FailRequest,
+    responses((status = 204, description = "The failure was recorded.")),
 )]
 pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let FailRequest { run_id, error: failure, retry, retry_after_seconds: retry_after } = call.body(&state).await?;
@@ -148,14 +103,8 @@ pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Hand
 
 /// Gives a task back; the attempt is not charged.
 #[utoipa::path(
-    post, path = paths::UNCLAIM, tag = "worker protocol",
-    params(TaskPath), request_body = UnclaimRequest,
-    responses(
-        (status = 204, description = "The task is pending again."),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
-    ),
+    post, path = paths::UNCLAIM, tag = "worker protocol", params(TaskPath), request_body = UnclaimRequest,
+    responses((status = 204, description = "The task is pending again.")),
 )]
 pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let UnclaimRequest { run_id, delay_seconds: delay } = call.body(&state).await?;
@@ -165,16 +114,8 @@ pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> H
 
 /// Keeps what a run prints. Sending the same again has no effect.
 #[utoipa::path(
-    post, path = paths::OUTPUT, tag = "output",
-    params(TaskPath), request_body = OutputRequest,
-    responses(
-        (status = 204, description = "It is kept, or has been pushed out by later output."),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`stale_run`", body = ErrorEnvelope),
-        (
-            status = 422, description = "`invalid_request`, `json_too_deep` or `invalid_task_id`", body = ErrorEnvelope,
-        ),
-    ),
+    post, path = paths::OUTPUT, tag = "output", params(TaskPath), request_body = OutputRequest,
+    responses((status = 204, description = "It is kept, or has been pushed out by later output.")),
 )]
 pub(crate) async fn add_output(State(state): State<AppState>, call: Call) -> HandlerResult {
     let OutputRequest { run_id, offset, text } = call.body(&state).await?;
@@ -186,16 +127,8 @@ pub(crate) async fn add_output(State(state): State<AppState>, call: Call) -> Han
 /// What is kept of what the latest run of a task printed. With `Prefer: wait=N` the server waits up to N seconds (at most 60)
 /// until there is something behind the offset or that run is over.
 #[utoipa::path(
-    get, path = paths::OUTPUT, tag = "output",
-    params(TaskPath, OutputQuery, OutputPreference),
-    responses(
-        (
-            status = 200, description = "The output from the offset on, up to a gap or 1 MiB.", body = Output,
-            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
-        ),
-        (status = 404, description = "`queue_not_found`, `task_not_found` or `output_not_found`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
-    ),
+    get, path = paths::OUTPUT, tag = "output", params(TaskPath, OutputQuery, OutputPreference),
+    responses((status = 200, description = "The output from the offset on, up to a gap or 1 MiB.", body = Output)),
 )]
 pub(crate) async fn read_output(State(state): State<AppState>, call: Call) -> HandlerResult {
     let offset = call.query().read_output()?;
@@ -217,14 +150,8 @@ pub(crate) async fn read_output(State(state): State<AppState>, call: Call) -> Ha
 
 /// Records what a worker says of itself, for 300 seconds.
 #[utoipa::path(
-    put, path = paths::WORKER, tag = "workers",
-    params(WorkerPath), request_body = WorkerReport,
-    responses(
-        (status = 204, description = "It was recorded."),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`worker_route_conflict`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
-    ),
+    put, path = paths::WORKER, tag = "workers", params(WorkerPath), request_body = WorkerReport,
+    responses((status = 204, description = "It was recorded.")),
 )]
 pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> HandlerResult {
     let report = call.body(&state).await?;
@@ -234,13 +161,8 @@ pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> 
 
 /// Records what a worker measures. The observation lives no longer by it.
 #[utoipa::path(
-    post, path = paths::TELEMETRY, tag = "workers",
-    params(WorkerPath), request_body = TelemetryRequest,
-    responses(
-        (status = 204, description = "It was recorded."),
-        (status = 404, description = "`queue_not_found` or `worker_not_found`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
-    ),
+    post, path = paths::TELEMETRY, tag = "workers", params(WorkerPath), request_body = TelemetryRequest,
+    responses((status = 204, description = "It was recorded.")),
 )]
 pub(crate) async fn report_telemetry(State(state): State<AppState>, call: Call) -> HandlerResult {
     let TelemetryRequest { telemetry } = call.body(&state).await?;
@@ -251,11 +173,7 @@ pub(crate) async fn report_telemetry(State(state): State<AppState>, call: Call) 
 /// Forgets a worker.
 #[utoipa::path(
     delete, path = paths::WORKER, tag = "workers", params(WorkerPath),
-    responses(
-        (status = 204, description = "It is not there any more."),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request`", body = ErrorEnvelope),
-    ),
+    responses((status = 204, description = "It is not there any more.")),
 )]
 pub(crate) async fn withdraw_worker(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.worker()?;

@@ -35,13 +35,10 @@ const EXPLANATION_BYTES: usize = 512;
 
 /// Creates a task, or recognises the repetition of its creation.
 #[utoipa::path(
-    put, path = paths::TASK, tag = "tasks",
-    params(TaskPath), request_body = CreateTaskRequest,
+    put, path = paths::TASK, tag = "tasks", params(TaskPath), request_body = CreateTaskRequest,
     responses(
         (status = 200, description = "The task exists with this definition; as it is now.", body = Task),
         (status = 201, description = "It was created.", body = Task),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`task_id_conflict`", body = ErrorEnvelope),
         (
             status = 422, body = ErrorEnvelope,
             description = "`invalid_task`, `invalid_task_name`, `json_too_deep`, `invalid_request`, \
@@ -73,11 +70,7 @@ async fn warned(state: &AppState, task: &task::Task, mut answer: Response) -> Re
 /// Reads a task.
 #[utoipa::path(
     get, path = paths::TASK, tag = "tasks", params(TaskPath),
-    responses(
-        (status = 200, description = "The task.", body = Task),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The task.", body = Task)),
 )]
 pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
@@ -89,11 +82,7 @@ pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Handl
 /// Says why a task is not claimed, the reason that weighs most first.
 #[utoipa::path(
     get, path = paths::EXPLAIN, tag = "tasks", params(TaskPath),
-    responses(
-        (status = 200, description = "The reasons, all of one moment.", body = ExplanationSchema),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The reasons, all of one moment.", body = ExplanationSchema)),
 )]
 pub(crate) async fn explain_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
@@ -107,12 +96,9 @@ pub(crate) async fn explain_task(State(state): State<AppState>, call: Call) -> H
 
 /// Replaces fields of a task that is not running, or changes members of its args and metadata.
 #[utoipa::path(
-    patch, path = paths::TASK, tag = "tasks",
-    params(TaskPath), request_body = UpdateTaskRequest,
+    patch, path = paths::TASK, tag = "tasks", params(TaskPath), request_body = UpdateTaskRequest,
     responses(
         (status = 200, description = "The task.", body = Task),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`task_running` or `update_conflict`", body = ErrorEnvelope),
         (
             status = 422, body = ErrorEnvelope,
             description = "`invalid_update`, `invalid_task_name`, `json_too_deep`, `invalid_request`, \
@@ -133,12 +119,9 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ha
 
 /// Replaces fields of every task that matches and is not running, or of none.
 #[utoipa::path(
-    patch, path = paths::TASKS, tag = "tasks",
-    params(QueuePath), request_body = BulkUpdateRequest,
+    patch, path = paths::TASKS, tag = "tasks", params(QueuePath), request_body = BulkUpdateRequest,
     responses(
         (status = 200, description = "How many matched and how many changed.", body = Updated),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`update_conflict`", body = ErrorEnvelope),
         (
             status = 422, body = ErrorEnvelope,
             description = "`invalid_update`, `invalid_filter`, `filter_too_large`, `invalid_task_name`, \
@@ -158,12 +141,7 @@ pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> H
 /// Takes a pending or running task out.
 #[utoipa::path(
     post, path = paths::CANCEL, tag = "tasks", params(TaskPath),
-    responses(
-        (status = 200, description = "The cancelled task.", body = Task),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`task_state_conflict`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The cancelled task.", body = Task)),
 )]
 pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
@@ -173,12 +151,7 @@ pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> Ha
 /// Starts a pending, failed or cancelled task over.
 #[utoipa::path(
     post, path = paths::REQUEUE, tag = "tasks", params(TaskPath),
-    responses(
-        (status = 200, description = "The pending task.", body = Task),
-        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`task_state_conflict`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The pending task.", body = Task)),
 )]
 pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
@@ -188,12 +161,7 @@ pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> H
 /// Deletes a task that is not running.
 #[utoipa::path(
     delete, path = paths::TASK, tag = "tasks", params(TaskPath),
-    responses(
-        (status = 204, description = "It is not there any more."),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`task_running`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
-    ),
+    responses((status = 204, description = "It is not there any more.")),
 )]
 pub(crate) async fn delete_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
@@ -202,14 +170,8 @@ pub(crate) async fn delete_task(State(state): State<AppState>, call: Call) -> Ha
 
 /// Takes out all pending and running tasks that match, some at a time.
 #[utoipa::path(
-    post, path = paths::BULK_CANCEL, tag = "tasks",
-    params(QueuePath), request_body = BulkActionRequest,
-    responses(
-        (status = 200, description = "How many matched and how many changed.", body = Acted),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`expectation_failed`", body = ErrorEnvelope),
-        (status = 422, body = ErrorEnvelope, description = "`invalid_filter`, `filter_too_large` or `invalid_request`"),
-    ),
+    post, path = paths::BULK_CANCEL, tag = "tasks", params(QueuePath), request_body = BulkActionRequest,
+    responses((status = 200, description = "How many matched and how many changed.", body = Acted)),
 )]
 pub(crate) async fn cancel_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     act_on_tasks(&state, call, BulkAction::Cancel).await
@@ -217,14 +179,8 @@ pub(crate) async fn cancel_tasks(State(state): State<AppState>, call: Call) -> H
 
 /// Starts all failed and cancelled tasks over that match, some at a time.
 #[utoipa::path(
-    post, path = paths::BULK_REQUEUE, tag = "tasks",
-    params(QueuePath), request_body = BulkActionRequest,
-    responses(
-        (status = 200, description = "How many matched and how many changed.", body = Acted),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`expectation_failed`", body = ErrorEnvelope),
-        (status = 422, body = ErrorEnvelope, description = "`invalid_filter`, `filter_too_large` or `invalid_request`"),
-    ),
+    post, path = paths::BULK_REQUEUE, tag = "tasks", params(QueuePath), request_body = BulkActionRequest,
+    responses((status = 200, description = "How many matched and how many changed.", body = Acted)),
 )]
 pub(crate) async fn requeue_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     act_on_tasks(&state, call, BulkAction::Requeue).await
@@ -232,14 +188,8 @@ pub(crate) async fn requeue_tasks(State(state): State<AppState>, call: Call) -> 
 
 /// Deletes all tasks that match and are not running, some at a time.
 #[utoipa::path(
-    post, path = paths::BULK_DELETE, tag = "tasks",
-    params(QueuePath), request_body = BulkActionRequest,
-    responses(
-        (status = 200, description = "How many matched and how many changed.", body = Acted),
-        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
-        (status = 409, description = "`expectation_failed`", body = ErrorEnvelope),
-        (status = 422, body = ErrorEnvelope, description = "`invalid_filter`, `filter_too_large` or `invalid_request`"),
-    ),
+    post, path = paths::BULK_DELETE, tag = "tasks", params(QueuePath), request_body = BulkActionRequest,
+    responses((status = 200, description = "How many matched and how many changed.", body = Acted)),
 )]
 pub(crate) async fn delete_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     act_on_tasks(&state, call, BulkAction::Delete).await

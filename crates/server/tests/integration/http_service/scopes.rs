@@ -66,7 +66,7 @@ async fn every_operation_of_the_route_table_has_a_scope() {
         let answered = sent(&unscoped, &method, &path_in(&template, "exp-1"), "t0ken").await;
         let is_api = template.starts_with("/api/");
         let is_open = !is_api && template != paths::METRICS || template == paths::CAPABILITIES;
-        assert_eq!(scope.is_none(), is_open, "{method} {template} has no line in endpoint_scopes.rs");
+        assert_eq!(scope.is_none(), is_open, "{method} {template} has no line in endpoints.rs");
         if let Some(scope) = scope {
             assert_eq!((answered.status, answered.code().as_str()), (403, "forbidden"), "{method} {template}");
             assert_eq!(answered.details(), json!({"scope": scope.as_str()}), "{method} {template}");
