@@ -15,7 +15,7 @@ use crate::failure_guard::{FailureGuard, Verdict};
 use crate::handler::Misfit;
 use crate::identity::WorkerIdentity;
 use crate::reachability::Reachability;
-use crate::report::{DueHeartbeat, RunKey, RunMessage};
+use crate::report::{RunKey, RunMessage};
 use crate::sent_output::LateOutput;
 use crate::settings::Settings;
 use crate::spool::Spool;
@@ -33,7 +33,8 @@ const HELD_HEARTBEATS: usize = 128;
 pub(crate) struct Queues {
     pub(crate) claims: ClaimQueues,
     pub(crate) outgoing: Collected<RunMessage>,
-    pub(crate) beats: mpsc::UnboundedReceiver<DueHeartbeat>,
+    /// Heartbeats, with the time at which each is due.
+    pub(crate) beats: mpsc::UnboundedReceiver<(Instant, RunMessage)>,
 }
 
 /// The reason for which a worker ended.
@@ -79,7 +80,7 @@ pub(crate) struct WorkerContext {
     pub(crate) slowed_until: watch::Sender<Option<Instant>>,
     pub(crate) claims: Claims,
     pub(crate) outgoing: Collector<RunMessage>,
-    pub(crate) beats: mpsc::UnboundedSender<DueHeartbeat>,
+    pub(crate) beats: mpsc::UnboundedSender<(Instant, RunMessage)>,
     /// One for each heartbeat that the server may hold at a time.
     pub(crate) held_heartbeats: Semaphore,
     pub(crate) late_output: LateOutput,

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use taskqueue_client::Error;
 use taskqueue_core::limits::LEASE_SECONDS;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::context::WorkerContext;
 use crate::events::Event;
-use crate::report::{DueHeartbeat, ErrorClass, RunKey, RunMessage, SendResult};
+use crate::report::{ErrorClass, HEARTBEAT, RunKey, RunMessage, SendResult};
 use crate::settings::{Intervals, has_waited, jittered, sleep_until_some, whole_seconds};
 
 impl WorkerContext {
@@ -76,7 +76,7 @@ impl WorkerContext {
             None if is_together => self.heartbeat_with_others(run, Duration::ZERO).await,
             None => {
                 let sent = Instant::now();
-                (sent, self.heartbeat(run, true).await.map(|_| None))
+                (sent, self.say(run, HEARTBEAT, true).await.map(|_| None))
             }
         }
     }
@@ -178,19 +178,18 @@ impl HeartbeatPlan {
 impl WorkerContext {
     /// Sends a heartbeat after about this pause, with those of other runs.
     pub(crate) async fn heartbeat_after(&self, run: &RunKey, pause: Duration) -> SendResult {
-        let (answer, sent) = oneshot::channel();
+        let (message, answered) = RunMessage::new(run, HEARTBEAT);
         // If nobody sends any more, that is heard below.
-        drop(self.beats.send(DueHeartbeat { run: run.clone(), due: Instant::now() + pause, answer }));
-        let dropped = || Error::Transport { message: "the request was dropped".to_owned(), may_have_arrived: true };
-        sent.await.unwrap_or_else(|_| Err(dropped()))
+        drop(self.beats.send((Instant::now() + pause, message)));
+        answered.await
     }
 
     /// Sends heartbeats when they are due, until it is dropped.
-    pub(crate) async fn serve_beats(self: Arc<Self>, mut queue: mpsc::UnboundedReceiver<DueHeartbeat>) {
+    pub(crate) async fn serve_beats(self: Arc<Self>, mut queue: mpsc::UnboundedReceiver<(Instant, RunMessage)>) {
         let soon = self.settings.intervals.heartbeat_poll / 2;
-        let mut beats: Vec<DueHeartbeat> = Vec::new();
+        let mut beats: Vec<(Instant, RunMessage)> = Vec::new();
         loop {
-            let next = beats.iter().map(|beat| beat.due).min();
+            let next = beats.iter().map(|(due, _)| *due).min();
             tokio::select! {
                 biased;
                 beat = queue.recv() => match beat {
@@ -198,24 +197,17 @@ impl WorkerContext {
                     None => return,
                 },
                 () = sleep_until_some(next) => {
-                    for beat in take_due_heartbeats(&mut beats, Instant::now() + soon) {
-                        self.outgoing.push(RunMessage::heartbeat(beat.run, beat.answer));
-                    }
+                    let until = Instant::now() + soon;
+                    // Runs that have ended need no heartbeat.
+                    beats.retain(|(_, beat)| !beat.answer.is_closed());
+                    beats.extract_if(.., |(due, _)| *due <= until).for_each(|(_, beat)| self.outgoing.push(beat));
                 }
             }
             if beats.len() > self.settings.slots.len() {
-                beats.retain(|beat| !beat.answer.is_closed());
+                beats.retain(|(_, beat)| !beat.answer.is_closed());
             }
         }
     }
-}
-
-/// Takes what is due until then. Runs that have ended need no heartbeat.
-fn take_due_heartbeats(beats: &mut Vec<DueHeartbeat>, until: Instant) -> Vec<DueHeartbeat> {
-    let all = std::mem::take(beats).into_iter().filter(|beat| !beat.answer.is_closed());
-    let (due, later) = all.partition(|beat| beat.due <= until);
-    *beats = later;
-    due
 }
 
 const TICK: Duration = Duration::from_secs(1);

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Client, Error, QueueName, RunId, RunItem, TaskId};
+use taskqueue_client::{Client, Error, QueueName, RunAction, RunId, RunReport, TaskId};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::context::WorkerContext;
 use crate::events::Event;
 use crate::keeper::LeftRun;
-use crate::report::{self, AfterError, FinalReport, RunKey, after_error, send_single_report};
+use crate::report::{AfterError, GIVE_BACK, RunKey, after_error};
 use crate::settings::{Backoff, BackoffLimits, SpoolSettings};
 use crate::spool::Spool;
 
@@ -41,7 +41,7 @@ pub async fn settle_left_runs(
 ) -> LeftTasks {
     let opened = spool.map(|spool| Spool::open(&spool.run_dir, &spool.url));
     let spool = opened.and_then(Result::ok).unwrap_or_else(Spool::disabled);
-    let mut stored: HashMap<RunId, FinalReport> =
+    let mut stored: HashMap<RunId, RunReport> =
         spool.load(&()).into_iter().map(|(run, report)| (run.run_id, report)).collect();
     let (deadline, mut left) = (Instant::now() + patience, LeftTasks::default());
     for LeftRun { task_id, run_id } in runs {
@@ -49,11 +49,11 @@ pub async fn settle_left_runs(
         let report = match stored.remove(&run_id) {
             Some(report) => report,
             None => {
-                spool.store(&run, &FinalReport::Unclaim, &()).await;
-                FinalReport::Unclaim
+                spool.store(&run, &GIVE_BACK, &()).await;
+                GIVE_BACK
             }
         };
-        let is_given_back = report == FinalReport::Unclaim;
+        let is_given_back = report == GIVE_BACK;
         let tasks = match deliver(client, &run, report, deadline).await {
             Err(error) => {
                 left.last_error = error.or_else(|| left.last_error.take());
@@ -73,13 +73,13 @@ pub async fn settle_left_runs(
 async fn deliver(
     client: &Client,
     run: &RunKey,
-    mut report: FinalReport,
+    mut report: RunReport,
     deadline: Instant,
 ) -> Result<bool, Option<Error>> {
     let (mut backoff, mut last_error) = (Backoff::new(BACKOFF), None);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let error = match timeout(left, send_single_report(client, run, &report)).await {
+        let error = match timeout(left, client.report_run(&run.queue, run.task_id, run.run_id, &report)).await {
             Err(_) => return Err(last_error),
             Ok(Ok(())) => return Ok(true),
             Ok(Err(error)) => error,
@@ -96,7 +96,7 @@ async fn deliver(
     }
 }
 
-type StoredReport = (RunKey, FinalReport);
+type StoredReport = (RunKey, RunReport);
 
 impl WorkerContext {
     /// Delivers these until none is left.
@@ -107,7 +107,7 @@ impl WorkerContext {
             let mut remaining = Vec::new();
             for (run, report) in reports {
                 let sent = Instant::now();
-                let answer = report::send_single_report(&self.client, &run, &report).await;
+                let answer = self.client.report_run(&run.queue, run.task_id, run.run_id, &report).await;
                 remaining.extend(self.settle_earlier(run, report, sent, answer).await);
             }
             reports = remaining;
@@ -128,11 +128,7 @@ impl WorkerContext {
         }
         let mut remaining = Vec::new();
         for (queue, reports) in queues {
-            let item = |(run, report): &StoredReport| RunItem {
-                task_id: run.task_id,
-                run_id: run.run_id,
-                action: report.clone().in_batch(),
-            };
+            let item = |(run, report): &StoredReport| run.item(RunAction::End(report.clone()));
             let sent = Instant::now();
             let answer = self.client.report_runs(&queue, &reports.iter().map(item).collect::<Vec<_>>()).await;
             for ((run, report), outcome) in reports.into_iter().zip(answer.items) {
@@ -150,13 +146,13 @@ impl WorkerContext {
     async fn settle_earlier(
         &self,
         run: RunKey,
-        report: FinalReport,
+        report: RunReport,
         sent: Instant,
         answer: Result<(), Error>,
     ) -> Option<StoredReport> {
         let refused = match answer {
             Ok(()) => None,
-            Err(error) => match report::after_error(report, error) {
+            Err(error) => match after_error(report, error) {
                 AfterError::Retry(report, error) => {
                     self.reachability.call_failed(&error, sent);
                     return Some((run, report));

@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use taskqueue_client::{Error, JsonObject, RunItem};
-use tokio::sync::{oneshot, watch};
+use taskqueue_client::{Error, JsonObject, RunAction, RunItem, RunReport};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -14,35 +14,20 @@ use crate::collector::Collected;
 use crate::context::WorkerContext;
 use crate::events::Event;
 use crate::handler::RunProgress;
-use crate::report::{
-    AfterError, ErrorClass, FinalReport, MessageContent, RunKey, RunMessage, SendResult, after_error,
-    send_single_report, split_into_requests,
-};
+use crate::report::{AfterError, ErrorClass, RunKey, RunMessage, SendResult, after_error, split_into_requests};
 use crate::settings::Backoff;
 use crate::stop::{StopMode, stop_reached};
 
 impl WorkerContext {
-    /// Renews the lease of a run. Returns the moment before the request was sent: the lease cannot have been renewed earlier.
-    pub(crate) async fn heartbeat(&self, run: &RunKey, is_alone: bool) -> SendResult {
-        self.say(run, MessageContent::Heartbeat, is_alone).await
-    }
-
-    /// Sends the progress of a run once.
-    pub(crate) async fn send_progress(&self, run: &RunKey, progress: &JsonObject) -> Result<(), Error> {
-        self.say(run, MessageContent::Progress(progress.clone()), false).await.map(drop)
-    }
-
-    /// Sends a final report once.
-    pub(crate) async fn send_report(&self, run: &RunKey, report: &FinalReport, is_alone: bool) -> Result<(), Error> {
-        self.say(run, MessageContent::End(report.clone()), is_alone).await.map(drop)
-    }
-
-    async fn say(&self, run: &RunKey, what: MessageContent, is_alone: bool) -> SendResult {
+    /// Sends a message about a run once, alone or with others. Returns the moment before the request was sent: a lease cannot have
+    /// been renewed earlier.
+    pub(crate) async fn say(&self, run: &RunKey, action: RunAction, is_alone: bool) -> SendResult {
         if is_alone || !self.reports_together() {
-            self.send_alone(run, &what).await
-        } else {
-            self.send_together(run, what).await
+            return self.send_alone(run, &action).await;
         }
+        let (message, answered) = RunMessage::new(run, action);
+        self.outgoing.push(message);
+        answered.await
     }
 
     /// Returns whether what comes together is sent with one request.
@@ -50,22 +35,15 @@ impl WorkerContext {
         self.settings.slots.len() > 1
     }
 
-    async fn send_alone(&self, run: &RunKey, what: &MessageContent) -> SendResult {
+    async fn send_alone(&self, run: &RunKey, action: &RunAction) -> SendResult {
         let (sent, RunKey { queue, task_id, run_id, .. }) = (Instant::now(), run);
         let client = self.client_of(run);
-        match what {
-            MessageContent::End(report) => send_single_report(&client, run, report).await,
-            MessageContent::Progress(progress) => client.report_progress(queue, *task_id, *run_id, progress).await,
-            MessageContent::Heartbeat => client.heartbeat(queue, *task_id, *run_id).await.map(drop),
+        match action {
+            RunAction::End(report) => client.report_run(queue, *task_id, *run_id, report).await,
+            RunAction::Progress { progress } => client.report_progress(queue, *task_id, *run_id, progress).await,
+            RunAction::Heartbeat { .. } => client.heartbeat(queue, *task_id, *run_id).await.map(drop),
         }
         .map(|()| sent)
-    }
-
-    async fn send_together(&self, run: &RunKey, what: MessageContent) -> SendResult {
-        let (answer, sent) = oneshot::channel();
-        self.outgoing.push(RunMessage { run: run.clone(), what, answer });
-        let dropped = || Error::Transport { message: "the request was dropped".to_owned(), may_have_arrived: true };
-        sent.await.unwrap_or_else(|_| Err(dropped()))
     }
 
     /// Sends what comes together until it is dropped.
@@ -88,7 +66,8 @@ impl WorkerContext {
         if items.len() == 1 {
             return self.send_one_by_one(items).await;
         }
-        let (reports, sent): (Vec<RunItem>, _) = (items.iter().map(RunMessage::in_batch).collect(), Instant::now());
+        let reports: Vec<RunItem> = items.iter().map(|item| item.run.item(item.action.clone())).collect();
+        let sent = Instant::now();
         let answer = self.client.report_runs(&self.settings.queue, &reports).await;
         if answer.request_error.as_ref().is_some_and(Error::is_too_large) {
             return self.send_one_by_one(items).await;
@@ -103,7 +82,7 @@ impl WorkerContext {
         for item in items {
             let context = Arc::clone(&self);
             requests.spawn(async move {
-                let sent = context.send_alone(&item.run, &item.what).await;
+                let sent = context.send_alone(&item.run, &item.action).await;
                 item.answer(sent);
             });
         }
@@ -114,7 +93,7 @@ impl WorkerContext {
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// The server accepted this report. It differs from the first one if the server refused that.
-    Accepted(FinalReport),
+    Accepted(RunReport),
     /// The run was over already, or the server refuses every report about it.
     Refused(Error),
     /// The worker was asked to exit at once.
@@ -127,7 +106,7 @@ impl WorkerContext {
     pub(crate) async fn deliver(
         &self,
         run: &RunKey,
-        mut report: FinalReport,
+        mut report: RunReport,
         progress: Option<&ProgressOfRun>,
     ) -> Delivery {
         let (mut backoff, mut stop) = (Backoff::new(self.settings.intervals.backoff), self.stop.subscribe());
@@ -140,7 +119,7 @@ impl WorkerContext {
             let sent = Instant::now();
             let answer = tokio::select! {
                 biased;
-                answer = self.send_report(run, &report, is_repeated) => answer,
+                answer = self.say(run, RunAction::End(report.clone()), is_repeated) => answer,
                 () = self.shutdown_timeout(stop.clone()) => return Delivery::Abandoned,
             };
             let Err(error) = answer else {
@@ -276,7 +255,7 @@ impl WorkerContext {
     /// Sends the newest, if that has not arrived. One that is refused is not sent again.
     async fn send_newest(&self, run: &RunKey, progress: &ProgressOfRun) -> Result<(), Error> {
         let Some(newest) = progress.unsent() else { return Ok(()) };
-        let sent = self.send_progress(run, &newest).await;
+        let sent = self.say(run, RunAction::Progress { progress: newest.clone() }, false).await.map(drop);
         match &sent {
             Ok(()) => progress.settle(newest),
             Err(error) if ErrorClass::of(error) == ErrorClass::Rejected => {

@@ -2,8 +2,7 @@
 //! the error of such a call means for the run. Claims, heartbeats and reports use the same classes of errors.
 
 use taskqueue_client::{
-    Claim, Client, Code, Error, ErrorCode, Failure, JsonObject, QueueName, RunAction, RunId, RunItem, RunReport,
-    TaskId, TraceParent,
+    Claim, Code, Error, ErrorCode, Failure, QueueName, RunAction, RunId, RunItem, RunReport, TaskId, TraceParent,
 };
 use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::limits::{BATCH_ITEMS, REQUEST_BODY_BYTES};
@@ -25,6 +24,11 @@ impl RunKey {
         let trace = Some(trace_of(claim));
         Self { queue: queue.clone(), task_id: claim.task.id, run_id: claim.run_id, trace }
     }
+
+    /// Returns what is said of the run as an item of a batch.
+    pub(crate) fn item(&self, action: RunAction) -> RunItem {
+        RunItem { task_id: self.task_id, run_id: self.run_id, action }
+    }
 }
 
 /// The member of a task's metadata in which its creator says which trace it belongs to.
@@ -39,69 +43,32 @@ pub(crate) fn trace_of(claim: &Claim) -> TraceParent {
     TraceParent::of_run(claim.run_id, creator)
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FinalReport {
-    Complete(JsonObject),
-    /// Without `retry` the task has failed for good.
-    Fail {
-        failure: Failure,
-        retry: bool,
-    },
-    Unclaim,
-}
-
-impl FinalReport {
-    /// Returns the report as an item of a batch.
-    pub(crate) fn in_batch(self) -> RunAction {
-        RunAction::End(match self {
-            Self::Complete(result) => RunReport::Complete { result },
-            Self::Fail { failure, retry } => RunReport::Fail { failure, retry, retry_after: None },
-            Self::Unclaim => RunReport::Unclaim { delay: None },
-        })
-    }
-
-    /// Returns the bytes that its texts take in a request, if nothing in them has to be escaped.
-    pub(crate) fn text_bytes(&self) -> usize {
-        match self {
-            Self::Complete(result) => result.as_str().len(),
-            Self::Fail { failure: Failure { kind, message, traceback }, .. } => {
-                kind.len() + message.len() + traceback.as_ref().map_or(0, |traceback| traceback.len())
-            }
-            Self::Unclaim => 0,
-        }
-    }
-}
-
-/// Sends a report once.
-pub(crate) async fn send_single_report(client: &Client, run: &RunKey, report: &FinalReport) -> Result<(), Error> {
-    let RunKey { queue, task_id, run_id, .. } = run;
-    match report {
-        FinalReport::Complete(result) => client.complete(queue, *task_id, *run_id, result).await,
-        FinalReport::Fail { failure, retry } => client.fail(queue, *task_id, *run_id, failure, *retry).await,
-        FinalReport::Unclaim => client.unclaim(queue, *task_id, *run_id).await,
-    }
-}
+/// Renews the lease of a run.
+pub(crate) const HEARTBEAT: RunAction = RunAction::Heartbeat { progress: None };
+/// Gives the task of a run back, uncharged.
+pub(crate) const GIVE_BACK: RunReport = RunReport::Unclaim { delay: None };
 
 /// The next step after an error.
 pub(crate) enum AfterError {
-    Retry(FinalReport, Error),
+    Retry(RunReport, Error),
     /// Send this report at once.
-    ReportInstead(FinalReport),
+    ReportInstead(RunReport),
     GiveUp(Error),
 }
 
 /// If the server refuses the result of a success, the run is reported as failed, with that reason: otherwise the task would stay
 /// running until its lease ends, and then run again.
-pub(crate) fn after_error(report: FinalReport, error: Error) -> AfterError {
+pub(crate) fn after_error(report: RunReport, error: Error) -> AfterError {
     match (ErrorClass::of(&error), report) {
         (ErrorClass::Retryable, report) => AfterError::Retry(report, error),
-        (ErrorClass::Rejected, FinalReport::Complete(_)) => AfterError::ReportInstead(FinalReport::Fail {
+        (ErrorClass::Rejected, RunReport::Complete { .. }) => AfterError::ReportInstead(RunReport::Fail {
             failure: Failure {
                 kind: "ResultRefused".into(),
                 message: format!("the command succeeded, but the server refused its result: {error}").into(),
                 traceback: None,
             },
             retry: true,
+            retry_after: None,
         }),
         (ErrorClass::Rejected | ErrorClass::RunOver, _) => AfterError::GiveUp(error),
     }
@@ -166,44 +133,22 @@ pub(crate) type SendResult = Result<Instant, Error>;
 /// One call about a run of the worker's queue.
 pub(crate) struct RunMessage {
     pub(crate) run: RunKey,
-    pub(crate) what: MessageContent,
+    pub(crate) action: RunAction,
     pub(crate) answer: oneshot::Sender<SendResult>,
 }
 
-/// The content of a message about a run.
-#[derive(Clone, Debug)]
-pub(crate) enum MessageContent {
-    Heartbeat,
-    Progress(JsonObject),
-    End(FinalReport),
-}
-
 impl RunMessage {
-    pub(crate) fn heartbeat(run: RunKey, answer: oneshot::Sender<SendResult>) -> Self {
-        Self { run, what: MessageContent::Heartbeat, answer }
-    }
-
-    pub(crate) fn in_batch(&self) -> RunItem {
-        let action = match self.what.clone() {
-            MessageContent::Heartbeat => RunAction::Heartbeat { progress: None },
-            MessageContent::Progress(progress) => RunAction::Progress { progress },
-            MessageContent::End(report) => report.in_batch(),
-        };
-        RunItem { task_id: self.run.task_id, run_id: self.run.run_id, action }
+    /// Returns a message, and its answer when it was sent.
+    pub(crate) fn new(run: &RunKey, action: RunAction) -> (Self, impl Future<Output = SendResult> + use<>) {
+        let (answer, sent) = oneshot::channel();
+        let dropped = || Error::Transport { message: "the request was dropped".to_owned(), may_have_arrived: true };
+        let answered = async move { sent.await.unwrap_or_else(|_| Err(dropped())) };
+        (Self { run: run.clone(), action, answer }, answered)
     }
 
     pub(crate) fn answer(self, sent: SendResult) {
         // Whoever asked may be gone: a run that has ended needs no heartbeat.
         drop(self.answer.send(sent));
-    }
-
-    fn bytes(&self) -> usize {
-        FRAME_BYTES
-            + match &self.what {
-                MessageContent::Heartbeat => 0,
-                MessageContent::Progress(progress) => progress.as_str().len(),
-                MessageContent::End(report) => report.text_bytes(),
-            }
     }
 }
 
@@ -211,23 +156,17 @@ impl RunMessage {
 pub(crate) fn split_into_requests(items: Vec<RunMessage>) -> Vec<Vec<RunMessage>> {
     let (mut requests, mut bytes): (Vec<Vec<RunMessage>>, usize) = (Vec::new(), 0);
     for item in items {
-        bytes += item.bytes();
+        let item_bytes = FRAME_BYTES + item.action.bytes();
+        bytes += item_bytes;
         match requests.last_mut().filter(|request| request.len() < BATCH_ITEMS && bytes <= REQUEST_BYTES) {
             Some(request) => request.push(item),
             None => {
-                bytes = item.bytes();
+                bytes = item_bytes;
                 requests.push(vec![item]);
             }
         }
     }
     requests
-}
-
-/// A heartbeat that is due at some time.
-pub(crate) struct DueHeartbeat {
-    pub(crate) run: RunKey,
-    pub(crate) due: Instant,
-    pub(crate) answer: oneshot::Sender<SendResult>,
 }
 
 #[cfg(test)]
@@ -295,7 +234,7 @@ mod tests {
             trace: None,
         };
         let result = JsonObject::from_canonical(&format!("{{\"a\":\"{}\"}}", "x".repeat(result_bytes)));
-        RunMessage { run, what: MessageContent::End(FinalReport::Complete(result)), answer: oneshot::channel().0 }
+        RunMessage { run, action: RunAction::End(RunReport::Complete { result }), answer: oneshot::channel().0 }
     }
 
     fn sizes(result_bytes: &[usize]) -> Vec<usize> {

@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Claim, Error, Failure, JsonObject, Report, RunEnd, TaskId, WorkerId, WorkerStatus};
+use taskqueue_client::{Claim, Error, Failure, JsonObject, Report, RunEnd, RunReport, TaskId, WorkerId, WorkerStatus};
 use taskqueue_core::lease::timeout_failure;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -17,7 +17,7 @@ use crate::events::{Event, RunOutcome};
 use crate::handler::{Handler, HandlerResult, TaskRun};
 use crate::identity::SlotIdentity;
 use crate::outgoing::{Delivery, ProgressOfRun};
-use crate::report::{FinalReport, RunKey, trace_of};
+use crate::report::{GIVE_BACK, RunKey, trace_of};
 use crate::settings::{Backoff, jittered, sleep_until_some};
 use crate::stop::{RunControl, StopMode, stop_reached};
 use crate::telemetry::processes::RunProcesses;
@@ -145,25 +145,28 @@ impl Slot {
         progress: &ProgressOfRun,
         run_limit: Option<Duration>,
     ) -> RunOutcome {
+        let fail = |failure, retry| RunReport::Fail { failure, retry, retry_after: None };
         let (report, cannot_run) = match result {
-            HandlerResult::Complete(result) => (FinalReport::Complete(result), None),
-            HandlerResult::Fail(failure) => (FinalReport::Fail { failure, retry: true }, None),
-            HandlerResult::Reject(failure) => (FinalReport::Fail { failure, retry: false }, None),
-            HandlerResult::Release | HandlerResult::Stopped => (FinalReport::Unclaim, None),
-            HandlerResult::CannotRun(why) => (FinalReport::Unclaim, Some(why)),
+            HandlerResult::Complete(result) => (RunReport::Complete { result }, None),
+            HandlerResult::Fail(failure) => (fail(failure, true), None),
+            HandlerResult::Reject(failure) => (fail(failure, false), None),
+            HandlerResult::Release | HandlerResult::Stopped => (GIVE_BACK, None),
+            HandlerResult::CannotRun(why) => (GIVE_BACK, Some(why)),
             HandlerResult::Misfit(misfit) => {
                 let why = format!("its args have no {}", misfit.missing);
                 // First, so that no slot claims more.
                 self.context.end(EndReason::Misfit { task_id: run.task_id, misfit });
-                (FinalReport::Unclaim, Some(why))
+                (GIVE_BACK, Some(why))
             }
         };
         match self.context.deliver(run, report, Some(progress)).await {
-            Delivery::Accepted(FinalReport::Complete(_)) => RunOutcome::Succeeded,
-            Delivery::Accepted(FinalReport::Fail { failure: Failure { kind, message, .. }, .. }) => {
+            Delivery::Accepted(RunReport::Complete { .. }) => RunOutcome::Succeeded,
+            Delivery::Accepted(RunReport::Fail { failure: Failure { kind, message, .. }, .. }) => {
                 RunOutcome::Failed { kind, message }
             }
-            Delivery::Accepted(FinalReport::Unclaim) => cannot_run.map_or(RunOutcome::Released, RunOutcome::CannotRun),
+            Delivery::Accepted(RunReport::Unclaim { .. }) => {
+                cannot_run.map_or(RunOutcome::Released, RunOutcome::CannotRun)
+            }
             Delivery::Refused(error) => ended_by_server(&error, run_limit),
             Delivery::Abandoned => RunOutcome::Undelivered,
         }

@@ -8,17 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::OFlags;
-use taskqueue_api::body::Body;
 use taskqueue_api::object_reader::ObjectReader;
-use taskqueue_api::run::{CompleteRequest, FailRequest, UnclaimRequest};
-use taskqueue_client::{Failure, QueueName, RunId, TaskId};
+use taskqueue_client::{Failure, QueueName, RunAction, RunId, RunReport, TaskId};
 use taskqueue_core::json::{ObjectWriter, Value, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::events::{Event, EventSink};
-use crate::report::{FinalReport, RunKey};
+use crate::report::{GIVE_BACK, RunKey};
 use crate::run_dir::{FILE_MODE, RunDir, RunDirError, open_private};
 
 /// The longest time of a disk operation. A network disk may hang for hours, and must not delay the reports.
@@ -60,7 +58,7 @@ impl Spool {
     }
 
     /// Stores a report before it is sent. A failure is noted and does not prevent the sending.
-    pub(crate) async fn store(&self, run: &RunKey, report: &FinalReport, events: &dyn EventSink) {
+    pub(crate) async fn store(&self, run: &RunKey, report: &RunReport, events: &dyn EventSink) {
         let Some(spool) = &self.0 else { return };
         let (file, text) = (spool.file(run.run_id), text(&spool.url, run, report));
         if let Err(error) = with_timeout(move || write(&file, &text)).await {
@@ -87,7 +85,7 @@ impl Spool {
 
     /// Loads the stored reports for this server. Files that cannot be read are skipped; files that another user can have written
     /// are skipped and noted.
-    pub(crate) fn load(&self, events: &dyn EventSink) -> Vec<(RunKey, FinalReport)> {
+    pub(crate) fn load(&self, events: &dyn EventSink) -> Vec<(RunKey, RunReport)> {
         let Some(spool) = &self.0 else { return Vec::new() };
         let Ok(entries) = fs::read_dir(&spool.folder) else { return Vec::new() };
         let files = entries.flatten().map(|entry| entry.path());
@@ -111,7 +109,7 @@ impl SpoolFolder {
         self.folder.join(format!("{run_id}.json"))
     }
 
-    fn read(&self, path: &Path, file: File) -> Option<(RunKey, FinalReport)> {
+    fn read(&self, path: &Path, file: File) -> Option<(RunKey, RunReport)> {
         let mut text = Vec::new();
         file.take(REPORT_BYTES).read_to_end(&mut text).ok()?;
         let value = parse(&text).ok()?;
@@ -130,13 +128,13 @@ impl SpoolFolder {
             return None;
         }
         let report = match file.text("action").ok()? {
-            "complete" => FinalReport::Complete(file.json("result").ok()?),
+            "complete" => RunReport::Complete { result: file.json("result").ok()? },
             "fail" => {
                 // Earlier versions do not write it.
                 let retry = file.value("retry").ok() != Some(&Value::Bool(false));
-                FinalReport::Fail { failure: failure(&file.object("error").ok()?)?, retry }
+                RunReport::Fail { failure: failure(&file.object("error").ok()?)?, retry, retry_after: None }
             }
-            "unclaim" => FinalReport::Unclaim,
+            "unclaim" => GIVE_BACK,
             _ => return None,
         };
         Some((run, report))
@@ -171,25 +169,10 @@ fn write(file: &Path, text: &[u8]) -> io::Result<()> {
     fs::rename(unfinished, file)
 }
 
-/// The contents of a file: which run of which server, and the body of the report.
-fn text(url: &str, run: &RunKey, report: &FinalReport) -> Vec<u8> {
-    let run_id = run.run_id;
-    let object = ObjectWriter::new();
-    let object = object.text("url", url).text("queue", run.queue.as_str()).text("task_id", run.task_id.as_str());
-    let object = match report {
-        FinalReport::Complete(result) => {
-            let body = CompleteRequest { run_id, result: result.clone() };
-            body.write_fields(object.text("action", "complete"))
-        }
-        FinalReport::Fail { failure, retry } => {
-            let body = FailRequest { run_id, error: failure.clone(), retry: *retry, retry_after_seconds: None };
-            body.write_fields(object.text("action", "fail"))
-        }
-        FinalReport::Unclaim => {
-            UnclaimRequest { run_id, delay_seconds: None }.write_fields(object.text("action", "unclaim"))
-        }
-    };
-    let mut text = object.end();
+/// Returns the contents of a file: which run of which server, and the report as an item of a batch.
+fn text(url: &str, run: &RunKey, report: &RunReport) -> Vec<u8> {
+    let object = ObjectWriter::new().text("url", url).text("queue", run.queue.as_str());
+    let mut text = run.item(RunAction::End(report.clone())).write_fields(object).end();
     text.push(b'\n');
     text
 }
@@ -209,7 +192,7 @@ mod tests {
         }
     }
 
-    fn reports() -> Vec<(RunKey, FinalReport)> {
+    fn reports() -> Vec<(RunKey, RunReport)> {
         let result = JsonObject::from_value(&parse(br#"{"loss":0.5,"text":"\u0000\n"}"#).unwrap()).unwrap();
         let failure = |traceback: Option<&str>| Failure {
             kind: "ExitCode".into(),
@@ -217,14 +200,14 @@ mod tests {
             traceback: traceback.map(Into::into),
         };
         vec![
-            (run(1), FinalReport::Complete(result)),
-            (run(2), FinalReport::Fail { failure: failure(Some("line 1\nline 2")), retry: true }),
-            (run(3), FinalReport::Fail { failure: failure(None), retry: false }),
-            (run(4), FinalReport::Unclaim),
+            (run(1), RunReport::Complete { result }),
+            (run(2), RunReport::Fail { failure: failure(Some("line 1\nline 2")), retry: true, retry_after: None }),
+            (run(3), RunReport::Fail { failure: failure(None), retry: false, retry_after: None }),
+            (run(4), GIVE_BACK),
         ]
     }
 
-    fn sorted(mut reports: Vec<(RunKey, FinalReport)>) -> Vec<(RunKey, FinalReport)> {
+    fn sorted(mut reports: Vec<(RunKey, RunReport)>) -> Vec<(RunKey, RunReport)> {
         reports.sort_by_key(|(run, _)| run.run_id);
         reports
     }
@@ -271,10 +254,10 @@ mod tests {
         let failure = || Failure { kind: "E".into(), message: "m".into(), traceback: None };
         let result = JsonObject::from_value(&parse(br#"{"x":1}"#).unwrap()).unwrap();
         let expected = vec![
-            (run(1), FinalReport::Complete(result)),
-            (run(2), FinalReport::Fail { failure: failure(), retry: true }),
-            (run(3), FinalReport::Fail { failure: failure(), retry: false }),
-            (run(4), FinalReport::Unclaim),
+            (run(1), RunReport::Complete { result }),
+            (run(2), RunReport::Fail { failure: failure(), retry: true, retry_after: None }),
+            (run(3), RunReport::Fail { failure: failure(), retry: false, retry_after: None }),
+            (run(4), GIVE_BACK),
         ];
         assert_eq!(sorted(spool.load(&())), expected);
     }
@@ -283,7 +266,7 @@ mod tests {
     async fn reports_for_another_server_and_other_files_are_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(&run_dir(&folder), "http://a").unwrap();
-        spool.store(&run(1), &FinalReport::Unclaim, &()).await;
+        spool.store(&run(1), &GIVE_BACK, &()).await;
         fs::write(folder.path().join("undelivered/half.json"), "{\"url\":\"http://b\"").unwrap();
         assert!(Spool::open(&run_dir(&folder), "http://b").unwrap().load(&()).is_empty());
         assert_eq!(spool.load(&()).len(), 1);
@@ -292,7 +275,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_run_directory_nothing_is_stored() {
         let spool = Spool::disabled();
-        spool.store(&run(1), &FinalReport::Unclaim, &()).await;
+        spool.store(&run(1), &GIVE_BACK, &()).await;
         assert!(spool.load(&()).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! `batch/report`: heartbeats, progress and ends of runs, and what became of each.
 
-use std::borrow::Cow;
+use std::borrow::{BorrowMut, Cow};
 
 use taskqueue_core::ids::{RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Reader, Value};
@@ -125,14 +125,40 @@ impl RunAction {
         }
     }
 
-    /// The bytes of its texts.
-    fn bytes(&self) -> usize {
+    /// Returns the bytes of its texts.
+    pub fn bytes(&self) -> usize {
         match self {
             Self::End(RunReport::Complete { result }) => result.as_str().len(),
             Self::End(RunReport::Fail { failure, .. }) => failure.bytes(),
             Self::Heartbeat { progress } => progress.as_ref().map_or(0, |progress| progress.as_str().len()),
             Self::Progress { progress } => progress.as_str().len(),
             Self::End(RunReport::Unclaim { .. }) => 0,
+        }
+    }
+}
+
+impl RunItem {
+    /// Appends the fields of the item.
+    pub fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        let (run_id, action) = (self.run_id, &self.action);
+        let object = object.text("task_id", self.task_id.as_str()).text("action", action.name());
+        match action {
+            RunAction::End(RunReport::Complete { result }) => {
+                CompleteRequest { run_id, result: result.clone() }.write_fields(object)
+            }
+            RunAction::End(RunReport::Fail { failure, retry, retry_after }) => {
+                let (error, retry_after_seconds) = (failure.clone(), *retry_after);
+                FailRequest { run_id, error, retry: *retry, retry_after_seconds }.write_fields(object)
+            }
+            RunAction::Heartbeat { progress } => {
+                HeartbeatRequest { run_id, progress: progress.clone() }.write_fields(object)
+            }
+            RunAction::Progress { progress } => {
+                ProgressRequest { run_id, progress: progress.clone() }.write_fields(object)
+            }
+            RunAction::End(RunReport::Unclaim { delay }) => {
+                UnclaimRequest { run_id, delay_seconds: *delay }.write_fields(object)
+            }
         }
     }
 }
@@ -147,29 +173,8 @@ impl ReportRunsRequest {
 impl BatchWriter {
     /// Adds a report. False if it does not fit: then nothing was added, and the report belongs into another batch.
     #[must_use]
-    pub fn push_report(&mut self, RunItem { task_id, run_id, action }: &RunItem) -> bool {
-        let run_id = *run_id;
-        self.push(|item| {
-            let item = item.text("task_id", task_id.as_str()).text("action", action.name());
-            match action {
-                RunAction::End(RunReport::Complete { result }) => {
-                    CompleteRequest { run_id, result: result.clone() }.write_fields(item)
-                }
-                RunAction::End(RunReport::Fail { failure, retry, retry_after }) => {
-                    let (error, retry_after_seconds) = (failure.clone(), *retry_after);
-                    FailRequest { run_id, error, retry: *retry, retry_after_seconds }.write_fields(item)
-                }
-                RunAction::Heartbeat { progress } => {
-                    HeartbeatRequest { run_id, progress: progress.clone() }.write_fields(item)
-                }
-                RunAction::Progress { progress } => {
-                    ProgressRequest { run_id, progress: progress.clone() }.write_fields(item)
-                }
-                RunAction::End(RunReport::Unclaim { delay }) => {
-                    UnclaimRequest { run_id, delay_seconds: *delay }.write_fields(item)
-                }
-            }
-        })
+    pub fn push_report(&mut self, item: &RunItem) -> bool {
+        self.push(|object| item.write_fields(object))
     }
 }
 

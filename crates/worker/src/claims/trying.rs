@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{ClaimAttempt, ClaimedTask, Want};
 use crate::context::{EndReason, WorkerContext};
-use crate::report::{ErrorClass, FinalReport, RunKey};
+use crate::report::{ErrorClass, GIVE_BACK, HEARTBEAT, RunKey};
 use crate::settings::{Backoff, has_waited, whole_seconds};
 use crate::stop::{StopMode, stop_reached};
 
@@ -154,7 +154,7 @@ impl WorkerContext {
         loop {
             let sent = Instant::now();
             let heartbeat = async {
-                match self.heartbeat(&run, is_alone).await {
+                match self.say(&run, HEARTBEAT, is_alone).await {
                     Err(error) if ErrorClass::of(&error) != ErrorClass::RunOver => {
                         self.reachability.call_failed(&error, sent);
                         sleep(backoff.next()).await;
@@ -185,7 +185,7 @@ impl WorkerContext {
     /// The slot waits for the end of the pause.
     async fn leave_to_others(self: Arc<Self>, mut want: Want, claim: Claim) {
         let run = RunKey::new(&self.settings.queue, &claim);
-        drop(self.deliver(&run, FinalReport::Unclaim, None).await);
+        drop(self.deliver(&run, GIVE_BACK, None).await);
         self.renew_attempt(&mut want);
         self.wait_with_others(want);
     }
@@ -313,6 +313,6 @@ impl WorkerContext {
 
     pub(super) async fn unclaim(&self, claim: &Claim) {
         let run = RunKey::new(&self.settings.queue, claim);
-        drop(timeout(GIVE_BACK_TIMEOUT, self.deliver(&run, FinalReport::Unclaim, None)).await);
+        drop(timeout(GIVE_BACK_TIMEOUT, self.deliver(&run, GIVE_BACK, None)).await);
     }
 }
