@@ -21,7 +21,7 @@ use super::proc;
 use crate::stop::RunControl;
 use crate::supervisor::NAME;
 use crate::supervisor::channel::{ReceiveBuffer, send};
-use crate::supervisor::messages::{Message, NotStarted, Reply, Request, RunEnd};
+use crate::supervisor::messages::{NotStarted, Reply, Request, RunEnd, frame};
 
 /// A command that runs. When this is dropped, the run is killed.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct RunningCommand {
 impl RunningCommand {
     /// Sends the start request to an idle supervisor, or to a new one.
     pub(crate) async fn start(request: &Request, files: &[BorrowedFd<'_>]) -> io::Result<Self> {
-        let frame = request.frame();
+        let frame = frame(request);
         while let Some(supervisor) = Supervisor::idle() {
             // An idle supervisor that was killed has not read the whole frame, and so has started nothing.
             if let Ok(running) = Self::send(supervisor, &frame, files).await {
@@ -80,7 +80,7 @@ impl RunningCommand {
                     sent = wanted;
                     let request = if wanted == RunControl::Kill { Request::Kill } else { Request::Stop };
                     // If the supervisor was killed, the next reply is an error.
-                    drop(self.socket.write_all(&request.frame()).await);
+                    drop(self.socket.write_all(&frame(&request)).await);
                 }
             }
         }

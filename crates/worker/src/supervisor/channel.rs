@@ -14,8 +14,9 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
 };
+use serde::de::DeserializeOwned;
 
-use super::messages::{Message, PREFIX_BYTES, Reply, Request};
+use super::messages::{PREFIX_BYTES, Reply, Request, frame};
 
 /// Most frames fit into this.
 const READ_BYTES: usize = 8 * 1024;
@@ -49,12 +50,12 @@ impl ReceiveBuffer {
     }
 
     /// The next message, if it is complete.
-    pub(crate) fn next<M: Message>(&mut self) -> io::Result<Option<M>> {
+    pub(crate) fn next<M: DeserializeOwned>(&mut self) -> io::Result<Option<M>> {
         let Some((prefix, rest)) = self.bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         let length = u32::from_le_bytes(*prefix) as usize;
         let Some(content) = rest.get(..length) else { return Ok(None) };
-        let message =
-            M::parse(content).ok_or_else(|| io::Error::other("worker and supervisor have different versions"))?;
+        let message = serde_json::from_slice(content)
+            .map_err(|_| io::Error::other("worker and supervisor have different versions"))?;
         self.bytes.drain(..PREFIX_BYTES + length);
         if self.bytes.is_empty() {
             // The message may have had megabytes of arguments.
@@ -138,7 +139,7 @@ impl Channel {
     }
 
     pub(super) fn reply(&mut self, reply: &Reply, files: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let frame = reply.frame();
+        let frame = frame(reply);
         let sent = send(self.worker.as_fd(), &frame, files)?;
         self.worker.write_all(&frame[sent..])
     }
