@@ -14,7 +14,7 @@ use taskqueue_api::headers::{JSON, PREFERENCE_APPLIED, SERVER_VERSION};
 use taskqueue_api::paths;
 use taskqueue_core::access::Need;
 use taskqueue_dashboard::Mode;
-use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::path::{Operation, Parameter, PathItem};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     Components, ContentBuilder, Header, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Response,
@@ -184,7 +184,9 @@ fn describe_api(operation: &mut Operation) {
         "`database_busy`: nothing was done and nothing will be; or `database_unavailable`, whose message tells when \
          the outcome is not known. Try again after `Retry-After` seconds",
     );
-    let can_wait = operation.parameters.iter().flatten().any(|parameter| parameter.name == "Prefer");
+    let is_prefer =
+        |parameter: &RefOr<Parameter>| matches!(parameter, RefOr::T(parameter) if parameter.name == "Prefer");
+    let can_wait = operation.parameters.iter().flatten().any(is_prefer);
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
         if can_wait && status.starts_with('2') {

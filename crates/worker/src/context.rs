@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use taskqueue_client::{Client, Error, TaskId, capabilities};
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::claims::{ClaimQueues, Claims};
 use crate::collector::{Collected, Collector, collector};
@@ -19,7 +19,7 @@ use crate::report::{RunKey, RunMessage};
 use crate::sent_output::LateOutput;
 use crate::settings::Settings;
 use crate::spool::Spool;
-use crate::stop::StopMode;
+use crate::stop::{StopMode, stop_reached};
 use crate::telemetry::processes::MeasuredSlots;
 
 /// The shortest wait of an idle slot while another slot is busy: the other run may create tasks.
@@ -73,7 +73,8 @@ pub(crate) struct WorkerContext {
     pub(crate) settings: Settings,
     pub(crate) events: Arc<dyn EventSink>,
     pub(crate) reachability: Reachability,
-    pub(crate) features: ServerFeatures,
+    /// True if the server keeps what runs print, which can be turned off there. Unknown until it has said what it has.
+    pub(crate) keeps_output: OnceCell<bool>,
     pub(crate) spool: Spool,
     pub(crate) stop: watch::Sender<StopMode>,
     /// Until when nothing is claimed because of failures in a row.
@@ -116,7 +117,7 @@ impl WorkerContext {
             reachability: Reachability::new(settings.intervals.outage_settle, Arc::clone(&events)),
             settings,
             events,
-            features: ServerFeatures::default(),
+            keeps_output: OnceCell::new(),
             spool,
             stop: watch::Sender::new(StopMode::Running),
             slowed_until: watch::Sender::new(None),
@@ -160,6 +161,16 @@ impl WorkerContext {
 
     pub(crate) fn is_stopping(&self) -> bool {
         *self.stop.borrow() > StopMode::Running
+    }
+
+    /// Waits for so long, or until the worker is asked to stop.
+    pub(crate) async fn pause(&self, pause: Duration) {
+        let mut stop = self.stop.subscribe();
+        tokio::select! {
+            biased;
+            _ = stop_reached(&mut stop, StopMode::Finish) => {}
+            () = sleep(pause) => {}
+        }
     }
 
     /// Reserves one of `max_tasks`; `false` when none is left.
@@ -257,26 +268,6 @@ impl Counts {
     }
 }
 
-/// The answer of the server to the question for its extensions.
-#[derive(Debug, Default)]
-pub(crate) struct ServerFeatures(OnceCell<KeptOutput>);
-
-/// The fact that the server keeps, or not, what runs print, which can be turned off there.
-#[derive(Clone, Copy, Debug)]
-struct KeptOutput(bool);
-
-impl ServerFeatures {
-    /// Returns whether the server has said what it has.
-    pub(crate) fn is_known(&self) -> bool {
-        self.0.initialized()
-    }
-
-    /// Returns whether the server has said that it keeps what runs print.
-    pub(crate) fn has_output(&self) -> bool {
-        self.0.get().is_some_and(|kept| kept.0)
-    }
-}
-
 impl WorkerContext {
     /// Makes sure that the server is one for this worker. Slots that claim at the same time ask once.
     ///
@@ -286,8 +277,8 @@ impl WorkerContext {
     pub(crate) async fn require_server(&self) -> Result<(), Error> {
         let ask = || async {
             let answer = self.client.require_extensions().await?;
-            Ok(KeptOutput(answer.has(capabilities::OUTPUT)))
+            Ok(answer.has(capabilities::OUTPUT))
         };
-        self.features.0.get_or_try_init(ask).await.map(drop)
+        self.keeps_output.get_or_try_init(ask).await.map(drop)
     }
 }

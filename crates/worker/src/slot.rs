@@ -43,22 +43,13 @@ impl Slot {
             observer.set_task(None);
             if matches!(outcome, RunOutcome::Released | RunOutcome::CannotRun(_)) {
                 // The task is pending again and would be claimed again at once.
-                self.pause(backoff.next()).await;
+                self.context.pause(backoff.next()).await;
             } else {
                 backoff.reset();
             }
         }
         self.context.measured_slots.remove(&self.identity);
         observer.close(&self.context).await;
-    }
-
-    async fn pause(&self, pause: Duration) {
-        let mut stop = self.context.stop.subscribe();
-        tokio::select! {
-            biased;
-            _ = stop_reached(&mut stop, StopMode::Finish) => {}
-            () = sleep(pause) => {}
-        }
     }
 
     /// One run, from its claim to the answer to its report.

@@ -53,7 +53,7 @@ impl WorkerContext {
         };
         let Some(ClaimAnswers { claims, wait_applied, sent }) = answers else {
             // Of a server that has not said yet what it has, nothing was claimed.
-            let may_be_sent = if self.features.is_known() { wants.as_mut_slice() } else { &mut [] };
+            let may_be_sent = if self.keeps_output.initialized() { wants.as_mut_slice() } else { &mut [] };
             for ClaimAttempt { is_repeated, in_doubt, may_own_task, .. } in
                 may_be_sent.iter_mut().map(|want| &mut want.attempt)
             {

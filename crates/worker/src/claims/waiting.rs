@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use taskqueue_core::limits::BATCH_ITEMS;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::trying::{NextClaim, TryResult};
 use super::{ClaimAttempt, ClaimQueues, ClaimedTask, Want};
@@ -242,13 +242,7 @@ impl WorkerContext {
             NextClaim::Never => return,
             NextClaim::AfterPause(least) => least,
         };
-        let pause = backoff.next().max(least).min(self.idle_left().unwrap_or(Duration::MAX));
-        let mut stop = self.stop.subscribe();
-        tokio::select! {
-            biased;
-            _ = stop_reached(&mut stop, StopMode::Finish) => {}
-            () = sleep(pause) => {}
-        }
+        self.pause(backoff.next().max(least).min(self.idle_left().unwrap_or(Duration::MAX))).await;
     }
 }
 

@@ -2,7 +2,6 @@
 //! code 0 completes with the result file, exit code 75 releases, everything else fails.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -46,7 +45,7 @@ pub(super) fn result_of_end(
 fn without_success(end: &CommandEnd, exceeded: Option<TimeLimit>) -> HandlerResult {
     let (kind, message) = match (end.status, exceeded) {
         (_, Some(limit)) if end.was_stopped => {
-            (TIMEOUT_KIND, format!("the run took longer than {limit} and was stopped"))
+            (TIMEOUT_KIND, format!("the run took longer than {} and was stopped", limit.words))
         }
         _ if end.was_stopped => return HandlerResult::Stopped,
         (Exit::Code(EX_TEMPFAIL), _) => return HandlerResult::Release,
@@ -109,43 +108,22 @@ fn signal_name(number: i32) -> String {
 }
 
 /// The end of the time of a run, and who has set it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TimeLimit {
     pub(super) ends_at: Instant,
-    seconds: u64,
-    setter: LimitSetter,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LimitSetter {
-    /// By `--timeout`.
-    Worker,
-    /// By its `timeout_seconds`.
-    Task,
+    /// Says for people what the run has exceeded.
+    words: String,
 }
 
 impl TimeLimit {
     /// The limit that ends a run first, if there is one: that of the worker, which counts from now on, or the end and the seconds
     /// that the task has.
     pub(super) fn first(of_worker: Option<Duration>, of_task: Option<(Instant, Duration)>) -> Option<Self> {
-        let of_worker = of_worker.and_then(|limit| {
-            let ends_at = Instant::now().checked_add(limit)?;
-            Some(Self { ends_at, seconds: limit.as_secs(), setter: LimitSetter::Worker })
-        });
-        let of_task =
-            of_task.map(|(ends_at, limit)| Self { ends_at, seconds: limit.as_secs(), setter: LimitSetter::Task });
-        of_worker.into_iter().chain(of_task).min_by_key(|limit| limit.ends_at)
-    }
-}
-
-/// The limit that the run has exceeded, for people.
-impl fmt::Display for TimeLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let setter = match self.setter {
-            LimitSetter::Worker => "--timeout allows",
-            LimitSetter::Task => "the timeout_seconds of its task allow",
-        };
-        write!(f, "{setter} ({} s)", self.seconds)
+        let of_worker =
+            of_worker.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit, "--timeout allows")));
+        let of_task = of_task.map(|(ends_at, limit)| (ends_at, limit, "the timeout_seconds of its task allow"));
+        let first = of_worker.into_iter().chain(of_task).min_by_key(|(ends_at, ..)| *ends_at);
+        first.map(|(ends_at, limit, setter)| Self { ends_at, words: format!("{setter} ({} s)", limit.as_secs()) })
     }
 }
 
@@ -232,7 +210,7 @@ mod tests {
         ];
         for (of_worker, of_task, expected) in cases {
             let first = TimeLimit::first(of_worker, of_task);
-            let first = first.map(|limit| ((limit.ends_at - now).as_secs(), limit.to_string()));
+            let first = first.map(|limit| ((limit.ends_at - now).as_secs(), limit.words));
             assert_eq!(first, expected.map(|(left, words)| (left, words.to_owned())), "{of_worker:?} {of_task:?}");
         }
     }

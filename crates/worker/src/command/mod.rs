@@ -104,7 +104,10 @@ impl Handler for CommandHandler {
         };
         let program = spec.argv.first().cloned().unwrap_or_default();
         let (limit, is_exceeded) = (self.time_limit(&run), AtomicBool::new(false));
-        let end = match self.run_command(spec, &run, &folder, limit.map(|limit| limit.ends_at), &is_exceeded).await {
+        let end = match self
+            .run_command(spec, &run, &folder, limit.as_ref().map(|limit| limit.ends_at), &is_exceeded)
+            .await
+        {
             Ok(end) => end,
             Err(error) => return ending::result_of_start_error(&program, &error),
         };

@@ -56,7 +56,7 @@ impl WorkerContext {
     pub(crate) fn start_output(self: &Arc<Self>, run: &RunKey) -> (RunOutput, OutputEnd) {
         let (going_on, reported) = watch::channel(());
         let end = OutputEnd { _is_going_on: going_on };
-        if self.settings.send_output == SendOutput::Off || !self.features.has_output() {
+        if self.settings.send_output == SendOutput::Off || self.keeps_output.get() != Some(&true) {
             return (RunOutput::off(), end);
         }
         let buffer_bytes = BUFFER_BYTES.min(ALL_BUFFERS_BYTES / self.settings.slots.len().max(1));

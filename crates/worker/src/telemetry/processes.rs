@@ -7,7 +7,7 @@ use std::time::Instant;
 use taskqueue_client::WorkerId;
 
 use crate::identity::SlotIdentity;
-use crate::process::proc;
+use crate::process::proc::{self, ProcessEntry};
 
 /// The processes of the run in a slot: those below its supervisor.
 #[derive(Clone, Debug, Default)]
@@ -54,18 +54,8 @@ impl Drop for RunGuard {
 #[derive(Debug)]
 pub(super) struct Snapshot {
     at: Instant,
-    used: HashMap<i32, ProcessUsage>,
+    used: HashMap<i32, ProcessEntry>,
     children: HashMap<i32, Vec<i32>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ProcessUsage {
-    parent: i32,
-    /// Its own time on a processor, in clock ticks.
-    ticks: u64,
-    /// That of its children that have ended, and of theirs.
-    ended_ticks: u64,
-    resident_pages: u64,
 }
 
 /// The usage of the processes of a run until a moment.
@@ -83,13 +73,15 @@ impl Snapshot {
     /// Blocks: about 10 µs per process of the machine.
     pub(super) fn take() -> Self {
         let at = Instant::now();
-        let used: HashMap<i32, ProcessUsage> =
-            proc::stats().filter_map(|(pid, stat)| Some((pid, parse(&stat)?))).collect();
+        Self::of(at, &proc::all())
+    }
+
+    fn of(at: Instant, processes: &[ProcessEntry]) -> Self {
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-        for (pid, used) in &used {
-            children.entry(used.parent).or_default().push(*pid);
+        for process in processes {
+            children.entry(process.parent).or_default().push(process.pid);
         }
-        Self { at, used, children }
+        Self { at, used: processes.iter().map(|process| (process.pid, *process)).collect(), children }
     }
 
     /// Returns the usage of the processes below a supervisor; `None` if it cannot be seen.
@@ -135,18 +127,6 @@ impl RunUsage {
     }
 }
 
-fn parse(stat: &str) -> Option<ProcessUsage> {
-    // The command name is in parentheses and may contain blanks and parentheses.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-    Some(ProcessUsage {
-        parent: fields.get(1)?.parse().ok()?,
-        ticks: number(11)? + number(12)?,
-        ended_ticks: number(13).unwrap_or(0) + number(14).unwrap_or(0),
-        resident_pages: number(21)?,
-    })
-}
-
 /// The slots of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct MeasuredSlots(Mutex<Vec<(WorkerId, RunProcesses)>>);
@@ -174,22 +154,13 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_line_of_stat_is_read_whatever_the_command_is_called() {
-        let line = "7 (a) b) ( c) S 3 5 5 0 -1 4194560 1 0 0 0 10 5 30 2 20 0 4 0 99 1000000 250 1844674407370955";
-        assert_eq!(parse(line), Some(ProcessUsage { parent: 3, ticks: 15, ended_ticks: 32, resident_pages: 250 }));
-        assert_eq!(parse("7 (cut"), None);
+    fn used(parent: i32, ticks: u64, ended_ticks: u64, resident_pages: u64) -> ProcessEntry {
+        ProcessEntry { parent, ticks, ended_ticks, resident_pages, ..ProcessEntry::default() }
     }
 
-    fn used(parent: i32, ticks: u64, ended_ticks: u64, resident_pages: u64) -> ProcessUsage {
-        ProcessUsage { parent, ticks, ended_ticks, resident_pages }
-    }
-
-    fn snapshot(at: Instant, used: &[(i32, ProcessUsage)]) -> Snapshot {
-        let used: HashMap<i32, ProcessUsage> = used.iter().copied().collect();
-        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-        used.iter().for_each(|(pid, used)| children.entry(used.parent).or_default().push(*pid));
-        Snapshot { at, used, children }
+    fn snapshot(at: Instant, used: &[(i32, ProcessEntry)]) -> Snapshot {
+        let processes: Vec<ProcessEntry> = used.iter().map(|(pid, used)| ProcessEntry { pid: *pid, ..*used }).collect();
+        Snapshot::of(at, &processes)
     }
 
     #[test]
