@@ -17,13 +17,11 @@ use crate::connection::{self, Handler, StopSignal};
 use crate::idle_connections::{IdleConnections, IdleEntry};
 use crate::listener::{ClientAddress, Listener, Stream};
 use crate::memory_budget::Budgets;
+use crate::throttled_line::ThrottledLine;
 use crate::tls::Tls;
 
 /// How long to wait after an accept that failed for want of descriptors or memory, until some may be free again.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
-
-/// The time in which the same warning is not logged again.
-const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How many connections may keep their buffers for a moment after each request (20 MiB in all), which saves the next
 /// request 2 µs of work. Connections above this number free them at once: only requests under way cost memory then.
@@ -58,20 +56,6 @@ pub(crate) struct ConnectionCounts {
     pub(crate) limit: usize,
 }
 
-/// Counts the connections of a server, for metrics.
-pub(crate) struct ConnectionGauge {
-    slots: Arc<Semaphore>,
-    cap: u32,
-    idle: Arc<IdleConnections>,
-}
-
-impl ConnectionGauge {
-    pub(crate) fn counts(&self) -> ConnectionCounts {
-        let limit = self.cap as usize;
-        ConnectionCounts { open: limit - self.slots.available_permits(), idle: self.idle.count(), limit }
-    }
-}
-
 /// All connections of a server.
 pub(crate) struct Connections {
     /// One permit per connection; all of them are back when none is left.
@@ -93,7 +77,7 @@ impl Connections {
 
     /// Accepts and serves connections for ever. May be dropped at any moment; the connections are served on.
     pub(crate) async fn accept(&self, source: &impl ConnectionSource, handler: impl Handler) -> Infallible {
-        let (mut full, mut failing) = (ThrottledWarning::default(), ThrottledWarning::default());
+        let (mut full, mut failing) = (ThrottledLine::default(), ThrottledLine::default());
         loop {
             match source.accept().await {
                 Ok(stream) => {
@@ -102,7 +86,7 @@ impl Connections {
                 }
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
-                    if failing.is_due(Instant::now()) {
+                    if failing.count(Instant::now()).is_some() {
                         warn!(%error, "cannot accept connections; trying again");
                     }
                     sleep(RETRY_DELAY).await;
@@ -113,12 +97,12 @@ impl Connections {
 
     /// Waits for a permit for a new connection. If there is none, an idle connection is closed; while none is idle, the new
     /// connection waits, and the next ones wait in the backlog of the listener.
-    async fn slot(&self, full: &mut ThrottledWarning) -> OwnedSemaphorePermit {
+    async fn slot(&self, full: &mut ThrottledLine) -> OwnedSemaphorePermit {
         loop {
             if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
                 return slot;
             }
-            if full.is_due(Instant::now()) {
+            if full.count(Instant::now()).is_some() {
                 warn!(
                     connections = self.cap,
                     "the connection cap is reached; idle connections are closed for new ones"
@@ -160,8 +144,8 @@ impl Connections {
         });
     }
 
-    pub(crate) fn gauge(&self) -> ConnectionGauge {
-        ConnectionGauge { slots: Arc::clone(&self.slots), cap: self.cap, idle: Arc::clone(&self.idle) }
+    pub(crate) fn counts(&self) -> ConnectionCounts {
+        ConnectionCounts { open: self.open_count(), idle: self.idle.count(), limit: self.cap as usize }
     }
 
     fn open_count(&self) -> usize {
@@ -177,20 +161,6 @@ impl Connections {
             // They need a moment to free what they hold.
             drop(timeout(RETRY_DELAY, self.slots.acquire_many(self.cap)).await);
         }
-    }
-}
-
-/// A warning that is logged at most once in each [`WARNING_INTERVAL`].
-#[derive(Default)]
-struct ThrottledWarning(Option<Instant>);
-
-impl ThrottledWarning {
-    fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.0.is_none_or(|last| now.duration_since(last) >= WARNING_INTERVAL);
-        if due {
-            self.0 = Some(now);
-        }
-        due
     }
 }
 

@@ -16,17 +16,30 @@ use tracing::{debug, error, info, warn};
 
 use crate::http_service::panic_text;
 
+/// Begins all of it. It ends when the set is dropped.
+pub(crate) fn begin(store: &Arc<dyn Store>) -> JoinSet<Infallible> {
+    let scan = |store: Arc<dyn Store>| async move { scan_leases_once(&*store).await };
+    let upkeep = |store: Arc<dyn Store>| async move { work_off_upkeep(&*store).await };
+    let save = |store: Arc<dyn Store>| async move { save_activity(&*store).await };
+    let mut works = JoinSet::new();
+    works.spawn(repeat_for_ever("the lease scan", SCAN_INTERVAL, Arc::clone(store), scan));
+    works.spawn(repeat_for_ever("the upkeep", UPKEEP_INTERVAL, Arc::clone(store), upkeep));
+    works.spawn(repeat_for_ever("saving activity", SAVE_INTERVAL, Arc::clone(store), save));
+    works
+}
+
 /// Repeats the work for ever, for the first time after one interval, also after it panicked: that is a bug, but the others must
 /// go on. `name` stands in the log, as in "the lease scan". Dropping this future ends the work.
-async fn repeat_for_ever<W, F>(name: &'static str, interval: Duration, work: W) -> Infallible
+async fn repeat_for_ever<W, F>(name: &'static str, interval: Duration, store: Arc<dyn Store>, work: W) -> Infallible
 where
-    W: Fn() -> F + Clone + Send + 'static,
+    W: Fn(Arc<dyn Store>) -> F + Copy + Send + 'static,
     F: Future<Output = Result<(), StoreError>> + Send + 'static,
 {
     // Dropping the set aborts its tasks.
     let mut running = JoinSet::new();
     loop {
-        running.spawn(repeat_until_panic(name, interval, work.clone()));
+        let store = Arc::clone(&store);
+        running.spawn(repeat_until_panic(name, interval, move || work(Arc::clone(&store))));
         // A panic is the only way in which the task ends.
         if let Some(Err(ended)) = running.join_next().await
             && let Ok(panic) = ended.try_into_panic()
@@ -45,39 +58,21 @@ async fn repeat_until_panic<F: Future<Output = Result<(), StoreError>>>(
     let mut ticks = interval_at(Instant::now() + interval, interval);
     // After a suspension once is enough.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut outage = Outage::default();
+    let mut is_failing = false;
     loop {
         ticks.tick().await;
-        match outage.note(work().await) {
-            Some(OutageChange::Began(error)) => warn!(%error, "{name} failed; it is tried again"),
-            Some(OutageChange::Ended) => info!("{name} works again"),
-            None => {}
-        }
-    }
-}
-
-/// The outcome of the last time.
-#[derive(Default)]
-struct Outage {
-    failing: bool,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum OutageChange {
-    Began(StoreError),
-    Ended,
-}
-
-impl Outage {
-    /// Notes an outcome. Returns what changes by it, if an outage begins or ends.
-    fn note(&mut self, outcome: Result<(), StoreError>) -> Option<OutageChange> {
-        let was_failing = std::mem::replace(&mut self.failing, outcome.is_err());
+        let outcome = work().await;
         match outcome {
-            Err(error) if !was_failing => Some(OutageChange::Began(error)),
-            Ok(()) if was_failing => Some(OutageChange::Ended),
-            _ => None,
+            _ if !has_changed(&mut is_failing, outcome.is_err()) => {}
+            Err(error) => warn!(%error, "{name} failed; it is tried again"),
+            Ok(()) => info!("{name} works again"),
         }
     }
+}
+
+/// Notes an outcome. Returns whether an outage begins or ends with it.
+fn has_changed(is_failing: &mut bool, has_failed: bool) -> bool {
+    std::mem::replace(is_failing, has_failed) != has_failed
 }
 
 /// The longest pause between two scans.
@@ -92,15 +87,6 @@ pub(crate) async fn scan_leases_once(store: &dyn Store) -> Result<(), StoreError
             return Ok(());
         }
     }
-}
-
-/// Scans for ever: runs must go on to expire. Dropping this future ends the scans.
-pub(crate) async fn scan_leases(store: Arc<dyn Store>) -> Infallible {
-    let scan = move || {
-        let store = Arc::clone(&store);
-        async move { scan_leases_once(&*store).await }
-    };
-    repeat_for_ever("the lease scan", SCAN_INTERVAL, scan).await
 }
 
 fn log_scan(scanned: Scanned) {
@@ -129,15 +115,6 @@ const PAUSE_FACTOR: u32 = 29;
 /// on any storage that does so in half of its time. With pauses that grow with the parts the ended tasks of a steady flow would pile
 /// up without end.
 const PERIOD: Duration = Duration::from_millis(200);
-
-/// Does it for ever. Dropping this future ends that.
-pub(crate) async fn do_upkeep(store: Arc<dyn Store>) -> Infallible {
-    let work = move || {
-        let store = Arc::clone(&store);
-        async move { work_off_upkeep(&*store).await }
-    };
-    repeat_for_ever("the upkeep", UPKEEP_INTERVAL, work).await
-}
 
 /// Does all that is due, part by part.
 async fn work_off_upkeep(store: &dyn Store) -> Result<(), StoreError> {
@@ -174,15 +151,6 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long saving may take at a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Saves for ever. Dropping this future ends that.
-pub(crate) async fn save_activity_regularly(store: Arc<dyn Store>) -> Infallible {
-    let save = move || {
-        let store = Arc::clone(&store);
-        async move { save_activity(&*store).await }
-    };
-    repeat_for_ever("saving activity", SAVE_INTERVAL, save).await
-}
-
 /// Saves what is left, when nothing is counted any more.
 pub(crate) async fn save_last_activity(store: &dyn Store) {
     match timeout(STOP_TIMEOUT, save_activity(store)).await {
@@ -198,13 +166,9 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_once_at_its_beginning_and_once_at_its_end() {
-        let mut outage = Outage::default();
-        let outcomes = [Ok(()), Err(StoreError::Unavailable), Err(StoreError::Busy), Ok(()), Ok(())];
-        let changes: Vec<_> = outcomes.into_iter().map(|outcome| outage.note(outcome)).collect();
-        assert_eq!(
-            changes,
-            [None, Some(OutageChange::Began(StoreError::Unavailable)), None, Some(OutageChange::Ended), None]
-        );
+        let mut is_failing = false;
+        let changes = [false, true, true, false, false].map(|has_failed| has_changed(&mut is_failing, has_failed));
+        assert_eq!(changes, [false, true, false, true, false]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod query;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, Request};
-pub(crate) use batch::{BatchCall, Places, away_from_async, filter_turn, read_filter};
+pub(crate) use batch::{BatchCall, Places, away_from_async, filter_turn, read_filter, read_given_filter};
 pub(crate) use body::{discard, discard_the_rest};
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, EXPECT};

@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -21,15 +20,14 @@ use tower::Service;
 
 use crate::auth::{Caller, TokenMistake};
 use crate::browser_check::{self, Hosts};
-use crate::connection::Authenticated;
+use crate::connection::{Authenticated, Handler};
 use crate::endpoints::{API_PREFIX, needs_token};
 use crate::error::{ApiError, HOLD_BUSY};
 use crate::extract::discard;
 use crate::listener::ClientAddress;
-use crate::metrics::{AnsweredRequest, PathTemplate};
 use crate::pages::{self, Pages};
 use crate::path::{is_unroutable, normalised_uri};
-use crate::request_log::{RequestId, RequestIds, RequestLog, RequestRecord};
+use crate::request_log::{LogNote, RequestId, RequestIds, RequestLog, RequestRecord};
 use crate::router;
 use crate::session::Session;
 use crate::state::AppState;
@@ -78,25 +76,6 @@ impl HttpService {
         self
     }
 
-    /// Returns the service for the requests of one client.
-    pub(crate) fn for_client(mut self, client: ClientAddress) -> Self {
-        self.log.client = client;
-        self
-    }
-
-    /// Counts and logs a request that was refused before its head was understood.
-    pub(crate) fn log_refusal(&self, status: u16, code: ErrorCode) {
-        let answered = AnsweredRequest {
-            method: None,
-            template: PathTemplate::Unmatched,
-            status,
-            code: Some(code),
-            busy: Duration::ZERO,
-        };
-        self.inner.state.metrics().requests.count(answered);
-        self.log.refused(status, code, &self.inner.request_ids.make());
-    }
-
     /// Answers one request; every failure becomes an answer, too.
     pub async fn call(&self, mut request: Request<Body>) -> Response {
         let id = self.inner.request_ids.of(request.headers());
@@ -109,8 +88,11 @@ impl HttpService {
             None => self.answer(request, &mut record, &id).await,
         };
         response.headers_mut().extend(id.answer_header());
-        record.end(&response, &id, &self.inner.state.metrics().requests);
-        if is_busy(&response) {
+        let (status, note) = (response.status().as_u16(), response.extensions().get::<LogNote>());
+        let code = if status < 400 { None } else { response.extensions().get::<ErrorCode>().copied() };
+        record.end(status, code, note.map(|LogNote(text)| text.as_str()), &id, &self.inner.state.metrics().requests);
+        // Pages have no code.
+        if status == 503 && code.is_none_or(|code| code == ErrorCode::DatabaseBusy) {
             // Boxed: no other request pays for its room.
             Box::pin(tokio::time::sleep(HOLD_BUSY)).await;
         }
@@ -211,6 +193,22 @@ impl HttpService {
     }
 }
 
+impl Handler for HttpService {
+    async fn handle(&self, request: Request<Body>) -> Response {
+        self.call(request).await
+    }
+
+    fn for_client(mut self, client: ClientAddress) -> Self {
+        self.log.client = client;
+        self
+    }
+
+    fn refused(&self, status: u16, code: ErrorCode) {
+        let record = RequestRecord::unread(self.log);
+        record.end(status, Some(code), None, &self.inner.request_ids.make(), &self.inner.state.metrics().requests);
+    }
+}
+
 /// Corrects what the framework answered by itself.
 fn corrected_response(mut response: Response, id: &RequestId) -> Response {
     match response.status() {
@@ -226,12 +224,6 @@ fn corrected_response(mut response: Response, id: &RequestId) -> Response {
         StatusCode::INTERNAL_SERVER_ERROR => ApiError::internal(&id.to_string()).into_response(),
         _ => response,
     }
-}
-
-/// Returns whether others keep the server from answering this. Pages have no code.
-fn is_busy(response: &Response) -> bool {
-    let code = || response.extensions().get::<ErrorCode>();
-    response.status() == StatusCode::SERVICE_UNAVAILABLE && code().is_none_or(|code| *code == ErrorCode::DatabaseBusy)
 }
 
 /// Returns the message of a panic.

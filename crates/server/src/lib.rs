@@ -28,6 +28,7 @@ mod routes;
 mod run;
 mod session;
 pub mod state;
+mod throttled_line;
 pub mod tls;
 mod waiting;
 

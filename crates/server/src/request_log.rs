@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::extract::Request;
-use axum::response::Response;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use taskqueue_api::ErrorCode;
@@ -90,7 +89,8 @@ pub(crate) struct RequestLog {
 /// The part of a request under way that its line needs. It holds nothing of the request itself, which a waiting claim drops.
 pub(crate) struct RequestRecord {
     log: RequestLog,
-    method: Method,
+    /// `None` if the head was not understood.
+    method: Option<Method>,
     path: Box<str>,
     template: PathTemplate,
     at: Instant,
@@ -103,84 +103,44 @@ pub(crate) struct RequestRecord {
 
 impl RequestRecord {
     pub(crate) fn begin(log: RequestLog, request: &Request) -> Self {
-        let (method, path) = (request.method().clone(), request.uri().path().into());
+        let (method, path) = (Some(request.method().clone()), request.uri().path().into());
         let template = PathTemplate::of(request.uri().path());
         let disconnect = request.extensions().get::<Disconnect>().cloned();
         let trace = trace_of(request.headers());
         Self { log, method, path, template, at: Instant::now(), disconnect, trace, token: None }
     }
 
+    /// Returns the record of a request that was refused before its head was understood.
+    pub(crate) fn unread(log: RequestLog) -> Self {
+        let (method, path, template) = (None, Box::default(), PathTemplate::Unmatched);
+        Self { log, method, path, template, at: Instant::now(), disconnect: None, trace: None, token: None }
+    }
+
     /// Counts the request, and logs it if that is due.
-    pub(crate) fn end(self, response: &Response, id: &RequestId, counts: &RequestCounts) {
-        let duration = self.at.elapsed();
+    pub(crate) fn end(
+        self,
+        status: u16,
+        code: Option<ErrorCode>,
+        note: Option<&str>,
+        id: &RequestId,
+        counts: &RequestCounts,
+    ) {
+        let method = self.method.as_ref();
+        let duration = method.map_or(Duration::ZERO, |_| self.at.elapsed());
         let waits_since = self.disconnect.and_then(|disconnect| disconnect.waits_since());
         let busy = waits_since.map_or(duration, |since| since.saturating_duration_since(self.at));
-        let (status, note) = (response.status().as_u16(), response.extensions().get::<LogNote>());
-        let code = if status < 400 { None } else { response.extensions().get::<ErrorCode>().copied() };
-        counts.count(AnsweredRequest { method: Some(&self.method), template: self.template, status, code, busy });
+        counts.count(AnsweredRequest { method, template: self.template, status, code, busy });
         let Some(reason) = LogReason::of(status, note.is_some(), busy, self.log.log_all) else { return };
-        let template = self.template.as_str();
-        LogLine {
-            method: Some(shown_method(&self.method)),
-            path: Some(template),
-            // Of other paths that part may be anything, also a secret.
-            queue: template.contains("{queue}").then(|| queue_component(&self.path)).flatten(),
-            status,
-            code,
-            duration: Some(busy),
-            wait: waits_since.map(|_| duration.saturating_sub(busy)),
-            client: self.log.client,
-            note: note.map(|LogNote(text)| text.as_str()),
-            token: self.token.as_ref().map(|token| &*token.name),
-            trace: self.trace,
-        }
-        .write(reason, id);
-    }
-}
-
-impl RequestLog {
-    /// The line of a request that was refused before its head was understood.
-    pub(crate) fn refused(self, status: u16, code: ErrorCode, id: &RequestId) {
-        let Some(reason) = LogReason::of(status, false, Duration::ZERO, self.log_all) else { return };
-        LogLine { status, code: Some(code), client: self.client, ..LogLine::default() }.write(reason, id);
-    }
-}
-
-/// Returns the trace that the request belongs to, if it names exactly one.
-fn trace_of(headers: &HeaderMap) -> Option<TraceParent> {
-    let mut values = headers.get_all(TRACEPARENT).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return None };
-    value.to_str().ok().and_then(TraceParent::parse)
-}
-
-fn shown_method(method: &Method) -> &str {
-    if method.as_str().len() <= METHOD_BYTES { method.as_str() } else { OTHER_METHOD }
-}
-
-#[derive(Default)]
-struct LogLine<'a> {
-    method: Option<&'a str>,
-    path: Option<&'a str>,
-    queue: Option<QueueName>,
-    status: u16,
-    code: Option<ErrorCode>,
-    /// Without the wait.
-    duration: Option<Duration>,
-    /// Of a request that waited, as its client has asked.
-    wait: Option<Duration>,
-    client: ClientAddress,
-    note: Option<&'a str>,
-    token: Option<&'a str>,
-    trace: Option<TraceParent>,
-}
-
-impl LogLine<'_> {
-    fn write(self, reason: LogReason, id: &RequestId) {
-        let Self { method, path, queue, status, code, duration, wait, client, note, token, trace } = self;
+        let path = method.map(|_| self.template.as_str());
+        // Of other paths that part may be anything, also a secret.
+        let queue = path.filter(|path| path.contains("{queue}")).and_then(|_| queue_component(&self.path));
         let (queue, code) = (queue.as_ref().map(QueueName::as_str), code.map(ErrorCode::as_str));
-        let micros = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-        let (micros, wait_micros) = (micros(duration), micros(wait));
-        let trace_id = trace.map(|trace| tracing::field::display(trace.trace_id()));
+        let as_micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let micros = method.map(|_| as_micros(busy));
+        let wait_micros = waits_since.map(|_| as_micros(duration.saturating_sub(busy)));
+        let (method, client) = (method.map(shown_method), self.log.client);
+        let token = self.token.as_ref().map(|token| &*token.name);
+        let trace_id = self.trace.map(|trace| tracing::field::display(trace.trace_id()));
         // The level of an event is a constant, so there is one for each.
         macro_rules! line {
             ($level:expr) => {
@@ -194,6 +154,17 @@ impl LogLine<'_> {
             _ => line!(Level::INFO),
         }
     }
+}
+
+/// Returns the trace that the request belongs to, if it names exactly one.
+fn trace_of(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    value.to_str().ok().and_then(TraceParent::parse)
+}
+
+fn shown_method(method: &Method) -> &str {
+    if method.as_str().len() <= METHOD_BYTES { method.as_str() } else { OTHER_METHOD }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

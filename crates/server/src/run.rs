@@ -10,7 +10,7 @@ use axum::http::{Request, Response};
 use axum::response::IntoResponse;
 use hyper::{Method, StatusCode};
 use taskqueue_api::capabilities::{Probe, Unhealthy};
-use taskqueue_api::{ErrorCode, paths};
+use taskqueue_api::paths;
 use taskqueue_dashboard::Mode;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::time::{sleep, timeout};
@@ -23,8 +23,8 @@ use crate::config::{Config, METRICS_CONNECTIONS};
 use crate::connection::Handler;
 use crate::error::ApiError;
 use crate::extract::discard;
-use crate::http_service::{self, HttpService};
-use crate::listener::{ClientAddress, Listener};
+use crate::http_service;
+use crate::listener::Listener;
 use crate::memory_budget::Budgets;
 use crate::metrics::MetricSources;
 use crate::request_log::RequestIds;
@@ -34,20 +34,6 @@ use crate::{background, memory_plan, respond};
 /// How long the store may take to close. With the time for requests under way and for saving activity it stays below the 10 s
 /// of a stop. What is acknowledged is durable in any case.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(1500);
-
-impl Handler for HttpService {
-    async fn handle(&self, request: Request<Body>) -> Response<Body> {
-        self.call(request).await
-    }
-
-    fn for_client(self, client: ClientAddress) -> Self {
-        Self::for_client(self, client)
-    }
-
-    fn refused(&self, status: u16, code: ErrorCode) {
-        self.log_refusal(status, code);
-    }
-}
 
 /// The listeners of a server.
 pub struct Listeners {
@@ -79,11 +65,11 @@ pub async fn run(
     background::scan_leases_once(&*store).await?;
     let gate = Gate::new(config.token.clone(), config.tokens.clone());
     let budgets = Arc::new(Budgets::new(&config.memory));
-    let connections = Connections::new(&config, Arc::clone(&budgets));
+    let connections = Arc::new(Connections::new(&config, Arc::clone(&budgets)));
     let metrics_config = Config { connection_cap: METRICS_CONNECTIONS, ..config.clone() };
     let metrics_connections = Connections::new(&metrics_config, Arc::clone(&budgets));
     let sources = MetricSources {
-        connections: Some(connections.gauge()),
+        connections: Some(Arc::clone(&connections)),
         waiting_limit: config.waiting_cap,
         memory_limit_bytes: memory_plan::limit_of_this_process(),
         log_lines_lost: config.log_lines_lost,
@@ -103,9 +89,7 @@ pub async fn run(
     let metrics_service =
         metrics_listener.as_ref().map(|listener| http_service::metrics_service(listener.hosts(), &state));
     let service = http_service::service_for(hosts, state.clone()).log_requests(config.log_requests);
-    let scan = tokio::spawn(background::scan_leases(Arc::clone(&store)));
-    let upkeep = tokio::spawn(background::do_upkeep(Arc::clone(&store)));
-    let saving = tokio::spawn(background::save_activity_regularly(Arc::clone(&store)));
+    let works = background::begin(&store);
 
     let dashboard = listener.dashboard_url().filter(|_| config.dashboard != Mode::Off);
     info!(address = listener.base_url(), dashboard, connection_cap = config.connection_cap, "serving");
@@ -141,9 +125,7 @@ pub async fn run(
     drop((listener, metrics_listener));
     store.waiters().close();
     tokio::join!(connections.drain(), metrics_connections.drain());
-    scan.abort();
-    upkeep.abort();
-    saving.abort();
+    drop(works);
     background::save_last_activity(&*store).await;
     if timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
         warn!("the store did not close in time");

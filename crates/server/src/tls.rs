@@ -4,24 +4,23 @@
 mod identity;
 
 use std::fmt;
-use std::io::{self, IoSlice, Write};
-use std::pin::Pin;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustls::crypto::ring;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, server};
 use tracing::{debug, info};
 
 pub use self::identity::{Identity, IdentityError, Validity};
+use crate::throttled_line::ThrottledLine;
 
 /// The only protocol behind the encryption. Clients that name none get it, too.
 const HTTP_1: &[u8] = b"http/1.1";
@@ -67,7 +66,7 @@ impl Tls {
 
     pub(crate) fn accept<IO>(&self, stream: IO) -> tokio_rustls::Accept<IO>
     where
-        IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+        IO: AsyncRead + AsyncWrite + Unpin,
     {
         let limit = |session: &mut ServerConnection| session.set_buffer_limit(Some(SEND_BUFFER_BYTES));
         self.acceptor.accept_with(stream, limit)
@@ -94,7 +93,7 @@ impl ResolvesServerCert for ShownIdentity {
 /// An encrypted connection. What the connection code asks of a socket beyond reading and writing is answered by the socket below. It is
 /// on the heap, so that a plain connection is not as large.
 #[derive(Debug)]
-pub struct TlsStream(Box<server::TlsStream<TcpStream>>);
+pub struct TlsStream(pub(crate) Box<server::TlsStream<TcpStream>>);
 
 impl TlsStream {
     pub(crate) fn new(stream: server::TlsStream<TcpStream>) -> Self {
@@ -145,52 +144,9 @@ impl Drop for TlsStream {
     }
 }
 
-impl AsyncRead for TlsStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for TlsStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
-    }
-
-    /// Writes the head and the body of an answer as one record.
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
-
-const LINE_INTERVAL: Duration = Duration::from_secs(60);
-
-/// Failed handshakes in the log: one line in a minute, with how many there were before it. Everybody who reaches the port can cause
-/// them, so each one alone is worth a debug line only.
+/// Failed handshakes in the log. Everybody who reaches the port can cause them, so each one alone is worth a debug line only.
 #[derive(Debug, Default)]
-pub(crate) struct FailureLog(Mutex<FailureCount>);
-
-#[derive(Debug, Default)]
-struct FailureCount {
-    last_line: Option<Instant>,
-    /// Failures since then that have no line.
-    unlogged: u64,
-}
+pub(crate) struct FailureLog(Mutex<ThrottledLine>);
 
 impl FailureLog {
     pub(crate) fn note(&self, client: impl fmt::Display, reason: &str) {
@@ -199,29 +155,5 @@ impl FailureLog {
             Some(earlier) => info!(%client, reason, earlier, "a TLS handshake failed"),
             None => debug!(%client, reason, "a TLS handshake failed"),
         }
-    }
-}
-
-impl FailureCount {
-    /// Counts a failure. If a line is due: how many there were without one.
-    fn count(&mut self, now: Instant) -> Option<u64> {
-        if self.last_line.is_some_and(|last| now.duration_since(last) < LINE_INTERVAL) {
-            self.unlogged += 1;
-            return None;
-        }
-        self.last_line = Some(now);
-        Some(std::mem::take(&mut self.unlogged))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flood_of_failures_is_one_line_a_minute() {
-        let (start, mut counted) = (Instant::now(), FailureCount::default());
-        let lines = [0, 1, 2, 59, 60, 61, 300].map(|second| counted.count(start + Duration::from_secs(second)));
-        assert_eq!(lines, [Some(0), None, None, None, Some(3), None, Some(1)]);
     }
 }

@@ -451,11 +451,3 @@ async fn a_stop_cuts_off_requests_that_do_not_end() {
     server.stop().await;
     assert!(is_closed(&mut client));
 }
-
-#[test]
-fn a_warning_is_not_repeated_within_its_interval() {
-    let start = Instant::now();
-    let mut warning = ThrottledWarning::default();
-    let due = [0, 1, 59, 60, 61, 119, 121].map(|second| warning.is_due(start + Duration::from_secs(second)));
-    assert_eq!(due, [true, false, false, true, false, false, true]);
-}

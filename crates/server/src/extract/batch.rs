@@ -197,6 +197,18 @@ pub(crate) async fn read_filter<P: Send + 'static>(
     }
 }
 
+/// Reads a filter, if there is one.
+pub(crate) async fn read_given_filter<P: Send + 'static>(
+    state: &AppState,
+    text: Option<String>,
+    parse: fn(&str) -> Result<Filter<P>, FilterError>,
+) -> Result<Option<Filter<P>>, FilterError> {
+    match text {
+        Some(text) => read_filter(state, text, parse).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Returns the turn in which a filter of so many bytes is read, on a thread that serves no requests; `None` if it is read where it is.
 pub(crate) async fn filter_turn(state: &AppState, bytes: usize) -> Option<OwnedSemaphorePermit> {
     if bytes <= INLINE_FILTER_BYTES { None } else { state.budgets().turn().await }

@@ -16,7 +16,7 @@ use taskqueue_core::stats::SeriesSelection;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
-use super::read_filter;
+use super::read_given_filter;
 use crate::path::percent_decoded;
 use crate::state::AppState;
 
@@ -143,13 +143,10 @@ impl<'q> Query<'q> {
             }
             status
         });
-        Selectors {
-            status,
-            name: self.text("name"),
-            name_fuzzy: self.name_fuzzy(),
-            filter: self.text("filter"),
-            include_archived: self.boolean("include_archived", false),
-        }
+        let (name, name_fuzzy) = (self.text("name"), self.name_fuzzy());
+        let include_archived = self.boolean("include_archived", false);
+        let others = TaskSelection { status, name, name_fuzzy, include_archived, ..TaskSelection::default() };
+        Selectors { others, filter: self.text("filter") }
     }
 
     fn name_fuzzy(&mut self) -> Option<(String, FuzzyName)> {
@@ -224,30 +221,17 @@ impl<'q> Query<'q> {
 }
 
 /// Which tasks are selected; the filter is not parsed yet.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Selectors {
-    pub(crate) status: Option<Status>,
-    pub(crate) name: Option<String>,
-    pub(crate) name_fuzzy: Option<(String, FuzzyName)>,
+    /// All but the filter.
+    pub(crate) others: TaskSelection,
     pub(crate) filter: Option<String>,
-    pub(crate) include_archived: bool,
 }
 
 impl Selectors {
     /// Returns the selection, if the filter is valid.
     pub(crate) async fn selection(self, state: &AppState) -> Result<TaskSelection, FilterError> {
-        let filter = match self.filter {
-            Some(text) => Some(read_filter(state, text, TaskFilter::parse).await?),
-            None => None,
-        };
-        Ok(TaskSelection {
-            status: self.status,
-            name: self.name,
-            name_fuzzy: self.name_fuzzy,
-            filter,
-            among: None,
-            include_archived: self.include_archived,
-        })
+        Ok(TaskSelection { filter: read_given_filter(state, self.filter, TaskFilter::parse).await?, ..self.others })
     }
 }
 

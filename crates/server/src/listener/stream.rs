@@ -110,7 +110,7 @@ impl Stream {
     fn reader(self: Pin<&mut Self>) -> Pin<&mut (dyn AsyncRead + Unpin)> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream as _),
-            Self::Tls(stream) => Pin::new(stream as _),
+            Self::Tls(stream) => Pin::new(&mut *stream.0 as _),
             Self::Unix(stream) => Pin::new(stream as _),
         }
     }
@@ -118,7 +118,7 @@ impl Stream {
     fn writer(self: Pin<&mut Self>) -> Pin<&mut (dyn AsyncWrite + Unpin)> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream as _),
-            Self::Tls(stream) => Pin::new(stream as _),
+            Self::Tls(stream) => Pin::new(&mut *stream.0 as _),
             Self::Unix(stream) => Pin::new(stream as _),
         }
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use super::event_counts::{EventCounts, QueueCounts};
 use super::labels::{LabelledFigures, Labelling, RouteNames, named_queues};
 use super::requests::{EndpointValues, RequestCounts};
 use super::text::TextFormat;
-use crate::accept::{ConnectionCounts, ConnectionGauge};
+use crate::accept::{ConnectionCounts, Connections};
 use crate::memory_budget::{BudgetUse, Budgets};
 use crate::memory_plan::{kib_line, soft_limit};
 use crate::readiness::{Readiness, ReadyState};
@@ -46,7 +46,7 @@ pub(crate) struct Metrics {
 /// The values that belong to the process and not to the state of the server.
 #[derive(Default)]
 pub(crate) struct MetricSources {
-    pub(crate) connections: Option<ConnectionGauge>,
+    pub(crate) connections: Option<Arc<Connections>>,
     pub(crate) waiting_limit: usize,
     pub(crate) memory_limit_bytes: Option<u64>,
     pub(crate) log_lines_lost: Option<fn() -> u64>,
@@ -75,7 +75,7 @@ impl Metrics {
 
     /// Connections that are open now, as far as that is known.
     pub(crate) fn open_connections(&self) -> usize {
-        self.sources.connections.as_ref().map_or(0, |gauge| gauge.counts().open)
+        self.sources.connections.as_ref().map_or(0, |connections| connections.counts().open)
     }
 
     fn memory(&self) -> MutexGuard<'_, ScrapeMemory> {

@@ -22,7 +22,7 @@ use taskqueue_store::page::WrittenTasks;
 
 use super::HandlerResult;
 use crate::error::ApiError;
-use crate::extract::{Call, ListTasks, ListWorkers, read_filter};
+use crate::extract::{Call, ListTasks, ListWorkers, read_given_filter};
 use crate::memory_budget::{ReadRoom, TASK_BYTES};
 use crate::respond;
 use crate::state::AppState;
@@ -61,10 +61,8 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Han
 pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> HandlerResult {
     let ListWorkers { filter, limit, cursor } = call.query().list_workers()?;
     let queue = call.queue()?;
-    let filter = match filter {
-        Some(text) => Some(cursor_first(cursor.as_deref(), read_filter(&state, text, ObservationFilter::parse).await)?),
-        None => None,
-    };
+    let filter = read_given_filter(&state, filter, ObservationFilter::parse).await;
+    let filter = cursor_first(cursor.as_deref(), filter)?;
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, &queue, "");
     let after = position(&binding, cursor.as_deref())?;
     let room = state.budgets().reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
@@ -131,10 +129,7 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ha
 pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (filter, grouping) = call.query().count_workers()?;
     let queue = call.queue()?;
-    let filter = match filter {
-        Some(text) => Some(read_filter(&state, text, ObservationFilter::parse).await?),
-        None => None,
-    };
+    let filter = read_given_filter(&state, filter, ObservationFilter::parse).await?;
     let Some(grouping) = grouping else {
         let count = state.store().count_workers(&queue, filter).await?;
         return Ok(respond::written(|out| Count::write(out, count)));
