@@ -4,9 +4,7 @@
 //! its own signals; a signal that is sent to both is one request. What the worker does then is not decided here.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
@@ -21,7 +19,7 @@ use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIG
 use taskqueue_client::{RunId, TaskId};
 
 pub use crate::process::proc::is_ignored;
-use crate::process::proc::kill_children;
+use crate::process::proc::{kill_children, take_stdin_socket};
 use crate::process::running_command;
 pub use crate::process::running_command::HAS_KEEPER_VARIABLE;
 
@@ -117,10 +115,7 @@ fn start_worker(worker_stream: UnixStream) -> io::Result<std::process::Child> {
 fn prepare_worker() -> io::Result<StopRequests> {
     // Otherwise `ps` would show `exe`, because the worker is started as /proc/self/exe.
     set_name(c"taskqueue")?;
-    // The keeper's stream is standard input, the one descriptor that can be passed without unsafe code. It is moved to a
-    // descriptor that no child inherits.
-    let from_keeper = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    let from_keeper = take_stdin_socket()?;
     let (from_signals, signals) = UnixStream::pair()?;
     forward_signals(&signals)?;
     StopRequests::new(from_keeper, from_signals)

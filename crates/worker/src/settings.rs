@@ -209,8 +209,13 @@ pub(crate) fn has_waited(applied: Option<u32>, wanted: Option<Duration>, took: D
 
 /// Sleeps until this time; for ever without one.
 pub(crate) async fn sleep_until_some(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
+    or_never(time.map(sleep_until)).await
+}
+
+/// Waits for a future; for ever without one.
+pub(crate) async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
         None => std::future::pending().await,
     }
 }

@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Claim, Error, Failure, JsonObject, Report, RunEnd, RunReport, TaskId, WorkerId, WorkerStatus};
+use taskqueue_client::{Error, Failure, JsonObject, Report, RunEnd, RunReport, TaskId, WorkerId, WorkerStatus};
 use taskqueue_core::lease::timeout_failure;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -64,8 +64,8 @@ impl Slot {
         let (handler, SlotIdentity { number: slot, worker_id }) = (Arc::clone(&self.handler), self.identity);
         let (progress, progress_of_run) = ProgressOfRun::new();
         let (output, output_end) = self.context.start_output(&run);
-        let (trace, times_out_at) = (trace_of(&claim), times_out_at(&claim, run_began));
-        let run_limit = claim.task.scheduling.run_limit();
+        let (trace, run_limit) = (trace_of(&claim), claim.task.scheduling.run_limit());
+        let times_out_at = run_limit.and_then(|limit| run_began.checked_add(limit));
         let task_run =
             TaskRun { slot, worker_id, claim, times_out_at, trace, control: receiver, output, progress, processes };
         let work = tokio::spawn(async move { handler.run(task_run).await });
@@ -110,7 +110,10 @@ impl Slot {
             let next_step = if wanted == RunControl::Continue { StopMode::Release } else { StopMode::Kill };
             tokio::select! {
                 biased;
-                ended = &mut work => break ended.unwrap_or_else(|error| panicked(&error.to_string())),
+                ended = &mut work => break ended.unwrap_or_else(|error| {
+                    let (kind, message) = ("HandlerPanicked".into(), error.to_string().into());
+                    HandlerResult::Fail(Failure { kind, message, traceback: None })
+                }),
                 error = &mut lease, if revoked.is_none() => {
                     revoked = Some(error);
                     wanted = wanted.max(RunControl::Stop);
@@ -171,16 +174,6 @@ fn ended_by_server(refusal: &Error, run_limit: Option<Duration>) -> RunOutcome {
         return RunOutcome::Failed { kind, message };
     }
     RunOutcome::Revoked(refusal.to_string())
-}
-
-/// Returns the end of the time of a run, if its task limits it.
-fn times_out_at(claim: &Claim, run_began: Instant) -> Option<Instant> {
-    run_began.checked_add(claim.task.scheduling.run_limit()?)
-}
-
-/// A panic of the handler fails its run.
-fn panicked(message: &str) -> HandlerResult {
-    HandlerResult::Fail(Failure { kind: "HandlerPanicked".into(), message: message.into(), traceback: None })
 }
 
 pub(crate) struct Observer {

@@ -7,7 +7,6 @@ pub(crate) mod channel;
 pub(crate) mod messages;
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -19,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use pty_process::blocking::{self, Pts, Pty};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process_group, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, getpid, kill_process_group, set_child_subreaper};
 use rustix::termios::{LocalModes, OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use rustix::thread::set_name;
 use signal_hook::consts::signal::{SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -51,9 +50,7 @@ pub(crate) fn supervise() -> io::Result<()> {
     // Otherwise `ps` would show `exe`, because it is started as /proc/self/exe.
     set_name(c"tq-supervisor")?;
     catch_signals()?;
-    // Moved to a descriptor that no child inherits.
-    let worker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    let worker = proc::take_stdin_socket()?;
     let (child_ended, sigchld) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(SIGCHLD, sigchld)?;
     let served = serve(&mut Channel::new(worker, child_ended)?);
@@ -260,17 +257,12 @@ impl ProcessTree {
 
     /// Reaps every child that has ended. Returns whether others are left.
     fn reap(&mut self) -> bool {
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if Pid::as_raw(Some(pid)) == self.leader && self.status.is_none() => {
-                    self.status = Some(status.as_raw());
-                    self.was_stopped = self.requested > RunControl::Continue;
-                }
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => return true,
-                Err(_) => return false,
+        proc::reap(|pid, status| {
+            if pid == self.leader && self.status.is_none() {
+                self.status = Some(status.as_raw());
+                self.was_stopped = self.requested > RunControl::Continue;
             }
-        }
+        })
     }
 
     fn handle(&mut self, request: &Request) {

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::log::{OutputLog, OutputTail};
 use crate::sent_output::{RunOutput, Stream};
+use crate::settings::or_never;
 use crate::supervisor::messages::WindowSize;
 
 /// The size of a pipe.
@@ -68,6 +69,7 @@ impl OutputSource {
         Ok(Self { receiver: pipe::Receiver::from_owned_fd_unchecked(file)?, is_terminal: true })
     }
 
+    /// Reads more. Nothing is lost when this future is dropped.
     async fn read(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         bytes.reserve(READ_BYTES);
         match self.receiver.read_buf(bytes).await {
@@ -75,21 +77,6 @@ impl OutputSource {
             Err(error) if self.is_terminal && error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
             read => read,
         }
-    }
-}
-
-/// Reads from a source; without one it never returns. Nothing is lost when this future is dropped.
-async fn read(source: &mut Option<OutputSource>, bytes: &mut Vec<u8>) -> io::Result<usize> {
-    match source {
-        Some(source) => source.read(bytes).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn resize(resizer: &mut Option<WindowResizer>) {
-    match resizer {
-        Some(resizer) => resizer.run().await,
-        None => std::future::pending().await,
     }
 }
 
@@ -133,9 +120,9 @@ impl OutputForwarder {
             let [first, second] = &mut self.sources;
             let [first_bytes, second_bytes] = &mut buffers;
             let (stream, read) = tokio::select! {
-                read = read(first, first_bytes) => (Stream::Stdout, read),
-                read = read(second, second_bytes) => (Stream::Stderr, read),
-                () = resize(&mut self.resizer) => continue,
+                read = or_never(first.as_mut().map(|source| source.read(first_bytes))) => (Stream::Stdout, read),
+                read = or_never(second.as_mut().map(|source| source.read(second_bytes))) => (Stream::Stderr, read),
+                () = or_never(self.resizer.as_mut().map(WindowResizer::run)) => continue,
             };
             // A source with an error counts as ended.
             if !matches!(read, Ok(1..)) {
@@ -285,15 +272,11 @@ fn shown_end(line: &[u8]) -> usize {
 
 /// Sets the size of a command's terminal when the size of ours changes. The kernel sends SIGWINCH to the command.
 pub(crate) struct WindowResizer {
-    pty: OwnedFd,
-    size: watch::Receiver<WindowSize>,
+    pub(crate) pty: OwnedFd,
+    pub(crate) size: watch::Receiver<WindowSize>,
 }
 
 impl WindowResizer {
-    pub(crate) fn new(pty: OwnedFd, size: watch::Receiver<WindowSize>) -> Self {
-        Self { pty, size }
-    }
-
     /// Never returns.
     pub(crate) async fn run(&mut self) {
         while self.size.changed().await.is_ok() {

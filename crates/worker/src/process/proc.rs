@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessEntry {
@@ -128,7 +130,7 @@ pub(crate) fn kill_children() -> bool {
     let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
         signal_children(Signal::KILL);
-        let is_over = !reap();
+        let is_over = !reap(|_, _| {});
         if is_over || Instant::now() > deadline {
             return is_over;
         }
@@ -136,15 +138,24 @@ pub(crate) fn kill_children() -> bool {
     }
 }
 
-/// Reaps every child that has ended. Returns whether others are left.
-fn reap() -> bool {
+/// Reaps every child that has ended, and tells its status. Returns whether others are left.
+pub(crate) fn reap(mut ended: impl FnMut(i32, WaitStatus)) -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(Some((pid, status))) => ended(Pid::as_raw(Some(pid)), status),
+            Err(Errno::INTR) => {}
             Ok(None) => return true,
             Err(_) => return false,
         }
     }
+}
+
+/// Takes the socket that this process was started with as its standard input, the one descriptor that can be passed without unsafe
+/// code. It is moved to a descriptor that no child inherits.
+pub(crate) fn take_stdin_socket() -> io::Result<UnixStream> {
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(socket)
 }
 
 /// Returns whether a signal was ignored when this process was started, as `nohup` does.

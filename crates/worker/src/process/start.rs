@@ -161,7 +161,7 @@ async fn on_terminal(
         }
     }
     let pty = running.take_files().pop().ok_or_else(|| io::Error::other("the supervisor sent no terminal"))?;
-    let resizer = WindowResizer::new(pty.try_clone()?, size);
+    let resizer = WindowResizer { pty: pty.try_clone()?, size };
     Ok(StartedCommand { running, sources: [Some(OutputSource::terminal(pty)?), None], resizer: Some(resizer) })
 }
 

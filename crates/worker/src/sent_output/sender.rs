@@ -27,11 +27,6 @@ const LATE_END_BYTES: usize = 8 * 1024;
 const COLLECT_TIME: Duration = Duration::from_millis(100);
 const BACKOFF: BackoffLimits = BackoffLimits { first: Duration::from_secs(1), longest: Duration::from_secs(5) };
 
-/// To be dropped when the run has been reported, or could not be.
-pub(crate) struct OutputEnd {
-    _is_going_on: watch::Sender<()>,
-}
-
 struct OutputSender {
     context: Arc<WorkerContext>,
     run: RunKey,
@@ -53,9 +48,8 @@ enum SendingEnd {
 
 impl WorkerContext {
     /// Returns the output that a run prints to, and its end. The second is to be dropped when the run was reported.
-    pub(crate) fn start_output(self: &Arc<Self>, run: &RunKey) -> (RunOutput, OutputEnd) {
-        let (going_on, reported) = watch::channel(());
-        let end = OutputEnd { _is_going_on: going_on };
+    pub(crate) fn start_output(self: &Arc<Self>, run: &RunKey) -> (RunOutput, watch::Sender<()>) {
+        let (end, reported) = watch::channel(());
         if self.settings.send_output == SendOutput::Off || self.keeps_output.get() != Some(&true) {
             return (RunOutput::off(), end);
         }

@@ -67,32 +67,8 @@ const MOST_BYTES: u64 = 16 * 1024;
 const MOST_GPUS: usize = 64;
 const MIB: i64 = 1024 * 1024;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Gpu {
-    index: i64,
-    name: String,
-    utilization_percent: Option<i64>,
-    memory_used_bytes: Option<i64>,
-    memory_total_bytes: Option<i64>,
-    temperature_celsius: Option<i64>,
-}
-
-impl Gpu {
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let mut object = ObjectWriter::append_to(out).integer("index", self.index).text("name", &self.name);
-        for (name, value) in [
-            ("utilization_percent", self.utilization_percent),
-            ("memory_used_bytes", self.memory_used_bytes),
-            ("memory_total_bytes", self.memory_total_bytes),
-            ("temperature_celsius", self.temperature_celsius),
-        ] {
-            if let Some(value) = value {
-                object = object.integer(name, value);
-            }
-        }
-        object.end();
-    }
-}
+/// A GPU as JSON.
+pub(super) type Gpu = Vec<u8>;
 
 /// The GPUs, or none if there is no `nvidia-smi`.
 ///
@@ -124,14 +100,16 @@ fn parse_line(line: &str) -> Option<Gpu> {
     let [temperature, total, used, utilization] = [number()?, number()?, number()?, number()?];
     let whole = |number: f64| number.round() as i64;
     let bytes = |mib: f64| whole(mib).saturating_mul(MIB);
-    Some(Gpu {
-        index: index.trim().parse().ok()?,
-        name: fields.next()?.chars().filter(|character| !character.is_control()).take(100).collect(),
-        utilization_percent: utilization.map(whole),
-        memory_used_bytes: used.map(bytes),
-        memory_total_bytes: total.map(bytes),
-        temperature_celsius: temperature.map(whole),
-    })
+    let name: String = fields.next()?.chars().filter(|character| !character.is_control()).take(100).collect();
+    let gpu = ObjectWriter::new().integer("index", index.trim().parse::<i64>().ok()?).text("name", &name);
+    let figures = [
+        ("utilization_percent", utilization.map(whole)),
+        ("memory_used_bytes", used.map(bytes)),
+        ("memory_total_bytes", total.map(bytes)),
+        ("temperature_celsius", temperature.map(whole)),
+    ];
+    let known = figures.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    Some(known.fold(gpu, |gpu, (name, value)| gpu.integer(name, value)).end())
 }
 
 #[cfg(test)]
@@ -157,12 +135,7 @@ mod tests {
     }
 
     fn text(gpus: &[Gpu]) -> Vec<String> {
-        let written = |gpu: &Gpu| {
-            let mut out = Vec::new();
-            gpu.write(&mut out);
-            String::from_utf8(out).unwrap()
-        };
-        gpus.iter().map(written).collect()
+        gpus.iter().map(|gpu| String::from_utf8(gpu.clone()).unwrap()).collect()
     }
 
     #[test]
@@ -186,7 +159,7 @@ mod tests {
     #[test]
     fn what_is_no_gpu_is_none() {
         for garbage in ["", "\n\n", "No devices were found\n", "a,b,c,d,e,f\n", "0, x, 1\n", "\0\u{1b}[31m,,,,,,,\n"] {
-            assert_eq!(parse(garbage), [], "{garbage:?}");
+            assert!(parse(garbage).is_empty(), "{garbage:?}");
         }
         let many: String = (0..1000).map(|index| format!("{index}, x, 1, 2, 3, 4\n")).collect();
         assert_eq!(parse(&many).len(), MOST_GPUS);

@@ -152,7 +152,7 @@ fn telemetry(usage: Option<(&RunUsage, Option<f64>)>, host: &HostUsage, gpus: &[
     }
     object = object.field("host", |out| host.write(out));
     if !gpus.is_empty() {
-        object = object.field("gpus", |out| write_array(out, gpus, |out, gpu| gpu.write(out)));
+        object = object.field("gpus", |out| write_array(out, gpus, |out, gpu| out.extend_from_slice(gpu)));
     }
     let written = object.end();
     let object = parse(&written).ok().and_then(|value| JsonObject::from_value(&value).ok());
