@@ -29,17 +29,22 @@ const BACKLOG: u32 = 4096;
 const SEND_BUFFER_BYTES: u32 = 128 * 1024;
 
 /// The reason why an address cannot be listened at. The text says what is wrong; the caller adds what to do about it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
     /// Other machines can reach this address, and there is no token.
+    #[error("{0} can be reached from other machines and no token is configured")]
     NeedsToken(String),
     /// Another process listens there.
+    #[error("{0} is in use by another process")]
     InUse(String),
     /// A Unix socket with TLS: it stays on this machine, and its file says who may use it.
+    #[error("a Unix socket has no TLS")]
     UnixWithTls,
     /// The path of the socket is another kind of file.
+    #[error("{} exists and is not a socket", .0.display())]
     NotASocket(PathBuf),
     /// Any other error of the system: the address and the reason.
+    #[error("cannot listen on {0}: {1}")]
     Failed(String, String),
 }
 
@@ -51,22 +56,6 @@ impl ListenError {
         Self::Failed(address.into(), error.to_string())
     }
 }
-
-impl fmt::Display for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NeedsToken(address) => {
-                write!(f, "{address} can be reached from other machines and no token is configured")
-            }
-            Self::InUse(address) => write!(f, "{address} is in use by another process"),
-            Self::UnixWithTls => f.write_str("a Unix socket has no TLS"),
-            Self::NotASocket(path) => write!(f, "{} exists and is not a socket", path.display()),
-            Self::Failed(address, reason) => write!(f, "cannot listen on {address}: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for ListenError {}
 
 #[derive(Debug)]
 pub struct Listener {

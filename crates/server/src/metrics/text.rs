@@ -2,6 +2,7 @@
 //! in the mark of the end. Prometheus names both and prefers OpenMetrics; who names none may be anybody with a browser or `curl`, or a
 //! program that knows the older one only (docs/decisions/0060).
 
+use std::borrow::Borrow;
 use std::{array, fmt};
 
 use hyper::HeaderMap;
@@ -16,6 +17,7 @@ use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::histogram::HistogramValues;
 
+use super::labels::LabelledRoute;
 use super::list::{self, Metric};
 use super::snapshot::Snapshot;
 use crate::prefer::MediaRange;
@@ -129,135 +131,108 @@ struct MetricsWriter<'a> {
 
 impl Snapshot {
     fn write_server(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
-        Series::begin(out, &list::BUILD_INFO)?.gauge([env!("CARGO_PKG_VERSION")], 1_u64)?;
-        Series::begin(out, &list::READY)?.gauge([], u64::from(self.is_ready))?;
-        Series::begin(out, &list::FIGURES_UP)?.gauge([], u64::from(self.figures.is_some()))?;
-        Series::begin(out, &list::TLS_EXPIRES)?.gauge_if_known(self.tls_expires_seconds)
+        out.gauges(&list::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1_u64)])?;
+        out.gauge(&list::READY, Some(u64::from(self.is_ready)))?;
+        out.gauge(&list::FIGURES_UP, Some(u64::from(self.figures.is_some())))?;
+        out.gauge(&list::TLS_EXPIRES, self.tls_expires_seconds)
     }
 
     fn write_requests(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
-        let mut requests = Series::begin(out, &list::HTTP_REQUESTS)?;
-        for endpoint in &self.endpoints {
-            for (status, count) in &endpoint.statuses {
-                requests.counter([endpoint.method, endpoint.path, status], *count)?;
-            }
-        }
-        let mut durations = Series::begin(out, &list::HTTP_DURATION)?;
-        for endpoint in &self.endpoints {
-            durations.histogram([endpoint.method, endpoint.path], &endpoint.seconds)?;
-        }
-        let mut errors = Series::begin(out, &list::HTTP_ERRORS)?;
-        self.errors.iter().try_for_each(|(code, count)| errors.counter([code], *count))?;
-        let mut connections = Series::begin(out, &list::HTTP_CONNECTIONS)?;
-        if let Some(counts) = self.connections {
-            connections.gauge(["busy"], counts.open.saturating_sub(counts.idle) as u64)?;
-            connections.gauge(["idle"], counts.idle as u64)?;
-        }
-        let limit = self.connections.map(|counts| counts.limit as u64);
-        Series::begin(out, &list::HTTP_CONNECTIONS_LIMIT)?.gauge_if_known(limit)?;
-        let mut waiting = Series::begin(out, &list::WAITING)?;
-        for (kind, count) in ["claim", "heartbeat", "output"].into_iter().zip(self.waiting) {
-            waiting.gauge([kind], count as u64)?;
-        }
-        Series::begin(out, &list::WAITING_LIMIT)?.gauge([], self.waiting_limit as u64)
+        let requests = self.endpoints.iter().flat_map(|endpoint| {
+            let statuses = endpoint.statuses.iter();
+            statuses.map(|(status, count)| ([endpoint.method, endpoint.path, status], *count))
+        });
+        out.counters(&list::HTTP_REQUESTS, requests)?;
+        let durations = self.endpoints.iter().map(|endpoint| ([endpoint.method, endpoint.path], &endpoint.seconds));
+        out.histograms(&list::HTTP_DURATION, durations)?;
+        out.counters(&list::HTTP_ERRORS, self.errors.iter().map(|(code, count)| ([*code], *count)))?;
+        let states = self
+            .connections
+            .map(|counts| [(["busy"], counts.open.saturating_sub(counts.idle) as u64), (["idle"], counts.idle as u64)]);
+        out.gauges(&list::HTTP_CONNECTIONS, states.into_iter().flatten())?;
+        out.gauge(&list::HTTP_CONNECTIONS_LIMIT, self.connections.map(|counts| counts.limit as u64))?;
+        let waiting = [["claim"], ["heartbeat"], ["output"]].into_iter().zip(self.waiting.map(|count| count as u64));
+        out.gauges(&list::WAITING, waiting)?;
+        out.gauge(&list::WAITING_LIMIT, Some(self.waiting_limit as u64))
     }
 
     fn write_queues(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         let queues = || self.figures.iter().flat_map(|figures| &figures.labelled.queues);
-        let mut tasks = Series::begin(out, &list::TASKS)?;
-        for (queue, shown) in queues() {
-            for (status, count) in Status::ALL.into_iter().zip(shown.tasks) {
-                tasks.gauge([queue, status.as_str()], count)?;
-            }
-        }
-        let mut pending = Series::begin(out, &list::PENDING)?;
-        for (queue, shown) in queues() {
-            for (state, count) in PendingState::ALL.into_iter().zip(shown.pending.into_iter().flatten()) {
-                pending.gauge([queue, state.as_str()], count)?;
-            }
-        }
-        let limits = || queues().filter_map(|(queue, shown)| Some((queue, shown.limits?)));
-        let mut paused = Series::begin(out, &list::QUEUE_PAUSED)?;
-        limits().try_for_each(|(queue, limits)| paused.gauge([queue], u64::from(limits.is_paused)))?;
-        let mut limit = Series::begin(out, &list::QUEUE_LIMIT)?;
-        for (queue, limits) in limits() {
-            limits.max_running.map_or(Ok(()), |most| limit.gauge([queue], most))?;
-        }
+        let tasks = queues().flat_map(|(queue, shown)| {
+            Status::ALL.into_iter().zip(shown.tasks).map(|(status, count)| ([&**queue, status.as_str()], count))
+        });
+        out.gauges(&list::TASKS, tasks)?;
+        let pending = queues().flat_map(|(queue, shown)| {
+            let states = PendingState::ALL.into_iter().zip(shown.pending.into_iter().flatten());
+            states.map(|(state, count)| ([&**queue, state.as_str()], count))
+        });
+        out.gauges(&list::PENDING, pending)?;
+        let limits = || queues().filter_map(|(queue, shown)| Some(([&**queue], shown.limits?)));
+        out.gauges(&list::QUEUE_PAUSED, limits().map(|(queue, limits)| (queue, u64::from(limits.is_paused))))?;
+        out.gauges(&list::QUEUE_LIMIT, limits().filter_map(|(queue, limits)| Some((queue, limits.max_running?))))?;
         self.write_routes(out)
     }
 
     fn write_routes(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
-        let routes = || self.figures.iter().flat_map(|figures| &figures.labelled.routes);
-        let mut limit = Series::begin(out, &list::ROUTE_LIMIT)?;
-        for ((queue, route), shown) in routes() {
-            shown.running_limit.map_or(Ok(()), |most| limit.gauge([queue, route], most))?;
-        }
-        let mut tasks = Series::begin(out, &list::ROUTE_TASKS)?;
-        for ((queue, route), shown) in routes() {
-            tasks.gauge([queue, route, "pending"], shown.figures.pending)?;
-            tasks.gauge([queue, route, "running"], shown.figures.running)?;
-        }
+        let routes = || {
+            let routes = self.figures.iter().flat_map(|figures| &figures.labelled.routes);
+            routes.map(|((queue, route), shown)| ([&**queue, &**route], shown))
+        };
+        let limits = routes().filter_map(|(labels, shown)| Some((labels, shown.running_limit?)));
+        out.gauges(&list::ROUTE_LIMIT, limits)?;
+        let tasks = routes().flat_map(|([queue, route], LabelledRoute { figures, .. })| {
+            [([queue, route, "pending"], figures.pending), ([queue, route, "running"], figures.running)]
+        });
+        out.gauges(&list::ROUTE_TASKS, tasks)?;
         let now = self.figures.as_ref().map(|known| known.now);
         let age = |since: Option<Timestamp>| Some(seconds_between(since?, now?));
-        let mut pending = Series::begin(out, &list::OLDEST_PENDING)?;
-        for ((queue, route), shown) in routes() {
-            age(shown.figures.oldest_pending).map_or(Ok(()), |age| pending.gauge([queue, route], age))?;
-        }
-        let mut claimable = Series::begin(out, &list::OLDEST_CLAIMABLE)?;
-        for ((queue, route), shown) in routes() {
-            age(shown.oldest_claimable).map_or(Ok(()), |age| claimable.gauge([queue, route], age))?;
-        }
-        let mut workers = Series::begin(out, &list::WORKERS)?;
-        for ((queue, route), shown) in routes() {
-            workers.gauge([queue, route, "idle"], shown.figures.workers_idle)?;
-            workers.gauge([queue, route, "busy"], shown.figures.workers_busy)?;
-        }
-        Ok(())
+        let pending = routes().filter_map(|(labels, shown)| Some((labels, age(shown.figures.oldest_pending)?)));
+        out.gauges(&list::OLDEST_PENDING, pending)?;
+        let claimable = routes().filter_map(|(labels, shown)| Some((labels, age(shown.oldest_claimable)?)));
+        out.gauges(&list::OLDEST_CLAIMABLE, claimable)?;
+        let workers = routes().flat_map(|([queue, route], LabelledRoute { figures, .. })| {
+            [([queue, route, "idle"], figures.workers_idle), ([queue, route, "busy"], figures.workers_busy)]
+        });
+        out.gauges(&list::WORKERS, workers)
     }
 
     fn write_events(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
-        let mut events = Series::begin(out, &list::TASK_EVENTS)?;
-        for (queue, counts) in &self.events {
-            for (event, count) in Event::ALL.into_iter().zip(counts.events) {
-                events.counter([queue, event.as_str()], count)?;
-            }
-        }
-        let mut waits = Series::begin(out, &list::TASK_WAIT)?;
-        self.events.iter().try_for_each(|(queue, counts)| waits.histogram([queue], &counts.wait_seconds()))?;
-        let mut runs = Series::begin(out, &list::TASK_RUN)?;
-        self.events.iter().try_for_each(|(queue, counts)| runs.histogram([queue], &counts.run_seconds()))
+        let events = self.events.iter().flat_map(|(queue, counts)| {
+            Event::ALL.into_iter().zip(counts.events).map(|(event, count)| ([queue.as_str(), event.as_str()], count))
+        });
+        out.counters(&list::TASK_EVENTS, events)?;
+        let queues = || self.events.iter().map(|(queue, counts)| ([queue.as_str()], counts));
+        out.histograms(&list::TASK_WAIT, queues().map(|(queue, counts)| (queue, counts.wait_seconds())))?;
+        out.histograms(&list::TASK_RUN, queues().map(|(queue, counts)| (queue, counts.run_seconds())))
     }
 
     fn write_storage(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         let storage = &self.storage;
-        Series::begin(out, &list::WRITER_COMMANDS)?.histogram([], &storage.writer.commands)?;
-        Series::begin(out, &list::WRITER_COMMIT)?.histogram([], &storage.writer.commit_seconds)?;
-        Series::begin(out, &list::WRITER_SYNC)?.histogram([], &storage.writer.sync_seconds)?;
-        Series::begin(out, &list::WRITER_QUEUE)?.gauge([], storage.queued_writes as u64)?;
-        Series::begin(out, &list::WRITER_CAPACITY)?.gauge([], storage.queue_capacity as u64)?;
-        Series::begin(out, &list::WRITER_FAILURES)?.counter([], storage.writer.failures)?;
-        Series::begin(out, &list::READERS)?.gauge([], storage.readers as u64)?;
-        Series::begin(out, &list::READERS_IN_USE)?.gauge([], storage.readers_in_use as u64)?;
-        Series::begin(out, &list::LONG_READS)?.gauge([], storage.long_reads as u64)?;
-        let database_bytes = self.figures.as_ref().and_then(|figures| figures.database_bytes);
-        Series::begin(out, &list::DATABASE_BYTES)?.gauge_if_known(database_bytes)
+        out.histograms(&list::WRITER_COMMANDS, [([], &storage.writer.commands)])?;
+        out.histograms(&list::WRITER_COMMIT, [([], &storage.writer.commit_seconds)])?;
+        out.histograms(&list::WRITER_SYNC, [([], &storage.writer.sync_seconds)])?;
+        out.gauge(&list::WRITER_QUEUE, Some(storage.queued_writes as u64))?;
+        out.gauge(&list::WRITER_CAPACITY, Some(storage.queue_capacity as u64))?;
+        out.counters(&list::WRITER_FAILURES, [([], storage.writer.failures)])?;
+        out.gauge(&list::READERS, Some(storage.readers as u64))?;
+        out.gauge(&list::READERS_IN_USE, Some(storage.readers_in_use as u64))?;
+        out.gauge(&list::LONG_READS, Some(storage.long_reads as u64))?;
+        out.gauge(&list::DATABASE_BYTES, self.figures.as_ref().and_then(|figures| figures.database_bytes))
     }
 
     fn write_process(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
-        let mut budgets = Series::begin(out, &list::BUDGET)?;
-        self.budgets.iter().try_for_each(|budget| budgets.gauge([budget.part], budget.total_bytes as u64))?;
-        let mut used = Series::begin(out, &list::BUDGET_USED)?;
-        self.budgets.iter().try_for_each(|budget| used.gauge([budget.part], budget.used_bytes as u64))?;
-        Series::begin(out, &list::MEMORY_LIMIT)?.gauge_if_known(self.memory_limit_bytes)?;
-        Series::begin(out, &list::LOG_LINES_LOST)?.counter([], self.log_lines_lost)?;
+        let budgets = || self.budgets.iter();
+        out.gauges(&list::BUDGET, budgets().map(|budget| ([budget.part], budget.total_bytes as u64)))?;
+        out.gauges(&list::BUDGET_USED, budgets().map(|budget| ([budget.part], budget.used_bytes as u64)))?;
+        out.gauge(&list::MEMORY_LIMIT, self.memory_limit_bytes)?;
+        out.counters(&list::LOG_LINES_LOST, [([], self.log_lines_lost)])?;
         let process = &self.process;
-        let mut cpu = Series::begin(out, &list::CPU)?;
-        process.cpu_seconds.map_or(Ok(()), |seconds| cpu.counter([], seconds))?;
-        Series::begin(out, &list::RESIDENT)?.gauge_if_known(process.resident_bytes)?;
-        Series::begin(out, &list::VIRTUAL)?.gauge_if_known(process.virtual_bytes)?;
-        Series::begin(out, &list::OPEN_FDS)?.gauge_if_known(process.open_fds)?;
-        Series::begin(out, &list::MAX_FDS)?.gauge_if_known(process.max_fds)?;
-        Series::begin(out, &list::START_TIME)?.gauge_if_known(process.start_time_seconds)
+        out.counters(&list::CPU, process.cpu_seconds.map(|seconds| ([], seconds)))?;
+        out.gauge(&list::RESIDENT, process.resident_bytes)?;
+        out.gauge(&list::VIRTUAL, process.virtual_bytes)?;
+        out.gauge(&list::OPEN_FDS, process.open_fds)?;
+        out.gauge(&list::MAX_FDS, process.max_fds)?;
+        out.gauge(&list::START_TIME, process.start_time_seconds)
     }
 }
 
@@ -265,66 +240,68 @@ fn seconds_between(since: Timestamp, now: Timestamp) -> f64 {
     (now.as_micros() - since.as_micros()).max(0) as f64 / 1e6
 }
 
-/// The series of one metric.
-struct Series<'a> {
-    encoder: MetricEncoder<'a>,
-    format: TextFormat,
-    labels: &'static [&'static str],
-}
-
-impl<'a> Series<'a> {
-    /// Writes the head of a metric. OpenMetrics declares a counter without `_total`, and the encoder appends it to each series; the
-    /// plain text declares it with its whole name.
-    fn begin(out: &'a mut MetricsWriter<'_>, metric: &'a Metric) -> Result<Self, fmt::Error> {
-        let name = match out.format {
-            TextFormat::OpenMetrics => metric.name.strip_suffix("_total").unwrap_or(metric.name),
-            TextFormat::Plain => metric.name,
-        };
-        let encoder = out.encoder.encode_descriptor(name, metric.help, None, metric.kind)?;
-        Ok(Self { encoder, format: out.format, labels: metric.labels })
+impl MetricsWriter<'_> {
+    /// Writes a metric without labels, whose series is left out if its value is not known.
+    fn gauge<V: EncodeGaugeValue>(&mut self, metric: &Metric, value: Option<V>) -> fmt::Result {
+        self.gauges(metric, value.map(|value| ([], value)))
     }
 
-    fn counter<const N: usize>(
+    fn gauges<'v, const N: usize, V: EncodeGaugeValue>(
         &mut self,
-        values: [&str; N],
-        count: impl EncodeCounterValue + EncodeGaugeValue,
+        metric: &Metric,
+        series: impl IntoIterator<Item = ([&'v str; N], V)>,
+    ) -> fmt::Result {
+        self.write(metric, series, |encoder, value| encoder.encode_gauge(&value))
+    }
+
+    fn counters<'v, const N: usize, V: EncodeCounterValue + EncodeGaugeValue>(
+        &mut self,
+        metric: &Metric,
+        series: impl IntoIterator<Item = ([&'v str; N], V)>,
     ) -> fmt::Result {
         let format = self.format;
-        self.one(values, |encoder| match format {
+        self.write(metric, series, |encoder, count| match format {
             TextFormat::OpenMetrics => encoder.encode_counter::<NoLabelSet, _, f64>(&count, None),
             // A value under the name that was declared.
             TextFormat::Plain => encoder.encode_gauge(&count),
         })
     }
 
-    fn gauge<const N: usize>(&mut self, values: [&str; N], value: impl EncodeGaugeValue) -> fmt::Result {
-        self.one(values, |encoder| encoder.encode_gauge(&value))
-    }
-
-    /// Writes a gauge without labels, left out if it is not known.
-    fn gauge_if_known(&mut self, value: Option<impl EncodeGaugeValue>) -> fmt::Result {
-        value.map_or(Ok(()), |value| self.gauge([], value))
-    }
-
-    fn histogram<const N: usize>(&mut self, values: [&str; N], counted: &HistogramValues) -> fmt::Result {
-        let HistogramValues { buckets, sum } = counted;
-        self.one(values, |encoder| encoder.encode_histogram::<NoLabelSet>(*sum, counted.count(), buckets, None))
-    }
-
-    /// Writes one series, by the values of its labels in the order of the list.
-    fn one<const N: usize>(
+    fn histograms<'v, const N: usize, V: Borrow<HistogramValues>>(
         &mut self,
-        values: [&str; N],
-        write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+        metric: &Metric,
+        series: impl IntoIterator<Item = ([&'v str; N], V)>,
     ) -> fmt::Result {
-        debug_assert_eq!(self.labels.len(), N, "as many values as labels");
-        let labels: [_; N] =
-            array::from_fn(|place| (self.labels.get(place).copied().unwrap_or_default(), values[place]));
-        match N {
-            // Otherwise there would be empty brackets.
-            0 => write(&mut self.encoder),
-            _ => write(&mut self.encoder.encode_family(&labels)?),
+        self.write(metric, series, |encoder, counted| {
+            let counted: &HistogramValues = counted.borrow();
+            encoder.encode_histogram::<NoLabelSet>(counted.sum, counted.count(), &counted.buckets, None)
+        })
+    }
+
+    /// Writes the head of a metric and its series, each by the values of its labels in the order of the list. OpenMetrics declares a
+    /// counter without `_total`, and the encoder appends it to each series; the plain text declares it with its whole name.
+    fn write<'v, const N: usize, V>(
+        &mut self,
+        metric: &Metric,
+        series: impl IntoIterator<Item = ([&'v str; N], V)>,
+        write: impl Fn(&mut MetricEncoder<'_>, V) -> fmt::Result,
+    ) -> fmt::Result {
+        debug_assert_eq!(metric.labels.len(), N, "as many values as labels");
+        let name = match self.format {
+            TextFormat::OpenMetrics => metric.name.strip_suffix("_total").unwrap_or(metric.name),
+            TextFormat::Plain => metric.name,
+        };
+        let mut encoder = self.encoder.encode_descriptor(name, metric.help, None, metric.kind)?;
+        for (values, value) in series {
+            let labels: [_; N] =
+                array::from_fn(|place| (metric.labels.get(place).copied().unwrap_or_default(), values[place]));
+            match N {
+                // Otherwise there would be empty brackets.
+                0 => write(&mut encoder, value)?,
+                _ => write(&mut encoder.encode_family(&labels)?, value)?,
+            }
         }
+        Ok(())
     }
 }
 

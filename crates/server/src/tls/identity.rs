@@ -38,26 +38,18 @@ pub enum Validity {
 }
 
 /// The reason why a certificate and a key cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     /// About the certificate.
+    #[error("{0}")]
     Certificate(String),
     /// About the key.
+    #[error("{0}")]
     Key(String),
     /// Each can be used, but the key is not that of the certificate.
+    #[error("the key is not that of the certificate")]
     Mismatch,
 }
-
-impl fmt::Display for IdentityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Certificate(reason) | Self::Key(reason) => f.write_str(reason),
-            Self::Mismatch => f.write_str("the key is not that of the certificate"),
-        }
-    }
-}
-
-impl std::error::Error for IdentityError {}
 
 impl Identity {
     /// Reads a chain, the server's own certificate first, and its key.
