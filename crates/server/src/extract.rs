@@ -86,16 +86,15 @@ impl Call {
         Some(WaitPreference { seconds, disconnect: self.disconnect })
     }
 
-    /// Returns both of what a request has for later: how long its caller wants to wait, and what is reserved for it.
-    pub(crate) fn into_wait_preference_and_held(mut self) -> (Option<WaitPreference>, Option<Held>) {
-        let held = self.reservation.take().map(held);
-        (self.into_wait_preference(), held)
+    /// Takes the memory that is reserved for the request.
+    pub(crate) fn take_held(&mut self) -> Option<Held> {
+        self.reservation.take().map(|reservation| -> Held { Box::new(reservation) })
     }
 
-    /// Returns the memory that is reserved for the request. It goes with its command: a writer may have that for longer than
-    /// its client waits.
-    pub(crate) fn into_held(self) -> Option<Held> {
-        self.reservation.map(held)
+    /// Returns the memory that is reserved for the request, and drops the rest of it. The memory goes with the command: a writer may
+    /// have that for longer than its client waits.
+    pub(crate) fn into_held(mut self) -> Option<Held> {
+        self.take_held()
     }
 
     /// Returns whether the caller may see a queue.
@@ -140,10 +139,6 @@ impl Call {
             None => Err(invalid_path("id", "use a worker id of w_ and exactly 12 of A-Z a-z 0-9 _ -")),
         }
     }
-}
-
-fn held(reservation: Reservation) -> Held {
-    Box::new(reservation)
 }
 
 fn invalid_path(name: &str, message: &'static str) -> ApiError {

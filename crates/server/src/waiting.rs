@@ -59,7 +59,7 @@ pub(crate) async fn claim(
     let (Some(preference), Some(waiter)) = (preference, waiter) else {
         return Ok((try_claim().await?, None));
     };
-    let mut wait = WaitTime::of(preference, &CLAIM);
+    let mut wait = WaitTime::of(preference, CLAIM);
     let claimed = waiting::claim(waiter, try_claim, wait.is_over()).await?;
     let applied = if claimed.is_some() { Some(wait.seconds) } else { wait.applied(state) };
     Ok((claimed, applied))
@@ -110,7 +110,7 @@ pub(crate) async fn claim_tasks(
     let (Some(preference), Some(waiter)) = (preference, waiter) else {
         return Ok((try_claim().await?, None));
     };
-    let mut wait = WaitTime::of(preference, &BATCH_OF_CLAIMS);
+    let mut wait = WaitTime::of(preference, BATCH_OF_CLAIMS);
     if let Some(claimed) = waiting::claim_tasks(waiter, try_claim, wait.is_over()).await? {
         return Ok((claimed, Some(wait.seconds)));
     }
@@ -139,7 +139,7 @@ pub(crate) async fn heartbeat(
         let (progress, held) = first.take().unwrap_or_default();
         store.write_holding(Heartbeat { progress, ..heartbeat.clone() }, held)
     };
-    let mut wait = WaitTime::of(preference, &HEARTBEAT);
+    let mut wait = WaitTime::of(preference, HEARTBEAT);
     let lease_expires_at = waiting::heartbeat(watcher, renew, wait.is_over()).await?;
     Ok((lease_expires_at, wait.applied(state)))
 }
@@ -168,7 +168,7 @@ pub(crate) async fn output(
         Ok::<_, StoreError>(ReadOutput { output, reservation })
     };
     let Some(preference) = preference else { return Ok((read().await?, None)) };
-    let mut wait = WaitTime::of(preference, &OUTPUT);
+    let mut wait = WaitTime::of(preference, OUTPUT);
     // Who would wait for output also waits for its turn: thousands may come back at once after a line that woke them.
     let turn = select! {
         biased;
@@ -202,48 +202,37 @@ fn has_news(output: &Output, run_id: RunId) -> bool {
 }
 
 /// The words of the log when a request begins to wait, and when its client leaves.
-struct WaitTexts {
-    begins: &'static str,
-    disconnected: &'static str,
-}
+type WaitTexts = [&'static str; 2];
 
-const CLAIM: WaitTexts = WaitTexts {
-    begins: "a claim found nothing and waits",
-    disconnected: "the client of a waiting claim has disconnected",
-};
-const BATCH_OF_CLAIMS: WaitTexts = WaitTexts {
-    begins: "a batch of claims found nothing and waits",
-    disconnected: "the client of a waiting batch of claims has disconnected",
-};
-const HEARTBEAT: WaitTexts =
-    WaitTexts { begins: "a heartbeat is held", disconnected: "the client of a held heartbeat has disconnected" };
-const OUTPUT: WaitTexts = WaitTexts {
-    begins: "a read of output waits",
-    disconnected: "the client of a waiting read of output has disconnected",
-};
+const CLAIM: WaitTexts = ["a claim found nothing and waits", "the client of a waiting claim has disconnected"];
+const BATCH_OF_CLAIMS: WaitTexts =
+    ["a batch of claims found nothing and waits", "the client of a waiting batch of claims has disconnected"];
+const HEARTBEAT: WaitTexts = ["a heartbeat is held", "the client of a held heartbeat has disconnected"];
+const OUTPUT: WaitTexts = ["a read of output waits", "the client of a waiting read of output has disconnected"];
 
 /// The time that a request waits.
 struct WaitTime {
     seconds: u32,
     end: Instant,
     disconnect: Option<Disconnect>,
-    texts: &'static WaitTexts,
+    texts: WaitTexts,
     has_disconnected: bool,
 }
 
 impl WaitTime {
-    fn of(WaitPreference { seconds, disconnect }: WaitPreference, texts: &'static WaitTexts) -> Self {
+    fn of(WaitPreference { seconds, disconnect }: WaitPreference, texts: WaitTexts) -> Self {
         let end = Instant::now() + Duration::from_secs(seconds.into());
         Self { seconds, end, disconnect, texts, has_disconnected: false }
     }
 
     /// Done when the time is over or the client has disconnected. It is polled once the first try leaves something to wait for.
     async fn is_over(&mut self) {
-        tracing::debug!("{}", self.texts.begins);
+        let [begins, has_disconnected] = self.texts;
+        tracing::debug!("{begins}");
         select! {
             () = self.disconnected() => {
                 self.has_disconnected = true;
-                tracing::debug!("{}", self.texts.disconnected);
+                tracing::debug!("{has_disconnected}");
             }
             () = sleep_until(self.end) => {}
         }

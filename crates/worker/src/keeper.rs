@@ -202,16 +202,11 @@ const BURST: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub struct StopRequests {
-    streams: RequestStreams,
+    /// Until the first call of `next`; before that there may be no runtime.
+    unregistered: Option<(UnixStream, UnixStream)>,
+    streams: Option<(tokio::net::UnixStream, tokio::net::UnixStream)>,
     duplicates: DuplicateFilter,
     active_runs: ActiveRuns,
-}
-
-#[derive(Debug)]
-enum RequestStreams {
-    /// Until the first call of `next`; before that there may be no runtime.
-    Blocking(Option<(UnixStream, UnixStream)>),
-    Async(tokio::net::UnixStream, tokio::net::UnixStream),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,8 +220,8 @@ impl StopRequests {
         keeper.set_nonblocking(true)?;
         signals.set_nonblocking(true)?;
         let active_runs = ActiveRuns::new(keeper.try_clone()?);
-        let streams = RequestStreams::Blocking(Some((keeper, signals)));
-        Ok(Self { streams, duplicates: DuplicateFilter::default(), active_runs })
+        let unregistered = Some((keeper, signals));
+        Ok(Self { unregistered, streams: None, duplicates: DuplicateFilter::default(), active_runs })
     }
 
     /// Tells the keeper, over the same stream, which runs there are.
@@ -238,22 +233,18 @@ impl StopRequests {
     /// Waits for the next request. `None` means that the keeper has ended: the worker has to call
     /// [`kill_everything`] and exit. No request is lost when this future is dropped.
     pub async fn next(&mut self) -> Option<()> {
+        if let Some((keeper, signals)) = self.unregistered.take() {
+            let register = tokio::net::UnixStream::from_std;
+            self.streams = Some((register(keeper).ok()?, register(signals).ok()?));
+        }
+        let (keeper, signals) = self.streams.as_ref()?;
         loop {
-            match &mut self.streams {
-                RequestStreams::Blocking(streams) => {
-                    let (keeper, signals) = streams.take()?;
-                    let register = tokio::net::UnixStream::from_std;
-                    self.streams = RequestStreams::Async(register(keeper).ok()?, register(signals).ok()?);
-                }
-                RequestStreams::Async(keeper, signals) => {
-                    let source = tokio::select! {
-                        read = read_byte(keeper) => read.map(|()| RequestSource::Keeper),
-                        read = read_byte(signals) => read.map(|()| RequestSource::Signal),
-                    };
-                    if self.duplicates.is_new(source?, Instant::now()) {
-                        return Some(());
-                    }
-                }
+            let source = tokio::select! {
+                read = read_byte(keeper) => read.map(|()| RequestSource::Keeper),
+                read = read_byte(signals) => read.map(|()| RequestSource::Signal),
+            };
+            if self.duplicates.is_new(source?, Instant::now()) {
+                return Some(());
             }
         }
     }

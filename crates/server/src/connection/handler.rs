@@ -66,11 +66,6 @@ impl Disconnect {
         self.0.has_occurred.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the request waits.
-    pub(super) fn is_watched(&self) -> bool {
-        self.waits_since().is_some()
-    }
-
     /// Returns since when the request waits, as its client has asked. What it does after that is as quick as any other request, or
     /// is found in the log of the others.
     pub(crate) fn waits_since(&self) -> Option<Instant> {

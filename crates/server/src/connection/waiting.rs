@@ -66,7 +66,7 @@ impl WaitingSlot {
 
     /// Returns whether the request waits for something that may take long.
     pub(super) fn is_waiting(&self) -> bool {
-        self.lock().as_ref().is_some_and(|request| request.disconnect.is_watched())
+        self.lock().as_ref().is_some_and(|request| request.disconnect.waits_since().is_some())
     }
 
     pub(super) fn take(&self) -> Option<WaitingRequest> {

@@ -4,22 +4,19 @@
 use axum::extract::{FromRequest, Request};
 use taskqueue_api::batch::{BatchBody, ItemsWriter};
 use taskqueue_core::filter::{Filter, FilterError};
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::BATCH_BODY_BYTES;
 use taskqueue_store::StoreError;
-use taskqueue_store::submission::Held;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Call, is_json};
 use crate::error::ApiError;
-use crate::prefer::WaitPreference;
 use crate::state::AppState;
 
 /// Up to this many bytes are read or written where they are: that takes about as long as to pass them to another thread.
 const INLINE_BYTES: usize = 64 * 1024;
 
 /// A request that was routed and whose batch has arrived.
-pub(crate) struct BatchCall(Call);
+pub(crate) struct BatchCall(pub(crate) Call);
 
 impl FromRequest<AppState> for BatchCall {
     type Rejection = ApiError;
@@ -56,20 +53,6 @@ impl BatchCall {
         let understood = understood?;
         state.budgets().bodies.resize(reservation, weigh(&understood)).await?;
         Ok(understood)
-    }
-
-    pub(crate) fn queue(&self) -> Result<QueueName, ApiError> {
-        self.0.queue()
-    }
-
-    /// Returns the memory that is reserved for its items, as [`Call::into_held`].
-    pub(crate) fn into_held(self) -> Option<Held> {
-        self.0.into_held()
-    }
-
-    /// Returns how long the caller wants to wait, as [`Call::into_wait_preference`].
-    pub(crate) fn into_wait_preference(self) -> Option<WaitPreference> {
-        self.0.into_wait_preference()
     }
 }
 

@@ -69,6 +69,12 @@ enum IncompleteBody {
     Broken,
 }
 
+impl From<NoRoom> for IncompleteBody {
+    fn from(no_room: NoRoom) -> Self {
+        Self::Refused(no_room.into())
+    }
+}
+
 /// Collects the pieces within the limit. Most bodies arrive in one piece, which is not copied.
 ///
 /// The reservation grows with the bytes that have arrived, not with the announced ones: otherwise clients that announce much
@@ -89,13 +95,8 @@ async fn collect(
         if total > SMALL_BODY_BYTES {
             let needed = 2 * total.next_power_of_two().clamp(RESERVATION_BYTES, limit);
             match &mut reservation {
-                None => {
-                    reservation =
-                        Some(budget.reserve(needed).await.map_err(|no_room| IncompleteBody::Refused(no_room.into()))?)
-                }
-                Some(reservation) => {
-                    budget.grow(reservation, needed).await.map_err(|no_room| IncompleteBody::Refused(no_room.into()))?
-                }
+                None => reservation = Some(budget.reserve(needed).await?),
+                Some(reservation) => budget.grow(reservation, needed).await?,
             }
         }
         if first.is_empty() && more.is_empty() {
@@ -118,7 +119,7 @@ async fn next_data(
 ) -> Result<Option<Bytes>, IncompleteBody> {
     loop {
         if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity(), arrived)) {
-            return Err(IncompleteBody::Refused(NoRoom.into()));
+            return Err(NoRoom.into());
         }
         let recheck_after = budget.map_or(BODY_TIME, |_| RECHECK);
         match timeout(recheck_after, body.frame()).await {

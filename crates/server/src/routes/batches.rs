@@ -32,9 +32,9 @@ use crate::{prefer, respond};
 )]
 pub(crate) async fn create_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
     let (places, tasks) = call.body(&state, sort_creations, creations_bytes).await?;
-    let queue = call.queue()?;
+    let queue = call.0.queue()?;
     let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
-    let answers = write_items(state.store(), CreateTasks { queue, tasks: tasks.into() }, call.into_held()).await?;
+    let answers = write_items(state.store(), CreateTasks { queue, tasks: tasks.into() }, call.0.into_held()).await?;
     let body = places.answer(answers, |out, id, created| match created {
         Ok(created) => CreatedTasks::write(out, id, created),
         Err(refusal) => ApiError::from(refusal).write_item(out, &[("id", id.as_str())]),
@@ -85,9 +85,9 @@ fn scheduling_bytes(Definition { scheduling, .. }: &Definition) -> usize {
 pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
     let SortedClaims { places, route, run_ids, worker, workers } =
         call.body(&state, sort_claims, SortedClaims::bytes).await?;
-    let queue = call.queue()?;
+    let queue = call.0.queue()?;
     // Who has a refused item does not wait: it is an item that is not `none`.
-    let preference = call.into_wait_preference().filter(|_| !places.has_refused());
+    let preference = call.0.into_wait_preference().filter(|_| !places.has_refused());
     let claims = ClaimTasks { queue, route, run_ids, worker, workers, measure, most_bytes: 0 };
     let (batch, applied) = waiting::claim_tasks(&state, claims, &places, preference).await?;
     let ClaimedBatch { items, reservation } = batch;
@@ -157,9 +157,9 @@ fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker, workers: said 
 )]
 pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
     let (places, reports) = call.body(&state, sort_reports, reports_bytes).await?;
-    let queue = call.queue()?;
+    let queue = call.0.queue()?;
     let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
-    let answers = write_items(state.store(), ReportRuns { queue, reports: reports.into() }, call.into_held()).await?;
+    let answers = write_items(state.store(), ReportRuns { queue, reports: reports.into() }, call.0.into_held()).await?;
     let body = places.answer(answers, |out, (task_id, run_id), done| match done {
         Ok(lease_expires_at) => ReportedRuns::write(out, task_id, run_id, lease_expires_at),
         Err(refusal) => {

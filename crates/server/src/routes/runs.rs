@@ -56,12 +56,12 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
     params(TaskPath, HeartbeatPreference), request_body = HeartbeatRequest,
     responses((status = 200, description = "The renewed lease.", body = Lease)),
 )]
-pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> HandlerResult {
+pub(crate) async fn heartbeat(State(state): State<AppState>, mut call: Call) -> HandlerResult {
     let HeartbeatRequest { run_id, progress } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     let heartbeat = Heartbeat { queue, id, run_id, progress };
-    let (preference, held) = call.into_wait_preference_and_held();
-    let (lease_expires_at, applied) = waiting::heartbeat(&state, heartbeat, held, preference).await?;
+    let held = call.take_held();
+    let (lease_expires_at, applied) = waiting::heartbeat(&state, heartbeat, held, call.into_wait_preference()).await?;
     let mut response = respond::written(|out| Lease::write(out, lease_expires_at));
     response.headers_mut().extend(applied.map(prefer::applied));
     Ok(response)
