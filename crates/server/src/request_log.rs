@@ -112,7 +112,7 @@ impl RequestRecord {
 
     /// Returns the record of a request that was refused before its head was understood.
     pub(crate) fn unread(log: RequestLog) -> Self {
-        let (method, path, template) = (None, Box::default(), PathTemplate::Unmatched);
+        let (method, path, template) = (None, Box::default(), PathTemplate::UNMATCHED);
         Self { log, method, path, template, at: Instant::now(), disconnect: None, trace: None, token: None }
     }
 

@@ -37,40 +37,24 @@ struct Endpoint {
     durations: Histogram<9>,
 }
 
-/// The kind of a path: the only part of it that is counted and logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum PathTemplate {
-    /// The place of its template in `paths::ALL`.
-    Api(usize),
-    /// Any page of the dashboard.
-    Page,
-    #[default]
-    Unmatched,
-}
+/// The kind of a path, the only part of it that is counted and logged: the place of its template in `paths::ALL`, or one of two behind
+/// these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PathTemplate(usize);
 
 impl PathTemplate {
+    /// Any page of the dashboard.
+    const PAGE: Self = Self(PATHS - 2);
+    pub(crate) const UNMATCHED: Self = Self(PATHS - 1);
+
     pub(crate) fn of(path: &str) -> Self {
-        match paths::template_place(path) {
-            Some(place) => Self::Api(place),
-            None if path.starts_with(PAGES) => Self::Page,
-            None => Self::Unmatched,
-        }
+        let other = || if path.starts_with(PAGES) { Self::PAGE } else { Self::UNMATCHED };
+        paths::template_place(path).map_or_else(other, Self)
     }
 
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Api(place) => paths::ALL.get(place).copied().unwrap_or(UNMATCHED),
-            Self::Page => PAGES,
-            Self::Unmatched => UNMATCHED,
-        }
-    }
-
-    fn place(self) -> usize {
-        match self {
-            Self::Api(place) => place,
-            Self::Page => paths::ALL.len(),
-            Self::Unmatched => paths::ALL.len() + 1,
-        }
+        let other = if self == Self::PAGE { PAGES } else { UNMATCHED };
+        paths::ALL.get(self.0).copied().unwrap_or(other)
     }
 }
 
@@ -105,9 +89,9 @@ impl Default for RequestCounts {
 
 impl RequestCounts {
     pub(crate) fn count(&self, answered: AnsweredRequest<'_>) {
-        let path = answered.template.place();
-        let method = answered.method.map_or(METHODS.len() - 1, method_place);
-        let Some(endpoint) = self.endpoints.get(path).map(|methods| &methods[method]) else { return };
+        let named = answered.method.map_or(OTHER, Method::as_str);
+        let method = METHODS.iter().position(|known| *known == named).unwrap_or(METHODS.len() - 1);
+        let Some(endpoint) = self.endpoints.get(answered.template.0).map(|methods| &methods[method]) else { return };
         let status = STATUSES.binary_search(&answered.status).unwrap_or(STATUSES.len());
         endpoint.statuses[status].fetch_add(1, Ordering::Relaxed);
         endpoint.durations.add(u64::try_from(answered.busy.as_micros()).unwrap_or(u64::MAX));
@@ -157,19 +141,6 @@ impl Endpoint {
     }
 }
 
-fn method_place(method: &Method) -> usize {
-    match *method {
-        Method::GET => 0,
-        Method::HEAD => 1,
-        Method::PUT => 2,
-        Method::POST => 3,
-        Method::PATCH => 4,
-        Method::DELETE => 5,
-        Method::OPTIONS => 6,
-        _ => METHODS.len() - 1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,7 +174,7 @@ mod tests {
             (Some(&Method::POST), claim, 503),
             (Some(&Method::GET), page, 200),
             (Some(&invented), PathTemplate::of("/ui"), 404),
-            (None, PathTemplate::Unmatched, 599),
+            (None, PathTemplate::UNMATCHED, 599),
         ] {
             counts.count(answered(method, template, status));
         }
