@@ -8,10 +8,9 @@ mod trying;
 mod waiting;
 
 use taskqueue_client::{Claim, RunId};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::collector::{Collected, Collector, collector};
 use crate::identity::SlotIdentity;
 
 /// The number of times that the answer to a claim may be lost before it is repeated alone.
@@ -73,24 +72,5 @@ impl Want {
     /// id that owns a task must not be forgotten.
     fn believes_none(&self, is_together: bool) -> bool {
         !(is_together && self.attempt.may_own_task)
-    }
-}
-
-/// The queues of wants: those that were not tried yet, and those that wait for a task to become pending.
-pub(crate) struct Claims {
-    fresh: Collector<Want>,
-    idle: mpsc::UnboundedSender<Want>,
-}
-
-/// The other ends.
-pub(crate) struct ClaimQueues {
-    fresh: Collected<Want>,
-    idle: mpsc::UnboundedReceiver<Want>,
-}
-
-impl Claims {
-    pub(crate) fn new() -> (Self, ClaimQueues) {
-        let ((fresh, collected), (idle, waiting)) = (collector(), mpsc::unbounded_channel());
-        (Self { fresh, idle }, ClaimQueues { fresh: collected, idle: waiting })
     }
 }

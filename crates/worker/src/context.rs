@@ -8,7 +8,7 @@ use taskqueue_client::{Client, Error, TaskId, capabilities};
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use crate::claims::{ClaimQueues, Claims};
+use crate::claims::Want;
 use crate::collector::{Collected, Collector, collector};
 use crate::events::{Event, EventSink, RunOutcome};
 use crate::failure_guard::{FailureGuard, Verdict};
@@ -31,7 +31,10 @@ const HELD_HEARTBEATS: usize = 128;
 
 /// The queues of what the slots have for others to send.
 pub(crate) struct Queues {
-    pub(crate) claims: ClaimQueues,
+    /// Wants that were not tried yet.
+    pub(crate) fresh_wants: Collected<Want>,
+    /// Wants that wait for a task to become pending.
+    pub(crate) idle_wants: mpsc::UnboundedReceiver<Want>,
     pub(crate) outgoing: Collected<RunMessage>,
     /// Heartbeats, with the time at which each is due.
     pub(crate) beats: mpsc::UnboundedReceiver<(Instant, RunMessage)>,
@@ -79,7 +82,8 @@ pub(crate) struct WorkerContext {
     pub(crate) stop: watch::Sender<StopMode>,
     /// Until when nothing is claimed because of failures in a row.
     pub(crate) slowed_until: watch::Sender<Option<Instant>>,
-    pub(crate) claims: Claims,
+    pub(crate) fresh_wants: Collector<Want>,
+    pub(crate) idle_wants: mpsc::UnboundedSender<Want>,
     pub(crate) outgoing: Collector<RunMessage>,
     pub(crate) beats: mpsc::UnboundedSender<(Instant, RunMessage)>,
     /// One for each heartbeat that the server may hold at a time.
@@ -102,9 +106,9 @@ struct WorkerState {
 
 impl WorkerContext {
     pub(crate) fn new(client: Client, settings: Settings, spool: Spool, events: Arc<dyn EventSink>) -> (Self, Queues) {
-        let ((claims, claim_queues), (outgoing, collected)) = (Claims::new(), collector());
-        let (beats, due) = mpsc::unbounded_channel();
-        let queues = Queues { claims: claim_queues, outgoing: collected, beats: due };
+        let ((fresh_wants, fresh), (idle_wants, idle)) = (collector(), mpsc::unbounded_channel());
+        let ((outgoing, collected), (beats, due)) = (collector(), mpsc::unbounded_channel());
+        let queues = Queues { fresh_wants: fresh, idle_wants: idle, outgoing: collected, beats: due };
         let state = WorkerState {
             guard: FailureGuard::new(settings.on_failures, settings.intervals.failure_pause),
             end_reason: None,
@@ -121,7 +125,8 @@ impl WorkerContext {
             spool,
             stop: watch::Sender::new(StopMode::Running),
             slowed_until: watch::Sender::new(None),
-            claims,
+            fresh_wants,
+            idle_wants,
             outgoing,
             beats,
             held_heartbeats: Semaphore::new(HELD_HEARTBEATS),

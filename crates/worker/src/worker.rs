@@ -44,8 +44,8 @@ impl Worker {
     pub async fn run(self, mut stop: watch::Receiver<StopMode>) -> (EndReason, Counts) {
         let context = &self.context;
         let (mut slots, mut services) = (JoinSet::new(), JoinSet::new());
-        let Queues { claims, outgoing, beats } = self.queues;
-        services.spawn(Arc::clone(context).serve_claims(claims));
+        let Queues { fresh_wants, idle_wants, outgoing, beats } = self.queues;
+        services.spawn(Arc::clone(context).serve_claims(fresh_wants, idle_wants));
         services.spawn(Arc::clone(context).serve_outgoing(outgoing));
         services.spawn(Arc::clone(context).serve_beats(beats));
         services.spawn(Arc::clone(context).serve_telemetry());

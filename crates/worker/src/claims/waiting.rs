@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::trying::{NextClaim, TryResult};
-use super::{ClaimAttempt, ClaimQueues, ClaimedTask, Want};
+use super::{ClaimAttempt, ClaimedTask, Want};
+use crate::collector::Collected;
 use crate::context::{EndReason, WorkerContext};
 use crate::identity::{SlotIdentity, new_run_id};
 use crate::settings::Backoff;
@@ -30,7 +31,7 @@ impl WorkerContext {
         self.mark_busy();
         let want = Want { slot, attempt, is_busy: true, answer };
         if self.settings.slots.len() > 1 {
-            self.claims.fresh.push(want);
+            self.fresh_wants.push(want);
         } else {
             self.first_claim(vec![want]).await;
         }
@@ -70,8 +71,7 @@ impl WorkerContext {
     }
 
     /// Serves the slots until it is dropped.
-    pub(crate) async fn serve_claims(self: Arc<Self>, queues: ClaimQueues) {
-        let ClaimQueues { fresh, idle } = queues;
+    pub(crate) async fn serve_claims(self: Arc<Self>, fresh: Collected<Want>, idle: mpsc::UnboundedReceiver<Want>) {
         let context = Arc::clone(&self);
         tokio::join!(
             fresh.send_all(move |wants| {
@@ -140,7 +140,7 @@ impl WorkerContext {
     pub(super) fn wait_with_others(&self, mut want: Want) {
         self.mark_want_idle(&mut want);
         // If nobody waits any more, the want is dropped, and its slot hears that.
-        drop(self.claims.idle.send(want));
+        drop(self.idle_wants.send(want));
     }
 
     /// Waits for all idle slots with one request at a time: for as many of them as the server takes with one.
