@@ -13,7 +13,6 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, server};
@@ -64,10 +63,7 @@ impl Tls {
         self.shown.0.read().unwrap_or_else(PoisonError::into_inner).expires_in_seconds(now)
     }
 
-    pub(crate) fn accept<IO>(&self, stream: IO) -> tokio_rustls::Accept<IO>
-    where
-        IO: AsyncRead + AsyncWrite + Unpin,
-    {
+    pub(crate) fn accept(&self, stream: TcpStream) -> tokio_rustls::Accept<TcpStream> {
         let limit = |session: &mut ServerConnection| session.set_buffer_limit(Some(SEND_BUFFER_BYTES));
         self.acceptor.accept_with(stream, limit)
     }

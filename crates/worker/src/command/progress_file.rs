@@ -1,7 +1,6 @@
 //! The file in which a command says how far it is: a JSON object that it replaces as often as it likes. It is looked at every second, and
 //! read when it has changed.
 
-use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -78,39 +77,27 @@ impl ProgressFile {
         if !metadata.is_file() {
             return Err("it is not a file".to_owned());
         }
-        let version = version(&metadata);
+        let changed = (metadata.mtime(), metadata.mtime_nsec());
+        let version = FileVersion { inode: metadata.ino(), changed, bytes: metadata.len() };
         if self.seen == Some(version) {
             return Ok(None);
         }
-        let object = read(&file).map_err(unreadable).and_then(|text| object(&text))?;
+        let mut text = Vec::new();
+        file.take(PROGRESS_FILE_BYTES as u64 + 1).read_to_end(&mut text).map_err(unreadable)?;
+        if text.len() > PROGRESS_FILE_BYTES {
+            return Err(format!("it is larger than {PROGRESS_FILE_BYTES} bytes"));
+        }
+        // Notes are left out: a loss that is not a number is no reason to know nothing of the progress.
+        let (object, _) = read_object(&text)?;
         let age = metadata.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
         self.seen = age.filter(|age| *age > COARSE).map(|_| version);
         Ok(Some(object))
     }
 }
 
-fn version(metadata: &Metadata) -> FileVersion {
-    let changed = (metadata.mtime(), metadata.mtime_nsec());
-    FileVersion { inode: metadata.ino(), changed, bytes: metadata.len() }
-}
-
-fn read(file: &File) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    file.take(PROGRESS_FILE_BYTES as u64 + 1).read_to_end(&mut text)?;
-    Ok(text)
-}
-
-fn object(text: &[u8]) -> Result<JsonObject, String> {
-    if text.len() > PROGRESS_FILE_BYTES {
-        return Err(format!("it is larger than {PROGRESS_FILE_BYTES} bytes"));
-    }
-    // A loss that is not a number is no reason to know nothing of the progress.
-    read_object(text).map(|(object, _)| object)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
     use std::os::unix::fs::symlink;
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};

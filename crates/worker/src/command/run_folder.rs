@@ -108,20 +108,15 @@ impl RunFolder {
         if !file.metadata().map_err(unreadable)?.is_file() {
             return Err(invalid("it is not a file"));
         }
-        read_bounded(&file).map_err(unreadable)?.map(Some).ok_or_else(too_large)
+        let mut text = Vec::new();
+        file.take(RESULT_FILE_BYTES + 1).read_to_end(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > RESULT_FILE_BYTES { Err(too_large()) } else { Ok(Some(text)) }
     }
 }
 
 /// Sets the time of a folder to now. An error is not one: where locks are seen, nothing depends on it.
 fn make_new(folder: &Path) {
     drop(File::open(folder).and_then(|folder| folder.set_modified(SystemTime::now())));
-}
-
-/// The whole file; `None` when it is too large for a result.
-fn read_bounded(file: &File) -> io::Result<Option<Vec<u8>>> {
-    let mut text = Vec::new();
-    file.take(RESULT_FILE_BYTES + 1).read_to_end(&mut text)?;
-    Ok((text.len() as u64 <= RESULT_FILE_BYTES).then_some(text))
 }
 
 fn invalid(why: &str) -> Failure {
