@@ -15,12 +15,12 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::update::{Documents, Effect, Update};
-use taskqueue_store::StoreError;
 use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, SharedPlan, planned};
 use taskqueue_store::bulk_action::{ChangeRecord, Collector, FoundState, FoundTask, FoundTasks, KeyRange};
 use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
 use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, Transaction};
 use taskqueue_store::write_queue::WriteQueue;
+use taskqueue_store::{StoreError, StoreResult};
 
 use crate::change_tracker::ChangeTracker;
 use crate::published_index::PublishedIndex;
@@ -44,7 +44,7 @@ pub(crate) struct Steps<'a> {
 impl BulkSteps for Steps<'_> {
     type Snapshot = Arc<ChangeTracker>;
 
-    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<Arc<ChangeTracker>>, StoreError> {
+    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> StoreResult<Planned<Arc<ChangeTracker>>> {
         let queue = self.readers.find_queue(&bulk.queue).await?;
         // In this order: what the snapshot does not see is recorded.
         let tracker = self.shared.trackers.add(queue);
@@ -59,7 +59,7 @@ impl BulkSteps for Steps<'_> {
         bulk: &Arc<BulkUpdate>,
         plan: &SharedPlan<Arc<ChangeTracker>>,
         limit: &Limit,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let changed = planned(plan).snapshot.take();
         let Some(keys) = changed else {
             return self.replan(bulk, plan, limit).await;
@@ -70,11 +70,7 @@ impl BulkSteps for Steps<'_> {
         self.readers.read(Lane::Long, "planning again", again).await
     }
 
-    async fn write_plan(
-        &self,
-        bulk: &Arc<BulkUpdate>,
-        plan: PlannedWrite<Arc<ChangeTracker>>,
-    ) -> Result<Updated, StoreError> {
+    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<Arc<ChangeTracker>>) -> StoreResult<Updated> {
         self.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
     }
 }
@@ -138,7 +134,7 @@ impl Steps<'_> {
         act: &Arc<ActOnTasks>,
         range: Option<KeyRange>,
         most: usize,
-    ) -> Result<FoundTasks, StoreError> {
+    ) -> StoreResult<FoundTasks> {
         let queue = self.readers.find_queue(&act.queue).await?;
         // In this order: what the snapshot does not see is recorded.
         let tracker = self.shared.trackers.add(queue);

@@ -15,9 +15,9 @@ use taskqueue_core::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES};
 use taskqueue_core::settings::{QueueSettings, RunningTasks};
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
 use taskqueue_store::related::{Related, RelatedTasks};
 use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::{StoreError, StoreResult};
 
 use crate::claim_index::ClaimIndex;
 use crate::pending_order::{Rank, rank_of};
@@ -50,7 +50,7 @@ pub(crate) async fn explain_task(
     index: &Arc<PublishedIndex>,
     queue: &QueueName,
     id: TaskId,
-) -> Result<Explanation, StoreError> {
+) -> StoreResult<Explanation> {
     let until = Instant::now() + TIME_LIMIT;
     let name = queue.clone();
     let find = move |file: &Snapshot<'_>| find_task(file, &name, id);

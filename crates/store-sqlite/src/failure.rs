@@ -1,7 +1,7 @@
 //! Driver errors: each is logged once, with what was being done, and becomes a `StoreError`.
 
 use rusqlite::{ErrorCode, ffi};
-use taskqueue_store::StoreError;
+use taskqueue_store::{StoreError, StoreResult};
 
 /// Logs a driver error and turns it into what the caller may know.
 pub(crate) fn failed(doing: &'static str, error: &rusqlite::Error) -> StoreError {
@@ -34,11 +34,11 @@ pub(crate) fn is_unreadable(error: &rusqlite::Error) -> bool {
 
 /// Adds what was being done to a driver error.
 pub(crate) trait Doing<T> {
-    fn doing(self, what: &'static str) -> Result<T, StoreError>;
+    fn doing(self, what: &'static str) -> StoreResult<T>;
 }
 
 impl<T> Doing<T> for rusqlite::Result<T> {
-    fn doing(self, what: &'static str) -> Result<T, StoreError> {
+    fn doing(self, what: &'static str) -> StoreResult<T> {
         self.map_err(|error| failed(what, &error))
     }
 }

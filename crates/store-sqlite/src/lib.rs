@@ -71,7 +71,7 @@ use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
-use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts};
+use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts, StoreResult};
 
 pub use crate::backup::{BackedUp, BackupError, BackupOptions, BackupProgress, BackupWatch, backup, restore};
 use crate::bulk::Steps;
@@ -198,12 +198,7 @@ impl SqliteStore {
 
 #[async_trait]
 impl FindTasks for SqliteStore {
-    async fn find_tasks(
-        &self,
-        act: &Arc<ActOnTasks>,
-        range: Option<KeyRange>,
-        most: usize,
-    ) -> Result<FoundTasks, StoreError> {
+    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>, most: usize) -> StoreResult<FoundTasks> {
         self.steps().find_tasks(act, range, most).await
     }
 }
@@ -227,15 +222,15 @@ impl Drop for SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
+    fn submit(&self, request: WriteRequest) -> StoreResult<()> {
         self.threads.queue.submit(QueuedWrite::new(request))
     }
 
-    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
         self.bulk.run(&self.steps(), &bulk).await
     }
 
-    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
         self.bulk_actions.run(self, act).await
     }
 
@@ -247,39 +242,33 @@ impl Store for SqliteStore {
         nothing && self.threads.queue.is_open()
     }
 
-    async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+    async fn list_queue_keys(&self) -> StoreResult<Vec<(QueueKey, QueueName)>> {
         self.threads.readers.read(Lane::Short, "listing queues", reads::list_queue_keys).await
     }
 
-    async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
+    async fn explain(&self, queue: &QueueName, id: TaskId) -> StoreResult<Explanation> {
         explain::explain_task(&self.threads.readers, &self.shared.published_index, queue, id).await
     }
 
-    async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError> {
+    async fn related_tasks(&self, queue: &QueueName, related: Related) -> StoreResult<RelatedTasks> {
         let queue = queue.clone();
         let read = move |file: &Snapshot<'_>| explain::related_tasks(file, &queue, &related);
         self.threads.readers.read(Lane::Short, "reading related tasks", read).await
     }
 
-    async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, StoreError> {
+    async fn queue_settings(&self, queue: &QueueName) -> StoreResult<QueueSettings> {
         let queue = queue.clone();
         let read = move |file: &Snapshot<'_>| reads::queue_settings(file, &queue);
         self.threads.readers.read(Lane::Short, "reading settings", read).await
     }
 
-    async fn read_output(
-        &self,
-        queue: &QueueName,
-        id: TaskId,
-        offset: u64,
-        most_bytes: usize,
-    ) -> Result<Output, StoreError> {
+    async fn read_output(&self, queue: &QueueName, id: TaskId, offset: u64, most_bytes: usize) -> StoreResult<Output> {
         let queue = queue.clone();
         let read = move |file: &Snapshot<'_>| output::get_output(file, &queue, id, offset, most_bytes);
         self.threads.readers.read(Lane::Short, "reading output", read).await
     }
 
-    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> Result<(), StoreError> {
+    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> StoreResult<()> {
         let lane = match &read {
             TaskRead::Task(..) => Lane::Short,
             TaskRead::Page(query, _) if query.is_plain() => Lane::Page,
@@ -293,22 +282,18 @@ impl Store for SqliteStore {
         self.threads.readers.read_or_long(lane, read.doing(), work).await
     }
 
-    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> Result<(), StoreError> {
+    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> StoreResult<()> {
         let (queue, now) = (queue.clone(), self.shared.clock.now());
         let lane = if read.is_bounded() { Lane::Page } else { Lane::Long };
         let work = move |file: &Snapshot<'_>| reads::read_workers(file, &queue, &read, now);
         self.threads.readers.read(lane, "reading observations", work).await
     }
 
-    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
+    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {
         Arc::clone(&self.stats).queue_stats(&self.threads.readers, queue, routes, self.shared.clock.now()).await
     }
 
-    async fn activity_series(
-        &self,
-        queue: &QueueName,
-        selection: SeriesSelection,
-    ) -> Result<ActivitySeries, StoreError> {
+    async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> StoreResult<ActivitySeries> {
         let (stats, readers) = (Arc::clone(&self.stats), &self.threads.readers);
         stats.activity_series(readers, queue, selection, self.shared.clock.now()).await
     }
@@ -318,7 +303,7 @@ impl Store for SqliteStore {
         queues: &[QueueKey],
         routes: &RouteSelection,
         pending: PendingDetail,
-    ) -> Result<StoreFigures, StoreError> {
+    ) -> StoreResult<StoreFigures> {
         Arc::clone(&self.stats).figures(&self.threads.readers, queues, routes, pending, self.shared.clock.now()).await
     }
 
@@ -340,7 +325,7 @@ impl Store for SqliteStore {
         &self.parts
     }
 
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
+    async fn check(&self) -> StoreResult<Vec<String>> {
         let has_failed = self.shared.failed.load(Ordering::Relaxed) || self.shared.ownership.copying_failed();
         if has_failed || !self.shared.ownership.is_intact() {
             return Err(StoreError::Unavailable);

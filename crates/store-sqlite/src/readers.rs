@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, InterruptHandle};
 use taskqueue_core::ids::QueueName;
-use taskqueue_store::StoreError;
 use taskqueue_store::long_reads::{ActiveRead, LongReads};
 use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::{StoreError, StoreResult};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
@@ -120,7 +120,7 @@ impl Readers {
         lane: Lane,
         doing: &'static str,
         read: impl FnOnce(&Snapshot<'_>) -> Read<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         let answer = match lane {
             Lane::Long => self.long.run(|reader, active| reader.run(active, read)).await?,
             Lane::Short | Lane::Page => self.read_bounded(lane, read).await?,
@@ -129,7 +129,7 @@ impl Readers {
     }
 
     /// Returns the key of a queue that must exist.
-    pub(crate) async fn find_queue(&self, name: &QueueName) -> Result<QueueKey, StoreError> {
+    pub(crate) async fn find_queue(&self, name: &QueueName) -> StoreResult<QueueKey> {
         let name = name.clone();
         self.read(Lane::Short, "finding a queue", move |file: &Snapshot<'_>| file.existing_queue(&name)).await
     }
@@ -140,7 +140,7 @@ impl Readers {
         lane: Lane,
         doing: &'static str,
         read: impl Fn() -> R,
-    ) -> Result<T, StoreError>
+    ) -> StoreResult<T>
     where
         T: Send + 'static,
         R: FnOnce(&Snapshot<'_>) -> Read<Option<T>> + Send + 'static,
@@ -156,7 +156,7 @@ impl Readers {
         &self,
         lane: Lane,
         read: impl FnOnce(&Snapshot<'_>) -> Read<T> + Send + 'static,
-    ) -> Result<Read<T>, StoreError> {
+    ) -> StoreResult<Read<T>> {
         let (answer, answered) = oneshot::channel();
         let work: Work = Box::new(move |file| {
             if !answer.is_closed() {
@@ -171,7 +171,7 @@ impl Readers {
         }
     }
 
-    fn send(&self, lane: Lane, work: Work) -> Result<(), StoreError> {
+    fn send(&self, lane: Lane, work: Work) -> StoreResult<()> {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         let lanes = lanes.as_ref().ok_or(StoreError::Unavailable)?;
         let sender = if matches!(lane, Lane::Short) { &lanes.short } else { &lanes.page };

@@ -19,7 +19,7 @@ use taskqueue_core::stats::{
 };
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
+use taskqueue_store::StoreResult;
 use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::figures::{ROUTES_AT_ONCE, StoreFigures};
 use taskqueue_store::transaction::QueueKey;
@@ -63,7 +63,7 @@ impl Stats {
         queue: &QueueName,
         routes: &RouteSelection,
         now: Timestamp,
-    ) -> Result<QueueStats, StoreError> {
+    ) -> StoreResult<QueueStats> {
         let (range, routes) = (QueueStats::needs(now), routes.clone());
         self.with_spans(readers, queue, (Unit::Minute, range), move |stats, file, key, minutes| {
             let Some(figures) = queue_figures(file, key, &routes, now)? else { return Ok(None) };
@@ -82,7 +82,7 @@ impl Stats {
         queue: &QueueName,
         selection: SeriesSelection,
         now: Timestamp,
-    ) -> Result<ActivitySeries, StoreError> {
+    ) -> StoreResult<ActivitySeries> {
         let unit = selection.unit;
         self.with_spans(readers, queue, (unit, selection.range(now)), move |_, file, _, spans| {
             Ok(Some(ActivitySeries { unit, spans, since: since(file)?.min(now) }))
@@ -98,7 +98,7 @@ impl Stats {
         queue: &QueueName,
         (unit, range): (Unit, SpanRange),
         read: impl Fn(&Self, &Snapshot<'_>, QueueKey, KnownSpans) -> Read<Option<T>> + Clone + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         let key = readers.find_queue(queue).await?;
         let read_all = || {
             let (stats, name, read) = (Arc::clone(&self), queue.clone(), read.clone());
@@ -123,7 +123,7 @@ impl Stats {
         routes: &RouteSelection,
         pending: PendingDetail,
         now: Timestamp,
-    ) -> Result<StoreFigures, StoreError> {
+    ) -> StoreResult<StoreFigures> {
         let read = || {
             let (stats, asked, routes) = (Arc::clone(&self), asked.to_vec(), routes.clone());
             move |file: &Snapshot<'_>| stats.figures_in(file, &asked, &routes, pending, now)

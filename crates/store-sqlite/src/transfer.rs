@@ -19,12 +19,12 @@ use taskqueue_core::scheduling::Dependencies;
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{Queue, QueueKey, TaskKey, Transaction};
 use taskqueue_store::transfer::{
     CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferError, TransferredOutput,
     TransferredTask,
 };
+use taskqueue_store::{StoreError, StoreResult};
 
 use crate::claim_index::ClaimIndex;
 use crate::failure::Doing;
@@ -74,22 +74,19 @@ impl SqliteTransfer {
         Ok(Self { connection, ownership, queues, keys })
     }
 
-    fn key(&self, queue: &QueueName) -> Result<QueueKey, StoreError> {
+    fn key(&self, queue: &QueueName) -> StoreResult<QueueKey> {
         self.keys.get(queue).copied().ok_or(StoreError::Unavailable)
     }
 
     /// Writes through a transaction of the writer, with a claim index that is not used.
-    fn write(
-        &self,
-        write: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    fn write(&self, write: impl FnOnce(&mut SqliteTransaction<'_>) -> StoreResult<()>) -> StoreResult<()> {
         let mut claim_index = ClaimIndex::default();
         let mut tx = SqliteTransaction::new(&self.connection, &mut claim_index, Timestamp::default());
         write(&mut tx)?;
         tx.finish()
     }
 
-    fn add_task(&self, tx: &mut SqliteTransaction<'_>, copied: &TransferredTask) -> Result<(), StoreError> {
+    fn add_task(&self, tx: &mut SqliteTransaction<'_>, copied: &TransferredTask) -> StoreResult<()> {
         let task = &copied.task;
         let queue = self.key(&task.queue)?;
         let Some(key) = tx.insert_task(queue, task, &copied.identity)? else {
@@ -125,7 +122,7 @@ impl SqliteTransfer {
     }
 
     /// A dependency that has changed is told to those that wait for it, should the source have left that to do.
-    fn note_changed_dependencies(&self) -> Result<(), StoreError> {
+    fn note_changed_dependencies(&self) -> StoreResult<()> {
         let mut changed = Vec::new();
         each_row(&self.connection, &sql::LIST_NOTED_STATUSES, [], |row| {
             let (queue, id, noted, status) = rows::noted_status(row)?;
@@ -166,11 +163,11 @@ fn history(task: &Task) -> Change {
 
 #[async_trait(?Send)]
 impl Source for SqliteTransfer {
-    async fn queues(&mut self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+    async fn queues(&mut self) -> StoreResult<Vec<(QueueKey, QueueName)>> {
         Ok(self.queues.iter().map(|(key, name)| (*key, name.clone())).collect())
     }
 
-    async fn tasks(&mut self, after: Option<i64>) -> Result<Chunk, StoreError> {
+    async fn tasks(&mut self, after: Option<i64>) -> StoreResult<Chunk> {
         let (mut chunk, mut bytes) = (Chunk::default(), 0);
         let read = |row: &Row<'_>| {
             let queue_key = rows::queue_key(row)?;
@@ -191,24 +188,24 @@ impl Source for SqliteTransfer {
         Ok(chunk)
     }
 
-    async fn settings(&mut self, queue: &QueueName) -> Result<Option<QueueSettings>, StoreError> {
+    async fn settings(&mut self, queue: &QueueName) -> StoreResult<Option<QueueSettings>> {
         let key = self.key(queue)?;
         first_row(&self.connection, &sql::LOAD_SETTINGS, [key.0], rows::settings).doing("reading settings")
     }
 
-    async fn unsettled(&mut self, queue: &QueueName) -> Result<Vec<TaskId>, StoreError> {
+    async fn unsettled(&mut self, queue: &QueueName) -> StoreResult<Vec<TaskId>> {
         all_rows(&self.connection, &sql::LIST_UNSETTLED, [self.key(queue)?.0], rows::dependency)
             .doing("reading dependencies")
     }
 
-    async fn observations(&mut self, queue: &QueueName) -> Result<Vec<Observation>, StoreError> {
+    async fn observations(&mut self, queue: &QueueName) -> StoreResult<Vec<Observation>> {
         let (key, expired_too, first) = (self.key(queue)?, i64::MIN, "");
         let read = |row: &Row<'_>| rows::observation(row, queue);
         all_rows(&self.connection, &sql::LIST_OBSERVATIONS, params![key.0, expired_too, first], read)
             .doing("reading observations")
     }
 
-    async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
+    async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> StoreResult<Vec<DeletedRun>> {
         let last = after.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
         let (kept_until, run_id) = last.unwrap_or((i64::MIN, ""));
         let params = params![kept_until, run_id, CHUNK_RUNS];
@@ -216,11 +213,11 @@ impl Source for SqliteTransfer {
             .doing("reading run ids of deleted tasks")
     }
 
-    async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
+    async fn last_scan_at(&mut self) -> StoreResult<Option<Timestamp>> {
         first_row(&self.connection, &sql::LOAD_SCAN, [], rows::scan_time).doing("reading the last scan")
     }
 
-    async fn totals(&mut self) -> Result<Totals, StoreError> {
+    async fn totals(&mut self) -> StoreResult<Totals> {
         let [runs, observations] =
             self.connection.query_row(&sql::COUNT_DERIVED, [], rows::derived).doing("counting")?;
         let queues = self.queues.len() as u64;
@@ -251,11 +248,11 @@ impl Source for SqliteTransfer {
 
 #[async_trait(?Send)]
 impl Target for SqliteTransfer {
-    async fn is_empty(&mut self) -> Result<bool, StoreError> {
+    async fn is_empty(&mut self) -> StoreResult<bool> {
         self.connection.query_row(&sql::CHECK_EMPTY, [], |row| row.get(0)).doing("checking that the target is empty")
     }
 
-    async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {
+    async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> StoreResult<()> {
         for (key, name) in queues {
             execute(&self.connection, &sql::TRANSFER_QUEUE, params![key.0, name.as_str()]).doing("copying queues")?;
         }
@@ -263,21 +260,21 @@ impl Target for SqliteTransfer {
         Ok(())
     }
 
-    async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError> {
+    async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> StoreResult<()> {
         self.write(|tx| tasks.iter().try_for_each(|task| self.add_task(tx, task)))
     }
 
-    async fn add_settings(&mut self, name: &QueueName, settings: &QueueSettings) -> Result<(), StoreError> {
+    async fn add_settings(&mut self, name: &QueueName, settings: &QueueSettings) -> StoreResult<()> {
         let key = self.key(name)?;
         self.write(|tx| tx.save_settings(Queue { key, name }, settings))
     }
 
-    async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> Result<(), StoreError> {
+    async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> StoreResult<()> {
         let key = self.key(queue)?;
         self.write(|tx| ids.iter().try_for_each(|id| tx.leave_unsettled(key, *id)))
     }
 
-    async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
+    async fn add_observations(&mut self, observations: &[Observation]) -> StoreResult<()> {
         self.write(|tx| {
             observations.iter().try_for_each(|observation| {
                 tx.save_observation(self.key(&observation.queue)?, observation.id, Some(observation))
@@ -285,17 +282,17 @@ impl Target for SqliteTransfer {
         })
     }
 
-    async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {
+    async fn clear_deleted_runs(&mut self) -> StoreResult<()> {
         execute(&self.connection, &sql::CLEAR_DELETED_RUNS, []).doing("deleting run ids")?;
         // The first start reads all tasks.
         history::clear(&self.connection).doing("deleting run ids")
     }
 
-    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError> {
+    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> StoreResult<()> {
         self.write(|tx| runs.iter().try_for_each(|run| tx.add_deleted_run(*run)))
     }
 
-    async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
+    async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> StoreResult<()> {
         self.note_changed_dependencies()?;
         match last_scan_at {
             Some(at) => {
@@ -305,7 +302,7 @@ impl Target for SqliteTransfer {
         }
     }
 
-    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
+    async fn commit(self: Box<Self>) -> StoreResult<()> {
         if !self.ownership.is_intact() {
             tracing::error!("a file of the database was moved or removed during the transfer");
             return Err(StoreError::Unavailable);

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
 use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::after_commit::AfterCommit;
 use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
@@ -26,6 +25,7 @@ use taskqueue_store::write_queue::QueuedWrite;
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
+use taskqueue_store::{StoreError, StoreResult};
 
 use crate::change_tracker::{ChangeTracker, ChangeTrackers};
 use crate::checkpoint::{self, Checkpointer};
@@ -294,7 +294,7 @@ impl Writer {
 
     /// Executes a batch in one transaction, or as much of its beginning as fits; gives how many commands that were. An error
     /// means that nothing of it was kept, except for [`StoreError::OutcomeUnknown`].
-    fn transact(&mut self, batch: &mut Vec<Write>) -> Result<usize, StoreError> {
+    fn transact(&mut self, batch: &mut Vec<Write>) -> StoreResult<usize> {
         // Checked when the batch came and after each commit since: only a failure in between needs another check.
         if self.failed_at.is_some() && !self.ready() {
             return Err(StoreError::Unavailable);
@@ -360,10 +360,7 @@ impl Writer {
 
     /// Begins, works, commits. Whatever goes wrong before the commit, a panic included, leaves the file as it was, and the index
     /// is loaded again. Whether a commit that failed was kept may be unknown.
-    fn in_transaction<T>(
-        &mut self,
-        work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    fn in_transaction<T>(&mut self, work: impl FnOnce(&mut SqliteTransaction<'_>) -> StoreResult<T>) -> StoreResult<T> {
         if !self.keeps_log() {
             return Err(StoreError::Unavailable);
         }
