@@ -1,13 +1,12 @@
 //! The two steps of a bulk update on the file: a reader makes the plan in a snapshot of its own; meanwhile the writer, which
-//! alone changes anything, records which tasks of the queue it changes (`change_tracker.rs`). The steps themselves are in
-//! `store::bulk`.
+//! alone changes anything, records which tasks of the queue it changes. The steps themselves are in `store::bulk`.
 //!
 //! A bulk action finds its tasks by reads: the first one goes the cheapest way (`sparse_reads.rs`) and counts all; a later one goes
 //! on in the order of the keys. The steps of the action are in `store::bulk_action`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use rusqlite::params;
@@ -15,42 +14,35 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::update::{Documents, Effect, Update};
-use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, SharedPlan, planned};
-use taskqueue_store::bulk_action::{ChangeRecord, Collector, FoundState, FoundTask, FoundTasks, KeyRange};
+use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, REDECIDED, SharedPlan, planned};
+use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundState, FoundTask, FoundTasks, KeyRange};
 use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
 use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, Transaction};
-use taskqueue_store::write_queue::WriteQueue;
 use taskqueue_store::{StoreError, StoreResult};
 
-use crate::change_tracker::ChangeTracker;
+use crate::SqliteStore;
 use crate::published_index::PublishedIndex;
-use crate::queries::{CONTINUE, NextRow};
-use crate::readers::{Lane, Readers};
+use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row};
+use crate::readers::Lane;
 use crate::rows::{self, RowFields};
-use crate::snapshot::{Read, Snapshot};
 use crate::sparse_reads::{self, each_selected, queue_share};
 use crate::statements as sql;
 use crate::transaction::SqliteTransaction;
-use crate::writer::SharedState;
 
-/// The place where the steps of bulk updates and bulk actions run.
-pub(crate) struct Steps<'a> {
-    pub(crate) readers: &'a Readers,
-    pub(crate) queue: &'a WriteQueue<Arc<ChangeTracker>>,
-    pub(crate) shared: &'a SharedState,
-}
+/// The steps of bulk updates of a store.
+pub(crate) struct UpdateSteps<'a>(pub(crate) &'a SqliteStore);
 
 #[async_trait]
-impl BulkSteps for Steps<'_> {
+impl BulkSteps for UpdateSteps<'_> {
     type Snapshot = Arc<ChangeTracker>;
 
     async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> StoreResult<Planned<Arc<ChangeTracker>>> {
-        let queue = self.readers.find_queue(&bulk.queue).await?;
+        let queue = self.0.threads.readers.find_queue(&bulk.queue).await?;
         // In this order: what the snapshot does not see is recorded.
-        let tracker = self.shared.trackers.add(queue);
+        let tracker = self.0.shared.trackers.add(queue);
         let (bulk, limit) = (Arc::clone(bulk), limit.clone());
         let plan = move |file: &Snapshot<'_>| make_plan(file, queue, &bulk, &limit);
-        let plan = self.readers.read(Lane::Long, "planning", plan).await?;
+        let plan = self.0.threads.readers.read(Lane::Long, "planning", plan).await?;
         Ok(Planned::new(plan, tracker))
     }
 
@@ -67,11 +59,11 @@ impl BulkSteps for Steps<'_> {
         // The snapshot is taken after this: what changes from now on is recorded again.
         let (bulk, plan, limit) = (Arc::clone(bulk), Arc::clone(plan), limit.clone());
         let again = move |file: &Snapshot<'_>| plan_again(file, &keys, &bulk, &mut planned(&plan).plan, &limit);
-        self.readers.read(Lane::Long, "planning again", again).await
+        self.0.threads.readers.read(Lane::Long, "planning again", again).await
     }
 
     async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<Arc<ChangeTracker>>) -> StoreResult<Updated> {
-        self.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
+        self.0.threads.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
     }
 }
 
@@ -124,18 +116,14 @@ fn visit_matching(
 
 /// Returns a task of a queue, if it exists. A key may have been given to a task of another queue since.
 fn load_existing(file: &Snapshot<'_>, (queue, name): (QueueKey, &QueueName), key: TaskKey) -> Read<Option<Task>> {
-    file.first_row(&sql::LOAD_TASK_OF_QUEUE, params![key.0, queue.0], |row| rows::task(row, name))
+    let values = params![key.0, queue.0];
+    Ok(first_row(file.connection, &sql::LOAD_TASK_OF_QUEUE, values, |row| rows::task(row, name))?)
 }
 
-impl Steps<'_> {
-    /// Finds the tasks of a bulk action.
-    pub(crate) async fn find_tasks(
-        &self,
-        act: &Arc<ActOnTasks>,
-        range: Option<KeyRange>,
-        most: usize,
-    ) -> StoreResult<FoundTasks> {
-        let queue = self.readers.find_queue(&act.queue).await?;
+#[async_trait]
+impl FindTasks for SqliteStore {
+    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>, most: usize) -> StoreResult<FoundTasks> {
+        let queue = self.threads.readers.find_queue(&act.queue).await?;
         // In this order: what the snapshot does not see is recorded.
         let tracker = self.shared.trackers.add(queue);
         let (act, index) = (Arc::clone(act), Arc::clone(&self.shared.published_index));
@@ -143,7 +131,7 @@ impl Steps<'_> {
             None => find_first(file, &index, queue, &act, Collector::up_to(most)),
             Some(range) => find_in(file, queue, &act, range, Collector::up_to(most)),
         };
-        let collector = self.readers.read(Lane::Long, "finding tasks", find).await?;
+        let collector = self.threads.readers.read(Lane::Long, "finding tasks", find).await?;
         Ok(collector.finish(queue, Some(tracker)))
     }
 }
@@ -261,5 +249,173 @@ impl BatchTransaction for SqliteTransaction<'_> {
             ..Update::default()
         };
         self.save_updated(queue, key, heads, &changed)
+    }
+}
+
+/// Tasks that a tracker records at most; with more of them a new plan is made. About 3 MiB.
+const RECORDED: usize = 65_536;
+
+/// The tasks that a transaction has created, changed or deleted.
+#[derive(Default)]
+pub(crate) struct ChangedTasks {
+    keys: Vec<(QueueKey, TaskKey)>,
+    too_many: bool,
+}
+
+impl ChangedTasks {
+    const UNKNOWN: Self = Self { keys: Vec::new(), too_many: true };
+
+    pub(crate) fn add(&mut self, queue: QueueKey, key: TaskKey) {
+        if self.too_many || self.keys.len() >= RECORDED {
+            *self = Self::UNKNOWN;
+        } else {
+            self.keys.push((queue, key));
+        }
+    }
+
+    /// Returns those of the keys that may be among them.
+    pub(crate) fn among(&self, keys: &HashSet<TaskKey>) -> HashSet<TaskKey> {
+        match self.too_many {
+            true => keys.clone(),
+            false => self.keys.iter().map(|(_, key)| *key).filter(|key| keys.contains(key)).collect(),
+        }
+    }
+}
+
+/// Records what changes in one queue, from before a snapshot on.
+#[derive(Debug)]
+pub(crate) struct ChangeTracker {
+    queue: QueueKey,
+    recorded: Mutex<RecordedKeys>,
+}
+
+#[derive(Debug, Default)]
+struct RecordedKeys {
+    keys: BTreeSet<TaskKey>,
+    too_many: bool,
+}
+
+impl ChangeTracker {
+    fn recorded(&self) -> MutexGuard<'_, RecordedKeys> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, changed: &ChangedTasks) {
+        let mut recorded = self.recorded();
+        recorded.too_many |= changed.too_many;
+        recorded.keys.extend(changed.keys.iter().filter(|(queue, _)| *queue == self.queue).map(|(_, key)| key));
+        recorded.too_many |= recorded.keys.len() > RECORDED;
+        if recorded.too_many {
+            recorded.keys.clear();
+        }
+    }
+
+    /// Returns what was recorded since this was last called; nothing if that is too much.
+    pub(crate) fn take(&self) -> Option<Vec<TaskKey>> {
+        let mut recorded = self.recorded();
+        (!recorded.too_many).then(|| std::mem::take(&mut recorded.keys).into_iter().collect())
+    }
+
+    /// Returns whether so little was recorded that the write can decide it again.
+    pub(crate) fn is_few(&self) -> bool {
+        let recorded = self.recorded();
+        !recorded.too_many && recorded.keys.len() <= REDECIDED
+    }
+}
+
+/// For bulk actions, whose tasks are done one portion after the other.
+impl ChangeRecord for ChangeTracker {
+    fn may_have_changed(&self, key: TaskKey) -> bool {
+        let recorded = self.recorded();
+        recorded.too_many || recorded.keys.contains(&key)
+    }
+
+    fn forget(&self, tasks: &[FoundTask]) {
+        let mut recorded = self.recorded();
+        for task in tasks {
+            recorded.keys.remove(&task.key);
+        }
+    }
+}
+
+/// The trackers of the plans that are being made or written, and of the bulk actions under way.
+#[derive(Default)]
+pub(crate) struct ChangeTrackers(Mutex<Vec<Weak<ChangeTracker>>>);
+
+impl ChangeTrackers {
+    /// Tracks a queue from now on, until the tracker is dropped. A snapshot that is taken later sees everything that is not
+    /// recorded: the writer records what it changed right after the commit.
+    pub(crate) fn add(&self, queue: QueueKey) -> Arc<ChangeTracker> {
+        let tracker = Arc::new(ChangeTracker { queue, recorded: Mutex::default() });
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&tracker));
+        tracker
+    }
+
+    /// A transaction was committed that changed these.
+    pub(crate) fn record(&self, changed: &ChangedTasks) {
+        let mut trackers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        trackers.retain(|tracker| tracker.upgrade().inspect(|tracker| tracker.record(changed)).is_some());
+    }
+
+    /// It is not known what was changed.
+    pub(crate) fn invalidate(&self) {
+        self.record(&ChangedTasks::UNKNOWN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(keys: impl IntoIterator<Item = (i64, i64)>) -> ChangedTasks {
+        let mut changed = ChangedTasks::default();
+        keys.into_iter().for_each(|(queue, key)| changed.add(QueueKey(queue), TaskKey(key)));
+        changed
+    }
+
+    #[test]
+    fn a_tracker_records_what_changes_in_its_queue_once() {
+        let trackers = ChangeTrackers::default();
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed([(1, 5), (2, 6), (1, 4), (1, 5)]));
+        assert!(tracker.is_few());
+        assert_eq!(tracker.take(), Some(vec![TaskKey(4), TaskKey(5)]));
+        assert_eq!(tracker.take(), Some(vec![]));
+        trackers.record(&changed([(1, 5)]));
+        assert_eq!(tracker.take(), Some(vec![TaskKey(5)]));
+    }
+
+    #[test]
+    fn a_write_decides_few_tasks_again_and_not_more() {
+        let trackers = ChangeTrackers::default();
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed((0..REDECIDED as i64).map(|key| (1, key))));
+        assert!(tracker.is_few());
+        trackers.record(&changed([(1, -1)]));
+        assert!(!tracker.is_few());
+        assert_eq!(tracker.take().unwrap().len(), REDECIDED + 1);
+    }
+
+    #[test]
+    fn more_than_is_recorded_makes_a_new_plan_necessary() {
+        let trackers = ChangeTrackers::default();
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed((0..=RECORDED as i64).map(|key| (2, key))));
+        assert_eq!((tracker.take(), tracker.is_few()), (None, false), "of any queue: it is not known which");
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed((0..RECORDED as i64).map(|key| (1, key))));
+        trackers.record(&changed([(1, -1)]));
+        assert_eq!(tracker.take(), None);
+        let tracker = trackers.add(QueueKey(1));
+        trackers.invalidate();
+        assert_eq!(tracker.take(), None);
+    }
+
+    #[test]
+    fn a_tracker_that_is_dropped_costs_nothing_any_more() {
+        let trackers = ChangeTrackers::default();
+        drop(trackers.add(QueueKey(1)));
+        trackers.record(&ChangedTasks::default());
+        assert_eq!(trackers.0.lock().unwrap().len(), 0);
     }
 }

@@ -22,9 +22,9 @@ use taskqueue_store::{StoreError, StoreResult};
 use crate::claim_index::ClaimIndex;
 use crate::pending_order::{Rank, rank_of};
 use crate::published_index::PublishedIndex;
+use crate::queries::{Read, Snapshot, first_row};
 use crate::readers::{Lane, Readers};
 use crate::rows;
-use crate::snapshot::{Read, Snapshot};
 use crate::statements as sql;
 
 /// The time for which the writer may be busy, and for which it is tried to see one moment of both.
@@ -71,7 +71,7 @@ pub(crate) async fn explain_task(
 
 fn find_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<FoundHead> {
     let key = file.existing_queue(queue)?;
-    let head = file.first_row(&sql::FIND_HEAD, params![key.0, id.as_str()], rows::head)?;
+    let head = first_row(file.connection, &sql::FIND_HEAD, params![key.0, id.as_str()], rows::head)?;
     Ok((key, head.ok_or_else(|| file.no_task(queue, id))?))
 }
 
@@ -158,10 +158,11 @@ fn unmet(file: &Snapshot<'_>, queue: QueueKey, head: &TaskHead) -> Read<Vec<(Tas
 /// Returns the tasks that a task waits for, and those that wait for it.
 pub(crate) fn related_tasks(file: &Snapshot<'_>, queue: &QueueName, related: &Related) -> Read<RelatedTasks> {
     let key = file.existing_queue(queue)?;
-    let find = |id: &TaskId| file.first_row(&sql::GET_RELATED, params![key.0, id.as_str()], rows::related_task);
+    let mut one = file.connection.prepare_cached(&sql::GET_RELATED)?;
+    let find = |id: &TaskId| one.query_row(params![key.0, id.as_str()], rows::related_task).optional();
     let of_task = params![key.0, related.id.as_str(), related.most_dependents];
     Ok(RelatedTasks {
-        dependencies: related.dependencies.iter().map(find).collect::<Read<_>>()?,
+        dependencies: related.dependencies.iter().map(find).collect::<Result<_, _>>()?,
         dependents: file.all_rows(&sql::LIST_RELATED, of_task, rows::related_task)?,
     })
 }

@@ -10,10 +10,8 @@ use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::TaskKey;
 
-use crate::failure::is_unreadable;
-use crate::queries::{CONTINUE, each_row, execute};
-use crate::used_runs::index_builder::IndexRequests;
-use crate::used_runs::segment::{Entry, IdUse, entry};
+use crate::queries::{CONTINUE, each_row, execute, is_unreadable};
+use crate::used_runs::segment::{Entry, IdUse, IndexRequests, entry};
 use crate::used_runs::{self, UsedRuns};
 use crate::{living_tasks, rows, statements as sql};
 

@@ -5,14 +5,11 @@
 mod backup;
 mod bloom_filter;
 mod bulk;
-mod change_tracker;
 mod check;
 mod checkpoint;
 mod claim_index;
 mod derived_tables;
-mod ended;
 mod explain;
-mod failure;
 mod history;
 mod living_tasks;
 mod migrate;
@@ -27,7 +24,6 @@ mod queries;
 mod readers;
 mod reads;
 mod rows;
-mod snapshot;
 mod sparse_reads;
 mod statements;
 mod stats;
@@ -61,7 +57,7 @@ use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_store::bulk::BulkUpdates;
-use taskqueue_store::bulk_action::{BulkActions, FindTasks, FoundTasks, KeyRange};
+use taskqueue_store::bulk_action::BulkActions;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Lookup, Output, Updated};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
@@ -74,8 +70,7 @@ use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
 use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts, StoreResult};
 
 pub use crate::backup::{BackedUp, BackupError, BackupOptions, BackupProgress, BackupWatch, backup, restore};
-use crate::bulk::Steps;
-use crate::change_tracker::ChangeTracker;
+use crate::bulk::ChangeTracker;
 pub use crate::check::check;
 use crate::checkpoint::Checkpointer;
 use crate::claim_index::ClaimIndex;
@@ -85,13 +80,12 @@ pub use crate::open::OpenError;
 use crate::ownership::Ownership;
 use crate::readers::{Lane, Readers};
 // For tests that look into the file.
+use crate::queries::Snapshot;
 #[doc(hidden)]
 pub use crate::rows::{Extended, PackedHead};
-use crate::snapshot::Snapshot;
 use crate::statements as sql;
-use crate::stats::Stats;
 pub use crate::transfer::SqliteTransfer;
-use crate::used_runs::index_builder::IndexBuilder;
+use crate::used_runs::segment::IndexBuilder;
 use crate::writer::{SharedState, Writer};
 
 /// The options of a store.
@@ -123,7 +117,6 @@ impl Default for Options {
 pub struct SqliteStore {
     threads: Arc<Threads>,
     parts: StoreParts,
-    stats: Arc<Stats>,
     bulk: BulkUpdates,
     bulk_actions: BulkActions,
     shared: SharedState,
@@ -184,22 +177,10 @@ impl SqliteStore {
         Ok(Self {
             threads: Arc::new(Threads::start(readers, writer).map_err(unusable)?),
             parts: StoreParts { kind: "SQLite", activity, waiters, secret: Some(secret) },
-            stats: Arc::new(Stats::new(&shared)),
             bulk: BulkUpdates::default(),
             bulk_actions: BulkActions::default(),
             shared,
         })
-    }
-
-    fn steps(&self) -> Steps<'_> {
-        Steps { readers: &self.threads.readers, queue: &self.threads.queue, shared: &self.shared }
-    }
-}
-
-#[async_trait]
-impl FindTasks for SqliteStore {
-    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>, most: usize) -> StoreResult<FoundTasks> {
-        self.steps().find_tasks(act, range, most).await
     }
 }
 
@@ -227,7 +208,7 @@ impl Store for SqliteStore {
     }
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
-        self.bulk.run(&self.steps(), &bulk).await
+        self.bulk.run(&bulk::UpdateSteps(self), &bulk).await
     }
 
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
@@ -290,12 +271,11 @@ impl Store for SqliteStore {
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {
-        Arc::clone(&self.stats).queue_stats(&self.threads.readers, queue, routes, self.shared.clock.now()).await
+        stats::queue_stats(self, queue, routes).await
     }
 
     async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> StoreResult<ActivitySeries> {
-        let (stats, readers) = (Arc::clone(&self.stats), &self.threads.readers);
-        stats.activity_series(readers, queue, selection, self.shared.clock.now()).await
+        stats::activity_series(self, queue, selection).await
     }
 
     async fn figures(
@@ -304,7 +284,7 @@ impl Store for SqliteStore {
         routes: &RouteSelection,
         pending: PendingDetail,
     ) -> StoreResult<StoreFigures> {
-        Arc::clone(&self.stats).figures(&self.threads.readers, queues, routes, pending, self.shared.clock.now()).await
+        stats::figures(self, queues, routes, pending).await
     }
 
     fn process_figures(&self) -> ProcessFigures {

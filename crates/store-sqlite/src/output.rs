@@ -9,8 +9,7 @@ use taskqueue_store::output::read_output;
 use taskqueue_store::transaction::{Loaded, TaskKey};
 use taskqueue_store::transfer::TransferredOutput;
 
-use crate::queries::{CONTINUE, Prepared, each_row, first_row};
-use crate::snapshot::{Read, Snapshot, refused};
+use crate::queries::{CONTINUE, Prepared, Read, Snapshot, each_row, first_row, refused};
 use crate::{rows, statements as sql};
 
 /// Bytes of a piece that is made of several texts, so that its row lies on one page. A longer text is a piece of its own.
@@ -36,7 +35,7 @@ pub(crate) fn get_output(
     offset: u64,
     most_bytes: usize,
 ) -> Read<Output> {
-    let found = file.first_row(&sql::GET_OUTPUT, [queue.as_str(), id.as_str()], |row| {
+    let found = first_row(file.connection, &sql::GET_OUTPUT, [queue.as_str(), id.as_str()], |row| {
         Ok((rows::key(row)?, rows::active_run(row, "head")?, rows::kept_output(row, "output")?))
     });
     let (key, active, kept) = found?.ok_or_else(|| file.no_task(queue, id))?;

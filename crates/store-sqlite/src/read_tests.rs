@@ -23,8 +23,8 @@ use crate::claim_index::ClaimIndex;
 use crate::claim_index::room::Room;
 use crate::history::HistoryOptions;
 use crate::published_index::PublishedIndex;
+use crate::queries::{Read, Snapshot};
 use crate::rows::{Extended, PackedDocuments, PackedHead};
-use crate::snapshot::{Read, Snapshot};
 use crate::sparse_reads::{TaskAccess, begin};
 use crate::{Options, SqliteStore, migrate, open, reads};
 

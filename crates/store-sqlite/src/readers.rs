@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::open;
 use crate::ownership::Ownership;
-use crate::snapshot::{Read, Snapshot, in_snapshot};
+use crate::queries::{Read, Snapshot, in_snapshot};
 
 /// Reads that may wait in one lane; more are refused as busy.
 const MAX_WAITING: usize = 1_024;
@@ -215,7 +215,7 @@ fn take(work: &Mutex<Receiver<Work>>, together: usize, taken: &mut Vec<Work>) ->
     !taken.is_empty()
 }
 
-/// A thread for long reads, with a connection of its own. A read yields to others between rows (`snapshot.rs`); within a statement
+/// A thread for long reads, with a connection of its own. A read yields to others between rows (`queries.rs`); within a statement
 /// that finds no rows, SQLite's progress handler does it.
 struct LongReader {
     ownership: Weak<Ownership>,
@@ -239,7 +239,7 @@ impl LongReader {
         connection.progress_handler(0, None::<fn() -> bool>)?;
         // The error of an interrupted statement does not tell the reason.
         match active.stopped() {
-            Some(stopped) => Err(stopped.into()),
+            Some(stopped) => Err(StoreError::from(stopped).into()),
             None => answer,
         }
     }

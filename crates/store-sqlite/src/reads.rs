@@ -21,9 +21,8 @@ use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::published_index::PublishedIndex;
-use crate::queries::{CONTINUE, NextRow};
+use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row};
 use crate::rows::{self, RowFields};
-use crate::snapshot::{Read, Snapshot};
 use crate::sparse_reads::{self, BegunRead, TaskAccess, each_selected, each_selected_tally};
 use crate::statements as sql;
 
@@ -44,7 +43,7 @@ pub(crate) fn queue_settings(file: &Snapshot<'_>, queue: &QueueName) -> Read<Que
 
 /// Returns the settings of a queue by its key.
 pub(crate) fn settings_of(file: &Snapshot<'_>, key: QueueKey) -> Read<QueueSettings> {
-    Ok(file.first_row(&sql::LOAD_SETTINGS, [key.0], rows::settings)?.unwrap_or_default())
+    Ok(first_row(file.connection, &sql::LOAD_SETTINGS, [key.0], rows::settings)?.unwrap_or_default())
 }
 
 /// Visits tasks. Nothing in a bounded read that would pass over too many archived tasks.
@@ -63,7 +62,8 @@ pub(crate) fn read_tasks(
 }
 
 fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
-    let task = file.first_row(&sql::GET_TASK, [queue.as_str(), id.as_str()], |row| rows::task(row, queue))?;
+    let values = [queue.as_str(), id.as_str()];
+    let task = first_row(file.connection, &sql::GET_TASK, values, |row| rows::task(row, queue))?;
     task.ok_or_else(|| file.no_task(queue, id))
 }
 

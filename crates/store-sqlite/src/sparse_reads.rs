@@ -11,9 +11,8 @@ use taskqueue_core::status::{Status, Statuses};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::published_index::PublishedIndex;
-use crate::queries::{CONTINUE, NextRow};
+use crate::queries::{CONTINUE, NextRow, Read, Snapshot};
 use crate::rows::{self, RowFields};
-use crate::snapshot::{Read, Snapshot};
 use crate::statements as sql;
 
 /// The counts of a queue.

@@ -2,10 +2,9 @@
 //! and the oldest pending tasks, which the writer knows (`published_index.rs`). What the numbers mean is decided in
 //! `core::stats`.
 
-mod oldest_pending;
+pub(crate) mod oldest_pending;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use rusqlite::params;
 use taskqueue_core::activity::Unit;
@@ -20,17 +19,14 @@ use taskqueue_core::stats::{
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreResult;
-use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::figures::{ROUTES_AT_ONCE, StoreFigures};
 use taskqueue_store::transaction::QueueKey;
 
-use self::oldest_pending::OldestPending;
-use crate::ownership::Ownership;
+use crate::SqliteStore;
 use crate::published_index::PublishedIndex;
-use crate::queries::CONTINUE;
-use crate::readers::{Lane, Readers};
+use crate::queries::{CONTINUE, Read, Snapshot, refused};
+use crate::readers::Lane;
 use crate::reads::settings_of;
-use crate::snapshot::{Read, Snapshot, refused};
 use crate::sparse_reads::each_selected_tally;
 use crate::writer::SharedState;
 use crate::{rows, statements as sql};
@@ -40,146 +36,125 @@ const ROUTES_LOOKED_AT: u64 = 20_000;
 /// Times that a bounded read passes over the counts of a queue: 49,152 routes. With more it is a long read.
 const BOUNDED_PASSES: usize = 4;
 
-/// The reads of figures and activity, with what they need besides the file.
-pub(crate) struct Stats {
-    activity: Arc<ActivityLog>,
-    index: Arc<PublishedIndex>,
-    oldest_pending: OldestPending,
-    ownership: Arc<Ownership>,
-}
-
 /// From when to when spans begin.
 type SpanRange = (Timestamp, Timestamp);
 
-impl Stats {
-    pub(crate) fn new(shared: &SharedState) -> Self {
-        let SharedState { activity, published_index: index, ownership, .. } = shared.clone();
-        Self { activity, oldest_pending: OldestPending::new(Arc::clone(&index)), index, ownership }
-    }
+pub(crate) async fn queue_stats(
+    store: &SqliteStore,
+    queue: &QueueName,
+    routes: &RouteSelection,
+) -> StoreResult<QueueStats> {
+    let (now, routes) = (store.shared.clock.now(), routes.clone());
+    with_spans(store, queue, (Unit::Minute, QueueStats::needs(now)), move |shared, file, key, minutes| {
+        let Some(figures) = queue_figures(file, key, &routes, now)? else { return Ok(None) };
+        let mut figures = [(key, figures)];
+        shared.oldest_pending.add_to(&shared.published_index, file, &mut figures, now)?;
+        add_settings(file, &mut figures)?;
+        let [(_, figures)] = figures;
+        Ok(Some(QueueStats::of(now, figures, &minutes, since(file)?.min(now))))
+    })
+    .await
+}
 
-    pub(crate) async fn queue_stats(
-        self: Arc<Self>,
-        readers: &Readers,
-        queue: &QueueName,
-        routes: &RouteSelection,
-        now: Timestamp,
-    ) -> StoreResult<QueueStats> {
-        let (range, routes) = (QueueStats::needs(now), routes.clone());
-        self.with_spans(readers, queue, (Unit::Minute, range), move |stats, file, key, minutes| {
-            let Some(figures) = queue_figures(file, key, &routes, now)? else { return Ok(None) };
-            let mut figures = [(key, figures)];
-            stats.oldest_pending.add_to(file, &mut figures, now)?;
-            add_settings(file, &mut figures)?;
-            let [(_, figures)] = figures;
-            Ok(Some(QueueStats::of(now, figures, &minutes, since(file)?.min(now))))
-        })
-        .await
-    }
+pub(crate) async fn activity_series(
+    store: &SqliteStore,
+    queue: &QueueName,
+    selection: SeriesSelection,
+) -> StoreResult<ActivitySeries> {
+    let (now, unit) = (store.shared.clock.now(), selection.unit);
+    with_spans(store, queue, (unit, selection.range(now)), move |_, file, _, spans| {
+        Ok(Some(ActivitySeries { unit, spans, since: since(file)?.min(now) }))
+    })
+    .await
+}
 
-    pub(crate) async fn activity_series(
-        self: Arc<Self>,
-        readers: &Readers,
-        queue: &QueueName,
-        selection: SeriesSelection,
-        now: Timestamp,
-    ) -> StoreResult<ActivitySeries> {
-        let unit = selection.unit;
-        self.with_spans(readers, queue, (unit, selection.range(now)), move |_, file, _, spans| {
-            Ok(Some(ActivitySeries { unit, spans, since: since(file)?.min(now) }))
-        })
-        .await
-    }
+/// Reads with the spans of a queue. What is in memory is taken before the snapshot: a span that is over leaves the memory
+/// when it has been saved.
+async fn with_spans<T: Send + 'static>(
+    SqliteStore { threads, shared, .. }: &SqliteStore,
+    queue: &QueueName,
+    (unit, range): (Unit, SpanRange),
+    read: impl Fn(&SharedState, &Snapshot<'_>, QueueKey, KnownSpans) -> Read<Option<T>> + Clone + Send + 'static,
+) -> StoreResult<T> {
+    let key = threads.readers.find_queue(queue).await?;
+    let read_all = || {
+        let (shared, name, read) = (shared.clone(), queue.clone(), read.clone());
+        let in_memory = shared.activity.in_memory(key, unit, range);
+        move |file: &Snapshot<'_>| {
+            // One of this name that was created meanwhile is another queue: at some moment there was none.
+            if file.existing_queue(&name)? != key {
+                return Err(refused(Refusal::QueueNotFound { queue: name }));
+            }
+            let of_range = params![key.0, unit.seconds(), rows::seconds(range.0), rows::seconds_up(range.1)];
+            let saved = file.all_rows(&sql::LIST_ACTIVITY, of_range, rows::saved_span)?;
+            read(&shared, file, key, shared.activity.sum(in_memory, saved))
+        }
+    };
+    threads.readers.read_or_long(Lane::Page, "reading activity", read_all).await
+}
 
-    /// Reads with the spans of a queue. What is in memory is taken before the snapshot: a span that is over leaves the memory
-    /// when it has been saved.
-    async fn with_spans<T: Send + 'static>(
-        self: Arc<Self>,
-        readers: &Readers,
-        queue: &QueueName,
-        (unit, range): (Unit, SpanRange),
-        read: impl Fn(&Self, &Snapshot<'_>, QueueKey, KnownSpans) -> Read<Option<T>> + Clone + Send + 'static,
-    ) -> StoreResult<T> {
-        let key = readers.find_queue(queue).await?;
-        let read_all = || {
-            let (stats, name, read) = (Arc::clone(&self), queue.clone(), read.clone());
-            let in_memory = self.activity.in_memory(key, unit, range);
-            move |file: &Snapshot<'_>| {
-                // One of this name that was created meanwhile is another queue: at some moment there was none.
-                if file.existing_queue(&name)? != key {
-                    return Err(refused(Refusal::QueueNotFound { queue: name }));
+pub(crate) async fn figures(
+    store: &SqliteStore,
+    asked: &[QueueKey],
+    routes: &RouteSelection,
+    pending: PendingDetail,
+) -> StoreResult<StoreFigures> {
+    let now = store.shared.clock.now();
+    let read = || {
+        let (shared, asked, routes) = (store.shared.clone(), asked.to_vec(), routes.clone());
+        move |file: &Snapshot<'_>| figures_in(file, &shared, &asked, &routes, pending, now)
+    };
+    store.threads.readers.read_or_long(Lane::Page, "reading figures", read).await
+}
+
+/// Returns those of the first queues. Nothing if the first one has too many routes for a bounded read.
+fn figures_in(
+    file: &Snapshot<'_>,
+    shared: &SharedState,
+    asked: &[QueueKey],
+    routes: &RouteSelection,
+    pending: PendingDetail,
+    now: Timestamp,
+) -> Read<Option<StoreFigures>> {
+    let (mut queues, mut looked_at, mut seen) = (Vec::new(), 0, 0);
+    for &key in asked {
+        if seen >= ROUTES_LOOKED_AT {
+            break;
+        }
+        if file.connection.prepare_cached(&sql::HAS_QUEUE)?.exists([key.0])? {
+            match queue_figures(file, key, routes, now)? {
+                Some(figures) => {
+                    seen += figures.route_count();
+                    queues.push((key, figures));
                 }
-                let of_range = params![key.0, unit.seconds(), rows::seconds(range.0), rows::seconds_up(range.1)];
-                let saved = file.all_rows(&sql::LIST_ACTIVITY, of_range, rows::saved_span)?;
-                read(&stats, file, key, stats.activity.sum(in_memory, saved))
+                None if looked_at == 0 => return Ok(None),
+                None => break,
             }
-        };
-        readers.read_or_long(Lane::Page, "reading activity", read_all).await
-    }
-
-    pub(crate) async fn figures(
-        self: Arc<Self>,
-        readers: &Readers,
-        asked: &[QueueKey],
-        routes: &RouteSelection,
-        pending: PendingDetail,
-        now: Timestamp,
-    ) -> StoreResult<StoreFigures> {
-        let read = || {
-            let (stats, asked, routes) = (Arc::clone(&self), asked.to_vec(), routes.clone());
-            move |file: &Snapshot<'_>| stats.figures_in(file, &asked, &routes, pending, now)
-        };
-        readers.read_or_long(Lane::Page, "reading figures", read).await
-    }
-
-    /// Returns those of the first queues. Nothing if the first one has too many routes for a bounded read.
-    fn figures_in(
-        &self,
-        file: &Snapshot<'_>,
-        asked: &[QueueKey],
-        routes: &RouteSelection,
-        pending: PendingDetail,
-        now: Timestamp,
-    ) -> Read<Option<StoreFigures>> {
-        let (mut queues, mut looked_at, mut seen) = (Vec::new(), 0, 0);
-        for &key in asked {
-            if seen >= ROUTES_LOOKED_AT {
-                break;
-            }
-            if file.connection.prepare_cached(&sql::HAS_QUEUE)?.exists([key.0])? {
-                match queue_figures(file, key, routes, now)? {
-                    Some(figures) => {
-                        seen += figures.route_count();
-                        queues.push((key, figures));
-                    }
-                    None if looked_at == 0 => return Ok(None),
-                    None => break,
-                }
-            }
-            looked_at += 1;
         }
-        self.oldest_pending.add_to(file, &mut queues, now)?;
-        add_settings(file, &mut queues)?;
-        if pending == PendingDetail::ByState {
-            self.add_parts(file, &mut queues, now);
-        }
-        Ok(Some(StoreFigures { now, queues, looked_at, database_bytes: self.ownership.bytes() }))
+        looked_at += 1;
     }
+    shared.oldest_pending.add_to(&shared.published_index, file, &mut queues, now)?;
+    add_settings(file, &mut queues)?;
+    if pending == PendingDetail::ByState {
+        add_parts(file, &shared.published_index, &mut queues, now);
+    }
+    Ok(Some(StoreFigures { now, queues, looked_at, database_bytes: shared.ownership.bytes() }))
+}
 
-    /// Adds what the pending tasks of queues wait for: the writer knows that. It is asked after the snapshot was taken; if it is
-    /// busy for too long, what they wait for is not known.
-    fn add_parts(&self, file: &Snapshot<'_>, queues: &mut [(QueueKey, QueueFigures)], now: Timestamp) {
-        let keys: Vec<QueueKey> = queues.iter().map(|(key, _)| *key).collect();
-        let has_pending = queues.iter().any(|(_, figures)| figures.tasks(Status::Pending) > 0);
-        let counts = if has_pending {
-            file.release_slot();
-            self.index.look(move |index| keys.iter().map(|key| index.waiting.counts_of(*key, now)).collect::<Vec<_>>())
-        } else {
-            Some(vec![(0, 0); keys.len()])
-        };
-        for ((_, figures), (delayed, blocked)) in queues.iter_mut().zip(counts.into_iter().flatten()) {
-            let (delayed, blocked) = (Some(delayed as u64), Some(blocked as u64));
-            figures.set_pending(CountedParts { claimable: None, delayed, blocked });
-        }
+/// Adds what the pending tasks of queues wait for: the writer knows that. It is asked after the snapshot was taken; if it is
+/// busy for too long, what they wait for is not known.
+fn add_parts(file: &Snapshot<'_>, index: &PublishedIndex, queues: &mut [(QueueKey, QueueFigures)], now: Timestamp) {
+    let keys: Vec<QueueKey> = queues.iter().map(|(key, _)| *key).collect();
+    let has_pending = queues.iter().any(|(_, figures)| figures.tasks(Status::Pending) > 0);
+    let counts = if has_pending {
+        file.release_slot();
+        index.look(move |index| keys.iter().map(|key| index.waiting.counts_of(*key, now)).collect::<Vec<_>>())
+    } else {
+        Some(vec![(0, 0); keys.len()])
+    };
+    for ((_, figures), (delayed, blocked)) in queues.iter_mut().zip(counts.into_iter().flatten()) {
+        let (delayed, blocked) = (Some(delayed as u64), Some(blocked as u64));
+        figures.set_pending(CountedParts { claimable: None, delayed, blocked });
     }
 }
 

@@ -26,14 +26,12 @@ use taskqueue_store::transaction::{
     Unsettled,
 };
 
-use crate::change_tracker::ChangedTasks;
+use crate::bulk::ChangedTasks;
 use crate::claim_index::ClaimIndex;
 use crate::derived_tables::{TallyDifferences, delete_rows_of_queue};
-use crate::failure::Doing;
 use crate::output::OutputWriter;
-use crate::queries::Prepared;
+use crate::queries::{Doing, Prepared, Snapshot};
 use crate::rows::{self, PackedDocuments, PackedHead, PackedOutcome};
-use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
 const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be loaded");

@@ -27,11 +27,10 @@ use taskqueue_store::transfer::{
 use taskqueue_store::{StoreError, StoreResult};
 
 use crate::claim_index::ClaimIndex;
-use crate::failure::Doing;
 use crate::open::OpenError;
 use crate::output::{OutputWriter, transferred_output};
 use crate::ownership::Ownership;
-use crate::queries::{CONTINUE, all_rows, each_row, execute, first_row};
+use crate::queries::{CONTINUE, Doing, all_rows, each_row, execute, first_row};
 use crate::transaction::SqliteTransaction;
 use crate::{checkpoint, history, migrate, open, rows, statements as sql};
 

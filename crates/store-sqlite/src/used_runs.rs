@@ -1,7 +1,6 @@
 //! The run ids that were used: those of recently ended runs in memory, all others in sorted segments in the file, each behind a
 //! filter in memory. Which runs are active is known to the claim index. The reasons: docs/decisions/0002.
 
-pub(crate) mod index_builder;
 mod merge;
 pub(crate) mod segment;
 
@@ -17,14 +16,12 @@ use taskqueue_core::ids::RunId;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::transfer::DeletedRun;
 
-use self::index_builder::{IndexRequest, IndexRequests};
 use self::merge::{Merge, next_merge};
 use self::segment::{
-    Entry, IdUse, IndexSlot, PAGE_ENTRIES, Segment, SegmentIndex, SegmentRow, SegmentState, entry, page_number,
-    write_segment,
+    Entry, IdUse, IndexRequest, IndexRequests, IndexSlot, PAGE_ENTRIES, Segment, SegmentIndex, SegmentRow,
+    SegmentState, entry, page_number, write_segment,
 };
-use crate::failure::is_unreadable;
-use crate::queries::{all_rows, execute};
+use crate::queries::{all_rows, execute, is_unreadable};
 use crate::{bloom_filter, rows, statements as sql};
 
 /// The number of times that merges may write or delete an entry: each is once written and once deleted for each size of segment,

@@ -2,7 +2,6 @@
 //! command and everything queued behind it, runs them in one transaction, commits once, then releases every answer. There
 //! is no timer: the next batch forms while the last one is being synced.
 
-mod memory_limit;
 mod recovery;
 
 use std::collections::VecDeque;
@@ -27,15 +26,15 @@ use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::{StoreError, StoreResult};
 
-use crate::change_tracker::{ChangeTracker, ChangeTrackers};
+use crate::bulk::{ChangeTracker, ChangeTrackers};
 use crate::checkpoint::{self, Checkpointer};
 use crate::claim_index::ClaimIndex;
-use crate::failure::{Doing, failed_commit};
 use crate::ownership::{DatabaseFile, Ownership};
 use crate::published_index::PublishedIndex;
-use crate::queries::execute;
+use crate::queries::{Doing, execute, failed_commit};
+use crate::stats::oldest_pending::OldestPending;
 use crate::transaction::SqliteTransaction;
-use crate::used_runs::index_builder::IndexBuilder;
+use crate::used_runs::segment::IndexBuilder;
 
 /// Tasks of a deleted queue that are removed in one transaction while nothing else waits: a millisecond or two.
 const PURGE: u32 = 100;
@@ -58,6 +57,7 @@ pub(crate) type Backlog = WriteBacklog<Arc<ChangeTracker>>;
 pub(crate) struct SharedState {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) published_index: Arc<PublishedIndex>,
+    pub(crate) oldest_pending: Arc<OldestPending>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) activity: Arc<ActivityLog>,
     pub(crate) figures: Arc<WriterFigures>,
@@ -76,10 +76,10 @@ pub(crate) struct Writer {
     checkpointer: Checkpointer,
     connection: Connection,
     /// The index that was withdrawn; empty while it is published.
-    claim_index: ClaimIndex,
+    pub(crate) claim_index: ClaimIndex,
     credit_seconds: i64,
     /// The time at which it was last logged that a queue was refused tasks because of the memory limit.
-    full_logged_at: Option<Instant>,
+    pub(crate) full_logged_at: Option<Instant>,
     /// The time at which the storage failed or was last tried again. No write is taken until a reopen has been verified.
     failed_at: Option<Instant>,
     /// The time at which the leases were last scanned, as far as it was committed. A scan that failed does not end an outage: no
@@ -114,6 +114,7 @@ impl Writer {
         let shared = SharedState {
             clock,
             published_index,
+            oldest_pending: Arc::default(),
             waiters: Arc::default(),
             activity: Arc::default(),
             figures,

@@ -14,10 +14,9 @@ use taskqueue_store::check::Step;
 use taskqueue_store::transaction::QueueKey;
 
 use super::Checked;
-use crate::failure::is_unreadable;
 use crate::history::{HistoryOptions, Marks};
 use crate::living_tasks::LivingReader;
-use crate::queries::{CONTINUE, each_row};
+use crate::queries::{CONTINUE, each_row, is_unreadable};
 use crate::used_runs::{self, UsedRuns};
 use crate::{rows, statements as sql};
 

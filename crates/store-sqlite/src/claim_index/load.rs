@@ -18,7 +18,7 @@ use crate::history::{History, HistoryOptions};
 use crate::pending_order::{PendingLists, PendingOrder};
 use crate::queries::{CONTINUE, all_rows, each_row, first_row};
 use crate::rows::{self, PackedHead};
-use crate::used_runs::index_builder::IndexRequests;
+use crate::used_runs::segment::IndexRequests;
 use crate::waiting_tasks::WaitingLists;
 use crate::{living_tasks, statements as sql};
 

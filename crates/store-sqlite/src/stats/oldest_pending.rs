@@ -16,7 +16,7 @@ use taskqueue_store::transaction::QueueKey;
 use crate::claim_index::ClaimIndex;
 use crate::pending_order::PlacedTask;
 use crate::published_index::{LOOK_TIMEOUT, PublishedIndex};
-use crate::snapshot::{Read, Snapshot};
+use crate::queries::{Read, Snapshot, first_row};
 use crate::{rows, statements as sql};
 
 /// Routes of all queues together that a read asks about: as many as an answer shows.
@@ -87,10 +87,8 @@ impl ClaimIndex {
 }
 
 /// Since when the oldest pending tasks wait, as far as that was read.
-pub(crate) struct OldestPending {
-    index: Arc<PublishedIndex>,
-    known: Mutex<KnownTimes>,
-}
+#[derive(Default)]
+pub(crate) struct OldestPending(Mutex<KnownTimes>);
 
 /// Since when tasks are pending.
 #[derive(Default)]
@@ -101,15 +99,12 @@ struct KnownTimes {
 }
 
 impl OldestPending {
-    pub(super) fn new(index: Arc<PublishedIndex>) -> Self {
-        Self { index, known: Mutex::default() }
-    }
-
     /// Adds since when the oldest pending tasks of queues wait. The snapshot must be taken: the writer is asked after it, and so
     /// a task that it names and that is not pending there has become so since. If the writer is busy for too long, or there are
     /// more routes than an answer shows, that of some is not known.
     pub(super) fn add_to(
         &self,
+        index: &PublishedIndex,
         file: &Snapshot<'_>,
         queues: &mut [(QueueKey, QueueFigures)],
         now: Timestamp,
@@ -120,7 +115,7 @@ impl OldestPending {
             return Ok(());
         }
         file.release_slot();
-        let found = OldestTasks::ask(&self.index, &asked);
+        let found = OldestTasks::ask(index, &asked);
         let (updates, answered) = (found.updates, found.of_routes.len());
         let mut oldest = oldest_by_route(&asked, found);
         for (key, figures) in queues {
@@ -140,7 +135,7 @@ impl OldestPending {
             return Ok(Some(*since));
         }
         let (seq, task) = placed;
-        let head = file.first_row(&sql::LOAD_HEAD, [task.0], rows::head)?;
+        let head = first_row(file.connection, &sql::LOAD_HEAD, [task.0], rows::head)?;
         let lifecycle = head.map(|head| head.lifecycle);
         let at_its_place = lifecycle.filter(|found| found.status == Status::Pending && found.pending_seq == seq);
         let since = at_its_place.as_ref().map(pending_since);
@@ -152,7 +147,7 @@ impl OldestPending {
 
     /// Returns what is known as of so many updates.
     fn known(&self, updates: u64) -> MutexGuard<'_, KnownTimes> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.updates != updates {
             *known = KnownTimes { updates, ..KnownTimes::default() };
         }

@@ -13,9 +13,9 @@ use rusqlite::Connection;
 
 use super::Writer;
 use crate::checkpoint::{self, CheckpointMode, CheckpointResult};
-use crate::failure::failed;
 use crate::open;
 use crate::ownership::{DatabaseFile, Ownership, path_of};
+use crate::queries::failed;
 
 /// Pause between two attempts to open a failed database again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
