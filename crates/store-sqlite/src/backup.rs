@@ -117,18 +117,19 @@ pub fn backup(
     outside_reader::read(source, |reader| check_target(reader.path(), target, options.replace))?;
     remove_leftovers(target, watch.removed);
     let new = NewFile::begin(target).map_err(unwritable)?;
-    let pace = Pace { bytes_per_second: options.bytes_per_second };
-    let bytes = outside_reader::read(source, |reader| copy(reader, &new, Some(&pace), watch))?;
+    let bytes = outside_reader::read(source, |reader| copy(reader, &new, Some(options.bytes_per_second), watch))?;
     let report = watch.check(new.path())?;
     new.put_in_place(options.replace).map_err(unwritable)?;
     Ok(BackedUp { bytes, report })
 }
 
-/// Copies a snapshot into a new file, and returns its size.
+/// Copies a snapshot into a new file, and returns its size. At a given rate the disk stays free for the commits of the server. The
+/// snapshot keeps the log from being reused, so that the log grows by everything that is written meanwhile; when it has grown much,
+/// the rest is copied as fast as possible.
 fn copy(
     reader: &OutsideReader,
     new: &NewFile,
-    pace: Option<&Pace>,
+    bytes_per_second: Option<u64>,
     watch: &mut BackupWatch<'_>,
 ) -> Result<u64, BackupError> {
     new.file().set_len(0).map_err(|error| unwritable(new.place(), &error))?;
@@ -153,9 +154,16 @@ fn copy(
             new.file().sync_data().map_err(|error| unwritable(new.place(), &error))?;
             synced = done;
         }
-        if let Some(pace) = pace {
+        if let Some(rate) = bytes_per_second {
             let grown = reader.log_bytes().saturating_sub(log_before);
-            pause(pace, done, grown, began, &mut || watch.copied(done, of))?;
+            loop {
+                let left = pause(rate, done, grown, began.elapsed());
+                if left.is_zero() {
+                    break;
+                }
+                std::thread::sleep(left.min(LONGEST_PAUSE));
+                watch.copied(done, of)?;
+            }
         }
     }
     drop(copying);
@@ -163,40 +171,13 @@ fn copy(
     new.file().metadata().map(|copy| copy.len()).map_err(|error| unwritable(new.place(), &error))
 }
 
-/// The speed of a backup: a given rate, so that the disk stays free for the commits of the server. Its snapshot keeps the log
-/// from being reused, so that the log grows by everything that is written meanwhile; when it has grown much, the rest is copied as
-/// fast as possible.
-struct Pace {
-    bytes_per_second: u64,
-}
-
-impl Pace {
-    /// Returns how long to wait after so many bytes in so much time.
-    fn pause(&self, done: u64, log_growth: u64, elapsed: Duration) -> Duration {
-        if log_growth > LOG_GROWTH_BYTES {
-            return Duration::ZERO;
-        }
-        let micros = u128::from(done) * 1_000_000 / u128::from(self.bytes_per_second.max(1));
-        Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)).saturating_sub(elapsed)
+/// Returns how long to wait after so many bytes in so much time.
+fn pause(bytes_per_second: u64, done: u64, log_growth: u64, elapsed: Duration) -> Duration {
+    if log_growth > LOG_GROWTH_BYTES {
+        return Duration::ZERO;
     }
-}
-
-/// Waits as long as the pace wants.
-fn pause(
-    pace: &Pace,
-    done: u64,
-    log_growth: u64,
-    began: Instant,
-    still_wanted: &mut dyn FnMut() -> Result<(), BackupError>,
-) -> Result<(), BackupError> {
-    loop {
-        let left = pace.pause(done, log_growth, began.elapsed());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(LONGEST_PAUSE));
-        still_wanted()?;
-    }
+    let micros = u128::from(done) * 1_000_000 / u128::from(bytes_per_second.max(1));
+    Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)).saturating_sub(elapsed)
 }
 
 /// Refuses a target that would harm something.
@@ -370,7 +351,6 @@ mod tests {
 
     #[test]
     fn a_pause_makes_up_for_what_was_too_fast_unless_the_log_has_grown_much() {
-        let pace = Pace { bytes_per_second: 1_000 };
         let millis = Duration::from_millis;
         let cases = [
             (500, 0, millis(100), millis(400)),
@@ -379,9 +359,9 @@ mod tests {
             (500, 1 << 30, millis(100), millis(400)),
             (500, (1 << 30) + 1, millis(100), millis(0)),
         ];
-        for (done, growth, elapsed, pause) in cases {
-            assert_eq!(pace.pause(done, growth, elapsed), pause, "{done} {growth} {elapsed:?}");
+        for (done, growth, elapsed, expected) in cases {
+            assert_eq!(pause(1_000, done, growth, elapsed), expected, "{done} {growth} {elapsed:?}");
         }
-        assert_eq!(Pace { bytes_per_second: 0 }.pause(u64::MAX, 0, Duration::ZERO), Duration::from_micros(u64::MAX));
+        assert_eq!(pause(0, u64::MAX, 0, Duration::ZERO), Duration::from_micros(u64::MAX));
     }
 }

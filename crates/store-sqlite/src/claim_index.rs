@@ -312,7 +312,7 @@ impl ClaimIndex {
         if let Some(run_id) = delta.run.removed {
             if let Some(ended) = self.running.remove(&task) {
                 self.running_ids.remove(&(queue, ended.head.id));
-                self.settings.end_run(queue, ended.head.lifecycle.last_route.as_ref());
+                self.settings.count_run(queue, ended.head.lifecycle.last_route.as_ref(), false);
             }
             self.active_runs.remove(&run_id);
         }
@@ -328,7 +328,7 @@ impl ClaimIndex {
         match self.running.entry(task) {
             Entry::Occupied(mut known) => known.get_mut().head = head,
             Entry::Vacant(new) => {
-                self.settings.begin_run(queue, head.lifecycle.last_route.as_ref());
+                self.settings.count_run(queue, head.lifecycle.last_route.as_ref(), true);
                 new.insert(RunningTask { queue, head });
             }
         }

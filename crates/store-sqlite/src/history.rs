@@ -279,7 +279,7 @@ fn read_part(connection: &Connection, after: i64, most_runs: usize) -> rusqlite:
     each_row(connection, &sql::LOAD_CLAIM_INDEX, [after + 1, until.unwrap_or(i64::MAX)], |row| {
         let task = rows::claim_index(row)?;
         part.tasks += 1;
-        part.latest_at = part.latest_at.max(task.updated_at);
+        part.latest_at = part.latest_at.max(task.head.updated_at);
         part.runs.extend(task.finished_run_id.map(|run_id| entry(run_id, IdUse::Used)));
         if matches!(task.status, Status::Pending | Status::Running) {
             part.living.push((task.key, true));

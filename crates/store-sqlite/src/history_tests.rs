@@ -69,7 +69,7 @@ impl Truth {
             let task = rows::claim_index(row)?;
             truth.used.extend(task.finished_run_id);
             truth.last_key = truth.last_key.max(task.key.0);
-            truth.latest_at = truth.latest_at.max(task.updated_at);
+            truth.latest_at = truth.latest_at.max(task.head.updated_at);
             let head = file.prepare_cached(&sql::LOAD_HEAD)?.query_row([task.key.0], rows::head)?;
             truth.active.extend(head.lifecycle.run.map(|run| run.run_id));
             let of_status = match task.status {

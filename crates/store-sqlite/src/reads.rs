@@ -2,7 +2,6 @@
 //! (`list_plain`); any other order visits every task of the queue, or of a few states (`sparse_reads.rs`), and keeps only the
 //! page. Filters are evaluated row by row by the evaluator of `core`, never in SQL, so that a filter has one meaning.
 
-use std::cell::Cell;
 use std::iter::once_with;
 
 use rusqlite::{Row, params};
@@ -72,7 +71,7 @@ fn list_tasks(
     file: &Snapshot<'_>,
     index: &PublishedIndex,
     queue: &QueueName,
-    mut query: TaskQuery,
+    query: TaskQuery,
     rows: &NewRows,
 ) -> Read<Option<()>> {
     if query.is_plain() {
@@ -81,214 +80,191 @@ fn list_tasks(
     let wanted = query.selection.statuses();
     if query.order.field == OrderField::CreatedAt && wanted.is_within(Statuses::UNSUCCESSFUL) {
         let key = file.existing_queue(queue)?;
-        return list_unsuccessful(file, (queue, key), wanted, query, rows).map(Some);
+        return PageRead::new(file, (queue, key), query, rows)?.list_unsuccessful(wanted).map(Some);
     }
     let is_indexed = matches!(query.order.field, OrderField::CreatedAt | OrderField::Id);
     let need = if is_indexed { Need::Page { limit: query.limit } } else { Need::All };
     let begun = sparse_reads::begin(file, index, queue, &query.selection, need)?;
-    let after = query.after.take().map(|position| task_position(position, begun.key)).transpose()?;
-    let page = TaskPage::new(&query, begun.key, rows());
+    let read = PageRead::new(file, (queue, begun.key), query, rows)?;
     match begun.access {
         // The walk ends when the page is full. If too few tasks come into question for that, it would not end before the last
         // task; a visit ends when all of them were seen, and the oldest tasks, which it sees first, are the first to succeed.
         TaskAccess::Visit { matching, is_sparse }
-            if is_indexed && (!is_sparse || matching > u64::from(query.limit)) =>
+            if is_indexed && (!is_sparse || matching > u64::from(read.query.limit)) =>
         {
-            list_by_index(file, queue, begun.key, &query, after, page).map(Some)
+            read.list_by_index().map(Some)
         }
-        _ => list_by_visiting(file, queue, &begun, &query, after, page).map(Some),
+        _ => read.list_by_visiting(&begun).map(Some),
     }
-}
-
-/// A page of failed or cancelled tasks, by creation: costs what it holds, and what the filter passes over.
-fn list_unsuccessful(
-    file: &Snapshot<'_>,
-    (queue, key): (&QueueName, QueueKey),
-    statuses: Statuses,
-    mut query: TaskQuery,
-    rows: &NewRows,
-) -> Read<()> {
-    let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
-    let page = TaskPage::new(&query, key, rows());
-    let wanted = usize::from(query.limit) + 1;
-    let mut first = FirstRows::new(query.order, after.clone(), wanted);
-    let (created_at, id) = creation_position(after, query.order.descending);
-    let statement = sql::LIST_UNSUCCESSFUL.choose(query.order.descending);
-    for status in statuses.iter() {
-        let mut taken = 0;
-        file.each_row(statement, params![key.0, status.as_str(), created_at, id], |row| {
-            let fields = RowFields::new(row);
-            if query.selection.matches(&fields) {
-                first.offer(&fields, rows::id(row)?, rows::key(row)?);
-                taken += 1;
-            }
-            Ok(if taken == wanted { NextRow::Break(()) } else { CONTINUE })
-        })?;
-    }
-    write_page(file, queue, first.into_sorted(), page)
-}
-
-/// The walk along the index of the order, with a filter.
-fn list_by_index(
-    file: &Snapshot<'_>,
-    queue: &QueueName,
-    key: QueueKey,
-    query: &TaskQuery,
-    after: Option<TaskPosition>,
-    mut page: TaskPage,
-) -> Read<()> {
-    let mut more = false;
-    walk(file, key, query, after, |row| {
-        if !query.selection.matches(&RowFields::new(row)) {
-            return Ok(CONTINUE);
-        }
-        more = !page.push(&rows::view(row, queue)?);
-        Ok(if more { NextRow::Break(()) } else { CONTINUE })
-    })?;
-    page.finish(more);
-    Ok(())
-}
-
-fn list_by_visiting(
-    file: &Snapshot<'_>,
-    queue: &QueueName,
-    begun: &BegunRead,
-    query: &TaskQuery,
-    after: Option<TaskPosition>,
-    page: TaskPage,
-) -> Read<()> {
-    let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-    each_selected(file, begun, &query.selection, |row, fields| {
-        first.offer(fields, rows::id(row)?, rows::key(row)?);
-        Ok(())
-    })?;
-    write_page(file, queue, first.into_sorted(), page)
 }
 
 /// Writes a page without a filter, in one of the two orders that have an index: by creation and by id. The walk along the index
 /// ends when the page is full, so that it costs what it holds. Archived tasks are passed over; a page that would pass over many of
 /// them becomes a long read, which looks at nothing but the narrow rows until it has found its tasks. `None` in a bounded read that
 /// would pass over too many archived tasks.
-pub(crate) fn list_plain(
-    file: &Snapshot<'_>,
-    queue: &QueueName,
-    mut query: TaskQuery,
-    rows: &NewRows,
-) -> Read<Option<()>> {
-    let key = file.existing_queue(queue)?;
-    let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
-    if list_some(file, (queue, key), &query, after.clone(), TaskPage::new(&query, key, rows()))?.is_some() {
-        return Ok(Some(()));
-    }
-    match file.active {
-        None => Ok(None),
-        Some(_) => list_narrow(file, (queue, key), &query, after, TaskPage::new(&query, key, rows())).map(Some),
+pub(crate) fn list_plain(file: &Snapshot<'_>, queue: &QueueName, query: TaskQuery, rows: &NewRows) -> Read<Option<()>> {
+    let read = PageRead::new(file, (queue, file.existing_queue(queue)?), query, rows)?;
+    match read.list_some()? {
+        None if file.active.is_some() => read.list_narrow().map(Some),
+        listed => Ok(listed),
     }
 }
 
-fn list_some(
-    file: &Snapshot<'_>,
-    (queue, key): (&QueueName, QueueKey),
-    query: &TaskQuery,
-    after: Option<TaskPosition>,
-    mut page: TaskPage,
-) -> Read<Option<()>> {
-    let (mut more, mut passed_over) = (false, 0);
-    let include_archived = query.selection.include_archived;
-    walk(file, key, query, after, |row| {
-        let view = rows::view(row, queue)?;
-        if view.archived && !include_archived {
-            passed_over += 1;
-            return Ok(if passed_over > MOST_PASSED_OVER { NextRow::Break(()) } else { CONTINUE });
-        }
-        more = !page.push(&view);
-        Ok(if more { NextRow::Break(()) } else { CONTINUE })
-    })?;
-    Ok((passed_over <= MOST_PASSED_OVER).then(|| page.finish(more)))
-}
-
-/// First finds the tasks of the page, then reads them.
-fn list_narrow(
-    file: &Snapshot<'_>,
-    (queue, key): (&QueueName, QueueKey),
-    query: &TaskQuery,
-    after: Option<TaskPosition>,
-    page: TaskPage,
-) -> Read<()> {
-    let (wanted, mut keys) = (usize::from(query.limit) + 1, Vec::new());
-    let take = |row: &Row<'_>| {
-        if !RowFields::new(row).archived() {
-            keys.push(rows::key(row)?);
-        }
-        Ok(if keys.len() == wanted { NextRow::Break(()) } else { CONTINUE })
-    };
-    let descending = query.order.descending;
-    if query.order.field == OrderField::Id {
-        let statement = sql::LIST_HEADS_BY_ID.choose(descending);
-        file.each_row(statement, params![key.0, id_position(after, descending)], take)?;
-    } else {
-        let (created_at, id) = creation_position(after, descending);
-        let statement = sql::LIST_HEADS_BY_CREATION.choose(descending);
-        file.each_row(statement, params![key.0, created_at, id], take)?;
-    }
-    write_page(file, queue, keys, page)
-}
-
-/// A page of the tasks with these keys, in their order.
-fn write_page(file: &Snapshot<'_>, queue: &QueueName, keys: Vec<TaskKey>, mut page: TaskPage) -> Read<()> {
-    let mut statement = file.connection.prepare_cached(&sql::LOAD_TASK)?;
-    for task in keys {
-        file.yield_if_due()?;
-        if !statement.query_row([task.0], |row| Ok(page.push(&rows::view(row, queue)?)))? {
-            page.finish(true);
-            return Ok(());
-        }
-    }
-    page.finish(false);
-    Ok(())
-}
-
-/// Passes whole tasks in the order of a query to `take`, from a position on, until it breaks.
-fn walk(
-    file: &Snapshot<'_>,
+/// A page of tasks that is read.
+struct PageRead<'a> {
+    file: &'a Snapshot<'a>,
+    queue: &'a QueueName,
     key: QueueKey,
-    query: &TaskQuery,
+    query: TaskQuery,
     after: Option<TaskPosition>,
-    mut take: impl FnMut(&Row<'_>) -> rusqlite::Result<NextRow>,
-) -> Read<()> {
-    let descending = query.order.descending;
-    if query.order.field == OrderField::Id {
-        let statement = sql::LIST_TASKS_BY_ID.choose(descending);
-        return file.each_row(statement, params![key.0, id_position(after, descending)], take);
-    }
-    let rest_of_time = sql::LIST_TASKS_OF_ONE_TIME.choose(descending);
-    let later = sql::LIST_TASKS_BY_CREATION.choose(descending);
-    let is_continued = after.is_some();
-    let (created_at, id) = creation_position(after, descending);
-    let is_over = Cell::new(false);
-    let mut take = |row: &Row<'_>| {
-        let next = take(row)?;
-        is_over.set(next.is_break());
-        Ok(next)
-    };
-    if is_continued {
-        file.each_row(rest_of_time, params![key.0, created_at, id], &mut take)?;
-    }
-    if is_over.get() { Ok(()) } else { file.each_row(later, params![key.0, created_at], take) }
+    rows: &'a NewRows,
 }
 
-/// The position as the statements take it that list by creation: before all tasks if there is none.
-fn creation_position(after: Option<TaskPosition>, descending: bool) -> (i64, String) {
-    match after {
-        Some(TaskPosition { value: OrderValue::Int(micros), id }) => (micros, id.to_string()),
-        _ if descending => (i64::MAX, AFTER_EVERY_ID.to_owned()),
-        _ => (i64::MIN, String::new()),
+impl<'a> PageRead<'a> {
+    fn new(
+        file: &'a Snapshot<'a>,
+        (queue, key): (&'a QueueName, QueueKey),
+        mut query: TaskQuery,
+        rows: &'a NewRows,
+    ) -> Read<Self> {
+        let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
+        Ok(Self { file, queue, key, query, after, rows })
     }
-}
 
-fn id_position(after: Option<TaskPosition>, descending: bool) -> String {
-    let before_all = if descending { AFTER_EVERY_ID } else { "" };
-    after.map_or_else(|| before_all.to_owned(), |after| after.id.to_string())
+    fn empty_page(&self) -> TaskPage {
+        TaskPage::new(&self.query, self.key, (self.rows)())
+    }
+
+    /// One task more than fits shows that there is a next page.
+    fn wanted(&self) -> usize {
+        usize::from(self.query.limit) + 1
+    }
+
+    /// A page of failed or cancelled tasks, by creation: costs what it holds, and what the filter passes over.
+    fn list_unsuccessful(&self, statuses: Statuses) -> Read<()> {
+        let (order, wanted) = (self.query.order, self.wanted());
+        let mut first = FirstRows::new(order, self.after.clone(), wanted);
+        let (created_at, id) = self.creation_position();
+        for status in statuses.iter() {
+            let mut taken = 0;
+            let values = params![self.key.0, status.as_str(), created_at, id];
+            self.file.each_row(sql::LIST_UNSUCCESSFUL.choose(order.descending), values, |row| {
+                let fields = RowFields::new(row);
+                if self.query.selection.matches(&fields) {
+                    first.offer(&fields, rows::id(row)?, rows::key(row)?);
+                    taken += 1;
+                }
+                Ok(if taken == wanted { NextRow::Break(()) } else { CONTINUE })
+            })?;
+        }
+        self.write_page(first.into_sorted())
+    }
+
+    /// The walk along the index of the order, with a filter.
+    fn list_by_index(&self) -> Read<()> {
+        let (mut page, mut more) = (self.empty_page(), false);
+        self.walk(|row| {
+            if !self.query.selection.matches(&RowFields::new(row)) {
+                return Ok(CONTINUE);
+            }
+            more = !page.push(&rows::view(row, self.queue)?);
+            Ok(if more { NextRow::Break(()) } else { CONTINUE })
+        })?;
+        page.finish(more);
+        Ok(())
+    }
+
+    fn list_by_visiting(&self, begun: &BegunRead) -> Read<()> {
+        let mut first = FirstRows::new(self.query.order, self.after.clone(), self.wanted());
+        each_selected(self.file, begun, &self.query.selection, |row, fields| {
+            first.offer(fields, rows::id(row)?, rows::key(row)?);
+            Ok(())
+        })?;
+        self.write_page(first.into_sorted())
+    }
+
+    /// The walk without a filter, which gives up where it would pass over too many archived tasks.
+    fn list_some(&self) -> Read<Option<()>> {
+        let (mut page, mut more, mut passed_over) = (self.empty_page(), false, 0);
+        self.walk(|row| {
+            let view = rows::view(row, self.queue)?;
+            if view.archived && !self.query.selection.include_archived {
+                passed_over += 1;
+                return Ok(if passed_over > MOST_PASSED_OVER { NextRow::Break(()) } else { CONTINUE });
+            }
+            more = !page.push(&view);
+            Ok(if more { NextRow::Break(()) } else { CONTINUE })
+        })?;
+        Ok((passed_over <= MOST_PASSED_OVER).then(|| page.finish(more)))
+    }
+
+    /// First finds the tasks of the page, then reads them.
+    fn list_narrow(&self) -> Read<()> {
+        let (wanted, mut keys, descending) = (self.wanted(), Vec::new(), self.query.order.descending);
+        let take = |row: &Row<'_>| {
+            if !RowFields::new(row).archived() {
+                keys.push(rows::key(row)?);
+            }
+            Ok(if keys.len() == wanted { NextRow::Break(()) } else { CONTINUE })
+        };
+        if self.query.order.field == OrderField::Id {
+            let statement = sql::LIST_HEADS_BY_ID.choose(descending);
+            self.file.each_row(statement, params![self.key.0, self.id_position()], take)?;
+        } else {
+            let (created_at, id) = self.creation_position();
+            let statement = sql::LIST_HEADS_BY_CREATION.choose(descending);
+            self.file.each_row(statement, params![self.key.0, created_at, id], take)?;
+        }
+        self.write_page(keys)
+    }
+
+    /// A page of the tasks with these keys, in their order.
+    fn write_page(&self, keys: Vec<TaskKey>) -> Read<()> {
+        let (mut page, mut more) = (self.empty_page(), false);
+        let mut statement = self.file.connection.prepare_cached(&sql::LOAD_TASK)?;
+        for task in keys {
+            self.file.yield_if_due()?;
+            more = !statement.query_row([task.0], |row| Ok(page.push(&rows::view(row, self.queue)?)))?;
+            if more {
+                break;
+            }
+        }
+        page.finish(more);
+        Ok(())
+    }
+
+    /// Passes whole tasks in the order of the query to `take`, from its position on, until it breaks.
+    fn walk(&self, mut take: impl FnMut(&Row<'_>) -> rusqlite::Result<NextRow>) -> Read<()> {
+        let (file, descending) = (self.file, self.query.order.descending);
+        if self.query.order.field == OrderField::Id {
+            let statement = sql::LIST_TASKS_BY_ID.choose(descending);
+            return file.each_row(statement, params![self.key.0, self.id_position()], take);
+        }
+        let (created_at, id) = self.creation_position();
+        let mut is_over = false;
+        if self.after.is_some() {
+            let rest_of_time = sql::LIST_TASKS_OF_ONE_TIME.choose(descending);
+            file.each_row(rest_of_time, params![self.key.0, created_at, id], |row| {
+                take(row).inspect(|next| is_over = next.is_break())
+            })?;
+        }
+        let later = sql::LIST_TASKS_BY_CREATION.choose(descending);
+        if is_over { Ok(()) } else { file.each_row(later, params![self.key.0, created_at], take) }
+    }
+
+    /// The position as the statements take it that list by creation: before all tasks if there is none.
+    fn creation_position(&self) -> (i64, &str) {
+        match &self.after {
+            Some(TaskPosition { value: OrderValue::Int(micros), id }) => (*micros, id.as_str()),
+            _ if self.query.order.descending => (i64::MAX, AFTER_EVERY_ID),
+            _ => (i64::MIN, ""),
+        }
+    }
+
+    fn id_position(&self) -> &str {
+        let before_all = if self.query.order.descending { AFTER_EVERY_ID } else { "" };
+        self.after.as_ref().map_or(before_all, |after| after.id.as_str())
+    }
 }
 
 /// One page of groups of tasks.

@@ -45,7 +45,8 @@ pub(crate) struct SqliteTransaction<'a> {
     now: Timestamp,
     /// Delayed tasks that became claimable in this transaction and were not told of yet.
     released: usize,
-    has_released: bool,
+    /// True if the time of a delayed task has come.
+    pub(crate) has_released: bool,
     /// Dependencies whose dependents were left to be settled since they were looked for.
     left_unsettled: HashSet<(QueueKey, TaskId)>,
     pub(crate) changed_tasks: ChangedTasks,
@@ -75,11 +76,6 @@ impl<'a> SqliteTransaction<'a> {
     fn add_released(&mut self, released: usize) {
         self.released += released;
         self.has_released |= released > 0;
-    }
-
-    /// Returns whether the time of a delayed task has come.
-    pub(crate) fn has_released(&self) -> bool {
-        self.has_released
     }
 
     /// Writes what was deferred. Must come before `COMMIT`.
@@ -255,14 +251,8 @@ impl Transaction for SqliteTransaction<'_> {
         self.save_updated(queue, key, (&before.head(), &after.head()), &changed)
     }
 
-    fn delete_task(
-        &mut self,
-        queue: QueueKey,
-        key: TaskKey,
-        before: &TaskHead,
-        runs_kept_until: Timestamp,
-    ) -> Loaded<()> {
-        self.delete_rows(key, before.lifecycle.finished_run, runs_kept_until)?;
+    fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, kept_until: Timestamp) -> Loaded<()> {
+        self.delete_rows(key, before.lifecycle.finished_run, kept_until)?;
         for id in before.scheduling.dependencies.as_slice() {
             self.delete_dependency(queue, *id, key)?;
         }
@@ -274,28 +264,16 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(self.claim_index.awaited.may_hold(queue, dependency))
     }
 
-    fn dependents(
-        &mut self,
-        queue: QueueKey,
-        dependency: TaskId,
-        after: Option<TaskKey>,
-        most: usize,
-    ) -> Loaded<Dependents> {
+    fn dependents(&mut self, queue: QueueKey, id: TaskId, after: Option<TaskKey>, most: usize) -> Loaded<Dependents> {
         let after = after.map_or(i64::MIN, |after| after.0);
-        let values = params![queue.0, dependency.as_str(), after, i64::try_from(most).unwrap_or(i64::MAX)];
+        let values = params![queue.0, id.as_str(), after, i64::try_from(most).unwrap_or(i64::MAX)];
         let tasks = self.file.all(&sql::LIST_DEPENDENTS, values, "listing dependents", rows::dependent)?;
         // Nobody else holds any.
         Ok(Dependents { tasks, held_elsewhere: false })
     }
 
-    fn save_dependency(
-        &mut self,
-        queue: QueueKey,
-        dependency: TaskId,
-        task: TaskKey,
-        state: DependencyState,
-    ) -> Loaded<()> {
-        let values = params![queue.0, dependency.as_str(), task.0, state as i64];
+    fn save_dependency(&mut self, queue: QueueKey, id: TaskId, task: TaskKey, state: DependencyState) -> Loaded<()> {
+        let values = params![queue.0, id.as_str(), task.0, state as i64];
         self.file.run(&sql::SAVE_DEPENDENCY, values, "noting a dependency").map(drop)
     }
 

@@ -228,7 +228,7 @@ impl Source for SqliteTransfer {
                 totals.running += u64::from(is_running);
                 totals.runs += u64::from(is_running) + u64::from(task.finished_run_id.is_some());
                 if task.status == Status::Pending {
-                    totals.pending_entries += routes_of(task.routes).count() as u64;
+                    totals.pending_entries += routes_of(task.head.routes).count() as u64;
                 }
             }
             Ok(CONTINUE)

@@ -310,7 +310,7 @@ impl Writer {
             tx.release_due(RELEASED_PER_BATCH);
             let credit = OutageCredit { seconds: credit_seconds, last_scan_at: tx.claim_index.last_scan_at };
             let executed = execute_batch(tx, batch, credit, &mut after_commit)?;
-            if tx.has_released() {
+            if tx.has_released {
                 after_commit.claimable.poll_all();
             }
             Ok(executed)

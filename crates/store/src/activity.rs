@@ -28,22 +28,20 @@ const SAVED_AT_ONCE: usize = 200;
 pub async fn save_activity(store: &(impl Store + ?Sized)) -> StoreResult<()> {
     let log = store.activity();
     let unsaved = log.unsaved();
+    let mut portions = unsaved.chunks(SAVED_AT_ONCE);
     // Without any row what is too old is still forgotten.
-    let mut saved_at = None;
-    let portions = if unsaved.is_empty() { vec![Vec::new()] } else { in_portions(unsaved) };
-    for rows in portions {
-        let now = store.write(SaveActivity { process: log.process(), rows: rows.clone() }).await?;
-        log.saved(&rows);
-        saved_at = Some(now);
+    let mut rows = portions.next().unwrap_or_default();
+    loop {
+        let now = store.write(SaveActivity { process: log.process(), rows: rows.to_vec() }).await?;
+        log.saved(rows);
+        match portions.next() {
+            Some(next) => rows = next,
+            None => {
+                log.forget_saved(now);
+                return Ok(());
+            }
+        }
     }
-    if let Some(now) = saved_at {
-        log.forget_saved(now);
-    }
-    Ok(())
-}
-
-fn in_portions(rows: Vec<ActivityRow>) -> Vec<Vec<ActivityRow>> {
-    rows.chunks(SAVED_AT_ONCE).map(<[ActivityRow]>::to_vec).collect()
 }
 
 /// Tells the rows of this process from those of others, also of earlier ones.

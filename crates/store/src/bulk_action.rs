@@ -67,7 +67,7 @@ impl BulkActions {
         let found = find.map_err(|_| StoreError::Busy)??;
         expect(&act, found.matched)?;
         let (deadline, acted) = (begun + TIME_LIMIT, Acted { matched: found.matched, changed: 0 });
-        let mut work = Work { store, gate, act, deadline, acted, size: PortionSize::default() };
+        let mut work = Work { store, gate, act, deadline, acted, size: PORTION_FIRST };
         work.run(found).await
     }
 }
@@ -86,7 +86,8 @@ struct Work<'a, S> {
     act: Arc<ActOnTasks>,
     deadline: Instant,
     acted: Acted,
-    size: PortionSize,
+    /// Tasks of the next portion at most.
+    size: usize,
 }
 
 impl<S: FindTasks> Work<'_, S> {
@@ -123,7 +124,7 @@ impl<S: FindTasks> Work<'_, S> {
 
     /// Does the next portion, or finds the next tasks. Returns whether there is more to do.
     async fn step(&mut self, found: &mut FoundTasks) -> StoreResult<bool> {
-        let most = self.size.tasks().min(self.remaining());
+        let most = self.size.min(self.remaining());
         let tasks = found.next(most);
         if tasks.is_empty() {
             let Some(range) = found.rest() else { return Ok(false) };
@@ -146,7 +147,7 @@ impl<S: FindTasks> Work<'_, S> {
                 return Err(error);
             }
         };
-        self.size.took(begun.elapsed());
+        self.size = next_size(self.size, begun.elapsed());
         self.acted.changed += acted.changed;
         let is_held_up = acted.left.len() == tasks.len();
         found.done(&tasks, acted);
@@ -175,26 +176,12 @@ const PORTION_SLOW: Duration = Duration::from_millis(40);
 /// One that took less is followed by a larger one.
 const PORTION_FAST: Duration = Duration::from_millis(20);
 
-#[derive(Clone, Copy, Debug)]
-struct PortionSize(usize);
-
-impl Default for PortionSize {
-    fn default() -> Self {
-        Self(PORTION_FIRST)
-    }
-}
-
-impl PortionSize {
-    fn tasks(self) -> usize {
-        self.0
-    }
-
-    fn took(&mut self, elapsed: Duration) {
-        self.0 = match elapsed {
-            elapsed if elapsed > PORTION_SLOW => (self.0 / 2).max(PORTION_LEAST),
-            elapsed if elapsed < PORTION_FAST => (self.0 * 2).min(PORTION_MOST),
-            _ => self.0,
-        };
+/// Returns how many tasks the next portion takes, after one of so many that took so long.
+fn next_size(size: usize, elapsed: Duration) -> usize {
+    match elapsed {
+        elapsed if elapsed > PORTION_SLOW => (size / 2).max(PORTION_LEAST),
+        elapsed if elapsed < PORTION_FAST => (size * 2).min(PORTION_MOST),
+        _ => size,
     }
 }
 
@@ -204,10 +191,10 @@ mod tests {
 
     #[test]
     fn portions_grow_and_shrink_within_their_bounds() {
-        let mut size = PortionSize::default();
+        let mut size = PORTION_FIRST;
         let mut took = |millis, times: usize| {
-            (0..times).for_each(|_| size.took(Duration::from_millis(millis)));
-            size.tasks()
+            (0..times).for_each(|_| size = next_size(size, Duration::from_millis(millis)));
+            size
         };
         assert_eq!(took(30, 5), PORTION_FIRST);
         assert_eq!((took(1, 1), took(1, 9)), (2 * PORTION_FIRST, PORTION_MOST));

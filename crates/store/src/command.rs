@@ -113,13 +113,7 @@ pub struct UpdateTask {
 /// Updates every task that matches and is not running, or none. Callers use [`Store::update_tasks`].
 #[derive(Clone, Debug)]
 pub struct UpdateTasks {
-    pub(crate) bulk: Arc<BulkUpdate>,
-}
-
-impl UpdateTasks {
-    pub fn bulk(&self) -> &BulkUpdate {
-        &self.bulk
-    }
+    pub bulk: Arc<BulkUpdate>,
 }
 
 #[derive(Clone, Debug)]
@@ -187,23 +181,12 @@ pub struct Acted {
 /// One portion of a bulk action: tasks that were selected when they were found. Each is decided again.
 #[derive(Clone, Debug)]
 pub struct ActOnFound {
-    pub(crate) act: Arc<ActOnTasks>,
+    pub act: Arc<ActOnTasks>,
     /// The queue that they were found in. One of the same name may have taken its place.
     pub(crate) queue: QueueKey,
-    pub(crate) tasks: Vec<FoundTask>,
+    pub tasks: Vec<FoundTask>,
     /// The changes since they were found, if the storage records that.
     pub(crate) changes: Option<Arc<dyn ChangeRecord>>,
-}
-
-impl ActOnFound {
-    pub fn act(&self) -> &ActOnTasks {
-        &self.act
-    }
-
-    /// How many tasks it is about.
-    pub fn tasks(&self) -> usize {
-        self.tasks.len()
-    }
 }
 
 /// The outcome of a portion.

@@ -23,48 +23,32 @@ use registry::{WatchedRuns, WatcherId};
 #[derive(Default)]
 pub struct Waiters {
     registered: Mutex<Registered>,
-    /// The number of waiting claims, readable without the lock.
-    claims: AtomicUsize,
-    /// The number of held heartbeats.
-    heartbeats: AtomicUsize,
-    /// The number of waiting reads of output.
-    outputs: AtomicUsize,
+    /// The number of waiting claims, held heartbeats and waiting reads of output, readable without the lock.
+    counts: [AtomicUsize; 3],
     closed: AtomicBool,
     registration: Notify,
     claim_turns: Turns,
-    heartbeat_turns: Turns,
-    output_turns: Turns,
+    /// Of held heartbeats, and of reads of output.
+    watch_turns: [Turns; 2],
 }
 
 #[derive(Default)]
 struct Registered {
     claims: Registry,
-    /// The runs of held heartbeats.
-    runs: WatchedRuns,
-    /// The runs whose output is waited for.
-    outputs: WatchedRuns,
+    /// The runs of held heartbeats, and those whose output is waited for.
+    runs: [WatchedRuns; 2],
 }
 
 impl Registered {
-    fn len(&self) -> usize {
-        self.claims.len() + self.runs.len() + self.outputs.len()
-    }
-
-    fn watched(&mut self, what: Watched) -> &mut WatchedRuns {
-        match what {
-            Watched::End => &mut self.runs,
-            Watched::Output => &mut self.outputs,
-        }
+    fn lens(&self) -> [usize; 3] {
+        [self.claims.len(), self.runs[END].len(), self.runs[OUTPUT].len()]
     }
 }
 
-/// The part of a run that is watched.
-#[derive(Clone, Copy)]
-enum Watched {
-    End,
-    /// Its output and its end.
-    Output,
-}
+/// The part of a run that is watched: its end.
+const END: usize = 0;
+/// Its output and its end.
+const OUTPUT: usize = 1;
 
 impl Waiters {
     fn registered(&self) -> MutexGuard<'_, Registered> {
@@ -79,27 +63,27 @@ impl Waiters {
 
     /// A new watcher of a run, under the same limit. It must send its heartbeat before it waits.
     pub fn watch(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<Watcher> {
-        self.watcher(Watched::End, run_id, limit)
+        self.watcher(END, run_id, limit)
     }
 
     /// A new watcher of the output of a run, under the same limit. It must read the output before it waits.
     pub fn watch_output(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<Watcher> {
-        self.watcher(Watched::Output, run_id, limit)
+        self.watcher(OUTPUT, run_id, limit)
     }
 
     /// The turn of a read of output that may come to wait: also those that arrive together read some at a time.
     pub async fn output_turn(&self) -> Turn {
-        self.output_turns.next().await
+        self.watch_turns[OUTPUT].next().await
     }
 
-    fn watcher(self: &Arc<Self>, what: Watched, run_id: RunId, limit: usize) -> Option<Watcher> {
-        let id = self.add(limit, |registered| registered.watched(what).add(run_id))?;
+    fn watcher(self: &Arc<Self>, what: usize, run_id: RunId, limit: usize) -> Option<Watcher> {
+        let id = self.add(limit, |registered| registered.runs[what].add(run_id))?;
         Some(Watcher { waiters: Arc::clone(self), what, id })
     }
 
     fn add<I>(&self, limit: usize, add: impl FnOnce(&mut Registered) -> I) -> Option<I> {
         let mut registered = self.registered();
-        if self.is_closed() || registered.len() >= limit {
+        if self.is_closed() || registered.lens().into_iter().sum::<usize>() >= limit {
             return None;
         }
         let id = add(&mut registered);
@@ -110,9 +94,9 @@ impl Waiters {
     }
 
     fn count(&self, registered: &Registered) {
-        self.claims.store(registered.claims.len(), Ordering::SeqCst);
-        self.heartbeats.store(registered.runs.len(), Ordering::SeqCst);
-        self.outputs.store(registered.outputs.len(), Ordering::SeqCst);
+        for (count, waiting) in self.counts.iter().zip(registered.lens()) {
+            count.store(waiting, Ordering::SeqCst);
+        }
     }
 
     /// How many requests wait.
@@ -122,15 +106,15 @@ impl Waiters {
 
     /// How many claims, heartbeats and reads of output wait.
     pub fn counts(&self) -> [usize; 3] {
-        [&self.claims, &self.heartbeats, &self.outputs].map(|count| count.load(Ordering::SeqCst))
+        self.counts.each_ref().map(|count| count.load(Ordering::SeqCst))
     }
 
     pub fn has_claims(&self) -> bool {
-        self.claims.load(Ordering::SeqCst) > 0
+        self.counts[0].load(Ordering::SeqCst) > 0
     }
 
     pub fn has_heartbeats(&self) -> bool {
-        self.heartbeats.load(Ordering::SeqCst) > 0
+        self.counts[1].load(Ordering::SeqCst) > 0
     }
 
     pub fn is_empty(&self) -> bool {
@@ -148,50 +132,48 @@ impl Waiters {
         if self.is_empty() {
             return;
         }
-        let mut registered = self.registered();
-        let mut woken = Vec::new();
-        for queue in claimable.deleted_queues() {
-            woken.extend(registered.claims.queue_deleted(queue));
-        }
-        for hint in claimable.hints() {
-            woken.extend(registered.claims.hint(hint.clone()));
-        }
-        for run in claimable.ended_runs() {
-            woken.extend(registered.runs.wake(run.run_id));
-            woken.extend(registered.outputs.wake(run.run_id));
-        }
-        for run_id in claimable.printed_runs() {
-            woken.extend(registered.outputs.wake(*run_id));
-        }
-        drop(registered);
+        self.wake_chosen(|registered| {
+            let mut woken = Vec::new();
+            for queue in claimable.deleted_queues() {
+                woken.extend(registered.claims.queue_deleted(queue));
+            }
+            for hint in claimable.hints() {
+                woken.extend(registered.claims.hint(hint.clone()));
+            }
+            for run in claimable.ended_runs() {
+                registered.runs.iter_mut().for_each(|runs| woken.extend(runs.wake(run.run_id)));
+            }
+            for run_id in claimable.printed_runs() {
+                woken.extend(registered.runs[OUTPUT].wake(*run_id));
+            }
+            woken
+        });
+    }
+
+    /// Wakes waiters when the lock is free again.
+    fn wake_chosen(&self, choose: impl FnOnce(&mut Registered) -> Vec<Waker>) {
+        let woken = choose(&mut self.registered());
         woken.into_iter().for_each(Waker::wake);
     }
 
     /// Wakes as many waiters of a route as there are tasks.
     pub fn wake_for_route(&self, queue: &QueueName, route: &Route, tasks: usize) {
-        let woken = self.registered().claims.wake_for_route(queue, route, tasks);
-        woken.into_iter().for_each(Waker::wake);
+        self.wake_chosen(|registered| registered.claims.wake_for_route(queue, route, tasks));
     }
 
     /// Wakes all waiters of a deleted queue.
     pub fn queue_deleted(&self, queue: &QueueName) {
-        let woken = self.registered().claims.queue_deleted(queue);
-        woken.into_iter().for_each(Waker::wake);
+        self.wake_chosen(|registered| registered.claims.queue_deleted(queue));
     }
 
     /// Wakes the watchers of a run that has ended, and of its output.
     pub fn run_ended(&self, run_id: RunId) {
-        let mut registered = self.registered();
-        let mut woken: Vec<Waker> = registered.runs.wake(run_id).collect();
-        woken.extend(registered.outputs.wake(run_id));
-        drop(registered);
-        woken.into_iter().for_each(Waker::wake);
+        self.wake_chosen(|registered| registered.runs.iter_mut().flat_map(|runs| runs.wake(run_id)).collect());
     }
 
     /// Wakes the watchers of the output of a run, of which there is more.
     pub fn output_added(&self, run_id: RunId) {
-        let woken: Vec<Waker> = self.registered().outputs.wake(run_id).collect();
-        woken.into_iter().for_each(Waker::wake);
+        self.wake_chosen(|registered| registered.runs[OUTPUT].wake(run_id).collect());
     }
 
     /// Wakes the watchers of all runs that are not active, and of their output.
@@ -208,24 +190,23 @@ impl Waiters {
 
     /// The runs whose end is watched, once for each watcher.
     pub fn watched_runs(&self) -> Vec<RunId> {
-        self.registered().runs.run_ids()
+        self.registered().runs[END].run_ids()
     }
 
     /// The runs whose output is watched, once for each watcher.
     pub fn watched_outputs(&self) -> Vec<RunId> {
-        self.registered().outputs.run_ids()
+        self.registered().runs[OUTPUT].run_ids()
     }
 
     /// Wakes all waiters and refuses new ones, because the server is stopping.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        [&self.claim_turns, &self.heartbeat_turns, &self.output_turns].into_iter().for_each(Turns::close);
-        let mut registered = self.registered();
-        let mut woken = registered.claims.wake_all();
-        woken.extend(registered.runs.wake_all());
-        woken.extend(registered.outputs.wake_all());
-        drop(registered);
-        woken.into_iter().for_each(Waker::wake);
+        std::iter::once(&self.claim_turns).chain(&self.watch_turns).for_each(Turns::close);
+        self.wake_chosen(|registered| {
+            let mut woken = registered.claims.wake_all();
+            registered.runs.iter_mut().for_each(|runs| woken.extend(runs.wake_all()));
+            woken
+        });
     }
 
     pub fn is_closed(&self) -> bool {
@@ -295,17 +276,17 @@ impl Drop for Waiter {
 /// A registered watcher of the end of a run, for a heartbeat, or of what it prints, for a reader; dropping it unregisters it.
 pub struct Watcher {
     waiters: Arc<Waiters>,
-    what: Watched,
+    what: usize,
     id: WatcherId,
 }
 
 impl Watcher {
     fn is_woken(&self, waker: &Waker) -> bool {
-        self.waiters.registered().watched(self.what).is_woken(self.id, waker)
+        self.waiters.registered().runs[self.what].is_woken(self.id, waker)
     }
 
     fn take_wake_up(&self) -> bool {
-        self.waiters.registered().watched(self.what).take_wake_up(self.id)
+        self.waiters.registered().runs[self.what].take_wake_up(self.id)
     }
 }
 
@@ -322,10 +303,7 @@ impl Wait for Watcher {
     }
 
     async fn turn(&self) -> Turn {
-        match self.what {
-            Watched::End => self.waiters.heartbeat_turns.next().await,
-            Watched::Output => self.waiters.output_turn().await,
-        }
+        self.waiters.watch_turns[self.what].next().await
     }
 
     /// No lease is told for a run whose end was noted before, and no output is left out that was noted before.
@@ -341,7 +319,7 @@ impl Wait for Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         let mut registered = self.waiters.registered();
-        registered.watched(self.what).remove(self.id);
+        registered.runs[self.what].remove(self.id);
         self.waiters.count(&registered);
     }
 }

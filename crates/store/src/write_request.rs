@@ -134,7 +134,7 @@ impl WriteRequest {
                 reports.command.reports.iter().map(|report| weight::of_run_action(&report.action)).sum()
             }
             Self::ClaimTasks(claim) => claim.command.run_ids.len(),
-            Self::ActOnFound(found) => found.command.tasks(),
+            Self::ActOnFound(found) => found.command.tasks.len(),
             Self::SaveActivity(save) => 1 + save.command.rows.len(),
             Self::ActOnTask(_) | Self::DeleteTask(_) if self.may_weigh_more() => weight::UNKNOWN,
             _ => 1,

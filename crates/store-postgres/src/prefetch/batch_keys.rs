@@ -61,7 +61,7 @@ impl BatchKeys {
                 self.add_changed(&act.command.queue, act.command.id);
             }
             // Its tasks are locked when their turn comes.
-            WriteRequest::ActOnFound(found) => drop(self.queues.insert(found.command.act().queue.clone())),
+            WriteRequest::ActOnFound(found) => drop(self.queues.insert(found.command.act.queue.clone())),
             WriteRequest::DeleteTask(delete) => {
                 self.add_settling(&delete.command.queue, delete.command.id);
                 self.add_held(&delete.command.queue, delete.command.id, false);

@@ -96,9 +96,9 @@ fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<
         // What cannot be read was found with the tasks.
         if let (Ok(task), Ok(run_ids)) = (rows::claim_index(row), rows::run_ids(row)) {
             run_ids.into_iter().flatten().for_each(&mut add);
-            let counted = (QueueKey(task.queue_key), task.routes, task.status);
+            let counted = (QueueKey(task.queue_key), task.head.routes, task.status);
             count_task(checked, &mut counts, share, counted, false);
-            if task.archived {
+            if task.head.extended.archived {
                 count_task(checked, &mut counts, share, counted, true);
             }
         }
@@ -238,12 +238,12 @@ fn check_known(checked: &mut Checked<'_, '_>, known: &mut KnownHistory, row: &Ro
         checked.findings.add(Rule::LivingTasks, what);
     }
     let Marks { flushed_at, latest_at, .. } = known.marks;
-    if !is_read && task.updated_at > latest_at.max(flushed_at) {
+    if !is_read && task.head.updated_at > latest_at.max(flushed_at) {
         let what = format!("the task in row {} changed after the latest time that is noted", task.key.0);
         checked.findings.add(Rule::LivingTasks, what);
     }
     // A start adds the runs of what has changed since the last flush.
-    let is_added = is_read && task.updated_at >= flushed_at;
+    let is_added = is_read && task.head.updated_at >= flushed_at;
     let (Some(runs), Some(finished), false) = (&known.runs, task.finished_run_id, is_added) else { return Ok(()) };
     let mut unknown = !is_used(runs, connection, finished)?;
     each_row(connection, &sql::LOAD_PAST_RUNS, [task.key.0, task.key.0], |row| {

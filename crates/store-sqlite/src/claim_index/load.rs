@@ -113,11 +113,11 @@ impl IndexLoader<'_> {
     fn add(&mut self, row: &Row<'_>) -> rusqlite::Result<bool> {
         let task = rows::claim_index(row)?;
         self.index.rows_read += 1;
-        self.index.last_pending_seq = self.index.last_pending_seq.max(task.pending_seq);
-        self.index.latest_at = self.index.latest_at.max(task.updated_at);
+        self.index.last_pending_seq = self.index.last_pending_seq.max(task.head.pending_seq);
+        self.index.latest_at = self.index.latest_at.max(task.head.updated_at);
         // Also of a deleted queue: the run stays used, before the purge and for a while after it.
         if let Some(run_id) = task.finished_run_id
-            && task.updated_at >= self.index.history.marks.flushed_at
+            && task.head.updated_at >= self.index.history.marks.flushed_at
         {
             self.index.history.runs.end(run_id);
             each_row(self.connection, &sql::LOAD_PAST_RUNS, [task.key.0, task.key.0], |row| {
@@ -134,12 +134,12 @@ impl IndexLoader<'_> {
             self.index.set_running(queue, task.key, statement.query_row([task.key.0], rows::head)?);
         }
         if task.status == Status::Pending {
-            let rank = (Reverse(task.priority), task.pending_seq);
-            match task.not_before {
-                _ if task.unmet > 0 => self.waiting.add_blocked(queue, task.key),
+            let rank = (Reverse(task.head.priority), task.head.pending_seq);
+            match task.head.extended.not_before {
+                _ if task.head.extended.unmet > 0 => self.waiting.add_blocked(queue, task.key),
                 // Its time may have come. It is not known here; the next batch moves it.
-                Some(not_before) => self.waiting.add_delayed(queue, (not_before, task.key), rank, task.routes),
-                None => self.pending.entry(queue).or_default().add(rank, task.key, task.routes),
+                Some(not_before) => self.waiting.add_delayed(queue, (not_before, task.key), rank, task.head.routes),
+                None => self.pending.entry(queue).or_default().add(rank, task.key, task.head.routes),
             }
         }
         Ok(matches!(task.status, Status::Pending | Status::Running))
@@ -196,7 +196,7 @@ fn shorten_deadlines(
     // What is known of the latest time may be of tasks that were deleted. This reads all tasks; it is not for every start.
     let mut latest_at = Timestamp::default();
     each_row(&tx, &sql::LIST_HEADS, [], |row| {
-        latest_at = latest_at.max(rows::claim_index(row)?.updated_at);
+        latest_at = latest_at.max(rows::claim_index(row)?.head.updated_at);
         Ok(CONTINUE)
     })?;
     tx.execute(&sql::RESET_MARKS, params![latest_at.as_micros(), now.as_micros()])?;

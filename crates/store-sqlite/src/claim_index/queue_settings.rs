@@ -35,19 +35,13 @@ struct RunningCounts {
 }
 
 impl RunningCounts {
-    fn begin(&mut self, route: Option<&Route>) {
-        self.of_queue += 1;
+    /// One task more is running, or one less.
+    fn count(&mut self, route: Option<&Route>, begins: bool) {
+        let change = |count: &mut u64| *count = if begins { *count + 1 } else { count.saturating_sub(1) };
+        change(&mut self.of_queue);
         if let Some(route) = route {
-            *self.of_routes.entry(route.clone()).or_default() += 1;
-        }
-    }
-
-    fn end(&mut self, route: Option<&Route>) {
-        self.of_queue = self.of_queue.saturating_sub(1);
-        if let Some(route) = route
-            && let Some(count) = self.of_routes.get_mut(route)
-        {
-            *count -= 1;
+            let count = self.of_routes.entry(route.clone()).or_default();
+            change(count);
             if *count == 0 {
                 self.of_routes.remove(route);
             }
@@ -56,21 +50,12 @@ impl RunningCounts {
 }
 
 impl SettingsIndex {
-    /// A task has become a running one.
-    pub(super) fn begin_run(&mut self, queue: QueueKey, route: Option<&Route>) {
+    /// A task has become a running one, or is no longer running.
+    pub(super) fn count_run(&mut self, queue: QueueKey, route: Option<&Route>, begins: bool) {
         if !self.running.is_empty()
             && let Some(counts) = self.running.get_mut(&queue)
         {
-            counts.begin(route);
-        }
-    }
-
-    /// A task is no longer running.
-    pub(super) fn end_run(&mut self, queue: QueueKey, route: Option<&Route>) {
-        if !self.running.is_empty()
-            && let Some(counts) = self.running.get_mut(&queue)
-        {
-            counts.end(route);
+            counts.count(route, begins);
         }
     }
 
@@ -96,7 +81,7 @@ impl SettingsIndex {
             self.running.remove(&queue);
         } else if let Entry::Vacant(new) = self.running.entry(queue) {
             let counts = new.insert(RunningCounts::default());
-            running.for_each(|route| counts.begin(route));
+            running.for_each(|route| counts.count(route, true));
         }
         if settings == QueueSettings::default() {
             self.queues.remove(&queue);

@@ -139,12 +139,12 @@ fn grown_queue(request: &WriteRequest) -> Option<&QueueName> {
         WriteRequest::CreateTask(create) => Some(&create.command.queue),
         WriteRequest::CreateTasks(create) => Some(&create.command.queue),
         WriteRequest::ActOnTask(act) if act.command.action == TaskAction::Requeue => Some(&act.command.queue),
-        WriteRequest::ActOnFound(found) if found.command.act().action == BulkAction::Requeue => {
-            Some(&found.command.act().queue)
+        WriteRequest::ActOnFound(found) if found.command.act.action == BulkAction::Requeue => {
+            Some(&found.command.act.queue)
         }
         WriteRequest::UpdateTask(update) => update.command.update.routes.as_ref().map(|_| &update.command.queue),
         WriteRequest::UpdateTasks(update) => {
-            let bulk = update.command.bulk();
+            let bulk = &update.command.bulk;
             bulk.update.routes.as_ref().map(|_| &bulk.queue)
         }
         _ => None,

@@ -129,32 +129,19 @@ pub(crate) struct ClaimIndexRow<'a> {
     pub(crate) key: TaskKey,
     pub(crate) queue_key: i64,
     pub(crate) status: Status,
-    pub(crate) priority: i64,
-    pub(crate) pending_seq: i64,
-    pub(crate) updated_at: Timestamp,
-    pub(crate) archived: bool,
     pub(crate) finished_run_id: Option<RunId>,
-    pub(crate) not_before: Option<Timestamp>,
-    pub(crate) unmet: u32,
-    /// As JSON.
-    pub(crate) routes: &'a str,
+    pub(crate) head: PackedHead<'a>,
 }
 
 pub(crate) fn claim_index<'a>(row: &'a Row<'_>) -> Result<ClaimIndexRow<'a>> {
     use columns::{KEY, PACKED, QUEUE_KEY, STATUS};
-    let packed = PackedHead::of_row(row, PACKED)?;
+    let head = PackedHead::of_row(row, PACKED)?;
     Ok(ClaimIndexRow {
         key: row.get(KEY).map(TaskKey)?,
         queue_key: row.get(QUEUE_KEY)?,
         status: parsed(row, STATUS)?,
-        priority: packed.priority,
-        pending_seq: packed.pending_seq,
-        updated_at: packed.updated_at,
-        archived: packed.extended.archived,
-        finished_run_id: packed.finished_run_id().map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?,
-        not_before: packed.extended.not_before,
-        unmet: packed.extended.unmet,
-        routes: packed.routes,
+        finished_run_id: head.finished_run_id().map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?,
+        head,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, BinaryHeap, HashSet, VecDeque};
 use std::fmt::Debug;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use taskqueue_core::ids::TaskId;
@@ -131,7 +131,7 @@ impl FoundTasks {
         let is_recorded = !self.has_earlier || self.changes.is_none();
         let again =
             |task: FoundTask| if is_recorded { task } else { FoundTask { version: FoundTask::UNRECORDED, ..task } };
-        freed.iter().map(|task| again(task.found())).chain(others).collect()
+        freed.iter().map(|task| again(task.found)).chain(others).collect()
     }
 
     /// Where the tasks are that were counted and not found.
@@ -156,7 +156,7 @@ impl FoundTasks {
     /// This became of these tasks.
     pub(super) fn done(&mut self, tasks: &[FoundTask], PortionOutcome { left, blocked, requeued, .. }: PortionOutcome) {
         if let Some(changes) = &self.changes {
-            let kept: HashSet<FoundTask> = blocked.iter().map(BlockedTask::found).chain(left.iter().copied()).collect();
+            let kept: HashSet<FoundTask> = blocked.iter().map(|task| task.found).chain(left.iter().copied()).collect();
             let done: Vec<FoundTask> = tasks.iter().filter(|task| !kept.contains(task)).copied().collect();
             changes.forget(&done);
         }
@@ -175,9 +175,7 @@ struct Mark(u32);
 
 impl Mark {
     fn of(id: TaskId) -> Self {
-        let mut hasher = DefaultHasher::new();
-        id.hash(&mut hasher);
-        Self(hasher.finish() as u32)
+        Self(BuildHasherDefault::<DefaultHasher>::default().hash_one(id) as u32)
     }
 }
 
@@ -186,19 +184,13 @@ impl Mark {
 pub struct BlockedTask {
     /// One that must be requeued before.
     dependency: Mark,
-    key: TaskKey,
-    version: u32,
+    found: FoundTask,
     id: Mark,
 }
 
 impl BlockedTask {
     pub(crate) fn new(found: FoundTask, id: TaskId, dependency: TaskId) -> Self {
-        let FoundTask { key, version } = found;
-        Self { dependency: Mark::of(dependency), key, version, id: Mark::of(id) }
-    }
-
-    pub(super) fn found(&self) -> FoundTask {
-        FoundTask { key: self.key, version: self.version }
+        Self { dependency: Mark::of(dependency), found, id: Mark::of(id) }
     }
 }
 
@@ -243,7 +235,7 @@ impl BlockedTasks {
             && let Some(Freed { dependency, given_until }) = self.freed.pop_front()
         {
             if let Some(task) = self.first_behind(dependency, given_until) {
-                self.freed.push_front(Freed { dependency, given_until: task.key });
+                self.freed.push_front(Freed { dependency, given_until: task.found.key });
                 self.waiting.remove(&task);
                 taken.push(task);
             }
@@ -269,7 +261,7 @@ impl BlockedTasks {
 
     fn first_behind(&self, dependency: Mark, after: TaskKey) -> Option<BlockedTask> {
         let key = TaskKey(after.0.saturating_add(1));
-        let first = BlockedTask { dependency, key, version: 0, id: Mark(0) };
+        let first = BlockedTask { dependency, found: FoundTask { key, version: 0 }, id: Mark(0) };
         self.waiting.range(first..).next().copied().filter(|task| task.dependency == dependency)
     }
 }

@@ -101,7 +101,7 @@ impl ModelVariant for Troubled {
 
     fn submit(&self, mut request: WriteRequest) -> Result<(), StoreError> {
         if let WriteRequest::ActOnFound(found) = &request {
-            self.portions.lock().unwrap().push(found.command.tasks());
+            self.portions.lock().unwrap().push(found.command.tasks.len());
         }
         let mut fates = self.fates.lock().unwrap();
         let fate = if fates.len() > 1 { fates.pop_front() } else { fates.front().cloned() };
