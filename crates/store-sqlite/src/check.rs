@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use rusqlite::{Connection, ErrorCode, Row, params};
+use rusqlite::{Connection, ErrorCode, Result, Row, params};
 use taskqueue_core::dependency::{DependencyState, unmet};
 use taskqueue_core::ids::{QueueName, RunId};
 use taskqueue_core::output::Part;
@@ -98,7 +98,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 /// SQLite's own check: pages, B-trees, indexes, types.
-fn check_engine(connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
+fn check_engine(connection: &Connection, findings: &mut Findings) -> Result<()> {
     each_row(connection, &format!("PRAGMA integrity_check({PROBLEMS_KEPT})"), [], |row| {
         let line: String = row.get(0)?;
         if line != "ok" {
@@ -109,7 +109,7 @@ fn check_engine(connection: &Connection, findings: &mut Findings) -> rusqlite::R
 }
 
 /// Tables with their columns, and indexes: those of a database that was just created.
-fn check_schema(connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
+fn check_schema(connection: &Connection, findings: &mut Findings) -> Result<()> {
     let mut fresh = Connection::open_in_memory()?;
     if migrate::migrate(&mut fresh, Path::new("")).is_err() {
         return Err(rusqlite::Error::InvalidQuery);
@@ -124,7 +124,7 @@ fn check_schema(connection: &Connection, findings: &mut Findings) -> rusqlite::R
     Ok(())
 }
 
-fn objects(connection: &Connection) -> rusqlite::Result<BTreeSet<String>> {
+fn objects(connection: &Connection) -> Result<BTreeSet<String>> {
     const OBJECTS: &str = "SELECT type || ' ' || name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'
         UNION SELECT 'column ' || objects.name || '.' || columns.name || ' ' || columns.type
         FROM sqlite_schema AS objects, pragma_table_info(objects.name) AS columns
@@ -135,7 +135,7 @@ fn objects(connection: &Connection) -> rusqlite::Result<BTreeSet<String>> {
     connection.prepare(OBJECTS)?.query_map([], |row| row.get(0))?.collect()
 }
 
-fn check_rules(connection: &Connection, watch: &mut Watch<'_>, report: &mut Report) -> rusqlite::Result<()> {
+fn check_rules(connection: &Connection, watch: &mut Watch<'_>, report: &mut Report) -> Result<()> {
     let findings = std::mem::take(&mut report.findings);
     let (queues, settings, reading) = (HashMap::new(), HashMap::new(), HashSet::new());
     let mut checked = Checked { connection, queues, settings, reading, tasks: 0, noted: 0, findings, watch };
@@ -146,7 +146,7 @@ fn check_rules(connection: &Connection, watch: &mut Watch<'_>, report: &mut Repo
     done
 }
 
-fn check_all(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+fn check_all(checked: &mut Checked<'_, '_>) -> Result<()> {
     let connection = checked.connection;
     each_row(connection, &sql::LOAD_QUEUES, [], |row| {
         match rows::queue(row)? {
@@ -172,7 +172,7 @@ fn check_all(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
     check_observations(checked)
 }
 
-fn load_settings(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+fn load_settings(checked: &mut Checked<'_, '_>) -> Result<()> {
     each_row(checked.connection, &sql::LOAD_ALL_SETTINGS, [], |row| {
         let key = QueueKey(row.get("queue_key")?);
         match rows::settings(row) {
@@ -188,7 +188,7 @@ fn load_settings(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn check_observations(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+fn check_observations(checked: &mut Checked<'_, '_>) -> Result<()> {
     each_row(checked.connection, &sql::CHECK_OBSERVATIONS, [], |row| {
         let Some(queue) = checked.queues.get(&rows::queue_of_observation(row)?) else { return Ok(CONTINUE) };
         let Ok(observation) = rows::observation(row, queue) else {
@@ -204,7 +204,7 @@ fn check_observations(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
 
 /// Checks each task of an existing queue with everything that belongs to it: whether its rows can be read, the rules of `core`, its
 /// output, and what is noted of its dependencies.
-fn check_tasks(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+fn check_tasks(checked: &mut Checked<'_, '_>) -> Result<()> {
     let mut done = 0;
     each_row(checked.connection, &sql::TRANSFER_TASKS, [i64::MIN], |row| {
         check_task(checked, row)?;
@@ -214,7 +214,7 @@ fn check_tasks(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
     if checked.watch.is_stopped() { Ok(()) } else { check_noted(checked) }
 }
 
-fn check_task(checked: &mut Checked<'_, '_>, row: &Row<'_>) -> rusqlite::Result<()> {
+fn check_task(checked: &mut Checked<'_, '_>, row: &Row<'_>) -> Result<()> {
     let key = rows::key(row)?;
     let queue_key = rows::queue_key(row)?;
     let Some(queue) = checked.queues.get(&queue_key).cloned() else { return Ok(()) };
@@ -239,7 +239,7 @@ fn is_noted_if_needed(
     queue: QueueKey,
     key: TaskKey,
     Task { lifecycle, .. }: &Task,
-) -> rusqlite::Result<bool> {
+) -> Result<bool> {
     let is_limited = |settings: &QueueSettings| settings.retention.seconds(lifecycle.status).is_some();
     let needs_note = checked.settings.get(&queue).is_some_and(is_limited) && !checked.reading.contains(&queue);
     let Some(ended_at) = lifecycle.ended_at().filter(|_| needs_note) else { return Ok(true) };
@@ -253,7 +253,7 @@ fn check_dependencies(
     queue: QueueKey,
     key: TaskKey,
     task: &Task,
-) -> rusqlite::Result<Vec<Broken>> {
+) -> Result<Vec<Broken>> {
     let dependencies = task.definition.scheduling.dependencies.as_slice();
     let (mut broken, mut states) = (Vec::new(), Vec::new());
     for id in dependencies {
@@ -273,7 +273,7 @@ fn check_dependencies(
 }
 
 /// Nothing is noted besides that, and what is noted of a dependency is what it is, or its dependents are to be looked at again.
-fn check_noted(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+fn check_noted(checked: &mut Checked<'_, '_>) -> Result<()> {
     let (mut noted, mut done) = (0, 0);
     each_row(checked.connection, &sql::LIST_NOTED_STATUSES, [], |row| {
         done += 1;
@@ -299,7 +299,7 @@ fn check_noted(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn check_output(checked: &Checked<'_, '_>, key: TaskKey, task: &Task) -> rusqlite::Result<Vec<Broken>> {
+fn check_output(checked: &Checked<'_, '_>, key: TaskKey, task: &Task) -> Result<Vec<Broken>> {
     let connection = checked.connection;
     // Of a row, or of none: what it says may be unreadable.
     let kept = match first_row(connection, &sql::LOAD_OUTPUT, [key.0], |row| Ok(rows::kept_output(row, 0)))? {

@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result, params};
 use taskqueue_core::delta::{Delta, TallyLine};
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
@@ -53,7 +53,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn load(connection: &Connection) -> Result<Self> {
         connection.prepare_cached(&sql::LOAD_MARKS)?.query_row([], |row| {
             let time = |column| row.get(column).map(Timestamp::from_micros);
             Ok(Self { last_key: row.get("last_key")?, flushed_at: time("flushed_at")?, latest_at: time("latest_at")? })
@@ -61,7 +61,7 @@ impl Marks {
     }
 
     /// The latest time is only ever moved forward.
-    pub(crate) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn save(&self, connection: &Connection) -> Result<()> {
         let values = params![self.last_key, self.flushed_at.as_micros(), self.latest_at.as_micros()];
         execute(connection, &sql::SAVE_MARKS, values).map(drop)
     }
@@ -96,7 +96,7 @@ impl History {
 
     /// Drops what is not in the file and reads what is. If that is damaged, it is made anew, but only once: reading all tasks
     /// at each claim would help nobody.
-    pub(crate) fn reload(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn reload(&mut self, connection: &Connection) -> Result<()> {
         if self.runs.is_damaged() && !self.made_anew {
             self.make_anew(connection)?;
         }
@@ -110,7 +110,7 @@ impl History {
     }
 
     /// Everything here can be found in the rows of the tasks and of the deleted runs. The latest time is kept.
-    fn make_anew(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    fn make_anew(&mut self, connection: &Connection) -> Result<()> {
         tracing::error!("the list of used run ids in the database is damaged; it is made anew from all tasks");
         let transaction = connection.unchecked_transaction()?;
         let Marks { flushed_at, latest_at, .. } = Marks::load(&transaction)?;
@@ -123,7 +123,7 @@ impl History {
         Ok(())
     }
 
-    fn read(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    fn read(&mut self, connection: &Connection) -> Result<()> {
         (self.changes, self.revived, self.touched) = (Vec::new(), Vec::new(), false);
         self.marks = Marks::load(connection)?;
         let last_key = connection.prepare_cached(&sql::FIND_LAST_KEY)?.query_row([], |row| row.get(0))?;
@@ -192,7 +192,7 @@ impl History {
     }
 
     /// Writes what the transaction must write, at its end. Most have nothing.
-    pub(crate) fn finish(&mut self, connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    pub(crate) fn finish(&mut self, connection: &Connection, now: Timestamp) -> Result<()> {
         if self.options.is_none() {
             return Ok(());
         }
@@ -208,7 +208,7 @@ impl History {
     }
 
     /// Writes everything that is only in memory. All of it is what this transaction commits, or an earlier one did.
-    pub(crate) fn flush(&mut self, connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    pub(crate) fn flush(&mut self, connection: &Connection, now: Timestamp) -> Result<()> {
         self.revived.clear();
         living_tasks::save(connection, std::mem::take(&mut self.changes))?;
         self.runs.flush(connection)?;
@@ -218,7 +218,7 @@ impl History {
 }
 
 /// Removes everything, so that the next start reads all tasks.
-pub(crate) fn clear(connection: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn clear(connection: &Connection) -> Result<()> {
     living_tasks::clear(connection)?;
     used_runs::clear(connection)?;
     execute(connection, &sql::CLEAR_MARKS, []).map(drop)
@@ -237,7 +237,7 @@ struct HistoryPart {
 /// Writes the history of a file that has none or is far behind: one that a transfer filled, or whose history was damaged. A part at
 /// a time, each in a transaction of its own, so that it continues after a crash; then a start reads few rows. Called before the
 /// threads are started.
-pub(crate) fn catch_up(connection: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn catch_up(connection: &Connection) -> Result<()> {
     while write_part(connection)? {
         // Nobody else does it yet.
         connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
@@ -246,7 +246,7 @@ pub(crate) fn catch_up(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Writes the next part, if the history is far behind; false if it is not.
-fn write_part(connection: &Connection) -> rusqlite::Result<bool> {
+fn write_part(connection: &Connection) -> Result<bool> {
     let last_key: i64 = connection.query_row(&sql::FIND_LAST_KEY, [], |row| row.get(0))?;
     let marks = Marks::load(connection)?;
     if last_key - marks.last_key <= KEYS_BEHIND_MAX {
@@ -272,7 +272,7 @@ fn write_part(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Reads rows behind a key, up to about so many run ids. Nothing is said of the active runs: a start reads their tasks.
-fn read_part(connection: &Connection, after: i64, most_runs: usize) -> rusqlite::Result<HistoryPart> {
+fn read_part(connection: &Connection, after: i64, most_runs: usize) -> Result<HistoryPart> {
     let (past_runs, until) = read_past_runs(connection, after, most_runs / 2)?;
     let mut part = HistoryPart { last_key: until, ..HistoryPart::default() };
     let most_finished = most_runs - past_runs.len().min(most_runs / 2);
@@ -300,7 +300,7 @@ fn read_part(connection: &Connection, after: i64, most_runs: usize) -> rusqlite:
 
 /// The past runs of tasks behind a key, and the key of the task with which there are as many as may be; nothing if these are
 /// all. A task has all its runs in one part.
-fn read_past_runs(connection: &Connection, after: i64, most: usize) -> rusqlite::Result<(Vec<PastRun>, Option<i64>)> {
+fn read_past_runs(connection: &Connection, after: i64, most: usize) -> Result<(Vec<PastRun>, Option<i64>)> {
     let (mut runs, mut until): (Vec<PastRun>, _) = (Vec::new(), None);
     each_row(connection, &sql::LOAD_PAST_RUNS, [after + 1, i64::MAX], |row| {
         let key: i64 = row.get("task_key")?;

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result, params};
 use taskqueue_store::transaction::TaskKey;
 
 use crate::queries::{CONTINUE, each_row, execute, first_row};
@@ -26,7 +26,7 @@ impl ChunkBits {
     }
 
     /// Returns the bits of a chunk that the file has.
-    fn find(connection: &Connection, chunk: i64) -> rusqlite::Result<Option<Self>> {
+    fn find(connection: &Connection, chunk: i64) -> Result<Option<Self>> {
         first_row(connection, &sql::FIND_LIVING_TASKS, [chunk], |row| Ok(Self::of(row.get_ref(0)?.as_blob()?)))
     }
 
@@ -63,7 +63,7 @@ pub(crate) struct LivingReader {
 
 impl LivingReader {
     /// Returns whether the bit of a task is set.
-    pub(crate) fn contains(&mut self, connection: &Connection, key: TaskKey) -> rusqlite::Result<bool> {
+    pub(crate) fn contains(&mut self, connection: &Connection, key: TaskKey) -> Result<bool> {
         let number = key.0.div_euclid(CHUNK_KEYS);
         if self.chunk.as_ref().is_none_or(|(loaded, _)| *loaded != number) {
             self.chunk = Some((number, ChunkBits::find(connection, number)?));
@@ -75,8 +75,8 @@ impl LivingReader {
 /// Passes the keys of each chunk to `visit`, with the ranges of keys in which their rows are to be read.
 pub(crate) fn visit(
     connection: &Connection,
-    mut visit: impl FnMut(&[TaskKey], Vec<RangeInclusive<i64>>) -> rusqlite::Result<()>,
-) -> rusqlite::Result<()> {
+    mut visit: impl FnMut(&[TaskKey], Vec<RangeInclusive<i64>>) -> Result<()>,
+) -> Result<()> {
     each_row(connection, &sql::LOAD_LIVING_TASKS, [], |row| {
         let keys = ChunkBits::of(row.get_ref("keys")?.as_blob()?).keys(row.get("chunk")?);
         let ranges = match (keys.first(), keys.last()) {
@@ -89,7 +89,7 @@ pub(crate) fn visit(
 }
 
 /// Writes which tasks have become pending or running, and which have ended. Of several changes of a task the last one counts.
-pub(crate) fn save(connection: &Connection, mut changes: Vec<(TaskKey, bool)>) -> rusqlite::Result<()> {
+pub(crate) fn save(connection: &Connection, mut changes: Vec<(TaskKey, bool)>) -> Result<()> {
     let chunk_of = |(key, _): &(TaskKey, bool)| key.0.div_euclid(CHUNK_KEYS);
     changes.sort_by_key(chunk_of);
     for changes in changes.chunk_by(|one, other| chunk_of(one) == chunk_of(other)) {
@@ -110,6 +110,6 @@ pub(crate) fn save(connection: &Connection, mut changes: Vec<(TaskKey, bool)>) -
 }
 
 /// Deletes all bits.
-pub(crate) fn clear(connection: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn clear(connection: &Connection) -> Result<()> {
     execute(connection, &sql::CLEAR_LIVING_TASKS, []).map(drop)
 }

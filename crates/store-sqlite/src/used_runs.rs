@@ -11,7 +11,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result, params};
 use taskqueue_core::ids::RunId;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::transfer::DeletedRun;
@@ -68,7 +68,7 @@ impl UsedRuns {
     }
 
     /// Returns what can only add segments: it knows nothing of those that are there but their numbers.
-    pub(crate) fn behind_all(connection: &Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn behind_all(connection: &Connection) -> Result<Self> {
         let mut runs = Self::default();
         let numbers = all_rows(connection, &sql::LOAD_RUN_SEGMENTS, [], |row| row.get::<_, i64>("segment"))?;
         runs.next_segment = numbers.into_iter().max().unwrap_or(-1) + 1;
@@ -77,7 +77,7 @@ impl UsedRuns {
 
     /// Reads which segments there are. Of those that were known before, the indexes in memory are kept: a number is never
     /// given twice.
-    pub(crate) fn reload(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn reload(&mut self, connection: &Connection) -> Result<()> {
         (self.recent, self.forgotten_up_to, self.reused) = (HashMap::new(), None, false);
         let rows = all_rows(connection, &sql::LOAD_RUN_SEGMENTS, [], SegmentRow::of)?;
         let last = rows.iter().map(|row| row.number).max().unwrap_or(0);
@@ -115,7 +115,7 @@ impl UsedRuns {
         row: SegmentRow,
         slot: &IndexSlot,
         other_filters: usize,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<()> {
         let (filter_bytes, slot) = (self.filter_bytes.saturating_sub(other_filters), slot.clone());
         if let Some(builder) = &self.builder {
             let request = IndexRequest { row, filter_bytes, slot };
@@ -139,12 +139,7 @@ impl UsedRuns {
     }
 
     /// Forgets up to `most` run ids of deleted tasks whose time is over.
-    pub(crate) fn forget_over(
-        &mut self,
-        connection: &Connection,
-        now: Timestamp,
-        most: u32,
-    ) -> rusqlite::Result<usize> {
+    pub(crate) fn forget_over(&mut self, connection: &Connection, now: Timestamp, most: u32) -> Result<usize> {
         let (kept_until, run_id) =
             self.forgotten_up_to.as_ref().map_or((i64::MIN, ""), |(at, run_id)| (at.as_micros(), run_id.as_str()));
         let values = params![now.as_micros(), kept_until, run_id, most];
@@ -181,16 +176,16 @@ impl UsedRuns {
         *self.damaged.get_mut() = false;
     }
 
-    fn notice<T>(&self, result: rusqlite::Result<T>) -> rusqlite::Result<T> {
+    fn notice<T>(&self, result: Result<T>) -> Result<T> {
         result.inspect_err(|error| self.damaged.store(self.is_damaged() || is_unreadable(error), Ordering::Relaxed))
     }
 
     /// Returns whether a run id was used and not forgotten.
-    pub(crate) fn is_used(&self, connection: &Connection, run_id: RunId) -> rusqlite::Result<bool> {
+    pub(crate) fn is_used(&self, connection: &Connection, run_id: RunId) -> Result<bool> {
         self.notice(self.find(connection, run_id))
     }
 
-    fn find(&self, connection: &Connection, run_id: RunId) -> rusqlite::Result<bool> {
+    fn find(&self, connection: &Connection, run_id: RunId) -> Result<bool> {
         if let Some(is) = self.recent.get(&run_id) {
             return Ok(*is == IdUse::Used);
         }
@@ -205,7 +200,7 @@ impl UsedRuns {
     }
 
     /// Writes the recent ones as a segment.
-    pub(crate) fn flush(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn flush(&mut self, connection: &Connection) -> Result<()> {
         let mut entries: Vec<Entry> =
             std::mem::take(&mut self.recent).into_iter().map(|(id, is)| entry(id, is)).collect();
         entries.sort_unstable();
@@ -219,7 +214,7 @@ impl UsedRuns {
     }
 
     /// Writes sorted entries, each run id once, as the newest segment.
-    pub(crate) fn add_segment(&mut self, connection: &Connection, sorted: &[Entry]) -> rusqlite::Result<()> {
+    pub(crate) fn add_segment(&mut self, connection: &Connection, sorted: &[Entry]) -> Result<()> {
         if sorted.is_empty() {
             return Ok(());
         }
@@ -238,7 +233,7 @@ impl UsedRuns {
     }
 
     /// Does as much of the merges as what ended so far pays for.
-    pub(crate) fn work(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn work(&mut self, connection: &Connection) -> Result<()> {
         let pages = (self.credit / PAGE_ENTRIES as u64).min(PAGES_AT_ONCE);
         if self.merged || pages == 0 {
             self.credit = self.credit.min(PAGES_AT_ONCE * PAGE_ENTRIES as u64);
@@ -258,7 +253,7 @@ impl UsedRuns {
     }
 
     /// Does one thing. Returns how many pages that cost; nothing if there is nothing to do now.
-    fn work_once(&mut self, connection: &Connection, pages: usize) -> rusqlite::Result<Option<usize>> {
+    fn work_once(&mut self, connection: &Connection, pages: usize) -> Result<Option<usize>> {
         if self.begin_merge(connection)? {
             return Ok(Some(1));
         }
@@ -296,7 +291,7 @@ impl UsedRuns {
     }
 
     /// Begins a merge, of segments that are newer than those that are being merged already.
-    fn begin_merge(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
+    fn begin_merge(&mut self, connection: &Connection) -> Result<bool> {
         let newest = self.merges.last().map_or(i64::MIN, |merge| merge.row.newest);
         let first = self.segments.partition_point(|segment| segment.row.newest <= newest);
         let entries: Vec<u64> = self.segments[first..].iter().map(|segment| segment.row.entries).collect();
@@ -312,7 +307,7 @@ impl UsedRuns {
         Ok(true)
     }
 
-    fn merge(&self, connection: &Connection, row: SegmentRow) -> rusqlite::Result<Merge> {
+    fn merge(&self, connection: &Connection, row: SegmentRow) -> Result<Merge> {
         let inputs = self.inputs(&row);
         Merge::new(connection, row, &self.segments[inputs.clone()], inputs.start == 0)
     }
@@ -324,7 +319,7 @@ impl UsedRuns {
     }
 
     /// Lets a complete segment take the place of those that were merged into it.
-    fn replace_merged(&mut self, connection: &Connection, at: usize) -> rusqlite::Result<()> {
+    fn replace_merged(&mut self, connection: &Connection, at: usize) -> Result<()> {
         let Merge { row, index, .. } = self.merges.remove(at);
         let row = SegmentRow { state: SegmentState::Live, ..row };
         row.save(connection)?;
@@ -345,7 +340,7 @@ fn wanted_bytes(row: &SegmentRow) -> usize {
 }
 
 /// Passes what is wrong with the pages of the segments that are asked to `report`, for a check.
-pub(crate) fn check_segments(connection: &Connection, mut report: impl FnMut(String)) -> rusqlite::Result<()> {
+pub(crate) fn check_segments(connection: &Connection, mut report: impl FnMut(String)) -> Result<()> {
     let rows = all_rows(connection, &sql::LOAD_RUN_SEGMENTS, [], SegmentRow::of)?;
     for row in rows.iter().filter(|row| matches!(row.state, SegmentState::Live | SegmentState::Complete)) {
         if !segment::is_as_written(connection, *row)? {
@@ -356,7 +351,7 @@ pub(crate) fn check_segments(connection: &Connection, mut report: impl FnMut(Str
 }
 
 /// Deletes all segments.
-pub(crate) fn clear(connection: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn clear(connection: &Connection) -> Result<()> {
     for statement in [&sql::CLEAR_RUN_PAGES, &sql::CLEAR_RUN_SEGMENTS] {
         execute(connection, statement, [])?;
     }

@@ -1,13 +1,11 @@
 //! Load, decide, save: how each command runs inside a transaction, the same on every backend. The order of checks is the
 //! contract's (docs/reference/http-api.md §4): queue, task, state, size. The decisions themselves are functions of
-//! `core`. Which command is executed by which function is the table of `write_request.rs`. Claims are in `claims.rs`, what runs say
-//! in `runs.rs`, what tasks wait for in `dependents.rs`, commands that have several items in `items.rs`, the portions of bulk actions
-//! in `found.rs`, and what is due without a request in `upkeep.rs`.
+//! `core`. Which command is executed by which function is the table of `write_request.rs`. Claims, what runs say and
+//! commands of several items are in `runs.rs`, what tasks wait for in `dependents.rs`, the portions of bulk actions in `found.rs`,
+//! and what is due without a request in `upkeep.rs`.
 
-mod claims;
 mod dependents;
 mod found;
-mod items;
 mod runs;
 mod upkeep;
 

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Result, Row};
 use taskqueue_core::ids::{ID_BYTES, RunId};
 use taskqueue_core::lease;
 use taskqueue_core::soundness::Rule;
@@ -47,11 +47,11 @@ fn digest(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-pub(super) fn check(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+pub(super) fn check(checked: &mut Checked<'_, '_>) -> Result<()> {
     check_in_shares(checked, RUNS_AT_ONCE, COUNTS_AT_ONCE)
 }
 
-pub(super) fn check_in_shares(checked: &mut Checked<'_, '_>, runs: u64, counts: u64) -> rusqlite::Result<()> {
+pub(super) fn check_in_shares(checked: &mut Checked<'_, '_>, runs: u64, counts: u64) -> Result<()> {
     let count = |of: &str| checked.connection.query_row(of, [], |row| row.get::<_, i64>(0).map(i64::cast_unsigned));
     // Each task has at most two, besides those in tables of their own.
     let all_runs = 2 * count("SELECT count(*) FROM tasks")?
@@ -81,7 +81,7 @@ struct KeptCount {
 /// By the digest of queue and routes, the state, and whether it is the count of archived tasks, which are counted among all.
 type Counts = HashMap<(u64, Status, bool), KeptCount>;
 
-fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<()> {
+fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> Result<()> {
     let mut counts = load_counts(checked, share)?;
     let mut runs: Vec<[u8; ID_BYTES]> = Vec::new();
     let mut add = |run_id: RunId| {
@@ -121,7 +121,7 @@ fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<
 
 const PAST_RUNS: &str = "SELECT run_id FROM past_runs";
 
-fn load_counts(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<Counts> {
+fn load_counts(checked: &mut Checked<'_, '_>, share: Share) -> Result<Counts> {
     let mut counts = Counts::new();
     each_row(checked.connection, &sql::CHECK_TALLY, [], |row| {
         let (queue, routes) = (QueueKey(row.get("queue_key")?), row.get_ref("routes")?.as_str()?);
@@ -196,7 +196,7 @@ struct KnownHistory {
 
 /// Checks what lets a start and a claim do without all tasks (docs/decisions/0002): every pending or running task is among those
 /// that a start reads, every used run id is found, and the segments of run ids are as they were written.
-pub(super) fn check_history(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+pub(super) fn check_history(checked: &mut Checked<'_, '_>) -> Result<()> {
     let connection = checked.connection;
     let runs = match load_runs(connection) {
         Ok(runs) => Some(runs),
@@ -219,13 +219,13 @@ pub(super) fn check_history(checked: &mut Checked<'_, '_>) -> rusqlite::Result<(
     check_deleted_runs(checked, &known)
 }
 
-fn load_runs(connection: &Connection) -> rusqlite::Result<UsedRuns> {
+fn load_runs(connection: &Connection) -> Result<UsedRuns> {
     let mut runs = UsedRuns::new(HistoryOptions::default().filter_bytes, None);
     runs.reload(connection)?;
     Ok(runs)
 }
 
-fn check_known(checked: &mut Checked<'_, '_>, known: &mut KnownHistory, row: &Row<'_>) -> rusqlite::Result<()> {
+fn check_known(checked: &mut Checked<'_, '_>, known: &mut KnownHistory, row: &Row<'_>) -> Result<()> {
     let connection = checked.connection;
     let Ok(task) = rows::claim_index(row) else { return Ok(()) };
     let is_new = task.key.0 > known.marks.last_key;
@@ -260,7 +260,7 @@ fn check_known(checked: &mut Checked<'_, '_>, known: &mut KnownHistory, row: &Ro
 }
 
 /// Returns what cannot be read has been found with the segments.
-fn is_used(runs: &UsedRuns, connection: &Connection, run_id: RunId) -> rusqlite::Result<bool> {
+fn is_used(runs: &UsedRuns, connection: &Connection, run_id: RunId) -> Result<bool> {
     match runs.is_used(connection, run_id) {
         Err(error) if is_unreadable(&error) => Ok(true),
         asked => asked,
@@ -268,7 +268,7 @@ fn is_used(runs: &UsedRuns, connection: &Connection, run_id: RunId) -> rusqlite:
 }
 
 /// A start adds those that are kept longest: of tasks that were deleted since the last flush.
-fn check_deleted_runs(checked: &mut Checked<'_, '_>, known: &KnownHistory) -> rusqlite::Result<()> {
+fn check_deleted_runs(checked: &mut Checked<'_, '_>, known: &KnownHistory) -> Result<()> {
     let Some(runs) = &known.runs else { return Ok(()) };
     let (connection, added) = (checked.connection, lease::run_ids_kept_until(known.marks.flushed_at));
     each_row(connection, &sql::CHECK_DELETED_RUNS, [], |row| {

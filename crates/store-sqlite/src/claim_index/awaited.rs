@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Result};
 use taskqueue_core::ids::TaskId;
 use taskqueue_store::transaction::QueueKey;
 
@@ -40,11 +40,7 @@ impl Awaited {
     }
 
     /// Adds what the tasks of these queues wait for. Reads as many pairs as there is room for, and one of each queue.
-    pub(super) fn load(
-        &mut self,
-        connection: &Connection,
-        queues: impl Iterator<Item = QueueKey>,
-    ) -> rusqlite::Result<()> {
+    pub(super) fn load(&mut self, connection: &Connection, queues: impl Iterator<Item = QueueKey>) -> Result<()> {
         let mut pairs_left = self.left;
         for queue in queues {
             let limit = i64::try_from(pairs_left).unwrap_or(i64::MAX).saturating_add(1);

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Result, Row, params};
 use taskqueue_core::lease;
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
@@ -38,7 +38,7 @@ impl ClaimIndex {
     }
 
     /// Becomes what the file holds. What is in memory about segments that are there is kept.
-    pub(crate) fn reload(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn reload(&mut self, connection: &Connection) -> Result<()> {
         // Two indexes at once could be more than there is memory for.
         let history = std::mem::take(&mut self.history);
         // What was known of tasks may be wrong now, as after an update.
@@ -73,7 +73,7 @@ impl ClaimIndex {
         Ok(())
     }
 
-    fn load_tasks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    fn load_tasks(&mut self, connection: &Connection) -> Result<()> {
         let queues: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
         let last_key = self.history.marks.last_key;
         let (pending, waiting) = (HashMap::new(), WaitingLists::default());
@@ -110,7 +110,7 @@ impl ClaimIndex {
 
 impl IndexLoader<'_> {
     /// Adds what a row says. Returns whether its task is pending or running.
-    fn add(&mut self, row: &Row<'_>) -> rusqlite::Result<bool> {
+    fn add(&mut self, row: &Row<'_>) -> Result<bool> {
         let task = rows::claim_index(row)?;
         self.index.rows_read += 1;
         self.index.last_pending_seq = self.index.last_pending_seq.max(task.head.pending_seq);
@@ -148,13 +148,9 @@ impl IndexLoader<'_> {
 
 /// Reads what the file holds and sets the clock by it. If the clock goes back all the same, because the times in the file
 /// cannot be right, then the deadlines in those times are set again.
-pub(crate) fn load_at_start(
-    claim_index: &mut ClaimIndex,
-    connection: &mut Connection,
-    clock: &dyn Clock,
-) -> rusqlite::Result<()> {
-    claim_index.reload(connection)?;
-    let latest_at = claim_index.latest_at;
+pub(crate) fn load_at_start(index: &mut ClaimIndex, connection: &mut Connection, clock: &dyn Clock) -> Result<()> {
+    index.reload(connection)?;
+    let latest_at = index.latest_at;
     clock.start_after(latest_at);
     let now = clock.now();
     if now < latest_at {
@@ -163,28 +159,24 @@ pub(crate) fn load_at_start(
             "the latest time in the database is more than a day ahead of this machine's clock; the clock is used, and \
              running leases are reset to 300 seconds from now"
         );
-        shorten_deadlines(connection, claim_index.running_tasks(), now)?;
-        claim_index.reload(connection)?;
+        shorten_deadlines(connection, index.running_tasks(), now)?;
+        index.reload(connection)?;
     }
-    claim_index.no_scan_after(now);
+    index.no_scan_after(now);
     connection.execute(&sql::SAVE_ACTIVITY_SINCE, [now.as_micros()])?;
-    if claim_index.history.is_due() {
+    if index.history.is_due() {
         let transaction = connection.transaction()?;
-        claim_index.history.flush(&transaction, now)?;
+        index.history.flush(&transaction, now)?;
         transaction.commit()?;
     }
-    tracing::debug!(rows = claim_index.rows_read, "loaded the pending and running tasks");
+    tracing::debug!(rows = index.rows_read, "loaded the pending and running tasks");
     Ok(())
 }
 
 /// Corrects deadlines that are far in the future, because the stored times came from a wrong clock (docs/decisions/0005): leases
 /// and other deadlines end as if they had begun now. Timestamps of tasks do not change, nor does `not_before`, which may be what a
 /// client said. `running` are all running tasks.
-fn shorten_deadlines(
-    connection: &mut Connection,
-    running: Vec<(TaskKey, TaskHead)>,
-    now: Timestamp,
-) -> rusqlite::Result<()> {
+fn shorten_deadlines(connection: &mut Connection, running: Vec<(TaskKey, TaskHead)>, now: Timestamp) -> Result<()> {
     let tx = connection.transaction()?;
     shorten_leases(&tx, running, now)?;
     let kept_until = lease::run_ids_kept_until(now).as_micros();
@@ -203,7 +195,7 @@ fn shorten_deadlines(
     tx.commit()
 }
 
-fn shorten_leases(connection: &Connection, running: Vec<(TaskKey, TaskHead)>, now: Timestamp) -> rusqlite::Result<()> {
+fn shorten_leases(connection: &Connection, running: Vec<(TaskKey, TaskHead)>, now: Timestamp) -> Result<()> {
     let mut save = connection.prepare_cached(&sql::SAVE_HEAD)?;
     for (key, mut head) in running {
         if let Some(run) = head.lifecycle.run.and_then(|run| lease::brought_back(run, now)) {

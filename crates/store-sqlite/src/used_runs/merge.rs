@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Result};
 
 use crate::statements as sql;
 use crate::used_runs::segment::{
@@ -62,7 +62,7 @@ struct MergeInput {
 
 impl MergeInput {
     /// Loads the page of the place if needed. Returns the entry there; nothing at the end.
-    fn entry(&mut self, connection: &Connection) -> rusqlite::Result<Option<&Entry>> {
+    fn entry(&mut self, connection: &Connection) -> Result<Option<&Entry>> {
         while self.page < self.pages && (self.loaded.is_empty() || self.place >= self.loaded.len()) {
             if !self.loaded.is_empty() {
                 (self.page, self.place) = (self.page + 1, 0);
@@ -84,7 +84,7 @@ impl Merge {
         mut row: SegmentRow,
         inputs: &[Segment],
         is_oldest: bool,
-    ) -> rusqlite::Result<Self> {
+    ) -> Result<Self> {
         let mut last_page = connection.prepare_cached(&sql::FIND_LAST_RUN_PAGE)?;
         let of_segment = [page_number(row.number, 0), page_number(row.number + 1, 0) - 1];
         let written = last_page.query_row(of_segment, |page| {
@@ -101,14 +101,14 @@ impl Merge {
             let SegmentRow { number, pages, .. } = segment.row;
             Ok(MergeInput { segment: number, pages, page, place, loaded: Vec::new() })
         };
-        let inputs = inputs.iter().map(input).collect::<rusqlite::Result<_>>()?;
+        let inputs = inputs.iter().map(input).collect::<Result<_>>()?;
         let writer = PageWriter::new(row.number, row.pages, row.entries);
         let index = IndexSlot::default();
         Ok(Self { row, is_oldest, inputs, writer, index, is_fresh: false, index_requested: false })
     }
 
     /// Writes up to so many pages. Returns how many it wrote.
-    pub(crate) fn step(&mut self, connection: &Connection, most_pages: usize) -> rusqlite::Result<usize> {
+    pub(crate) fn step(&mut self, connection: &Connection, most_pages: usize) -> Result<usize> {
         let mut written = 0;
         while written < most_pages {
             let Some(entry) = self.next(connection)? else {
@@ -127,7 +127,7 @@ impl Merge {
     }
 
     /// The next entry in ascending order. Of several about one run id the newest counts.
-    fn next(&mut self, connection: &Connection) -> rusqlite::Result<Option<Entry>> {
+    fn next(&mut self, connection: &Connection) -> Result<Option<Entry>> {
         let mut next: Option<Entry> = None;
         for input in &mut self.inputs {
             if let Some(entry) = input.entry(connection)?

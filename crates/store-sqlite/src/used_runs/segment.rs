@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Result, Row, params};
 use taskqueue_core::ids::{ID_BYTES, RunId};
 
 use crate::bloom_filter::BloomFilter;
@@ -85,7 +85,7 @@ pub(crate) fn with_page<T>(
     connection: &Connection,
     (segment, page): (i64, i64),
     read: impl FnOnce(&[u8]) -> T,
-) -> rusqlite::Result<Option<T>> {
+) -> Result<Option<T>> {
     let number = page_number(segment, page);
     first_row(connection, &sql::FIND_RUN_PAGE, [number], |row| Ok(read(row.get_ref(0)?.as_blob()?)))
 }
@@ -105,7 +105,7 @@ impl PageWriter {
     }
 
     /// Adds an entry. Returns whether that filled a page, which was written.
-    pub(crate) fn add(&mut self, connection: &Connection, entry: &Entry) -> rusqlite::Result<bool> {
+    pub(crate) fn add(&mut self, connection: &Connection, entry: &Entry) -> Result<bool> {
         self.page.extend_from_slice(entry);
         self.entries += 1;
         let full = self.page.len() >= PAGE_ENTRIES * ENTRY_BYTES;
@@ -116,11 +116,11 @@ impl PageWriter {
     }
 
     /// Writes the last page.
-    pub(crate) fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn finish(&mut self, connection: &Connection) -> Result<()> {
         if self.page.is_empty() { Ok(()) } else { self.write(connection) }
     }
 
-    fn write(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, connection: &Connection) -> Result<()> {
         let values = params![page_number(self.segment, self.pages), self.page];
         execute(connection, &sql::INSERT_RUN_PAGE, values)?;
         self.pages += 1;
@@ -167,7 +167,7 @@ pub(crate) struct SegmentRow {
 }
 
 impl SegmentRow {
-    pub(crate) fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(crate) fn of(row: &Row<'_>) -> Result<Self> {
         let state = SegmentState::parse(row.get_ref("state")?.as_str()?);
         Ok(Self {
             number: row.get("segment")?,
@@ -179,7 +179,7 @@ impl SegmentRow {
         })
     }
 
-    pub(crate) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn save(&self, connection: &Connection) -> Result<()> {
         let Self { number, oldest, newest, state, pages, entries } = self;
         let entries = i64::try_from(*entries).unwrap_or(i64::MAX);
         let values = params![number, oldest, newest, state.as_str(), pages, entries];
@@ -206,7 +206,7 @@ impl SegmentIndex {
         row: SegmentRow,
         filter_bytes: usize,
         wanted: &dyn Fn() -> bool,
-    ) -> rusqlite::Result<Option<Self>> {
+    ) -> Result<Option<Self>> {
         let mut filter = BloomFilter::new(usize::try_from(row.entries).unwrap_or(usize::MAX), filter_bytes);
         let mut first_runs = Vec::new();
         let mut first_page = 0;
@@ -229,7 +229,7 @@ impl SegmentIndex {
 }
 
 /// Returns whether a segment has the pages and the entries that its row says, in ascending order.
-pub(crate) fn is_as_written(connection: &Connection, row: SegmentRow) -> rusqlite::Result<bool> {
+pub(crate) fn is_as_written(connection: &Connection, row: SegmentRow) -> Result<bool> {
     let (mut pages, mut count, mut last, mut ordered) = (0, 0_u64, None, true);
     let between = [page_number(row.number, 0), page_number(row.number + 1, 0) - 1];
     each_row(connection, &sql::LIST_RUN_PAGES, between, |page| {
@@ -272,7 +272,7 @@ impl Segment {
     }
 
     /// Returns what the pages say about a run id.
-    pub(crate) fn find(&self, connection: &Connection, run: PackedRun) -> rusqlite::Result<Option<IdUse>> {
+    pub(crate) fn find(&self, connection: &Connection, run: PackedRun) -> Result<Option<IdUse>> {
         let Some(page) = self.page_of(connection, run)? else { return Ok(None) };
         let find = |page: &[u8]| (!entries(page).is_empty()).then(|| find(page, run));
         let found = with_page(connection, (self.row.number, page), find)?;
@@ -280,7 +280,7 @@ impl Segment {
     }
 
     /// The page that would hold a run id: the last one that does not begin behind it.
-    fn page_of(&self, connection: &Connection, run: PackedRun) -> rusqlite::Result<Option<i64>> {
+    fn page_of(&self, connection: &Connection, run: PackedRun) -> Result<Option<i64>> {
         if let Some(index) = self.index() {
             let behind = index.first_runs.partition_point(|first| *first <= run);
             return Ok(i64::try_from(behind).ok().and_then(|behind| behind.checked_sub(1)).filter(|page| *page >= 0));
@@ -299,7 +299,7 @@ impl Segment {
     }
 
     /// The place of the first entry behind a run id: page and place on it.
-    pub(crate) fn place_behind(&self, connection: &Connection, run: PackedRun) -> rusqlite::Result<(i64, usize)> {
+    pub(crate) fn place_behind(&self, connection: &Connection, run: PackedRun) -> Result<(i64, usize)> {
         let Some(page) = self.page_of(connection, run)? else { return Ok((0, 0)) };
         let behind = |page: &[u8]| entries(page).partition_point(|entry| run_of(entry) <= run);
         let place = with_page(connection, (self.row.number, page), behind)?;
@@ -313,7 +313,7 @@ pub(crate) fn write_segment(
     segment: i64,
     sorted: &[Entry],
     filter_bytes: usize,
-) -> rusqlite::Result<(PageWriter, SegmentIndex)> {
+) -> Result<(PageWriter, SegmentIndex)> {
     let mut writer = PageWriter::new(segment, 0, 0);
     let mut filter = BloomFilter::new(sorted.len(), filter_bytes);
     for entry in sorted {

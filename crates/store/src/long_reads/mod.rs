@@ -1,19 +1,21 @@
 //! Reads that may scan every task. They run on their own threads, never on an async thread, and share the cores in time
 //! slices. Used by both backends. See docs/decisions/0016.
+//!
+//! The threads start on demand and end when idle. Each runs one read at a time and keeps a state (a connection) between them.
 
 mod scheduler;
-mod thread_pool;
 
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot};
+pub use scheduler::{ActiveRead, CallerGuard, ReadScheduler, ScheduledRead, StopReason};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::submission::permit;
 use crate::{StoreError, StoreResult};
-pub use scheduler::{ActiveRead, CallerGuard, ReadScheduler, ScheduledRead, StopReason};
-use thread_pool::ThreadPool;
 
 /// How long a read may take in all, below the 30 seconds that the storage has.
 const READ_TIMEOUT: Duration = Duration::from_secs(25);
@@ -88,6 +90,143 @@ impl<R: 'static> LongReads<R> {
 impl<R: 'static> Drop for LongReads<R> {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// How long a thread beyond `max_idle` waits for more work.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+type Work<R> = Box<dyn FnOnce(&mut R) + Send>;
+
+/// Work and its permit, which is released when the thread can take more work.
+type WorkItem<R> = (Work<R>, OwnedSemaphorePermit);
+
+/// The next work of an idle thread; `None` ends it.
+type Next<R> = Option<WorkItem<R>>;
+
+/// The permits limit the number of threads.
+struct ThreadPool<R: 'static> {
+    inner: Arc<PoolInner<R>>,
+}
+
+struct PoolInner<R> {
+    name: &'static str,
+    max_idle: usize,
+    make: Box<dyn Fn() -> R + Send + Sync>,
+    state: Mutex<PoolState<R>>,
+    ended: Condvar,
+}
+
+struct PoolState<R> {
+    threads: usize,
+    /// Idle threads by id. The last one was used last.
+    idle: Vec<(u64, Sender<Next<R>>)>,
+    last_id: u64,
+    closed: bool,
+}
+
+impl<R: 'static> ThreadPool<R> {
+    /// `make` creates the state of a new thread, on that thread.
+    fn new(name: &'static str, max_idle: usize, make: impl Fn() -> R + Send + Sync + 'static) -> Self {
+        let state = PoolState { threads: 0, idle: Vec::new(), last_id: 0, closed: false };
+        let (make, state) = (Box::new(make), Mutex::new(state));
+        Self { inner: Arc::new(PoolInner { name, max_idle, make, state, ended: Condvar::new() }) }
+    }
+
+    /// Runs work on an idle thread, or on a new one.
+    fn run(&self, work: Work<R>, permit: OwnedSemaphorePermit) -> StoreResult<()> {
+        let mut state = self.inner.lock();
+        if state.closed {
+            return Err(StoreError::Unavailable);
+        }
+        if let Some((_, thread)) = state.idle.pop() {
+            // It is running: a thread removes itself from the list before it ends.
+            return thread.send(Some((work, permit))).map_err(|_| StoreError::Unavailable);
+        }
+        let inner = Arc::clone(&self.inner);
+        let builder = std::thread::Builder::new().name(self.inner.name.into());
+        match builder.spawn(move || inner.run_thread((work, permit))) {
+            Ok(_) => {
+                state.threads += 1;
+                Ok(())
+            }
+            // The system cannot start another thread now.
+            Err(_) => Err(StoreError::Busy),
+        }
+    }
+
+    /// Refuses new work. Idle threads end at once, the others after their work.
+    fn stop(&self) {
+        let mut state = self.inner.lock();
+        state.closed = true;
+        for (_, thread) in state.idle.drain(..) {
+            let _ = thread.send(None);
+        }
+    }
+
+    /// Waits until every thread has ended, after `stop`.
+    fn join(&self) {
+        let mut state = self.inner.lock();
+        while state.threads > 0 {
+            state = self.inner.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<R: 'static> Drop for ThreadPool<R> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl<R> PoolInner<R> {
+    fn lock(&self) -> MutexGuard<'_, PoolState<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run_thread(&self, first: WorkItem<R>) {
+        let mut own = (self.make)();
+        let (sender, receiver) = channel();
+        let mut item = Some(first);
+        while let Some((work, permit)) = item {
+            // After a panic the caller gets no answer, and the state may be inconsistent: it is replaced.
+            if catch_unwind(AssertUnwindSafe(|| work(&mut own))).is_err() {
+                own = (self.make)();
+            }
+            item = self.next(&sender, &receiver, permit);
+        }
+        drop(own);
+        self.lock().threads -= 1;
+        self.ended.notify_all();
+    }
+
+    fn next(&self, sender: &Sender<Next<R>>, receiver: &Receiver<Next<R>>, permit: OwnedSemaphorePermit) -> Next<R> {
+        let id = {
+            let mut state = self.lock();
+            if state.closed {
+                return None;
+            }
+            state.last_id += 1;
+            let id = state.last_id;
+            state.idle.push((id, sender.clone()));
+            id
+        };
+        drop(permit);
+        loop {
+            match receiver.recv_timeout(IDLE_TIMEOUT) {
+                Ok(next) => return next,
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let mut state = self.lock();
+            // A thread that is no longer on the list is about to receive work.
+            if let Some(index) = state.idle.iter().position(|(idle, _)| *idle == id)
+                && state.idle.len() > self.max_idle
+            {
+                state.idle.remove(index);
+                return None;
+            }
+        }
     }
 }
 
