@@ -114,11 +114,11 @@ pub fn backup(
 ) -> Result<BackedUp, BackupError> {
     let unwritable = |error: io::Error| unwritable(target, &error);
     // Before anything is written: the errors of a wrong source are better than those of a wrong target.
-    outside_reader::read(source, |reader| check_target(reader.path(), target, options.replace))?;
+    outside_reader::read(source, |reader| check_target(&reader.path, target, options.replace))?;
     remove_leftovers(target, watch.removed);
     let new = NewFile::begin(target).map_err(unwritable)?;
     let bytes = outside_reader::read(source, |reader| copy(reader, &new, Some(options.bytes_per_second), watch))?;
-    let report = watch.check(new.path())?;
+    let report = watch.check(&new.path)?;
     new.put_in_place(options.replace).map_err(unwritable)?;
     Ok(BackedUp { bytes, report })
 }
@@ -132,12 +132,12 @@ fn copy(
     bytes_per_second: Option<u64>,
     watch: &mut BackupWatch<'_>,
 ) -> Result<u64, BackupError> {
-    new.file().set_len(0).map_err(|error| unwritable(new.place(), &error))?;
-    let failed = |error: rusqlite::Error| of_copy(reader.path(), new.place(), &error);
+    new.file().set_len(0).map_err(|error| unwritable(&new.place, &error))?;
+    let failed = |error: rusqlite::Error| of_copy(&reader.path, &new.place, &error);
     let page_bytes: u32 = reader.connection.pragma_query_value(None, "page_size", |row| row.get(0)).map_err(failed)?;
-    let mut target = open::copy_target(new.path()).map_err(failed)?;
+    let mut target = open::copy_target(&new.path).map_err(failed)?;
     if !new.is_intact() {
-        return Err(unwritable(new.place(), &io::Error::other("the file that is being written was replaced")));
+        return Err(unwritable(&new.place, &io::Error::other("the file that is being written was replaced")));
     }
     let copying = Backup::new(&reader.connection, &mut target).map_err(failed)?;
     let (began, log_before, mut synced) = (Instant::now(), reader.log_bytes(), 0);
@@ -151,7 +151,7 @@ fn copy(
             break;
         }
         if done - synced >= SYNC_BYTES {
-            new.file().sync_data().map_err(|error| unwritable(new.place(), &error))?;
+            new.file().sync_data().map_err(|error| unwritable(&new.place, &error))?;
             synced = done;
         }
         if let Some(rate) = bytes_per_second {
@@ -168,7 +168,7 @@ fn copy(
     }
     drop(copying);
     target.close().map_err(|(_, error)| failed(error))?;
-    new.file().metadata().map(|copy| copy.len()).map_err(|error| unwritable(new.place(), &error))
+    new.file().metadata().map(|copy| copy.len()).map_err(|error| unwritable(&new.place, &error))
 }
 
 /// Returns how long to wait after so many bytes in so much time.
@@ -264,7 +264,7 @@ pub fn restore(
     let reserved = ReservedPlace::take(&place)?;
     let new = NewFile::begin(&place).map_err(|error| unwritable(&place, &error))?;
     let bytes = outside_reader::read(source, |reader| copy(reader, &new, None, watch))?;
-    let report = watch.check(new.path())?;
+    let report = watch.check(&new.path)?;
     // The copy took its time, and somebody may have put something else there.
     check_place(source, &place, replace)?;
     put_in_place(new, &reserved, &place).map_err(|error| unwritable(&place, &error))?;
@@ -313,7 +313,7 @@ fn check_place(source: &Path, place: &Path, replace: bool) -> Result<(), BackupE
 /// Returns whether a file is a database of this program: by its header, also if the rest is damaged; or by its log, which alone has
 /// all of a database that was created a moment ago.
 fn is_ours(place: &Path) -> bool {
-    let recognised = || outside_reader::read(place, |reader| migrate::recognise(&reader.connection, reader.path()));
+    let recognised = || outside_reader::read(place, |reader| migrate::recognise(&reader.connection, &reader.path));
     header_is_ours(place) || recognised().is_ok()
 }
 

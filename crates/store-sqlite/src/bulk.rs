@@ -255,29 +255,28 @@ impl BatchTransaction for SqliteTransaction<'_> {
 /// Tasks that a tracker records at most; with more of them a new plan is made. About 3 MiB.
 const RECORDED: usize = 65_536;
 
-/// The tasks that a transaction has created, changed or deleted.
-#[derive(Default)]
-pub(crate) struct ChangedTasks {
-    keys: Vec<(QueueKey, TaskKey)>,
-    too_many: bool,
+/// The tasks that a transaction has created, changed or deleted; `None` if there are too many.
+pub(crate) struct ChangedTasks(Option<Vec<(QueueKey, TaskKey)>>);
+
+impl Default for ChangedTasks {
+    fn default() -> Self {
+        Self(Some(Vec::new()))
+    }
 }
 
 impl ChangedTasks {
-    const UNKNOWN: Self = Self { keys: Vec::new(), too_many: true };
-
     pub(crate) fn add(&mut self, queue: QueueKey, key: TaskKey) {
-        if self.too_many || self.keys.len() >= RECORDED {
-            *self = Self::UNKNOWN;
-        } else {
-            self.keys.push((queue, key));
+        match &mut self.0 {
+            Some(keys) if keys.len() < RECORDED => keys.push((queue, key)),
+            _ => self.0 = None,
         }
     }
 
     /// Returns those of the keys that may be among them.
     pub(crate) fn among(&self, keys: &HashSet<TaskKey>) -> HashSet<TaskKey> {
-        match self.too_many {
-            true => keys.clone(),
-            false => self.keys.iter().map(|(_, key)| *key).filter(|key| keys.contains(key)).collect(),
+        match &self.0 {
+            None => keys.clone(),
+            Some(changed) => changed.iter().map(|(_, key)| *key).filter(|key| keys.contains(key)).collect(),
         }
     }
 }
@@ -286,54 +285,44 @@ impl ChangedTasks {
 #[derive(Debug)]
 pub(crate) struct ChangeTracker {
     queue: QueueKey,
-    recorded: Mutex<RecordedKeys>,
-}
-
-#[derive(Debug, Default)]
-struct RecordedKeys {
-    keys: BTreeSet<TaskKey>,
-    too_many: bool,
+    /// `None` if there were too many.
+    recorded: Mutex<Option<BTreeSet<TaskKey>>>,
 }
 
 impl ChangeTracker {
-    fn recorded(&self) -> MutexGuard<'_, RecordedKeys> {
+    fn recorded(&self) -> MutexGuard<'_, Option<BTreeSet<TaskKey>>> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn record(&self, changed: &ChangedTasks) {
         let mut recorded = self.recorded();
-        recorded.too_many |= changed.too_many;
-        recorded.keys.extend(changed.keys.iter().filter(|(queue, _)| *queue == self.queue).map(|(_, key)| key));
-        recorded.too_many |= recorded.keys.len() > RECORDED;
-        if recorded.too_many {
-            recorded.keys.clear();
-        }
+        let all = recorded.take().zip(changed.0.as_ref()).map(|(mut keys, changed)| {
+            keys.extend(changed.iter().filter(|(queue, _)| *queue == self.queue).map(|(_, key)| key));
+            keys
+        });
+        *recorded = all.filter(|keys| keys.len() <= RECORDED);
     }
 
     /// Returns what was recorded since this was last called; nothing if that is too much.
     pub(crate) fn take(&self) -> Option<Vec<TaskKey>> {
-        let mut recorded = self.recorded();
-        (!recorded.too_many).then(|| std::mem::take(&mut recorded.keys).into_iter().collect())
+        self.recorded().as_mut().map(|keys| std::mem::take(keys).into_iter().collect())
     }
 
     /// Returns whether so little was recorded that the write can decide it again.
     pub(crate) fn is_few(&self) -> bool {
-        let recorded = self.recorded();
-        !recorded.too_many && recorded.keys.len() <= REDECIDED
+        self.recorded().as_ref().is_some_and(|keys| keys.len() <= REDECIDED)
     }
 }
 
 /// For bulk actions, whose tasks are done one portion after the other.
 impl ChangeRecord for ChangeTracker {
     fn may_have_changed(&self, key: TaskKey) -> bool {
-        let recorded = self.recorded();
-        recorded.too_many || recorded.keys.contains(&key)
+        self.recorded().as_ref().is_none_or(|keys| keys.contains(&key))
     }
 
     fn forget(&self, tasks: &[FoundTask]) {
-        let mut recorded = self.recorded();
-        for task in tasks {
-            recorded.keys.remove(&task.key);
+        if let Some(keys) = &mut *self.recorded() {
+            tasks.iter().for_each(|task| drop(keys.remove(&task.key)));
         }
     }
 }
@@ -346,7 +335,7 @@ impl ChangeTrackers {
     /// Tracks a queue from now on, until the tracker is dropped. A snapshot that is taken later sees everything that is not
     /// recorded: the writer records what it changed right after the commit.
     pub(crate) fn add(&self, queue: QueueKey) -> Arc<ChangeTracker> {
-        let tracker = Arc::new(ChangeTracker { queue, recorded: Mutex::default() });
+        let tracker = Arc::new(ChangeTracker { queue, recorded: Mutex::new(Some(BTreeSet::new())) });
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&tracker));
         tracker
     }
@@ -359,7 +348,7 @@ impl ChangeTrackers {
 
     /// It is not known what was changed.
     pub(crate) fn invalidate(&self) {
-        self.record(&ChangedTasks::UNKNOWN);
+        self.record(&ChangedTasks(None));
     }
 }
 

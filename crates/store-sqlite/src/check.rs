@@ -48,13 +48,6 @@ struct Checked<'a, 'w> {
     watch: &'a mut Watch<'w>,
 }
 
-impl Checked<'_, '_> {
-    /// Tells how far it is, and ends the loop over rows if the check shall end.
-    fn row(&mut self, step: Step, done: u64, of: u64) -> NextRow {
-        self.watch.row(step, done, of)
-    }
-}
-
 /// Checks the database at `path`.
 pub fn check(path: &Path, watch: &mut Watch<'_>) -> Result<Report, CheckError> {
     outside_reader::read(path, |reader| check_snapshot(reader, watch))
@@ -63,7 +56,7 @@ pub fn check(path: &Path, watch: &mut Watch<'_>) -> Result<Report, CheckError> {
 fn check_snapshot(reader: &mut OutsideReader, watch: &mut Watch<'_>) -> Result<Report, CheckError> {
     let stop = watch.stop.clone();
     let handled = reader.connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || stop.load(Ordering::Relaxed)));
-    let (connection, path) = (&reader.connection, reader.path());
+    let (connection, path) = (&reader.connection, &*reader.path);
     let failed = |error: rusqlite::Error| CheckError::from(OpenError::of_sqlite(path, &error));
     handled.map_err(failed)?;
     migrate::recognise(connection, path)?;
@@ -85,16 +78,14 @@ fn check_snapshot(reader: &mut OutsideReader, watch: &mut Watch<'_>) -> Result<R
     match done {
         Ok(()) => Ok(report),
         // What SQLite cannot read is what was looked for.
-        Err(error) if is_damage(&error) => {
+        Err(error)
+            if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)) =>
+        {
             report.findings.add(Rule::Engine, error.to_string());
             Ok(report)
         }
         Err(error) => Err(failed(error)),
     }
-}
-
-fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 /// SQLite's own check: pages, B-trees, indexes, types.
@@ -190,7 +181,7 @@ fn load_settings(checked: &mut Checked<'_, '_>) -> Result<()> {
 
 fn check_observations(checked: &mut Checked<'_, '_>) -> Result<()> {
     each_row(checked.connection, &sql::CHECK_OBSERVATIONS, [], |row| {
-        let Some(queue) = checked.queues.get(&rows::queue_of_observation(row)?) else { return Ok(CONTINUE) };
+        let Some(queue) = checked.queues.get(&QueueKey(row.get("queue_key")?)) else { return Ok(CONTINUE) };
         let Ok(observation) = rows::observation(row, queue) else {
             checked.findings.add(Rule::Readable, format!("an observation of queue {queue} cannot be read"));
             return Ok(CONTINUE);
@@ -209,7 +200,7 @@ fn check_tasks(checked: &mut Checked<'_, '_>) -> Result<()> {
     each_row(checked.connection, &sql::TRANSFER_TASKS, [i64::MIN], |row| {
         check_task(checked, row)?;
         done += 1;
-        Ok(checked.row(Step::Tasks, done, checked.tasks))
+        Ok(checked.watch.row(Step::Tasks, done, checked.tasks))
     })?;
     if checked.watch.is_stopped() { Ok(()) } else { check_noted(checked) }
 }
@@ -289,7 +280,7 @@ fn check_noted(checked: &mut Checked<'_, '_>) -> Result<()> {
                 checked.findings.add(Rule::Dependencies, what);
             }
         }
-        Ok(checked.row(Step::Tasks, checked.tasks.max(done), checked.tasks.max(done)))
+        Ok(checked.watch.row(Step::Tasks, checked.tasks.max(done), checked.tasks.max(done)))
     })?;
     if noted != checked.noted && !checked.watch.is_stopped() {
         let (kept, of_tasks) = (noted, checked.noted);

@@ -34,7 +34,8 @@ pub(crate) struct Checkpointer {
     /// Locked while the thread copies and syncs.
     running: Arc<Mutex<()>>,
     ownership: Arc<Ownership>,
-    figures: Arc<WriterFigures>,
+    /// What its thread counts, and the writer with it.
+    pub(crate) figures: Arc<WriterFigures>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -66,11 +67,6 @@ impl Checkpointer {
             log_pages.store(pages, Ordering::Relaxed);
             Ok(())
         }))
-    }
-
-    /// Returns what its thread counts, and the writer with it.
-    pub(crate) fn figures(&self) -> Arc<WriterFigures> {
-        Arc::clone(&self.figures)
     }
 
     /// Pages in the log, as of the last commit.
@@ -123,8 +119,8 @@ fn lock_running(running: &Mutex<()>) -> MutexGuard<'_, ()> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The way in which a checkpoint treats readers of an older state.
-#[derive(Clone, Copy)]
+/// The way in which a checkpoint treats readers of an older state, by the names that SQLite has for them.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum CheckpointMode {
     /// Leaves to a later one what they need.
     Passive,
@@ -155,12 +151,8 @@ pub(crate) fn run(connection: &Connection, ownership: &Ownership, mode: Checkpoi
     if ownership.copying_failed() {
         return None;
     }
-    let statement = match mode {
-        CheckpointMode::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
-        CheckpointMode::Full => "PRAGMA wal_checkpoint(FULL)",
-        CheckpointMode::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
-    };
-    let done = connection.query_row(statement, [], |row| {
+    let statement = format!("PRAGMA wal_checkpoint({mode:?})");
+    let done = connection.query_row(&statement, [], |row| {
         Ok(CheckpointResult { was_busy: row.get::<_, i32>(0)? != 0, pages: row.get(1)?, copied: row.get(2)? })
     });
     done.inspect_err(|error| match is_harmless(error) {

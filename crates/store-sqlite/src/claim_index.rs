@@ -227,11 +227,6 @@ impl ClaimIndex {
         self.running.get(&task).map(|running| &running.head)
     }
 
-    /// Returns all running tasks.
-    pub(crate) fn running_tasks(&self) -> Vec<(TaskKey, TaskHead)> {
-        self.running.iter().map(|(task, running)| (*task, running.head.clone())).collect()
-    }
-
     /// Up to `most` tasks whose lease ends, or whose time is over, at or before `until`. Visits running tasks: there are as many as
     /// busy workers.
     pub(crate) fn running_until(&self, until: Timestamp, most: usize) -> Vec<(QueueKey, TaskKey)> {

@@ -21,41 +21,30 @@ use crate::rows;
 use crate::statements::{self as sql, Sql};
 use crate::transaction::SqliteTransaction;
 
-/// The way in which the rows of a deleted queue leave a table.
-enum Removal {
-    /// All with the queue: they are few.
-    WithQueue(&'static Sql),
-    /// Later, so many at a time: a millisecond or two.
-    Later(&'static Sql, u32),
-}
-
-static REMOVALS: [Removal; 7] = [
-    Removal::WithQueue(&sql::DELETE_OBSERVATIONS),
-    Removal::WithQueue(&sql::DELETE_TALLY),
-    Removal::WithQueue(&sql::DELETE_SETTINGS),
-    Removal::WithQueue(&sql::DELETE_UNSETTLED_OF_QUEUE),
-    Removal::WithQueue(&sql::DELETE_ENDED_READ),
-    Removal::Later(&sql::DELETE_DEPENDENCIES, 500),
-    // A queue has about 10,000.
-    Removal::Later(&sql::DELETE_ACTIVITY, 500),
+/// Tables whose rows of a queue are all deleted with it: they are few.
+static DELETED_WITH_QUEUE: [&Sql; 5] = [
+    &sql::DELETE_OBSERVATIONS,
+    &sql::DELETE_TALLY,
+    &sql::DELETE_SETTINGS,
+    &sql::DELETE_UNSETTLED_OF_QUEUE,
+    &sql::DELETE_ENDED_READ,
 ];
+
+/// Tables whose rows are deleted later. A queue has about 10,000 rows of activity.
+static DELETED_LATER: [&Sql; 2] = [&sql::DELETE_DEPENDENCIES, &sql::DELETE_ACTIVITY];
+/// So many of them at a time: a millisecond or two.
+const DELETED_AT_ONCE: u32 = 500;
 
 /// Deletes the rows that go with a queue.
 pub(crate) fn delete_rows_of_queue(file: &Prepared<'_>, queue: QueueKey) -> Loaded<()> {
-    for removal in &REMOVALS {
-        if let Removal::WithQueue(statement) = removal {
-            file.run(statement, [queue.0], "deleting a queue")?;
-        }
-    }
-    Ok(())
+    let mut deletions = DELETED_WITH_QUEUE.iter();
+    deletions.try_for_each(|statement| file.run(statement, [queue.0], "deleting a queue").map(drop))
 }
 
 /// Deletes some rows of a queue that was deleted. Returns whether there were any.
 pub(crate) fn purge_rows_of_queue(file: &Prepared<'_>, queue: QueueKey) -> Loaded<bool> {
-    for removal in &REMOVALS {
-        if let Removal::Later(statement, most) = removal
-            && file.run(statement, params![queue.0, most], "purging a queue")? > 0
-        {
+    for statement in DELETED_LATER {
+        if file.run(statement, params![queue.0, DELETED_AT_ONCE], "purging a queue")? > 0 {
             return Ok(true);
         }
     }
@@ -148,14 +137,10 @@ impl SqliteTransaction<'_> {
     /// Begins to read the tasks of a queue, if tasks of a state are kept for a limited time that were kept for ever.
     pub(crate) fn retention_changed(&mut self, queue: QueueKey, before: &Retention, after: &Retention) -> Loaded<()> {
         let is_new = |status| before.seconds(status).is_none() && after.seconds(status).is_some();
-        if Retention::STATUSES.into_iter().any(is_new) {
-            self.begin_reading(queue)?;
+        if !Retention::STATUSES.into_iter().any(is_new) {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Begins to read the tasks of a queue, from the first one on.
-    pub(crate) fn begin_reading(&mut self, queue: QueueKey) -> Loaded<()> {
+        // From the first one on.
         self.file.run(&sql::SAVE_ENDED_READ, params![queue.0, i64::MIN, ""], "beginning to read ended tasks")?;
         let reading = &mut self.claim_index.settings.ended.reading;
         if !reading.contains(&queue) {
@@ -199,17 +184,10 @@ impl SqliteTransaction<'_> {
                 tasks.push((queue, *key));
             }
         }
-        let is_last = noted.len() < most;
-        self.find_first(queue, status)?;
-        Ok((noted.len(), is_last))
-    }
-
-    /// Finds the first one that is noted of a kind.
-    fn find_first(&mut self, queue: QueueKey, status: Status) -> Loaded<()> {
         let values = params![queue.0, status.as_str()];
         let first = self.file.one(&sql::FIND_FIRST_ENDED, values, "finding ended tasks", rows::ended)?;
         self.claim_index.settings.ended.set_first(queue, status, first.map(|(ended_at, _)| ended_at));
-        Ok(())
+        Ok((noted.len(), noted.len() < most))
     }
 
     /// Reads some tasks of a queue whose tasks are being read. Returns whether there may be more.

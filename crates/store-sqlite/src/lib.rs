@@ -159,7 +159,7 @@ impl SqliteStore {
         let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
         let builder = IndexBuilder::start(open::long_reader(path).map_err(failed)?).map_err(unusable)?;
         let mut claim_index =
-            ClaimIndex::new(options.history, Some(builder.requests()), Room::within(options.pending_bytes));
+            ClaimIndex::new(options.history, Some(builder.requests.clone()), Room::within(options.pending_bytes));
         claim_index::load::load_at_start(&mut claim_index, &mut connection, &*clock).map_err(failed)?;
         let secret = installation_secret(&connection, path)?;
         ownership.watch_log()?;
@@ -172,7 +172,7 @@ impl SqliteStore {
         let credit_seconds = options.outage_credit_seconds;
         let threads = (checkpointer, builder);
         let writer = Writer::new(connection, claim_index, ownership, clock, credit_seconds, threads);
-        let shared = writer.shared();
+        let shared = writer.shared.clone();
         let SharedState { activity, waiters, .. } = shared.clone();
         Ok(Self {
             threads: Arc::new(Threads::start(readers, writer).map_err(unusable)?),

@@ -17,8 +17,9 @@ const MODE: u32 = 0o600;
 /// Removed when dropped, unless it has taken its place.
 pub struct NewFile {
     /// The place where it will be.
-    place: PathBuf,
-    path: PathBuf,
+    pub(crate) place: PathBuf,
+    /// Where it is until then.
+    pub(crate) path: PathBuf,
     /// Locked, so that others see that it is being written.
     file: File,
     placed: bool,
@@ -43,15 +44,6 @@ impl NewFile {
         let new = Self { place: folder.join(name), path, file, placed: false };
         take_lock(&new.file, &new.path)?;
         Ok(new)
-    }
-
-    /// Returns where it is until it takes its place.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn place(&self) -> &Path {
-        &self.place
     }
 
     pub fn file(&self) -> &File {
@@ -221,8 +213,8 @@ mod tests {
         let (place, other) = (folder.path().join("copy.db"), folder.path().join("other"));
         fs::write(&other, "of somebody").unwrap();
         let new = NewFile::begin(&place).unwrap();
-        fs::remove_file(new.path()).unwrap();
-        std::os::unix::fs::symlink(&other, new.path()).unwrap();
+        fs::remove_file(&new.path).unwrap();
+        std::os::unix::fs::symlink(&other, &new.path).unwrap();
         assert!(new.put_in_place(false).is_err());
         assert_eq!(fs::read(&other).unwrap(), b"of somebody");
         assert!(NewFile::begin(&place).is_err(), "a symbolic link is not followed");

@@ -24,21 +24,17 @@ const ATTEMPTS: usize = 3;
 /// A connection with a snapshot.
 pub(crate) struct OutsideReader {
     pub(crate) connection: Connection,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The state of the file when it had no log.
     state: Option<FileState>,
 }
 
 /// The metadata that change when a file is written to or replaced.
-#[derive(Debug, PartialEq, Eq)]
-struct FileState([i64; 5], [u64; 2]);
+type FileState = ([u64; 3], [i64; 4]);
 
-impl FileState {
-    fn of(found: &Metadata) -> Self {
-        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
-        let size = i64::try_from(found.size()).unwrap_or(i64::MAX);
-        Self([size, times[0], times[1], times[2], times[3]], [found.dev(), found.ino()])
-    }
+fn file_state(found: &Metadata) -> FileState {
+    let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+    ([found.dev(), found.ino(), found.size()], times)
 }
 
 /// Passes a snapshot of the file to `work`, a second time if a server was started on it meanwhile.
@@ -73,7 +69,7 @@ impl OutsideReader {
         }
         let path = path.canonicalize().map_err(unusable)?;
         let failed = |error: rusqlite::Error| OpenError::of_sqlite(&path, &error);
-        let state = (!has_log(&path)).then(|| FileState::of(&found));
+        let state = (!has_log(&path)).then(|| file_state(&found));
         let opened = match state {
             Some(_) => open::unchanging(&uri(path.as_os_str())),
             None => open::long_reader(&path),
@@ -87,14 +83,10 @@ impl OutsideReader {
         Ok(reader)
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Returns whether everything that was read is of the moment at which it was opened.
     fn is_of_one_moment(&self) -> bool {
         let Some(state) = &self.state else { return true };
-        !has_log(&self.path) && std::fs::metadata(&self.path).is_ok_and(|now| FileState::of(&now) == *state)
+        !has_log(&self.path) && std::fs::metadata(&self.path).is_ok_and(|now| file_state(&now) == *state)
     }
 
     /// The size of the log, which cannot be reused while this snapshot is read.
@@ -139,7 +131,7 @@ mod tests {
 
     fn queues(reader: &mut OutsideReader) -> Result<i64, OpenError> {
         let count = reader.connection.query_row("SELECT count(*) FROM queues", [], |row| row.get(0));
-        count.map_err(|error| OpenError::of_sqlite(reader.path(), &error))
+        count.map_err(|error| OpenError::of_sqlite(&reader.path, &error))
     }
 
     /// The files of a folder with their sizes.

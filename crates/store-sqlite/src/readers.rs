@@ -89,7 +89,12 @@ impl Readers {
         }
         // A weak reference: the store releases the file when the threads have closed their connections, not when they end.
         let ownership = Arc::downgrade(ownership);
-        let long = LongReads::new(long_reads, IDLE_LONG_READERS, move || LongReader::new(ownership.clone()), |_| ());
+        let long = LongReads::new(
+            long_reads,
+            IDLE_LONG_READERS,
+            move || LongReader { ownership: ownership.clone(), connection: None },
+            |_| (),
+        );
         Ok(Self { lanes: RwLock::new(Some(Lanes { short, page })), threads: Mutex::new(handles), long, in_use })
     }
 
@@ -224,10 +229,6 @@ struct LongReader {
 }
 
 impl LongReader {
-    fn new(ownership: Weak<Ownership>) -> Self {
-        Self { ownership, connection: None }
-    }
-
     fn run<T>(&mut self, active: &Arc<ActiveRead>, read: impl FnOnce(&Snapshot<'_>) -> Read<T>) -> Read<T> {
         let connection = match &mut self.connection {
             Some(connection) => connection,

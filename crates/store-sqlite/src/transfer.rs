@@ -134,10 +134,6 @@ impl SqliteTransfer {
         changed.dedup();
         self.write(|tx| changed.into_iter().try_for_each(|(queue, id)| tx.leave_unsettled(queue, id)))
     }
-
-    fn past_runs(&self, key: TaskKey) -> rusqlite::Result<Vec<RunId>> {
-        all_rows(&self.connection, &sql::LIST_PAST_RUNS, [key.0], rows::run_id)
-    }
 }
 
 /// All queues by key and by name.
@@ -174,9 +170,10 @@ impl Source for SqliteTransfer {
             let key = rows::key(row)?;
             let task = rows::task(row, queue)?;
             let noted = self.noted(queue_key, key, &task.definition.scheduling.dependencies)?;
+            let past_runs = all_rows(&self.connection, &sql::LIST_PAST_RUNS, [key.0], rows::run_id)?;
             let output = transferred_output(&self.connection, key)?;
             bytes += rows::bytes(row)? + output.as_ref().map_or(0, TransferredOutput::byte_count);
-            let copied = TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?, output);
+            let copied = TransferredTask::new(task, rows::identity(row)?, past_runs, output);
             chunk.tasks.push(copied.with_noted(noted));
             chunk.last_key = Some(key.0);
             let full = chunk.tasks.len() >= CHUNK_TASKS || bytes >= CHUNK_BYTES;

@@ -96,17 +96,13 @@ impl UsedRuns {
         self.merges.sort_by_key(|merge| merge.row.newest);
         self.merged = false;
         // The newest first: they are small, and get all the memory that they want.
-        let unknown: Vec<usize> = (0..self.segments.len()).rev().filter(|at| self.needs_index(*at, &known)).collect();
-        for at in unknown {
-            let Segment { row, index } = &self.segments[at];
-            let newer = self.segments[at + 1..].iter().map(|segment| wanted_bytes(&segment.row)).sum();
-            self.request_index(connection, *row, index, newer)?;
+        for (at, Segment { row, index }) in self.segments.iter().enumerate().rev() {
+            if !known.contains_key(&row.number) {
+                let newer = self.segments[at + 1..].iter().map(|segment| wanted_bytes(&segment.row)).sum();
+                self.request_index(connection, *row, index, newer)?;
+            }
         }
         Ok(())
-    }
-
-    fn needs_index(&self, at: usize, known: &HashMap<i64, IndexSlot>) -> bool {
-        !known.contains_key(&self.segments[at].row.number)
     }
 
     fn request_index(

@@ -96,7 +96,7 @@ pub(crate) struct Writer {
     left: Vec<Write>,
     /// The file that was found missing, and whether all that was acknowledged is in the database file since.
     lost: Option<(DatabaseFile, bool)>,
-    shared: SharedState,
+    pub(crate) shared: SharedState,
 }
 
 impl Writer {
@@ -109,7 +109,7 @@ impl Writer {
         credit_seconds: i64,
         (checkpointer, index_builder): (Checkpointer, IndexBuilder),
     ) -> Self {
-        let (scanned_at, figures) = (claim_index.last_scan_at, checkpointer.figures());
+        let (scanned_at, figures) = (claim_index.last_scan_at, Arc::clone(&checkpointer.figures));
         let published_index = Arc::new(PublishedIndex::new(claim_index, Arc::clone(&clock), credit_seconds));
         let shared = SharedState {
             clock,
@@ -140,10 +140,6 @@ impl Writer {
             lost: None,
             shared,
         }
-    }
-
-    pub(crate) fn shared(&self) -> SharedState {
-        self.shared.clone()
     }
 
     /// Runs until the queue is closed and empty, then moves the whole log into the file.

@@ -37,7 +37,8 @@ fn writer_with(options: &Options) -> (Writer, TempDir) {
     checkpointer.watch(&mut connection).unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
     let builder = IndexBuilder::start(open::long_reader(ownership.path()).unwrap()).unwrap();
-    let claim_index = ClaimIndex::new(options.history, Some(builder.requests()), Room::within(options.pending_bytes));
+    let claim_index =
+        ClaimIndex::new(options.history, Some(builder.requests.clone()), Room::within(options.pending_bytes));
     let threads = (checkpointer, builder);
     let mut writer = Writer::new(connection, claim_index, ownership, clock, options.outage_credit_seconds, threads);
     assert_eq!(serve(&mut writer, vec![create_queue("q")]), [Ok(true)]);
@@ -88,7 +89,7 @@ fn the_index_is_not_published_before_the_commit() {
     let (mut writer, _folder) = writer();
     assert!(shows_nothing(&writer));
     writer.with_claim_index(|writer| {
-        let published_index = writer.shared().published_index;
+        let published_index = writer.shared.clone().published_index;
         let seen = writer.in_transaction(|tx| {
             tx.insert_queue(&queue("r"))?;
             Ok(published_index.finds_nothing(&claim("q", "default", 1)) || published_index.withdraw().is_some())
@@ -147,7 +148,7 @@ fn after_a_panic_in_a_batch_others_see_what_the_file_holds() {
 #[test]
 fn a_panic_outside_of_a_transaction_withdraws_the_index() {
     let (mut writer, _folder) = writer();
-    let published_index = writer.shared().published_index;
+    let published_index = writer.shared.clone().published_index;
     let panicked = catch_unwind(AssertUnwindSafe(|| writer.with_claim_index(|_| panic!("the end of the thread"))));
     assert!(panicked.is_err());
     assert!(!published_index.finds_nothing(&claim("q", "default", 1)) && published_index.withdraw().is_none());
@@ -296,7 +297,7 @@ fn a_bulk_update_of_routes_that_would_fill_the_memory_is_undone() {
 #[test]
 fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
     let (mut writer, _folder) = writer();
-    let waiters = writer.shared().waiters;
+    let waiters = writer.shared.clone().waiters;
     let mut resting = waiters.register(&queue("q"), &route("default"), 1).unwrap();
     resting.park();
     let is_woken = |resting: &mut Waiter| std::pin::pin!(resting.woken()).poll(&mut noop()).is_ready();

@@ -96,7 +96,9 @@ impl<T: BatchTransaction> Execution<'_, T> {
                     self.tx.save_effect(queue.key, *key, (before, &after), update, *effect, merged.get(key))?;
                     self.after_commit.updated(queue.name, before, &after);
                     if update.changes_waiting() {
-                        self.look_again(queue, *key, &before.scheduling.dependencies, &after)?;
+                        // It holds the queue alone, so that nothing of it is busy.
+                        let found = self.look_up(queue.key, Some(*key), &after.scheduling.dependencies)?;
+                        self.save_looked_up(queue, *key, &before.scheduling.dependencies, &after, &found)?;
                     }
                     updated += 1;
                 }

@@ -102,7 +102,7 @@ fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> Result<()> {
                 count_task(checked, &mut counts, share, counted, true);
             }
         }
-        Ok(checked.row(Step::Derived, done, share.of * checked.tasks))
+        Ok(checked.watch.row(Step::Derived, done, share.of * checked.tasks))
     })?;
     for statement in [PAST_RUNS, &**sql::CHECK_DELETED_RUNS] {
         each_row(connection, statement, [], |row| {
@@ -214,7 +214,7 @@ pub(super) fn check_history(checked: &mut Checked<'_, '_>) -> Result<()> {
     each_row(connection, &sql::LOAD_CLAIM_INDEX, [i64::MIN, i64::MAX], |row| {
         done += 1;
         check_known(checked, &mut known, row)?;
-        Ok(checked.row(Step::Derived, done, checked.tasks))
+        Ok(checked.watch.row(Step::Derived, done, checked.tasks))
     })?;
     check_deleted_runs(checked, &known)
 }

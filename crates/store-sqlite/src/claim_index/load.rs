@@ -159,7 +159,8 @@ pub(crate) fn load_at_start(index: &mut ClaimIndex, connection: &mut Connection,
             "the latest time in the database is more than a day ahead of this machine's clock; the clock is used, and \
              running leases are reset to 300 seconds from now"
         );
-        shorten_deadlines(connection, index.running_tasks(), now)?;
+        let running = index.running.iter().map(|(task, running)| (*task, running.head.clone()));
+        shorten_deadlines(connection, running.collect(), now)?;
         index.reload(connection)?;
     }
     index.no_scan_after(now);

@@ -59,11 +59,6 @@ pub(crate) fn derived(row: &Row<'_>) -> Result<[u64; 2]> {
     Ok([count(row, "past_runs")?, count(row, "observations")?])
 }
 
-/// The key of the queue, behind the columns of an observation.
-pub(crate) fn queue_of_observation(row: &Row<'_>) -> Result<QueueKey> {
-    row.get("queue_key").map(QueueKey)
-}
-
 /// The number of tasks that have these routes, as JSON, and this status, and that of archived ones among them.
 pub(crate) struct TallyRow {
     pub(crate) routes: String,

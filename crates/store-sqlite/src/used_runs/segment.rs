@@ -340,7 +340,7 @@ pub(crate) type IndexRequests = Sender<Option<IndexRequest>>;
 
 /// The running thread. Ends with it.
 pub(crate) struct IndexBuilder {
-    requests: IndexRequests,
+    pub(crate) requests: IndexRequests,
     ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -354,10 +354,6 @@ impl IndexBuilder {
             .name("run-filters".into())
             .spawn(move || run(&connection, &received, &is_ending))?;
         Ok(Self { requests, ending, thread: Some(thread) })
-    }
-
-    pub(crate) fn requests(&self) -> IndexRequests {
-        self.requests.clone()
     }
 }
 

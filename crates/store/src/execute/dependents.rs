@@ -31,7 +31,7 @@ enum Settled {
 
 impl<T: BatchTransaction> Execution<'_, T> {
     /// Returns what each dependency is to a task, which may have waited for some of them before.
-    pub(super) fn look_up(
+    pub(crate) fn look_up(
         &mut self,
         queue: QueueKey,
         task: Option<TaskKey>,
@@ -53,7 +53,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 
     /// Saves what a task waits for now, and what follows from it. `task` is what was saved of it; `before` is what it waited for.
-    pub(super) fn save_looked_up(
+    pub(crate) fn save_looked_up(
         &mut self,
         queue: Queue<'_>,
         key: TaskKey,
@@ -67,18 +67,6 @@ impl<T: BatchTransaction> Execution<'_, T> {
             Some(change) => self.save_change(queue.into(), key, task, &change),
             None => Ok(()),
         }
-    }
-
-    /// Looks up what a task waits for after an update of many. They hold the queue alone, so that nothing of it is busy.
-    pub(crate) fn look_again(
-        &mut self,
-        queue: Queue<'_>,
-        key: TaskKey,
-        before: &Dependencies,
-        task: &TaskHead,
-    ) -> StoreResult<()> {
-        let found = self.look_up(queue.key, Some(key), &task.scheduling.dependencies)?;
-        self.save_looked_up(queue, key, before, task, &found)
     }
 
     /// Because of which dependencies a task would be cancelled again at once if it were requeued now.

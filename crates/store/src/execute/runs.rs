@@ -127,12 +127,8 @@ struct Claims<'a> {
     worker: Option<&'a JsonObject>,
 }
 
-/// A task that a run has.
-struct ActiveClaim {
-    run_id: RunId,
-    key: TaskKey,
-    lease_expires_at: Timestamp,
-}
+/// The task that a run has, and the end of its lease.
+type ActiveClaim = (TaskKey, Timestamp);
 
 impl<T: BatchTransaction> Execution<'_, T> {
     pub(crate) fn claim(&mut self, command: &Claim) -> StoreResult<Option<Box<Claimed>>> {
@@ -143,7 +139,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
             RunUse::New => self.claim_first(claims, command.run_id, |_| true),
             used => {
                 let active = self.active_claim(claims, command.run_id, used)?;
-                self.load_active(queue, active).map(Some)
+                self.load_active(queue, command.run_id, active).map(Some)
             }
         }
     }
@@ -207,11 +203,15 @@ impl<T: BatchTransaction> Execution<'_, T> {
         if owner != queue.key || last_route.as_ref() != Some(route) {
             return Err(Refusal::RunIdConflict { run_id }.into());
         }
-        Ok(ActiveClaim { run_id, key, lease_expires_at })
+        Ok((key, lease_expires_at))
     }
 
-    fn load_active(&mut self, queue: Queue<'_>, active: ActiveClaim) -> StoreResult<Box<Claimed>> {
-        let ActiveClaim { run_id, key, lease_expires_at } = active;
+    fn load_active(
+        &mut self,
+        queue: Queue<'_>,
+        run_id: RunId,
+        (key, lease_expires_at): ActiveClaim,
+    ) -> StoreResult<Box<Claimed>> {
         Ok(Box::new(Claimed { task: self.tx.load_task(queue, key)?, run_id, lease_expires_at }))
     }
 }
@@ -313,7 +313,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         if bytes.left.is_none() {
             return Ok(Err(StoreError::Busy));
         }
-        let claimed = self.load_active(claims.queue, active)?;
+        let claimed = self.load_active(claims.queue, run_id, active)?;
         Ok(if bytes.take(&claimed) { Ok(Some(claimed)) } else { Err(StoreError::Busy) })
     }
 }

@@ -39,7 +39,8 @@ impl<R: 'static> LongReads<R> {
     ) -> Self {
         let threads = ThreadPool::new("long-reader", max_idle, make);
         let permits = Arc::new(Semaphore::new(max_reads));
-        Self { threads, scheduler: ReadScheduler::with_all_cores(), permits, after_answer }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { threads, scheduler: ReadScheduler::new(cores), permits, after_answer }
     }
 
     /// Runs a read on a thread and waits for its answer. The read must call [`ActiveRead::yield_if_due`] while it computes.

@@ -62,11 +62,6 @@ impl ReadScheduler {
         Arc::new(Self { started: Instant::now(), state: Mutex::new(state) })
     }
 
-    /// With one slot for each core.
-    pub fn with_all_cores() -> Arc<Self> {
-        Self::new(std::thread::available_parallelism().map_or(1, usize::from))
-    }
-
     /// Adds a read that must end within `timeout`. The guard stays with its caller, the read goes to its thread.
     pub fn add(self: &Arc<Self>, timeout: Duration) -> (CallerGuard, ScheduledRead) {
         let signals = Arc::new(ReadSignals::default());
