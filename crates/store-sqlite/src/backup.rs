@@ -182,8 +182,7 @@ fn pause(bytes_per_second: u64, done: u64, log_growth: u64, elapsed: Duration) -
 
 /// Refuses a target that would harm something.
 fn check_target(source: &Path, target: &Path, replace: bool) -> Result<(), BackupError> {
-    let (folder, name) = split(target).map_err(|error| unwritable(target, &error))?;
-    let (place, shown) = (folder.join(name), target.display());
+    let (place, shown) = (place_of(target)?, target.display());
     let own = [DatabaseFile::Database, DatabaseFile::Lock, DatabaseFile::Log, DatabaseFile::LogIndex]
         .map(|file| path_of(source, file));
     let found = std::fs::symlink_metadata(&place).ok();

@@ -322,7 +322,9 @@ impl ChangeRecord for ChangeTracker {
 
     fn forget(&self, tasks: &[FoundTask]) {
         if let Some(keys) = &mut *self.recorded() {
-            tasks.iter().for_each(|task| drop(keys.remove(&task.key)));
+            for task in tasks {
+                keys.remove(&task.key);
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::open::OpenError;
 use crate::outside_reader::{self, OutsideReader};
-use crate::queries::{CONTINUE, NextRow, all_rows, each_row, first_row};
+use crate::queries::{CONTINUE, all_rows, each_row, first_row};
 use crate::{migrate, rows, statements as sql};
 
 /// Steps of SQLite's machine after which it is asked whether the check shall end: some milliseconds.

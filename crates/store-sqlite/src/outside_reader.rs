@@ -75,12 +75,8 @@ impl OutsideReader {
             None => open::long_reader(&path),
         };
         let connection = opened.map_err(failed)?;
-        let reader = Self { connection, path, state };
-        reader
-            .connection
-            .execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")
-            .map_err(|error| OpenError::of_sqlite(&reader.path, &error))?;
-        Ok(reader)
+        connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").map_err(failed)?;
+        Ok(Self { connection, path, state })
     }
 
     /// Returns whether everything that was read is of the moment at which it was opened.

@@ -77,7 +77,9 @@ impl Ownership {
     pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
         let unusable = |error: io::Error| OpenError::unusable(path, &error);
         let metadata = match std::fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => open(path).and_then(|file| file.metadata()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                to_lock().open(path).and_then(|file| file.metadata())
+            }
             found => found,
         };
         let metadata = metadata.map_err(unusable)?;
@@ -90,10 +92,10 @@ impl Ownership {
         }
         // One path for the file, so that its log and its lock have one path too.
         let path = path.canonicalize().map_err(unusable)?;
-        let lock = open(&path_of(&path, DatabaseFile::Lock)).map_err(unusable)?;
+        let lock = to_lock().open(path_of(&path, DatabaseFile::Lock)).map_err(unusable)?;
         lock_exclusively(&lock, &path)?;
         // Only with the first lock: if this process already owns the file, closing it here would drop the owner's locks.
-        let file = open(&path).map_err(unusable)?;
+        let file = to_lock().open(&path).map_err(unusable)?;
         let metadata = file.metadata().map_err(unusable)?;
         let unlockable = lock_mapping_type(metadata.dev());
         if unlockable.is_none() {
@@ -259,10 +261,6 @@ pub(crate) fn is_owned(path: &Path) -> bool {
 }
 
 /// Opens a file to lock it, and creates it if it does not exist.
-fn open(path: &Path) -> io::Result<File> {
-    to_lock().open(path)
-}
-
 fn to_lock() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(MODE);

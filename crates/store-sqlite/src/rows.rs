@@ -1,33 +1,30 @@
-//! The only module that knows columns: how a row becomes a task, a head or an observation. The lists of columns are in
-//! `columns.rs`, rows of what follows from tasks in `derived.rs`; how a filter reads a row without building a task first is in
-//! `row_fields.rs`, what packed columns hold in `packed*.rs`.
+//! The only module that knows columns: the lists that statements select, how a column is read, and how a row becomes a task, a head
+//! or an observation. Rows of what follows from tasks are in `derived.rs`; how a filter reads a row without building a task first is
+//! in `row_fields.rs`, what packed columns hold in `packed*.rs`.
 
-mod columns;
 mod derived;
 mod packed;
 mod packed_head;
 mod packed_outcome;
 mod row_fields;
 
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Result, Row, RowIndex};
 use taskqueue_core::definition::{Definition, Identity, Routes};
-use taskqueue_core::ids::{QueueName, RunId, TaskId};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::observation::{Observation, Report, Telemetry};
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::output::KeptOutput;
-use taskqueue_core::task::{Outcome, Task, TaskHead};
+use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
+use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
-use self::columns::{
-    CREATED_AT, DOCUMENTS, ID, IDENTITY, KEY, NAME, OUTCOME, PACKED, QUEUE_KEY, STATUS, observations, parsed,
-    parsed_or_null, time, time_or_null,
-};
-pub(crate) use self::columns::{count, with_columns};
 pub(crate) use self::derived::*;
 use self::packed::unpack_output;
 pub(crate) use self::packed::{PackedDocuments, Unreadable, pack_output};
+use self::packed_head::FINISHED_RUN_ID;
 pub use self::packed_head::{Extended, PackedHead};
 pub(crate) use self::packed_outcome::PackedOutcome;
 pub(crate) use self::row_fields::{RowFields, view};
@@ -140,4 +137,123 @@ pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observatio
         last_seen_at: time(row, LAST_SEEN_AT)?,
         expires_at: time(row, EXPIRES_AT)?,
     })
+}
+
+columns! {
+    // The narrow table. What SQL does not need of it is in one column, so that a task of a page costs few steps of SQLite.
+    NARROW from 0;
+    KEY = "tasks.task_key",
+    ID = "tasks.id",
+    STATUS = "tasks.status",
+    CREATED_AT = "tasks.created_at",
+    PACKED = "tasks.packed",
+    NAME = "tasks.name",
+}
+
+columns! {
+    HEAVY from NARROW.len();
+    DOCUMENTS = "definitions.documents",
+    OUTCOME = "outcomes.outcome",
+}
+
+columns! {
+    TRANSFERRED from NARROW.len() + HEAVY.len();
+    IDENTITY = "definitions.identity",
+    QUEUE_KEY = "tasks.queue_key",
+}
+
+mod observations {
+    taskqueue_store::columns! {
+        COLUMNS from 0;
+        ID = "observations.id",
+        ROUTE = "observations.route",
+        STATUS = "observations.status",
+        TASK_ID = "observations.task_id",
+        LAST_SEEN_AT = "observations.last_seen_at",
+        EXPIRES_AT = "observations.expires_at",
+        METADATA = "observations.metadata",
+        TELEMETRY = "observations.telemetry",
+        TELEMETRY_UPDATED_AT = "observations.telemetry_updated_at",
+    }
+}
+
+mod claim_index_columns {
+    taskqueue_store::columns! {
+        COLUMNS from 0;
+        KEY = "tasks.task_key",
+        QUEUE_KEY = "tasks.queue_key",
+        STATUS = "tasks.status",
+        PACKED = "tasks.packed",
+    }
+}
+
+/// The text of a statement with the columns that it asks for, for example `{task_columns}`.
+pub(crate) fn with_columns(text: &str) -> String {
+    // A page does not show keys.
+    let mut listed = NARROW.to_vec();
+    listed[KEY] = "NULL";
+    let lists: [(&str, &[&[&str]]); 7] = [
+        ("{head_columns}", &[NARROW]),
+        ("{listed_columns}", &[&listed, HEAVY]),
+        ("{task_columns}", &[NARROW, HEAVY]),
+        ("{transferred_columns}", &[NARROW, HEAVY, TRANSFERRED]),
+        ("{claim_index_columns}", &[claim_index_columns::COLUMNS]),
+        ("{observation_columns}", &[observations::COLUMNS]),
+        ("{finished_run_id}", &[&[FINISHED_RUN_ID]]),
+    ];
+    lists.iter().fold(text.to_owned(), |text, (name, columns)| text.replace(name, &columns.concat().join(", ")))
+}
+
+/// A word of the contract or an identifier in a column.
+struct Parsed<T>(T);
+
+macro_rules! parsed {
+    ($($type:ty)*) => {
+        $(impl FromSql for Parsed<$type> {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                <$type>::parse(value.as_str()?).map(Self).ok_or(FromSqlError::InvalidType)
+            }
+        })*
+    };
+}
+
+parsed! { Status RunId WorkerId Route WorkerStatus }
+
+/// Every row of a page has one.
+impl FromSql for Parsed<TaskId> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value {
+            ValueRef::Text(text) => TaskId::parse_bytes(text).map(Self).ok_or(FromSqlError::InvalidType),
+            _ => Err(FromSqlError::InvalidType),
+        }
+    }
+}
+
+/// A column of this type.
+fn parsed<T>(row: &Row<'_>, column: impl RowIndex) -> Result<T>
+where
+    Parsed<T>: FromSql,
+{
+    row.get::<_, Parsed<T>>(column).map(|parsed| parsed.0)
+}
+
+/// A column of this type or null.
+fn parsed_or_null<T>(row: &Row<'_>, column: impl RowIndex) -> Result<Option<T>>
+where
+    Parsed<T>: FromSql,
+{
+    Ok(row.get::<_, Option<Parsed<T>>>(column)?.map(|parsed| parsed.0))
+}
+
+fn time(row: &Row<'_>, column: impl RowIndex) -> Result<Timestamp> {
+    row.get(column).map(Timestamp::from_micros)
+}
+
+fn time_or_null(row: &Row<'_>, column: impl RowIndex) -> Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
+}
+
+/// A count, which is never negative.
+pub(crate) fn count(row: &Row<'_>, column: &str) -> Result<u64> {
+    Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }

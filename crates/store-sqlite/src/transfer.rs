@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 use taskqueue_core::definition::routes_of;
 use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::{QueueName, RunId, TaskId};
+use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::scheduling::Dependencies;

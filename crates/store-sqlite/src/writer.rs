@@ -278,15 +278,17 @@ impl Writer {
     fn execute_one(&mut self, write: Write, broken: &mut u32) -> Option<StoreError> {
         let mut batch = vec![write];
         match self.transact(&mut batch) {
-            Ok(_) => batch.into_iter().for_each(Write::release),
+            Ok(_) => {
+                batch.into_iter().for_each(Write::release);
+                None
+            }
             Err(error) => {
+                let is_broken = matches!(error, StoreError::Broken(_));
                 fail_all(batch, &error);
-                *broken += u32::from(matches!(error, StoreError::Broken(_)));
-                let is_to_blame = !matches!(error, StoreError::Broken(_)) || *broken > MAX_BROKEN;
-                return is_to_blame.then_some(StoreError::Unavailable);
+                *broken += u32::from(is_broken);
+                (!is_broken || *broken > MAX_BROKEN).then_some(StoreError::Unavailable)
             }
         }
-        None
     }
 
     /// Executes a batch in one transaction, or as much of its beginning as fits; gives how many commands that were. An error

@@ -11,6 +11,7 @@ use taskqueue_core::time::Timestamp;
 
 use crate::activity::ActivityLog;
 use crate::claimable::Claimable;
+use crate::execute::QueueRef;
 use crate::transaction::{Queue, QueueKey, TaskKey};
 use crate::weight;
 
@@ -48,18 +49,13 @@ impl AfterCommit {
     }
 
     /// An action or a report changed a task. Without the name of its queue, all waiters look again.
-    pub(crate) fn changed(
-        &mut self,
-        (queue, name): (QueueKey, Option<&QueueName>),
-        before: &TaskHead,
-        after: &Lifecycle,
-    ) {
+    pub(crate) fn changed(&mut self, queue: QueueRef<'_>, before: &TaskHead, after: &Lifecycle) {
         self.done.routes(&before.routes);
-        match name {
+        match queue.name {
             Some(name) => self.claimable.acted(name, before, after, self.now),
             None => self.claimable.poll_all(),
         }
-        self.record(queue, &before.lifecycle, after);
+        self.record(queue.key, &before.lifecycle, after);
     }
 
     /// An update changed a task.

@@ -55,9 +55,9 @@ enum Creation {
 
 /// A queue whose name may not be known here.
 #[derive(Clone, Copy)]
-struct QueueRef<'a> {
-    key: QueueKey,
-    name: Option<&'a QueueName>,
+pub(crate) struct QueueRef<'a> {
+    pub(crate) key: QueueKey,
+    pub(crate) name: Option<&'a QueueName>,
 }
 
 impl<'a> From<Queue<'a>> for QueueRef<'a> {
@@ -214,7 +214,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     /// Saves a change without what it means for those that wait for the task. A run that ends may leave room for a claim.
     fn save_alone(&mut self, queue: QueueRef<'_>, key: TaskKey, before: &TaskHead, change: &Change) -> StoreResult<()> {
         self.tx.save_change(queue.key, key, before, change)?;
-        self.after_commit.changed((queue.key, queue.name), before, &change.lifecycle);
+        self.after_commit.changed(queue, before, &change.lifecycle);
         let ended = before.lifecycle.run.is_some() && change.lifecycle.run.is_none();
         if ended && self.tx.load_settings(queue.key)?.is_some_and(|settings| settings.limits_claims()) {
             self.after_commit.claimable.poll_all();

@@ -37,4 +37,4 @@ pub mod writer_figures;
 pub mod writer_health;
 pub mod writer_threads;
 
-pub use store::{InstallationSecret, Store, StoreError, StoreExt, StoreParts, StoreResult};
+pub use store::{InstallationSecret, Store, StoreError, StoreExt, StoreFuture, StoreParts, StoreResult};

@@ -119,21 +119,22 @@ pub struct StoreParts {
     pub secret: Option<InstallationSecret>,
 }
 
+/// The future of an answer of a store.
+pub trait StoreFuture<T>: Future<Output = StoreResult<T>> + Send {}
+
+impl<T, F: Future<Output = StoreResult<T>> + Send> StoreFuture<T> for F {}
+
 /// Writing with typed commands and reading into types, on every store.
 pub trait StoreExt: Store {
     /// Executes one command and answers when it is durable. A caller that drops this before it has begun withdraws it; once
     /// it has begun it is executed. [`StoreError::Busy`] and [`StoreError::Unavailable`] mean that nothing was done and
     /// nothing will be; where that is not certain the answer is [`StoreError::OutcomeUnknown`].
-    fn write<C: Command>(&self, command: C) -> impl Future<Output = StoreResult<C::Answer>> + Send {
+    fn write<C: Command>(&self, command: C) -> impl StoreFuture<C::Answer> {
         self.write_holding(command, None)
     }
 
     /// Executes a command with what is reserved for its memory.
-    fn write_holding<C: Command>(
-        &self,
-        command: C,
-        held: Option<Held>,
-    ) -> impl Future<Output = StoreResult<C::Answer>> + Send {
+    fn write_holding<C: Command>(&self, command: C, held: Option<Held>) -> impl StoreFuture<C::Answer> {
         async move {
             if let Some(answer) = command.known_answer(self) {
                 return Ok(answer);
@@ -145,7 +146,7 @@ pub trait StoreExt: Store {
     }
 
     /// All queues, sorted by name.
-    fn list_queues(&self) -> impl Future<Output = StoreResult<Vec<QueueName>>> + Send {
+    fn list_queues(&self) -> impl StoreFuture<Vec<QueueName>> {
         async {
             let mut queues: Vec<_> = self.list_queue_keys().await?.into_iter().map(|(_, queue)| queue).collect();
             queues.sort_unstable();
@@ -154,7 +155,7 @@ pub trait StoreExt: Store {
     }
 
     /// One task.
-    fn get_task(&self, queue: &QueueName, id: TaskId) -> impl Future<Output = StoreResult<Task>> + Send {
+    fn get_task(&self, queue: &QueueName, id: TaskId) -> impl StoreFuture<Task> {
         async move {
             let answer = Answer::default();
             self.read_tasks(queue, TaskRead::Task(id, answer.clone())).await?;
@@ -164,12 +165,7 @@ pub trait StoreExt: Store {
 
     /// One page of the selected tasks, each written by `write` as soon as it is read: a page of tasks is the largest
     /// answer there is, and none of them is needed for anything else.
-    fn list_tasks(
-        &self,
-        queue: &QueueName,
-        query: TaskQuery,
-        write: WriteTask,
-    ) -> impl Future<Output = StoreResult<WrittenTasks>> + Send {
+    fn list_tasks(&self, queue: &QueueName, query: TaskQuery, write: WriteTask) -> impl StoreFuture<WrittenTasks> {
         async move {
             let (read, answer) = TaskRead::written(query, write);
             self.read_tasks(queue, read).await?;
@@ -183,7 +179,7 @@ pub trait StoreExt: Store {
         queue: &QueueName,
         query: TaskQuery,
         read: impl Fn(&TaskView<'_>) -> (T, usize) + Send + Sync + 'static,
-    ) -> impl Future<Output = StoreResult<Page<T>>> + Send {
+    ) -> impl StoreFuture<Page<T>> {
         async move {
             let (read, answer) = TaskRead::rows(query, read);
             self.read_tasks(queue, read).await?;
@@ -192,21 +188,13 @@ pub trait StoreExt: Store {
     }
 
     /// How many tasks are selected.
-    fn count_tasks(
-        &self,
-        queue: &QueueName,
-        selection: TaskSelection,
-    ) -> impl Future<Output = StoreResult<u64>> + Send {
+    fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> impl StoreFuture<u64> {
         let query = GroupQuery { selection, dimensions: Vec::new(), limit: 0, after: None };
         async move { Ok(self.group_tasks(queue, query).await?.count) }
     }
 
     /// One page of groups of the selected tasks; the count and the groups are of one moment.
-    fn group_tasks(
-        &self,
-        queue: &QueueName,
-        query: TaskGroupQuery,
-    ) -> impl Future<Output = StoreResult<GroupPage>> + Send {
+    fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> impl StoreFuture<GroupPage> {
         async move {
             let (read, answer) = TaskRead::groups(query);
             self.read_tasks(queue, read).await?;
@@ -215,11 +203,7 @@ pub trait StoreExt: Store {
     }
 
     /// One page of the current observations.
-    fn list_workers(
-        &self,
-        queue: &QueueName,
-        query: ObservationQuery,
-    ) -> impl Future<Output = StoreResult<Page<Observation>>> + Send {
+    fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> impl StoreFuture<Page<Observation>> {
         async move {
             let (read, answer) = WorkerRead::page(query);
             self.read_workers(queue, read).await?;
@@ -228,21 +212,13 @@ pub trait StoreExt: Store {
     }
 
     /// How many current observations are selected.
-    fn count_workers(
-        &self,
-        queue: &QueueName,
-        filter: Option<ObservationFilter>,
-    ) -> impl Future<Output = StoreResult<u64>> + Send {
+    fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> impl StoreFuture<u64> {
         let query = GroupQuery { selection: filter, dimensions: Vec::new(), limit: 0, after: None };
         async move { Ok(self.group_workers(queue, query).await?.count) }
     }
 
     /// One page of groups of the current observations.
-    fn group_workers(
-        &self,
-        queue: &QueueName,
-        query: ObservationGroupQuery,
-    ) -> impl Future<Output = StoreResult<GroupPage>> + Send {
+    fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> impl StoreFuture<GroupPage> {
         async move {
             let (read, answer) = WorkerRead::groups(query);
             self.read_workers(queue, read).await?;

@@ -13,9 +13,9 @@ use taskqueue_store::related::RelatedTask;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
 
-use super::columns::{claim_index as columns, count, parsed, parsed_or_null, time};
 use super::packed::Unreadable;
 use super::packed_head::PackedHead;
+use super::{claim_index_columns as columns, count, parsed, parsed_or_null, time};
 
 /// Returns what is shown of a task beside another one, from `GET_RELATED` and `LIST_RELATED`.
 pub(crate) fn related_task(row: &Row<'_>) -> Result<RelatedTask> {

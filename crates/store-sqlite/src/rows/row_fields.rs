@@ -10,10 +10,10 @@ use taskqueue_core::task::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 
-use super::columns::{CREATED_AT, DOCUMENTS, ID, NAME, OUTCOME, PACKED, STATUS, parsed, time};
 use super::packed::{self, PackedDocuments};
 use super::packed_head::PackedHead;
 use super::packed_outcome::PackedOutcome;
+use super::{CREATED_AT, DOCUMENTS, ID, NAME, OUTCOME, PACKED, STATUS, parsed, time};
 
 /// A task as the API shows it, straight from the row. Each column is read once, and a damaged one is an error. The id and the
 /// lease of an active run are not in a view, so none can be shown by mistake.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::plan::Plan;
+use super::Plan;
 use crate::command::{BulkUpdate, Updated};
 use crate::submission::permit;
 use crate::{StoreError, StoreResult};
