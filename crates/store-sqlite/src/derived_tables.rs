@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 use taskqueue_core::definition::Routes;
 use taskqueue_core::delta::{Delta, TallyLine};
 use taskqueue_core::settings::Retention;
@@ -193,14 +193,12 @@ impl SqliteTransaction<'_> {
     /// Reads some tasks of a queue whose tasks are being read. Returns whether there may be more.
     fn read_ended(&mut self) -> Loaded<bool> {
         let Some(queue) = self.claim_index.settings.ended.reading.first().copied() else { return Ok(false) };
-        let Some((created_at, id)) = self
-            .file
-            .one(&sql::LOAD_ENDED_READ, [queue.0], "reading ended tasks", |row| Ok((row.get(0)?, row.get(1)?)))?
-        else {
+        let place = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
+        let place = self.file.one(&sql::LOAD_ENDED_READ, [queue.0], "reading ended tasks", place)?;
+        let Some((created_at, id)) = place else {
             self.claim_index.settings.ended.reading.remove(0);
             return Ok(!self.claim_index.settings.ended.reading.is_empty());
         };
-        let (created_at, id): (i64, String) = (created_at, id);
         let limited: Statuses =
             Retention::STATUSES.into_iter().filter(|status| self.keeps_for_a_time(queue, *status)).collect();
         let (mut read, mut last, mut found) = (0, None, Vec::new());

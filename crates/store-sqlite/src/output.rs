@@ -89,15 +89,11 @@ impl OutputWriter<'_, '_> {
         }
         // What begins with the first byte has lost none.
         if let Some(first) = change.kept.parts.first().filter(|first| first.start > 0) {
-            self.file.run(
-                &sql::DELETE_OLD_OUTPUT_PIECES,
-                params![self.key.0, int(first.start)],
-                "removing old output",
-            )?;
+            let before = params![self.key.0, int(first.start)];
+            self.file.run(&sql::DELETE_OLD_OUTPUT_PIECES, before, "removing old output")?;
         }
-        self.file
-            .run(&sql::SAVE_OUTPUT, params![self.key.0, rows::pack_output(&change.kept)], "saving output")
-            .map(drop)
+        let values = params![self.key.0, rows::pack_output(&change.kept)];
+        self.file.run(&sql::SAVE_OUTPUT, values, "saving output").map(drop)
     }
 
     /// Adds bytes that are not there, to a part that ends at `part_end`.

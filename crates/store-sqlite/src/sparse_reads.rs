@@ -116,11 +116,8 @@ pub(crate) fn begin(
     // The first statement takes the snapshot.
     let key = file.existing_queue(queue)?;
     if !restricted {
-        return Ok(BegunRead {
-            key,
-            access: TaskAccess::Visit { matching: u64::MAX, is_sparse: false },
-            statuses: wanted,
-        });
+        let access = TaskAccess::Visit { matching: u64::MAX, is_sparse: false };
+        return Ok(BegunRead { key, access, statuses: wanted });
     }
     let (mut counts, mut all) = (StatusCounts::default(), StatusCounts::default());
     each_tally(file, key, |line| {

@@ -156,21 +156,14 @@ pub trait StoreExt: Store {
 
     /// One task.
     fn get_task(&self, queue: &QueueName, id: TaskId) -> impl StoreFuture<Task> {
-        async move {
-            let answer = Answer::default();
-            self.read_tasks(queue, TaskRead::Task(id, answer.clone())).await?;
-            answer.take()
-        }
+        let answer = Answer::default();
+        visit_tasks(self, queue, (TaskRead::Task(id, answer.clone()), answer))
     }
 
     /// One page of the selected tasks, each written by `write` as soon as it is read: a page of tasks is the largest
     /// answer there is, and none of them is needed for anything else.
     fn list_tasks(&self, queue: &QueueName, query: TaskQuery, write: WriteTask) -> impl StoreFuture<WrittenTasks> {
-        async move {
-            let (read, answer) = TaskRead::written(query, write);
-            self.read_tasks(queue, read).await?;
-            answer.take()
-        }
+        visit_tasks(self, queue, TaskRead::written(query, write))
     }
 
     /// One page of what `read` takes of the selected tasks, with how many bytes that takes of the page.
@@ -180,11 +173,7 @@ pub trait StoreExt: Store {
         query: TaskQuery,
         read: impl Fn(&TaskView<'_>) -> (T, usize) + Send + Sync + 'static,
     ) -> impl StoreFuture<Page<T>> {
-        async move {
-            let (read, answer) = TaskRead::rows(query, read);
-            self.read_tasks(queue, read).await?;
-            answer.take()
-        }
+        visit_tasks(self, queue, TaskRead::rows(query, read))
     }
 
     /// How many tasks are selected.
@@ -195,20 +184,12 @@ pub trait StoreExt: Store {
 
     /// One page of groups of the selected tasks; the count and the groups are of one moment.
     fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> impl StoreFuture<GroupPage> {
-        async move {
-            let (read, answer) = TaskRead::groups(query);
-            self.read_tasks(queue, read).await?;
-            answer.take()
-        }
+        visit_tasks(self, queue, TaskRead::groups(query))
     }
 
     /// One page of the current observations.
     fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> impl StoreFuture<Page<Observation>> {
-        async move {
-            let (read, answer) = WorkerRead::page(query);
-            self.read_workers(queue, read).await?;
-            answer.take()
-        }
+        visit_workers(self, queue, WorkerRead::page(query))
     }
 
     /// How many current observations are selected.
@@ -219,11 +200,7 @@ pub trait StoreExt: Store {
 
     /// One page of groups of the current observations.
     fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> impl StoreFuture<GroupPage> {
-        async move {
-            let (read, answer) = WorkerRead::groups(query);
-            self.read_workers(queue, read).await?;
-            answer.take()
-        }
+        visit_workers(self, queue, WorkerRead::groups(query))
     }
 
     /// Returns what this process has counted.
@@ -238,6 +215,25 @@ pub trait StoreExt: Store {
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+/// Visits tasks, and returns what was made of them.
+async fn visit_tasks<T: Send>(
+    store: &(impl Store + ?Sized),
+    queue: &QueueName,
+    (read, answer): (TaskRead, Answer<T>),
+) -> StoreResult<T> {
+    store.read_tasks(queue, read).await?;
+    answer.take()
+}
+
+async fn visit_workers<T: Send>(
+    store: &(impl Store + ?Sized),
+    queue: &QueueName,
+    (read, answer): (WorkerRead, Answer<T>),
+) -> StoreResult<T> {
+    store.read_workers(queue, read).await?;
+    answer.take()
+}
 
 /// The answer of a store.
 pub type StoreResult<T> = Result<T, StoreError>;

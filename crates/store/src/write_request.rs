@@ -18,10 +18,12 @@ use crate::submission::{Reply, Submission};
 use crate::transaction::BatchTransaction;
 use crate::{Store, StoreResult, weight};
 
-/// Declares the commands: the queue that each writes to, if it is one, its answer, the method of [`Execution`], and what differs
-/// from a command that always needs the writer and whose answer holds no task.
+/// Declares the commands: the queue that each writes to, if it is one, its answer, the method of [`Execution`], what
+/// differs from a command that always needs the writer, and the bytes of the task in an answer that holds one.
 macro_rules! commands {
-    ($( $command:ident($($($queue:ident).+)?) -> $answer:ty: $execute:ident $({ $($method:tt)* })?; )*) => {
+    ($(
+        $command:ident($($($queue:ident).+)?) -> $answer:ty: $execute:ident $({ $($method:tt)* })? $(, bytes $bytes:expr)?;
+    )*) => {
         #[derive(Debug)]
         pub enum WriteRequest {
             $($command(Submission<$command>),)*
@@ -59,6 +61,10 @@ macro_rules! commands {
                 WriteRequest::$command(submission)
             }
             $($($method)*)?
+            $(fn answer_bytes(answer: &Self::Answer) -> usize {
+                let bytes: fn(&Self::Answer) -> usize = $bytes;
+                bytes(answer)
+            })?
         })*
     };
 }
@@ -66,41 +72,23 @@ macro_rules! commands {
 commands! {
     CreateQueue(queue) -> bool: create_queue;
     DeleteQueue(queue) -> (): delete_queue;
-    CreateTask(queue) -> CreatedTask: create_task {
-        fn answer_bytes(answer: &CreatedTask) -> usize {
-            answer.task.bytes()
-        }
-    };
+    CreateTask(queue) -> CreatedTask: create_task, bytes |created| created.task.bytes();
     CreateTasks(queue) -> Items<bool>: create_tasks;
-    UpdateTask(queue) -> Box<Task>: update_task {
-        fn answer_bytes(task: &Box<Task>) -> usize {
-            task.bytes()
-        }
-    };
+    UpdateTask(queue) -> Box<Task>: update_task, bytes |task| task.bytes();
     UpdateTasks(bulk.queue) -> Updated: update_tasks;
-    ActOnTask(queue) -> Box<Task>: act_on_task {
-        fn answer_bytes(task: &Box<Task>) -> usize {
-            task.bytes()
-        }
-    };
+    ActOnTask(queue) -> Box<Task>: act_on_task, bytes |task| task.bytes();
     ActOnFound(act.queue) -> PortionOutcome: act_on_found;
     DeleteTask(queue) -> (): delete_task;
     Claim(queue) -> Option<Box<Claimed>>: claim {
         fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
             store.finds_nothing(Lookup::Task(self.into())).then_some(None)
         }
-        fn answer_bytes(claimed: &Self::Answer) -> usize {
-            claimed.as_ref().map_or(0, |claimed| claimed.task.bytes())
-        }
-    };
+    }, bytes |claimed| claimed.as_ref().map_or(0, |claimed| claimed.task.bytes());
     ClaimTasks(queue) -> ClaimedItems: claim_tasks {
         fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
             store.finds_nothing(Lookup::Task(self.into())).then(|| self.nothing())
         }
-        fn answer_bytes(items: &Self::Answer) -> usize {
-            items.iter().flatten().flatten().map(|claimed| claimed.task.bytes()).sum()
-        }
-    };
+    }, bytes |items| items.iter().flatten().flatten().map(|claimed| claimed.task.bytes()).sum();
     Heartbeat(queue) -> Timestamp: heartbeat;
     ReportProgress(queue) -> (): report_progress;
     AddOutput(queue) -> (): add_output;
