@@ -132,11 +132,7 @@ impl ActivityLog {
         let counted = self.counted();
         let unsaved = counted.spans.iter().filter(|(_, counted)| !counted.is_saved);
         unsaved
-            .map(|((queue, span), counted)| ActivityRow {
-                queue: *queue,
-                span: *span,
-                activity: counted.activity.clone(),
-            })
+            .map(|(&(queue, span), counted)| ActivityRow { queue, span, activity: counted.activity.clone() })
             .collect()
     }
 
