@@ -5,15 +5,18 @@
 mod backup;
 mod bloom_filter;
 mod bulk;
+mod change_tracker;
 mod check;
 mod checkpoint;
 mod claim_index;
 mod derived_tables;
+mod ended;
 mod explain;
 mod history;
 mod living_tasks;
 mod migrate;
 pub mod new_file;
+mod oldest_pending;
 mod open;
 mod output;
 mod outside_reader;
@@ -70,7 +73,7 @@ use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
 use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts, StoreResult};
 
 pub use crate::backup::{BackedUp, BackupError, BackupOptions, BackupProgress, BackupWatch, backup, restore};
-use crate::bulk::ChangeTracker;
+use crate::change_tracker::ChangeTracker;
 pub use crate::check::check;
 use crate::checkpoint::Checkpointer;
 use crate::claim_index::ClaimIndex;

@@ -2,8 +2,6 @@
 //! and the oldest pending tasks, which the writer knows (`published_index.rs`). What the numbers mean is decided in
 //! `core::stats`.
 
-pub(crate) mod oldest_pending;
-
 use std::collections::BTreeMap;
 
 use rusqlite::params;

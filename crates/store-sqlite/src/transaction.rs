@@ -26,7 +26,7 @@ use taskqueue_store::transaction::{
     Unsettled,
 };
 
-use crate::bulk::ChangedTasks;
+use crate::change_tracker::ChangedTasks;
 use crate::claim_index::ClaimIndex;
 use crate::derived_tables::{TallyDifferences, delete_rows_of_queue};
 use crate::output::OutputWriter;

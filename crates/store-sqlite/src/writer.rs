@@ -2,6 +2,7 @@
 //! command and everything queued behind it, runs them in one transaction, commits once, then releases every answer. There
 //! is no timer: the next batch forms while the last one is being synced.
 
+mod memory_limit;
 mod recovery;
 
 use std::collections::VecDeque;
@@ -26,13 +27,13 @@ use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::{StoreError, StoreResult};
 
-use crate::bulk::{ChangeTracker, ChangeTrackers};
+use crate::change_tracker::{ChangeTracker, ChangeTrackers};
 use crate::checkpoint::{self, Checkpointer};
 use crate::claim_index::ClaimIndex;
+use crate::oldest_pending::OldestPending;
 use crate::ownership::{DatabaseFile, Ownership};
 use crate::published_index::PublishedIndex;
 use crate::queries::{Doing, execute, failed_commit};
-use crate::stats::oldest_pending::OldestPending;
 use crate::transaction::SqliteTransaction;
 use crate::used_runs::segment::IndexBuilder;
 
@@ -76,10 +77,10 @@ pub(crate) struct Writer {
     checkpointer: Checkpointer,
     connection: Connection,
     /// The index that was withdrawn; empty while it is published.
-    pub(crate) claim_index: ClaimIndex,
+    claim_index: ClaimIndex,
     credit_seconds: i64,
     /// The time at which it was last logged that a queue was refused tasks because of the memory limit.
-    pub(crate) full_logged_at: Option<Instant>,
+    full_logged_at: Option<Instant>,
     /// The time at which the storage failed or was last tried again. No write is taken until a reopen has been verified.
     failed_at: Option<Instant>,
     /// The time at which the leases were last scanned, as far as it was committed. A scan that failed does not end an outage: no

@@ -11,8 +11,7 @@ use taskqueue_core::time::Timestamp;
 
 use crate::activity::ActivityLog;
 use crate::claimable::Claimable;
-use crate::execute::QueueRef;
-use crate::transaction::{Queue, QueueKey, TaskKey};
+use crate::transaction::{Queue, QueueKey, QueueRef, TaskKey};
 use crate::weight;
 
 #[derive(Debug, Default)]

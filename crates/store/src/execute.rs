@@ -29,7 +29,7 @@ use crate::command::{
     ActOnTask, ChangeSettings, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, NewTask, ReportTelemetry,
     ReportWorker, SaveActivity, UpdateTask, WithdrawWorker,
 };
-use crate::transaction::{BatchTransaction, Over, Queue, QueueKey, TaskKey};
+use crate::transaction::{BatchTransaction, Over, Queue, QueueRef, TaskKey};
 use crate::{StoreError, StoreResult};
 
 /// Rows of old activity that are removed at most when new ones are saved, of each unit: a few milliseconds. At a save every 5
@@ -51,19 +51,6 @@ enum Creation {
     New(Box<Task>),
     /// The task exists, and was created like this.
     Repeated(TaskKey),
-}
-
-/// A queue whose name may not be known here.
-#[derive(Clone, Copy)]
-pub(crate) struct QueueRef<'a> {
-    pub(crate) key: QueueKey,
-    pub(crate) name: Option<&'a QueueName>,
-}
-
-impl<'a> From<Queue<'a>> for QueueRef<'a> {
-    fn from(Queue { key, name }: Queue<'a>) -> Self {
-        Self { key, name: Some(name) }
-    }
 }
 
 impl<T: BatchTransaction> Execution<'_, T> {

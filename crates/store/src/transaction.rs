@@ -38,6 +38,19 @@ pub struct Queue<'a> {
     pub name: &'a QueueName,
 }
 
+/// A queue whose name may not be known here.
+#[derive(Clone, Copy)]
+pub(crate) struct QueueRef<'a> {
+    pub(crate) key: QueueKey,
+    pub(crate) name: Option<&'a QueueName>,
+}
+
+impl<'a> From<Queue<'a>> for QueueRef<'a> {
+    fn from(Queue { key, name }: Queue<'a>) -> Self {
+        Self { key, name: Some(name) }
+    }
+}
+
 /// The storage's own number of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskKey(pub i64);

@@ -1,22 +1,10 @@
-//! The bound on the memory of pending tasks: what there is no room for is refused before it is executed. Each queue has a share that
-//! is set aside for it from its creation on, whether it uses it or not; what it has beyond that comes out of a common part. What
-//! tasks take is counted elsewhere (`pending_order.rs`, `waiting_tasks.rs`).
+//! Which queue may have more pending tasks in memory. Each queue has a share that is set aside for it from its creation on,
+//! whether it uses it or not; what it has beyond that comes out of a common part. What tasks take is counted elsewhere
+//! (`pending_order.rs`, `waiting_tasks.rs`).
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::lifecycle::TaskAction;
-use taskqueue_store::StoreError;
-use taskqueue_store::batch::fail_all;
-use taskqueue_store::command::NewTask;
 use taskqueue_store::transaction::QueueKey;
-use taskqueue_store::write_request::WriteRequest;
-
-use crate::pending_order::ENTRY_BYTES;
-use crate::waiting_tasks::DELAYED_BYTES;
-use crate::writer::{Write, Writer};
 
 /// The part of the memory that is set aside for shares.
 const SHARES_PART: usize = 4;
@@ -76,79 +64,6 @@ impl Default for Room {
 fn has_room(MemoryUse { queue_bytes, all_bytes }: MemoryUse, share_bytes: usize, most_bytes: usize) -> bool {
     let free = (most_bytes - most_bytes / SHARES_PART).saturating_sub(all_bytes);
     queue_bytes <= share_bytes.max(free.saturating_mul(3))
-}
-
-/// The least time between two log lines which say that the memory of pending tasks is full.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
-
-impl Writer {
-    /// The commands of a batch that there is room for in memory, all of them together. The others are refused as busy.
-    pub(crate) fn refuse_without_room(&mut self, mut batch: Vec<Write>) -> Vec<Write> {
-        let (mut growth, mut all_growth) = (HashMap::<QueueKey, usize>::new(), 0);
-        let refused: Vec<Write> = batch
-            .extract_if(.., |write| {
-                let Some(queue) = grown_queue(&write.request).and_then(|name| self.claim_index.queue(name)) else {
-                    return false;
-                };
-                let (more, growth) = (self.growth(queue, &write.request), growth.entry(queue).or_default());
-                let has_room = self.claim_index.has_room(queue, *growth + more, all_growth + more);
-                if has_room {
-                    *growth += more;
-                    all_growth += more;
-                }
-                !has_room
-            })
-            .collect();
-        if !refused.is_empty() {
-            self.log_full();
-            fail_all(refused, &StoreError::Busy);
-        }
-        batch
-    }
-
-    /// About what a command adds to the memory of a queue. Of a task that is stored already the least is taken: what it has is
-    /// not known here.
-    fn growth(&self, queue: QueueKey, request: &WriteRequest) -> usize {
-        let new_tasks: Vec<&NewTask> = match request {
-            WriteRequest::CreateTask(create) => vec![&*create.command.new],
-            WriteRequest::CreateTasks(create) => {
-                create.command.tasks.to_be_done().iter().map(|(_, new)| &**new).collect()
-            }
-            _ => return ENTRY_BYTES,
-        };
-        let delayed = new_tasks.iter().filter(|new| new.not_before.is_some()).count();
-        let routes = new_tasks.iter().map(|new| &new.definition.routes);
-        self.claim_index.growth(queue, routes) + delayed * DELAYED_BYTES
-    }
-
-    fn log_full(&mut self) {
-        if self.full_logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            self.full_logged_at = Some(Instant::now());
-            tracing::warn!(
-                "the pending tasks of a queue use all of their memory; new tasks are refused until some are claimed or \
-                 deleted"
-            );
-        }
-    }
-}
-
-/// The queue whose pending order a command may make larger. The end of a run does not count: its task was
-/// pending before.
-fn grown_queue(request: &WriteRequest) -> Option<&QueueName> {
-    match request {
-        WriteRequest::CreateTask(create) => Some(&create.command.queue),
-        WriteRequest::CreateTasks(create) => Some(&create.command.queue),
-        WriteRequest::ActOnTask(act) if act.command.action == TaskAction::Requeue => Some(&act.command.queue),
-        WriteRequest::ActOnFound(found) if found.command.act.action == BulkAction::Requeue => {
-            Some(&found.command.act.queue)
-        }
-        WriteRequest::UpdateTask(update) => update.command.update.routes.as_ref().map(|_| &update.command.queue),
-        WriteRequest::UpdateTasks(update) => {
-            let bulk = &update.command.bulk;
-            bulk.update.routes.as_ref().map(|_| &bulk.queue)
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

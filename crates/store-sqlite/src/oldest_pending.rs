@@ -102,7 +102,7 @@ impl OldestPending {
     /// Adds since when the oldest pending tasks of queues wait. The snapshot must be taken: the writer is asked after it, and so
     /// a task that it names and that is not pending there has become so since. If the writer is busy for too long, or there are
     /// more routes than an answer shows, that of some is not known.
-    pub(super) fn add_to(
+    pub(crate) fn add_to(
         &self,
         index: &PublishedIndex,
         file: &Snapshot<'_>,
