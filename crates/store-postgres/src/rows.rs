@@ -121,8 +121,8 @@ mod observations {
 pub(crate) fn with_columns(text: &str) -> String {
     // With $2 a filter reads definitions, with $3 outcomes. The rest is null, so that the planner removes the join.
     let if_read = |column: &&str| match column.starts_with("definitions.") {
-        true => format!("CASE WHEN $2 THEN {column} END"),
-        false => format!("CASE WHEN $3 THEN {column} END"),
+        true => format!("CASE WHEN $2::boolean THEN {column} END"),
+        false => format!("CASE WHEN $3::boolean THEN {column} END"),
     };
     let filtered: Vec<String> =
         HEAD.iter().map(|column| (*column).to_owned()).chain(HEAVY.iter().map(if_read)).collect();

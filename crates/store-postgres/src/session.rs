@@ -27,7 +27,7 @@ pub(crate) struct Sql {
     pub(crate) name: &'static str,
     pub(crate) text: LazyLock<String>,
     /// The types of its parameters.
-    pub(crate) types: &'static [Type],
+    pub(crate) types: LazyLock<Vec<Type>>,
 }
 
 /// The schema that the tables live in.
@@ -82,7 +82,7 @@ impl Session {
             let rows = session.client.query_typed("SELECT pg_backend_pid()", &[]).await?;
             session.backend_pid = rows.first().map(|row| row.try_get(0)).transpose()?;
             let prepare = |sql: &&'static Sql| {
-                let (name, types, text) = (sql.name, sql.types, session.schema.apply(&sql.text));
+                let (name, types, text) = (sql.name, &sql.types, session.schema.apply(&sql.text));
                 let client = &session.client;
                 async move { Ok::<_, Error>((name, client.prepare_typed(&text, types).await?)) }
             };

@@ -63,7 +63,7 @@ async fn every_statement_prepares() {
         let Sql { name, text, types } = sql;
         assert!(!text.is_empty(), "{name} is in no file");
         let prepared = session.client().prepare_typed(text, types).await;
-        assert_eq!(prepared.unwrap_or_else(|error| panic!("{name}: {error:?}")).params(), *types, "{name}");
+        assert_eq!(prepared.unwrap_or_else(|error| panic!("{name}: {error:?}")).params(), **types, "{name}");
     }
 }
 

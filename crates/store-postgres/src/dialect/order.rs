@@ -25,8 +25,8 @@ pub(crate) fn with_order(text: &str, condition: &str, order: TaskOrder) -> Strin
 
 /// The part of `LIST_TASKS` that finds the tasks of a page: from its first line to behind its last one.
 const FIND_FIRST: &str = "        SELECT tasks.*\n        FROM taskqueue.tasks\n";
-const FIND_LAST: &str = "        LIMIT $2\n";
-const IN_QUEUE: &str = "WHERE tasks.queue_key = $1 AND ";
+const FIND_LAST: &str = "        LIMIT $2::bigint\n";
+const IN_QUEUE: &str = "WHERE tasks.queue_key = $1::bigint AND ";
 
 /// The text of a list that includes archived tasks. They have an index of their own, so that a page in the order of creation is
 /// merged from two walks.

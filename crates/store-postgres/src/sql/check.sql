@@ -187,7 +187,7 @@ WHERE NOT EXISTS (SELECT 1 FROM taskqueue.ended_readings WHERE ended_readings.qu
 
 -- name: CHECK_OBSERVATIONS
 -- Lists all observations of a queue, for a check.
-SELECT {observation_columns} FROM taskqueue.observations WHERE queue_key = $1;
+SELECT {observation_columns} FROM taskqueue.observations WHERE queue_key = $1::bigint;
 
 -- name: CHECK_OUTPUTS
 -- Lists what is kept of the output of tasks after the key $1 and up to $2, with the numbers that are noted beside it and the
@@ -203,4 +203,4 @@ SELECT
         WHERE output_pieces.task_key = outputs.task_key ORDER BY output_pieces.start
     ) AS lengths
 FROM taskqueue.outputs
-WHERE outputs.task_key > $1 AND outputs.task_key <= $2;
+WHERE outputs.task_key > $1::bigint AND outputs.task_key <= $2::bigint;

@@ -16,13 +16,13 @@ FROM (
         ) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
     FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, tasks, route_number)
     -- Where claims take turns, tasks are picked by the one that has the turn, and only as many as there is room for.
-    JOIN taskqueue.queues ON queues.name = wanted.queue AND queues.takes_turns = $4
+    JOIN taskqueue.queues ON queues.name = wanted.queue AND queues.takes_turns = $4::boolean
     CROSS JOIN LATERAL (
         SELECT tasks.*, tasks.ctid AS version
         FROM taskqueue.ready
         JOIN taskqueue.tasks ON tasks.task_key = ready.task_key
         WHERE ready.queue_key = queues.queue_key AND ready.route = wanted.route AND tasks.status = 'pending'
-            AND tasks.unmet IS NULL AND (tasks.not_before IS NULL OR tasks.not_before <= coalesce($5, (
+            AND tasks.unmet IS NULL AND (tasks.not_before IS NULL OR tasks.not_before <= coalesce($5::bigint, (
                 SELECT greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at)
                 FROM taskqueue.clock
                 WHERE one = 1
@@ -49,8 +49,8 @@ SELECT EXISTS (
     SELECT 1
     FROM taskqueue.ready
     JOIN taskqueue.tasks ON tasks.task_key = ready.task_key
-    WHERE ready.queue_key = $1 AND ready.route = $2 AND ready.task_key NOT IN (SELECT unnest($3))
-        AND tasks.unmet IS NULL AND (tasks.not_before IS NULL OR tasks.not_before <= $4)
+    WHERE ready.queue_key = $1::bigint AND ready.route = $2::text AND ready.task_key NOT IN (SELECT unnest($3::bigint[]))
+        AND tasks.unmet IS NULL AND (tasks.not_before IS NULL OR tasks.not_before <= $4::bigint)
 ) OR EXISTS (
     SELECT 1
     FROM taskqueue.delayed
@@ -73,7 +73,7 @@ WITH
         FROM taskqueue.unsettled
         WHERE was_missing
         ORDER BY unsettled_key
-        LIMIT $1
+        LIMIT $1::bigint
         FOR UPDATE SKIP LOCKED
     ),
     looked_up AS MATERIALIZED (
@@ -143,7 +143,7 @@ WITH
             -- A range and an order, which only the primary key can serve. By the index of all queues it would read what is due in
             -- others.
             WHERE delayed.queue_key >= queues.queue_key
-                AND (delayed.queue_key, delayed.not_before) <= (queues.queue_key, coalesce($2, (
+                AND (delayed.queue_key, delayed.not_before) <= (queues.queue_key, coalesce($2::bigint, (
                     SELECT
                         greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at)
                     FROM taskqueue.clock
@@ -152,7 +152,7 @@ WITH
             ORDER BY delayed.queue_key, delayed.not_before
             LIMIT 1000
         ) AS found
-        WHERE queues.name = ANY($1)
+        WHERE queues.name = ANY($1::text[])
     ),
     due AS MATERIALIZED (
         SELECT
@@ -205,9 +205,9 @@ WITH
             AND tasks.not_before IS NOT DISTINCT FROM delayed.not_before AS is_true
         FROM taskqueue.delayed
         JOIN taskqueue.tasks ON tasks.task_key = delayed.task_key
-        WHERE delayed.not_before <= $1
+        WHERE delayed.not_before <= $1::bigint
         ORDER BY delayed.not_before
-        LIMIT $2
+        LIMIT $2::bigint
         FOR UPDATE OF tasks SKIP LOCKED
     ),
     moved AS (
@@ -236,11 +236,11 @@ FROM taskqueue.running
 CROSS JOIN LATERAL (
     -- Looked up one by one: where nothing was running a moment ago, the planner would read all tasks for each of them.
     SELECT tasks.* FROM taskqueue.tasks
-    WHERE tasks.task_key = running.task_key AND least(tasks.lease_expires_at, tasks.times_out_at) <= $1
+    WHERE tasks.task_key = running.task_key AND least(tasks.lease_expires_at, tasks.times_out_at) <= $1::bigint
     FOR UPDATE SKIP LOCKED
 ) AS tasks
 ORDER BY running.task_key
-LIMIT $2;
+LIMIT $2::bigint;
 
 -- name: INSERT_RUNNING
 -- Adds tasks to the running ones.
@@ -248,14 +248,14 @@ INSERT INTO taskqueue.running (task_key, queue_key, route) SELECT * FROM unnest(
 
 -- name: DELETE_RUNNING
 -- Removes tasks from the running ones.
-DELETE FROM taskqueue.running WHERE task_key = ANY($1);
+DELETE FROM taskqueue.running WHERE task_key = ANY($1::bigint[]);
 
 -- name: FIND_RUNS
 -- Finds what run ids are used for: the task that had them, if it exists, and whether they own it now.
 SELECT runs.run_id, tasks.task_key, tasks.queue_key, tasks.run_id IS NOT DISTINCT FROM runs.run_id AS is_active
 FROM taskqueue.runs
 LEFT JOIN taskqueue.tasks ON tasks.task_key = runs.task_key
-WHERE runs.run_id = ANY($1);
+WHERE runs.run_id = ANY($1::text[]);
 
 -- name: INSERT_RUNS
 -- Adds run ids. It fails if another server has used one since; the batch is then begun again and sees it. The ids of a task
@@ -266,20 +266,20 @@ INSERT INTO taskqueue.runs (run_id, task_key, kept_until) SELECT * FROM unnest($
 -- Forgets the first run ids of deleted tasks whose time is over.
 DELETE FROM taskqueue.runs
 WHERE run_id = ANY (ARRAY(
-    SELECT run_id FROM taskqueue.runs WHERE kept_until <= $1 ORDER BY kept_until, run_id LIMIT $2
+    SELECT run_id FROM taskqueue.runs WHERE kept_until <= $1::bigint ORDER BY kept_until, run_id LIMIT $2::bigint
 ));
 
 -- name: LOCK_TURN
 -- Takes the turn to claim in a queue until the end of the transaction. No row: another transaction has it.
-SELECT queue_key FROM taskqueue.claim_turns WHERE queue_key = $1 FOR UPDATE SKIP LOCKED;
+SELECT queue_key FROM taskqueue.claim_turns WHERE queue_key = $1::bigint FOR UPDATE SKIP LOCKED;
 
 -- name: INSERT_TURN
 -- Adds the row that claims of a queue hold one after the other.
-INSERT INTO taskqueue.claim_turns (queue_key) VALUES ($1) ON CONFLICT DO NOTHING;
+INSERT INTO taskqueue.claim_turns (queue_key) VALUES ($1::bigint) ON CONFLICT DO NOTHING;
 
 -- name: DELETE_TURN
 -- Removes the row that claims of a queue hold one after the other.
-DELETE FROM taskqueue.claim_turns WHERE queue_key = $1;
+DELETE FROM taskqueue.claim_turns WHERE queue_key = $1::bigint;
 
 -- name: COUNT_RUNNING
 -- Counts the running tasks whose lease or time ends by $1, including those that other transactions hold.
@@ -289,19 +289,19 @@ CROSS JOIN LATERAL (
     -- As in lock_running.
     SELECT tasks.lease_expires_at, tasks.times_out_at FROM taskqueue.tasks WHERE tasks.task_key = running.task_key LIMIT 1
 ) AS tasks
-WHERE least(tasks.lease_expires_at, tasks.times_out_at) <= $1;
+WHERE least(tasks.lease_expires_at, tasks.times_out_at) <= $1::bigint;
 
 -- name: COUNT_LIMITED
 -- Counts the running tasks of a queue that limits claims, by the route that they were claimed for.
-SELECT route, count(*) AS tasks FROM taskqueue.running WHERE queue_key = $1 GROUP BY route;
+SELECT route, count(*) AS tasks FROM taskqueue.running WHERE queue_key = $1::bigint GROUP BY route;
 
 -- name: COUNT_FROM_NOW_ON
 -- Notes of the running tasks of a queue which route they were claimed for: from now on they are counted. The caller holds the queue
 -- for itself.
 UPDATE taskqueue.running SET queue_key = tasks.queue_key, route = tasks.last_route
 FROM taskqueue.tasks
-WHERE tasks.task_key = running.task_key AND tasks.queue_key = $1;
+WHERE tasks.task_key = running.task_key AND tasks.queue_key = $1::bigint;
 
 -- name: COUNT_NO_MORE
 -- Ends the counting of running tasks of a queue.
-UPDATE taskqueue.running SET queue_key = NULL, route = NULL WHERE queue_key = $1;
+UPDATE taskqueue.running SET queue_key = NULL, route = NULL WHERE queue_key = $1::bigint;

@@ -37,11 +37,11 @@ FOR UPDATE SKIP LOCKED;
 UPDATE taskqueue.clock
 SET last_scan_at = greatest(last_scan_at, (
     SELECT max(updated_at) FROM taskqueue.tasks
-    WHERE updated_at <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock.offset_micros + $2
+    WHERE updated_at <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock.offset_micros + $2::bigint
 ))
 WHERE one = 1 AND (
     last_scan_at IS NULL
-    OR abs((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros - last_scan_at) > $1
+    OR abs((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros - last_scan_at) > $1::bigint
 );
 
 -- name: BRING_TIME_BACK
@@ -55,19 +55,21 @@ WITH
         SELECT read.micros AS now
         FROM taskqueue.clock
         CROSS JOIN (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros) AS read
-        WHERE one = 1 AND read.micros >= $3
-            AND greatest(read.micros + offset_micros, last_scan_at) > read.micros + $2
-            AND (last_scan_at IS NULL OR abs(read.micros + offset_micros - last_scan_at) > $1)
+        WHERE one = 1 AND read.micros >= $3::bigint
+            AND greatest(read.micros + offset_micros, last_scan_at) > read.micros + $2::bigint
+            AND (last_scan_at IS NULL OR abs(read.micros + offset_micros - last_scan_at) > $1::bigint)
         FOR UPDATE OF clock
     ),
     bound_leases AS (
         UPDATE taskqueue.tasks SET
-            lease_expires_at = wrong.now + $4,
+            lease_expires_at = wrong.now + $4::bigint,
             times_out_at = times_out_at - (lease_expires_at - (wrong.now + $4))
         FROM wrong, taskqueue.running
         WHERE tasks.task_key = running.task_key AND tasks.lease_expires_at > wrong.now + $4
     ),
-    bound_runs AS (UPDATE taskqueue.runs SET kept_until = wrong.now + $5 FROM wrong WHERE kept_until > wrong.now + $5),
+    bound_runs AS (
+        UPDATE taskqueue.runs SET kept_until = wrong.now + $5::bigint FROM wrong WHERE kept_until > wrong.now + $5
+    ),
     bound_purges AS (UPDATE taskqueue.purges SET kept_until = wrong.now + $5 FROM wrong WHERE kept_until > wrong.now + $5),
     -- Running workers report again within seconds.
     late_observations AS (DELETE FROM taskqueue.observations USING wrong WHERE last_seen_at > wrong.now)
@@ -76,14 +78,14 @@ FROM wrong WHERE one = 1;
 
 -- name: SAVE_SCAN
 -- Saves the time of the last lease scan, and what is known of the clock.
-UPDATE taskqueue.clock SET last_scan_at = $1, offset_micros = $2, ahead_since = $3 WHERE one = 1;
+UPDATE taskqueue.clock SET last_scan_at = $1::bigint, offset_micros = $2::bigint, ahead_since = $3::bigint WHERE one = 1;
 
 -- name: PEEK_UPKEEP
 -- Whether delayed tasks are due, whether anything else may be that nobody asks for, and the clock like LOAD_CLOCK, without a block of
 -- numbers. $1 is the time if it is not that of the service.
 SELECT
     micros, offset_micros, last_scan_at, 0::bigint AS first_number, ahead_since,
-    EXISTS (SELECT 1 FROM taskqueue.delayed WHERE delayed.not_before <= coalesce($1, now)) AS has_delayed,
+    EXISTS (SELECT 1 FROM taskqueue.delayed WHERE delayed.not_before <= coalesce($1::bigint, now)) AS has_delayed,
     EXISTS (SELECT 1 FROM taskqueue.unsettled)
     OR EXISTS (SELECT 1 FROM taskqueue.ended_readings)
     OR EXISTS (SELECT 1 FROM taskqueue.retention) AS has_more
@@ -123,7 +125,7 @@ SELECT
 -- Reads whether a transaction was committed, and whether its number is still valid (CURRENT_TRANSACTION).
 SELECT
     pg_xact_status($1::text::xid8),
-    $2 = (SELECT checkpoint_lsn::text FROM pg_control_checkpoint())
+    $2::text = (SELECT checkpoint_lsn::text FROM pg_control_checkpoint())
         || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
 
 -- name: MEASURE_GROWING
@@ -141,4 +143,4 @@ SELECT secret FROM taskqueue.installation_secret WHERE one = 1;
 
 -- name: SAVE_INSTALLATION_SECRET
 -- Saves the secret of the installation, unless there is one.
-INSERT INTO taskqueue.installation_secret (one, secret) VALUES (1, $1) ON CONFLICT (one) DO NOTHING;
+INSERT INTO taskqueue.installation_secret (one, secret) VALUES (1, $1::bytea) ON CONFLICT (one) DO NOTHING;

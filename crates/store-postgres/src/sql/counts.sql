@@ -43,7 +43,7 @@ SELECT
     coalesce(sum(tasks), 0)::bigint AS tasks,
     coalesce(sum(tasks) FILTER (WHERE status = 'running'), 0)::bigint AS running
 FROM taskqueue.tally
-WHERE queue_key = $1;
+WHERE queue_key = $1::bigint;
 
 -- name: LIST_TALLY
 -- Lists the counts of a queue, summed over the shards; those of the states $2, archived ones (in shards below
@@ -51,8 +51,8 @@ WHERE queue_key = $1;
 SELECT queues.queue_key, tally.routes, tally.status, coalesce(sum(tally.tasks), 0)::bigint AS tasks
 FROM taskqueue.queues
 LEFT JOIN taskqueue.tally
-    ON tally.queue_key = queues.queue_key AND tally.status = ANY($2) AND ($3 OR tally.shard >= 0)
-WHERE queues.name = $1
+    ON tally.queue_key = queues.queue_key AND tally.status = ANY($2::text[]) AND ($3::boolean OR tally.shard >= 0)
+WHERE queues.name = $1::text
 GROUP BY queues.queue_key, tally.routes, tally.status;
 
 -- name: COUNT_TALLY
@@ -60,29 +60,29 @@ GROUP BY queues.queue_key, tally.routes, tally.status;
 SELECT coalesce(sum(tally.tasks), 0)::bigint AS tasks
 FROM taskqueue.queues
 LEFT JOIN taskqueue.tally
-    ON tally.queue_key = queues.queue_key AND tally.status = ANY($2) AND ($3 OR tally.shard >= 0)
-WHERE queues.name = $1
+    ON tally.queue_key = queues.queue_key AND tally.status = ANY($2::text[]) AND ($3::boolean OR tally.shard >= 0)
+WHERE queues.name = $1::text
 GROUP BY queues.queue_key;
 
 -- name: COUNT_STATUSES
 -- Counts the tasks of a queue for each state, archived ones too.
 SELECT tally.status, sum(tally.tasks)::bigint AS tasks
 FROM taskqueue.tally
-WHERE tally.queue_key = $1
+WHERE tally.queue_key = $1::bigint
 GROUP BY tally.status;
 
 -- name: HAS_MANY_ARCHIVED
 -- Whether a queue has more than $2 archived tasks. They are counted in shards below zero.
-SELECT coalesce(sum(tally.tasks), 0) > $2
+SELECT coalesce(sum(tally.tasks), 0) > $2::bigint
 FROM taskqueue.queues
 JOIN taskqueue.tally ON tally.queue_key = queues.queue_key AND tally.shard < 0
-WHERE queues.name = $1;
+WHERE queues.name = $1::text;
 
 -- name: SAVE_ACTIVITY
 -- Saves what the process $4 has counted, in place of what it saved before. Holds the queues against deletion. Leaves out those
 -- that do not exist, and those that another transaction holds for itself: the rows say which were saved.
 INSERT INTO taskqueue.activity (queue_key, unit_seconds, start_at, process, counted)
-SELECT counted.queue_key, counted.unit_seconds, counted.start_at, $4, counted.bytes
+SELECT counted.queue_key, counted.unit_seconds, counted.start_at, $4::bigint, counted.bytes
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::bytea[]) AS counted (queue_key, unit_seconds, start_at, bytes)
 CROSS JOIN LATERAL (
     SELECT 1 FROM taskqueue.queues WHERE queues.queue_key = counted.queue_key FOR KEY SHARE SKIP LOCKED
@@ -95,7 +95,7 @@ RETURNING queue_key;
 INSERT INTO taskqueue.activity_since (one, since)
 SELECT
     1,
-    coalesce($1, greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at))
+    coalesce($1::bigint, greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at))
 FROM taskqueue.clock
 WHERE one = 1
 ON CONFLICT (one) DO NOTHING;
@@ -114,7 +114,7 @@ CROSS JOIN taskqueue.activity_since;
 -- Lists what all processes have saved of a queue, for spans of one unit that begin from $3 on and before $4.
 SELECT start_at, process, counted
 FROM taskqueue.activity
-WHERE queue_key = $1 AND unit_seconds = $2 AND start_at >= $3 AND start_at < $4;
+WHERE queue_key = $1::bigint AND unit_seconds = $2::bigint AND start_at >= $3::bigint AND start_at < $4::bigint;
 
 -- name: FORGET_ACTIVITY
 -- Forgets the first rows whose time began before $2, except those that another transaction holds: several servers may do this at
@@ -123,8 +123,8 @@ DELETE FROM taskqueue.activity
 WHERE ctid = ANY (ARRAY(
     SELECT ctid
     FROM taskqueue.activity
-    WHERE unit_seconds = $1 AND start_at < $2
+    WHERE unit_seconds = $1::bigint AND start_at < $2::bigint
     ORDER BY unit_seconds, start_at
-    LIMIT $3
+    LIMIT $3::bigint
     FOR UPDATE SKIP LOCKED
 ));

@@ -2,7 +2,7 @@
 
 -- name: HAS_DEPENDENTS
 -- Whether any task of a queue waits, or waited, for another one.
-SELECT EXISTS (SELECT 1 FROM taskqueue.dependencies WHERE queue_key = $1);
+SELECT EXISTS (SELECT 1 FROM taskqueue.dependencies WHERE queue_key = $1::bigint);
 
 -- name: SAVE_DEPENDENCIES
 -- Notes what dependencies are to tasks that wait for them.
@@ -34,7 +34,7 @@ FROM unnest($2::text[]) AS named (id)
 CROSS JOIN LATERAL (
     -- A range and an order, which only the index by id can serve (lock_tasks).
     SELECT tasks.id FROM taskqueue.tasks
-    WHERE tasks.queue_key = $1 AND tasks.id >= named.id AND tasks.id <= named.id
+    WHERE tasks.queue_key = $1::bigint AND tasks.id >= named.id AND tasks.id <= named.id
     ORDER BY tasks.id
     LIMIT 1
 ) AS seen
@@ -72,9 +72,9 @@ SELECT {head_columns}
 FROM (
     SELECT dependencies.task_key
     FROM taskqueue.dependencies
-    WHERE dependencies.queue_key = $1 AND dependencies.dependency = $2 AND dependencies.task_key > $3
+    WHERE dependencies.queue_key = $1::bigint AND dependencies.dependency = $2::text AND dependencies.task_key > $3::bigint
     ORDER BY dependencies.queue_key, dependencies.dependency, dependencies.task_key
-    LIMIT $4
+    LIMIT $4::bigint
 ) AS waiting
 CROSS JOIN LATERAL (
     SELECT tasks.* FROM taskqueue.tasks WHERE tasks.task_key = waiting.task_key FOR UPDATE SKIP LOCKED
@@ -86,9 +86,9 @@ SELECT waiting.queue_key, waiting.dependency, waiting.task_key, waiting.state, s
 FROM (
     SELECT dependencies.queue_key, dependencies.dependency, dependencies.task_key, dependencies.state
     FROM taskqueue.dependencies
-    WHERE dependencies.queue_key = $1 AND dependencies.dependency = $2 AND dependencies.task_key > $3
+    WHERE dependencies.queue_key = $1::bigint AND dependencies.dependency = $2::text AND dependencies.task_key > $3::bigint
     ORDER BY dependencies.queue_key, dependencies.dependency, dependencies.task_key
-    LIMIT $4
+    LIMIT $4::bigint
 ) AS waiting
 LEFT JOIN LATERAL (
     SELECT tasks.task_key FROM taskqueue.tasks WHERE tasks.task_key = waiting.task_key ORDER BY tasks.task_key LIMIT 1
@@ -112,7 +112,7 @@ WHERE tasks.task_key = ANY (ARRAY(
         WHERE dependencies.queue_key = queues.queue_key AND dependencies.dependency >= named.id
             AND dependencies.dependency <= named.id
         ORDER BY dependencies.queue_key, dependencies.dependency, dependencies.task_key
-        LIMIT $3
+        LIMIT $3::bigint
     ) AS waiting
     LIMIT $3
 ))
@@ -130,7 +130,7 @@ CROSS JOIN LATERAL (
     WHERE dependencies.queue_key = queues.queue_key AND dependencies.dependency >= named.id
         AND dependencies.dependency <= named.id
     ORDER BY dependencies.queue_key, dependencies.dependency, dependencies.task_key
-    LIMIT $3
+    LIMIT $3::bigint
 ) AS waiting
 LEFT JOIN LATERAL (
     SELECT tasks.task_key FROM taskqueue.tasks WHERE tasks.task_key = waiting.task_key ORDER BY tasks.task_key LIMIT 1
@@ -145,14 +145,14 @@ WITH RECURSIVE walk AS (
     FROM unnest($2::text[]) AS named (id)
     CROSS JOIN LATERAL (
         -- As in list_named_dependents.
-        SELECT pair.task_key, task.id, $4 AND coalesce(task.goes_on, false) AS goes_on
+        SELECT pair.task_key, task.id, $4::boolean AND coalesce(task.goes_on, false) AS goes_on
         FROM (
             SELECT dependencies.task_key
             FROM taskqueue.dependencies
-            WHERE dependencies.queue_key = $1 AND dependencies.dependency >= named.id
+            WHERE dependencies.queue_key = $1::bigint AND dependencies.dependency >= named.id
                 AND dependencies.dependency <= named.id
             ORDER BY dependencies.queue_key, dependencies.dependency, dependencies.task_key
-            LIMIT $3
+            LIMIT $3::bigint
         ) AS pair
         LEFT JOIN LATERAL (
             SELECT
@@ -195,10 +195,10 @@ CROSS JOIN LATERAL (
     -- As in list_named_dependents.
     SELECT dependencies.queue_key, dependencies.dependency, dependencies.task_key, dependencies.state
     FROM taskqueue.dependencies
-    WHERE dependencies.queue_key = $1 AND dependencies.dependency >= named.id
+    WHERE dependencies.queue_key = $1::bigint AND dependencies.dependency >= named.id
         AND dependencies.dependency <= named.id
     ORDER BY dependencies.queue_key, dependencies.dependency, dependencies.task_key
-    LIMIT $3
+    LIMIT $3::bigint
 ) AS waiting
 LEFT JOIN LATERAL (
     SELECT tasks.task_key FROM taskqueue.tasks WHERE tasks.task_key = waiting.task_key ORDER BY tasks.task_key LIMIT 1
@@ -213,7 +213,7 @@ CROSS JOIN LATERAL (
     -- Looked up one by one: many tasks may wait for one, and no plan may read them all.
     SELECT dependencies.queue_key, dependencies.dependency, dependencies.task_key, dependencies.state
     FROM taskqueue.dependencies
-    WHERE dependencies.queue_key = $1 AND dependencies.dependency = named.id AND dependencies.task_key = $2
+    WHERE dependencies.queue_key = $1::bigint AND dependencies.dependency = named.id AND dependencies.task_key = $2::bigint
     LIMIT 1
 ) AS noted;
 
@@ -224,9 +224,9 @@ SELECT
     unsettled_key, queue_key, dependency, after_key, was_missing,
     EXISTS (SELECT 1 FROM taskqueue.queues WHERE queues.queue_key = unsettled.queue_key) AS has_queue
 FROM taskqueue.unsettled
-WHERE unsettled_key > $1
+WHERE unsettled_key > $1::bigint
 ORDER BY unsettled_key
-LIMIT $2
+LIMIT $2::bigint
 FOR UPDATE SKIP LOCKED;
 
 -- name: INSERT_UNSETTLED
@@ -236,8 +236,8 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::boolean[]);
 
 -- name: DELETE_UNSETTLED
 -- All dependents of these tasks were looked at.
-DELETE FROM taskqueue.unsettled WHERE unsettled_key = ANY($1);
+DELETE FROM taskqueue.unsettled WHERE unsettled_key = ANY($1::bigint[]);
 
 -- name: SAVE_SETTLED
 -- Notes behind which of its dependents to go on with a task.
-UPDATE taskqueue.unsettled SET after_key = $2 WHERE unsettled_key = $1;
+UPDATE taskqueue.unsettled SET after_key = $2::bigint WHERE unsettled_key = $1::bigint;

@@ -8,7 +8,7 @@ FROM taskqueue.queues
 LEFT JOIN (
     SELECT tally.queue_key, tally.status, sum(tally.tasks)::bigint AS tasks
     FROM taskqueue.tally
-    WHERE tally.queue_key = ANY($1) AND tally.shard >= 0
+    WHERE tally.queue_key = ANY($1::bigint[]) AND tally.shard >= 0
     GROUP BY tally.queue_key, tally.status
 ) AS counted ON counted.queue_key = queues.queue_key
 WHERE queues.queue_key = ANY($1);
@@ -26,7 +26,7 @@ SELECT
     0::bigint AS busy
 FROM taskqueue.tally
 CROSS JOIN LATERAL json_array_elements_text(tally.routes::json) AS named (route)
-WHERE tally.queue_key = ANY($1) AND tally.shard >= 0 AND tally.status IN ('pending', 'running') AND tally.tasks <> 0
+WHERE tally.queue_key = ANY($1::bigint[]) AND tally.shard >= 0 AND tally.status IN ('pending', 'running') AND tally.tasks <> 0
 UNION ALL
 SELECT
     observations.queue_key,
@@ -36,7 +36,7 @@ SELECT
     count(*) FILTER (WHERE observations.status = 'idle') AS idle,
     count(*) FILTER (WHERE observations.status = 'busy') AS busy
 FROM taskqueue.observations
-WHERE observations.queue_key = ANY($1) AND observations.expires_at > coalesce($2, (
+WHERE observations.queue_key = ANY($1) AND observations.expires_at > coalesce($2::bigint, (
     SELECT greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at)
     FROM taskqueue.clock
     WHERE one = 1
@@ -46,7 +46,9 @@ ORDER BY queue_key, route;
 
 -- name: LIST_SERVED_ROUTES
 -- Lists which of the routes $3 of a queue have a current observation.
-SELECT DISTINCT route FROM taskqueue.observations WHERE queue_key = $1 AND expires_at > $2 AND route = ANY($3);
+SELECT DISTINCT route
+FROM taskqueue.observations
+WHERE queue_key = $1::bigint AND expires_at > $2::bigint AND route = ANY($3::text[]);
 
 -- name: LIST_OLDEST_PENDING
 -- For each route that is asked for by its number, the task that has been pending longest: the one with the lowest place in the
@@ -77,7 +79,7 @@ WITH RECURSIVE first_of_priority AS (
 
 oldest AS (
     SELECT DISTINCT ON (route_number) route_number, task_key
-    FROM (SELECT * FROM first_of_priority LIMIT $3) AS seen
+    FROM (SELECT * FROM first_of_priority LIMIT $3::bigint) AS seen
     ORDER BY route_number, pending_seq
 )
 
@@ -102,7 +104,7 @@ SELECT
     blocked.tasks AS blocked_tasks
 FROM taskqueue.queues
 CROSS JOIN (
-    SELECT coalesce($2, (
+    SELECT coalesce($2::bigint, (
         SELECT greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at)
         FROM taskqueue.clock
         WHERE one = 1
@@ -115,7 +117,7 @@ CROSS JOIN LATERAL (
         FROM taskqueue.ready
         WHERE ready.queue_key = queues.queue_key
         ORDER BY ready.route, ready.priority DESC, ready.pending_seq
-        LIMIT $3
+        LIMIT $3::bigint
     ) AS entries
 ) AS ordered
 CROSS JOIN LATERAL (
@@ -149,7 +151,7 @@ CROSS JOIN LATERAL (
         WHERE dependencies.queue_key = queues.queue_key
             AND (ordered.entries >= $3 OR due.tasks >= $3 OR later.tasks >= $3)
         ORDER BY dependencies.dependency
-        LIMIT $4
+        LIMIT $4::bigint
     ) AS entries
 ) AS noted
 CROSS JOIN LATERAL (
@@ -169,7 +171,7 @@ CROSS JOIN LATERAL (
         LIMIT 1
     ) AS waiting
 ) AS blocked
-WHERE queues.queue_key = ANY($1);
+WHERE queues.queue_key = ANY($1::bigint[]);
 
 -- name: MEASURE_TABLES
 -- The bytes of all tables of the schema, with their indexes and what is moved out of rows. A few system calls for each: of the whole
@@ -190,11 +192,11 @@ FROM taskqueue.queues
 CROSS JOIN taskqueue.clock
 LEFT JOIN LATERAL (
     SELECT * FROM taskqueue.tasks
-    WHERE tasks.queue_key = queues.queue_key AND tasks.id >= $2 AND tasks.id <= $2
+    WHERE tasks.queue_key = queues.queue_key AND tasks.id >= $2::text AND tasks.id <= $2
     ORDER BY tasks.id
     LIMIT 1
 ) AS tasks ON true
-WHERE queues.name = $1;
+WHERE queues.name = $1::text;
 
 -- name: EXPLAIN_ROUTES
 -- For each of the routes $2 of a task of the queue $1: how many tasks of the pending order come before it, counted up to $5; how many
@@ -202,18 +204,18 @@ WHERE queues.name = $1;
 -- $4. Each count is a walk along an index.
 SELECT
     wanted.place,
-    least($5, (
+    least($5::bigint, (
         SELECT count(*)
         FROM (
             SELECT 1 FROM taskqueue.ready
-            WHERE ready.queue_key = $1 AND ready.route = wanted.route AND ready.priority > $3
+            WHERE ready.queue_key = $1::bigint AND ready.route = wanted.route AND ready.priority > $3::bigint
             LIMIT $5
         ) AS higher
     ) + (
         SELECT count(*)
         FROM (
             SELECT 1 FROM taskqueue.ready
-            WHERE ready.queue_key = $1 AND ready.route = wanted.route AND ready.priority = $3 AND ready.pending_seq < $4
+            WHERE ready.queue_key = $1 AND ready.route = wanted.route AND ready.priority = $3 AND ready.pending_seq < $4::bigint
             LIMIT $5
         ) AS earlier
     )) AS ahead,
@@ -227,7 +229,11 @@ ORDER BY wanted.place;
 -- Lists tasks of the queue $1 whose time has come by $2 and that are not in the pending order yet, at most $3.
 SELECT tasks.routes, tasks.priority, tasks.pending_seq
 FROM (
-    SELECT task_key FROM taskqueue.delayed WHERE queue_key = $1 AND not_before <= $2 ORDER BY not_before LIMIT $3
+    SELECT task_key
+    FROM taskqueue.delayed
+    WHERE queue_key = $1::bigint AND not_before <= $2::bigint
+    ORDER BY not_before
+    LIMIT $3::bigint
 ) AS due
 JOIN taskqueue.tasks ON tasks.task_key = due.task_key;
 
@@ -237,7 +243,7 @@ SELECT named.id, tasks.status
 FROM unnest($2::text[]) AS named (id)
 LEFT JOIN LATERAL (
     SELECT * FROM taskqueue.tasks
-    WHERE tasks.queue_key = $1 AND tasks.id >= named.id AND tasks.id <= named.id
+    WHERE tasks.queue_key = $1::bigint AND tasks.id >= named.id AND tasks.id <= named.id
     ORDER BY tasks.id
     LIMIT 1
 ) AS tasks ON true

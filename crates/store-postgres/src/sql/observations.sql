@@ -66,13 +66,13 @@ WHERE observations.queue_key = gone.queue_key AND observations.id = gone.id;
 -- An observation that a report holds is about to be renewed.
 DELETE FROM taskqueue.observations
 WHERE (queue_key, id) IN (
-    SELECT queue_key, id FROM taskqueue.observations WHERE expires_at <= $1 FOR UPDATE SKIP LOCKED
+    SELECT queue_key, id FROM taskqueue.observations WHERE expires_at <= $1::bigint FOR UPDATE SKIP LOCKED
 );
 
 -- name: LIST_OBSERVATIONS
 -- Lists the current observations of a queue after the id $3, which is empty for the first page.
 SELECT {observation_columns}
 FROM taskqueue.observations
-WHERE queue_key = $1 AND expires_at > $2 AND id > $3
+WHERE queue_key = $1::bigint AND expires_at > $2::bigint AND id > $3::text
 ORDER BY id
-LIMIT $4;
+LIMIT $4::bigint;

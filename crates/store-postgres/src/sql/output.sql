@@ -18,7 +18,7 @@ LEFT JOIN taskqueue.outputs ON outputs.task_key = tasks.task_key;
 -- Loads what is kept of the output of tasks, by key, without the bytes.
 SELECT task_key, run_id, attempt, parts, last_start
 FROM taskqueue.outputs
-WHERE task_key = ANY($1);
+WHERE task_key = ANY($1::bigint[]);
 
 -- name: APPEND_OUTPUT
 -- Appends output to pieces.
@@ -64,9 +64,9 @@ ON CONFLICT (task_key) DO UPDATE SET
 SELECT
     tasks.task_key, tasks.run_id AS active_run_id, outputs.run_id, outputs.attempt, outputs.parts, outputs.last_start
 FROM taskqueue.queues
-LEFT JOIN taskqueue.tasks ON tasks.queue_key = queues.queue_key AND tasks.id = $2
+LEFT JOIN taskqueue.tasks ON tasks.queue_key = queues.queue_key AND tasks.id = $2::text
 LEFT JOIN taskqueue.outputs ON outputs.task_key = tasks.task_key
-WHERE queues.name = $1;
+WHERE queues.name = $1::text;
 
 -- name: GET_OUTPUT_PIECES
 -- Reads the pieces of the output of a task that hold bytes from $2 to before $3, if they are of the run $4. The first of them may
@@ -74,16 +74,16 @@ WHERE queues.name = $1;
 SELECT start, bytes
 FROM taskqueue.output_pieces
 WHERE
-    task_key = $1 AND start < $3
+    task_key = $1::bigint AND start < $3::bigint
     AND start >= coalesce(
         (
             SELECT first.start
             FROM taskqueue.output_pieces AS first
-            WHERE first.task_key = $1 AND first.start <= $2
+            WHERE first.task_key = $1 AND first.start <= $2::bigint
             ORDER BY first.start DESC
             LIMIT 1
         ),
         $2
     )
-    AND (SELECT outputs.run_id FROM taskqueue.outputs WHERE outputs.task_key = $1) = $4
+    AND (SELECT outputs.run_id FROM taskqueue.outputs WHERE outputs.task_key = $1) = $4::text
 ORDER BY start;

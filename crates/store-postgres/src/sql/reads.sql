@@ -4,10 +4,10 @@
 -- Reads a task by its queue and id. No row: no such queue; a row of nulls: no such task.
 SELECT {task_columns}
 FROM taskqueue.queues
-LEFT JOIN taskqueue.tasks ON tasks.queue_key = queues.queue_key AND tasks.id = $2
+LEFT JOIN taskqueue.tasks ON tasks.queue_key = queues.queue_key AND tasks.id = $2::text
 LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE queues.name = $1;
+WHERE queues.name = $1::text;
 
 -- name: LIST_TASKS
 -- Lists whole tasks in the default order. The innermost SELECT finds $2 of them in the narrow rows. Only these are joined
@@ -31,9 +31,9 @@ FROM (
         FROM taskqueue.tasks
         LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
         LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-        WHERE tasks.queue_key = $1 AND true
+        WHERE tasks.queue_key = $1::bigint AND true
         ORDER BY tasks.created_at DESC, tasks.id DESC
-        LIMIT $2
+        LIMIT $2::bigint
     ) AS tasks
     LEFT JOIN LATERAL (
         SELECT * FROM taskqueue.definitions WHERE definitions.task_key = tasks.task_key LIMIT 1
@@ -42,7 +42,7 @@ FROM (
         SELECT * FROM taskqueue.outcomes WHERE outcomes.task_key = tasks.task_key LIMIT 1
     ) AS outcomes ON true
 ) AS tasks
-WHERE coalesce(tasks.bytes_before, 0) < $3
+WHERE coalesce(tasks.bytes_before, 0) < $3::bigint
 ORDER BY tasks.created_at DESC, tasks.id DESC;
 
 -- name: LIST_MATCHING
@@ -51,7 +51,7 @@ SELECT {task_columns}
 FROM taskqueue.tasks
 JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE tasks.queue_key = $1 AND tasks.status <> 'running' AND true;
+WHERE tasks.queue_key = $1::bigint AND tasks.status <> 'running' AND true;
 
 -- name: SCAN_TASKS
 -- Reads the tasks of a queue in no order, with the JSON that a filter reads: definitions if $2, outcomes if $3. Other JSON is
@@ -60,7 +60,7 @@ SELECT {filtered_columns}
 FROM taskqueue.tasks
 LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE tasks.queue_key = $1 AND true;
+WHERE tasks.queue_key = $1::bigint AND true;
 
 -- name: COUNT_TASKS
 -- Counts the tasks of a queue that meet a condition, which replaces `true`. The planner removes the joins that the condition
@@ -69,7 +69,7 @@ SELECT count(*) AS tasks
 FROM taskqueue.tasks
 LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE tasks.queue_key = $1 AND true;
+WHERE tasks.queue_key = $1::bigint AND true;
 
 -- name: GROUP_TASKS
 -- Counts the tasks of a queue that meet a condition, which replaces `true`, by routes and status. The planner removes the
@@ -78,7 +78,7 @@ SELECT tasks.routes, tasks.status, count(*) AS tasks
 FROM taskqueue.tasks
 LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE tasks.queue_key = $1 AND true
+WHERE tasks.queue_key = $1::bigint AND true
 GROUP BY tasks.routes, tasks.status;
 
 -- name: FIND_SELECTED
@@ -88,7 +88,7 @@ SELECT {filtered_columns}, tasks.xmin::text::bigint AS version
 FROM taskqueue.tasks
 LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE tasks.queue_key = $1 AND tasks.task_key > $4 AND tasks.task_key <= $5 AND true
+WHERE tasks.queue_key = $1::bigint AND tasks.task_key > $4::bigint AND tasks.task_key <= $5::bigint AND true
 
 -- name: LIST_KEYS_BY_STATUS
 -- Lists the keys of the tasks of the queue $1 that have one of the states $2, `succeeded` excepted. They are found in the tables
@@ -96,7 +96,7 @@ WHERE tasks.queue_key = $1 AND tasks.task_key > $4 AND tasks.task_key <= $5 AND 
 SELECT tasks.task_key
 FROM taskqueue.tasks
 WHERE tasks.task_key = ANY (ARRAY(
-    SELECT task_key FROM taskqueue.unsuccessful WHERE queue_key = $1 AND status = ANY($2)
+    SELECT task_key FROM taskqueue.unsuccessful WHERE queue_key = $1::bigint AND status = ANY($2::text[])
     UNION ALL
     SELECT task_key FROM taskqueue.running WHERE 'running' = ANY($2)
     UNION ALL
@@ -115,7 +115,7 @@ FROM unnest($2::text[]) AS named (id)
 CROSS JOIN LATERAL (
     -- A range and an order, which only the index by id can serve (lock_tasks).
     SELECT tasks.id, tasks.status, tasks.name FROM taskqueue.tasks
-    WHERE tasks.queue_key = $1 AND tasks.id >= named.id AND tasks.id <= named.id
+    WHERE tasks.queue_key = $1::bigint AND tasks.id >= named.id AND tasks.id <= named.id
     ORDER BY tasks.id
     LIMIT 1
 ) AS tasks;
@@ -125,16 +125,16 @@ CROSS JOIN LATERAL (
 SELECT tasks.id, tasks.status, tasks.name
 FROM (
     SELECT dependencies.task_key FROM taskqueue.dependencies
-    WHERE dependencies.queue_key = $1 AND dependencies.dependency = $2
+    WHERE dependencies.queue_key = $1::bigint AND dependencies.dependency = $2::text
     ORDER BY dependencies.queue_key, dependencies.dependency, dependencies.task_key
-    LIMIT $3
+    LIMIT $3::bigint
 ) AS waiting
 JOIN taskqueue.tasks ON tasks.task_key = waiting.task_key
 ORDER BY waiting.task_key;
 
 -- name: TAKE_SNAPSHOT
 -- Names the snapshot of this transaction, and finds the queue in it.
-SELECT pg_current_snapshot()::text, (SELECT queue_key FROM taskqueue.queues WHERE name = $1);
+SELECT pg_current_snapshot()::text, (SELECT queue_key FROM taskqueue.queues WHERE name = $1::text);
 
 -- name: CHECK
 -- Reads one row, to see that the database answers.

@@ -37,7 +37,7 @@ SELECT {task_columns}
 FROM taskqueue.tasks
 JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE tasks.task_key = ANY($1);
+WHERE tasks.task_key = ANY($1::bigint[]);
 
 -- name: LOAD_FIRST_TASKS
 -- Loads whole tasks by their keys, in the order of the keys: the first one, and those behind it up to $2 bytes and one task. The
@@ -50,25 +50,25 @@ FROM (
             + coalesce(octet_length(outcomes.error), 0) + coalesce(octet_length(outcomes.last_run_worker), 0)
             + coalesce(octet_length(outcomes.progress), 0)
         ) OVER (ORDER BY wanted.number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
-    FROM unnest($1) WITH ORDINALITY AS wanted (task_key, number)
+    FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (task_key, number)
     JOIN taskqueue.tasks ON tasks.task_key = wanted.task_key
     LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
 ) AS tasks
 JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE coalesce(tasks.bytes_before, 0) < $2;
+WHERE coalesce(tasks.bytes_before, 0) < $2::bigint;
 
 -- name: LOAD_HEADS
 -- Loads tasks without their JSON. Unless the caller holds their queue for itself, they may have changed since.
 SELECT {head_columns}
 FROM taskqueue.tasks
-WHERE tasks.task_key = ANY($1);
+WHERE tasks.task_key = ANY($1::bigint[]);
 
 -- name: LOAD_DOCUMENTS
 -- Loads args and metadata of tasks. The caller holds their queue for itself.
 SELECT task_key, args, metadata
 FROM taskqueue.definitions
-WHERE task_key = ANY($1);
+WHERE task_key = ANY($1::bigint[]);
 
 -- name: LOAD_IDENTITIES
 -- Loads tasks by queue and id, with the identities that they were created with and without their JSON.
@@ -105,7 +105,7 @@ FROM unnest($2::text[]) AS named (id)
 CROSS JOIN LATERAL (
     -- A range and an order, which only the index by id can serve (lock_tasks).
     SELECT id FROM taskqueue.tasks
-    WHERE tasks.queue_key = $1 AND tasks.id >= named.id AND tasks.id <= named.id
+    WHERE tasks.queue_key = $1::bigint AND tasks.id >= named.id AND tasks.id <= named.id
     ORDER BY tasks.id
     LIMIT 1
 ) AS tasks;
@@ -115,7 +115,7 @@ CROSS JOIN LATERAL (
 -- their row. $2 is their queue.
 SELECT {head_columns}, tasks.xmin::text::bigint AS version
 FROM taskqueue.tasks
-WHERE tasks.task_key = ANY($1) AND tasks.queue_key = $2
+WHERE tasks.task_key = ANY($1::bigint[]) AND tasks.queue_key = $2::bigint
 FOR UPDATE SKIP LOCKED;
 
 -- name: LIST_CHANGED
@@ -130,14 +130,14 @@ WITH known AS MATERIALIZED (
 )
 SELECT task_key
 FROM taskqueue.tasks
-WHERE queue_key = $1 AND CASE
+WHERE queue_key = $1::bigint AND CASE
     WHEN age(xmin) > (SELECT age(pg_snapshot_xmin(snapshot)::xid) FROM known) THEN false
     WHEN age(xmin) < -10000000 THEN false
     ELSE NOT pg_visible_in_snapshot(
         ((SELECT newest FROM known) - age(xmin))::text::xid8, (SELECT snapshot FROM known)
     )
 END
-LIMIT $3;
+LIMIT $3::bigint;
 
 -- name: LIST_DELETED
 -- Lists those of these tasks that no longer exist.
@@ -218,7 +218,7 @@ ON CONFLICT (task_key) DO UPDATE SET result = excluded.result;
 
 -- name: CLEAR_RESULTS
 -- Removes the results of tasks. An empty result needs no row.
-UPDATE taskqueue.outcomes SET result = NULL WHERE task_key = ANY($1);
+UPDATE taskqueue.outcomes SET result = NULL WHERE task_key = ANY($1::bigint[]);
 
 -- name: SAVE_ERRORS
 -- Saves the last errors of tasks.
@@ -231,7 +231,7 @@ ON CONFLICT (task_key) DO UPDATE SET
 -- name: CLEAR_ERRORS
 -- Removes the last errors of tasks.
 UPDATE taskqueue.outcomes SET error = NULL, error_occurred_at = NULL, error_attempt = NULL, error_run_id = NULL
-WHERE task_key = ANY($1);
+WHERE task_key = ANY($1::bigint[]);
 
 -- name: SAVE_LAST_RUNS
 -- Saves who runs tasks, as their claims said.
@@ -242,7 +242,7 @@ ON CONFLICT (task_key) DO UPDATE SET
 
 -- name: CLEAR_LAST_RUNS
 -- Removes who ran tasks: their latest claims did not say it.
-UPDATE taskqueue.outcomes SET last_run_attempt = NULL, last_run_worker = NULL WHERE task_key = ANY($1);
+UPDATE taskqueue.outcomes SET last_run_attempt = NULL, last_run_worker = NULL WHERE task_key = ANY($1::bigint[]);
 
 -- name: SAVE_PROGRESS
 -- Saves how far runs are.
@@ -255,26 +255,26 @@ ON CONFLICT (task_key) DO UPDATE SET
 -- name: CLEAR_PROGRESS
 -- Removes how far earlier runs were: their tasks were claimed again.
 UPDATE taskqueue.outcomes SET progress = NULL, progress_updated_at = NULL, progress_attempt = NULL
-WHERE task_key = ANY($1);
+WHERE task_key = ANY($1::bigint[]);
 
 -- name: SAVE_ONE_ARGS
 -- Gives tasks the same args: a bulk update sends the value once.
-UPDATE taskqueue.definitions SET args = $2 WHERE task_key = ANY($1);
+UPDATE taskqueue.definitions SET args = $2::text WHERE task_key = ANY($1::bigint[]);
 
 -- name: SAVE_ONE_METADATA
 -- Gives tasks the same metadata: a bulk update sends the value once.
-UPDATE taskqueue.definitions SET metadata = $2 WHERE task_key = ANY($1);
+UPDATE taskqueue.definitions SET metadata = $2::text WHERE task_key = ANY($1::bigint[]);
 
 -- name: SAVE_ONE_RESULT
 -- Gives tasks the same result: a bulk update sends the value once.
-INSERT INTO taskqueue.outcomes (task_key, result) SELECT task_key, $2 FROM unnest($1::bigint[]) AS tasks (task_key)
+INSERT INTO taskqueue.outcomes (task_key, result) SELECT task_key, $2::text FROM unnest($1::bigint[]) AS tasks (task_key)
 ON CONFLICT (task_key) DO UPDATE SET result = excluded.result;
 
 -- name: DELETE_TASKS
 -- Deletes tasks, except their rows in the derived tables, which have statements of their own. Their run ids stay used until $2. The pieces of their
 -- output are purged later, some at a time: there may be hundreds for each task.
 WITH
-    kept_runs AS (UPDATE taskqueue.runs SET kept_until = $2 WHERE task_key = ANY($1)),
+    kept_runs AS (UPDATE taskqueue.runs SET kept_until = $2::bigint WHERE task_key = ANY($1::bigint[])),
     deleted_outcomes AS (DELETE FROM taskqueue.outcomes WHERE task_key = ANY($1)),
     deleted_definitions AS (DELETE FROM taskqueue.definitions WHERE task_key = ANY($1)),
     deleted_outputs AS (DELETE FROM taskqueue.outputs WHERE task_key = ANY($1) RETURNING task_key),

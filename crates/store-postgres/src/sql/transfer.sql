@@ -34,7 +34,7 @@ FROM (
     FROM (
         SELECT tasks.*
         FROM taskqueue.tasks
-        WHERE tasks.task_key > $1 AND tasks.queue_key = ANY($2)
+        WHERE tasks.task_key > $1::bigint AND tasks.queue_key = ANY($2::bigint[])
         ORDER BY tasks.task_key
         LIMIT 500
     ) AS tasks
@@ -48,14 +48,14 @@ FROM (
         SELECT * FROM taskqueue.outputs WHERE outputs.task_key = tasks.task_key LIMIT 1
     ) AS outputs ON true
 ) AS tasks
-WHERE coalesce(tasks.bytes_before, 0) < $3
+WHERE coalesce(tasks.bytes_before, 0) < $3::bigint
 ORDER BY tasks.task_key;
 
 -- name: LOAD_OUTPUT_PIECES
 -- Loads all pieces of the output of tasks.
 SELECT task_key, start, bytes
 FROM taskqueue.output_pieces
-WHERE task_key = ANY($1)
+WHERE task_key = ANY($1::bigint[])
 ORDER BY task_key, start;
 
 -- name: TRANSFER_DELETED_RUNS
@@ -63,7 +63,7 @@ ORDER BY task_key, start;
 -- being purged.
 SELECT run_id, kept_until
 FROM (
-    SELECT kept_until, run_id FROM taskqueue.runs WHERE kept_until IS NOT NULL AND (kept_until, run_id) > ($1, $2)
+    SELECT kept_until, run_id FROM taskqueue.runs WHERE kept_until IS NOT NULL AND (kept_until, run_id) > ($1::bigint, $2::text)
     UNION ALL
     SELECT purges.kept_until, runs.run_id
     FROM taskqueue.purges
@@ -72,7 +72,7 @@ FROM (
 ) AS deleted
 WHERE (kept_until, run_id) > ($1, $2)
 ORDER BY kept_until, run_id
-LIMIT $3;
+LIMIT $3::bigint;
 
 -- name: CLEAR_DELETED_RUNS
 -- Forgets the run ids of all deleted tasks, before a transfer adds those of the other database.
@@ -88,18 +88,18 @@ JOIN taskqueue.dependencies
 
 -- name: TRANSFER_UNSETTLED
 -- Lists the tasks of a queue whose dependents are to be looked at again, for a transfer.
-SELECT DISTINCT dependency FROM taskqueue.unsettled WHERE queue_key = $1 AND NOT was_missing ORDER BY dependency;
+SELECT DISTINCT dependency FROM taskqueue.unsettled WHERE queue_key = $1::bigint AND NOT was_missing ORDER BY dependency;
 
 -- name: RAISE_NUMBERS
 -- Makes all further numbers larger than $1.
-SELECT setval('taskqueue.numbers', greatest(nextval('taskqueue.numbers'), $1));
+SELECT setval('taskqueue.numbers', greatest(nextval('taskqueue.numbers'), $1::bigint));
 
 -- name: COUNT_DERIVED
 -- Counts what is derived from the tasks of the queues $1: running tasks, pending entries (one per task and route, also
 -- of tasks that wait beside the pending order), run ids;
 -- and observations. A transfer compares the counts of both databases.
 SELECT
-    (SELECT count(*) FROM taskqueue.running JOIN taskqueue.tasks USING (task_key) WHERE tasks.queue_key = ANY($1))
+    (SELECT count(*) FROM taskqueue.running JOIN taskqueue.tasks USING (task_key) WHERE tasks.queue_key = ANY($1::bigint[]))
         AS running,
     (SELECT count(*) FROM taskqueue.ready WHERE ready.queue_key = ANY($1)) + coalesce((
         SELECT sum(array_length(string_to_array(tasks.routes, ','), 1))

@@ -6,7 +6,7 @@
 -- from its beginning. Where claims take turns, also the settings of the queue, and how many tasks of it are running, in all and of
 -- this route. Without $4 the time is that of the service (table `clock`).
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($4, greatest(
+    SELECT coalesce($4::bigint, greatest(
         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at
     )) AS now
     FROM taskqueue.clock
