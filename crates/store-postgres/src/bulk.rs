@@ -181,8 +181,8 @@ impl BatchTransaction for PostgresTransaction<'_> {
             self.send()?;
             self.rows.forget_tasks();
         }
-        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
-        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_HEADS, &[&wanted]).await })?;
+        let wanted: Vec<i64> = keys.iter().map(|key| key.0).collect();
+        let rows = self.query("loading tasks", &sql::LOAD_HEADS, &[&wanted])?;
         let mut heads = Vec::with_capacity(rows.len());
         for row in &rows {
             let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
@@ -200,15 +200,13 @@ impl BatchTransaction for PostgresTransaction<'_> {
         found: &[FoundTask],
         _: Option<&dyn ChangeRecord>,
     ) -> Loaded<Vec<(FoundTask, FoundState)>> {
-        let session = self.session;
         let wanted: Vec<i64> = found
             .iter()
             .map(|found| found.key)
             .filter(|key| !self.rows.tasks.contains_key(key))
             .map(|key| key.0)
             .collect();
-        let locked =
-            self.wait("locking tasks", async { session.query(&sql::LOCK_FOUND, &[&wanted, &queue.0]).await })?;
+        let locked = self.query("locking tasks", &sql::LOCK_FOUND, &[&wanted, &queue.0])?;
         let mut versions = HashMap::with_capacity(locked.len());
         for row in &locked {
             let key = rows::key(row)?;
@@ -230,8 +228,8 @@ impl BatchTransaction for PostgresTransaction<'_> {
     }
 
     fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
-        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
-        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_DOCUMENTS, &[&wanted]).await })?;
+        let wanted: Vec<i64> = keys.iter().map(|key| key.0).collect();
+        let rows = self.query("loading tasks", &sql::LOAD_DOCUMENTS, &[&wanted])?;
         rows.iter().map(|row| Ok((rows::key(row)?, rows::documents(row)?))).collect()
     }
 
@@ -345,8 +343,7 @@ impl PostgresTransaction<'_> {
         if keys.is_empty() {
             return Ok(HashSet::new());
         }
-        let session = self.session;
-        let deleted = self.wait("finding tasks", async { session.query(&sql::LIST_DELETED, &[&keys]).await })?;
+        let deleted = self.query("finding tasks", &sql::LIST_DELETED, &[&keys])?;
         Ok(deleted.iter().map(rows::key).collect::<Result<_, _>>()?)
     }
 }

@@ -220,7 +220,7 @@ async fn outputs(checked: &Checked<'_, '_>, after: i64, until: i64) -> Result<Ha
 
 fn output(row: &Row) -> Result<Output, Damaged> {
     let Some(stored) = rows::stored_output(row)? else { return Ok(Output::Unreadable) };
-    let (end, bytes) = rows::output_sizes(row)?;
+    let (end, bytes) = (rows::get(row, "end_offset")?, rows::get(row, "bytes")?);
     Ok(Output::Read { stored, end, bytes, pieces: rows::places_of_pieces(row)? })
 }
 

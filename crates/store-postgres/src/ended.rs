@@ -11,14 +11,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use taskqueue_core::settings::Retention;
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::{Loaded, Outdated, QueueKey, TaskKey};
+use taskqueue_store::transaction::{Loaded, Outdated, QueueKey, TaskKey, Transaction};
 use tokio_postgres::Error;
-use tokio_postgres::types::ToSql;
 
 use crate::changes::RowSet;
 use crate::derived_tables::{ENDED, ended_rows};
 use crate::rows::{self, EndedRow};
-use crate::session::{Session, Sql};
+use crate::session::{Params, Session, Sql};
 use crate::statements as sql;
 use crate::transaction::PostgresTransaction;
 
@@ -91,19 +90,20 @@ impl PostgresTransaction<'_> {
     /// What is noted of tasks whose time is over, of the next queues; and whether it is worth to look again at once.
     fn list_outdated(&mut self, most: usize) -> Loaded<(Vec<EndedRow>, bool)> {
         let begin = *self.next_search();
-        let (session, now, after) = (self.session, self.clock.now.as_micros(), begin.after.unwrap_or(i64::MIN));
-        let asked = async { session.query(&sql::LIST_RETENTION, &[&after, &QUEUES_AT_ONCE]).await };
-        let kept = self.wait("finding ended tasks", asked)?;
-        let kept = kept.iter().map(rows::kept_micros).collect::<Result<Vec<_>, _>>()?;
-        let mut queues: Vec<i64> = kept.iter().map(|(queue, ..)| queue.0).collect();
-        let statuses: Vec<&str> = kept.iter().map(|(_, status, _)| status.as_str()).collect();
-        let until: Vec<i64> = kept.iter().map(|(.., micros)| now.saturating_sub(*micros)).collect();
+        let (now, after) = (self.clock.now.as_micros(), begin.after.unwrap_or(i64::MIN));
+        let kept = self.query("finding ended tasks", &sql::LIST_RETENTION, &[&after, &QUEUES_AT_ONCE])?;
+        let (mut queues, mut statuses, mut until) = (Vec::new(), Vec::new(), Vec::new());
+        for row in &kept {
+            queues.push(rows::found_queue(row)?.0);
+            statuses.push(rows::get::<Status>(row, "status")?.as_str());
+            until.push(now.saturating_sub(rows::get(row, "kept_micros")?));
+        }
         let limit = i64::try_from(most).unwrap_or(i64::MAX);
-        let params: [&(dyn ToSql + Sync); 4] = [&queues, &statuses, &until, &limit];
-        let asked = async {
-            if queues.is_empty() { Ok(Vec::new()) } else { session.query(&sql::LIST_OUTDATED, &params).await }
+        let params: Params<'_> = &[&queues, &statuses, &until, &limit];
+        let found = match queues.is_empty() {
+            true => Vec::new(),
+            false => self.query("finding ended tasks", &sql::LIST_OUTDATED, params)?,
         };
-        let found = self.wait("finding ended tasks", asked)?;
         let found = found.iter().map(rows::ended).collect::<Result<Vec<_>, _>>()?;
         let is_cut = found.len() >= most;
         queues.dedup();
@@ -126,8 +126,8 @@ impl PostgresTransaction<'_> {
         if noted.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
-        let (session, keys) = (self.session, noted.keys().map(|key| key.0).collect::<Vec<_>>());
-        let locked = self.wait("holding ended tasks", async { session.query(&sql::LOCK_ENDED, &[&keys]).await })?;
+        let keys: Vec<i64> = noted.keys().map(|key| key.0).collect();
+        let locked = self.query("holding ended tasks", &sql::LOCK_ENDED, &[&keys])?;
         let (mut tasks, mut dropped, mut held) = (Vec::new(), Vec::new(), HashSet::new());
         for row in &locked {
             let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
@@ -149,14 +149,11 @@ impl PostgresTransaction<'_> {
 
     /// Reads some tasks of a queue whose tasks are being read. Returns whether there may be more.
     fn read_ended(&mut self) -> Loaded<bool> {
-        let session = self.session;
-        let asked = async { session.first(&sql::LOCK_ENDED_READING, &[]).await };
-        let Some(row) = self.wait("reading ended tasks", asked)? else { return Ok(false) };
-        let (queue, after) = rows::reading_after(&row)?;
-        let most = READ_AT_ONCE as i64;
-        let asked = async { session.query(&sql::READ_ENDED, &[&queue.0, &after, &most]).await };
-        let found = self.wait("reading ended tasks", asked)?;
-        let retention = self.settings_of(queue)?.unwrap_or_default().retention;
+        let Some(row) = self.first("reading ended tasks", &sql::LOCK_ENDED_READING, &[])? else { return Ok(false) };
+        let (queue, after): (QueueKey, &str) = (rows::found_queue(&row)?, rows::get(&row, "after_id")?);
+        let params: Params<'_> = &[&queue.0, &after, &(READ_AT_ONCE as i64)];
+        let found = self.query("reading ended tasks", &sql::READ_ENDED, params)?;
+        let retention = self.load_settings(queue)?.unwrap_or_default().retention;
         let mut ended = Vec::new();
         for row in &found {
             let (key, head) = (rows::key(row)?, rows::head(row)?);
@@ -166,13 +163,11 @@ impl PostgresTransaction<'_> {
         self.write_ended(ENDED.add, &ended)?;
         self.wrote = true;
         let last = found.last().filter(|_| found.len() == READ_AT_ONCE).map(rows::id).transpose()?;
-        let asked = async {
-            match last {
-                Some(last) => session.execute(&sql::SAVE_ENDED_READING, &[&queue.0, &last.as_str()]).await,
-                None => session.execute(&sql::DELETE_ENDED_READING, &[&queue.0]).await,
-            }
+        let (sql, params): (_, Params<'_>) = match &last {
+            Some(last) => (&sql::SAVE_ENDED_READING, &[&queue.0, &last.as_str()]),
+            None => (&sql::DELETE_ENDED_READING, &[&queue.0]),
         };
-        self.wait("reading ended tasks", asked)?;
+        self.execute("reading ended tasks", sql, params)?;
         Ok(true)
     }
 
@@ -180,8 +175,7 @@ impl PostgresTransaction<'_> {
         if noted.is_empty() {
             return Ok(());
         }
-        let (session, rows) = (self.session, ended_rows(noted));
         self.wrote = true;
-        self.wait("noting ended tasks", async { session.execute(sql, &rows.columns()).await }).map(drop)
+        self.execute("noting ended tasks", sql, &ended_rows(noted).columns()).map(drop)
     }
 }

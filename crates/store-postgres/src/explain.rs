@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::try_join4;
+use taskqueue_core::definition::Routes;
 use taskqueue_core::explain::{Explanation, Facts, RouteFacts, explain as explain_facts};
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::limits::EXPLAINED_AHEAD;
@@ -33,8 +34,8 @@ pub(crate) async fn explain(
     if rows::key_or_null(&found)?.is_none() {
         return Err(refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }));
     }
-    let key = rows::explained_queue(&found)?.0;
-    let (head, now) = (rows::head(&found)?, clock.map_or_else(|| rows::found_time(&found), Ok)?);
+    let key: i64 = rows::get(&found, "explained_queue")?;
+    let (head, now) = (rows::head(&found)?, clock.map_or_else(|| rows::get(&found, "now"), Ok)?);
     let settings = rows::settings(&found)?.map(Arc::unwrap_or_clone).unwrap_or_default();
     let routes: Vec<Route> = head.routes.iter().filter_map(Route::parse).collect();
     let names: Vec<&str> = routes.iter().map(Route::as_str).collect();
@@ -48,19 +49,20 @@ pub(crate) async fn explain(
         session.query(&sql::EXPLAIN_DEPENDENCIES, &[&key, &dependencies]),
     )
     .await?;
-    let live = workers.iter().map(|row| Ok(rows::route_name(row)?)).collect::<Read<HashSet<&str>>>()?;
-    let due = due.iter().map(|row| Ok(rows::due_task(row)?)).collect::<Read<Vec<_>>>()?;
+    let live = workers.iter().map(|row| Ok(rows::get(row, "route")?)).collect::<Read<HashSet<&str>>>()?;
+    let place = |row| Ok((rows::get(row, "routes")?, rows::get(row, "priority")?, rows::get(row, "pending_seq")?));
+    let due = due.iter().map(place).collect::<Read<Vec<(Routes, i64, i64)>>>()?;
     let mut facts = Vec::with_capacity(routes.len());
     for (route, row) in routes.into_iter().zip(&of_routes) {
-        let counted = rows::route_facts(row)?;
         let before = due.iter().filter(|(routes, priority, pending_seq)| {
             routes.contains(route.as_str()) && is_before((*priority, *pending_seq), &head)
         });
-        let ahead = counted.ahead + before.count() as u64;
+        let ahead = rows::get::<u64>(row, "ahead")? + before.count() as u64;
         let has_worker = live.contains(route.as_str());
-        facts.push(RouteFacts { route, running: counted.running, has_worker, ahead });
+        facts.push(RouteFacts { route, running: rows::running_tasks(row)?, has_worker, ahead });
     }
-    let statuses = statuses.iter().map(|row| Ok(rows::dependency_status(row)?)).collect::<Read<Vec<_>>>()?;
+    let status = |row| Ok((rows::get(row, "id")?, rows::get(row, "status")?));
+    let statuses = statuses.iter().map(status).collect::<Read<Vec<_>>>()?;
     let unmet = statuses.into_iter().filter(|(_, status)| *status != Some(Status::Succeeded)).collect();
     let is_blocked = head.lifecycle.unmet > 0;
     Ok(explain_facts(Facts {

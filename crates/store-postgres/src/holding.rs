@@ -3,16 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::future::join;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::transaction::{Loaded, Queue, QueueKey, RunUse, TaskKey};
+use taskqueue_store::transaction::{Loaded, Queue, QueueKey, TaskKey};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use crate::rows;
+use crate::session::Params;
 use crate::statements as sql;
 use crate::transaction::PostgresTransaction;
 use crate::transaction_rows::Found;
@@ -33,8 +32,7 @@ impl PostgresTransaction<'_> {
             return Ok(*known);
         }
         // Named by the batch, but not locked: missing or held by another transaction.
-        let (session, text) = (self.session, name.as_str());
-        let row = self.wait("finding a queue", async { session.first(&sql::FIND_QUEUE, &[&text]).await })?;
+        let row = self.first("finding a queue", &sql::FIND_QUEUE, &[&name.as_str()])?;
         let found = if row.is_some() { Found::HeldElsewhere } else { Found::Missing };
         self.rows.queues.insert(name.clone(), found);
         Ok(found)
@@ -46,39 +44,25 @@ impl PostgresTransaction<'_> {
         if unknown.is_empty() {
             return Ok(());
         }
-        let (session, texts) = (self.session, unknown.iter().map(TaskId::as_str).collect::<Vec<_>>());
-        let asked = async { session.query(&sql::FIND_TASKS, &[&queue.0, &texts]).await };
-        let found = self.wait("finding tasks", asked)?;
+        let texts: Vec<&str> = unknown.iter().map(TaskId::as_str).collect();
+        let found = self.query("finding tasks", &sql::FIND_TASKS, &[&queue.0, &texts])?;
         self.rows.ids.extend(unknown.into_iter().map(|id| ((queue, id), Found::Missing)));
         for row in &found {
-            self.rows.ids.insert((queue, rows::found_id(row)?), Found::HeldElsewhere);
+            self.rows.ids.insert((queue, rows::get(row, "id")?), Found::HeldElsewhere);
         }
         Ok(())
-    }
-
-    /// What a run id is used for.
-    pub(crate) fn ask_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
-        let (session, wanted) = (self.session, vec![run_id.as_str()]);
-        let rows = self.wait("finding a run", async { session.query(&sql::FIND_RUNS, &[&wanted]).await })?;
-        self.rows.runs.insert(run_id, RunUse::New);
-        rows.iter().try_for_each(|row| self.rows.add_run(row))?;
-        Ok(self.rows.runs.get(&run_id).copied().unwrap_or(RunUse::New))
     }
 
     /// Whether there are pending tasks of a route besides those that this transaction has changed or holds for claims. Also if a
     /// run id of the batch has been used since: the same claim, sent to another server, may have taken the last task.
     pub(crate) fn others_hold_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<bool> {
         let (ours, runs) = (self.rows.unready_or_picked(queue, route, self.clock.now), self.rows.unused_runs());
-        let (session, route, now) = (self.session, route.as_str(), self.clock.now.as_micros());
-        let asked = async {
-            // In this order: a task that has just left the first is found through its run by the second.
-            let params: [&(dyn ToSql + Sync); 4] = [&queue.0, &route, &ours, &now];
-            let ready = session.first(&sql::FIND_READY, &params);
-            let (ready, used) = join(ready, session.first(&sql::FIND_RUNS, &[&runs])).await;
-            Ok((ready?, used?))
-        };
-        let (ready, used) = self.wait("finding pending tasks", asked)?;
-        Ok(ready.is_some_and(|row| row.get(0)) || used.is_some())
+        let now = self.clock.now.as_micros();
+        let (ready, used): (Params<'_>, Params<'_>) = (&[&queue.0, &route.as_str(), &ours, &now], &[&runs]);
+        // In this order: a task that has just left the first is found through its run by the second.
+        let (ready, used) = ((&sql::FIND_READY, ready), (&sql::FIND_RUNS, used));
+        let (ready, used) = self.query_both("finding pending tasks", ready, used)?;
+        Ok(ready.first().is_some_and(|row| row.get(0)) || !used.is_empty())
     }
 
     /// How many claims of a route this transaction has tasks for, at most `most`.
@@ -120,24 +104,21 @@ impl PostgresTransaction<'_> {
         let before = run(self);
         let next = self.rows.next_without_body(key, self.clock.now);
         let wanted: Vec<i64> = std::iter::once(key).chain(next).take(TASKS_AT_ONCE).map(|key| key.0).collect();
-        let session = self.session;
-        let asked = async { session.query(&sql::LOAD_FIRST_TASKS, &[&wanted, &BYTES_AT_ONCE]).await };
-        let loaded = self.wait("loading tasks", asked)?;
+        let loaded = self.query("loading tasks", &sql::LOAD_FIRST_TASKS, &[&wanted, &BYTES_AT_ONCE])?;
         loaded.iter().try_for_each(|row| self.rows.add_whole(row).map(drop))?;
         if before.is_some() && before != run(self) { Err(StoreError::Busy) } else { Ok(()) }
     }
 
     /// Loads the heavy part of a task.
     pub(crate) fn load_body(&mut self, key: TaskKey) -> Loaded<()> {
-        let (session, wanted) = (self.session, vec![key.0]);
-        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
+        let rows = self.query("loading tasks", &sql::LOAD_TASKS_BY_KEY, &[&vec![key.0]])?;
         rows.iter().try_for_each(|row| self.rows.add_whole(row).map(drop))
     }
 
     /// Those of these tasks that exist in the queue, as the commands so far have left them.
     pub(crate) fn load_current(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
-        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
-        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
+        let wanted: Vec<i64> = keys.iter().map(|key| key.0).collect();
+        let rows = self.query("loading tasks", &sql::LOAD_TASKS_BY_KEY, &[&wanted])?;
         let mut found = Vec::with_capacity(rows.len());
         // Each row is dropped when it was read: several may be large.
         for row in rows {
@@ -160,8 +141,7 @@ impl PostgresTransaction<'_> {
     /// Loads a task that is only read, without its heavy part, and with it those of all claims that are repeated.
     pub(crate) fn load_heads_ahead(&mut self, key: TaskKey) -> Loaded<()> {
         let wanted: Vec<i64> = self.rows.unknown_repeated().chain([key]).map(|key| key.0).collect();
-        let session = self.session;
-        let loaded = self.wait("loading tasks", async { session.query(&sql::LOAD_HEADS, &[&wanted]).await })?;
+        let loaded = self.query("loading tasks", &sql::LOAD_HEADS, &[&wanted])?;
         loaded.iter().try_for_each(|row| self.rows.add_read(row))
     }
 }

@@ -53,12 +53,12 @@ async fn try_read(
 ) -> Read<Result<Output, rows::Damaged>> {
     let row = session.first(&sql::GET_OUTPUT, &[&queue.as_str(), &id.as_str()]).await?;
     let row = row.ok_or_else(|| no_queue(queue))?;
-    let Some(key) = rows::output_key_or_null(&row)? else {
+    let Some(key) = rows::get(&row, "task_key")? else {
         return Err(refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }));
     };
     let kept = rows::stored_output(&row)?.and_then(|stored| stored.kept.within(most_bytes));
     let kept = kept.ok_or_else(|| refused(Refusal::OutputNotFound { task_id: id }))?;
-    let active = rows::active_run(&row)?;
+    let active = rows::get(&row, "active_run_id")?;
     let mut loaded: Vec<(Part, Vec<u8>)> = Vec::new();
     loop {
         let load = |part| {
@@ -259,9 +259,7 @@ impl OutputEntry {
 impl PostgresTransaction<'_> {
     pub(crate) fn output_entry(&mut self, key: TaskKey) -> Loaded<&mut OutputEntry> {
         if !self.rows.outputs.contains_key(&key) {
-            let (session, wanted) = (self.session, vec![key.0]);
-            let asked = async { session.first(&sql::LOAD_OUTPUTS_BY_KEY, &[&wanted]).await };
-            let row = self.wait("loading output", asked)?;
+            let row = self.first("loading output", &sql::LOAD_OUTPUTS_BY_KEY, &[&vec![key.0]])?;
             let stored = row.as_ref().map(rows::stored_output).transpose()?.flatten();
             self.rows.outputs.insert(key, OutputEntry::loaded(stored));
         }

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use futures_util::future::{FutureExt, LocalBoxFuture, join_all, join4};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse};
 use tokio_postgres::types::ToSql;
@@ -19,6 +20,7 @@ pub(crate) use self::alone::{begin_alone, begin_upkeep, free};
 pub(crate) use self::batch_keys::BatchKeys;
 use crate::clock::{Clock, ClockRow};
 use crate::output::OutputEntry;
+use crate::reads::Read;
 use crate::rows;
 use crate::session::{Session, Sql};
 use crate::settings;
@@ -87,12 +89,7 @@ async fn look_at_sizes(session: &Session) -> Result<(), Error> {
 }
 
 /// Begins a transaction and loads what the batch names. `time` is that of a clock instead of the database's, for tests.
-pub(crate) async fn begin(
-    session: &Session,
-    keys: &BatchKeys,
-    expected: Expected,
-    time: Option<i64>,
-) -> Result<Result<Begun, StoreError>, Error> {
+pub(crate) async fn begin(session: &Session, keys: &BatchKeys, expected: Expected, time: Option<i64>) -> Read<Begun> {
     let queues: Vec<&str> = keys.queues.iter().map(QueueName::as_str).collect();
     let held = pairs(&keys.held, TaskId::as_str);
     let whole = pairs(&keys.whole, TaskId::as_str);
@@ -128,12 +125,9 @@ pub(crate) async fn begin(
     first.query_if(!runs.is_empty(), &sql::FIND_RUNS, vec![&runs]);
     first.query_if(!observations.0.is_empty(), &sql::LOAD_OBSERVATIONS, vec![&observations.0, &observations.1]);
     let mut answers = first.answers().await?;
-    let (clock, moved) = (answers.take(&sql::LOAD_CLOCK), answers.take(&sql::MOVE_DUE));
-    let found = waits(&clock, time).and_then(|waits| Ok((waits, moved_tasks(&moved)?)));
-    let ((has_dependencies, next_due), (mut moved, some_held)) = match found {
-        Ok(found) => found,
-        Err(error) => return Ok(Err(error)),
-    };
+    let clock = answers.take(&sql::LOAD_CLOCK);
+    let (has_dependencies, next_due) = waits(&clock, time)?;
+    let (mut moved, some_held) = moved_tasks(&answers.take(&sql::MOVE_DUE))?;
     // What was not expected, for the first one that finds it; and what the upkeep of another server moves at this moment.
     let is_due = some_held || claims && next_due == Due::Now && !expected.delayed;
     let lists = settles && has_dependencies && !expected.dependencies;
@@ -145,22 +139,17 @@ pub(crate) async fn begin(
         again.query_if(lists, &sql::LOCK_NAMED_DEPENDENTS, dependents.clone());
         again.query_if(lists, &sql::LIST_NAMED_DEPENDENTS, dependents);
         answers.replace(again.answers().await?);
-        match moved_tasks(&answers.take(&sql::MOVE_DUE)) {
-            Ok((more, _)) => moved += more,
-            Err(error) => return Ok(Err(error)),
-        }
+        moved += moved_tasks(&answers.take(&sql::MOVE_DUE))?.0;
     }
     (answers.has_dependencies, answers.picked_last) = (Some(has_dependencies), is_due);
     let expected = Expected { dependencies: has_dependencies, delayed: next_due != Due::Never };
     // What was moved is committed also if no command changes anything: otherwise a claim for another route would never get further.
-    let moved = usize::try_from(moved).unwrap_or(0);
-    let begun = answers.into_begun(&clock, keys);
-    Ok(begun.map(|begun| Begun { expected: Some(expected), wrote: moved > 0, moved, ..begun }))
+    Ok(Begun { expected: Some(expected), wrote: moved > 0, moved, ..answers.into_begun(&clock, keys)? })
 }
 
 /// How many delayed tasks were moved, and whether some were left that others hold.
-fn moved_tasks(moved: &[Row]) -> Result<(u64, bool), StoreError> {
-    moved.first().map_or(Ok((0, false)), |row| Ok(rows::moved_tasks(row)?))
+fn moved_tasks(moved: &[Row]) -> Read<(usize, bool)> {
+    moved.first().map_or(Ok((0, false)), |row| Ok((rows::get(row, "tasks")?, rows::get(row, "some_held")?)))
 }
 
 /// When the next delayed task becomes claimable.
@@ -172,9 +161,9 @@ enum Due {
 }
 
 /// Whether any task waits for another one, and when the next delayed one is due.
-fn waits(clock: &[Row], time: Option<i64>) -> Result<(bool, Due), StoreError> {
+fn waits(clock: &[Row], time: Option<i64>) -> Read<(bool, Due)> {
     let row = clock.first().ok_or(NO_CLOCK)?;
-    let (has_dependencies, next_due) = rows::waiting(row)?;
+    let next_due: Option<Timestamp> = rows::get(row, "next_due")?;
     let read = rows::clock(row)?;
     let now = Clock::new(time.map_or(read, |micros| ClockRow { micros, offset_micros: 0, ..read })).now;
     let due = match next_due {
@@ -182,7 +171,7 @@ fn waits(clock: &[Row], time: Option<i64>) -> Result<(bool, Due), StoreError> {
         Some(next_due) if next_due > now => Due::Later,
         Some(_) => Due::Now,
     };
-    Ok((has_dependencies, due))
+    Ok((rows::get(row, "has_dependencies")?, due))
 }
 
 type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
@@ -258,7 +247,7 @@ impl PrefetchedRows {
         Ok(Begun {
             clock: rows::clock(clock)?,
             expected: None,
-            numbers: rows::numbers(clock)?,
+            numbers: rows::get(clock, "first_number")?,
             rows: self.into_transaction_rows(keys)?,
             moved: 0,
             wrote: false,

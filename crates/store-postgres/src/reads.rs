@@ -141,7 +141,7 @@ pub(crate) async fn is_bounded(readers: &Readers, queue: &QueueName, query: &Tas
     let read = readers.read(Lane::Short, "counting archived tasks", queue, |session, queue| {
         async move {
             let row = session.first(&sql::HAS_MANY_ARCHIVED, &[&queue.as_str(), &FEW_ARCHIVED]).await?;
-            Ok(row.as_ref().map(rows::boolean_column).transpose()?.unwrap_or(false))
+            Ok(row.map(|row| rows::get(&row, 0)).transpose()?.unwrap_or(false))
         }
         .boxed()
     });
@@ -256,7 +256,7 @@ async fn each_selected(
 pub(crate) async fn count_tally(session: &Session, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
     let (statuses, archived) = (selection.statuses().words(), selection.include_archived);
     let row = session.first(&sql::COUNT_TALLY, &[&queue.as_str(), &statuses, &archived]).await?;
-    Ok(rows::count(&row.ok_or_else(|| no_queue(queue))?, "tasks")?)
+    Ok(rows::get(&row.ok_or_else(|| no_queue(queue))?, "tasks")?)
 }
 
 /// How many tasks are selected. Visits them.
@@ -269,7 +269,7 @@ pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, sele
         let text = order::with_condition(&sql::COUNT_TASKS.text, &condition.text);
         let mut found = stream(snapshot.session, &text, vec![(&key.0, Type::INT8)], &condition).await?;
         while let Some(row) = snapshot.next(&mut found).await? {
-            count = rows::count(&row, "tasks")?;
+            count = rows::get(&row, "tasks")?;
         }
     } else {
         each_selected(snapshot, key, selection, few.as_deref(), |_| {
@@ -334,7 +334,7 @@ pub(crate) async fn read_workers(
     let session = snapshot.session;
     let found = in_snapshot(session, session.first(&sql::FIND_QUEUE_AND_TIME, &[&queue.as_str()])).await?;
     let found = found.ok_or_else(|| no_queue(queue))?;
-    let (key, now) = (rows::found_queue(&found)?, now.map_or_else(|| rows::found_time(&found), Ok)?);
+    let (key, now) = (rows::found_queue(&found)?, now.map_or_else(|| rows::get(&found, "now"), Ok)?);
     let (after, mut visitor) = read.begin(key)?;
     let mut after = after.map(|id| id.to_string()).unwrap_or_default();
     loop {

@@ -1,45 +1,44 @@
 //! The only module that knows columns: the lists that statements select, and how a row becomes a task, a head or an
-//! observation. How a filter reads a row without building a task first is in `row_fields.rs`. Rows with few columns are read
-//! by name.
+//! observation. How a filter reads a row without building a task first is in `row_fields.rs`. The columns that a statement makes
+//! for itself are read by name, most of them where it is asked.
 
 mod derived;
 mod packed_output;
 mod row_fields;
 
 use std::fmt::Display;
+use std::sync::Arc;
 
+use taskqueue_core::activity::Activity;
 use taskqueue_core::definition::{Definition, Identity, Routes};
+use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::scheduling::Scheduling;
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::{
     ActiveRun, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task, TaskHead,
 };
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
 use taskqueue_store::StoreError;
+use taskqueue_store::activity::ProcessId;
 use taskqueue_store::columns;
 use taskqueue_store::related::RelatedTask;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
-use taskqueue_store::transfer::DeletedRun;
 use tokio_postgres::Row;
 use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::FromSql;
 
 use crate::clock::ClockRow;
 
-use self::derived::scheduling;
 pub(crate) use self::derived::{
-    CountBounds, DependencyRow, EndedRow, OldestRow, RouteSums, SavedSpan, TallyRow, UnsettledRow, counted_status,
-    dependency, dependency_status, due_task, due_upkeep, ended, explained_queue, head_beside, kept_micros, known_since,
-    locked_status, moved_tasks, named_status, oldest_pending, pending_parts, reading_after, route_facts, route_figures,
-    route_name, route_row, running_of_route, running_tasks, saved_span, settings, tally, tally_or_null, unsettled,
-    unsettled_dependency, waiting, walked,
+    DependencyRow, EndedRow, RouteSums, TallyRow, UnsettledRow, dependency, ended, head_beside, locked_status,
+    named_status, route_figures, route_row, running_tasks, settings, tally, tally_or_null, unsettled, walked,
 };
 pub(crate) use self::packed_output::{
-    active_run, bytes_of_part, offset_column, output_key, output_key_or_null, output_sizes, parts_text,
-    places_of_pieces, result_bytes, stored_output,
+    bytes_of_part, offset_column, output_key, parts_text, places_of_pieces, result_bytes, stored_output,
 };
 use self::row_fields::ErrorText;
 pub(crate) use self::row_fields::{RowFields, error_text};
@@ -155,97 +154,131 @@ impl From<Damaged> for StoreError {
     }
 }
 
-/// A position or a name.
-trait Column: RowIndex + Display + Copy {}
+/// A value of a column: of the driver's types as it is, of ours read from what is stored.
+pub(crate) trait Value<'a>: Sized {
+    type Stored: FromSql<'a>;
 
-impl<C: RowIndex + Display + Copy> Column for C {}
-
-fn get<'a, T: FromSql<'a>>(row: &'a Row, column: impl Column) -> Read<T> {
-    row.try_get(column).map_err(|_| Damaged::at(column))
+    /// Returns nothing if this service cannot have written it.
+    fn read(stored: Self::Stored) -> Option<Self>;
 }
 
-/// A word of the contract or an identifier in a column, with the function that reads it.
-fn parsed<T>(row: &Row, column: impl Column, parse: fn(&str) -> Option<T>) -> Read<T> {
-    parse(get(row, column)?).ok_or_else(|| Damaged::at(column))
+impl<'a, T: Value<'a>> Value<'a> for Option<T> {
+    type Stored = Option<T::Stored>;
+
+    fn read(stored: Self::Stored) -> Option<Self> {
+        stored.map_or(Some(None), |stored| T::read(stored).map(Some))
+    }
 }
 
-fn parsed_or_null<T>(row: &Row, column: impl Column, parse: fn(&str) -> Option<T>) -> Read<Option<T>> {
-    let text: Option<&str> = get(row, column)?;
-    text.map(|text| parse(text).ok_or_else(|| Damaged::at(column))).transpose()
+macro_rules! values {
+    ($($value:ty: $stored:ty = $read:expr;)*) => {$(
+        impl<'a> Value<'a> for $value {
+            type Stored = $stored;
+
+            fn read(stored: $stored) -> Option<Self> {
+                let read: fn($stored) -> Option<Self> = $read;
+                read(stored)
+            }
+        }
+    )*};
 }
 
-fn time(row: &Row, column: impl Column) -> Read<Timestamp> {
-    get(row, column).map(Timestamp::from_micros)
+values! {
+    bool: bool = Some;
+    i16: i16 = Some;
+    i32: i32 = Some;
+    i64: i64 = Some;
+    &'a str: &'a str = Some;
+    &'a [u8]: &'a [u8] = Some;
+    String: String = Some;
+    Vec<i64>: Vec<i64> = Some;
+    Vec<&'a str>: Vec<&'a str> = Some;
+    u32: i32 = |number| number.try_into().ok();
+    u64: i64 = |number| number.try_into().ok();
+    usize: i64 = |number| number.try_into().ok();
+    Timestamp: i64 = |micros| Some(Timestamp::from_micros(micros));
+    QueueKey: i64 = |key| Some(QueueKey(key));
+    TaskKey: i64 = |key| Some(TaskKey(key));
+    ProcessId: i64 = |id| Some(ProcessId(id));
+    Identity: &'a [u8] = |bytes| bytes.try_into().ok();
+    Activity: &'a [u8] = |bytes| Activity::from_bytes(bytes).ok();
+    DependencyState: i16 = |place| DependencyState::ALL.get(usize::try_from(place).ok()?).copied();
+    QueueName: &'a str = QueueName::parse;
+    Route: &'a str = Route::parse;
+    RunEnd: &'a str = RunEnd::parse;
+    RunId: &'a str = RunId::parse;
+    Status: &'a str = Status::parse;
+    TaskId: &'a str = TaskId::parse;
+    WorkerId: &'a str = WorkerId::parse;
+    WorkerStatus: &'a str = WorkerStatus::parse;
+    Arc<str>: &'a str = |text| Some(text.into());
+    Arc<QueueSettings>: &'a str = |text| QueueSettings::from_json(text).map(Arc::new);
+    JsonObject: &'a str = |text| Some(JsonObject::from_canonical(text));
+    Routes: &'a str = |text| Some(Routes::from_json(text));
+    Scheduling: &'a str = Scheduling::from_json;
 }
 
-fn time_or_null(row: &Row, column: impl Column) -> Read<Option<Timestamp>> {
-    Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_micros))
-}
-
-fn object(row: &Row, column: impl Column) -> Read<JsonObject> {
-    get(row, column).map(JsonObject::from_canonical)
-}
-
-fn routes(row: &Row) -> Read<Routes> {
-    get(row, ROUTES).map(Routes::from_json)
+/// Returns the value of a column, which is named or given by its position.
+pub(crate) fn get<'a, T: Value<'a>>(row: &'a Row, column: impl RowIndex + Display + Copy) -> Read<T> {
+    let stored = row.try_get(column).map_err(|_| Damaged::at(column))?;
+    T::read(stored).ok_or_else(|| Damaged::at(column))
 }
 
 /// The key of a task row.
 pub(crate) fn key(row: &Row) -> Read<TaskKey> {
-    get(row, KEY).map(TaskKey)
+    get(row, KEY)
 }
 
 /// The key of a task row of an outer join, if there is a task.
 pub(crate) fn key_or_null(row: &Row) -> Read<Option<TaskKey>> {
-    Ok(get::<Option<i64>>(row, KEY)?.map(TaskKey))
+    get(row, KEY)
 }
 
 /// The key of the queue of a task row.
 pub(crate) fn queue_key(row: &Row) -> Read<QueueKey> {
-    get(row, QUEUE_KEY).map(QueueKey)
+    get(row, QUEUE_KEY)
 }
 
 /// The id of a task row.
 pub(crate) fn id(row: &Row) -> Read<TaskId> {
-    parsed(row, ID, TaskId::parse)
+    get(row, ID)
 }
 
 /// How many of its dependencies are unmet.
 fn unmet(row: &Row) -> Read<u32> {
-    get::<Option<i32>>(row, UNMET)?.map_or(Ok(0), u32::try_from).map_err(|_| Damaged::at(UNMET))
+    Ok(get::<Option<u32>>(row, UNMET)?.unwrap_or(0))
 }
 
 /// What is shown of a task beside another one, from `GET_RELATED` and `LIST_RELATED`.
 pub(crate) fn related_task(row: &Row) -> Read<RelatedTask> {
-    let (id, status) = (parsed(row, 0, TaskId::parse)?, parsed(row, 1, Status::parse)?);
-    Ok(RelatedTask { id, status, name: get::<Option<&str>>(row, 2)?.map(Into::into) })
+    Ok(RelatedTask { id: get(row, 0)?, status: get(row, 1)?, name: get(row, 2)? })
 }
 
 fn lifecycle(row: &Row) -> Read<Lifecycle> {
-    let run = match parsed_or_null(row, RUN_ID, RunId::parse)? {
+    let run = match get(row, RUN_ID)? {
         Some(run_id) => Some(ActiveRun {
             run_id,
-            lease_expires_at: time(row, LEASE_EXPIRES_AT)?,
-            times_out_at: time_or_null(row, TIMES_OUT_AT)?,
+            lease_expires_at: get(row, LEASE_EXPIRES_AT)?,
+            times_out_at: get(row, TIMES_OUT_AT)?,
         }),
         None => None,
     };
-    let finished_run = match parsed_or_null(row, FINISHED_RUN_ID, RunId::parse)? {
-        Some(run_id) => Some(FinishedRun { run_id, end: parsed(row, FINISHED_RUN_END, RunEnd::parse)? }),
+    let finished_run = match get(row, FINISHED_RUN_ID)? {
+        Some(run_id) => Some(FinishedRun { run_id, end: get(row, FINISHED_RUN_END)? }),
         None => None,
     };
     Ok(Lifecycle {
-        status: parsed(row, STATUS, Status::parse)?,
+        status: get(row, STATUS)?,
         attempt: get(row, ATTEMPT)?,
         pending_seq: get(row, PENDING_SEQ)?,
-        last_route: parsed_or_null(row, LAST_ROUTE, Route::parse)?,
-        created_at: time(row, CREATED_AT)?,
-        updated_at: time(row, UPDATED_AT)?,
-        started_at: time_or_null(row, STARTED_AT)?,
-        finished_at: time_or_null(row, FINISHED_AT)?,
+        last_route: get(row, LAST_ROUTE)?,
+        created_at: get(row, CREATED_AT)?,
+        updated_at: get(row, UPDATED_AT)?,
+        started_at: get(row, STARTED_AT)?,
+        finished_at: get(row, FINISHED_AT)?,
         run,
         finished_run,
-        not_before: time_or_null(row, NOT_BEFORE)?,
+        not_before: get(row, NOT_BEFORE)?,
         unmet: unmet(row)?,
         archived: get::<Option<bool>>(row, ARCHIVED)?.unwrap_or(false),
     })
@@ -262,7 +295,7 @@ fn head_with(row: &Row, scheduling: Scheduling) -> Read<TaskHead> {
         id: id(row)?,
         priority: get(row, PRIORITY)?,
         max_attempts: get(row, MAX_ATTEMPTS)?,
-        routes: routes(row)?,
+        routes: get(row, ROUTES)?,
         scheduling,
         definition_bytes: usize::try_from(definition_bytes).unwrap_or(usize::MAX),
         progress_bytes: usize::try_from(progress_bytes).unwrap_or(0),
@@ -270,46 +303,47 @@ fn head_with(row: &Row, scheduling: Scheduling) -> Read<TaskHead> {
     })
 }
 
+fn scheduling(row: &Row) -> Read<Scheduling> {
+    Ok(get::<Option<_>>(row, SCHEDULING)?.unwrap_or_default())
+}
+
 fn definition(row: &Row) -> Read<Definition> {
     Ok(Definition {
-        name: get::<Option<&str>>(row, NAME)?.map(Into::into),
-        args: object(row, ARGS)?,
-        metadata: object(row, METADATA)?,
+        name: get(row, NAME)?,
+        args: get(row, ARGS)?,
+        metadata: get(row, METADATA)?,
         priority: get(row, PRIORITY)?,
         max_attempts: get(row, MAX_ATTEMPTS)?,
-        routes: routes(row)?,
+        routes: get(row, ROUTES)?,
         scheduling: scheduling(row)?,
     })
 }
 
 pub(crate) fn documents(row: &Row) -> Read<Documents> {
-    Ok(Documents { args: object(row, "args")?, metadata: object(row, "metadata")? })
+    Ok(Documents { args: get(row, "args")?, metadata: get(row, "metadata")? })
 }
 
 fn outcome(row: &Row) -> Read<Outcome> {
-    let result = get::<Option<&str>>(row, RESULT)?.map_or_else(JsonObject::empty, JsonObject::from_canonical);
+    let result = get::<Option<JsonObject>>(row, RESULT)?.unwrap_or_else(JsonObject::empty);
     let last_error = match get::<Option<&str>>(row, ERROR)? {
         None => None,
         Some(text) => Some(LastError {
             failure: ErrorText::read(text).ok_or_else(|| Damaged::at(ERROR))?.into(),
-            occurred_at: time(row, ERROR_OCCURRED_AT)?,
+            occurred_at: get(row, ERROR_OCCURRED_AT)?,
             attempt: get(row, ERROR_ATTEMPT)?,
-            run_id: parsed_or_null(row, ERROR_RUN_ID, RunId::parse)?,
+            run_id: get(row, ERROR_RUN_ID)?,
         }),
     };
-    let last_run = match get::<Option<&str>>(row, LAST_RUN_WORKER)? {
+    let last_run = match get(row, LAST_RUN_WORKER)? {
         None => None,
-        Some(worker) => {
-            Some(LastRun { attempt: get(row, LAST_RUN_ATTEMPT)?, worker: JsonObject::from_canonical(worker) })
+        Some(worker) => Some(LastRun { attempt: get(row, LAST_RUN_ATTEMPT)?, worker }),
+    };
+    let progress = match get(row, PROGRESS)? {
+        None => None,
+        Some(value) => {
+            let (updated_at, attempt) = (get(row, PROGRESS_UPDATED_AT)?, get(row, PROGRESS_ATTEMPT)?);
+            Some(Progress { value, updated_at, attempt })
         }
-    };
-    let progress = match get::<Option<&str>>(row, PROGRESS)? {
-        None => None,
-        Some(value) => Some(Progress {
-            value: JsonObject::from_canonical(value),
-            updated_at: time(row, PROGRESS_UPDATED_AT)?,
-            attempt: get(row, PROGRESS_ATTEMPT)?,
-        }),
     };
     Ok(Outcome { result, last_error, last_run, progress })
 }
@@ -326,12 +360,12 @@ pub(crate) fn task(row: &Row, queue: &QueueName) -> Read<Task> {
 
 /// The identity that a whole task was created with.
 pub(crate) fn identity(row: &Row) -> Read<Identity> {
-    Identity::try_from(get::<&[u8]>(row, IDENTITY)?).map_err(|_| Damaged::at(IDENTITY))
+    get(row, IDENTITY)
 }
 
 /// The identity that a task was created with, of a row without its JSON.
 pub(crate) fn lone_identity(row: &Row) -> Read<Identity> {
-    Identity::try_from(get::<&[u8]>(row, LONE_IDENTITY)?).map_err(|_| Damaged::at(LONE_IDENTITY))
+    get(row, LONE_IDENTITY)
 }
 
 /// All run ids of a transferred task.
@@ -342,25 +376,20 @@ pub(crate) fn runs(row: &Row) -> Read<Vec<RunId>> {
 
 /// The key of a queue, a status, and how many tasks the queue has in it.
 pub(crate) fn whole_tally(row: &Row) -> Read<(QueueKey, Status, u64)> {
-    Ok((found_queue(row)?, parsed(row, "status", Status::parse)?, count(row, "tasks")?))
-}
-
-/// A status, and how many tasks have it.
-pub(crate) fn status_count(row: &Row) -> Read<(Status, u64)> {
-    Ok((parsed(row, "status", Status::parse)?, count(row, "tasks")?))
+    Ok((found_queue(row)?, get(row, "status")?, get(row, "tasks")?))
 }
 
 /// A queue and its name.
 pub(crate) fn named_queue(row: &Row) -> Read<(QueueKey, QueueName)> {
-    Ok((found_queue(row)?, queue_name(row)?))
+    Ok((found_queue(row)?, get(row, "name")?))
 }
 
 pub(crate) fn clock(row: &Row) -> Read<ClockRow> {
     Ok(ClockRow {
         micros: get(row, "micros")?,
         offset_micros: get(row, "offset_micros")?,
-        last_scan_at: time_or_null(row, "last_scan_at")?,
-        ahead_since: time_or_null(row, "ahead_since")?,
+        last_scan_at: get(row, "last_scan_at")?,
+        ahead_since: get(row, "ahead_since")?,
     })
 }
 
@@ -377,16 +406,6 @@ pub(crate) fn wrong_count(row: &Row) -> Read<String> {
     Ok(format!("queue {queue} counts {kept} {status} tasks with routes {routes} and has {found}"))
 }
 
-/// The first of a block of numbers.
-pub(crate) fn numbers(row: &Row) -> Read<i64> {
-    get(row, "first_number")
-}
-
-/// The only column of a statement that answers yes or no.
-pub(crate) fn boolean_column(row: &Row) -> Read<bool> {
-    get(row, 0)
-}
-
 /// What a whole task counts against the byte limit of `LIST_TASKS`.
 pub(crate) fn bytes(row: &Row) -> Read<usize> {
     let text = |column: usize| Ok(get::<Option<&str>>(row, column)?.map_or(0, str::len));
@@ -399,45 +418,28 @@ pub(crate) fn observation(row: &Row, queue: &QueueName) -> Read<Observation> {
     use observations::{
         EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID, TELEMETRY, TELEMETRY_UPDATED_AT,
     };
-    let telemetry = match get::<Option<&str>>(row, TELEMETRY)? {
+    let telemetry = match get(row, TELEMETRY)? {
         None => None,
-        Some(value) => {
-            let updated_at = time(row, TELEMETRY_UPDATED_AT)?;
-            Some(Telemetry { value: JsonObject::from_canonical(value), updated_at })
-        }
+        Some(value) => Some(Telemetry { value, updated_at: get(row, TELEMETRY_UPDATED_AT)? }),
     };
     Ok(Observation {
-        id: parsed(row, ID, WorkerId::parse)?,
+        id: get(row, ID)?,
         queue: queue.clone(),
         report: Report {
-            route: parsed(row, ROUTE, Route::parse)?,
-            status: parsed(row, STATUS, WorkerStatus::parse)?,
-            task_id: parsed_or_null(row, TASK_ID, TaskId::parse)?,
-            metadata: object(row, METADATA)?,
+            route: get(row, ROUTE)?,
+            status: get(row, STATUS)?,
+            task_id: get(row, TASK_ID)?,
+            metadata: get(row, METADATA)?,
         },
         telemetry,
-        last_seen_at: time(row, LAST_SEEN_AT)?,
-        expires_at: time(row, EXPIRES_AT)?,
+        last_seen_at: get(row, LAST_SEEN_AT)?,
+        expires_at: get(row, EXPIRES_AT)?,
     })
 }
 
 /// A queue key in a row that is no task.
 pub(crate) fn found_queue(row: &Row) -> Read<QueueKey> {
-    get(row, "queue_key").map(QueueKey)
-}
-
-/// The time of the service.
-pub(crate) fn found_time(row: &Row) -> Read<Timestamp> {
-    time(row, "now")
-}
-
-pub(crate) fn queue_name(row: &Row) -> Read<QueueName> {
-    parsed(row, "name", QueueName::parse)
-}
-
-/// A count. A sum over shards is never below zero.
-pub(crate) fn count(row: &Row, column: &str) -> Read<u64> {
-    u64::try_from(get::<i64>(row, column)?).map_err(|_| Damaged::at(column))
+    get(row, "queue_key")
 }
 
 /// The version of the row of a task: the last 32 bits of the number of the transaction that wrote it.
@@ -447,12 +449,7 @@ pub(crate) fn version(row: &Row) -> Read<u32> {
 
 /// The number of the route that a task was picked for, from 1 on.
 pub(crate) fn route_number(row: &Row) -> Read<usize> {
-    usize::try_from(get::<i64>(row, ROUTE_NUMBER)?).map_err(|_| Damaged::at(ROUTE_NUMBER))
-}
-
-/// The id of a task that was found.
-pub(crate) fn found_id(row: &Row) -> Read<TaskId> {
-    parsed(row, "id", TaskId::parse)
+    get(row, ROUTE_NUMBER)
 }
 
 /// Whether a picked task came with its heavy part.
@@ -462,15 +459,9 @@ pub(crate) fn is_whole(row: &Row) -> Read<bool> {
 
 /// A run id and what it is used for.
 pub(crate) fn run(row: &Row) -> Read<(RunId, RunUse)> {
-    let run_id = parsed(row, "run_id", RunId::parse)?;
     let usage = match get(row, "is_active")? {
-        true => RunUse::Active(found_queue(row)?, TaskKey(get(row, "task_key")?)),
+        true => RunUse::Active(found_queue(row)?, get(row, "task_key")?),
         false => RunUse::Past,
     };
-    Ok((run_id, usage))
-}
-
-/// A run id of a deleted task and the time until which it stays used.
-pub(crate) fn deleted_run(row: &Row) -> Read<DeletedRun> {
-    Ok((time(row, "kept_until")?, parsed(row, "run_id", RunId::parse)?))
+    Ok((get(row, "run_id")?, usage))
 }

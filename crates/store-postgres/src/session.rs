@@ -18,6 +18,9 @@ use tokio_postgres::{Client, Error, Row, RowStream, Statement};
 use crate::failure::{Cause, cause, describe};
 use crate::statements::CURRENT_TRANSACTION;
 
+/// The values of the parameters of a statement.
+pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
 /// A value and its type in a statement.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -111,7 +114,7 @@ impl Session {
         self.client.is_closed()
     }
 
-    pub(crate) async fn query(&self, sql: &'static Sql, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+    pub(crate) async fn query(&self, sql: &'static Sql, params: Params<'_>) -> Result<Vec<Row>, Error> {
         match self.prepared.get(sql.name) {
             Some(statement) => self.client.query(statement, params).await.inspect_err(|error| self.check_pooler(error)),
             None => self.client.query_typed(&self.schema.apply(&sql.text), &typed(sql, params)).await,
@@ -119,12 +122,12 @@ impl Session {
     }
 
     /// The first row of a statement, if there is one.
-    pub(crate) async fn first(&self, sql: &'static Sql, params: &[&(dyn ToSql + Sync)]) -> Result<Option<Row>, Error> {
+    pub(crate) async fn first(&self, sql: &'static Sql, params: Params<'_>) -> Result<Option<Row>, Error> {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
     /// How many rows a statement changed.
-    pub(crate) async fn execute(&self, sql: &'static Sql, params: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
+    pub(crate) async fn execute(&self, sql: &'static Sql, params: Params<'_>) -> Result<u64, Error> {
         match self.prepared.get(sql.name) {
             Some(statement) => {
                 self.client.execute(statement, params).await.inspect_err(|error| self.check_pooler(error))

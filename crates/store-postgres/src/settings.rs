@@ -10,17 +10,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures_util::future::join;
 use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::settings::{QueueSettings, Retention, RunningTasks};
 use taskqueue_core::task::{Lifecycle, Status, TaskHead};
 use taskqueue_store::StoreError;
-use taskqueue_store::transaction::{Loaded, QueueKey};
+use taskqueue_store::transaction::{Loaded, QueueKey, Transaction};
 use tokio_postgres::{Error, Row};
 
 use crate::prefetch::add_picks;
 use crate::reads::{Read, no_queue};
-use crate::session::Session;
+use crate::session::{Params, Session};
 use crate::transaction::PostgresTransaction;
 use crate::transaction_rows::{Found, TransactionRows};
 use crate::{ended, rows, statements as sql};
@@ -33,7 +32,7 @@ pub(crate) async fn queue_settings(session: &Session, queue: &QueueName) -> Read
 
 /// What is wrong with the settings of a queue, or with what is derived from them, for a check.
 pub(crate) fn wrong_settings(row: &Row) -> Option<String> {
-    let name = rows::queue_name(row).map_or_else(|_| "without a name".to_owned(), |name| name.to_string());
+    let name = rows::get(row, "name").map_or_else(|_| "without a name".to_owned(), |name: QueueName| name.to_string());
     let Ok(settings) = rows::settings(row) else {
         return Some(format!("the settings of queue {name} cannot be read"));
     };
@@ -74,35 +73,22 @@ pub(crate) async fn save(
 }
 
 impl PostgresTransaction<'_> {
-    /// The settings of a queue; nothing if they are the default.
-    pub(crate) fn settings_of(&mut self, queue: QueueKey) -> Loaded<Option<Arc<QueueSettings>>> {
-        if let Some(known) = self.rows.settings.get(&queue) {
-            return Ok(known.clone());
-        }
-        // The batch does not name the queue: a scan, or upkeep.
-        let (session, keys) = (self.session, vec![queue.0]);
-        let row = self.wait("loading settings", async { session.first(&sql::LOAD_SETTINGS, &[&keys]).await })?;
-        let settings = row.as_ref().map(rows::settings).transpose()?.flatten();
-        self.rows.settings.insert(queue, settings.clone());
-        Ok(settings)
-    }
-
     /// Called before a task changes. If it has ended, or does so now, the settings say whether that is noted (`ended.rs`).
     pub(crate) fn know_settings(&mut self, queue: QueueKey, lifecycles: &[&Lifecycle]) -> Loaded<()> {
         if lifecycles.iter().any(|lifecycle| lifecycle.status.is_ended()) {
-            self.settings_of(queue)?;
+            self.load_settings(queue)?;
         }
         Ok(())
     }
 
     pub(crate) fn save_settings_of(&mut self, queue: QueueKey, settings: &QueueSettings) -> Loaded<()> {
-        let (session, before) = (self.session, self.settings_of(queue)?.unwrap_or_default());
+        let before = self.load_settings(queue)?.unwrap_or_default();
         if self.rows.new_queues.values().any(|new| *new == queue) {
             // Its row has to be there.
             self.send()?;
         }
         self.wrote = true;
-        self.wait("saving settings", save(session, queue, &before, settings))?;
+        self.wait("saving settings", save(self.session, queue, &before, settings))?;
         let kept = (*settings != QueueSettings::default()).then(|| Arc::new(settings.clone()));
         self.rows.settings.insert(queue, kept);
         Ok(())
@@ -170,22 +156,16 @@ impl PostgresTransaction<'_> {
     }
 
     fn take_turn(&mut self, queue: QueueKey) -> Loaded<Option<Turn>> {
-        let session = self.session;
-        let asked = async {
-            // In this order: what the one before has claimed is committed when the turn is free.
-            let (turn, counted) =
-                join(session.first(&sql::LOCK_TURN, &[&queue.0]), session.query(&sql::COUNT_LIMITED, &[&queue.0]))
-                    .await;
-            Ok((turn?, counted?))
-        };
-        let (turn, counted) = self.wait("taking a turn to claim", asked)?;
-        if turn.is_none() {
+        let of_queue: Params<'_> = &[&queue.0];
+        // In this order: what the one before has claimed is committed when the turn is free.
+        let (lock, count) = ((&sql::LOCK_TURN, of_queue), (&sql::COUNT_LIMITED, of_queue));
+        let (turn, counted) = self.query_both("taking a turn to claim", lock, count)?;
+        if turn.is_empty() {
             return Ok(None);
         }
         let mut turn = Turn::default();
         for row in &counted {
-            let (route, tasks) = rows::running_of_route(row)?;
-            turn.add(route.as_ref(), i64::try_from(tasks).unwrap_or(i64::MAX));
+            turn.add(rows::get::<Option<Route>>(row, "route")?.as_ref(), rows::get(row, "tasks")?);
         }
         for entry in self.rows.tasks.values().filter(|entry| entry.queue == queue && entry.held) {
             entry.stored.iter().for_each(|stored| turn.add_run(&stored.lifecycle, -1));
@@ -196,7 +176,7 @@ impl PostgresTransaction<'_> {
 
     /// Picks tasks for the claims of a queue, as many as there is room for.
     fn pick_in_turn(&mut self, queue: QueueKey) -> Loaded<()> {
-        let Some(settings) = self.settings_of(queue)? else { return Ok(()) };
+        let Some(settings) = self.load_settings(queue)? else { return Ok(()) };
         let Some(Some(turn)) = self.rows.turns.get(&queue) else { return Ok(()) };
         let (mut names, mut routes, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, route), wanted) in &self.rows.wanted_in_turn {
@@ -214,10 +194,9 @@ impl PostgresTransaction<'_> {
         if counts.is_empty() {
             return Ok(());
         }
-        let (session, now) = (self.session, self.clock.now.as_micros());
+        let now = self.clock.now.as_micros();
         let texts = routes.iter().map(Route::as_str).collect::<Vec<_>>();
-        let asked = async { session.query(&sql::PICK_TASKS, &[&names, &texts, &counts, &true, &now]).await };
-        let picked = self.wait("picking tasks in turn", asked)?;
+        let picked = self.query("picking tasks in turn", &sql::PICK_TASKS, &[&names, &texts, &counts, &true, &now])?;
         add_picks(&mut self.rows, picked, &routes.iter().collect::<Vec<_>>())
     }
 }

@@ -30,8 +30,7 @@ pub(crate) async fn few_keys(
     snapshot.release_slot();
     let mut counts = StatusCounts::default();
     for row in snapshot.session.query(&sql::COUNT_STATUSES, &[&key.0]).await? {
-        let (status, tasks) = rows::status_count(&row)?;
-        counts.add(status, tasks);
+        counts.add(rows::get(&row, "status")?, rows::get(&row, "tasks")?);
     }
     let statuses = counts.present(wanted);
     let matching = counts.of(statuses);

@@ -15,8 +15,9 @@ use futures_util::future::{try_join3, try_join4};
 use futures_util::{FutureExt, TryStreamExt};
 use taskqueue_core::activity::{Activity, Unit};
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::pending_parts::CountedParts;
 use taskqueue_core::stats::{
-    ActivitySeries, KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection,
+    ActivitySeries, KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection, waiting_since,
 };
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
@@ -28,8 +29,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::readers::{BEGIN, END, Lane, Readers, in_snapshot};
 use crate::reads::{Read, no_queue};
-use crate::rows::{self, CountBounds, OldestRow, RouteSums, SavedSpan};
-use crate::session::{Param, Session, Sql};
+use crate::rows::{self, Damaged, RouteSums};
+use crate::session::{Param, Params, Session, Sql};
 use crate::statements as sql;
 use crate::transaction::PostgresTransaction;
 
@@ -40,7 +41,8 @@ const PRIORITY_STEPS: i64 = 10_000;
 /// How many pending tasks of each queue are looked at to say what they wait for: a millisecond for a large queue. Dependencies are
 /// looked at only if a queue has more tasks in the pending order than that, and those of ended tasks are among them
 /// (docs/decisions/0060).
-const COUNTED: CountBounds = CountBounds { entries: 1_000, dependencies: 10_000 };
+const COUNTED_ENTRIES: i64 = 1_000;
+const COUNTED_DEPENDENCIES: i64 = 10_000;
 
 /// What is going on in a queue. `clock` is a time instead of the database's, for tests.
 pub(crate) async fn queue_stats(
@@ -102,7 +104,7 @@ pub(crate) async fn figures(
 async fn begin(session: &Session, queue: &QueueName, clock: Option<Timestamp>) -> Read<(QueueKey, Timestamp)> {
     let found = in_snapshot(session, session.first(&sql::FIND_QUEUE_AND_TIME, &[&queue.as_str()])).await?;
     let found = found.ok_or_else(|| no_queue(queue))?;
-    Ok((rows::found_queue(&found)?, clock.map_or_else(|| rows::found_time(&found), Ok)?))
+    Ok((rows::found_queue(&found)?, clock.map_or_else(|| rows::get(&found, "now"), Ok)?))
 }
 
 /// A new snapshot in place of the one under way. The memory of this process was read in between: what has left it since the first
@@ -124,9 +126,9 @@ struct Known {
 impl Known {
     fn of(rows: &[Row], clock: Option<Timestamp>) -> Read<Self> {
         let row = rows.first().ok_or(StoreError::Broken("no row says since when activity is counted"))?;
-        let now = clock.map_or_else(|| rows::found_time(row), Ok)?;
+        let now = clock.map_or_else(|| rows::get(row, "now"), Ok)?;
         // The clock of the database may have been set back.
-        Ok(Self { now, since: rows::known_since(row)?.min(now) })
+        Ok(Self { now, since: rows::get::<Timestamp>(row, "since")?.min(now) })
     }
 }
 
@@ -164,7 +166,7 @@ async fn pending_parts(
         return Ok(Vec::new());
     }
     let micros = time.map(Timestamp::as_micros);
-    query(session, &sql::LIST_PENDING_PARTS, &[&keys, &micros, &COUNTED.entries, &COUNTED.dependencies]).await
+    query(session, &sql::LIST_PENDING_PARTS, &[&keys, &micros, &COUNTED_ENTRIES, &COUNTED_DEPENDENCIES]).await
 }
 
 /// The routes of queues, with what was selected of each.
@@ -236,8 +238,9 @@ fn with_counts(
     for row in counts {
         let key = rows::found_queue(row)?;
         let figures = queues.entry(key).or_insert_with(|| of_routes.remove(&key).unwrap_or_default());
-        if let Some((status, tasks)) = rows::counted_status(row)? {
-            figures.add_tasks([], status, tasks);
+        // A queue without tasks has no status.
+        if let Some(status) = rows::get(row, "status")? {
+            figures.add_tasks([], status, rows::get(row, "tasks")?);
         }
     }
     Ok(keys.iter().filter_map(|key| queues.remove_entry(&QueueKey(*key))).collect())
@@ -261,8 +264,7 @@ fn add_settings(queues: &mut [(QueueKey, QueueFigures)], settings: &[Row]) -> Re
 fn add_parts(queues: &mut [(QueueKey, QueueFigures)], parts: &[Row]) -> Read<()> {
     let mut known = HashMap::new();
     for row in parts {
-        let (key, counted) = rows::pending_parts(row, &COUNTED)?;
-        known.insert(key, counted);
+        known.insert(rows::found_queue(row)?, counted_parts(row)?);
     }
     for (key, figures) in queues {
         if let Some(counted) = known.remove(key) {
@@ -270,6 +272,23 @@ fn add_parts(queues: &mut [(QueueKey, QueueFigures)], parts: &[Row]) -> Read<()>
         }
     }
     Ok(())
+}
+
+/// Where the pending tasks of a queue are, as far as they were counted.
+fn counted_parts(row: &Row) -> Result<CountedParts, Damaged> {
+    let below = |bound: i64, column: &str| rows::get::<i64>(row, column).map(|found| found < bound);
+    let order_is_counted = below(COUNTED_ENTRIES, "ordered_entries")?;
+    let due_are_counted = below(COUNTED_ENTRIES, "due_tasks")?;
+    let later_are_counted = below(COUNTED_ENTRIES, "later_tasks")?;
+    // They are not looked at where all others were counted.
+    let others_are_counted = order_is_counted && due_are_counted && later_are_counted;
+    let dependencies_are_counted = !others_are_counted && below(COUNTED_DEPENDENCIES, "noted_dependencies")?;
+    let claimable = rows::get::<u64>(row, "ordered_tasks")? + rows::get::<u64>(row, "due_tasks")?;
+    Ok(CountedParts {
+        claimable: (order_is_counted && due_are_counted).then_some(claimable),
+        delayed: Some(rows::get(row, "later_tasks")?).filter(|_| later_are_counted),
+        blocked: Some(rows::get(row, "blocked_tasks")?).filter(|_| dependencies_are_counted),
+    })
 }
 
 /// Adds since when the oldest tasks of the routes with pending tasks are pending.
@@ -287,8 +306,9 @@ async fn add_oldest(session: &Session, queues: &mut [(QueueKey, QueueFigures)]) 
     // All routes take their first step before any takes its second.
     let steps = i64::try_from(pending.len()).unwrap_or(i64::MAX).saturating_add(PRIORITY_STEPS);
     for row in session.query(&sql::LIST_OLDEST_PENDING, &[&keys, &routes, &steps]).await? {
-        let OldestRow { place, since } = rows::oldest_pending(&row)?;
-        if let Some((queue, route)) = pending.get(place) {
+        let (number, was_run): (usize, bool) = (rows::get(&row, "route_number")?, rows::get(&row, "was_run")?);
+        let since = waiting_since(rows::get(&row, "created_at")?, rows::get(&row, "updated_at")?, was_run);
+        if let Some((queue, route)) = pending.get(number.wrapping_sub(1)) {
             queues[*queue].1.add_pending_since(route, since);
         }
     }
@@ -318,7 +338,8 @@ impl<'a> Spans<'a> {
         let mut found = pin!(session.stream(&sql::LIST_ACTIVITY.text, &params).await?);
         let mut saved: BTreeMap<(Timestamp, bool), (ProcessId, Activity)> = BTreeMap::new();
         while let Some(row) = found.try_next().await? {
-            let SavedSpan { start, process, activity } = rows::saved_span(&row)?;
+            let (start, process, activity): (_, _, Activity) =
+                (rows::get(&row, "start_at")?, rows::get(&row, "process")?, rows::get(&row, "counted")?);
             match saved.entry((start, process == log.process())) {
                 Entry::Occupied(mut known) => known.get_mut().1.merge(&activity),
                 Entry::Vacant(new) => drop(new.insert((process, activity))),
@@ -366,7 +387,7 @@ impl DatabaseSize {
 
 async fn bytes(session: &Session) -> Read<u64> {
     let row = session.first(&sql::MEASURE_TABLES, &[]).await?;
-    Ok(row.map_or(Ok(0), |row| rows::count(&row, "bytes"))?)
+    Ok(row.map_or(Ok(0), |row| rows::get(&row, "bytes"))?)
 }
 
 impl PostgresTransaction<'_> {
@@ -380,10 +401,9 @@ impl PostgresTransaction<'_> {
         let units: Vec<i64> = counted.iter().map(|row| row.span.unit.seconds()).collect();
         let starts: Vec<i64> = counted.iter().map(|row| row.span.start.as_micros()).collect();
         let bytes: Vec<Vec<u8>> = counted.iter().map(|row| row.activity.to_bytes()).collect();
-        let session = self.session;
         self.wrote = true;
-        let asked = async { session.query(&sql::SAVE_ACTIVITY, &[&queues, &units, &starts, &process.0, &bytes]).await };
-        let saved = self.wait("saving activity", asked)?;
+        let params: Params<'_> = &[&queues, &units, &starts, &process.0, &bytes];
+        let saved = self.query("saving activity", &sql::SAVE_ACTIVITY, params)?;
         let mut left_out: BTreeSet<i64> = queues.into_iter().collect();
         for row in &saved {
             left_out.remove(&rows::found_queue(row)?.0);
@@ -392,9 +412,8 @@ impl PostgresTransaction<'_> {
     }
 
     fn any_queue_exists(&mut self, keys: BTreeSet<i64>) -> Loaded<bool> {
-        let (session, keys) = (self.session, keys.into_iter().collect::<Vec<_>>());
-        let row = self.wait("finding queues", async { session.first(&sql::CHECK_QUEUES, &[&keys]).await })?;
-        Ok(row.as_ref().map(rows::boolean_column).transpose()?.unwrap_or(false))
+        let row = self.first("finding queues", &sql::CHECK_QUEUES, &[&Vec::from_iter(keys)])?;
+        Ok(row.map(|row| rows::get(&row, 0)).transpose()?.unwrap_or(false))
     }
 }
 

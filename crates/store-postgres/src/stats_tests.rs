@@ -143,8 +143,8 @@ async fn what_pending_tasks_wait_for_is_found_by_indexes_up_to_a_bound() {
     let params: [Param<'_>; 4] = [
         (&keys, Type::INT8_ARRAY),
         (&micros, Type::INT8),
-        (&COUNTED.entries, Type::INT8),
-        (&COUNTED.dependencies, Type::INT8),
+        (&COUNTED_ENTRIES, Type::INT8),
+        (&COUNTED_DEPENDENCIES, Type::INT8),
     ];
     let plan = plan(&session, &sql::LIST_PENDING_PARTS.text, &params).await;
     for index in ["ready_in_order", "delayed_pkey", "dependencies_pkey", "tasks_pkey"] {

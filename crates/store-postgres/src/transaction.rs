@@ -9,6 +9,8 @@ mod ending;
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+use futures_util::future::join;
 use taskqueue_core::definition::Identity;
 use taskqueue_core::delta::Delta;
 use taskqueue_core::dependency::DependencyState;
@@ -34,7 +36,7 @@ use crate::ended::NextSearch;
 use crate::failure::{Cause, log_unless_conflict};
 use crate::purge::DeadEntries;
 use crate::rows;
-use crate::session::Session;
+use crate::session::{Params, Session, Sql};
 use crate::statements as sql;
 use crate::transaction_rows::{Body, Entry, Found, TransactionRows};
 
@@ -74,6 +76,32 @@ impl PostgresTransaction<'_> {
         self.runtime.block_on(asked).map_err(|error| self.failed(doing, &error))
     }
 
+    /// Runs a statement and returns its rows.
+    pub(crate) fn query(&mut self, doing: &'static str, sql: &'static Sql, params: Params<'_>) -> Loaded<Vec<Row>> {
+        self.wait(doing, self.session.query(sql, params))
+    }
+
+    /// Runs a statement and returns its first row.
+    pub(crate) fn first(&mut self, doing: &'static str, sql: &'static Sql, params: Params<'_>) -> Loaded<Option<Row>> {
+        self.wait(doing, self.session.first(sql, params))
+    }
+
+    /// Runs a statement and returns how many rows it has changed.
+    pub(crate) fn execute(&mut self, doing: &'static str, sql: &'static Sql, params: Params<'_>) -> Loaded<u64> {
+        self.wait(doing, self.session.execute(sql, params))
+    }
+
+    /// Runs two statements in this order, which are sent at once, and returns the rows of each.
+    pub(crate) fn query_both(
+        &mut self,
+        doing: &'static str,
+        first: (&'static Sql, Params<'_>),
+        second: (&'static Sql, Params<'_>),
+    ) -> Loaded<(Vec<Row>, Vec<Row>)> {
+        let asked = join(self.session.query(first.0, first.1), self.session.query(second.0, second.1));
+        self.wait(doing, asked.map(|(first, second)| Ok((first?, second?))))
+    }
+
     pub(crate) fn failed(&mut self, doing: &'static str, error: &Error) -> StoreError {
         self.failure.get_or_insert(log_unless_conflict(doing, error));
         StoreError::Unavailable
@@ -104,8 +132,7 @@ impl Transaction for PostgresTransaction<'_> {
         if let Some(number) = self.numbers.next() {
             return number;
         }
-        let session = self.session;
-        let block = self.wait("taking numbers", async { session.first(&sql::TAKE_NUMBERS, &[]).await });
+        let block = self.first("taking numbers", &sql::TAKE_NUMBERS, &[]);
         // Without a block the transaction has failed, and this number is never written.
         let first = block.ok().flatten().map_or(0, |row| row.get::<_, i64>("first_number"));
         self.numbers = first..first + BLOCK;
@@ -129,16 +156,15 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
-        let session = self.session;
-        let row = self.wait("counting tasks", async { session.first(&sql::TALLY_QUEUE, &[&queue.0]).await })?;
+        let row = self.first("counting tasks", &sql::TALLY_QUEUE, &[&queue.0])?;
         let row = row.ok_or(StoreError::Broken("no row counts the tasks of a queue"))?;
-        Ok(QueueTally { tasks: rows::count(&row, "tasks")?, running: rows::count(&row, "running")? })
+        Ok(QueueTally { tasks: rows::get(&row, "tasks")?, running: rows::get(&row, "running")? })
     }
 
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
-        let (session, key, kept_until) = (self.session, queue.key.0, runs_kept_until.as_micros());
         self.wrote = true;
-        self.wait("deleting a queue", async { session.execute(&sql::DELETE_QUEUE, &[&key, &kept_until]).await })?;
+        let params: Params<'_> = &[&queue.key.0, &runs_kept_until.as_micros()];
+        self.execute("deleting a queue", &sql::DELETE_QUEUE, params)?;
         self.rows.queues.insert(queue.name.clone(), Found::Missing);
         Ok(())
     }
@@ -154,7 +180,7 @@ impl Transaction for PostgresTransaction<'_> {
                 self.find_tasks(queue, &mut ids.iter().copied())?;
                 ids.into_iter().try_for_each(|id| self.find_task(queue, id).map(drop))?;
             }
-            Needed::Dependencies(ids) => drop(self.hold_statuses(queue, &ids)?),
+            Needed::Dependencies(ids) => drop(self.load_statuses(queue, &ids)?),
             Needed::Pending(route, most) => return self.hold_picks(queue, route, most),
             Needed::Runs(runs) => self.rows.expect_runs(runs),
             Needed::Dependents(id) => self.rows.dependencies.expect(queue, id, true),
@@ -252,7 +278,20 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn may_have_dependents(&mut self, queue: QueueKey, _: TaskId) -> Loaded<bool> {
-        self.find_dependents(queue)
+        let known = &self.rows.dependencies;
+        if known.waits_in.contains(&queue) {
+            return Ok(true);
+        }
+        if known.unused {
+            return Ok(false);
+        }
+        if let Some(known) = known.queues.get(&queue) {
+            return Ok(*known);
+        }
+        let row = self.first("finding dependents", &sql::HAS_DEPENDENTS, &[&queue.0])?;
+        let found = row.is_some_and(|row| row.get(0));
+        self.rows.dependencies.queues.insert(queue, found);
+        Ok(found)
     }
 
     fn dependents(
@@ -277,11 +316,17 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn load_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<Vec<Option<Status>>> {
-        self.hold_statuses(queue, ids)
+        self.lock_statuses(queue, ids)?;
+        ids.iter().map(|id| self.known_status(queue, *id).unwrap_or(Found::Missing).key()).collect()
     }
 
     fn load_noted(&mut self, queue: QueueKey, task: TaskKey, ids: &[TaskId]) -> Loaded<Vec<Option<DependencyState>>> {
-        self.noted_dependencies(queue, task, ids)
+        let texts: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
+        for row in self.query("loading dependencies", &sql::LIST_NOTED, &[&queue.0, &task.0, &texts])? {
+            self.rows.dependencies.add(&rows::dependency(&row)?);
+        }
+        let noted = |id: &TaskId| self.rows.dependencies.pairs.get(&(queue, *id, task))?.state;
+        Ok(ids.iter().map(noted).collect())
     }
 
     fn replace_dependencies(
@@ -305,7 +350,14 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {
-        self.note_settled(unsettled, after)
+        let found = self.rows.dependencies.found_unsettled.remove(&(unsettled.queue, unsettled.dependency));
+        let Some(key) = found else { return Ok(()) };
+        let Some(after) = after else {
+            self.rows.dependencies.worked_off.push(key);
+            return Ok(());
+        };
+        self.wrote = true;
+        self.execute("noting what was settled", &sql::SAVE_SETTLED, &[&key, &after.0]).map(drop)
     }
 
     /// They were released before this transaction, in one of their own.
@@ -314,7 +366,14 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn load_settings(&mut self, queue: QueueKey) -> Loaded<Option<Arc<QueueSettings>>> {
-        self.settings_of(queue)
+        if let Some(known) = self.rows.settings.get(&queue) {
+            return Ok(known.clone());
+        }
+        // The batch does not name the queue: a scan, or upkeep.
+        let row = self.first("loading settings", &sql::LOAD_SETTINGS, &[&vec![queue.0]])?;
+        let settings = row.as_ref().map(rows::settings).transpose()?.flatten();
+        self.rows.settings.insert(queue, settings.clone());
+        Ok(settings)
     }
 
     fn count_running(&mut self, queue: QueueKey, route: &Route) -> Loaded<RunningTasks> {
@@ -330,10 +389,13 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
-        match self.rows.runs.get(&run_id) {
-            Some(known) => Ok(*known),
-            None => self.ask_run(run_id),
+        if let Some(known) = self.rows.runs.get(&run_id) {
+            return Ok(*known);
         }
+        let rows = self.query("finding a run", &sql::FIND_RUNS, &[&vec![run_id.as_str()]])?;
+        self.rows.runs.insert(run_id, RunUse::New);
+        rows.iter().try_for_each(|row| self.rows.add_run(row))?;
+        Ok(self.rows.runs.get(&run_id).copied().unwrap_or(RunUse::New))
     }
 
     /// Busy if other transactions hold all pending tasks: a claim may answer "nothing" only if there is none.
@@ -355,12 +417,11 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn save_scan(&mut self) -> Loaded<()> {
-        let (session, now, offset) = (self.session, self.clock.now.as_micros(), self.clock.offset_micros);
+        let (now, offset) = (self.clock.now.as_micros(), self.clock.offset_micros);
         let ahead_since = self.clock.ahead_since.map(Timestamp::as_micros);
         self.clock.last_scan_at = Some(self.clock.now);
         self.wrote = true;
-        let asked = async { session.execute(&sql::SAVE_SCAN, &[&now, &offset, &ahead_since]).await };
-        self.wait("remembering the scan", asked).map(drop)
+        self.execute("remembering the scan", &sql::SAVE_SCAN, &[&now, &offset, &ahead_since]).map(drop)
     }
 
     fn save_activity(&mut self, process: ProcessId, rows: &[ActivityRow]) -> Loaded<()> {
@@ -368,20 +429,17 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn forget(&mut self, over: Over) -> Loaded<u64> {
-        let (session, now) = (self.session, self.clock.now.as_micros());
+        let now = self.clock.now.as_micros();
         let forgotten = match over {
             Over::DeletedRuns { most } => {
-                let asked = async { session.execute(&sql::FORGET_DELETED_RUNS, &[&now, &i64::from(most)]).await };
-                self.wait("forgetting run ids", asked)?
+                self.execute("forgetting run ids", &sql::FORGET_DELETED_RUNS, &[&now, &i64::from(most)])?
             }
             Over::Activity { unit, before, most } => {
                 let (seconds, before, most) = (unit.seconds(), before.as_micros(), i64::from(most));
-                let asked = async { session.execute(&sql::FORGET_ACTIVITY, &[&seconds, &before, &most]).await };
-                self.wait("forgetting activity", asked)?
+                self.execute("forgetting activity", &sql::FORGET_ACTIVITY, &[&seconds, &before, &most])?
             }
             Over::Observations => {
-                let asked = async { session.execute(&sql::DELETE_EXPIRED_OBSERVATIONS, &[&now]).await };
-                self.wait("deleting expired observations", asked)?
+                self.execute("deleting expired observations", &sql::DELETE_EXPIRED_OBSERVATIONS, &[&now])?
             }
         };
         self.wrote |= forgotten > 0;
@@ -392,9 +450,8 @@ impl Transaction for PostgresTransaction<'_> {
         if let Some(known) = self.rows.observations.get(&(queue.key, id)) {
             return Ok(known.clone());
         }
-        let (session, names, ids) = (self.session, vec![queue.name.as_str()], vec![id.as_str()]);
-        let asked = async { session.first(&sql::LOAD_OBSERVATIONS, &[&names, &ids]).await };
-        let row = self.wait("loading an observation", asked)?;
+        let (names, ids) = (vec![queue.name.as_str()], vec![id.as_str()]);
+        let row = self.first("loading an observation", &sql::LOAD_OBSERVATIONS, &[&names, &ids])?;
         let observation = row.map(|row| rows::observation(&row, queue.name)).transpose()?;
         self.rows.observations.insert((queue.key, id), observation.clone());
         Ok(observation)

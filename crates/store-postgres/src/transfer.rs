@@ -219,7 +219,7 @@ impl Source for PostgresTransfer {
 
     async fn unsettled(&mut self, queue: &QueueName) -> Result<Vec<TaskId>, StoreError> {
         let found = self.query(&sql::TRANSFER_UNSETTLED, &[&self.key(queue)?.0], "reading dependencies").await?;
-        found.iter().map(|row| Ok(rows::unsettled_dependency(row)?)).collect()
+        found.iter().map(|row| Ok(rows::get(row, "dependency")?)).collect()
     }
 
     async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
@@ -228,7 +228,7 @@ impl Source for PostgresTransfer {
         let most = i64::from(CHUNK_RUNS);
         let params: [&(dyn ToSql + Sync); 3] = [&kept_until, &run_id, &most];
         let found = self.query(&sql::TRANSFER_DELETED_RUNS, &params, "reading run ids of deleted tasks").await?;
-        found.iter().map(|row| Ok(rows::deleted_run(row)?)).collect()
+        found.iter().map(|row| Ok((rows::get(row, "kept_until")?, rows::get(row, "run_id")?))).collect()
     }
 
     async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
@@ -239,10 +239,10 @@ impl Source for PostgresTransfer {
         let row = self.one(&sql::COUNT_DERIVED, &[&self.queue_keys()], "counting").await?;
         let mut totals = Totals {
             queues: self.queues.len() as u64,
-            running: rows::count(&row, "running")?,
-            pending_entries: rows::count(&row, "pending")?,
-            runs: rows::count(&row, "runs")?,
-            observations: rows::count(&row, "observations")?,
+            running: rows::get(&row, "running")?,
+            pending_entries: rows::get(&row, "pending")?,
+            runs: rows::get(&row, "runs")?,
+            observations: rows::get(&row, "observations")?,
             ..Totals::default()
         };
         for row in self.query(&sql::LIST_WHOLE_TALLY, &[], "counting tasks").await? {
@@ -256,7 +256,7 @@ impl Source for PostgresTransfer {
 #[async_trait(?Send)]
 impl Target for PostgresTransfer {
     async fn is_empty(&mut self) -> Result<bool, StoreError> {
-        Ok(rows::boolean_column(&self.one(&sql::CHECK_EMPTY, &[], "checking that the target is empty").await?)?)
+        Ok(rows::get(&self.one(&sql::CHECK_EMPTY, &[], "checking that the target is empty").await?, 0)?)
     }
 
     async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {

@@ -34,6 +34,7 @@ use crate::failure::{Cause, failed, log_unless_conflict};
 use crate::open::Connector;
 use crate::prefetch::{self, BatchKeys, Begun, Expected};
 use crate::purge::DeadEntries;
+use crate::readers::ReadError;
 use crate::session::Session;
 use crate::transaction::{BLOCK, PostgresTransaction};
 use crate::wakeups::Wakeups;
@@ -334,8 +335,7 @@ impl Writer {
                 }
             }
         });
-        let begun = begun.map_err(|error| failure("beginning a transaction", &error))?;
-        let begun = begun.map_err(|error| failure_of(None, &error))?;
+        let begun = begun.map_err(|error| failure("beginning a transaction", error))?;
         self.shared.dead.add(begun.moved);
         self.expected.set(begun.expected.unwrap_or(self.expected.get()));
         Ok(begun)
@@ -378,10 +378,9 @@ impl Writer {
     /// which waits only for another server that does the same.
     fn credit(&self, session: &Session) -> Result<(), BatchFailure> {
         let left = self.runtime.block_on(session.execute_text("ROLLBACK"));
-        left.map_err(|error| failure("leaving a transaction", &error))?;
+        left.map_err(|error| failure("leaving a transaction", error))?;
         let begun = self.runtime.block_on(prefetch::begin_alone(session, None));
-        let begun = begun.map_err(|error| failure("beginning a scan", &error))?;
-        let begun = begun.map_err(|error| failure_of(None, &error))?;
+        let begun = begun.map_err(|error| failure("beginning a scan", error))?;
         let clock = self.clock(begun.clock, true);
         let mut tx = self.transaction(session, begun, clock);
         // Without a credit the scan is saved all the same: it may have found that the database's clock was set.
@@ -443,8 +442,11 @@ async fn receive(queue: &SharedQueue, until: Option<Instant>) -> Option<Vec<Writ
     }
 }
 
-fn failure(doing: &'static str, error: &tokio_postgres::Error) -> BatchFailure {
-    BatchFailure::Again(log_unless_conflict(doing, error))
+fn failure(doing: &'static str, error: impl Into<ReadError>) -> BatchFailure {
+    match error.into() {
+        ReadError::Failed(error) => BatchFailure::Again(log_unless_conflict(doing, &error)),
+        error => failure_of(None, &error.into_store_error(doing)),
+    }
 }
 
 /// Why the execution of a batch ended with `error`; `cause` is the failed statement, if there is one.

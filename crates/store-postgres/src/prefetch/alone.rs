@@ -4,13 +4,13 @@
 use futures_util::future::{join, join3};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
 use taskqueue_store::transaction::RELEASED_AT_ONCE;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
 
 use super::{BatchKeys, Begun, NO_CLOCK, PrefetchedRows, begin_to_write};
 use crate::clock::Clock;
+use crate::reads::Read;
 use crate::rows;
 use crate::session::Session;
 use crate::statements as sql;
@@ -29,28 +29,22 @@ const LOCK_TRIES: usize = 8;
 const LOCKED: &str = "SET LOCAL lock_timeout = '4s'";
 
 /// Begins a transaction for a long command, and locks its queue; or for a scan, which has none.
-pub(crate) async fn begin_alone(
-    session: &Session,
-    queue: Option<&QueueName>,
-) -> Result<Result<Begun, StoreError>, Error> {
+pub(crate) async fn begin_alone(session: &Session, queue: Option<&QueueName>) -> Read<Begun> {
     let Some(queue) = queue else {
         begin_for_long(session).await?;
         // Only one scan at a time, over all servers.
         let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
-        return Ok(PrefetchedRows::default().into_begun(&clock, &BatchKeys::default()));
+        return Ok(PrefetchedRows::default().into_begun(&clock, &BatchKeys::default())?);
     };
     let name = queue.as_str();
     let queues = lock_alone(session, name).await?;
     let (set, freed) = join(session.execute_text(LOCKED), session.execute(&sql::FREE_QUEUE, &[&name])).await;
     set.and(freed)?;
     let clock = session.query(&sql::LOAD_CLOCK, &[]).await?;
-    let mut begun = PrefetchedRows::only(&sql::LOCK_QUEUES, queues).into_begun(&clock, &BatchKeys::default());
-    if let Ok(begun) = &mut begun {
-        begun.rows.queues.entry(queue.clone()).or_insert(Found::Missing);
-        begun.rows.dependencies.is_alone = true;
-        begun.wrote = true;
-    }
-    Ok(begun)
+    let mut begun = PrefetchedRows::only(&sql::LOCK_QUEUES, queues).into_begun(&clock, &BatchKeys::default())?;
+    begun.rows.queues.entry(queue.clone()).or_insert(Found::Missing);
+    begun.rows.dependencies.is_alone = true;
+    Ok(Begun { wrote: true, ..begun })
 }
 
 /// Begins a transaction for a long command and locks its queue, which is announced as long as this waits.
@@ -93,35 +87,29 @@ pub(crate) async fn free(session: &Session, name: &str) -> Result<(), Error> {
 
 /// Begins a transaction for upkeep. If nothing is due, nothing is written and nothing is held; otherwise the clock is held: one server
 /// at a time does upkeep or scans the leases, and no other upkeep waits for it. `now` is a time instead of the database's, for tests.
-pub(crate) async fn begin_upkeep(
-    session: &Session,
-    now: Option<Timestamp>,
-) -> Result<Result<Begun, StoreError>, Error> {
+pub(crate) async fn begin_upkeep(session: &Session, now: Option<Timestamp>) -> Read<Begun> {
     let micros = now.map(Timestamp::as_micros);
     let (begun, peeked) = join(begin_for_long(session), session.query(&sql::PEEK_UPKEEP, &[&micros])).await;
     begun?;
     let clock = peeked?;
-    let Some(row) = clock.first() else { return Ok(Err(NO_CLOCK)) };
-    let (has_delayed, has_more, read) =
-        match rows::due_upkeep(row).and_then(|due| Ok((due.0, due.1, rows::clock(row)?))) {
-            Ok(found) => found,
-            Err(damaged) => return Ok(Err(damaged.into())),
-        };
+    let row = clock.first().ok_or(NO_CLOCK)?;
+    let (has_delayed, has_more): (bool, bool) = (rows::get(row, "has_delayed")?, rows::get(row, "has_more")?);
+    let now = now.map_or_else(|| rows::clock(row).map(|read| Clock::new(read).now), Ok)?;
     if !has_delayed && !has_more {
-        return Ok(begun_with(&clock, true, 0));
+        return begun_with(&clock, true, 0);
     }
     let mut held = session.query(&sql::LOCK_CLOCK_IF_FREE, &[]).await?;
     let mut moved = 0;
     if has_delayed && !held.is_empty() {
-        moved = release_delayed(session, now.unwrap_or(Clock::new(read).now)).await?;
+        moved = release_delayed(session, now).await?;
         begin_for_long(session).await?;
         held = if has_more { session.query(&sql::LOCK_CLOCK_IF_FREE, &[]).await? } else { Vec::new() };
     }
     let is_idle = held.is_empty();
-    Ok(begun_with(if is_idle { &clock } else { &held }, is_idle, moved))
+    begun_with(if is_idle { &clock } else { &held }, is_idle, moved)
 }
 
-fn begun_with(clock: &[Row], is_idle: bool, moved: usize) -> Result<Begun, StoreError> {
+fn begun_with(clock: &[Row], is_idle: bool, moved: usize) -> Read<Begun> {
     let begun = PrefetchedRows::default().into_begun(clock, &BatchKeys::default())?;
     Ok(Begun { is_idle, moved, ..begun })
 }

@@ -1,11 +1,10 @@
 //! The columns of output: which bytes are kept, as one text, and the pieces that hold them.
 
-use taskqueue_core::ids::RunId;
 use taskqueue_core::output::{KeptOutput, Part};
 use taskqueue_store::transaction::TaskKey;
 use tokio_postgres::Row;
 
-use super::{Damaged, Read, get, parsed, parsed_or_null};
+use super::{Damaged, Read, get};
 use crate::output::StoredOutput;
 
 /// An empty result needs no row.
@@ -31,31 +30,17 @@ pub(crate) fn offset_column(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
 }
 
-fn offset(row: &Row, column: &str) -> Read<u64> {
-    u64::try_from(get::<i64>(row, column)?).map_err(|_| Damaged::at(column))
-}
-
 /// The key of the task of a row of output, or of the size of its result.
 pub(crate) fn output_key(row: &Row) -> Read<TaskKey> {
-    get(row, "task_key").map(TaskKey)
-}
-
-/// The same in a row of an outer join, if there is a task.
-pub(crate) fn output_key_or_null(row: &Row) -> Read<Option<TaskKey>> {
-    Ok(get::<Option<i64>>(row, "task_key")?.map(TaskKey))
+    get(row, "task_key")
 }
 
 /// What is kept of the output of a task, if anything is.
 pub(crate) fn stored_output(row: &Row) -> Read<Option<StoredOutput>> {
-    let Some(run_id) = parsed_or_null(row, "run_id", RunId::parse)? else { return Ok(None) };
-    let parts = parsed(row, "parts", read_parts)?;
+    let Some(run_id) = get(row, "run_id")? else { return Ok(None) };
+    let parts = read_parts(get(row, "parts")?).ok_or_else(|| Damaged::at("parts"))?;
     let kept = KeptOutput { run_id, attempt: get(row, "attempt")?, parts };
-    Ok(Some(StoredOutput { kept, last_start: offset(row, "last_start")? }))
-}
-
-/// What is noted beside the parts: where the output ends, and how many bytes are kept.
-pub(crate) fn output_sizes(row: &Row) -> Read<(i64, i64)> {
-    Ok((get(row, "end_offset")?, get(row, "bytes")?))
+    Ok(Some(StoredOutput { kept, last_start: get(row, "last_start")? }))
 }
 
 /// Where the pieces of the output of a task lie, from `CHECK_OUTPUTS`.
@@ -69,16 +54,11 @@ pub(crate) fn places_of_pieces(row: &Row) -> Read<Vec<Part>> {
     starts.into_iter().zip(lengths).map(place).collect()
 }
 
-/// The active run of a task.
-pub(crate) fn active_run(row: &Row) -> Read<Option<RunId>> {
-    parsed_or_null(row, "active_run_id", RunId::parse)
-}
-
 /// The bytes of a part, from the pieces that hold them, in ascending order.
 pub(crate) fn bytes_of_part<'a>(pieces: impl Iterator<Item = &'a Row>, part: Part) -> Read<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(part.bytes()).unwrap_or(0));
     for row in pieces {
-        let (start, piece) = (offset(row, "start")?, get::<&[u8]>(row, "bytes")?);
+        let (start, piece): (u64, &[u8]) = (get(row, "start")?, get(row, "bytes")?);
         let at = |offset: u64| usize::try_from(offset.saturating_sub(start)).unwrap_or(usize::MAX).min(piece.len());
         bytes.extend_from_slice(&piece[at(part.start)..at(part.end)]);
     }

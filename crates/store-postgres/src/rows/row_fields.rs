@@ -18,7 +18,7 @@ use super::{
     ARCHIVED, ARGS, ATTEMPT, CREATED_AT, Damaged, ERROR, ERROR_ATTEMPT, ERROR_OCCURRED_AT, ERROR_RUN_ID, FINISHED_AT,
     FINISHED_RUN_ID, ID, LAST_ROUTE, LAST_RUN_ATTEMPT, LAST_RUN_WORKER, MAX_ATTEMPTS, METADATA, NAME, NOT_BEFORE,
     PRIORITY, PROGRESS, PROGRESS_ATTEMPT, PROGRESS_UPDATED_AT, RESULT, ROUTES, Read, SCHEDULING, STARTED_AT, STATUS,
-    UPDATED_AT, get, id, parsed, time, time_or_null, unmet,
+    UPDATED_AT, get, id, unmet,
 };
 
 /// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in our tables.
@@ -45,7 +45,7 @@ impl<'a> RowFields<'a> {
             None => None,
             Some(_) => Some(self.last_error().ok_or_else(|| Damaged::at(ERROR))?),
         };
-        let status = parsed(row, STATUS, Status::parse)?;
+        let status = get(row, STATUS)?;
         let last_run = match get::<Option<&str>>(row, LAST_RUN_WORKER)? {
             None => None,
             Some(worker) => {
@@ -66,15 +66,15 @@ impl<'a> RowFields<'a> {
             result: get::<Option<&str>>(row, RESULT)?.unwrap_or("{}"),
             last_error,
             last_route: get(row, LAST_ROUTE)?,
-            created_at: time(row, CREATED_AT)?,
-            updated_at: time(row, UPDATED_AT)?,
-            started_at: time_or_null(row, STARTED_AT)?,
-            finished_at: time_or_null(row, FINISHED_AT)?,
+            created_at: get(row, CREATED_AT)?,
+            updated_at: get(row, UPDATED_AT)?,
+            started_at: get(row, STARTED_AT)?,
+            finished_at: get(row, FINISHED_AT)?,
             last_run,
             progress: get(row, PROGRESS)?,
-            progress_updated_at: time_or_null(row, PROGRESS_UPDATED_AT)?,
+            progress_updated_at: get(row, PROGRESS_UPDATED_AT)?,
             progress_attempt: get(row, PROGRESS_ATTEMPT)?,
-            not_before: time_or_null(row, NOT_BEFORE)?,
+            not_before: get(row, NOT_BEFORE)?,
             scheduling: get(row, SCHEDULING)?,
             archived: self.archived(),
             unmet: unmet(row)?,

@@ -9,19 +9,18 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join;
 use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::TaskId;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::Status;
 use taskqueue_store::StoreError;
-use taskqueue_store::transaction::{Dependents, Loaded, QueueKey, TaskKey, Unsettled};
+use taskqueue_store::transaction::{Dependents, Loaded, QueueKey, TaskKey, Transaction, Unsettled};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use super::PostgresTransaction;
 use crate::derived_tables::state_number;
 use crate::rows::{self, UnsettledRow};
+use crate::session::Params;
 use crate::statements as sql;
 use crate::transaction_rows::Found;
 
@@ -42,24 +41,6 @@ const UNSETTLED_AT_ONCE: i64 = 100;
 const MISSING_AT_ONCE: i64 = 1_000;
 
 impl PostgresTransaction<'_> {
-    pub(super) fn find_dependents(&mut self, queue: QueueKey) -> Loaded<bool> {
-        let known = &self.rows.dependencies;
-        if known.waits_in.contains(&queue) {
-            return Ok(true);
-        }
-        if known.unused {
-            return Ok(false);
-        }
-        if let Some(known) = known.queues.get(&queue) {
-            return Ok(*known);
-        }
-        let session = self.session;
-        let row = self.wait("finding dependents", async { session.first(&sql::HAS_DEPENDENTS, &[&queue.0]).await })?;
-        let found = row.is_some_and(|row| row.get(0));
-        self.rows.dependencies.queues.insert(queue, found);
-        Ok(found)
-    }
-
     /// Those of these queues, which no command has named, whose tasks this transaction may change, with the settings that count. Others
     /// may hold one for themselves alone.
     pub(crate) fn hold_queues(&mut self, queues: &HashSet<QueueKey>) -> Loaded<HashSet<QueueKey>> {
@@ -67,9 +48,7 @@ impl PostgresTransaction<'_> {
         let is_known = |tx: &Self, queue| tx.rows.dependencies.held_queues.contains_key(&queue) || named(tx, queue);
         let unknown: Vec<i64> = queues.iter().filter(|queue| !is_known(self, **queue)).map(|queue| queue.0).collect();
         if !unknown.is_empty() {
-            let session = self.session;
-            let asked = async { session.query(&sql::LOCK_QUEUES_BY_KEY, &[&unknown]).await };
-            let found = self.wait("locking queues", asked)?;
+            let found = self.query("locking queues", &sql::LOCK_QUEUES_BY_KEY, &[&unknown])?;
             let mut locked = HashSet::new();
             for row in &found {
                 let queue = rows::found_queue(row)?;
@@ -130,16 +109,11 @@ impl PostgresTransaction<'_> {
         self.rows.dependencies.held_elsewhere.remove(&(queue, dependency));
         let mut listed_until = after;
         loop {
-            let (session, first) = (self.session, listed_until.map_or(i64::MIN, |key| key.0));
-            let (id, limit) = (dependency.as_str(), i64::try_from(most).unwrap_or(i64::MAX));
-            let asked = async {
-                let params: [&(dyn ToSql + Sync); 4] = [&queue.0, &id, &first, &limit];
-                // In this order: what is noted of a locked task does not change any more.
-                let locked = session.query(&sql::LOCK_DEPENDENTS, &params);
-                let (locked, listed) = join(locked, session.query(&sql::LIST_DEPENDENTS, &params)).await;
-                Ok((locked?, listed?))
-            };
-            let (locked, listed) = self.wait("loading dependents", asked)?;
+            let (first, limit) = (listed_until.map_or(i64::MIN, |key| key.0), i64::try_from(most).unwrap_or(i64::MAX));
+            let params: Params<'_> = &[&queue.0, &dependency.as_str(), &first, &limit];
+            // In this order: what is noted of a locked task does not change any more.
+            let (lock, list) = ((&sql::LOCK_DEPENDENTS, params), (&sql::LIST_DEPENDENTS, params));
+            let (locked, listed) = self.query_both("loading dependents", lock, list)?;
             self.rows.add_held_rows(&locked)?;
             for row in &listed {
                 let row = rows::dependency(row)?;
@@ -172,11 +146,6 @@ impl PostgresTransaction<'_> {
             found.tasks.push((key, state));
         }
         found
-    }
-
-    pub(super) fn hold_statuses(&mut self, queue: QueueKey, ids: &[TaskId]) -> Loaded<Vec<Option<Status>>> {
-        self.lock_statuses(queue, ids)?;
-        ids.iter().map(|id| self.known_status(queue, *id).unwrap_or(Found::Missing).key()).collect()
     }
 
     /// The status of a task that this transaction holds or has locked against changes.
@@ -229,21 +198,6 @@ impl PostgresTransaction<'_> {
         Ok(())
     }
 
-    pub(super) fn noted_dependencies(
-        &mut self,
-        queue: QueueKey,
-        task: TaskKey,
-        ids: &[TaskId],
-    ) -> Loaded<Vec<Option<DependencyState>>> {
-        let (session, texts) = (self.session, ids.iter().map(TaskId::as_str).collect::<Vec<_>>());
-        let asked = async { session.query(&sql::LIST_NOTED, &[&queue.0, &task.0, &texts]).await };
-        for row in self.wait("loading dependencies", asked)? {
-            self.rows.dependencies.add(&rows::dependency(&row)?);
-        }
-        let noted = |id: &TaskId| self.rows.dependencies.pairs.get(&(queue, *id, task))?.state;
-        Ok(ids.iter().map(noted).collect())
-    }
-
     pub(super) fn hold_unsettled(&mut self) -> Loaded<Option<Unsettled>> {
         loop {
             let Some(row) = self.next_unsettled()? else { return Ok(None) };
@@ -251,7 +205,7 @@ impl PostgresTransaction<'_> {
                 self.rows.dependencies.worked_off.push(row.key);
                 continue;
             }
-            let status = match self.hold_statuses(row.queue, &[row.dependency]) {
+            let status = match self.load_statuses(row.queue, &[row.dependency]) {
                 // Others are changing it.
                 Err(StoreError::Busy) => continue,
                 statuses => statuses?.into_iter().next().flatten(),
@@ -275,9 +229,7 @@ impl PostgresTransaction<'_> {
         if seen == 0 {
             self.confirm_missing()?;
         }
-        let session = self.session;
-        let asked = async { session.query(&sql::FIND_UNSETTLED, &[&last, &UNSETTLED_AT_ONCE]).await };
-        let found = self.wait("finding what is unsettled", asked)?;
+        let found = self.query("finding what is unsettled", &sql::FIND_UNSETTLED, &[&last, &UNSETTLED_AT_ONCE])?;
         let found = found.iter().map(rows::unsettled).collect::<Result<VecDeque<_>, _>>()?;
         let Some(last) = found.back().map(|row| row.key) else { return Ok(None) };
         self.rows.dependencies.unsettled_seen = (last, seen + found.len());
@@ -305,23 +257,9 @@ impl PostgresTransaction<'_> {
         let statuses = Statuses::ALL.words();
         let states: Vec<i16> =
             Status::ALL.into_iter().map(|status| state_number(DependencyState::of(status))).collect();
-        let session = self.session;
-        let asked = async { session.execute(&sql::CONFIRM_MISSING, &[&MISSING_AT_ONCE, &statuses, &states]).await };
-        self.wrote |= self.wait("looking up missing dependencies", asked)? > 0;
+        let params: Params<'_> = &[&MISSING_AT_ONCE, &statuses, &states];
+        self.wrote |= self.execute("looking up missing dependencies", &sql::CONFIRM_MISSING, params)? > 0;
         Ok(())
-    }
-
-    pub(super) fn note_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {
-        let found = self.rows.dependencies.found_unsettled.remove(&(unsettled.queue, unsettled.dependency));
-        let Some(key) = found else { return Ok(()) };
-        let Some(after) = after else {
-            self.rows.dependencies.worked_off.push(key);
-            return Ok(());
-        };
-        let session = self.session;
-        self.wrote = true;
-        let asked = async { session.execute(&sql::SAVE_SETTLED, &[&key, &after.0]).await };
-        self.wait("noting what was settled", asked).map(drop)
     }
 }
 
@@ -336,10 +274,9 @@ impl PostgresTransaction<'_> {
         let Some((roots, follows)) = self.rows.dependencies.take_expected(queue, dependency, WALKED) else {
             return Ok(());
         };
-        let (session, most) = (self.session, i64::try_from(WALKED).unwrap_or(i64::MAX));
+        let most = i64::try_from(WALKED).unwrap_or(i64::MAX);
         let texts: Vec<&str> = roots.iter().map(TaskId::as_str).collect();
-        let asked = async { session.query(&sql::WALK_DEPENDENTS, &[&queue.0, &texts, &most, &follows]).await };
-        let found = self.wait("finding dependents", asked)?;
+        let found = self.query("finding dependents", &sql::WALK_DEPENDENTS, &[&queue.0, &texts, &most, &follows])?;
         let found = found.iter().map(rows::walked).collect::<Result<Vec<_>, _>>()?;
         // Of the last one there may be more, and nothing of those behind it.
         let last = found.last().filter(|_| found.len() == WALKED).map(|walked| walked.dependency);
@@ -356,16 +293,11 @@ impl PostgresTransaction<'_> {
 
     /// Locks these tasks, and lists who waits for `reached`.
     fn hold_walked(&mut self, queue: QueueKey, reached: &[TaskId], keys: &[i64]) -> Loaded<()> {
-        let (session, texts) = (self.session, reached.iter().map(TaskId::as_str).collect::<Vec<_>>());
-        let asked = async {
-            // In this order: nobody begins to wait for a locked task, and what is noted of it does not change any more.
-            let (lock, list): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 3]) =
-                ([&keys, &queue.0], [&queue.0, &texts, &LISTED]);
-            let locked = session.query(&sql::LOCK_FOUND, &lock);
-            let (locked, listed) = join(locked, session.query(&sql::LIST_WALKED_DEPENDENTS, &list)).await;
-            Ok((locked?, listed?))
-        };
-        let (locked, listed) = self.wait("loading dependents", asked)?;
+        let texts: Vec<&str> = reached.iter().map(TaskId::as_str).collect();
+        let (lock, list): (Params<'_>, Params<'_>) = (&[&keys, &queue.0], &[&queue.0, &texts, &LISTED]);
+        // In this order: nobody begins to wait for a locked task, and what is noted of it does not change any more.
+        let (lock, list) = ((&sql::LOCK_FOUND, lock), (&sql::LIST_WALKED_DEPENDENTS, list));
+        let (locked, listed) = self.query_both("loading dependents", lock, list)?;
         self.rows.add_held_rows(&locked)?;
         for id in reached {
             self.rows.dependencies.held_elsewhere.remove(&(queue, *id));

@@ -82,7 +82,7 @@ impl PostgresTransfer {
 async fn schema_exists(client: &Client, connector: &Connector) -> Result<bool, TransferError> {
     let asked = client.query_typed(HAS_SCHEMA, &[(&connector.schema().name(), Type::TEXT)]).await;
     let found = asked.map_err(|error| TransferError::Refused(describe(&error)))?;
-    Ok(found.first().map(rows::boolean_column).transpose().map_err(StoreError::from)?.unwrap_or(false))
+    Ok(found.first().map(|row| rows::get(row, 0)).transpose().map_err(StoreError::from)?.unwrap_or(false))
 }
 
 /// Locks the clock, unless a server has recently scanned the leases and is therefore running. Returns the offset of the
@@ -102,7 +102,7 @@ async fn lock_clock(session: &Session, schema: &Schema, hosts: &str) -> Result<(
         Err(error) => return Err(failed("checking for running servers", &error).into()),
     };
     let ClockRow { micros, offset_micros, last_scan_at, .. } = rows::clock(&row).map_err(StoreError::from)?;
-    let first = rows::numbers(&row).map_err(StoreError::from)?;
+    let first = rows::get(&row, "first_number").map_err(StoreError::from)?;
     let now = Timestamp::from_micros(micros.saturating_add(offset_micros));
     // A last scan far in the future is as little a sign of a running server as one long ago: the clock was set back.
     if last_scan_at.is_some_and(|last| !is_longer_than_outage(last, now) && !is_longer_than_outage(now, last)) {
