@@ -10,7 +10,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::FutureExt;
 use futures_util::future::join;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
@@ -55,11 +54,9 @@ impl BulkSteps for Steps<'_> {
     type Snapshot = SnapshotId;
 
     async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<SnapshotId>, StoreError> {
-        let input = (Arc::clone(bulk), limit.clone());
-        let plan = self.readers.read_long("planning a bulk update", input, |snapshot, (bulk, limit)| {
-            make_plan(snapshot, bulk, limit).boxed()
-        });
-        plan.await
+        let (bulk, limit) = (Arc::clone(bulk), limit.clone());
+        let plan = async move |snapshot: &Snapshot<'_>| make_plan(snapshot, &bulk, &limit).await;
+        self.readers.read_long("planning a bulk update", plan).await
     }
 
     async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<SnapshotId>) -> Result<Updated, StoreError> {
@@ -266,20 +263,17 @@ impl FindTasks for PostgresStore {
         range: Option<KeyRange>,
         most: usize,
     ) -> Result<FoundTasks, StoreError> {
-        let input = (Arc::clone(act), range, most);
-        let find = self.readers.read_long("finding tasks", input, |snapshot, (act, range, most)| {
-            async move {
-                let queue = existing_queue(snapshot.session, &act.queue).await?;
-                let mut collector = Collector::up_to(*most);
-                match range {
-                    None => find_first(snapshot, queue, act, &mut collector).await?,
-                    Some(range) => find_in(snapshot, queue, act, *range, &mut collector).await?,
-                }
-                Ok(collector.finish(queue, None))
+        let act = Arc::clone(act);
+        let find = async move |snapshot: &Snapshot<'_>| {
+            let queue = existing_queue(snapshot.session, &act.queue).await?;
+            let mut collector = Collector::up_to(most);
+            match range {
+                None => find_first(snapshot, queue, &act, &mut collector).await?,
+                Some(range) => find_in(snapshot, queue, &act, range, &mut collector).await?,
             }
-            .boxed()
-        });
-        find.await
+            Ok(collector.finish(queue, None))
+        };
+        self.readers.read_long("finding tasks", find).await
     }
 }
 

@@ -31,34 +31,7 @@ pub(crate) use self::sets::{RowSet, Write, sets};
 sets! {
     Queues of Queue<'a> { key: i64, name: &'a str, }
 
-    NewTasks of NewTask<'a> {
-        key: i64,
-        queue: i64,
-        id: &'a str,
-        status: &'a str,
-        name: Option<&'a str>,
-        priority: i64,
-        attempt: i64,
-        max_attempts: i64,
-        routes: &'a str,
-        last_route: Option<&'a str>,
-        created_at: i64,
-        updated_at: i64,
-        started_at: Option<i64>,
-        finished_at: Option<i64>,
-        pending_seq: i64,
-        run_id: Option<&'a str>,
-        lease_expires_at: Option<i64>,
-        finished_run_id: Option<&'a str>,
-        finished_run_end: Option<&'a str>,
-        definition_bytes: i64,
-        progress_bytes: Option<i64>,
-        not_before: Option<i64>,
-        unmet: Option<i32>,
-        archived: Option<bool>,
-        times_out_at: Option<i64>,
-        scheduling: Option<&'a str>,
-    }
+    NewParts of NewPart<'a> { queue: i64, id: &'a str, name: Option<&'a str>, created_at: i64, }
 
     Lifecycles of LifecycleRow<'a> {
         key: i64,
@@ -82,11 +55,11 @@ sets! {
 
     Heads of HeadRow<'a> {
         key: i64,
+        updated_at: i64,
         priority: i64,
         max_attempts: i64,
         routes: &'a str,
         definition_bytes: i64,
-        updated_at: i64,
         scheduling: Option<&'a str>,
     }
 
@@ -107,6 +80,26 @@ sets! {
     Runs of RunRow<'a> { run_id: &'a str, key: i64, kept_until: Option<i64>, }
 
     Tally of TallyRow<'a> { queue: i64, routes: &'a str, status: &'a str, tasks: i64, shard: i16, }
+}
+
+/// The narrow rows of new tasks: what actions change of them, what updates change, and the rest.
+#[derive(Default)]
+struct NewTasks<'a> {
+    lifecycles: Lifecycles<'a>,
+    heads: Heads<'a>,
+    parts: NewParts<'a>,
+}
+
+impl RowSet for NewTasks<'_> {
+    fn count(&self) -> usize {
+        self.parts.count()
+    }
+
+    fn columns(&self) -> Vec<&(dyn ToSql + Sync)> {
+        // The lifecycles have the key and the time of the last change, with which the heads begin.
+        let heads = self.heads.columns().into_iter().skip(2);
+        self.lifecycles.columns().into_iter().chain(heads).chain(self.parts.columns()).collect()
+    }
 }
 
 /// Differences of the counts, in the order in which every transaction writes them.
@@ -243,35 +236,14 @@ impl<'a> Changes<'a> {
     }
 
     fn add_new_task(&mut self, key: TaskKey, entry: &'a Entry) {
-        let (body, lifecycle) = (entry.body.as_ref(), lifecycle_row(key, &entry.head));
-        let head = head_row(key, &entry.head);
-        self.new_tasks.push(NewTask {
-            key: key.0,
+        let body = entry.body.as_ref();
+        self.new_tasks.lifecycles.push(lifecycle_row(key, &entry.head));
+        self.new_tasks.heads.push(head_row(key, &entry.head));
+        self.new_tasks.parts.push(NewPart {
             queue: entry.queue.0,
             id: entry.head.id.as_str(),
-            status: lifecycle.status,
             name: body.and_then(|body| body.definition.name.as_deref()),
-            priority: head.priority,
-            attempt: lifecycle.attempt,
-            max_attempts: head.max_attempts,
-            routes: head.routes,
-            last_route: lifecycle.last_route,
             created_at: entry.head.lifecycle.created_at.as_micros(),
-            updated_at: lifecycle.updated_at,
-            started_at: lifecycle.started_at,
-            finished_at: lifecycle.finished_at,
-            pending_seq: lifecycle.pending_seq,
-            run_id: lifecycle.run_id,
-            lease_expires_at: lifecycle.lease_expires_at,
-            finished_run_id: lifecycle.finished_run_id,
-            finished_run_end: lifecycle.finished_run_end,
-            definition_bytes: head.definition_bytes,
-            progress_bytes: lifecycle.progress_bytes,
-            not_before: lifecycle.not_before,
-            unmet: lifecycle.unmet,
-            archived: lifecycle.archived,
-            times_out_at: lifecycle.times_out_at,
-            scheduling: head.scheduling,
         });
         if let (Some(body), Some(identity)) = (body, &entry.identity) {
             let (args, metadata) = (body.definition.args.as_str(), body.definition.metadata.as_str());

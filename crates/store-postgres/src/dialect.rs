@@ -286,9 +286,8 @@ impl Writer {
         use LastErrorPredicate as Ask;
         let present = column("outcomes.error", Null::Missing);
         match predicate {
-            Ask::Exists if wanted => is_not_null(present),
-            Ask::Missing if !wanted => is_not_null(present),
-            Ask::Exists | Ask::Missing => is_null(present),
+            Ask::Exists => is_there(present, wanted),
+            Ask::Missing => is_there(present, !wanted),
             // An error without a run is there, and has none of the values.
             Ask::RunId(test) => {
                 let of_run = self.test(column("outcomes.error_run_id", Null::Value), test, wanted);
@@ -313,9 +312,8 @@ impl Writer {
         use LastRunPredicate as Ask;
         let attempt = column("outcomes.last_run_attempt", Null::Missing);
         match predicate {
-            Ask::Exists if wanted => is_not_null(attempt),
-            Ask::Missing if !wanted => is_not_null(attempt),
-            Ask::Exists | Ask::Missing => is_null(attempt),
+            Ask::Exists => is_there(attempt, wanted),
+            Ask::Missing => is_there(attempt, !wanted),
             Ask::Attempt(test) => self.test(attempt, test, wanted),
             Ask::RunId(_) if !wanted => Fragment::unknown(),
             Ask::RunId(Test::Equal(Some(run_id))) => {
@@ -396,6 +394,10 @@ fn archived(test: &Flag, wanted: bool) -> Fragment {
 
 fn is_null(column: Column) -> Fragment {
     Fragment::exact(format!("{} IS NULL", column.name))
+}
+
+fn is_there(column: Column, wanted: bool) -> Fragment {
+    if wanted { is_not_null(column) } else { is_null(column) }
 }
 
 fn is_not_null(column: Column) -> Fragment {

@@ -55,7 +55,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use futures_util::FutureExt;
 use taskqueue_core::explain::Explanation;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
@@ -75,7 +74,7 @@ use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_threads::close_on_thread;
 use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts};
 use tokio::task::JoinSet;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::Error;
 
 pub use crate::address::{Address, AddressError};
 use crate::bulk::Steps;
@@ -84,7 +83,7 @@ use crate::long_reader::Snapshot;
 use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::readers::{Lane, Readers};
-use crate::session::{Schema, Session};
+use crate::session::{Params, Schema, Session};
 use crate::stats::DatabaseSize;
 pub use crate::transfer::PostgresTransfer;
 use crate::writer::SharedState;
@@ -163,23 +162,9 @@ impl PostgresStore {
         for weakness in &weaknesses {
             tracing::warn!("THE DATABASE MAY LOSE ACKNOWLEDGED WRITES: {weakness}");
         }
-        let outage_micros = OUTAGE_SECONDS * 1_000_000;
         let session = connector.session(&[]).await.map_err(|error| failed(&error.describe()))?;
-        let (ahead_micros, earliest) = (MAX_STORED_AHEAD_SECONDS * 1_000_000, EARLIEST.as_micros());
-        let (lease_micros, kept_micros) = (LEASE_SECONDS * 1_000_000, DELETED_RUN_SECONDS * 1_000_000);
-        let bounds: [&(dyn ToSql + Sync); 5] = [&outage_micros, &ahead_micros, &earliest, &lease_micros, &kept_micros];
-        let back = session.execute(&statements::BRING_TIME_BACK, &bounds).await;
-        if back.map_err(|error| failed(&failure::describe(&error)))? > 0 {
-            tracing::warn!(
-                "the time of the service was more than a day ahead of the database's clock; the clock is used, and running \
-                 leases are reset to {LEASE_SECONDS} seconds from now"
-            );
-        }
-        let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros, &ahead_micros]).await;
-        raised.map_err(|error| failed(&failure::describe(&error)))?;
         let now = clock.as_ref().map(|clock| clock.now().as_micros());
-        let since = session.execute(&statements::SAVE_ACTIVITY_SINCE, &[&now]).await;
-        since.map_err(|error| failed(&failure::describe(&error)))?;
+        set_time(&session, now).await.map_err(|error| failed(&failure::describe(&error)))?;
         let secret = installation_secret(&session).await.map_err(|why| failed(&why))?;
         let plans = bulk::can_plan(&session).await;
         let shared = SharedState {
@@ -221,6 +206,22 @@ impl PostgresStore {
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
         self.clock.as_ref().map(|clock| clock.now())
     }
+}
+
+/// Makes the time of the service one that the database's clock allows, and notes since when activity is counted. `now` is a time
+/// instead of the database's, for tests.
+async fn set_time(session: &Session, now: Option<i64>) -> Result<(), Error> {
+    let (outage_micros, ahead_micros) = (OUTAGE_SECONDS * 1_000_000, MAX_STORED_AHEAD_SECONDS * 1_000_000);
+    let (lease_micros, kept_micros) = (LEASE_SECONDS * 1_000_000, DELETED_RUN_SECONDS * 1_000_000);
+    let bounds: Params<'_> = &[&outage_micros, &ahead_micros, &EARLIEST.as_micros(), &lease_micros, &kept_micros];
+    if session.execute(&statements::BRING_TIME_BACK, bounds).await? > 0 {
+        tracing::warn!(
+            "the time of the service was more than a day ahead of the database's clock; the clock is used, and running \
+             leases are reset to {LEASE_SECONDS} seconds from now"
+        );
+    }
+    session.execute(&statements::RAISE_CLOCK, &[&outage_micros, &ahead_micros]).await?;
+    session.execute(&statements::SAVE_ACTIVITY_SINCE, &[&now]).await.map(drop)
 }
 
 /// The secret of the installation. Of several servers that make one at once, the first one counts.
@@ -266,33 +267,25 @@ impl Store for PostgresStore {
     }
 
     async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
-        let read = self
-            .readers
-            .read(Lane::Short, "listing queues", &(), |session, ()| reads::list_queue_keys(session).boxed());
-        read.await
+        let read = |session: Arc<Session>| async move { reads::list_queue_keys(&session).await };
+        self.readers.read(Lane::Short, "listing queues", read).await
     }
 
     async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
-        let input = (queue, id, self.now());
-        let read = self.readers.read(Lane::Page, "explaining a task", &input, |session, (queue, id, now)| {
-            explain::explain(session, queue, *id, *now).boxed()
-        });
-        read.await
+        let now = self.now();
+        let read = |session: Arc<Session>| async move { explain::explain(&session, queue, id, now).await };
+        self.readers.read(Lane::Page, "explaining a task", read).await
     }
 
     async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError> {
-        let input = (queue, related);
-        let read = self.readers.read(Lane::Page, "reading related tasks", &input, |session, (queue, related)| {
-            explain::related_tasks(session, queue, related).boxed()
-        });
-        read.await
+        let related = &related;
+        let read = |session: Arc<Session>| async move { explain::related_tasks(&session, queue, related).await };
+        self.readers.read(Lane::Page, "reading related tasks", read).await
     }
 
     async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, StoreError> {
-        let read = self.readers.read(Lane::Short, "reading settings", queue, |session, queue| {
-            settings::queue_settings(session, queue).boxed()
-        });
-        read.await
+        let read = |session: Arc<Session>| async move { settings::queue_settings(&session, queue).await };
+        self.readers.read(Lane::Short, "reading settings", read).await
     }
 
     async fn read_output(
@@ -302,12 +295,8 @@ impl Store for PostgresStore {
         offset: u64,
         most_bytes: usize,
     ) -> Result<Output, StoreError> {
-        let input = (queue, id, offset, most_bytes);
-        let read =
-            self.readers.read(Lane::Short, "reading output", &input, |session, (queue, id, offset, most_bytes)| {
-                output::read(session, queue, *id, *offset, *most_bytes).boxed()
-            });
-        read.await
+        let read = |session: Arc<Session>| async move { output::read(&session, queue, id, offset, most_bytes).await };
+        self.readers.read(Lane::Short, "reading output", read).await
     }
 
     async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> Result<(), StoreError> {
@@ -318,39 +307,34 @@ impl Store for PostgresStore {
             TaskRead::Groups(query, _) => query.selection.is_by_status_only().then_some(Lane::Short),
         };
         let Some(lane) = lane else {
-            let read = self.readers.read_long(doing, (queue.clone(), read), |snapshot, (queue, read)| {
-                reads::read_tasks(snapshot, queue, read).boxed()
-            });
-            return read.await;
+            let queue = queue.clone();
+            let long = async move |snapshot: &Snapshot<'_>| reads::read_tasks(snapshot, &queue, &read).await;
+            return self.readers.read_long(doing, long).await;
         };
-        let input = (queue, read);
-        let read = self.readers.read(lane, doing, &input, |session, (queue, read)| {
-            async move { reads::read_tasks(&Snapshot::bounded(session), queue, read).await }.boxed()
-        });
-        read.await
+        let read = &read;
+        let bounded =
+            |session: Arc<Session>| async move { reads::read_tasks(&Snapshot::bounded(&session), queue, read).await };
+        self.readers.read(lane, doing, bounded).await
     }
 
     async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> Result<(), StoreError> {
-        if read.is_bounded() {
-            let input = (queue, read, self.now());
-            let read = self.readers.read(Lane::Page, "reading observations", &input, |session, (queue, read, now)| {
-                async move { reads::read_workers(&Snapshot::bounded(session), queue, read, *now).await }.boxed()
-            });
-            return read.await;
+        let (doing, now) = ("reading observations", self.now());
+        if !read.is_bounded() {
+            let queue = queue.clone();
+            let long = async move |snapshot: &Snapshot<'_>| reads::read_workers(snapshot, &queue, &read, now).await;
+            return self.readers.read_long(doing, long).await;
         }
-        let input = (queue.clone(), read, self.now());
-        let read = self.readers.read_long("reading observations", input, |snapshot, (queue, read, now)| {
-            reads::read_workers(snapshot, queue, read, *now).boxed()
-        });
-        read.await
+        let read = &read;
+        let bounded = |session: Arc<Session>| async move {
+            reads::read_workers(&Snapshot::bounded(&session), queue, read, now).await
+        };
+        self.readers.read(Lane::Page, doing, bounded).await
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
-        let input = (queue, routes, &*self.parts.activity, self.now());
-        let read = self.readers.read(Lane::Page, "reading stats", &input, |session, (queue, routes, log, now)| {
-            stats::queue_stats(session, queue, routes, log, *now).boxed()
-        });
-        read.await
+        let (log, now) = (&*self.parts.activity, self.now());
+        let read = |session: Arc<Session>| async move { stats::queue_stats(&session, queue, routes, log, now).await };
+        self.readers.read(Lane::Page, "reading stats", read).await
     }
 
     async fn activity_series(
@@ -358,12 +342,10 @@ impl Store for PostgresStore {
         queue: &QueueName,
         selection: SeriesSelection,
     ) -> Result<ActivitySeries, StoreError> {
-        let input = (queue, selection, &*self.parts.activity, self.now());
+        let (log, now) = (&*self.parts.activity, self.now());
         let read =
-            self.readers.read(Lane::Page, "reading activity", &input, |session, (queue, selection, log, now)| {
-                stats::activity_series(session, queue, *selection, log, *now).boxed()
-            });
-        read.await
+            |session: Arc<Session>| async move { stats::activity_series(&session, queue, selection, log, now).await };
+        self.readers.read(Lane::Page, "reading activity", read).await
     }
 
     async fn figures(
@@ -372,12 +354,9 @@ impl Store for PostgresStore {
         routes: &RouteSelection,
         pending: PendingDetail,
     ) -> Result<StoreFigures, StoreError> {
-        let input = (queues, routes, pending, self.now());
-        let read =
-            self.readers.read(Lane::Page, "reading figures", &input, |session, (queues, routes, pending, now)| {
-                stats::figures(session, queues, routes, *pending, *now).boxed()
-            });
-        let figures = read.await?;
+        let now = self.now();
+        let read = |session: Arc<Session>| async move { stats::figures(&session, queues, routes, pending, now).await };
+        let figures = self.readers.read(Lane::Page, "reading figures", read).await?;
         Ok(StoreFigures { database_bytes: self.size.known(&self.readers), ..figures })
     }
 
@@ -403,7 +382,8 @@ impl Store for PostgresStore {
         if self.writers.health.iter().all(|writer| writer.is_stuck(now)) {
             return Err(StoreError::Unavailable);
         }
-        self.readers.read(Lane::Short, "checking the database", &(), |session, ()| reads::check(session).boxed()).await
+        let read = |session: Arc<Session>| async move { reads::check(&session).await };
+        self.readers.read(Lane::Short, "checking the database", read).await
     }
 
     async fn close(&self) {

@@ -5,7 +5,7 @@
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::future::{Either, select};
 use futures_util::{FutureExt, TryStreamExt};
 use taskqueue_store::StoreError;
 use taskqueue_store::long_reads::{ActiveRead, StopReason};
@@ -15,13 +15,6 @@ use tokio_postgres::{Row, RowStream};
 
 use crate::readers::{CANCEL_INTERVAL, ConnectionSource, END, READ_TIMEOUT, ReadError};
 use crate::session::Session;
-
-/// A read that may scan every task.
-pub(crate) struct LongRead<I, T> {
-    pub(crate) doing: &'static str,
-    pub(crate) input: I,
-    pub(crate) run: for<'a> fn(&'a Snapshot<'a>, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
-}
 
 /// The state of one thread.
 pub(crate) struct LongReader {
@@ -33,21 +26,18 @@ pub(crate) struct LongReader {
     snapshot_open: bool,
 }
 
-/// How an attempt ended.
-enum Attempt<T> {
-    /// The connection can be used again once the snapshot is closed.
-    Finished(Session, Result<T, ReadError>),
-    ConnectionLost(ReadError),
-    /// Rows may still be arriving.
-    Interrupted(Session, ReadError),
-}
-
 impl LongReader {
     pub(crate) fn new(source: Arc<dyn ConnectionSource>) -> Self {
         Self { source, runtime: None, session: None, snapshot_open: false }
     }
 
-    pub(crate) fn run<I, T>(&mut self, active: &ActiveRead, read: &LongRead<I, T>) -> Result<T, StoreError> {
+    /// Runs a read that may scan every task.
+    pub(crate) fn run<T>(
+        &mut self,
+        active: &ActiveRead,
+        doing: &'static str,
+        read: &impl AsyncFn(&Snapshot<'_>) -> Result<T, ReadError>,
+    ) -> Result<T, StoreError> {
         // Connecting and sending the query need no slot.
         active.release_slot();
         let runtime = match self.runtime.take().map_or_else(|| Builder::new_current_thread().enable_all().build(), Ok) {
@@ -57,10 +47,10 @@ impl LongReader {
                 return Err(StoreError::Unavailable);
             }
         };
-        let answer = runtime.block_on(self.attempts(active, read));
+        let answer = runtime.block_on(self.attempts(active, doing, read));
         active.release_slot();
         self.put_back(runtime);
-        answer.map_err(|error| error.into_store_error(read.doing))
+        answer.map_err(|error| error.into_store_error(doing))
     }
 
     /// Keeps the runtime while there is a connection. Dropping it closes the sockets of discarded connections, which nothing
@@ -69,37 +59,46 @@ impl LongReader {
         self.runtime = self.session.is_some().then_some(runtime);
     }
 
-    async fn attempts<I, T>(&mut self, active: &ActiveRead, read: &LongRead<I, T>) -> Result<T, ReadError> {
+    async fn attempts<T>(
+        &mut self,
+        active: &ActiveRead,
+        doing: &'static str,
+        read: &impl AsyncFn(&Snapshot<'_>) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
         let idle = self.session.take().filter(|session| !session.is_closed());
         match self.attempt(idle, active, read).await {
-            Err(error) if error.is_retryable(read.doing) => self.attempt(None, active, read).await,
+            Err(error) if error.is_retryable(doing) => self.attempt(None, active, read).await,
             answer => answer,
         }
     }
 
     /// One attempt, on the idle connection or a new one.
-    async fn attempt<I, T>(
+    async fn attempt<T>(
         &mut self,
         idle: Option<Session>,
         active: &ActiveRead,
-        read: &LongRead<I, T>,
+        read: &impl AsyncFn(&Snapshot<'_>) -> Result<T, ReadError>,
     ) -> Result<T, ReadError> {
         let session = match idle {
             Some(session) => session,
             None => until_stopped(active, self.source.connect()).await??,
         };
-        match read_on(session, active, read).await {
-            Attempt::Finished(session, answer) => {
+        let answer = until_stopped(active, read(&Snapshot::long(&session, active))).await;
+        let interrupted = match answer {
+            // The connection can be used again once the snapshot is closed.
+            Ok(answer @ (Ok(_) | Err(ReadError::Refused(_)))) => {
                 (self.session, self.snapshot_open) = (Some(session), true);
-                answer
+                return answer;
             }
-            Attempt::ConnectionLost(error) => Err(error),
-            Attempt::Interrupted(session, error) => {
-                active.release_slot();
-                self.cancel(session).await;
-                Err(error)
-            }
-        }
+            // No statement is running, but the state of the connection is unknown.
+            Ok(failed @ Err(ReadError::Failed(_))) => return failed,
+            Ok(damaged @ Err(ReadError::Damaged(_) | ReadError::Stopped(_))) => damaged,
+            Err(stopped) => Err(stopped.into()),
+        };
+        // Rows may still be arriving.
+        active.release_slot();
+        self.cancel(session).await;
+        interrupted
     }
 
     /// Cancels the statement of a connection and closes it. A request that arrives before the statement has no effect, so a
@@ -121,20 +120,6 @@ impl LongReader {
         let ended = runtime.block_on(async { timeout(READ_TIMEOUT, session.execute_text(END)).await });
         self.session = Some(session).filter(|_| matches!(ended, Ok(Ok(()))));
         self.put_back(runtime);
-    }
-}
-
-async fn read_on<I, T>(session: Session, active: &ActiveRead, read: &LongRead<I, T>) -> Attempt<T> {
-    let answer = {
-        let snapshot = Snapshot::long(&session, active);
-        until_stopped(active, (read.run)(&snapshot, &read.input)).await
-    };
-    match answer {
-        Ok(answer @ (Ok(_) | Err(ReadError::Refused(_)))) => Attempt::Finished(session, answer),
-        // No statement is running, but the state of the connection is unknown.
-        Ok(Err(error @ ReadError::Failed(_))) => Attempt::ConnectionLost(error),
-        Ok(Err(error @ (ReadError::Damaged(_) | ReadError::Stopped(_)))) => Attempt::Interrupted(session, error),
-        Err(stopped) => Attempt::Interrupted(session, stopped.into()),
     }
 }
 

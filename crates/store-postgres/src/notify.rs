@@ -77,7 +77,7 @@ pub(crate) async fn run(wakeups: Arc<Wakeups>, connector: Arc<Connector>) -> Inf
 
 async fn run_listener(wakeups: &Wakeups, connector: &Connector, server_id: &str) -> Disconnected {
     let (sender, received) = mpsc::channel(RECEIVE_BUFFER);
-    match connector.listening_client(sender).await {
+    match connector.client(Some(sender)).await {
         Ok(client) => {
             let channel = connector.schema().name().to_owned();
             let listener = Listener { client, channel, server_id: server_id.to_owned() };

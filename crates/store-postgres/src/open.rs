@@ -179,17 +179,9 @@ impl Connector {
     }
 
     /// Connects to the first host that accepts, within the timeout of the address. Each host gets an equal share of the
-    /// time that is left, so that a host that does not answer does not use up all of it.
-    pub(crate) async fn client(&self) -> Result<Client, ConnectError> {
-        self.connect(None).await
-    }
-
-    /// Connects, and sends the notifications of the connection to `notifications`. They are dropped if it is full.
-    pub(crate) async fn listening_client(&self, notifications: mpsc::Sender<String>) -> Result<Client, ConnectError> {
-        self.connect(Some(notifications)).await
-    }
-
-    async fn connect(&self, notifications: Option<mpsc::Sender<String>>) -> Result<Client, ConnectError> {
+    /// time that is left, so that a host that does not answer does not use up all of it. Notifications of the connection are
+    /// dropped where nobody takes them or `notifications` is full.
+    pub(crate) async fn client(&self, notifications: Option<mpsc::Sender<String>>) -> Result<Client, ConnectError> {
         let limit = self.address.connect_timeout();
         let end = Instant::now() + limit;
         let mut failure = ConnectError::Timeout(limit);
@@ -214,7 +206,7 @@ impl Connector {
 
     /// A connection with statements prepared.
     pub(crate) async fn session(&self, statements: &[&'static Sql]) -> Result<Session, ConnectError> {
-        let client = self.client().await?;
+        let client = self.client(None).await?;
         let session = Session::new(client, self.schema.clone(), statements, Arc::clone(&self.unnamed));
         let limit = self.address.connect_timeout();
         Ok(timeout(limit, session).await.map_err(|_| ConnectError::Timeout(limit))??)
@@ -239,7 +231,7 @@ impl Connector {
     /// The same without asking for writes. Returns whether the database accepts none.
     pub(crate) async fn open_for_reading(&self) -> Result<(Client, bool), OpenError> {
         let at = || self.hosts();
-        let client = self.client().await.map_err(|error| error.into_open_error(at()))?;
+        let client = self.client(None).await.map_err(|error| error.into_open_error(at()))?;
         let failed = |error: Error| ConnectError::Driver(error).into_open_error(at());
         let query = "SELECT current_setting('server_version_num')::int4, current_setting('server_version'),
             current_setting('server_encoding'), current_setting('transaction_read_only')::bool";

@@ -114,8 +114,8 @@ async fn too_many_clients_are_a_busy_database() {
     let role = url.split("://").nth(1).unwrap().split(':').next().unwrap();
     database.admin(&format!("ALTER ROLE {role} CONNECTION LIMIT 1"));
     let connector = connector(&url);
-    let first = connector.client().await.unwrap();
-    let error = connector.client().await.unwrap_err();
+    let first = connector.client(None).await.unwrap();
+    let error = connector.client(None).await.unwrap_err();
     assert!(matches!(error.to_store_error("testing"), StoreError::Busy), "{error:?}");
     assert!(matches!(refused(&url).await, OpenError::Full(..)));
     drop(first);
@@ -124,14 +124,14 @@ async fn too_many_clients_are_a_busy_database() {
 #[tokio::test]
 async fn a_server_that_is_away_is_unavailable() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = connector(&format!("postgres://me@{free}/work")).client().await.unwrap_err();
+    let error = connector(&format!("postgres://me@{free}/work")).client(None).await.unwrap_err();
     assert!(matches!(error.to_store_error("testing"), StoreError::Unavailable), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_dropped_client_ends_its_connection() {
     let database = Cluster::shared().database();
-    let client = connector(&database.url()).client().await.unwrap();
+    let client = connector(&database.url()).client(None).await.unwrap();
     let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     drop(client);
     tokio::task::spawn_blocking(move || {
@@ -194,7 +194,7 @@ fn balanced_hosts_begin_anywhere() {
 }
 
 async fn found(database: &Database) -> Vec<String> {
-    weaknesses(&connector(&database.url()).client().await.unwrap()).await.unwrap()
+    weaknesses(&connector(&database.url()).client(None).await.unwrap()).await.unwrap()
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn a_setting_of_the_role_counts() {
     let url = database.password_url("x");
     let role = url.split("://").nth(1).unwrap().split(':').next().unwrap();
     database.admin(&format!("ALTER ROLE {role} SET synchronous_commit = off"));
-    let told = weaknesses(&connector(&url).client().await.unwrap()).await.unwrap();
+    let told = weaknesses(&connector(&url).client(None).await.unwrap()).await.unwrap();
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(found(&database).await, Vec::<String>::new());
 }

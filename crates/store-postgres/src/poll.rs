@@ -8,7 +8,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use taskqueue_core::ids::{QueueName, Route, RunId};
 use taskqueue_store::StoreError;
 use taskqueue_store::clock::Clock;
@@ -84,11 +83,9 @@ async fn poll_routes(wakeups: &Wakeups, readers: &Readers, clock: Option<&dyn Cl
     if routes.is_empty() {
         return Ok(false);
     }
-    let (doing, time) = ("polling for waiting claims", clock.map(|clock| clock.now().as_micros()));
-    let input = (&routes, time);
-    let read =
-        readers.read(Lane::Short, doing, &input, |session, (routes, time)| count(session, routes, *time).boxed());
-    let counts = read.await?;
+    let (time, waiting) = (clock.map(|clock| clock.now().as_micros()), &routes);
+    let read = |session: Arc<Session>| async move { count(&session, waiting, time).await };
+    let counts = readers.read(Lane::Short, "polling for waiting claims", read).await?;
     let found = counts.iter().any(|count| *count != Some(0));
     for ((queue, route, _), count) in routes.iter().zip(counts) {
         match count {
@@ -101,10 +98,10 @@ async fn poll_routes(wakeups: &Wakeups, readers: &Readers, clock: Option<&dyn Cl
 
 /// Whether the run of a held heartbeat has ended.
 async fn poll_runs(wakeups: &Wakeups, readers: &Readers) -> Result<bool, StoreError> {
-    let (doing, mut found) = ("polling for held heartbeats", false);
+    let mut found = false;
     for watched in wakeups.waiters.watched_runs().chunks(RUNS_AT_ONCE) {
-        let read = readers.read(Lane::Short, doing, watched, |session, watched| ended_runs(session, watched).boxed());
-        let ended = read.await?;
+        let read = |session: Arc<Session>| async move { ended_runs(&session, watched).await };
+        let ended = readers.read(Lane::Short, "polling for held heartbeats", read).await?;
         found |= !ended.is_empty();
         ended.into_iter().for_each(|run_id| wakeups.waiters.run_ended(run_id));
     }
@@ -120,9 +117,8 @@ async fn poll_outputs(wakeups: &Wakeups, readers: &Readers, seen: &mut SeenOutpu
     watched.dedup();
     seen.retain(|run_id, _| watched.binary_search(run_id).is_ok());
     for watched in watched.chunks(RUNS_AT_ONCE) {
-        let doing = "polling for output";
-        let read = readers.read(Lane::Short, doing, watched, |session, watched| ends(session, watched).boxed());
-        for (run_id, is_active, end) in read.await? {
+        let read = |session: Arc<Session>| async move { ends(&session, watched).await };
+        for (run_id, is_active, end) in readers.read(Lane::Short, "polling for output", read).await? {
             let is_seen = seen.insert(run_id, end) == Some(end);
             found |= !is_active || !is_seen;
             match is_active {

@@ -17,8 +17,7 @@ use tokio_postgres::{CancelToken, Error};
 
 use crate::Concurrency;
 use crate::failure::{Cause, cause, describe, failed};
-use crate::long_reader::Snapshot;
-use crate::long_reader::{LongRead, LongReader};
+use crate::long_reader::{LongReader, Snapshot};
 use crate::open::Connector;
 use crate::rows::Damaged;
 use crate::session::Session;
@@ -147,7 +146,7 @@ pub(crate) struct Readers {
 struct Pool {
     source: Arc<dyn ConnectionSource>,
     /// `None` once closed.
-    idle: Mutex<Option<Vec<Session>>>,
+    idle: Mutex<Option<Vec<Arc<Session>>>>,
 }
 
 /// The right to use a connection.
@@ -180,13 +179,12 @@ impl Readers {
     }
 
     /// Runs a read that may scan every task, on its own thread and connection. It may run twice, so it must not write.
-    pub(crate) async fn read_long<I: Send + Sync + 'static, T: Send + 'static>(
+    pub(crate) async fn read_long<T: Send + 'static>(
         &self,
         doing: &'static str,
-        input: I,
-        read: for<'a> fn(&'a Snapshot<'a>, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
+        read: impl AsyncFn(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.long.run(move |reader, active| reader.run(active, &LongRead { doing, input, run: read })).await?
+        self.long.run(move |reader, active| reader.run(active, doing, &read)).await?
     }
 
     /// Refuses new reads, interrupts running ones and closes the connections.
@@ -199,17 +197,16 @@ impl Readers {
     }
 
     /// Runs a read on a connection of the pool. It may run twice, so it must not write.
-    pub(crate) async fn read<I: Sync + ?Sized, T: Send>(
+    pub(crate) async fn read<T: Send, F: Future<Output = Result<T, ReadError>> + Send>(
         &self,
         lane: Lane,
         doing: &'static str,
-        input: &I,
-        read: for<'a> fn(&'a Session, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
+        read: impl Fn(Arc<Session>) -> F + Send + Sync,
     ) -> Result<T, StoreError> {
         let permit = Arc::new(self.acquire(lane).await?);
         let mut closed = self.closed.subscribe();
         let limit = if lane == Lane::Short { READ_TIMEOUT } else { PAGE_TIMEOUT };
-        let work = pin!(timeout(limit, self.attempts(lane, doing, &permit, input, read)));
+        let work = pin!(timeout(limit, self.attempts(lane, doing, &permit, &read)));
         match select(work, pin!(closed.wait_for(|closed| *closed))).await {
             Either::Left((Ok(answer), _)) => answer,
             Either::Left((Err(_), _)) => {
@@ -234,43 +231,42 @@ impl Readers {
         }
     }
 
-    async fn attempts<I: Sync + ?Sized, T: Send>(
+    async fn attempts<T: Send, F: Future<Output = Result<T, ReadError>> + Send>(
         &self,
         lane: Lane,
         doing: &'static str,
         permit: &Arc<ReadPermit>,
-        input: &I,
-        read: for<'a> fn(&'a Session, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
+        read: &(impl Fn(Arc<Session>) -> F + Sync),
     ) -> Result<T, StoreError> {
         let session = match self.pool.take_idle() {
             Some(session) => session,
-            None => self.pool.source.connect().await?,
+            None => Arc::new(self.pool.source.connect().await?),
         };
-        let answer = match self.pooled(session, permit).run(lane, input, read).await {
+        let answer = match self.pooled(session, permit).run(lane, read).await {
             Err(error) if error.is_retryable(doing) => {
-                let session = self.pool.source.connect().await?;
-                self.pooled(session, permit).run(lane, input, read).await
+                let session = Arc::new(self.pool.source.connect().await?);
+                self.pooled(session, permit).run(lane, read).await
             }
             answer => answer,
         };
         answer.map_err(|error| error.into_store_error(doing))
     }
 
-    fn pooled(&self, session: Session, permit: &Arc<ReadPermit>) -> PooledSession {
+    fn pooled(&self, session: Arc<Session>, permit: &Arc<ReadPermit>) -> PooledSession {
         PooledSession { session: Some(session), permit: Arc::clone(permit), pool: Arc::clone(&self.pool) }
     }
 }
 
 impl Pool {
     /// The idle connection that was used last: it is the least likely to be lost.
-    fn take_idle(&self) -> Option<Session> {
+    fn take_idle(&self) -> Option<Arc<Session>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = idle.as_mut()?;
         idle.retain(|session| !session.client().is_closed());
         idle.pop()
     }
 
-    fn put_back(&self, session: Session) {
+    fn put_back(&self, session: Arc<Session>) {
         if let Some(idle) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             idle.push(session);
         }
@@ -279,20 +275,19 @@ impl Pool {
 
 /// A connection in use. If it is dropped during a read, the read is cancelled on the database and the connection closed.
 struct PooledSession {
-    session: Option<Session>,
+    session: Option<Arc<Session>>,
     permit: Arc<ReadPermit>,
     pool: Arc<Pool>,
 }
 
 impl PooledSession {
-    async fn run<I: Sync + ?Sized, T>(
+    async fn run<T, F: Future<Output = Result<T, ReadError>>>(
         self,
         lane: Lane,
-        input: &I,
-        read: for<'a> fn(&'a Session, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
+        read: &impl Fn(Arc<Session>) -> F,
     ) -> Result<T, ReadError> {
         let Some(session) = &self.session else { return Err(StoreError::Unavailable.into()) };
-        let answer = read(session, input).await;
+        let answer = read(Arc::clone(session)).await;
         match &answer {
             Ok(_) | Err(ReadError::Refused(_)) => self.return_to_pool(lane),
             Err(ReadError::Failed(_)) => self.discard(),

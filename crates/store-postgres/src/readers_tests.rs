@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::ObservationQuery;
 use taskqueue_store::StoreError;
@@ -16,19 +15,21 @@ use crate::database_tests::{Plain, migrated, session};
 use crate::long_reader::Snapshot;
 use crate::readers::{Lane, ReadError, Readers};
 use crate::reads;
+use crate::session::Session;
 
 fn readers(database: &Database) -> Arc<Readers> {
     Arc::new(Readers::new(Arc::new(Plain { url: database.url() }), Concurrency::default()))
 }
 
 async fn queues(readers: &Readers) -> Result<Vec<QueueName>, StoreError> {
-    let read = readers.read(Lane::Short, "listing queues", &(), |session, ()| reads::list_queue_keys(session).boxed());
-    Ok(read.await?.into_iter().map(|(_, queue)| queue).collect())
+    let read = |session: Arc<Session>| async move { reads::list_queue_keys(&session).await };
+    let queues = readers.read(Lane::Short, "listing queues", read).await?;
+    Ok(queues.into_iter().map(|(_, queue)| queue).collect())
 }
 
 /// A read that waits for a lock.
-fn blocked<'a>(snapshot: &'a Snapshot<'a>, _: &'a ()) -> BoxFuture<'a, Result<(), ReadError>> {
-    async { Ok(snapshot.session.execute_text("SELECT pg_advisory_lock_shared(1)").await?) }.boxed()
+async fn blocked(snapshot: &Snapshot<'_>) -> Result<(), ReadError> {
+    Ok(snapshot.session.execute_text("SELECT pg_advisory_lock_shared(1)").await?)
 }
 
 fn waiting(database: &Database) -> usize {
@@ -70,7 +71,7 @@ async fn long_reads_leave_connections_to_short_ones_and_are_stopped_when_nobody_
     let long: Vec<_> = (0..20)
         .map(|_| {
             let readers = Arc::clone(&readers);
-            tokio::spawn(async move { readers.read_long("waiting", (), blocked).await })
+            tokio::spawn(async move { readers.read_long("waiting", blocked).await })
         })
         .collect();
     eventually("as many long reads run as may", || waiting(&database) == Concurrency::default().long_reads);
@@ -93,7 +94,7 @@ async fn closing_cuts_off_what_is_under_way_and_refuses_the_rest() {
     let readers = readers(&database);
     let reading = {
         let readers = Arc::clone(&readers);
-        tokio::spawn(async move { readers.read_long("waiting", (), blocked).await })
+        tokio::spawn(async move { readers.read_long("waiting", blocked).await })
     };
     eventually("it runs", || waiting(&database) == 1);
     readers.close();
@@ -109,11 +110,9 @@ async fn a_long_read_leaves_no_transaction_behind() {
     for name in ["q", "r"] {
         let name = queue(name);
         let all = ObservationQuery { filter: None, limit: 1, after: None };
-        let asked = (name.clone(), WorkerRead::page(all).0);
-        let read = readers.read_long("reading", asked, |snapshot, (name, read)| {
-            reads::read_workers(snapshot, name, read, None).boxed()
-        });
-        assert_eq!(read.await.is_ok(), name == queue("q"));
+        let (asked, read) = (name.clone(), WorkerRead::page(all).0);
+        let read = async move |snapshot: &Snapshot<'_>| reads::read_workers(snapshot, &asked, &read, None).await;
+        assert_eq!(readers.read_long("reading", read).await.is_ok(), name == queue("q"));
         let open = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()
             AND state LIKE 'idle in transaction%'";
         eventually("the snapshot is ended", || database.rows(open).is_empty());

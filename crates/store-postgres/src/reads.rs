@@ -2,8 +2,8 @@
 //! exactly, the evaluator of `core` decides row by row, so that a filter has one meaning.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
-use futures_util::FutureExt;
 use taskqueue_core::filter::TaskFields;
 use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
@@ -48,6 +48,17 @@ pub(crate) fn no_queue(queue: &QueueName) -> ReadError {
 pub(crate) async fn existing_queue(session: &Session, name: &QueueName) -> Read<QueueKey> {
     let found = in_snapshot(session, session.first(&sql::FIND_QUEUE, &[&name.as_str()])).await?;
     Ok(rows::found_queue(&found.ok_or_else(|| no_queue(name))?)?)
+}
+
+/// Begins a snapshot and finds a queue that must exist, and the time, unless `clock` gives one.
+pub(crate) async fn existing_queue_and_time(
+    session: &Session,
+    name: &QueueName,
+    clock: Option<Timestamp>,
+) -> Read<(QueueKey, Timestamp)> {
+    let found = in_snapshot(session, session.first(&sql::FIND_QUEUE_AND_TIME, &[&name.as_str()])).await?;
+    let found = found.ok_or_else(|| no_queue(name))?;
+    Ok((rows::found_queue(&found)?, clock.map_or_else(|| rows::get(&found, "now"), Ok)?))
 }
 
 /// The rows of a composed statement: `fixed` are the parameters of its file, the condition's follow.
@@ -138,14 +149,11 @@ pub(crate) async fn is_bounded(readers: &Readers, queue: &QueueName, query: &Tas
     if !query.is_plain() || query.order.field != OrderField::Id || query.selection.include_archived {
         return Ok(query.is_plain());
     }
-    let read = readers.read(Lane::Short, "counting archived tasks", queue, |session, queue| {
-        async move {
-            let row = session.first(&sql::HAS_MANY_ARCHIVED, &[&queue.as_str(), &FEW_ARCHIVED]).await?;
-            Ok(row.map(|row| rows::get(&row, 0)).transpose()?.unwrap_or(false))
-        }
-        .boxed()
-    });
-    Ok(!read.await?)
+    let has_many = |session: Arc<Session>| async move {
+        let row = session.first(&sql::HAS_MANY_ARCHIVED, &[&queue.as_str(), &FEW_ARCHIVED]).await?;
+        Ok(row.map(|row| rows::get(&row, 0)).transpose()?.unwrap_or(false))
+    };
+    Ok(!readers.read(Lane::Short, "counting archived tasks", has_many).await?)
 }
 
 /// A part of a list.
@@ -332,9 +340,7 @@ pub(crate) async fn read_workers(
     now: Option<Timestamp>,
 ) -> Read<()> {
     let session = snapshot.session;
-    let found = in_snapshot(session, session.first(&sql::FIND_QUEUE_AND_TIME, &[&queue.as_str()])).await?;
-    let found = found.ok_or_else(|| no_queue(queue))?;
-    let (key, now) = (rows::found_queue(&found)?, now.map_or_else(|| rows::get(&found, "now"), Ok)?);
+    let (key, now) = existing_queue_and_time(session, queue, now).await?;
     let (after, mut visitor) = read.begin(key)?;
     let mut after = after.map(|id| id.to_string()).unwrap_or_default();
     loop {

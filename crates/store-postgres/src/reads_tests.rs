@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use taskqueue_core::grouping::{GroupPage, GroupQuery, Groups, TaskDimension, TaskGroupQuery};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::PAGE_BYTES;
@@ -24,8 +23,10 @@ use taskqueue_test_postgres::{Cluster, Database};
 
 use crate::Concurrency;
 use crate::database_tests::{Plain, QUEUE_KEY, insert, migrated, random_task, session};
+use crate::long_reader::Snapshot;
 use crate::readers::{Lane, Readers};
 use crate::reads;
+use crate::session::Session;
 
 fn readers(database: &Database) -> Readers {
     Readers::new(Arc::new(Plain { url: database.url() }), Concurrency::default())
@@ -42,18 +43,14 @@ async fn filled(tasks: usize, seed: u64) -> (Database, Readers, Vec<Task>) {
 
 async fn list(readers: &Readers, query: &TaskQuery) -> Result<Page<Task>, StoreError> {
     let (read, page) = TaskRead::written(query.clone(), Arc::new(page_reader::write));
-    let read = readers.read_long("listing", read, |snapshot, read| {
-        async { reads::read_tasks(snapshot, &queue("q"), read).await }.boxed()
-    });
-    read.await?;
+    let read = async move |snapshot: &Snapshot<'_>| reads::read_tasks(snapshot, &queue("q"), &read).await;
+    readers.read_long("listing", read).await?;
     page.take().map(|page| page_reader::read(page, &queue("q")))
 }
 
 async fn read_workers(readers: &Readers, read: WorkerRead, now: Option<Timestamp>) {
-    let read = readers.read_long("reading", (read, now), |snapshot, (read, now)| {
-        async { reads::read_workers(snapshot, &queue("q"), read, *now).await }.boxed()
-    });
-    read.await.unwrap();
+    let read = async move |snapshot: &Snapshot<'_>| reads::read_workers(snapshot, &queue("q"), &read, now).await;
+    readers.read_long("reading", read).await.unwrap();
 }
 
 fn all_workers() -> (WorkerRead, Answer<GroupPage>) {
@@ -111,23 +108,19 @@ async fn count_and_group(readers: &Readers, tasks: &[Task], selection: TaskSelec
         groups.add_tasks(&query.dimensions, task.definition.routes.iter(), task.lifecycle.status, 1);
     }
     let expected = groups.into_page(QUEUE_KEY);
-    let grouped = readers.read_long("grouping", query.clone(), |snapshot, query| {
-        async { reads::group_tasks(snapshot, &queue("q"), query).await }.boxed()
-    });
-    assert_eq!(grouped.await.unwrap(), expected, "{query:?}");
-    let counted = readers.read_long("counting", query.clone(), |snapshot, query| {
-        async { reads::count_tasks(snapshot, &queue("q"), &query.selection).await }.boxed()
-    });
-    assert_eq!(counted.await.unwrap(), expected.count, "{query:?}");
+    let asked = query.clone();
+    let group = async move |snapshot: &Snapshot<'_>| reads::group_tasks(snapshot, &queue("q"), &asked).await;
+    assert_eq!(readers.read_long("grouping", group).await.unwrap(), expected, "{query:?}");
+    let asked = query.selection.clone();
+    let count = async move |snapshot: &Snapshot<'_>| reads::count_tasks(snapshot, &queue("q"), &asked).await;
+    assert_eq!(readers.read_long("counting", count).await.unwrap(), expected.count, "{query:?}");
     if query.selection.is_by_status_only() {
-        let grouped = readers.read(Lane::Short, "grouping", &query, |session, query| {
-            async { reads::group_tally(session, &queue("q"), query).await }.boxed()
-        });
-        assert_eq!(grouped.await.unwrap(), expected, "{query:?}");
-        let counted = readers.read(Lane::Short, "counting", &query, |session, query| {
-            async { reads::count_tally(session, &queue("q"), &query.selection).await }.boxed()
-        });
-        assert_eq!(counted.await.unwrap(), expected.count, "{query:?}");
+        let query = &query;
+        let group = |session: Arc<Session>| async move { reads::group_tally(&session, &queue("q"), query).await };
+        assert_eq!(readers.read(Lane::Short, "grouping", group).await.unwrap(), expected, "{query:?}");
+        let count =
+            |session: Arc<Session>| async move { reads::count_tally(&session, &queue("q"), &query.selection).await };
+        assert_eq!(readers.read(Lane::Short, "counting", count).await.unwrap(), expected.count, "{query:?}");
     }
 }
 
@@ -159,10 +152,9 @@ async fn a_page_that_may_walk_over_many_archived_tasks_is_a_long_read() {
 async fn every_task_is_got_whole_and_what_is_missing_is_told_apart() {
     let (_database, readers, tasks) = filled(60, 13).await;
     let get = async |name: &str, number: usize| {
-        let asked = (queue(name), task_id(number));
-        let read = readers
-            .read(Lane::Short, "getting", &asked, |session, (queue, id)| reads::get_task(session, queue, *id).boxed());
-        read.await
+        let queue = &queue(name);
+        let get = |session: Arc<Session>| async move { reads::get_task(&session, queue, task_id(number)).await };
+        readers.read(Lane::Short, "getting", get).await
     };
     for (number, task) in tasks.iter().enumerate() {
         assert_eq!(get("q", number).await.as_ref(), Ok(task));
@@ -267,10 +259,9 @@ async fn a_damaged_row_is_an_error_and_no_panic() {
         max_bytes: PAGE_BYTES,
     };
     assert_eq!(list(&readers, &query).await.unwrap_err(), StoreError::Unavailable);
-    let empty = readers.read(Lane::Short, "counting", &(), |session, ()| {
-        async { reads::count_tally(session, &queue("q"), &of_status(Status::Running)).await }.boxed()
-    });
-    assert!(empty.await.is_ok());
+    let running = &of_status(Status::Running);
+    let count = |session: Arc<Session>| async move { reads::count_tally(&session, &queue("q"), running).await };
+    assert!(readers.read(Lane::Short, "counting", count).await.is_ok());
 }
 
 /// The tables beside `tasks` are not asked for more keys than a read may collect. They are gone here, so that asking fails.
@@ -279,9 +270,9 @@ async fn more_tasks_than_keys_may_be_collected_are_visited() {
     let (database, readers, _tasks) = filled(0, 1).await;
     let failed = TaskSelection { status: Some(Status::Failed), name: Some("x".to_owned()), ..TaskSelection::default() };
     let count = || {
-        readers.read_long("counting", failed.clone(), |snapshot, selection| {
-            async { reads::count_tasks(snapshot, &queue("q"), selection).await }.boxed()
-        })
+        let failed = failed.clone();
+        let count = async move |snapshot: &Snapshot<'_>| reads::count_tasks(snapshot, &queue("q"), &failed).await;
+        readers.read_long("counting", count)
     };
     assert_eq!(count().await, Ok(0));
     database.admin("DROP TABLE taskqueue.unsuccessful");

@@ -11,8 +11,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::TryStreamExt;
 use futures_util::future::{try_join3, try_join4};
-use futures_util::{FutureExt, TryStreamExt};
 use taskqueue_core::activity::{Activity, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::pending_parts::CountedParts;
@@ -28,7 +28,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::readers::{BEGIN, END, Lane, Readers, in_snapshot};
-use crate::reads::{Read, no_queue};
+use crate::reads::{Read, existing_queue_and_time, no_queue};
 use crate::rows::{self, Damaged, RouteSums};
 use crate::session::{Param, Params, Session, Sql};
 use crate::statements as sql;
@@ -52,7 +52,7 @@ pub(crate) async fn queue_stats(
     log: &ActivityLog,
     clock: Option<Timestamp>,
 ) -> Read<QueueStats> {
-    let (key, begun_at) = begin(session, queue, clock).await?;
+    let (key, begun_at) = existing_queue_and_time(session, queue, clock).await?;
     let spans = Spans::in_memory(log, key, Unit::Minute, QueueStats::needs(begun_at));
     let keys = [key.0];
     let ((), mut queues, minutes, since) = try_join4(
@@ -77,7 +77,7 @@ pub(crate) async fn activity_series(
     log: &ActivityLog,
     clock: Option<Timestamp>,
 ) -> Read<ActivitySeries> {
-    let (key, now) = begin(session, queue, clock).await?;
+    let (key, now) = existing_queue_and_time(session, queue, clock).await?;
     let spans = Spans::in_memory(log, key, selection.unit, selection.range(now));
     let (_, spans, since) =
         try_join3(renew(session), spans.load(session), query(session, &sql::LOAD_ACTIVITY_SINCE, &[])).await?;
@@ -98,13 +98,6 @@ pub(crate) async fn figures(
     add_oldest(session, &mut figures).await?;
     let now = Known::of(&since, clock)?.now;
     Ok(StoreFigures { now, queues: figures, looked_at: queues.len(), database_bytes: None })
-}
-
-/// Begins a snapshot and finds a queue that must exist, and the time.
-async fn begin(session: &Session, queue: &QueueName, clock: Option<Timestamp>) -> Read<(QueueKey, Timestamp)> {
-    let found = in_snapshot(session, session.first(&sql::FIND_QUEUE_AND_TIME, &[&queue.as_str()])).await?;
-    let found = found.ok_or_else(|| no_queue(queue))?;
-    Ok((rows::found_queue(&found)?, clock.map_or_else(|| rows::get(&found, "now"), Ok)?))
 }
 
 /// A new snapshot in place of the one under way. The memory of this process was read in between: what has left it since the first
@@ -142,17 +135,34 @@ async fn read_figures(
     time: Option<Timestamp>,
 ) -> Read<Vec<(QueueKey, QueueFigures)>> {
     let of_queues: [&(dyn ToSql + Sync); 1] = [&keys];
-    let (counts, of_routes, settings, parts) = try_join4(
+    let (counts, mut of_routes, settings, parts) = try_join4(
         query(session, &sql::LIST_FIGURES, &of_queues),
         route_figures(session, keys, routes, time),
         query(session, &sql::LOAD_SETTINGS, &of_queues),
         pending_parts(session, keys, pending, time),
     )
     .await?;
-    let mut queues = with_counts(of_routes, keys, &counts)?;
-    add_settings(&mut queues, &settings)?;
-    add_parts(&mut queues, &parts)?;
-    Ok(queues)
+    let mut queues: HashMap<QueueKey, QueueFigures> = HashMap::new();
+    for row in &counts {
+        let key = rows::found_queue(row)?;
+        let figures = queues.entry(key).or_insert_with(|| of_routes.remove(&key).unwrap_or_default());
+        // A queue without tasks has no status.
+        if let Some(status) = rows::get(row, "status")? {
+            figures.add_tasks([], status, rows::get(row, "tasks")?);
+        }
+    }
+    for row in &settings {
+        if let (Some(figures), Some(other)) = (queues.get_mut(&rows::found_queue(row)?), rows::settings(row)?) {
+            figures.set_settings(Arc::unwrap_or_clone(other));
+        }
+    }
+    for row in &parts {
+        if let Some(figures) = queues.get_mut(&rows::found_queue(row)?) {
+            figures.set_pending(counted_parts(row)?);
+        }
+    }
+    // Those that exist, in the order in which they were asked for.
+    Ok(keys.iter().filter_map(|key| queues.remove_entry(&QueueKey(*key))).collect())
 }
 
 /// What the pending tasks of queues wait for, if somebody asks for it.
@@ -226,52 +236,6 @@ impl RouteReading<'_> {
         self.end_route(true)?;
         Ok(self.queues)
     }
-}
-
-/// Adds how many tasks there are to the routes of queues, and brings those that exist into the order of the keys.
-fn with_counts(
-    mut of_routes: HashMap<QueueKey, QueueFigures>,
-    keys: &[i64],
-    counts: &[Row],
-) -> Read<Vec<(QueueKey, QueueFigures)>> {
-    let mut queues: HashMap<QueueKey, QueueFigures> = HashMap::new();
-    for row in counts {
-        let key = rows::found_queue(row)?;
-        let figures = queues.entry(key).or_insert_with(|| of_routes.remove(&key).unwrap_or_default());
-        // A queue without tasks has no status.
-        if let Some(status) = rows::get(row, "status")? {
-            figures.add_tasks([], status, rows::get(row, "tasks")?);
-        }
-    }
-    Ok(keys.iter().filter_map(|key| queues.remove_entry(&QueueKey(*key))).collect())
-}
-
-/// Adds the settings of queues that have other ones than the default.
-fn add_settings(queues: &mut [(QueueKey, QueueFigures)], settings: &[Row]) -> Read<()> {
-    let mut known = HashMap::new();
-    for row in settings {
-        known.insert(rows::found_queue(row)?, rows::settings(row)?);
-    }
-    for (key, figures) in queues {
-        if let Some(settings) = known.remove(key).flatten() {
-            figures.set_settings(Arc::unwrap_or_clone(settings));
-        }
-    }
-    Ok(())
-}
-
-/// Adds what the pending tasks of queues wait for.
-fn add_parts(queues: &mut [(QueueKey, QueueFigures)], parts: &[Row]) -> Read<()> {
-    let mut known = HashMap::new();
-    for row in parts {
-        known.insert(rows::found_queue(row)?, counted_parts(row)?);
-    }
-    for (key, figures) in queues {
-        if let Some(counted) = known.remove(key) {
-            figures.set_pending(counted);
-        }
-    }
-    Ok(())
 }
 
 /// Where the pending tasks of a queue are, as far as they were counted.
@@ -378,7 +342,8 @@ impl DatabaseSize {
     }
 
     async fn measure(self: Arc<Self>, readers: Arc<Readers>) {
-        let answer = readers.read(Lane::Short, "measuring the tables", &(), |session, ()| bytes(session).boxed()).await;
+        let read = |session: Arc<Session>| async move { bytes(&session).await };
+        let answer = readers.read(Lane::Short, "measuring the tables", read).await;
         let pause = if answer.is_ok() { KEPT } else { PAUSE_AFTER_FAILURE };
         let mut measured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *measured = Measured { bytes: answer.ok(), due: Some(Instant::now() + pause), is_under_way: false };

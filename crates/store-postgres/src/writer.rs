@@ -6,7 +6,6 @@ mod postponed;
 mod recovery;
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +33,7 @@ use crate::failure::{Cause, failed, log_unless_conflict};
 use crate::open::Connector;
 use crate::prefetch::{self, BatchKeys, Begun, Expected};
 use crate::purge::DeadEntries;
+use crate::random_u64;
 use crate::readers::ReadError;
 use crate::session::Session;
 use crate::transaction::{BLOCK, PostgresTransaction};
@@ -416,7 +416,7 @@ impl Writer {
 
 /// A number below 1. Two writers that hold what the other one needs must not try again at the same time for ever.
 fn random_part() -> f64 {
-    f64::from(RandomState::new().build_hasher().finish() as u32) / f64::from(u32::MAX)
+    f64::from(random_u64() as u32) / f64::from(u32::MAX)
 }
 
 /// Whether a command gets a transaction of its own, with what it needs for itself.

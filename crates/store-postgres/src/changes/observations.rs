@@ -24,16 +24,14 @@ sets! {
 
     Measurements of MeasurementRow<'a> { queue: i64, id: &'a str, telemetry: &'a str, updated_at: i64, }
 
-    Withdrawals of Withdrawal<'a> { queue: i64, id: &'a str, }
-
-    Locks of LockedRow<'a> { queue: i64, id: &'a str, }
+    Workers of Worker<'a> { queue: i64, id: &'a str, }
 }
 
 #[derive(Default)]
 pub(super) struct ObservationChanges<'a> {
     /// Only where several statements follow: a single one locks in the order of the keys by itself.
-    locks: Locks<'a>,
-    withdrawals: Withdrawals<'a>,
+    locks: Workers<'a>,
+    withdrawals: Workers<'a>,
     reports: Reports<'a>,
     measurements: Measurements<'a>,
 }
@@ -42,7 +40,7 @@ impl<'a> ObservationChanges<'a> {
     pub(super) fn of(rows: &'a TransactionRows) -> Self {
         let mut changes = Self::default();
         for (queue, id) in &rows.withdrawn_observations {
-            changes.withdrawals.push(Withdrawal { queue: queue.0, id: id.as_str() });
+            changes.withdrawals.push(Worker { queue: queue.0, id: id.as_str() });
         }
         for ((queue, id), ChangedObservation { observation, reported }) in &rows.changed_observations {
             let (report, telemetry) = (&observation.report, observation.telemetry.as_ref());
@@ -73,7 +71,7 @@ impl<'a> ObservationChanges<'a> {
         if kinds.into_iter().filter(|rows| *rows > 0).count() > 1 {
             let changed = rows.changed_observations.keys().chain(&rows.withdrawn_observations);
             for (queue, id) in changed.collect::<BTreeSet<_>>() {
-                changes.locks.push(LockedRow { queue: queue.0, id: id.as_str() });
+                changes.locks.push(Worker { queue: queue.0, id: id.as_str() });
             }
         }
         changes

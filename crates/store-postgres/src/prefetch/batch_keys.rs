@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_store::command::{Claim, ClaimTasks, Heartbeat, RunAction, RunItem};
+use taskqueue_store::command::{RunAction, RunItem};
 use taskqueue_store::write_request::WriteRequest;
 
 /// The keys that the commands of a batch name.
@@ -38,77 +38,55 @@ impl BatchKeys {
         keys
     }
 
+    /// Adds what a command names, unless it has a transaction of its own and loads as it goes.
     fn add(&mut self, request: &WriteRequest) {
+        let Some(queue) = request.queue().filter(|_| !request.is_long()) else { return };
+        self.queues.insert(queue.clone());
+        let task = |id: TaskId| (queue.clone(), id);
         match request {
-            WriteRequest::CreateQueue(create) => drop(self.queues.insert(create.command.queue.clone())),
             WriteRequest::CreateTask(create) => {
-                let task = self.task(&create.command.queue, create.command.id);
-                self.add_dependencies(&create.command.queue, &create.command.new.definition);
-                self.settling.insert(task.clone());
-                self.whole.insert(task);
+                self.add_new(queue, create.command.id, &create.command.new.definition);
+                self.whole.insert(task(create.command.id));
             }
             WriteRequest::CreateTasks(create) => {
-                self.queues.insert(create.command.queue.clone());
                 for (id, new) in &create.command.tasks {
-                    self.add_dependencies(&create.command.queue, &new.definition);
-                    self.settling.insert((create.command.queue.clone(), *id));
-                    self.identified.insert((create.command.queue.clone(), *id));
+                    self.add_new(queue, *id, &new.definition);
+                    self.identified.insert(task(*id));
                 }
             }
-            WriteRequest::UpdateTask(update) => self.add_changed(&update.command.queue, update.command.id),
+            WriteRequest::UpdateTask(update) => self.add_changed(task(update.command.id)),
             WriteRequest::ActOnTask(act) => {
-                self.add_settling(&act.command.queue, act.command.id);
-                self.add_changed(&act.command.queue, act.command.id);
+                self.settling.insert(task(act.command.id));
+                self.add_changed(task(act.command.id));
             }
-            // Its tasks are locked when their turn comes.
-            WriteRequest::ActOnFound(found) => drop(self.queues.insert(found.command.act.queue.clone())),
-            WriteRequest::DeleteTask(delete) => {
-                self.add_settling(&delete.command.queue, delete.command.id);
-                self.add_held(&delete.command.queue, delete.command.id, false);
-            }
+            WriteRequest::DeleteTask(delete) => self.add_ended(task(delete.command.id)),
             WriteRequest::Heartbeat(heartbeat) => {
-                let Heartbeat { queue, id, progress, .. } = &heartbeat.command;
-                self.add_held(queue, *id, progress.is_some());
+                self.add_held(task(heartbeat.command.id), heartbeat.command.progress.is_some());
             }
-            WriteRequest::ReportProgress(report) => self.add_held(&report.command.queue, report.command.id, true),
+            WriteRequest::ReportProgress(report) => self.add_held(task(report.command.id), true),
             WriteRequest::AddOutput(output) => {
-                self.add_held(&output.command.queue, output.command.id, false);
-                self.printed.insert((output.command.queue.clone(), output.command.id));
+                self.held.insert(task(output.command.id));
+                self.printed.insert(task(output.command.id));
             }
-            WriteRequest::ReportRun(report) => {
-                self.add_settling(&report.command.queue, report.command.id);
-                self.add_held(&report.command.queue, report.command.id, false);
-            }
-            WriteRequest::Claim(claim) => {
-                let Claim { queue, route, run_id, .. } = &claim.command;
-                self.queues.insert(queue.clone());
-                self.runs.insert(*run_id);
-                *self.wanted.entry((queue.clone(), route.clone())).or_default() += 1;
-            }
-            WriteRequest::ClaimTasks(claim) => {
-                let ClaimTasks { queue, route, run_ids, .. } = &claim.command;
-                self.queues.insert(queue.clone());
-                self.runs.extend(run_ids);
-                *self.wanted.entry((queue.clone(), route.clone())).or_default() += run_ids.len() as i64;
-            }
+            WriteRequest::ReportRun(report) => self.add_ended(task(report.command.id)),
+            WriteRequest::Claim(claim) => self.add_claims(queue, &claim.command.route, &[claim.command.run_id]),
+            WriteRequest::ClaimTasks(claim) => self.add_claims(queue, &claim.command.route, &claim.command.run_ids),
             WriteRequest::ReportRuns(reports) => {
-                self.queues.insert(reports.command.queue.clone());
                 for RunItem { id, action, .. } in &reports.command.reports {
-                    let has_progress =
-                        matches!(action, RunAction::Progress { .. } | RunAction::Heartbeat { progress: Some(_) });
-                    if matches!(action, RunAction::Report(_)) {
-                        self.add_settling(&reports.command.queue, *id);
+                    match action {
+                        RunAction::Report(_) => self.add_ended(task(*id)),
+                        RunAction::Progress { .. } => self.add_held(task(*id), true),
+                        RunAction::Heartbeat { progress } => self.add_held(task(*id), progress.is_some()),
                     }
-                    self.add_held(&reports.command.queue, *id, has_progress);
                 }
             }
-            WriteRequest::ReportWorker(report) => self.add_observation(&report.command.queue, report.command.id),
-            WriteRequest::ReportTelemetry(report) => self.add_observation(&report.command.queue, report.command.id),
-            WriteRequest::WithdrawWorker(withdraw) => {
-                self.add_observation(&withdraw.command.queue, withdraw.command.id)
-            }
-            // These have a transaction of their own and load as they go, or need nothing.
-            WriteRequest::DeleteQueue(_)
+            WriteRequest::ReportWorker(report) => drop(self.observations.insert((queue.clone(), report.command.id))),
+            WriteRequest::ReportTelemetry(report) => drop(self.observations.insert((queue.clone(), report.command.id))),
+            WriteRequest::WithdrawWorker(worker) => drop(self.observations.insert((queue.clone(), worker.command.id))),
+            // The tasks of a portion are locked when their turn comes; the rest needs no more than its queue.
+            WriteRequest::ActOnFound(_)
+            | WriteRequest::CreateQueue(_)
+            | WriteRequest::DeleteQueue(_)
             | WriteRequest::UpdateTasks(_)
             | WriteRequest::SaveActivity(_)
             | WriteRequest::ChangeSettings(_)
@@ -117,36 +95,30 @@ impl BatchKeys {
         }
     }
 
-    fn task(&mut self, queue: &QueueName, id: TaskId) -> (QueueName, TaskId) {
-        self.queues.insert(queue.clone());
-        (queue.clone(), id)
+    fn add_new(&mut self, queue: &QueueName, id: TaskId, definition: &Definition) {
+        let dependencies = definition.scheduling.dependencies.as_slice();
+        self.dependencies.extend(dependencies.iter().map(|id| (queue.clone(), *id)));
+        self.settling.insert((queue.clone(), id));
     }
 
-    fn add_held(&mut self, queue: &QueueName, id: TaskId, has_progress: bool) {
-        let task = self.task(queue, id);
-        if has_progress {
-            self.sized.insert(task.clone());
-        }
+    fn add_held(&mut self, task: (QueueName, TaskId), has_progress: bool) {
+        self.sized.extend(has_progress.then(|| task.clone()));
         self.held.insert(task);
     }
 
-    fn add_changed(&mut self, queue: &QueueName, id: TaskId) {
-        let task = self.task(queue, id);
+    fn add_changed(&mut self, task: (QueueName, TaskId)) {
         self.held.insert(task.clone());
         self.whole.insert(task);
     }
 
-    fn add_settling(&mut self, queue: &QueueName, id: TaskId) {
-        self.settling.insert((queue.clone(), id));
+    /// Adds a task that ends or goes.
+    fn add_ended(&mut self, task: (QueueName, TaskId)) {
+        self.settling.insert(task.clone());
+        self.held.insert(task);
     }
 
-    fn add_dependencies(&mut self, queue: &QueueName, definition: &Definition) {
-        let ids = definition.scheduling.dependencies.as_slice();
-        self.dependencies.extend(ids.iter().map(|id| (queue.clone(), *id)));
-    }
-
-    fn add_observation(&mut self, queue: &QueueName, id: WorkerId) {
-        self.queues.insert(queue.clone());
-        self.observations.insert((queue.clone(), id));
+    fn add_claims(&mut self, queue: &QueueName, route: &Route, run_ids: &[RunId]) {
+        self.runs.extend(run_ids);
+        *self.wanted.entry((queue.clone(), route.clone())).or_default() += run_ids.len() as i64;
     }
 }

@@ -147,15 +147,15 @@ WHERE NOT EXISTS (SELECT FROM taskqueue.tasks WHERE tasks.task_key = known.task_
 -- name: INSERT_TASKS
 -- Adds the narrow rows of new tasks.
 INSERT INTO taskqueue.tasks (
-    task_key, queue_key, id, status, name, priority, attempt, max_attempts, routes, last_route, created_at,
-    updated_at, started_at, finished_at, pending_seq, run_id, lease_expires_at, finished_run_id, finished_run_end,
-    definition_bytes, progress_bytes, not_before, unmet, archived, times_out_at, scheduling
+    task_key, status, attempt, pending_seq, last_route, updated_at, started_at, finished_at, run_id,
+    lease_expires_at, finished_run_id, finished_run_end, progress_bytes, not_before, unmet, archived, times_out_at,
+    priority, max_attempts, routes, definition_bytes, scheduling, queue_key, id, name, created_at
 )
 SELECT * FROM unnest(
-    $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
-    $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[],
-    $17::bigint[], $18::text[], $19::text[], $20::bigint[], $21::bigint[],
-    $22::bigint[], $23::integer[], $24::boolean[], $25::bigint[], $26::text[]
+    $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
+    $9::text[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[], $15::integer[],
+    $16::boolean[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::bigint[], $22::text[],
+    $23::bigint[], $24::text[], $25::text[], $26::bigint[]
 );
 
 -- name: INSERT_DEFINITIONS
@@ -188,9 +188,9 @@ UPDATE taskqueue.tasks SET
     priority = saved.priority, max_attempts = saved.max_attempts, routes = saved.routes,
     definition_bytes = saved.definition_bytes, updated_at = saved.updated_at, scheduling = saved.scheduling
 FROM unnest(
-    $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::text[]
+    $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::text[]
 ) AS saved (
-    task_key, priority, max_attempts, routes, definition_bytes, updated_at, scheduling
+    task_key, updated_at, priority, max_attempts, routes, definition_bytes, scheduling
 )
 WHERE tasks.task_key = saved.task_key;
 
