@@ -24,14 +24,12 @@ use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, Ta
 use taskqueue_store::write_queue::WriteQueue;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::dialect::operand::Bound;
 use crate::dialect::{self, order};
 use crate::long_reader::Snapshot;
 use crate::readers::{ReadError, Readers, in_snapshot};
-use crate::reads::{Read, existing_queue};
+use crate::reads::{Read, condition_among, existing_queue, few_keys, stream};
 use crate::rows::{self, RowFields};
 use crate::session::{Param, Session};
-use crate::sparse_reads::{condition_among, few_keys};
 use crate::transaction::PostgresTransaction;
 use crate::{PostgresStore, statements as sql};
 
@@ -105,9 +103,7 @@ async fn visit_matching(
     let selection = TaskSelection { filter: Some(bulk.filter.clone()), include_archived, ..TaskSelection::default() };
     let condition = dialect::condition(&selection, 2);
     let text = order::with_condition(&sql::LIST_MATCHING.text, &condition.text);
-    let mut params: Vec<Param<'_>> = vec![(&queue.0, Type::INT8)];
-    params.extend(condition.bound.iter().map(Bound::param));
-    let mut rows = Box::pin(snapshot.session.stream(&text, &params).await?);
+    let mut rows = stream(snapshot.session, &text, vec![(&queue.0, Type::INT8)], &condition).await?;
     while let Some(row) = snapshot.next(&mut rows).await? {
         if limit.is_over() {
             return Err(StoreError::Busy.into());
@@ -268,19 +264,17 @@ impl FindTasks for PostgresStore {
             let queue = existing_queue(snapshot.session, &act.queue).await?;
             let mut collector = Collector::up_to(most);
             match range {
-                None => find_first(snapshot, queue, &act, &mut collector).await?,
+                // All of them, in whatever order they come.
+                None => {
+                    let few = few_keys(snapshot, queue, &act.selection(), Need::All).await?;
+                    collect(snapshot, queue, &act, (few.as_deref(), ALL_KEYS, ""), &mut collector).await?;
+                }
                 Some(range) => find_in(snapshot, queue, &act, range, &mut collector).await?,
             }
             Ok(collector.finish(queue, None))
         };
         self.readers.read_long("finding tasks", find).await
     }
-}
-
-/// Counts all, in whatever order they come.
-async fn find_first(snapshot: &Snapshot<'_>, queue: QueueKey, act: &ActOnTasks, collector: &mut Collector) -> Read<()> {
-    let few = few_keys(snapshot, queue, &act.selection(), Need::All).await?;
-    collect(snapshot, queue, act, (few.as_deref(), ALL_KEYS, ""), collector).await.map(drop)
 }
 
 /// In the order of the keys, some rows at a time, until enough were found.
@@ -312,15 +306,14 @@ async fn collect(
     let condition = condition_among(&act.selection(), few, &sql::FIND_SELECTED);
     let text = order::with_condition(&sql::FIND_SELECTED.text, &condition.text) + order;
     let reads = act.filter.reads();
-    let mut params: Vec<Param<'_>> = vec![
+    let fixed: Vec<Param<'_>> = vec![
         (&queue.0, Type::INT8),
         (&reads.definition, Type::BOOL),
         (&reads.outcome, Type::BOOL),
         (&range.after.0, Type::INT8),
         (&range.until.0, Type::INT8),
     ];
-    params.extend(condition.bound.iter().map(Bound::param));
-    let mut found = Box::pin(snapshot.session.stream(&text, &params).await?);
+    let mut found = stream(snapshot.session, &text, fixed, &condition).await?;
     let (mut rows, mut last) = (0, None);
     while let Some(row) = snapshot.next(&mut found).await? {
         let key = rows::key(&row)?;

@@ -257,24 +257,13 @@ fn check_output(output: &Output, task: &Task, runs: &[RunId]) -> Vec<Broken> {
 /// derived tables, run ids; and observations.
 async fn check_all_together(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
     checked.row(Step::Derived, 0)?;
-    each(checked, &sql::CHECK_TALLY, |checked, row| {
-        let what = rows::wrong_count(row).unwrap_or_else(|_| "a count cannot be read".to_owned());
-        checked.findings.add(Rule::Tally, what);
-    })
-    .await?;
-    each(checked, &sql::CHECK_SETTINGS, |checked, row| {
-        if let Some(what) = settings::wrong_settings(row) {
-            checked.findings.add(Rule::Settings, what);
-        }
-    })
-    .await?;
+    let wrong_count = |row: &_| Some(rows::wrong_count(row).unwrap_or_else(|_| "a count cannot be read".to_owned()));
+    each(checked, Rule::Tally, &sql::CHECK_TALLY, wrong_count).await?;
+    each(checked, Rule::Settings, &sql::CHECK_SETTINGS, settings::wrong_settings).await?;
+    let difference = |row: &_| Some(rows::difference(row).unwrap_or_else(|_| "a row cannot be read".to_owned()));
     for (rule, statement) in differences() {
         checked.row(Step::Derived, 0)?;
-        each(checked, statement, |checked, row| {
-            let what = rows::difference(row).unwrap_or_else(|_| "a row cannot be read".to_owned());
-            checked.findings.add(rule, what);
-        })
-        .await?;
+        each(checked, rule, statement, difference).await?;
     }
     check_observations(checked).await
 }
@@ -291,16 +280,17 @@ fn differences() -> Vec<(Rule, &'static Sql)> {
     differences
 }
 
-/// Passes the rows of a statement one by one: of a badly damaged database there are many.
+/// Adds what the rows of a statement say to be wrong, one by one: of a badly damaged database there are many.
 async fn each(
     checked: &mut Checked<'_, '_>,
+    rule: Rule,
     statement: &'static Sql,
-    mut visit: impl FnMut(&mut Checked<'_, '_>, &Row),
+    wrong: impl Fn(&Row) -> Option<String>,
 ) -> Result<(), Stop> {
     let session = checked.session;
     let mut found = pin!(session.stream(&statement.text, &[]).await?);
     while let Some(row) = found.try_next().await? {
-        visit(checked, &row);
+        wrong(&row).into_iter().for_each(|what| checked.findings.add(rule, what));
         if checked.watch.is_stopped() {
             return Err(Stop::Interrupted);
         }

@@ -224,7 +224,7 @@ impl Writer {
             if null { Fragment::any(vec![is_null(column), fragment]) } else { fragment }
         } else {
             let null_passes = column.null == Null::Value && !listed.null;
-            let fragment = match (self.none_of(column.name, listed), column.null) {
+            let fragment = match (self.compared(column.name, "<>", "<> ALL", listed), column.null) {
                 // No value is listed: every value passes.
                 (None, Null::Never) => Fragment::always(true),
                 (None, Null::Value) if null_passes => Fragment::always(true),
@@ -236,23 +236,18 @@ impl Writer {
         if missing { Fragment::any(vec![is_null(column), fragment]) } else { fragment }
     }
 
-    /// A list is one parameter, whatever its length.
     fn one_of(&mut self, column: &str, listed: Listed) -> Fragment {
-        match listed.values.single() {
-            None => Fragment::always(false),
-            Some(values @ (Bound::Int(_) | Bound::Text(_))) => {
-                Fragment::exact(format!("{column} = {}", self.bind(values)))
-            }
-            Some(values) => Fragment::exact(format!("{column} = ANY ({})", self.bind(values))),
-        }
+        self.compared(column, "=", "= ANY", listed).unwrap_or_else(|| Fragment::always(false))
     }
 
-    /// Nothing if no value is listed.
-    fn none_of(&mut self, column: &str, listed: Listed) -> Option<Fragment> {
-        Some(match listed.values.single()? {
-            values @ (Bound::Int(_) | Bound::Text(_)) => Fragment::exact(format!("{column} <> {}", self.bind(values))),
-            values => Fragment::exact(format!("{column} <> ALL ({})", self.bind(values))),
-        })
+    /// The comparison of a column with one value, or with several, which are one parameter whatever their number. Nothing if none is
+    /// listed.
+    fn compared(&mut self, column: &str, one: &str, several: &str, listed: Listed) -> Option<Fragment> {
+        let values = listed.values.single()?;
+        let is_one = matches!(values, Bound::Int(_) | Bound::Text(_));
+        let value = self.bind(values);
+        let text = if is_one { format!("{column} {one} {value}") } else { format!("{column} {several} ({value})") };
+        Some(Fragment::exact(text))
     }
 
     fn order<O: Operand>(&mut self, column: Column, order: Order, limit: &O, wanted: bool) -> Fragment {

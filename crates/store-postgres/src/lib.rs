@@ -26,7 +26,6 @@ mod reads;
 mod rows;
 mod session;
 mod settings;
-mod sparse_reads;
 mod statements;
 mod stats;
 mod tls;

@@ -262,9 +262,7 @@ impl PrefetchedRows {
             loaded.queues.insert(name, Found::Here(key));
             loaded.settings.insert(key, rows::settings(row)?);
         }
-        for row in &self.take(&sql::LOCK_TASKS) {
-            loaded.add_held(rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
-        }
+        loaded.add_held_rows(&self.take(&sql::LOCK_TASKS))?;
         // Before rows that were only read: of a task that is locked they may be older.
         self.take_claims(keys, &mut loaded)?;
         self.take_dependencies(keys, &mut loaded)?;

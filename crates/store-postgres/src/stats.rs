@@ -53,19 +53,20 @@ pub(crate) async fn queue_stats(
     clock: Option<Timestamp>,
 ) -> Read<QueueStats> {
     let (key, begun_at) = existing_queue_and_time(session, queue, clock).await?;
-    let spans = Spans::in_memory(log, key, Unit::Minute, QueueStats::needs(begun_at));
+    let range = QueueStats::needs(begun_at);
+    let in_memory = log.in_memory(key, Unit::Minute, range);
     let keys = [key.0];
     let ((), mut queues, minutes, since) = try_join4(
         renew(session),
         read_figures(session, &keys, routes, PendingDetail::Number, Some(begun_at)),
-        spans.load(session),
+        load_spans(session, log, key, Unit::Minute, range, in_memory),
         query(session, &sql::LOAD_ACTIVITY_SINCE, &[]),
     )
     .await?;
     add_oldest(session, &mut queues).await?;
     // It may have been deleted meanwhile.
     let (_, figures) = queues.pop().ok_or_else(|| no_queue(queue))?;
-    let Known { now, since } = Known::of(&since, clock)?;
+    let (now, since) = now_and_since(&since, clock)?;
     Ok(QueueStats::of(now, figures, &minutes, since))
 }
 
@@ -78,10 +79,10 @@ pub(crate) async fn activity_series(
     clock: Option<Timestamp>,
 ) -> Read<ActivitySeries> {
     let (key, now) = existing_queue_and_time(session, queue, clock).await?;
-    let spans = Spans::in_memory(log, key, selection.unit, selection.range(now));
-    let (_, spans, since) =
-        try_join3(renew(session), spans.load(session), query(session, &sql::LOAD_ACTIVITY_SINCE, &[])).await?;
-    Ok(ActivitySeries { unit: selection.unit, spans, since: Known::of(&since, clock)?.since })
+    let (unit, range) = (selection.unit, selection.range(now));
+    let spans = load_spans(session, log, key, unit, range, log.in_memory(key, unit, range));
+    let (_, spans, since) = try_join3(renew(session), spans, query(session, &sql::LOAD_ACTIVITY_SINCE, &[])).await?;
+    Ok(ActivitySeries { unit, spans, since: now_and_since(&since, clock)?.1 })
 }
 
 /// The figures of queues.
@@ -96,7 +97,7 @@ pub(crate) async fn figures(
     let since = in_snapshot(session, session.query(&sql::LOAD_ACTIVITY_SINCE, &[])).await?;
     let mut figures = read_figures(session, &keys, routes, pending, clock).await?;
     add_oldest(session, &mut figures).await?;
-    let now = Known::of(&since, clock)?.now;
+    let (now, _) = now_and_since(&since, clock)?;
     Ok(StoreFigures { now, queues: figures, looked_at: queues.len(), database_bytes: None })
 }
 
@@ -110,19 +111,12 @@ async fn query(session: &Session, sql: &'static Sql, params: &[&(dyn ToSql + Syn
     Ok(session.query(sql, params).await?)
 }
 
-/// The time of an answer, and since when activity is known.
-struct Known {
-    now: Timestamp,
-    since: Timestamp,
-}
-
-impl Known {
-    fn of(rows: &[Row], clock: Option<Timestamp>) -> Read<Self> {
-        let row = rows.first().ok_or(StoreError::Broken("no row says since when activity is counted"))?;
-        let now = clock.map_or_else(|| rows::get(row, "now"), Ok)?;
-        // The clock of the database may have been set back.
-        Ok(Self { now, since: rows::get::<Timestamp>(row, "since")?.min(now) })
-    }
+/// Returns the time of an answer, and since when activity is known.
+fn now_and_since(rows: &[Row], clock: Option<Timestamp>) -> Read<(Timestamp, Timestamp)> {
+    let row = rows.first().ok_or(StoreError::Broken("no row says since when activity is counted"))?;
+    let now = clock.map_or_else(|| rows::get(row, "now"), Ok)?;
+    // The clock of the database may have been set back.
+    Ok((now, rows::get::<Timestamp>(row, "since")?.min(now)))
 }
 
 /// The tasks of queues by status, their routes and settings, and, if that is asked for, what their pending tasks wait for. Without
@@ -279,39 +273,30 @@ async fn add_oldest(session: &Session, queues: &mut [(QueueKey, QueueFigures)]) 
     Ok(())
 }
 
-/// Spans of a queue: what this process has in memory, and what is to be loaded.
-struct Spans<'a> {
-    log: &'a ActivityLog,
+/// Returns the spans of a queue: what this process had in memory, with what all processes have saved. Rows of other processes are added
+/// up as they come: a year of many servers is a lot.
+async fn load_spans(
+    session: &Session,
+    log: &ActivityLog,
     key: QueueKey,
     unit: Unit,
-    range: (Timestamp, Timestamp),
+    (from, to): (Timestamp, Timestamp),
     in_memory: KnownSpans,
-}
-
-impl<'a> Spans<'a> {
-    fn in_memory(log: &'a ActivityLog, key: QueueKey, unit: Unit, range: (Timestamp, Timestamp)) -> Self {
-        Self { log, key, unit, range, in_memory: log.in_memory(key, unit, range) }
-    }
-
-    /// With what all processes have saved. Rows of other processes are added up as they come: a year of many servers is a lot.
-    async fn load(self, session: &Session) -> Read<KnownSpans> {
-        let Self { log, key, unit, range: (from, to), in_memory } = self;
-        let (unit, from, to) = (unit.seconds(), from.as_micros(), to.as_micros());
-        let params: [Param<'_>; 4] =
-            [(&key.0, Type::INT8), (&unit, Type::INT8), (&from, Type::INT8), (&to, Type::INT8)];
-        let mut found = pin!(session.stream(&sql::LIST_ACTIVITY.text, &params).await?);
-        let mut saved: BTreeMap<(Timestamp, bool), (ProcessId, Activity)> = BTreeMap::new();
-        while let Some(row) = found.try_next().await? {
-            let (start, process, activity): (_, _, Activity) =
-                (rows::get(&row, "start_at")?, rows::get(&row, "process")?, rows::get(&row, "counted")?);
-            match saved.entry((start, process == log.process())) {
-                Entry::Occupied(mut known) => known.get_mut().1.merge(&activity),
-                Entry::Vacant(new) => drop(new.insert((process, activity))),
-            }
+) -> Read<KnownSpans> {
+    let (unit, from, to) = (unit.seconds(), from.as_micros(), to.as_micros());
+    let params: [Param<'_>; 4] = [(&key.0, Type::INT8), (&unit, Type::INT8), (&from, Type::INT8), (&to, Type::INT8)];
+    let mut found = pin!(session.stream(&sql::LIST_ACTIVITY.text, &params).await?);
+    let mut saved: BTreeMap<(Timestamp, bool), (ProcessId, Activity)> = BTreeMap::new();
+    while let Some(row) = found.try_next().await? {
+        let (start, process, activity): (_, _, Activity) =
+            (rows::get(&row, "start_at")?, rows::get(&row, "process")?, rows::get(&row, "counted")?);
+        match saved.entry((start, process == log.process())) {
+            Entry::Occupied(mut known) => known.get_mut().1.merge(&activity),
+            Entry::Vacant(new) => drop(new.insert((process, activity))),
         }
-        let rows = saved.into_iter().map(|((start, _), (process, activity))| (start, process, activity));
-        Ok(log.sum(in_memory, rows))
     }
+    let rows = saved.into_iter().map(|((start, _), (process, activity))| (start, process, activity));
+    Ok(log.sum(in_memory, rows))
 }
 
 /// How long a measurement counts.

@@ -93,6 +93,11 @@ impl Entry {
         Self { stored: Some(head.clone()), is_new: false, ..Self::new(queue, head) }
     }
 
+    /// A task that is only read.
+    fn read(row: &Row) -> Result<Self, StoreError> {
+        Ok(Self { held: false, ..Self::loaded(rows::queue_key(row)?, rows::head(row)?) })
+    }
+
     /// A task that is new.
     pub(crate) fn new(queue: QueueKey, head: TaskHead) -> Self {
         Self {
@@ -190,7 +195,7 @@ pub(crate) struct ChangedObservation {
 }
 
 /// The values that a bulk update gives to many tasks, sent once, and the keys of the tasks that get each of them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct BulkValues {
     pub(crate) update: Update,
     pub(crate) names: Vec<i64>,
@@ -199,14 +204,6 @@ pub(crate) struct BulkValues {
     pub(crate) results: Vec<i64>,
     /// What merge patches made of args and metadata: each task has its own.
     pub(crate) merged: Vec<(i64, Documents)>,
-}
-
-impl BulkValues {
-    fn new(update: &Update) -> Self {
-        let none = Vec::new;
-        let (update, merged) = (update.clone(), Vec::new());
-        Self { update, names: none(), args: none(), metadata: none(), results: none(), merged }
-    }
 }
 
 /// Everything that was loaded, and what is to be written besides tasks.
@@ -326,7 +323,8 @@ impl TransactionRows {
 
     /// Applies a planned update to what is not in the head of a task.
     pub(crate) fn apply_effect(&mut self, key: TaskKey, update: &Update, effect: Effect, merged: Option<&Documents>) {
-        let values = self.bulk_values.get_or_insert_with(|| BulkValues::new(update));
+        let new = || BulkValues { update: update.clone(), ..BulkValues::default() };
+        let values = self.bulk_values.get_or_insert_with(new);
         if let Some(merged) = merged.filter(|_| effect.args || effect.metadata) {
             values.merged.push((key.0, merged.clone()));
         }
@@ -344,18 +342,13 @@ impl TransactionRows {
     pub(crate) fn add_whole(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
         let (key, (definition, outcome), identity) = (rows::key(row)?, rows::body(row)?, rows::identity(row)?);
         let entry = match self.tasks.entry(key) {
-            Slot::Occupied(known) if known.get().held => known.into_mut(),
+            Slot::Occupied(known) if known.get().held || known.get().body.is_some() => known.into_mut(),
             // Head and heavy part of one moment.
-            Slot::Occupied(known) if known.get().body.is_none() => {
-                let (entry, read) = (known.into_mut(), Entry::loaded(rows::queue_key(row)?, rows::head(row)?));
-                *entry = Entry { held: false, ..read };
-                entry
+            Slot::Occupied(mut known) => {
+                known.insert(Entry::read(row)?);
+                known.into_mut()
             }
-            Slot::Occupied(known) => known.into_mut(),
-            Slot::Vacant(free) => {
-                let read = Entry::loaded(rows::queue_key(row)?, rows::head(row)?);
-                free.insert(Entry { held: false, ..read })
-            }
+            Slot::Vacant(free) => free.insert(Entry::read(row)?),
         };
         entry.identity = Some(identity);
         if entry.body.is_none() {
@@ -367,16 +360,14 @@ impl TransactionRows {
 
     /// Adds a task that is only read, without its heavy part.
     pub(crate) fn add_read(&mut self, row: &Row) -> Result<(), StoreError> {
-        let read = Entry::loaded(rows::queue_key(row)?, rows::head(row)?);
-        self.tasks.entry(rows::key(row)?).or_insert(Entry { held: false, ..read });
+        self.tasks.entry(rows::key(row)?).or_insert(Entry::read(row)?);
         Ok(())
     }
 
     /// Adds a task that is only read, with its identity.
     pub(crate) fn add_identified(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
         let (key, identity) = (rows::key(row)?, rows::lone_identity(row)?);
-        let read = Entry::loaded(rows::queue_key(row)?, rows::head(row)?);
-        self.tasks.entry(key).or_insert(Entry { held: false, ..read }).identity = Some(identity);
+        self.tasks.entry(key).or_insert(Entry::read(row)?).identity = Some(identity);
         Ok(key)
     }
 

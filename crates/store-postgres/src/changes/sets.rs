@@ -73,16 +73,11 @@ pub(crate) use sets;
 const PART_BYTES: usize = 1_048_576;
 
 /// The rows of a set with large texts, in parts that are statements of their own.
+#[derive(Default)]
 pub(super) struct Parts<S> {
     parts: Vec<S>,
     /// Of the last one.
     bytes: usize,
-}
-
-impl<S> Default for Parts<S> {
-    fn default() -> Self {
-        Self { parts: Vec::new(), bytes: 0 }
-    }
 }
 
 impl<S: RowSet> Parts<S> {

@@ -138,14 +138,9 @@ impl PostgresTransaction<'_> {
         most: usize,
     ) -> Dependents {
         let held_elsewhere = self.rows.dependencies.held_elsewhere.contains(&(queue, dependency));
-        let mut found = Dependents { tasks: Vec::new(), held_elsewhere };
-        for (key, state) in self.rows.dependencies.dependents(queue, dependency, after) {
-            if found.tasks.len() == most || until.is_some_and(|until| key > until) {
-                break;
-            }
-            found.tasks.push((key, state));
-        }
-        found
+        let behind = self.rows.dependencies.dependents(queue, dependency, after);
+        let wanted = behind.take_while(|(key, _)| until.is_none_or(|until| *key <= until)).take(most);
+        Dependents { tasks: wanted.collect(), held_elsewhere }
     }
 
     /// The status of a task that this transaction holds or has locked against changes.
