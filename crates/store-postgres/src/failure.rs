@@ -18,38 +18,27 @@ pub(crate) enum Cause {
 }
 
 pub(crate) fn cause(error: &Error) -> Cause {
-    const CONFLICT: &[SqlState] = &[
-        SqlState::UNIQUE_VIOLATION,
+    let Some(code) = error.code() else { return Cause::Lost };
+    match *code {
+        SqlState::UNIQUE_VIOLATION
         // See `SAVE_OBSERVATIONS`.
-        SqlState::NOT_NULL_VIOLATION,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::T_R_SERIALIZATION_FAILURE,
-    ];
-    const BUSY: &[SqlState] = &[
-        SqlState::LOCK_NOT_AVAILABLE,
-        SqlState::QUERY_CANCELED,
-        SqlState::TOO_MANY_CONNECTIONS,
-        SqlState::CONFIGURATION_LIMIT_EXCEEDED,
-    ];
-    const STATEMENT_LOST: &[SqlState] = &[
-        SqlState::INVALID_SQL_STATEMENT_NAME,
-        SqlState::DUPLICATE_PSTATEMENT,
+        | SqlState::NOT_NULL_VIOLATION
+        | SqlState::T_R_DEADLOCK_DETECTED
+        | SqlState::T_R_SERIALIZATION_FAILURE => Cause::Conflict,
+        SqlState::LOCK_NOT_AVAILABLE
+        | SqlState::QUERY_CANCELED
+        | SqlState::TOO_MANY_CONNECTIONS
+        | SqlState::CONFIGURATION_LIMIT_EXCEEDED => Cause::Busy,
         // Only `Session::begin` divides: by zero if the connection has another server process.
-        SqlState::DIVISION_BY_ZERO,
-    ];
-    const LOST: &[SqlState] = &[
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::CANNOT_CONNECT_NOW,
-        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-    ];
-    match error.code() {
-        None => Cause::Lost,
-        Some(code) if CONFLICT.contains(code) => Cause::Conflict,
-        Some(code) if BUSY.contains(code) => Cause::Busy,
-        Some(code) if STATEMENT_LOST.contains(code) => Cause::StatementLost,
-        Some(code) if LOST.contains(code) || code.code().starts_with("08") || is_fatal(error) => Cause::Lost,
-        Some(_) => Cause::Failed,
+        SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT | SqlState::DIVISION_BY_ZERO => {
+            Cause::StatementLost
+        }
+        SqlState::ADMIN_SHUTDOWN
+        | SqlState::CRASH_SHUTDOWN
+        | SqlState::CANNOT_CONNECT_NOW
+        | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Cause::Lost,
+        _ if code.code().starts_with("08") || is_fatal(error) => Cause::Lost,
+        _ => Cause::Failed,
     }
 }
 

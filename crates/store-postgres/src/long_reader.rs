@@ -10,10 +10,10 @@ use futures_util::{FutureExt, TryStreamExt};
 use taskqueue_store::StoreError;
 use taskqueue_store::long_reads::{ActiveRead, StopReason};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_postgres::{Row, RowStream};
 
-use crate::readers::{CANCEL_INTERVAL, ConnectionSource, END, READ_TIMEOUT, ReadError};
+use crate::readers::{ConnectionSource, END, READ_TIMEOUT, ReadError, cancel_twice};
 use crate::session::Session;
 
 /// The state of one thread.
@@ -97,18 +97,8 @@ impl LongReader {
         };
         // Rows may still be arriving.
         active.release_slot();
-        self.cancel(session).await;
+        cancel_twice(&*self.source, &session).await;
         interrupted
-    }
-
-    /// Cancels the statement of a connection and closes it. A request that arrives before the statement has no effect, so a
-    /// second one follows.
-    async fn cancel(&self, session: Session) {
-        let cancel = || self.source.cancel(session.client().cancel_token());
-        let (first, second) = (cancel(), cancel());
-        first.await;
-        sleep(CANCEL_INTERVAL).await;
-        second.await;
     }
 
     /// Closes the snapshot of the last read, whose caller already has the answer.

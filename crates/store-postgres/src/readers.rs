@@ -32,7 +32,7 @@ pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a page may take: a slow network needs time for 16 MiB. With the wait for a connection it is 30 seconds.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(25);
 /// Time between two requests to cancel a read: one that arrives before the statement has no effect.
-pub(crate) const CANCEL_INTERVAL: Duration = Duration::from_millis(200);
+const CANCEL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Begins a snapshot. Its settings end with it, because a pooler may give the connection to other clients. Every filter
 /// runs once, so compiling it does not pay.
@@ -66,6 +66,18 @@ impl ConnectionSource for Connector {
     fn cancel(&self, token: CancelToken) -> BoxFuture<'static, ()> {
         self.cancel_statement(token).boxed()
     }
+}
+
+/// Cancels the statement of a connection. A request that arrives before the statement has no effect, so a second one follows.
+pub(crate) fn cancel_twice(source: &dyn ConnectionSource, session: &Session) -> BoxFuture<'static, ()> {
+    let cancel = || source.cancel(session.client().cancel_token());
+    let (first, second) = (cancel(), cancel());
+    async move {
+        first.await;
+        tokio::time::sleep(CANCEL_INTERVAL).await;
+        second.await;
+    }
+    .boxed()
 }
 
 #[derive(Debug)]
@@ -321,13 +333,9 @@ impl PooledSession {
 impl Drop for PooledSession {
     fn drop(&mut self) {
         let (Some(session), Ok(runtime)) = (self.session.take(), Handle::try_current()) else { return };
-        let cancel = || self.pool.source.cancel(session.client().cancel_token());
-        let (first, second) = (cancel(), cancel());
-        let permit = Arc::clone(&self.permit);
+        let (cancelled, permit) = (cancel_twice(&*self.pool.source, &session), Arc::clone(&self.permit));
         runtime.spawn(async move {
-            first.await;
-            tokio::time::sleep(CANCEL_INTERVAL).await;
-            second.await;
+            cancelled.await;
             drop((session, permit));
         });
     }
