@@ -23,69 +23,73 @@ const LEAVES_OFFERED: usize = 40;
 const DOCUMENTS: [&str; 4] = ["args", "metadata", "result", "progress"];
 
 /// What a cell shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CellKind {
-    Empty,
-    Text,
-    Number,
-    /// A moment, in microseconds since 1970.
-    Time,
-    Status,
-    Json,
-    /// How much is done, in thousandths.
-    Progress,
-    /// Why the task failed.
-    Error,
-    /// A moment that may lie ahead, in microseconds since 1970.
-    When,
-}
-
-/// A cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cell {
-    pub(super) kind: CellKind,
-    pub(super) text: String,
+pub(super) enum Cell {
+    Empty,
+    Text(String),
+    Number(String),
+    Time(Timestamp),
+    Status(Status),
+    Json(String),
+    /// How much is done, in thousandths.
+    Progress(u16),
+    /// Why the task failed.
+    Error(String),
+    /// A moment that may lie ahead.
+    When(Timestamp),
 }
 
 impl Cell {
-    fn new(kind: CellKind, text: &str) -> Self {
-        Self { kind, text: cut(text, CELL_CHARS).into_owned() }
-    }
-
-    pub(super) fn empty() -> Self {
-        Self { kind: CellKind::Empty, text: String::new() }
-    }
-
-    pub(super) fn error(text: &str) -> Self {
-        Self::new(CellKind::Error, text)
-    }
-
     fn of(value: &Value<'_>) -> Self {
+        let text = || short(&value.text());
         match value {
-            Value::Time(at) => Self::new(CellKind::Time, &at.as_micros().to_string()),
-            Value::Number(_) => Self::new(CellKind::Number, &value.text()),
-            Value::Status(_) => Self::new(CellKind::Status, &value.text()),
-            Value::Json(_) => Self::new(CellKind::Json, &value.text()),
-            Value::Text(_) => Self::new(CellKind::Text, &value.text()),
+            Value::Time(at) => Self::Time(*at),
+            Value::Number(_) => Self::Number(text()),
+            Value::Status(status) => Self::Status(*status),
+            Value::Json(_) => Self::Json(text()),
+            Value::Text(_) => Self::Text(text()),
         }
     }
 
     /// The cell of a task in a column. Some columns are shown as people read them.
     fn in_column(column: &Column, task: &TaskView<'_>) -> Self {
         let special = match column.path() {
-            "attempt" => Some(Self::new(CellKind::Number, &format!("{}/{}", task.attempt, task.max_attempts))),
-            "not_before" => task.not_before.map(|at| Self::new(CellKind::When, &at.as_micros().to_string())),
-            "progress" => task.progress.and_then(progress::part_done).map(|done| {
-                // Between 0 and 1, so it fits.
-                Self::new(CellKind::Progress, &((done * 1_000.0) as u16).to_string())
-            }),
+            "attempt" => Some(Self::Number(format!("{}/{}", task.attempt, task.max_attempts))),
+            "not_before" => task.not_before.map(Self::When),
+            // Between 0 and 1, so it fits.
+            "progress" => {
+                task.progress.and_then(progress::part_done).map(|done| Self::Progress((done * 1_000.0) as u16))
+            }
             "last_run.worker" => {
-                task.last_run.and_then(|run| worker_text(run.worker)).map(|text| Self::new(CellKind::Text, &text))
+                task.last_run.and_then(|run| worker_text(run.worker)).map(|text| Self::Text(short(&text)))
             }
             _ => None,
         };
-        special.or_else(|| column.value(task).map(|value| Self::of(&value))).unwrap_or_else(Self::empty)
+        special.or_else(|| column.value(task).map(|value| Self::of(&value))).unwrap_or(Self::Empty)
     }
+
+    /// Its text, unless it is shown in another way.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Number(text) | Self::Json(text) | Self::Error(text) => text,
+            _ => "",
+        }
+    }
+
+    /// Its class, in a column that holds numbers or does not.
+    pub(super) fn class(&self, is_numeric: bool) -> &'static str {
+        match self {
+            Self::Error(_) => "soft error-cell",
+            Self::Json(_) => "mono soft",
+            Self::Time(_) | Self::When(_) => "num soft",
+            _ if is_numeric => "num",
+            _ => "",
+        }
+    }
+}
+
+fn short(text: &str) -> String {
+    cut(text, CELL_CHARS).into_owned()
 }
 
 /// Returns where a run was: `gpu-1 · slot 0`.
@@ -128,8 +132,8 @@ impl Row {
         Self {
             id: task.id.to_string(),
             status: task.status,
-            name: task.name.map(|name| cut(name, CELL_CHARS).into_owned()),
-            error: error.map(|error| cut(error.message, CELL_CHARS).into_owned()),
+            name: task.name.map(short),
+            error: error.map(|error| short(error.message)),
             not_before: task.not_before.filter(|_| is_pending),
             unmet: if is_pending { task.unmet } else { 0 },
             is_archived: task.archived,
@@ -139,7 +143,7 @@ impl Row {
     }
 
     fn bytes(&self) -> usize {
-        let cell = |cell: &Cell| TEXT_BYTES + cell.text.len();
+        let cell = |cell: &Cell| TEXT_BYTES + cell.text().len();
         let own = [Some(&self.id), self.name.as_ref(), self.error.as_ref()].into_iter().flatten();
         own.map(|text| TEXT_BYTES + text.len()).sum::<usize>()
             + self.cells.iter().map(cell).sum::<usize>()
@@ -160,7 +164,7 @@ pub(super) fn row_reader(columns: Vec<Column>) -> impl Fn(&TaskView<'_>) -> (Row
 pub(super) fn paths_seen(rows: &[Row]) -> Seen {
     let mut seen = Seen::default();
     for leaf in rows.iter().flat_map(|row| &row.leaves) {
-        seen.add(&leaf.path, leaf.cell.kind == CellKind::Number);
+        seen.add(&leaf.path, matches!(leaf.cell, Cell::Number(_)));
     }
     seen
 }
@@ -186,9 +190,7 @@ pub(super) fn suiting_columns(rows: &[Row]) -> Vec<Column> {
     let standard = standard_columns();
     let is_there = |path: &str| {
         let place = standard.iter().position(|column| column.path() == path);
-        place.is_some_and(|place| {
-            rows.iter().any(|row| row.cells.get(place).is_some_and(|cell| cell.kind != CellKind::Empty))
-        })
+        place.is_some_and(|place| rows.iter().any(|row| row.cells.get(place).is_some_and(|cell| *cell != Cell::Empty)))
     };
     let results = suiting_results(&seen);
     let mut paths: Vec<&str> = suiting_args(rows, &seen);
@@ -212,9 +214,9 @@ fn suiting_args<'s>(rows: &[Row], seen: &'s Seen) -> Vec<&'s str> {
     };
     let is_usable = |path: &&str| {
         2 * seen.tasks(path) >= rows.len()
-            && cells(path).all(|cell| cell.kind != CellKind::Json && cell.text.chars().count() <= SHORT_CHARS)
+            && cells(path).all(|cell| !matches!(cell, Cell::Json(_)) && cell.text().chars().count() <= SHORT_CHARS)
     };
-    let differs = |path: &str| cells(path).map(|cell| cell.text.as_str()).collect::<HashSet<_>>().len() > 1;
+    let differs = |path: &str| cells(path).map(Cell::text).collect::<HashSet<_>>().len() > 1;
     let usable: Vec<&str> = seen.most_frequent("args.").into_iter().filter(is_usable).collect();
     let (different, same): (Vec<&str>, Vec<&str>) = usable.into_iter().partition(|path| differs(path));
     let mut chosen = if different.is_empty() { same } else { different };
@@ -246,8 +248,8 @@ mod tests {
             [read(&view), read(&TaskView { name: None, ..view })].into_iter().unzip();
         assert!(bytes.iter().sum::<usize>() < 4_000, "{bytes:?}");
         assert_eq!((rows[0].name.as_deref(), rows[1].name.as_deref()), (Some("a name"), None));
-        assert_eq!(rows[0].cells[0].text.chars().count(), CELL_CHARS);
-        assert_eq!(rows[0].cells[1], Cell { kind: CellKind::Number, text: "2/3".to_owned() });
+        assert_eq!(rows[0].cells[0].text().chars().count(), CELL_CHARS);
+        assert_eq!(rows[0].cells[1], Cell::Number("2/3".to_owned()));
         assert_eq!(rows[0].error.as_deref(), Some("CUDA out of memory"));
         let paths: Vec<&str> = rows[0].leaves.iter().map(|leaf| leaf.path.as_str()).collect();
         assert_eq!(paths, ["args.big", "args.lr", "metadata.batch", "result.loss", "progress.step", "progress.total"]);

@@ -12,7 +12,6 @@ use crate::address::Query;
 use crate::columns::{Column, Seen};
 use crate::selected::Selectors;
 use crate::show::command::CommandLine;
-use crate::visit::Visit;
 
 /// The parameters of the list, in the order in which addresses have them.
 pub(super) const PARAMETERS: [&str; 9] =
@@ -84,12 +83,23 @@ impl View {
         status.map_or(query.clone(), |status| query.and("status", status.as_str())).at(&self.path)
     }
 
-    pub(super) fn order_address(&self, order: TaskOrder) -> String {
+    pub(super) fn order_address(&self, field: OrderField, descending: bool) -> String {
         let query = self.first_page().without("order_by").without("descending");
-        let query =
-            if order.field == TaskOrder::default().field { query } else { query.and("order_by", order.field.as_str()) };
-        let query = if order.descending { query } else { query.and("descending", "false") };
+        let query = if field == TaskOrder::default().field { query } else { query.and("order_by", field.as_str()) };
+        let query = if descending { query } else { query.and("descending", "false") };
         query.at(&self.path)
+    }
+
+    /// The list by a field, in the other direction than now, or in the usual one.
+    pub(super) fn toggled_address(&self, field: OrderField) -> String {
+        let begins_descending = !matches!(field, OrderField::Name | OrderField::Id | OrderField::Status);
+        let is_current = self.order.field == field;
+        self.order_address(field, if is_current { !self.order.descending } else { begins_descending })
+    }
+
+    /// Returns `ascending` or `descending`, if the list is ordered by a field.
+    pub(super) fn sorted(&self, field: OrderField) -> Option<&'static str> {
+        (self.order.field == field).then_some(if self.order.descending { "descending" } else { "ascending" })
     }
 
     /// The list without filter and name.
@@ -101,21 +111,6 @@ impl View {
     pub(super) fn archived_address(&self, archived: bool) -> String {
         let query = self.first_page().without("archived");
         if archived { query.and("archived", "1") } else { query }.at(&self.path)
-    }
-
-    /// The list with the columns that suit the tasks.
-    pub(super) fn without_columns_address(&self) -> String {
-        self.query.without("column").at(&self.path)
-    }
-
-    /// The parameters that a form must carry to stay in this view, without those that it has fields for.
-    pub(super) fn carried(&self, fields: &[&str]) -> Query {
-        self.query.except(fields)
-    }
-
-    /// Returns what an address beside the list needs to know of this view.
-    pub(super) fn beside(&self, word: &str, names: &[&str]) -> (String, Query) {
-        (format!("{}/{word}", self.path), self.query.only(names))
     }
 }
 
@@ -140,15 +135,7 @@ pub(super) fn order_words(order: TaskOrder) -> String {
 /// Paths that are offered; more can be written.
 const MOST_OFFERED: usize = 200;
 
-/// The choice of columns.
-pub(super) struct ColumnsMenu {
-    /// What the form must carry.
-    pub(super) carried: Query,
-    pub(super) entries: Vec<ColumnEntry>,
-    /// Where the columns are those that suit the tasks; none if they are.
-    pub(super) reset: Option<String>,
-}
-
+/// A column that can be chosen.
 pub(super) struct ColumnEntry {
     pub(super) path: String,
     pub(super) is_chosen: bool,
@@ -156,70 +143,24 @@ pub(super) struct ColumnEntry {
     pub(super) rows: Option<usize>,
 }
 
-impl ColumnsMenu {
-    /// The shown columns in their order, then what else occurs in the rows, then what every task has.
-    pub(super) fn new(view: &View, shown: &[Column], seen: &Seen) -> Self {
-        let is_shown = |path: &str| shown.iter().any(|column| column.path() == path);
-        let rows = |path: &str| Some(seen.tasks(path)).filter(|rows| *rows > 0);
-        let entry = |path: &str, is_chosen| ColumnEntry { path: path.to_owned(), is_chosen, rows: rows(path) };
-        let chosen = shown.iter().map(|column| entry(column.path(), true));
-        let occurring = seen.paths().into_iter().filter(|path| !is_shown(path)).map(|path| entry(path, false));
-        let fields = menu_fields()
-            .into_iter()
-            .map(|field| field.path)
-            .filter(|path| !is_shown(path))
-            .map(|path| entry(path, false));
-        Self {
-            carried: view.carried(&["column", "cursor"]),
-            entries: chosen.chain(occurring.take(MOST_OFFERED)).chain(fields).collect(),
-            reset: view.columns.is_some().then(|| view.without_columns_address()),
-        }
-    }
+/// The shown columns in their order, then what else occurs in the rows, then what every task has.
+pub(super) fn column_entries(shown: &[Column], seen: &Seen) -> Vec<ColumnEntry> {
+    let is_other = |path: &&str| !shown.iter().any(|column| column.path() == *path);
+    let occurring = seen.paths().into_iter().filter(is_other).take(MOST_OFFERED);
+    let others = occurring.chain(menu_fields().into_iter().map(|field| field.path).filter(is_other));
+    let rows = |path: &str| Some(seen.tasks(path)).filter(|rows| *rows > 0);
+    let entry = |path: &str, is_chosen| ColumnEntry { path: path.to_owned(), is_chosen, rows: rows(path) };
+    let chosen = shown.iter().map(|column| entry(column.path(), true));
+    chosen.chain(others.map(|path| entry(path, false))).collect()
 }
 
-/// A field that the list can be ordered by.
-pub(super) struct OrderEntry {
-    pub(super) word: &'static str,
-    pub(super) ascending: String,
-    pub(super) descending: String,
-    /// In the other direction than now, or in the usual one.
-    pub(super) toggled: String,
-    /// `ascending` or `descending`, if it is.
-    pub(super) sorted: Option<&'static str>,
+/// The command that makes the first task of a queue.
+pub(super) fn submit_command(url: &str, queue: &QueueName) -> String {
+    CommandLine::new("task submit", queue.as_str(), url).flag("--arg", "lr=0.1").flag("--arg", "seed=1").to_string()
 }
 
-pub(super) fn order_entries(view: &View) -> Vec<OrderEntry> {
-    OrderField::ALL.into_iter().map(|field| order_entry(view, field)).collect()
-}
-
-pub(super) fn order_entry(view: &View, field: OrderField) -> OrderEntry {
-    let address = |descending| view.order_address(TaskOrder { field, descending });
-    let is_current = view.order.field == field;
-    let sorted = is_current.then_some(if view.order.descending { "descending" } else { "ascending" });
-    let begins_descending = !matches!(field, OrderField::Name | OrderField::Id | OrderField::Status);
-    let toggled = address(if is_current { !view.order.descending } else { begins_descending });
-    OrderEntry { word: field.as_str(), ascending: address(false), descending: address(true), toggled, sorted }
-}
-
-/// The commands.
-pub(super) struct ViewCommands {
-    pub(super) cli: String,
-    pub(super) curl: String,
-    /// Makes the first task of the queue.
-    pub(super) submit: String,
-}
-
-impl ViewCommands {
-    pub(super) fn new(visit: &Visit, queue: &QueueName, view: &View, columns: &[String]) -> Self {
-        let url = visit.server_url();
-        let has_token = visit.viewer.has_session();
-        let submit = CommandLine::new("task submit", queue.as_str(), &url);
-        let submit = submit.flag("--arg", "lr=0.1").flag("--arg", "seed=1").to_string();
-        Self { cli: list_command(&url, queue, view, columns), curl: curl_command(&url, has_token, queue, view), submit }
-    }
-}
-
-fn list_command(url: &str, queue: &QueueName, view: &View, columns: &[String]) -> String {
+/// The view as a command.
+pub(super) fn list_command(url: &str, queue: &QueueName, view: &View, columns: &[String]) -> String {
     let selectors = &view.selectors;
     let sign = if view.order.descending { "-" } else { "" };
     let sort = format!("{sign}{}", view.order.field.as_str());
@@ -235,7 +176,8 @@ fn list_command(url: &str, queue: &QueueName, view: &View, columns: &[String]) -
     command.flag("--limit", &view.limit.to_string()).to_string()
 }
 
-fn curl_command(url: &str, has_token: bool, queue: &QueueName, view: &View) -> String {
+/// The view as a request.
+pub(super) fn curl_command(url: &str, has_token: bool, queue: &QueueName, view: &View) -> String {
     let mut command = format!("curl --get {}", shell_word(&format!("{url}/api/v2/queues/{}/tasks", queue.as_str())));
     if has_token {
         // The token itself is in no page.
@@ -286,12 +228,11 @@ mod tests {
             view.next_page_address("x"),
             "/ui/queues/q/tasks?status=failed&filter=args.a%3D%3D1&column=args.a%2Cid&limit=1000&cursor=x"
         );
-        let by_name = TaskOrder { field: OrderField::Name, descending: false };
         let others = [
             view.first_page_address(),
             view.status_address(Some(Status::Running)),
             view.status_address(None),
-            view.order_address(by_name),
+            view.order_address(OrderField::Name, false),
             view.unsearched_address(),
             view.archived_address(true),
             view.archived_address(false),
@@ -302,8 +243,8 @@ mod tests {
                 "{address}"
             );
         }
-        assert_eq!(view.order_address(TaskOrder::default()), view.first_page_address());
-        assert!(view.order_address(by_name).contains("order_by=name&descending=false"));
+        assert_eq!(view.order_address(TaskOrder::default().field, true), view.first_page_address());
+        assert!(view.order_address(OrderField::Name, false).contains("order_by=name&descending=false"));
     }
 
     #[test]
