@@ -27,6 +27,18 @@ pub(crate) fn of_task(queue: &QueueName, id: TaskId) -> String {
     format!("/ui/queues/{queue}/tasks/{id}")
 }
 
+/// The address of the tasks of a queue.
+pub(crate) fn of_tasks(queue: impl fmt::Display) -> String {
+    format!("/ui/queues/{queue}/tasks")
+}
+
+/// The address of the tasks of a state that list a route.
+pub(crate) fn of_route(queue: impl fmt::Display, route: &str, status: &str) -> String {
+    // Names of routes need no escapes in filters: they have neither quotes nor backslashes.
+    let filter = format!("\"{route}\" in routes");
+    Query::default().and("status", status).and("filter", filter).at(&of_tasks(queue))
+}
+
 /// A part of a path or a query, as it is written there.
 fn encoded(text: &str) -> impl fmt::Display + '_ {
     utf8_percent_encode(text, ENCODED)
