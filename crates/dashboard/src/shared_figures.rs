@@ -69,6 +69,11 @@ fn starving(most: usize) -> RouteSelection {
     RouteSelection::StarvingFirst { most, find: "".into() }
 }
 
+/// Returns how many tasks there are, of all states.
+pub(crate) fn all_tasks(figures: &QueueFigures) -> u64 {
+    Status::ALL.into_iter().map(|status| figures.tasks(status)).sum()
+}
+
 /// Returns how many tasks run, and how many may: `3`, `3/8`.
 pub(crate) fn running_of(figures: &QueueFigures, settings: &QueueSettings) -> String {
     let running = number(figures.tasks(Status::Running));

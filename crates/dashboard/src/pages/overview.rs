@@ -8,18 +8,19 @@ mod reading;
 use askama::Template;
 use taskqueue_core::access::Scope;
 use taskqueue_core::shell::shell_word;
+use taskqueue_core::status::Status;
+use taskqueue_core::time::Timestamp;
 
 use self::alerts::AlertLine;
-use self::card::Card;
-use self::reading::{Reading, ReadingLimits};
+use self::card::{Card, Outlook};
+use self::reading::{CARDS, Lately, Reading};
+use crate::attention;
 use crate::layout::{self, PageResult, Section, Shell};
+use crate::shared_figures::all_tasks;
 use crate::show::command::CommandLine;
+use crate::show::{self, Moment, Spark};
 use crate::visit::Visit;
 
-/// Queues that have a card with their activity. More are rows of a table, without activity.
-const CARDS: usize = 50;
-/// Rows of that table.
-const ROWS: usize = 1_000;
 /// With more queues than this there is a field to find one.
 const FIND_FROM: usize = 12;
 
@@ -39,37 +40,16 @@ struct OverviewPage {
     cards: Vec<Card>,
     rows: Vec<Card>,
     left_out: usize,
-    /// The commands that a new user copies.
-    start: Start,
-}
-
-/// How to begin, as commands.
-struct Start {
-    create: String,
-    submit: String,
-    work: String,
-}
-
-impl Start {
-    const QUEUE: &str = "experiments";
-
-    fn new(url: &str) -> Self {
-        let submit = CommandLine::new("task submit", Self::QUEUE, url).flag("--name", "hello").flag("--arg", "seed=1");
-        let work = CommandLine::new("loop", Self::QUEUE, url).running("echo 'the seed is %{seed}'");
-        Self {
-            create: format!("taskqueue queue create {} --url {}", Self::QUEUE, shell_word(url)),
-            submit: submit.to_string(),
-            work: work.to_string(),
-        }
-    }
+    now: Timestamp,
+    /// The commands that a new user copies, with what they do.
+    start: [(&'static str, String); 3],
 }
 
 /// The page.
 pub(crate) async fn overview(visit: Visit) -> PageResult {
     let find = visit.find();
-    let Reading { now, queues, left_out, alerts, seen } =
-        reading::read(&visit, &find, ReadingLimits { with_activity: CARDS, shown: CARDS + ROWS }).await?;
-    let mut cards: Vec<Card> = queues.iter().map(|queue| Card::of(queue, now, &visit)).collect();
+    let Reading { now, queues, left_out, alerts, seen } = reading::read(&visit, &find).await?;
+    let mut cards: Vec<Card> = queues.into_iter().map(|queue| Card::of(queue, &visit)).collect();
     let rows = cards.split_off(cards.len().min(CARDS));
     let shell = Shell::new(&visit, "Overview", Section::Overview, None).await?;
     let submit = shell.entries.iter().find(|entry| entry.section == Section::Submit).map(|entry| entry.path.clone());
@@ -77,7 +57,8 @@ pub(crate) async fn overview(visit: Visit) -> PageResult {
         has_find: seen > FIND_FROM || !find.is_empty(),
         may_create: visit.may_somewhere(Scope::Admin),
         has_queues: seen > 0,
-        start: Start::new(&visit.server_url()),
+        start: first_commands(&visit.server_url()),
+        now,
         shell,
         find,
         submit,
@@ -87,4 +68,15 @@ pub(crate) async fn overview(visit: Visit) -> PageResult {
         left_out,
     };
     layout::page(&visit, &page)
+}
+
+fn first_commands(url: &str) -> [(&'static str, String); 3] {
+    let queue = "experiments";
+    let submit = CommandLine::new("task submit", queue, url).flag("--name", "hello").flag("--arg", "seed=1");
+    let work = CommandLine::new("loop", queue, url).running("echo 'the seed is %{seed}'");
+    [
+        ("Create a queue", format!("taskqueue queue create {queue} --url {}", shell_word(url))),
+        ("Submit a task", submit.to_string()),
+        ("Run a worker", work.to_string()),
+    ]
 }

@@ -11,6 +11,7 @@ use taskqueue_store::command::{CreateQueue, DeleteQueue};
 
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
+use crate::shared_figures::all_tasks;
 use crate::show;
 use crate::visit::Visit;
 
@@ -45,8 +46,7 @@ pub(crate) async fn create(visit: Visit, body: Body) -> PageResult {
 pub(crate) async fn confirm_delete(visit: Visit) -> PageResult {
     let queue = visit.queue_for(Scope::Admin)?;
     let figures = visit.dashboard.store().queue_stats(&queue, &RouteSelection::NONE).await?.figures;
-    let tasks: u64 = Status::ALL.into_iter().map(|status| figures.tasks(status)).sum();
-    let running = figures.tasks(Status::Running);
+    let (tasks, running) = (all_tasks(&figures), figures.tasks(Status::Running));
     let title = format!("Delete queue {queue}");
     let shell = Shell::new(&visit, title, Section::Overview, Some(&queue)).await?;
     let page = DeletePage {

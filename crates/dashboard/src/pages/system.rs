@@ -7,7 +7,6 @@ use askama::Template;
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::{PendingDetail, RouteSelection};
-use taskqueue_core::status::Status;
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::histogram::HistogramValues;
 use taskqueue_store::transaction::QueueKey;
@@ -15,7 +14,7 @@ use taskqueue_store::transaction::QueueKey;
 use crate::host::HostFigures;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
-use crate::shared_figures::QUEUES_AT_ONCE;
+use crate::shared_figures::{QUEUES_AT_ONCE, all_tasks};
 use crate::show::{self, Meter};
 use crate::visit::Visit;
 
@@ -86,7 +85,7 @@ async fn inside(visit: &Visit) -> Result<Inside, Problem> {
         let figures = visit.dashboard.figures.of(store, &keys, visit.began).await?;
         let existing = part.iter().zip(figures).filter_map(|((_, name), shared)| Some((name, shared?)));
         for (name, shared) in existing {
-            let tasks: u64 = Status::ALL.into_iter().map(|status| shared.figures.tasks(status)).sum();
+            let tasks = all_tasks(&shared.figures);
             inside.queues += 1;
             inside.tasks += tasks;
             if inside.rows.len() < QUEUES {

@@ -14,7 +14,7 @@ use taskqueue_core::selection::{ObservationQuery, observation_binding};
 use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::words::telemetry::{Gpu, Measure, Telemetry};
+use taskqueue_core::words::telemetry::Telemetry;
 use taskqueue_store::StoreExt;
 
 use crate::layout::{self, PageResult, Section, Shell};
@@ -33,7 +33,8 @@ const READS_AT_ONCE: usize = 8;
 #[template(path = "workers.html")]
 struct WorkersPage {
     shell: Shell,
-    queue: String,
+    queue: QueueName,
+    now: Timestamp,
     filter: String,
     error: Option<Unreadable>,
     summary: String,
@@ -47,10 +48,11 @@ struct WorkersPage {
 }
 
 /// What is known of the task that a worker is busy with.
-pub(crate) struct BusyWith {
-    pub(crate) name: Option<String>,
+#[derive(Clone, Default)]
+struct BusyWith {
+    name: Option<String>,
     /// Since when it runs; nothing if it does not run any more.
-    pub(crate) since: Option<Timestamp>,
+    since: Option<Timestamp>,
 }
 
 /// The page.
@@ -65,46 +67,35 @@ pub(crate) async fn workers(visit: Visit) -> PageResult {
     };
     let stats = visit.dashboard.store().queue_stats(&queue, &RouteSelection::NONE).await?;
     let all = stats.figures.workers();
-    let (shown, error) = match filter {
-        Ok(filter) => (shown_workers(&visit, &queue, filter, all, stats.now).await?, None),
-        Err(error) => (ShownWorkers::default(), Some(error.into())),
+    let ((summary, groups, next), error) = match filter {
+        Ok(filter) => (shown_workers(&visit, &queue, filter, all).await?, None),
+        Err(error) => (Default::default(), Some(error.into())),
     };
+    let work = CommandLine::new("loop", queue.as_str(), &visit.server_url());
     let path = format!("/ui/queues/{queue}/workers");
     let page = WorkersPage {
-        summary: shown.summary,
         has_workers: all != [0, 0],
-        groups: shown.groups,
         first: visit.query.has("cursor").then(|| visit.query.without("cursor").at(&path)),
-        next: shown.next.map(|cursor| visit.query.with("cursor", cursor).at(&path)),
-        work: loop_command(&visit, &queue),
-        queue: queue.as_str().to_owned(),
-        filter: text,
-        error,
+        next: next.map(|cursor| visit.query.with("cursor", cursor).at(&path)),
+        work: work.running("python train.py --lr %{lr}").to_string(),
         shell: Shell::new(&visit, format!("Workers of {queue}"), Section::Workers, Some(&queue)).await?,
+        now: stats.now,
+        filter: text,
+        summary,
+        groups,
+        queue,
+        error,
     };
     layout::page(&visit, &page)
 }
 
-/// How to start one.
-fn loop_command(visit: &Visit, queue: &QueueName) -> String {
-    let command = CommandLine::new("loop", queue.as_str(), &visit.server_url());
-    command.running("python train.py --lr %{lr}").to_string()
-}
-
-#[derive(Default)]
-struct ShownWorkers {
-    summary: String,
-    groups: Vec<HostGroup>,
-    next: Option<String>,
-}
-
+/// What is said of the workers that match, one page of them, and the cursor of the next one.
 async fn shown_workers(
     visit: &Visit,
     queue: &QueueName,
     filter: Option<ObservationFilter>,
     [idle, busy]: [u64; 2],
-    now: Timestamp,
-) -> Result<ShownWorkers, Problem> {
+) -> Result<(String, Vec<HostGroup>, Option<String>), Problem> {
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, queue, "");
     let cursor = visit.query.get("cursor").map(|cursor| binding.decode(cursor)).transpose();
     let after = cursor.map_err(|_| Refusal::InvalidCursor)?;
@@ -120,17 +111,16 @@ async fn shown_workers(
         visit.dashboard.store().list_workers(queue, ObservationQuery { filter, limit: PAGE_WORKERS, after }).await?;
     let tasks = busy_with(&visit.dashboard, queue, &page.items).await;
     let next = page.next.map(|position| binding.encode(&position));
-    Ok(ShownWorkers { summary, groups: host_groups(page.items, &tasks, now), next })
+    Ok((summary, host_groups(page.items, &tasks), next))
 }
 
 /// The tasks of the busy ones. Those that were deleted meanwhile are missing.
 async fn busy_with(dashboard: &Dashboard, queue: &QueueName, workers: &[Observation]) -> HashMap<TaskId, BusyWith> {
-    let busy = workers.iter().filter(|worker| worker.report.status == WorkerStatus::Busy);
-    let ids: Vec<TaskId> = busy.filter_map(|worker| worker.report.task_id).collect();
+    let ids: Vec<TaskId> = workers.iter().filter_map(task_of).collect();
     let read = |id: TaskId| async move {
         let task = dashboard.store().get_task(queue, id).await.ok()?;
         let since = task.lifecycle.started_at.filter(|_| task.lifecycle.status == Status::Running);
-        Some((id, BusyWith { name: task.definition.name.as_deref().map(str::to_owned), since }))
+        Some((id, BusyWith { name: task.definition.name.as_deref().map(cut_line), since }))
     };
     stream::iter(ids).map(read).buffer_unordered(READS_AT_ONCE).filter_map(|found| async { found }).collect().await
 }
@@ -139,94 +129,55 @@ async fn busy_with(dashboard: &Dashboard, queue: &QueueName, workers: &[Observat
 const TEXT_CHARS: usize = 100;
 
 /// The workers of one host.
-pub(crate) struct HostGroup {
+struct HostGroup {
     /// Nothing for workers that do not say where they are.
-    pub(crate) host: Option<String>,
-    pub(crate) busy: usize,
-    pub(crate) idle: usize,
+    host: Option<String>,
+    busy: usize,
     /// What the latest measurement says of the host.
-    pub(crate) load: Option<Measure>,
-    pub(crate) memory: Option<Measure>,
-    pub(crate) gpus: Vec<Gpu>,
-    pub(crate) rows: Vec<WorkerRow>,
+    measured: Telemetry,
+    rows: Vec<WorkerRow>,
 }
 
-pub(crate) struct WorkerRow {
-    pub(crate) id: String,
-    /// Where on the host it is.
-    pub(crate) slot: Option<String>,
-    pub(crate) route: String,
-    pub(crate) is_busy: bool,
-    pub(crate) task: Option<WorkerTask>,
-    pub(crate) last_seen: Moment,
-    pub(crate) cpu: Option<Measure>,
-    pub(crate) memory: Option<Measure>,
-    pub(crate) other: Option<String>,
-}
-
-pub(crate) struct WorkerTask {
-    pub(crate) id: String,
-    pub(crate) name: Option<String>,
-    pub(crate) since: Option<Moment>,
+/// A worker, with the task that it is busy with, and what it measures.
+struct WorkerRow {
+    worker: Observation,
+    task: Option<(TaskId, BusyWith)>,
+    measured: Telemetry,
 }
 
 /// Workers by host; in each by route, slot and id, so that a worker stays where it is.
-fn host_groups(workers: Vec<Observation>, tasks: &HashMap<TaskId, BusyWith>, now: Timestamp) -> Vec<HostGroup> {
+fn host_groups(workers: Vec<Observation>, tasks: &HashMap<TaskId, BusyWith>) -> Vec<HostGroup> {
     let mut hosts: BTreeMap<(bool, Option<String>), Vec<Observation>> = BTreeMap::new();
     for worker in workers {
         let host = text_of(&worker, "host");
         // Those without a host come last.
         hosts.entry((host.is_none(), host)).or_default().push(worker);
     }
-    hosts.into_iter().map(|((_, host), workers)| host_group(host, workers, tasks, now)).collect()
+    hosts.into_iter().map(|((_, host), workers)| host_group(host, workers, tasks)).collect()
 }
 
-fn host_group(
-    host: Option<String>,
-    mut workers: Vec<Observation>,
-    tasks: &HashMap<TaskId, BusyWith>,
-    now: Timestamp,
-) -> HostGroup {
+fn host_group(host: Option<String>, mut workers: Vec<Observation>, tasks: &HashMap<TaskId, BusyWith>) -> HostGroup {
     workers.sort_by_cached_key(|worker| (worker.report.route.clone(), slot_of(worker), worker.id.to_string()));
-    let is_busy = |worker: &&Observation| worker.report.status == WorkerStatus::Busy;
-    let busy = workers.iter().filter(is_busy).count();
+    let busy = workers.iter().filter(|worker| is_busy(worker)).count();
     // All workers of a host measure the same host.
-    let latest = workers.iter().filter_map(|worker| worker.telemetry.as_ref()).max_by_key(|known| known.updated_at);
-    let of_host =
-        latest.filter(|_| host.is_some()).map(|known| Telemetry::of(known.value.as_str())).unwrap_or_default();
-    HostGroup {
-        busy,
-        idle: workers.len() - busy,
-        load: of_host.load,
-        memory: of_host.host_memory,
-        gpus: of_host.gpus,
-        rows: workers.iter().map(|worker| worker_row(worker, tasks, now)).collect(),
-        host,
-    }
+    let latest = workers.iter().max_by_key(|worker| worker.telemetry.as_ref().map(|known| known.updated_at));
+    let measured = latest.filter(|_| host.is_some()).map(measured_by).unwrap_or_default();
+    let task = |id: TaskId| (id, tasks.get(&id).cloned().unwrap_or_default());
+    let row = |worker| WorkerRow { task: task_of(&worker).map(task), measured: measured_by(&worker), worker };
+    HostGroup { host, busy, measured, rows: workers.into_iter().map(row).collect() }
 }
 
-fn worker_row(worker: &Observation, tasks: &HashMap<TaskId, BusyWith>, now: Timestamp) -> WorkerRow {
-    let task = |id: TaskId| {
-        let known = tasks.get(&id);
-        WorkerTask {
-            id: id.to_string(),
-            name: known.and_then(|task| task.name.as_deref().map(cut_line)),
-            since: known.and_then(|task| task.since).map(|since| Moment::new(since, now)),
-        }
-    };
-    let measured = worker.telemetry.as_ref().map(|known| Telemetry::of(known.value.as_str())).unwrap_or_default();
-    let is_busy = worker.report.status == WorkerStatus::Busy;
-    WorkerRow {
-        id: worker.id.to_string(),
-        slot: slot_of(worker).map(|slot| format!("slot {slot}")),
-        route: worker.report.route.as_str().to_owned(),
-        task: worker.report.task_id.filter(|_| is_busy).map(task),
-        last_seen: Moment::new(worker.last_seen_at, now),
-        cpu: measured.cpu,
-        memory: measured.memory,
-        other: measured.other.as_deref().map(cut_line),
-        is_busy,
-    }
+fn is_busy(worker: &Observation) -> bool {
+    worker.report.status == WorkerStatus::Busy
+}
+
+/// The task that a worker is busy with.
+fn task_of(worker: &Observation) -> Option<TaskId> {
+    worker.report.task_id.filter(|_| is_busy(worker))
+}
+
+fn measured_by(worker: &Observation) -> Telemetry {
+    worker.telemetry.as_ref().map(|known| Telemetry::of(known.value.as_str())).unwrap_or_default()
 }
 
 fn slot_of(worker: &Observation) -> Option<i64> {
@@ -274,14 +225,14 @@ mod tests {
             worker(4, "a", r#"{"host":"n1"}"#),
             worker(5, "a", r#"{"host":7}"#),
         ];
-        let found = host_groups(workers, &HashMap::new(), Timestamp::from_micros(0));
+        let found = host_groups(workers, &HashMap::new());
         let hosts: Vec<(Option<&str>, usize, usize)> =
-            found.iter().map(|group| (group.host.as_deref(), group.busy, group.idle)).collect();
+            found.iter().map(|group| (group.host.as_deref(), group.busy, group.rows.len() - group.busy)).collect();
         assert_eq!(hosts, [(Some("n1"), 0, 1), (Some("n2"), 1, 2), (None, 0, 2)]);
-        let ids: Vec<&str> = found[1].rows.iter().map(|row| row.id.as_str()).collect();
+        let ids: Vec<&str> = found[1].rows.iter().map(|row| row.worker.id.as_str()).collect();
         assert_eq!(ids, ["w_abcdefghijk2", "w_abcdefghijk1", "w_abcdefghijk0"]);
         assert!(found[1].rows[0].task.is_none(), "an idle one works on nothing");
-        assert!(found[1].rows[1].task.as_ref().is_some_and(|task| task.name.is_none() && task.since.is_none()));
+        assert!(found[1].rows[1].task.as_ref().is_some_and(|(_, task)| task.name.is_none() && task.since.is_none()));
     }
 
     #[test]

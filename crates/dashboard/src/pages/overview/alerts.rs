@@ -7,7 +7,7 @@ use taskqueue_core::dependency::DEPENDENCY_FAILED;
 use taskqueue_core::lease::HEARTBEAT_TIMEOUT;
 use taskqueue_core::time::Timestamp;
 
-use crate::address::Query;
+use crate::address::{Query, of_route, of_tasks};
 use crate::attention::{Concern, FailurePattern};
 use crate::shared_figures::ROUTES_TOLD;
 use crate::show;
@@ -48,10 +48,8 @@ impl Alert {
                 let since =
                     oldest.map_or(String::new(), |oldest| format!(", the oldest for {}", show::duration(oldest)));
                 let text = format!("{} {wait} and no worker serves this route{since}.", show::count(*pending, "task"));
-                let filter = format!("\"{route}\" in routes");
-                let link = Query::default().and("status", "pending").and("filter", filter).at(&tasks_address(queue));
                 new_alert(format!("starving {queue} {route}"), false, format!("{queue} · {route}"), text)
-                    .leading(link, "Show them")
+                    .leading(of_route(queue, route, "pending"), "Show them")
             }
             Concern::Failing { queue, now, failed, ended, newest } => {
                 let text =
@@ -73,7 +71,7 @@ impl Alert {
                 let text = format!(
                     "{near} of the newest {looked_at} tasks to do {have} one attempt left, or are in the last one."
                 );
-                let link = Query::default().and("filter", LAST_ATTEMPTS).at(&tasks_address(queue));
+                let link = Query::default().and("filter", LAST_ATTEMPTS).at(&of_tasks(queue));
                 new_alert(format!("attempts {queue}"), true, queue.clone(), text)
                     .leading(link, "Show tasks that were tried")
             }
@@ -119,11 +117,7 @@ fn with_error_of_last_hour(queue: &str, now: Timestamp, but_for: &[&str]) -> Str
     for kind in but_for {
         filter += &format!(" and last_error.type != \"{kind}\"");
     }
-    Query::default().and("filter", filter).at(&tasks_address(queue))
-}
-
-fn tasks_address(queue: &str) -> String {
-    format!("/ui/queues/{queue}/tasks")
+    Query::default().and("filter", filter).at(&of_tasks(queue))
 }
 
 fn server_alert(subject: &str, is_warning: bool, text: String) -> Alert {

@@ -24,6 +24,10 @@ use crate::show::Minute;
 use crate::state::Dashboard;
 use crate::visit::Visit;
 
+/// Queues that have a card with their activity. More are rows of a table, without activity.
+pub(crate) const CARDS: usize = 50;
+/// Rows of that table.
+const ROWS: usize = 1_000;
 /// Reads under way at once for one page: it must not take all readers from others.
 const READS_AT_ONCE: usize = 4;
 /// Queues whose newest tasks are looked at.
@@ -87,19 +91,14 @@ impl Lately {
         Self { last_5_minutes: stats.last_5_minutes, last_hour: stats.last_hour, minutes, busy_for }
     }
 
-    fn has_failures(&self) -> bool {
-        self.last_hour.of(Event::Failed) + self.last_hour.of(Event::Expired) > 0
+    /// Returns how many runs of the last hour failed, or were lost.
+    pub(crate) fn failed(&self) -> u64 {
+        self.last_hour.of(Event::Failed) + self.last_hour.of(Event::Expired)
     }
 }
 
-/// How many queues are shown, and how many of these with what happened lately.
-pub(crate) struct ReadingLimits {
-    pub(crate) with_activity: usize,
-    pub(crate) shown: usize,
-}
-
 /// Reads what a viewer may see.
-pub(crate) async fn read(visit: &Visit, find: &str, most: ReadingLimits) -> Result<Reading, Problem> {
+pub(crate) async fn read(visit: &Visit, find: &str) -> Result<Reading, Problem> {
     let store = visit.dashboard.store();
     let mut found = store.list_queue_keys().await?;
     found.retain(|(_, name)| visit.viewer.sees(name.as_str()));
@@ -107,7 +106,7 @@ pub(crate) async fn read(visit: &Visit, find: &str, most: ReadingLimits) -> Resu
     found.retain(|(_, name)| name.as_str().contains(find));
     found.sort_by(|(_, a), (_, b)| a.as_str().cmp(b.as_str()));
     let now = store.figures(&[], &RouteSelection::NONE, PendingDetail::Number).await?.now;
-    let names: Vec<QueueName> = found.iter().take(most.with_activity).map(|(_, name)| name.clone()).collect();
+    let names: Vec<QueueName> = found.iter().take(CARDS).map(|(_, name)| name.clone()).collect();
     let activities = stream::iter(names).map(|name| read_lately(store, name, now)).buffered(READS_AT_ONCE);
     let mut activities = activities.collect::<Vec<Option<Lately>>>().await.into_iter();
     let mut reading = Reading { now, queues: Vec::new(), left_out: 0, alerts: Alerts::default(), seen };
@@ -123,7 +122,7 @@ pub(crate) async fn read(visit: &Visit, find: &str, most: ReadingLimits) -> Resu
             let shows_settings = lately.is_some() && visit.dashboard.has("queue-settings");
             let queue = QueueReading { name: name.clone(), shared, lately: lately.flatten(), shows_settings };
             add_alerts(&visit.dashboard, &queue, now, &mut looks, &mut reading.alerts).await;
-            if reading.queues.len() < most.shown {
+            if reading.queues.len() < CARDS + ROWS {
                 reading.queues.push(queue);
             } else {
                 reading.left_out += 1;
@@ -170,7 +169,7 @@ async fn add_alerts(
     let is_paused = figures.settings().paused;
     let last_hour = lately.as_ref().map(|lately| lately.last_hour);
     let mut seen = NewestTasks::default();
-    if lately.as_ref().is_some_and(Lately::has_failures) && *looks < LOOKED_INTO {
+    if lately.as_ref().is_some_and(|lately| lately.failed() > 0) && *looks < LOOKED_INTO {
         *looks += 1;
         let is_failing = last_hour.as_ref().is_some_and(attention::is_failing);
         seen = dashboard.newest_tasks.look(name.as_str(), read_newest(dashboard.store(), name, is_failing)).await;
