@@ -116,6 +116,19 @@ impl Tally {
     }
 }
 
+/// What became of tasks, and why it did not go on.
+pub(super) struct Outcome {
+    pub(super) tally: Tally,
+    pub(super) stopped: Option<String>,
+}
+
+impl Outcome {
+    /// Returns whether everything is there now as it was wanted.
+    pub(super) fn is_complete(&self) -> bool {
+        self.stopped.is_none() && self.tally.is_complete()
+    }
+}
+
 /// Writes a batch. If it fails, nothing of it counts.
 pub(super) async fn write(
     dashboard: &Dashboard,

@@ -22,42 +22,24 @@ pub(super) enum Way {
 }
 
 impl Way {
-    const ALL: [Self; 3] = [Self::One, Self::Sweep, Self::Lines];
-
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::One => "one",
-            Self::Sweep => "sweep",
-            Self::Lines => "lines",
-        }
-    }
-
-    pub(super) const fn title(self) -> &'static str {
-        match self {
-            Self::One => "One task",
-            Self::Sweep => "Sweep",
-            Self::Lines => "Lines",
-        }
-    }
+    /// Each with its word in addresses, and its title.
+    pub(super) const ALL: [(Self, &'static str, &'static str); 3] =
+        [(Self::One, "one", "One task"), (Self::Sweep, "sweep", "Sweep"), (Self::Lines, "lines", "Lines")];
 
     pub(super) fn of(query: &Query) -> Self {
-        Self::ALL.into_iter().find(|way| query.get("way") == Some(way.word())).unwrap_or(Self::One)
+        let chosen = Self::ALL.into_iter().find(|(_, word, _)| query.get("way") == Some(word));
+        chosen.map_or(Self::One, |(way, ..)| way)
     }
-}
-
-/// One of the tabs.
-pub(super) struct Tab {
-    pub(super) title: &'static str,
-    pub(super) address: String,
-    pub(super) is_current: bool,
 }
 
 /// What every page of the three has beside its shell.
 pub(super) struct Frame {
-    pub(super) tabs: Vec<Tab>,
+    pub(super) way: Way,
     /// Where the forms go.
     pub(super) path: String,
     pub(super) queue: String,
+    /// Whether everything was created that was asked for.
+    pub(super) is_done: bool,
 }
 
 impl Frame {
@@ -66,13 +48,8 @@ impl Frame {
         if !shell.queues.iter().any(|name| name == queue.as_str()) {
             return Err(Problem::not_found("queue", "It may have been deleted. The overview shows all queues."));
         }
-        let path = address(queue);
-        let tab = |each: Way| Tab {
-            title: each.title(),
-            address: Query::default().and("way", each.word()).at(&path),
-            is_current: each == way,
-        };
-        Ok((shell, Self { tabs: Way::ALL.map(tab).into(), path, queue: queue.as_str().to_owned() }))
+        let (queue, path, is_done) = (queue.to_string(), address(queue), visit.query.has("created"));
+        Ok((shell, Self { way, path, queue, is_done }))
     }
 }
 

@@ -9,7 +9,7 @@ use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::ids::QueueName;
 
-use super::create::{Batch, Planned, Tally, write, write_error};
+use super::create::{Batch, Outcome, Planned, Tally, write, write_error};
 use super::frame::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
 use crate::address::Query;
 use crate::field::{self, Field};
@@ -22,7 +22,7 @@ use crate::{json_field, show};
 /// The largest text of lines.
 pub(super) const LINES_BYTES: usize = 8 * 1024 * 1024;
 /// Tasks that a form may have; files with more are for the command line.
-const TASKS_MAX: usize = 10_000;
+const TASKS_MAX: u64 = 10_000;
 /// Wrong lines and tasks that are shown.
 const ERRORS_SHOWN: usize = 20;
 const ROWS_SHOWN: usize = 10;
@@ -38,49 +38,19 @@ struct LinesPage {
     batch: Field,
     report: Option<Report>,
     outcome: Option<Outcome>,
-    is_done: bool,
-    tasks_address: String,
     command: Command,
-    most_tasks_text: String,
-    most_bytes: usize,
 }
 
 /// What the lines are.
 #[derive(Debug, Default)]
 struct Report {
-    valid: usize,
-    wrong: usize,
+    valid: u64,
+    wrong: u64,
     /// The first wrong ones, with the numbers of their lines.
     errors: Vec<(u64, String)>,
     rows: Vec<Row>,
     /// The lines themselves, if a shell takes them.
     text: Option<String>,
-}
-
-impl Report {
-    fn more_errors(&self) -> usize {
-        self.wrong - self.errors.len()
-    }
-
-    fn more_rows(&self) -> usize {
-        self.valid - self.rows.len()
-    }
-
-    fn more_rows_text(&self) -> String {
-        show::number(self.more_rows() as u64)
-    }
-
-    fn valid_number(&self) -> String {
-        show::number(self.valid as u64)
-    }
-
-    fn valid_text(&self) -> String {
-        show::count(self.valid as u64, "task")
-    }
-
-    fn wrong_text(&self) -> String {
-        show::count(self.wrong as u64, "line")
-    }
 }
 
 #[derive(Debug)]
@@ -92,13 +62,6 @@ struct Row {
     priority: i64,
 }
 
-/// What became of them.
-struct Outcome {
-    sentence: String,
-    refusals: Vec<(u64, String)>,
-    stopped: Option<String>,
-}
-
 /// The form.
 pub(super) async fn form(visit: &Visit, queue: &QueueName) -> PageResult {
     show_form(visit, queue, (Field::default(), Field::of(&visit.query, "batch")), None, None).await
@@ -108,7 +71,7 @@ pub(super) async fn form(visit: &Visit, queue: &QueueName) -> PageResult {
 pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: Query, turn: FormTurn<'_>) -> PageResult {
     let step = FormStep::of(&form);
     let (mut lines, mut batch) = (Field::of(&form, "lines"), Field::of(&form, "batch"));
-    let expected: Option<usize> = form.get("expect").and_then(|text| text.parse().ok());
+    let expected: Option<u64> = form.get("expect").and_then(|text| text.parse().ok());
     drop(form);
     let label = batch.read(field::name).flatten().filter(|label| !label.trim().is_empty());
     let text = lines.value;
@@ -143,16 +106,15 @@ pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: Query, turn: 
     if !is_wanted || !is_expected || tasks.is_empty() || batch.error.is_some() {
         return show_form(visit, queue, (lines, batch), Some(report), None).await;
     }
-    let (tally, stopped) = create(&visit.dashboard, queue, tasks).await;
-    if stopped.is_none() && tally.is_complete() {
-        let next = Query::default().and("way", Way::Lines.word()).and("created", tally.created);
-        return Ok(layout::done(visit, &next.at(&address(queue)), &tally.sentence()));
+    let outcome = create(&visit.dashboard, queue, tasks).await;
+    if outcome.is_complete() {
+        let next = Query::default().and("way", "lines").and("created", outcome.tally.created);
+        return Ok(layout::done(visit, &next.at(&address(queue)), &outcome.tally.sentence()));
     }
-    let outcome = Outcome { sentence: tally.sentence(), refusals: tally.refusals, stopped };
     show_form(visit, queue, (lines, batch), Some(report), Some(outcome)).await
 }
 
-async fn create(dashboard: &Dashboard, queue: &QueueName, tasks: Vec<Planned>) -> (Tally, Option<String>) {
+async fn create(dashboard: &Dashboard, queue: &QueueName, tasks: Vec<Planned>) -> Outcome {
     let (mut tally, mut batch) = (Tally::default(), Batch::default());
     let count = tasks.len();
     for (index, task) in tasks.into_iter().enumerate() {
@@ -160,10 +122,10 @@ async fn create(dashboard: &Dashboard, queue: &QueueName, tasks: Vec<Planned>) -
             continue;
         }
         if let Err(error) = write(dashboard, queue, std::mem::take(&mut batch), &mut tally).await {
-            return (tally, Some(write_error(&error)));
+            return Outcome { tally, stopped: Some(write_error(&error)) };
         }
     }
-    (tally, None)
+    Outcome { tally, stopped: None }
 }
 
 type Checked = Result<(Report, Vec<Planned>), String>;
@@ -182,8 +144,8 @@ fn check(text: &str, batch: Option<&str>) -> Checked {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        if tasks.len() + report.wrong == TASKS_MAX {
-            let most = show::number(TASKS_MAX as u64);
+        if report.valid + report.wrong == TASKS_MAX {
+            let most = show::number(TASKS_MAX);
             return Err(format!("These are more than {most} lines. The command line takes files of any size."));
         }
         match planned(&mut reader, number, line, batch) {
@@ -254,19 +216,7 @@ async fn show_form(
         None => Command::Example(command(queue, &url, "tasks.jsonl", batch.filled()).to_string()),
     };
     let (shell, frame) = Frame::new(visit, queue, Way::Lines).await?;
-    let page = LinesPage {
-        shell,
-        frame,
-        lines,
-        batch,
-        report,
-        outcome,
-        is_done: visit.query.has("created"),
-        tasks_address: format!("/ui/queues/{queue}/tasks"),
-        command,
-        most_tasks_text: show::number(TASKS_MAX as u64),
-        most_bytes: LINES_BYTES,
-    };
+    let page = LinesPage { shell, frame, lines, batch, report, outcome, command };
     layout::page(visit, &page)
 }
 
@@ -308,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_refused_as_a_whole_and_a_large_task_by_its_line() {
-        let many = "{}\n".repeat(TASKS_MAX);
+        let many = "{}\n".repeat(TASKS_MAX as usize);
         assert_eq!(check(&many, None).expect("a report").0.valid, TASKS_MAX);
         assert!(check(&(many + "{}"), None).unwrap_err().contains("10,000 lines"));
         assert!(check(&"x".repeat(LINES_BYTES + 1), None).unwrap_err().contains("8 MiB"));
@@ -316,6 +266,6 @@ mod tests {
         let (report, _) = check(&large, None).expect("a report");
         assert_eq!((report.valid, report.errors[0].0), (1, 2));
         let (report, _) = check(&"x\n".repeat(5_000), None).expect("a report");
-        assert_eq!((report.wrong, report.errors.len(), report.more_errors()), (5_000, ERRORS_SHOWN, 4_980));
+        assert_eq!((report.wrong, report.errors.len()), (5_000, ERRORS_SHOWN));
     }
 }

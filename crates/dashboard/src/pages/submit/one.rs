@@ -12,7 +12,7 @@ use taskqueue_store::{StoreError, StoreExt};
 
 use super::create::random_id;
 use super::frame::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
-use crate::address::{Query, of_task};
+use crate::address::Query;
 use crate::field::Field;
 use crate::layout::{self, PageResult, Shell};
 use crate::problem::Problem;
@@ -27,30 +27,20 @@ use crate::{answer, json_field, show};
 struct OnePage {
     shell: Shell,
     frame: Frame,
+    content: Content,
+    /// The task that was created before.
+    created: Option<(TaskId, Definition)>,
+    command: Command,
+}
+
+/// What the form holds.
+struct Content {
     /// What the task of this form will have.
     id: TaskId,
     fields: TaskFields,
     /// What is to be said about the form as a whole.
     warning: Option<String>,
-    /// The task that was created before.
-    created: Option<Created>,
     /// The task that the form is filled from.
-    source: Option<TaskId>,
-    command: Command,
-}
-
-struct Created {
-    id: TaskId,
-    name: String,
-    address: String,
-    again: String,
-}
-
-/// What the form holds.
-struct Content {
-    id: TaskId,
-    fields: TaskFields,
-    warning: Option<String>,
     source: Option<TaskId>,
     /// Whether only what is wrong with it is wanted.
     is_watched: bool,
@@ -102,7 +92,7 @@ pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: &Query, turn:
         let create = CreateTask { queue: queue.clone(), id, new: Box::new(NewTask::new(definition, not_before)) };
         match visit.dashboard.store().write(create).await {
             Ok(_) => {
-                let next = Query::default().and("way", Way::One.word()).and("created", id);
+                let next = Query::default().and("way", "one").and("created", id);
                 return Ok(answer::see_other(&next.at(&address(queue))));
             }
             Err(StoreError::Refused(Refusal::TaskDataTooLarge)) => {
@@ -121,14 +111,12 @@ pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: &Query, turn:
     show_form(visit, queue, content).await
 }
 
-async fn show_form(visit: &Visit, queue: &QueueName, content: Content) -> PageResult {
+async fn show_form(visit: &Visit, queue: &QueueName, mut content: Content) -> PageResult {
     let created = match visit.query.filled("created") {
-        Some(text) => {
-            known(&visit.dashboard, queue, text).await?.map(|(id, definition)| created(queue, id, &definition))
-        }
+        Some(text) => known(&visit.dashboard, queue, text).await?,
         None => None,
     };
-    let Content { id, mut fields, warning, source, is_watched } = content;
+    let fields = &mut content.fields;
     let (is_empty, url) = (fields.is_empty(), visit.server_url());
     let not_before = fields.waiting.not_before(show::now());
     // Large args are not parsed for a command that would be too long.
@@ -141,27 +129,18 @@ async fn show_form(visit: &Visit, queue: &QueueName, content: Content) -> PageRe
             None => Command::Wrong,
         },
     };
-    if is_watched {
+    if content.is_watched {
         fields.args.value.clear();
         fields.metadata.value.clear();
     }
     let (shell, frame) = Frame::new(visit, queue, Way::One).await?;
-    layout::page(visit, &OnePage { shell, frame, id, fields, warning, created, source, command })
+    layout::page(visit, &OnePage { shell, frame, content, created, command })
 }
 
 /// A command to begin with.
 fn example(queue: &QueueName, url: &str) -> String {
     let command = CommandLine::new("task submit", queue.as_str(), url).flag("--name", "warm-up");
     command.flag("--arg", "lr=0.1").flag("--arg", "model=resnet50").to_string()
-}
-
-fn created(queue: &QueueName, id: TaskId, definition: &Definition) -> Created {
-    Created {
-        id,
-        name: cut(definition.name.as_deref().unwrap_or_default()),
-        address: of_task(queue, id),
-        again: Query::default().and("way", Way::One.word()).and("from", id).at(&address(queue)),
-    }
 }
 
 /// The command that creates such a task, if there is one.

@@ -10,8 +10,8 @@ use taskqueue_core::json::{Value, write_value};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 
 use self::run::{Progress, check_names};
-use self::typed::{Plan, Texts, Typed};
-use super::create::Tally;
+use self::typed::{Plan, Typed};
+use super::create::Outcome;
 use super::frame::{Command, FormStep, Frame, Way, address, cut};
 use super::one::with_other_flags;
 use crate::address::Query;
@@ -42,15 +42,11 @@ struct SweepPage {
     shell: Shell,
     frame: Frame,
     typed: Typed,
-    /// Whether nothing was typed yet.
-    is_empty: bool,
     example_address: String,
     preview: Option<Preview>,
     outcome: Option<Outcome>,
-    /// Whether the last sweep was created as a whole.
-    is_done: bool,
-    tasks_address: String,
-    examples: [(&'static str, &'static str, &'static str); 5],
+    /// How far it came, if it is to go on.
+    progress: Option<Progress>,
     command: Command,
 }
 
@@ -61,7 +57,8 @@ struct Preview {
     product: String,
     keys: Vec<String>,
     more_keys: usize,
-    rows: Vec<Row>,
+    /// The names of the first tasks, and their values.
+    rows: Vec<(String, Vec<String>)>,
     has_name: bool,
     /// The form that creates it: exactly what is shown.
     hidden: Query,
@@ -69,101 +66,52 @@ struct Preview {
     command: Option<String>,
 }
 
-struct Row {
-    number: usize,
-    name: String,
-    values: Vec<String>,
-}
-
-/// What became of it.
-struct Outcome {
-    sentence: String,
-    refusals: Vec<(u64, String)>,
-    /// How far it came, if it is to go on.
-    progress: Option<Progress>,
-    /// Why it does not go on by itself.
-    stopped: Option<String>,
-}
-
-impl Preview {
-    fn button(&self) -> String {
-        format!("Create {}", show::count(self.count as u64, "task"))
-    }
-
-    fn count_text(&self) -> String {
-        show::number(self.count as u64)
-    }
-
-    fn more_rows(&self) -> usize {
-        self.count - self.rows.len()
-    }
-
-    fn more_rows_text(&self) -> String {
-        show::number(self.more_rows() as u64)
-    }
-
-    /// Columns behind the number.
-    fn columns(&self) -> usize {
-        self.keys.len() + usize::from(self.has_name) + usize::from(self.more_keys > 0)
-    }
-}
-
 /// The builder, with a preview of what the address holds.
 pub(super) async fn form(visit: &Visit, queue: &QueueName) -> PageResult {
-    let texts = Texts::of(&visit.query);
-    let mut typed = Typed::of(&texts);
+    let texts = Typed::of(&visit.query);
+    let mut typed = texts.clone();
     let preview = match if texts.is_empty() { None } else { typed.plan(&texts) } {
         Some(plan) => preview(visit, &mut typed, &texts, &plan, queue).await,
         None => None,
     };
-    show_form(visit, queue, typed, preview, None).await
+    show_form(visit, queue, typed, preview, None, None).await
 }
 
 /// Creates the sweep of a form, or goes on with it.
 pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: &Query) -> PageResult {
-    let texts = Texts::of(form);
-    let mut typed = Typed::of(&texts);
-    let Some(plan) = typed.plan(&texts) else { return show_form(visit, queue, typed, None, None).await };
+    let texts = Typed::of(form);
+    let mut typed = texts.clone();
+    let Some(plan) = typed.plan(&texts) else { return show_form(visit, queue, typed, None, None, None).await };
     if FormStep::of(form) != FormStep::Create {
         // A sweep that is too long for an address is previewed in this way.
         let preview = preview(visit, &mut typed, &texts, &plan, queue).await;
-        return show_form(visit, queue, typed, preview, None).await;
+        return show_form(visit, queue, typed, preview, None, None).await;
     }
     let progress = Progress::of(form);
     if progress.done == 0
         && let Err(error) = check_names(&visit.dashboard, &plan, usize::MAX).await
     {
         typed.fields.name.error = Some(error);
-        return show_form(visit, queue, typed, None, None).await;
+        return show_form(visit, queue, typed, None, None, None).await;
     }
-    let (tally, progress, error) = run::create(&visit.dashboard, queue, &plan, progress).await;
+    let (outcome, progress) = run::create(&visit.dashboard, queue, &plan, progress).await;
     let is_done = progress.done >= plan.sweep.count();
-    if is_done && error.is_none() && tally.is_complete() {
+    if is_done && outcome.is_complete() {
         let mut next = texts.parameters();
         if next.to_string().len() > ADDRESS_CHARS {
-            next = Query::default().and("way", Way::Sweep.word());
+            next = Query::default().and("way", "sweep");
         }
-        let next = next.and("created", tally.created);
-        return Ok(layout::done(visit, &next.at(&address(queue)), &tally.sentence()));
+        let next = next.and("created", outcome.tally.created);
+        return Ok(layout::done(visit, &next.at(&address(queue)), &outcome.tally.sentence()));
     }
-    let outcome = outcome(&tally, progress, is_done, error);
     let preview = preview(visit, &mut typed, &texts, &plan, queue).await;
-    show_form(visit, queue, typed, preview, Some(outcome)).await
-}
-
-fn outcome(tally: &Tally, progress: Progress, is_done: bool, error: Option<String>) -> Outcome {
-    Outcome {
-        sentence: if is_done { tally.sentence() } else { format!("So far: {}", tally.sentence()) },
-        refusals: tally.refusals.clone(),
-        progress: (!is_done).then_some(progress),
-        stopped: error,
-    }
+    show_form(visit, queue, typed, preview, Some(outcome), (!is_done).then_some(progress)).await
 }
 
 async fn preview(
     visit: &Visit,
     typed: &mut Typed,
-    texts: &Texts,
+    texts: &Typed,
     plan: &Plan<'_>,
     queue: &QueueName,
 ) -> Option<Preview> {
@@ -176,10 +124,7 @@ async fn preview(
     let row = |index: usize| {
         let definition = plan.definition_at(index).ok()?;
         let values = plan.sweep.values_at(index).into_iter().take(KEYS_SHOWN).map(value_text).collect();
-        Some((
-            definition.stored_bytes(),
-            Row { number: index + 1, name: cut(definition.name.as_deref().unwrap_or_default()), values },
-        ))
+        Some((definition.stored_bytes(), (cut(definition.name.as_deref().unwrap_or_default()), values)))
     };
     let rows = (0..plan.sweep.count().min(ROWS_SHOWN)).map(row).collect::<Option<Vec<_>>>()?;
     if rows.iter().any(|(bytes, _)| *bytes > TASK_DATA_BYTES) {
@@ -205,15 +150,15 @@ fn value_text(value: &Value<'_>) -> String {
 }
 
 /// The command that creates the same tasks, with the same ids, if there is one.
-fn command(queue: &QueueName, url: &str, texts: &Texts, plan: &Plan<'_>) -> Option<String> {
+fn command(queue: &QueueName, url: &str, texts: &Typed, plan: &Plan<'_>) -> Option<String> {
     let mut command = CommandLine::new("task sweep", queue.as_str(), url);
-    for (key, values) in &texts.axes {
+    for (key, values) in texts.axes() {
         command = command.flag("--arg", &format!("{key}={values}"));
     }
     if texts.is_zip {
         command = command.switch("--zip");
     }
-    let base = json_field::read(&texts.base).ok().filter(|base| !base.is_empty_object());
+    let base = json_field::read(&texts.base.value).ok().filter(|base| !base.is_empty_object());
     let command = command.optional("--args", base.as_ref().map(|base| base.as_str())).optional("--name", texts.name());
     let command = with_other_flags(command, &plan.definition, plan.not_before)?;
     Some(command.optional("--batch", plan.batch).to_string())
@@ -221,7 +166,7 @@ fn command(queue: &QueueName, url: &str, texts: &Texts, plan: &Plan<'_>) -> Opti
 
 /// A sweep to begin with.
 fn example_parameters() -> Query {
-    let query = Query::default().and("way", Way::Sweep.word()).and("key", "lr").and("values", "0.1, 0.01, 0.001");
+    let query = Query::default().and("way", "sweep").and("key", "lr").and("values", "0.1, 0.01, 0.001");
     query.and("key", "seed").and("values", "1..5").and("name", "try-{lr}-{seed}")
 }
 
@@ -237,6 +182,7 @@ async fn show_form(
     typed: Typed,
     preview: Option<Preview>,
     outcome: Option<Outcome>,
+    progress: Option<Progress>,
 ) -> PageResult {
     let (shell, frame) = Frame::new(visit, queue, Way::Sweep).await?;
     let command = match &preview {
@@ -247,14 +193,11 @@ async fn show_form(
     let page = SweepPage {
         shell,
         frame,
-        is_empty: typed.is_empty(),
         example_address: example_parameters().at(&address(queue)),
         typed,
         preview,
         outcome,
-        is_done: visit.query.has("created"),
-        tasks_address: format!("/ui/queues/{queue}/tasks"),
-        examples: EXAMPLES,
+        progress,
         command,
     };
     layout::page(visit, &page)
@@ -269,8 +212,8 @@ mod tests {
         let form = Query::parse(
             "key=lr&values=0.1,0.01&key=&values=&key=seed&values=1..3&base=%7B%22m%22:1%7D&name=v-{seed}&routes=gpu&batch=b&zip=",
         );
-        let texts = Texts::of(&form);
-        let mut typed = Typed::of(&texts);
+        let texts = Typed::of(&form);
+        let mut typed = texts.clone();
         let plan = typed.plan(&texts).expect("a plan");
         let queue = QueueName::parse("exp").expect("a name");
         let expected = "taskqueue task sweep --queue exp --url http://h:1 --arg lr=0.1,0.01 --arg seed=1..3 --args '{\"m\":1}' --name 'v-{seed}' --route gpu --batch b";

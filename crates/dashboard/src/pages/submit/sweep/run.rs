@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::typed::Plan;
 use crate::address::Query;
-use crate::pages::submit::create::{Batch, Planned, Tally, write, write_error};
+use crate::pages::submit::create::{Batch, Outcome, Planned, Tally, write, write_error};
 use crate::show;
 use crate::state::Dashboard;
 
@@ -46,10 +46,6 @@ impl Progress {
     /// The hidden fields that it travels in.
     pub(super) fn hidden(&self) -> Vec<(&'static str, u64)> {
         [("done", self.done as u64)].into_iter().chain(COUNTS.into_iter().zip(self.counts)).collect()
-    }
-
-    pub(super) fn done_text(&self) -> String {
-        show::number(self.done as u64)
     }
 }
 
@@ -116,7 +112,7 @@ pub(super) async fn create(
     queue: &QueueName,
     plan: &Plan<'_>,
     progress: Progress,
-) -> (Tally, Progress, Option<String>) {
+) -> (Outcome, Progress) {
     let (mut done, mut tally) = (progress.done, Tally::so_far(progress.counts));
     let (began, mut ids, mut batch) = (Instant::now(), DerivedIds::new(plan.batch), Batch::default());
     let (mut stopped, mut slice) = (None, Slice::begin(dashboard).await);
@@ -160,7 +156,7 @@ pub(super) async fn create(
         }
     }
     let counts = tally.counts();
-    (tally, Progress { done, counts }, stopped)
+    (Outcome { tally, stopped }, Progress { done, counts })
 }
 
 #[cfg(test)]

@@ -12,67 +12,12 @@ use taskqueue_core::time::Timestamp;
 
 use crate::address::Query;
 use crate::field::{self, Field};
-use crate::pages::submit::frame::Way;
 use crate::task_fields::TaskFields;
 use crate::{json_field, show};
 
 /// Rows of the builder.
 const ROWS_MIN: usize = 3;
 const ROWS_MAX: usize = 64;
-
-/// The texts of a sweep, as they were typed.
-#[derive(Clone, Debug)]
-pub(super) struct Texts {
-    /// Keys with their values; rows in which nothing stands are left out.
-    pub(super) axes: Vec<(String, String)>,
-    pub(super) base: String,
-    pub(super) is_zip: bool,
-    fields: TaskFields,
-    batch: String,
-}
-
-impl Texts {
-    pub(super) fn of(form: &Query) -> Self {
-        let rows = form
-            .all("key")
-            .zip(form.all("values"))
-            .map(|(key, values)| (key.trim().to_owned(), values.trim().to_owned()));
-        Self {
-            axes: rows.filter(|(key, values)| !key.is_empty() || !values.is_empty()).take(ROWS_MAX).collect(),
-            base: form.get("base").unwrap_or_default().to_owned(),
-            is_zip: form.filled("zip").is_some(),
-            // The args of a sweep are its axes and its base.
-            fields: TaskFields { args: Default::default(), ..TaskFields::of(form) },
-            batch: form.get("batch").unwrap_or_default().to_owned(),
-        }
-    }
-
-    /// Returns whether nothing was typed yet.
-    pub(super) fn is_empty(&self) -> bool {
-        self.axes.is_empty() && self.base.trim().is_empty()
-    }
-
-    pub(super) fn name(&self) -> Option<&str> {
-        Some(self.fields.name.value.as_str()).filter(|name| !name.is_empty())
-    }
-
-    /// The address parameters that bring them back.
-    pub(super) fn parameters(&self) -> Query {
-        let mut query = Query::default().and("way", Way::Sweep.word());
-        for (key, values) in &self.axes {
-            query = query.and("key", key).and("values", values);
-        }
-        for (name, text) in [("base", &self.base), ("batch", &self.batch)] {
-            if !text.is_empty() {
-                query = query.and(name, text);
-            }
-        }
-        if self.is_zip {
-            query = query.and("zip", "on");
-        }
-        self.fields.parameters(query)
-    }
-}
 
 /// A row of the builder.
 #[derive(Clone, Debug, Default)]
@@ -85,15 +30,20 @@ pub(super) struct AxisRow {
 }
 
 impl AxisRow {
+    fn is_empty(&self) -> bool {
+        self.key.is_empty() && self.values.is_empty()
+    }
+
     /// Returns what stands beside the row.
     pub(super) fn note(&self) -> String {
         self.count.map(|count| format!("× {}", show::number(count as u64))).unwrap_or_default()
     }
 }
 
-/// The fields of the builder, with what is wrong in each.
+/// What was typed into the builder, with what is wrong in each field.
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
+    /// Those in which something stands, and empty ones behind them.
     pub(super) rows: Vec<AxisRow>,
     pub(super) base: Field,
     pub(super) is_zip: bool,
@@ -126,39 +76,59 @@ impl Plan<'_> {
 }
 
 impl Typed {
-    pub(super) fn of(texts: &Texts) -> Self {
-        let row = |(key, values): &(String, String)| AxisRow {
-            key: key.clone(),
-            values: values.clone(),
+    pub(super) fn of(form: &Query) -> Self {
+        let row = |(key, values): (&str, &str)| AxisRow {
+            key: key.trim().to_owned(),
+            values: values.trim().to_owned(),
             ..AxisRow::default()
         };
-        let mut rows: Vec<AxisRow> = texts.axes.iter().map(row).collect();
+        let rows = form.all("key").zip(form.all("values")).map(row);
+        let mut rows: Vec<AxisRow> = rows.filter(|row| !row.is_empty()).take(ROWS_MAX).collect();
         // One more than is filled, so that rows can be added without a script.
         let wanted = (rows.len() + 1).clamp(ROWS_MIN, ROWS_MAX);
         rows.resize_with(wanted, AxisRow::default);
         Self {
             rows,
-            base: Field::with(texts.base.clone()),
-            is_zip: texts.is_zip,
-            fields: texts.fields.clone(),
-            batch: Field::with(texts.batch.clone()),
+            base: Field::of(form, "base"),
+            is_zip: form.filled("zip").is_some(),
+            // The args of a sweep are its axes and its base.
+            fields: TaskFields { args: Default::default(), ..TaskFields::of(form) },
+            batch: Field::of(form, "batch"),
             error: None,
         }
     }
 
-    /// Returns whether nothing was typed yet.
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows.iter().all(|row| row.key.is_empty() && row.values.is_empty()) && self.base.filled().is_none()
+    /// Keys with their values.
+    pub(super) fn axes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.rows.iter().filter(|row| !row.is_empty()).map(|row| (row.key.as_str(), row.values.as_str()))
     }
 
-    /// The plan; none if something is wrong, which then is said where it stands.
-    pub(super) fn plan<'t>(&mut self, texts: &'t Texts) -> Option<Plan<'t>> {
+    /// Returns whether nothing was typed yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.axes().next().is_none() && self.base.filled().is_none()
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        Some(self.fields.name.value.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// The address parameters that bring all of it back.
+    pub(super) fn parameters(&self) -> Query {
+        let axes = self.axes().flat_map(|(key, values)| [("key", key), ("values", values)]);
+        let others = [("base", self.base.value.as_str()), ("batch", self.batch.value.as_str())];
+        let others = others.into_iter().chain(self.is_zip.then_some(("zip", "on")));
+        let filled = others.filter(|(_, text)| !text.is_empty());
+        self.fields.parameters([("way", "sweep")].into_iter().chain(axes).chain(filled).collect())
+    }
+
+    /// The plan of what was typed, of which this is a copy; none if something is wrong, which then is said where it stands.
+    pub(super) fn plan<'t>(&mut self, texts: &'t Self) -> Option<Plan<'t>> {
         let name = texts.name().map(NameTemplate::parse).transpose().map_err(|error| error.to_string());
         let name = self.fields.name.keep(name).and_then(|name| self.constant_name(name));
         let definition = self.fields.definition();
         let not_before = self.fields.waiting.not_before(show::now());
-        let batch = self.batch.read(field::name).map(|name| name.map(|_| texts.batch.as_str()));
-        let base = self.base.keep(read_base(&texts.base));
+        let batch = self.batch.read(field::name).map(|name| name.map(|_| texts.batch.value.as_str()));
+        let base = self.base.keep(read_base(&texts.base.value));
         let are_rows_whole = self.check_rows();
         let sweep = if are_rows_whole { self.sweep(texts, base.unwrap_or_default()) } else { None };
         if self.base.error.is_some() {
@@ -184,7 +154,7 @@ impl Typed {
     }
 
     fn check_rows(&mut self) -> bool {
-        if self.rows.iter().all(|row| row.key.is_empty() && row.values.is_empty()) {
+        if self.axes().next().is_none() {
             self.error = Some("Give at least one key with its values.".to_owned());
             return false;
         }
@@ -209,8 +179,8 @@ impl Typed {
         self.rows.iter().all(|row| row.error.is_none())
     }
 
-    fn sweep<'t>(&mut self, texts: &'t Texts, base: Members<'t>) -> Option<Sweep<'t>> {
-        let given: Vec<(&str, &str)> = texts.axes.iter().map(|(key, values)| (key.as_str(), values.as_str())).collect();
+    fn sweep<'t>(&mut self, texts: &'t Self, base: Members<'t>) -> Option<Sweep<'t>> {
+        let given: Vec<(&str, &str)> = texts.axes().collect();
         let error = match Sweep::new(base, &given, texts.is_zip, BROWSER_COMBINATIONS_MAX) {
             Ok(sweep) => {
                 for (row, (_, count)) in self.rows.iter_mut().zip(sweep.axes()) {
@@ -287,8 +257,8 @@ mod tests {
     use super::*;
 
     fn errors(form: &str) -> Vec<String> {
-        let texts = Texts::of(&Query::parse(form));
-        let mut typed = Typed::of(&texts);
+        let texts = Typed::of(&Query::parse(form));
+        let mut typed = texts.clone();
         assert!(typed.plan(&texts).is_none(), "{form}");
         let rows = typed.rows.into_iter().filter_map(|row| row.error.map(|error| format!("{}: {error}", row.key)));
         rows.chain(typed.error)
@@ -345,9 +315,9 @@ mod tests {
     fn there_is_always_an_empty_row_and_the_address_brings_all_back() {
         let form =
             "way=sweep&key=a&values=1&key=b&values=2&key=c&values=3&base=%7B%7D&batch=x&zip=on&name=n&priority=5";
-        let texts = Texts::of(&Query::parse(form));
-        assert_eq!(Typed::of(&texts).rows.len(), 4);
-        assert_eq!(Texts::of(&texts.parameters()).parameters(), texts.parameters());
+        let texts = Typed::of(&Query::parse(form));
+        assert_eq!(texts.rows.len(), 4);
+        assert_eq!(Typed::of(&texts.parameters()).parameters(), texts.parameters());
         assert_eq!(texts.parameters().to_string().len(), Query::parse(form).to_string().len());
     }
 }
