@@ -74,10 +74,7 @@ impl Actions {
 #[template(path = "task_confirm.html")]
 struct ConfirmPage {
     shell: Shell,
-    base: String,
-    title: String,
-    id: String,
-    status: &'static str,
+    task: Task,
     /// The last part of the address of the form.
     action: &'static str,
     question: &'static str,
@@ -105,10 +102,7 @@ async fn confirm(visit: &Visit, [action, question, consequence, button]: [&'stat
     let task = visit.task().await?;
     let page = ConfirmPage {
         shell: Shell::new(visit, question, Section::Tasks, Some(&queue)).await?,
-        base: of_task(&queue, task.id),
-        id: task.id.to_string(),
-        status: task.lifecycle.status.as_str(),
-        title: show::title(task.definition.name.as_deref(), &task.id).to_owned(),
+        task,
         action,
         question,
         consequence,

@@ -7,7 +7,6 @@ use axum::http::StatusCode;
 use taskqueue_api::body::Body as _;
 use taskqueue_core::access::Scope;
 use taskqueue_core::fields::TaskField;
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::json::{self, JsonObject, ObjectWriter};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Status, Task};
@@ -30,14 +29,8 @@ const FORM_BYTES: usize = 4 * 1024 * 1024;
 #[template(path = "task_edit.html")]
 struct EditPage {
     shell: Shell,
-    base: String,
-    title: String,
-    id: String,
-    status: &'static str,
+    task: Task,
     fields: TaskFields,
-    /// The task that the form was made for.
-    updated_at: i64,
-    is_running: bool,
     /// What is wrong with all of it.
     problem: Option<String>,
     /// How many attempts are used.
@@ -46,9 +39,10 @@ struct EditPage {
 
 /// The form.
 pub(crate) async fn form(visit: Visit) -> PageResult {
-    let queue = visit.queue_for(Scope::Submit)?;
+    visit.queue_for(Scope::Submit)?;
     let task = visit.task().await?;
-    show_form(&visit, &queue, &task, fields_of(&task), None, StatusCode::OK).await
+    let fields = fields_of(&task);
+    show_form(&visit, task, fields, None, StatusCode::OK).await
 }
 
 /// Saves what changed.
@@ -63,22 +57,22 @@ pub(crate) async fn save(visit: Visit, body: Body) -> PageResult {
     drop(turn);
     if !is_current {
         let problem = conflict(update.as_ref());
-        return show_form(&visit, &queue, &task, fields, Some(problem), StatusCode::CONFLICT).await;
+        return show_form(&visit, task, fields, Some(problem), StatusCode::CONFLICT).await;
     }
     let Some(update) = update else {
-        return show_form(&visit, &queue, &task, fields, None, StatusCode::UNPROCESSABLE_ENTITY).await;
+        return show_form(&visit, task, fields, None, StatusCode::UNPROCESSABLE_ENTITY).await;
     };
     let names = written_fields(&update);
     let place = address::of_task(&queue, task.id);
     if names.is_empty() {
         return Ok(layout::done(&visit, &place, "Nothing was changed: the task has these values already."));
     }
-    let command = UpdateTask { queue: queue.clone(), id: task.id, update: Box::new(update) };
+    let command = UpdateTask { queue, id: task.id, update: Box::new(update) };
     match visit.dashboard.store().write(command).await {
         Ok(_) => Ok(layout::done(&visit, &place, &format!("Saved: {}.", names.join(", ")))),
         Err(StoreError::Refused(refusal)) => {
             let problem = refused(refusal, &mut fields)?;
-            show_form(&visit, &queue, &task, fields, problem, StatusCode::CONFLICT).await
+            show_form(&visit, task, fields, problem, StatusCode::CONFLICT).await
         }
         Err(error) => Err(error.into()),
     }
@@ -121,25 +115,19 @@ fn refused(refusal: Refusal, fields: &mut TaskFields) -> Result<Option<String>, 
 /// The form with these fields, and with what is wrong.
 async fn show_form(
     visit: &Visit,
-    queue: &QueueName,
-    task: &Task,
+    task: Task,
     fields: TaskFields,
     problem: Option<String>,
     status: StatusCode,
 ) -> PageResult {
-    let title = show::title(task.definition.name.as_deref(), &task.id).to_owned();
+    let title = show::title(task.definition.name.as_deref(), &task.id);
     let page = EditPage {
-        shell: Shell::new(visit, format!("Edit {title}"), Section::Tasks, Some(queue)).await?,
-        base: address::of_task(queue, task.id),
-        id: task.id.to_string(),
-        status: task.lifecycle.status.as_str(),
-        updated_at: task.lifecycle.updated_at.as_micros(),
-        is_running: task.lifecycle.status == Status::Running,
+        shell: Shell::new(visit, format!("Edit {title}"), Section::Tasks, Some(&task.queue)).await?,
         used: match task.lifecycle.attempt {
             0 => String::new(),
             used => format!("{used} of them used already."),
         },
-        title,
+        task,
         fields,
         problem,
     };

@@ -21,13 +21,12 @@ use taskqueue_store::{StoreExt, dependency_cycle};
 use self::actions::Actions;
 use self::output::OutputView;
 use self::run::{FailureView, ProgressView, WorkerView};
-use self::timeline::Event;
 use self::waiting::{RelatedView, Waiting};
 use crate::address::of_task;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::show::json::JsonView;
-use crate::show::{self, Moment, bytes, duration};
+use crate::show::{self, Moment};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 use crate::{answer, field};
@@ -42,48 +41,20 @@ struct Document {
     view: JsonView,
 }
 
-impl Document {
-    fn size(&self) -> String {
-        bytes(self.view.bytes as u64)
-    }
-}
-
 #[derive(Template)]
 #[template(path = "task.html")]
 struct TaskPage {
     shell: Shell,
+    task: Task,
+    now: Timestamp,
     base: String,
-    queue: String,
-    id: String,
-    title: String,
-    status: &'static str,
     actions: Actions,
-    facts: Facts,
-    events: Vec<Event>,
-    is_archived: bool,
     waiting: Option<Waiting>,
     related: RelatedView,
-    progress: Option<ProgressView>,
     worker: WorkerView,
-    failure: Option<FailureView>,
     output: OutputView,
     /// In the order in which they are of interest.
     documents: Vec<Document>,
-}
-
-/// What the task was told to be, and how long it took.
-struct Facts {
-    attempts: String,
-    routes: Vec<String>,
-    more_routes: usize,
-    last_route: Option<String>,
-    priority: i64,
-    waited: Option<String>,
-    ran: Option<String>,
-    not_before: Option<Moment>,
-    time_limit: Option<String>,
-    /// How long the next attempts wait.
-    retries: Option<String>,
 }
 
 /// The page.
@@ -101,23 +72,16 @@ pub(crate) async fn task(visit: Visit) -> PageResult {
     let title = show::title(task.definition.name.as_deref(), &task.id).to_owned();
     let page = TaskPage {
         base: of_task(&queue, id),
-        queue: queue.to_string(),
-        id: id.to_string(),
-        status: task.lifecycle.status.as_str(),
         actions: Actions::of(&task, &visit, &queue),
-        is_archived: task.lifecycle.archived,
-        facts: Facts::of(&task, now),
-        events: timeline::events(&task, now),
         waiting: Waiting::of(&task, explanation.as_ref(), &stats.figures, &visit.server_url(), now),
-        related,
-        progress: ProgressView::of(&task, now),
-        failure: FailureView::of(&task, now),
         documents: documents(&task),
+        related,
         worker,
         output,
         // It measures how long everything took, so it comes last.
-        shell: Shell::new(&visit, title.clone(), Section::Tasks, Some(&queue)).await?,
-        title,
+        shell: Shell::new(&visit, title, Section::Tasks, Some(&queue)).await?,
+        task,
+        now,
     };
     layout::page(&visit, &page)
 }
@@ -128,25 +92,6 @@ async fn explain(dashboard: &Dashboard, queue: &QueueName, task: &Task) -> Resul
         return Ok(None);
     }
     Ok(Some(dependency_cycle::explain(dashboard.store(), queue, task.id, dependency_cycle::TIME_LIMIT).await?))
-}
-
-impl Facts {
-    fn of(task: &Task, now: Timestamp) -> Self {
-        let (definition, lifecycle) = (&task.definition, &task.lifecycle);
-        let routes = definition.routes.count();
-        Self {
-            attempts: format!("{} of {}", lifecycle.attempt, definition.max_attempts),
-            routes: definition.routes.iter().take(ROUTES).map(str::to_owned).collect(),
-            more_routes: routes.saturating_sub(ROUTES),
-            last_route: lifecycle.last_route.as_ref().map(|route| route.as_str().to_owned()).filter(|_| routes > 1),
-            priority: definition.priority,
-            waited: timeline::waited(task, now).map(duration),
-            ran: timeline::ran(task, now).map(duration),
-            not_before: lifecycle.not_before.map(|at| Moment::new(at, now)),
-            time_limit: definition.scheduling.run_limit().map(|limit| field::seconds_text(limit.as_secs_f64())),
-            retries: definition.scheduling.retry_delay.map(|delay| retries(&delay)),
-        }
-    }
 }
 
 /// `after 30 s, then 2 times as long each, at most 1 day`.

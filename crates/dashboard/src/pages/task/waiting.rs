@@ -1,6 +1,8 @@
 //! Why a task is pending, as far as that is known now: what keeps claims from it, whether somebody is there for its routes, what it waits
 //! for, and what waits for it. The reasons are found by the store and ordered in `core`; here they become sentences.
 
+use std::borrow::Cow;
+
 use taskqueue_core::explain::{Explanation, Reason};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::scheduling::OnDependencyFailure;
@@ -10,7 +12,6 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::related::{Related, RelatedTask};
 use taskqueue_store::{Store, StoreError};
 
-use crate::address::of_task;
 use crate::show::command::CommandLine;
 use crate::show::{self, Moment, count};
 
@@ -183,22 +184,13 @@ const NAME_CHARS: usize = 120;
 /// Both kinds; nothing of a kind that there is none of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RelatedView {
-    pub(super) dependencies: Vec<Relative>,
+    /// Nothing but the id of a task that is not there.
+    pub(super) dependencies: Vec<(TaskId, Option<RelatedTask>)>,
     pub(super) more_dependencies: Option<String>,
     /// What becomes of the task if one of them fails.
     pub(super) on_failure: &'static str,
-    pub(super) dependents: Vec<Relative>,
+    pub(super) dependents: Vec<(TaskId, Option<RelatedTask>)>,
     pub(super) more_dependents: Option<String>,
-}
-
-/// A task beside this one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Relative {
-    pub(super) id: String,
-    pub(super) address: String,
-    pub(super) name: Option<String>,
-    /// None if there is no such task.
-    pub(super) status: Option<String>,
 }
 
 impl RelatedView {
@@ -207,12 +199,10 @@ impl RelatedView {
         let shown: Vec<TaskId> = ids.iter().take(RELATIVES_SHOWN).copied().collect();
         let sought = Related { id: task.id, dependencies: shown.clone(), most_dependents: RELATIVES_COUNTED + 1 };
         let found = store.related_tasks(queue, sought).await?;
-        let dependencies = shown.iter().zip(found.dependencies).map(|(id, task)| Relative::of(queue, *id, task));
         let counted = found.dependents.len();
-        let dependents =
-            found.dependents.into_iter().take(RELATIVES_SHOWN).map(|task| Relative::of(queue, task.id, Some(task)));
+        let dependents = found.dependents.into_iter().take(RELATIVES_SHOWN).map(|task| (task.id, Some(task)));
         Ok(Self {
-            dependencies: dependencies.collect(),
+            dependencies: shown.into_iter().zip(found.dependencies).collect(),
             more_dependencies: more_relatives(ids.len(), usize::MAX),
             on_failure: match task.definition.scheduling.on_dependency_failure {
                 OnDependencyFailure::Wait => {
@@ -238,16 +228,10 @@ fn more_relatives(found: usize, counted: usize) -> Option<String> {
     }
 }
 
-impl Relative {
-    fn of(queue: &QueueName, id: TaskId, task: Option<RelatedTask>) -> Self {
-        let name = task.as_ref().and_then(|task| task.name.as_deref()).filter(|name| !name.trim().is_empty());
-        Self {
-            id: id.to_string(),
-            address: of_task(queue, id),
-            name: name.map(|name| show::cut(name, NAME_CHARS).into_owned()),
-            status: task.as_ref().map(|task| task.status.as_str().to_owned()),
-        }
-    }
+/// The beginning of the name of a task, if it has one.
+pub(super) fn shown_name(task: &RelatedTask) -> Option<Cow<'_, str>> {
+    let name = task.name.as_deref().filter(|name| !name.trim().is_empty());
+    name.map(|name| show::cut(name, NAME_CHARS))
 }
 
 #[cfg(test)]
