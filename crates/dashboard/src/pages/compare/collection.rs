@@ -34,43 +34,32 @@ pub(super) struct Record {
     pub(super) status: Status,
     /// Whether there are values that were not looked at.
     pub(super) is_partial: bool,
-    /// The path and the text of each cell, one behind the other: a task may have hundreds.
-    texts: String,
-    cells: Vec<CellEnd>,
-}
-
-/// Where the texts of a cell end.
-struct CellEnd {
-    path_end: usize,
-    text_end: usize,
-    kind: ValueKind,
-    is_cut: bool,
+    cells: Vec<RecordCell>,
 }
 
 /// One value with its path.
-pub(super) struct RecordCell<'r> {
-    pub(super) path: &'r str,
-    pub(super) kind: ValueKind,
-    pub(super) text: &'r str,
-    pub(super) is_cut: bool,
+struct RecordCell {
+    path: String,
+    kind: ValueKind,
+    text: String,
+    is_cut: bool,
 }
 
 impl Record {
     pub(super) fn of(task: &TaskView<'_>, columns: &[Column]) -> Self {
         let (id, name, status) = (task.id, task.name.map(str::to_owned), task.status);
-        let mut record = Self { id, name, status, is_partial: false, texts: String::new(), cells: Vec::new() };
+        let mut record = Self { id, name, status, is_partial: false, cells: Vec::new() };
         record.add_times(task);
         for column in columns {
             if let Some(value) = column.value(task) {
-                record.add_value(column.path(), &value);
+                record.add_value(column.path().to_owned(), &value);
             }
         }
         for document in DOCUMENTS_READ {
             let found = leaves(task, &[document], DOCUMENT_VALUES);
             record.is_partial |= found.len() == DOCUMENT_VALUES;
-            found.iter().for_each(|(path, value)| record.add_value(path, value));
+            found.into_iter().for_each(|(path, value)| record.add_value(path, &value));
         }
-        record.texts.shrink_to_fit();
         record.cells.shrink_to_fit();
         record
     }
@@ -78,38 +67,26 @@ impl Record {
     /// Returns the bytes of memory that it takes.
     pub(super) fn bytes(&self) -> usize {
         let name = self.name.as_deref().map_or(0, str::len);
-        size_of::<Self>() + name + self.texts.len() + self.cells.len() * size_of::<CellEnd>()
+        let cell = |cell: &RecordCell| size_of::<RecordCell>() + cell.path.capacity() + cell.text.capacity();
+        size_of::<Self>() + name + self.cells.iter().map(cell).sum::<usize>()
     }
 
     /// Adds how long it took and waited, as if these were values.
     fn add_times(&mut self, task: &TaskView<'_>) {
+        let mut add = |path: &str, text| {
+            self.cells.push(RecordCell { path: path.to_owned(), kind: ValueKind::Number, text, is_cut: false });
+        };
         if let (Some(from), Some(to)) = (task.started_at, task.finished_at) {
-            self.add("duration", ValueKind::Number, &seconds_between(from, to), false);
+            add("duration", seconds_between(from, to));
         }
         if let Some(from) = task.started_at {
-            self.add("wait", ValueKind::Number, &seconds_between(task.created_at, from), false);
+            add("wait", seconds_between(task.created_at, from));
         }
     }
 
-    fn add_value(&mut self, path: &str, value: &StoredValue<'_>) {
+    fn add_value(&mut self, path: String, value: &StoredValue<'_>) {
         let (kind, text, is_cut) = kept(value);
-        self.add(path, kind, &text, is_cut);
-    }
-
-    fn add(&mut self, path: &str, kind: ValueKind, text: &str, is_cut: bool) {
-        self.texts.push_str(path);
-        let path_end = self.texts.len();
-        self.texts.push_str(text);
-        self.cells.push(CellEnd { path_end, text_end: self.texts.len(), kind, is_cut });
-    }
-
-    pub(super) fn cells(&self) -> impl Iterator<Item = RecordCell<'_>> {
-        let mut start = 0;
-        self.cells.iter().map(move |&CellEnd { path_end, text_end, kind, is_cut }| {
-            let path = &self.texts[start..path_end];
-            start = text_end;
-            RecordCell { path, kind, text: &self.texts[path_end..text_end], is_cut }
-        })
+        self.cells.push(RecordCell { path, kind, text, is_cut });
     }
 }
 
@@ -182,16 +159,16 @@ impl Collection {
 
     pub(super) fn push(&mut self, record: Record) {
         let mut cells = Vec::new();
-        for cell in record.cells() {
-            let path = match self.path_places.get(cell.path) {
+        for cell in &record.cells {
+            let path = match self.path_places.get(&cell.path) {
                 Some(path) => *path,
-                None if self.paths.len() < PATHS => self.keep_path(cell.path),
+                None if self.paths.len() < PATHS => self.keep_path(&cell.path),
                 None => {
                     self.has_more_paths = true;
                     continue;
                 }
             };
-            cells.push((path, self.keep_value(cell.kind, cell.text, cell.is_cut)));
+            cells.push((path, self.keep_value(cell.kind, &cell.text, cell.is_cut)));
         }
         cells.sort_unstable();
         cells.dedup_by_key(|(path, _)| *path);
@@ -281,7 +258,6 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::tests::task;
 
     #[test]
     fn durations_keep_their_microseconds() {
@@ -290,19 +266,5 @@ mod tests {
         assert_eq!(seconds_between(at(0), at(60_000_000)), "60");
         assert_eq!(seconds_between(at(0), at(1_000_010)), "1.00001");
         assert_eq!(seconds_between(at(5), at(1)), "0");
-    }
-
-    #[test]
-    fn cells_read_back_as_they_were_added() {
-        let mut record = Record::of(&task("{}", "{}"), &[]);
-        let known = record.cells.len();
-        record.add("args.a", ValueKind::Text, "x\ny", false);
-        record.add("args.b", ValueKind::Number, "9007199254740993", true);
-        let cells: Vec<_> =
-            record.cells().skip(known).map(|cell| (cell.path, cell.kind, cell.text, cell.is_cut)).collect();
-        assert_eq!(
-            cells,
-            [("args.a", ValueKind::Text, "x\ny", false), ("args.b", ValueKind::Number, "9007199254740993", true)]
-        );
     }
 }

@@ -49,7 +49,7 @@ impl Better {
     }
 }
 
-/// A column of the table.
+/// A path, with what its values are.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) path: PathIndex,
@@ -59,13 +59,36 @@ pub(super) struct Column {
     pub(super) better: Option<Better>,
 }
 
+impl Column {
+    fn new(path: PathIndex, text: &str, facts: &Facts<'_>, view: &View) -> Self {
+        let is_in = |paths: &[Path]| paths.iter().any(|path| path.text == text);
+        let better = match () {
+            () if !facts.is_numeric() => None,
+            () if is_in(&view.lower) => Some(Better::Lower),
+            () if is_in(&view.higher) => Some(Better::Higher),
+            () if text.starts_with("result.") || text.starts_with("progress.") => Better::by_name(text),
+            () => None,
+        };
+        Self { path, is_numeric: facts.is_numeric(), differs: facts.differs, better, text: text.to_owned() }
+    }
+
+    pub(super) fn is_arg(&self) -> bool {
+        self.text.starts_with("args.")
+    }
+
+    pub(super) fn is_result(&self) -> bool {
+        self.text.starts_with("result.")
+    }
+}
+
 /// What a view makes of the tasks that were read.
 pub(super) struct Columns<'c> {
     pub(super) collection: &'c Collection,
-    pub(super) facts: Vec<Facts<'c>>,
+    /// All paths, by their index.
+    all: Vec<Column>,
     pub(super) shown: Vec<Column>,
     /// The paths that have values: of args, of results, and so on, each in alphabetical order.
-    order: Vec<PathIndex>,
+    pub(super) filled: Vec<Column>,
     /// What all tasks have in common, by path.
     pub(super) constants: Vec<(&'c str, &'c Value)>,
     /// The number that all of this is about: the first result for which it is known what is good, or the first one.
@@ -75,35 +98,30 @@ pub(super) struct Columns<'c> {
 impl<'c> Columns<'c> {
     pub(super) fn new(collection: &'c Collection, view: &View) -> Self {
         let facts = collection.facts();
-        let column = |path: PathIndex| column(collection, &facts, view, path);
-        let named: Vec<Column> =
-            view.columns.iter().filter_map(|path| collection.path(&path.text)).map(column).collect();
-        let order = order(collection, &facts);
-        let usual = || usual(collection, &facts, &order);
-        let shown = if named.is_empty() { usual().into_iter().map(column).collect() } else { named };
-        let is_common = |path: PathIndex| is_at(collection, path, "args.") || is_at(collection, path, "result.");
-        let is_shown = |path: PathIndex| shown.iter().any(|column: &Column| column.path == path);
-        let is_constant = |path: &&PathIndex| is_common(**path) && !facts[**path as usize].differs && !is_shown(**path);
-        let constant =
-            |path: &PathIndex| Some((collection.paths[*path as usize].as_str(), facts[*path as usize].first?));
-        let constants = order.iter().filter(is_constant).filter_map(constant).collect();
-        let target = target(collection, &facts, view, &order);
-        Self { collection, shown, order, constants, target, facts }
+        let column = |((path, text), facts): ((PathIndex, &String), &Facts<'_>)| Column::new(path, text, facts, view);
+        let all: Vec<Column> = (0..).zip(&collection.paths).zip(&facts).map(column).collect();
+        let fact = |column: &Column| &facts[column.path as usize];
+        let mut filled: Vec<Column> = all.iter().filter(|column| fact(column).present > 0).cloned().collect();
+        let rank = |text: &str| ROOTS.iter().position(|root| text.starts_with(root)).unwrap_or(ROOTS.len());
+        filled.sort_by(|a, b| rank(&a.text).cmp(&rank(&b.text)).then_with(|| a.text.cmp(&b.text)));
+        let named = view.columns.iter().filter_map(|path| collection.path(&path.text));
+        let named: Vec<Column> = named.map(|path| all[path as usize].clone()).collect();
+        let shown = if named.is_empty() { usual(&filled, collection.rows.len()) } else { named };
+        let is_shown = |path: PathIndex| shown.iter().any(|column| column.path == path);
+        let is_constant =
+            |column: &&Column| (column.is_arg() || column.is_result()) && !column.differs && !is_shown(column.path);
+        let constant = |column: &Column| Some((collection.paths[column.path as usize].as_str(), fact(column).first?));
+        let constants = filled.iter().filter(is_constant).filter_map(constant).collect();
+        let target = match &view.y {
+            Some(path) => collection.path(&path.text).map(|path| &all[path as usize]),
+            None => usual_target(&filled),
+        };
+        let target = target.filter(|column| column.is_numeric).cloned();
+        Self { collection, all, shown, filled, constants, target }
     }
 
-    pub(super) fn column(&self, path: &Path, view: &View) -> Option<Column> {
-        Some(column(self.collection, &self.facts, view, self.collection.path(&path.text)?))
-    }
-
-    pub(super) fn column_at(&self, path: PathIndex, view: &View) -> Column {
-        column(self.collection, &self.facts, view, path)
-    }
-
-    /// The paths that have values, of args first.
-    pub(super) fn paths(&self) -> impl Iterator<Item = (PathIndex, &'c str, &Facts<'c>)> {
-        let with_facts =
-            |path: &PathIndex| (*path, self.collection.paths[*path as usize].as_str(), &self.facts[*path as usize]);
-        self.order.iter().map(with_facts)
+    pub(super) fn column(&self, path: &str) -> Option<&Column> {
+        Some(&self.all[self.collection.path(path)? as usize])
     }
 
     /// The best value of a column, if it is known what is good.
@@ -118,77 +136,36 @@ impl<'c> Columns<'c> {
         self.collection.value(row, path).filter(|value| value.number.is_some())
     }
 
+    /// The args that differ.
+    pub(super) fn differing_args(&self) -> impl Iterator<Item = &Column> {
+        self.filled.iter().filter(|column| column.is_arg() && column.differs)
+    }
+
     /// The args that differ, but no seed.
-    pub(super) fn args_but_seed(&self) -> impl Iterator<Item = PathIndex> {
-        let differing =
-            self.paths().filter(|(_, text, facts)| text.starts_with("args.") && facts.differs && !is_seed(text));
-        differing.map(|(path, _, _)| path)
+    pub(super) fn args_but_seed(&self) -> impl Iterator<Item = &Column> {
+        self.differing_args().filter(|column| !is_seed(&column.text))
     }
 
-    /// Returns how many args differ.
-    pub(super) fn differing_args(&self) -> usize {
-        self.paths().filter(|(_, text, facts)| text.starts_with("args.") && facts.differs).count()
+    /// The numeric arg that differs and has most different values; no seed, unless there is no other.
+    pub(super) fn main_arg(&self) -> Option<&Column> {
+        let rank = |column: &&Column| (is_seed(&column.text), Reverse(self.collection.different(column.path)));
+        self.differing_args().filter(|column| column.is_numeric).min_by_key(rank)
     }
-}
-
-fn column(collection: &Collection, facts: &[Facts<'_>], view: &View, path: PathIndex) -> Column {
-    let text = collection.paths[path as usize].clone();
-    let facts = &facts[path as usize];
-    let is_in = |paths: &[Path]| paths.iter().any(|path| path.text == text);
-    let better = match () {
-        () if !facts.is_numeric() => None,
-        () if is_in(&view.lower) => Some(Better::Lower),
-        () if is_in(&view.higher) => Some(Better::Higher),
-        () if text.starts_with("result.") || text.starts_with("progress.") => Better::by_name(&text),
-        () => None,
-    };
-    Column { path, is_numeric: facts.is_numeric(), differs: facts.differs, better, text }
-}
-
-fn is_at(collection: &Collection, path: PathIndex, root: &str) -> bool {
-    collection.paths[path as usize].starts_with(root)
-}
-
-fn order(collection: &Collection, facts: &[Facts<'_>]) -> Vec<PathIndex> {
-    let mut order: Vec<PathIndex> =
-        (0..collection.paths.len() as PathIndex).filter(|path| facts[*path as usize].present > 0).collect();
-    let rank = |text: &str| ROOTS.iter().position(|root| text.starts_with(root)).unwrap_or(ROOTS.len());
-    order
-        .sort_by_cached_key(|path| (rank(&collection.paths[*path as usize]), collection.paths[*path as usize].clone()));
-    order
 }
 
 /// Args that differ, numbers of results, and how long it took.
-fn usual(collection: &Collection, facts: &[Facts<'_>], order: &[PathIndex]) -> Vec<PathIndex> {
-    let facts = |path: &PathIndex| &facts[*path as usize];
-    let args = order.iter().filter(|path| is_at(collection, **path, "args.") && facts(path).differs).take(USUAL_ARGS);
-    let is_told = |path: &PathIndex| facts(path).is_numeric() && (facts(path).differs || collection.rows.len() == 1);
-    let results = order.iter().filter(|path| is_at(collection, **path, "result.") && is_told(path)).take(USUAL_RESULTS);
-    let duration = order.iter().filter(|path| is_at(collection, **path, "duration"));
-    args.chain(results).chain(duration).copied().collect()
+fn usual(filled: &[Column], tasks: usize) -> Vec<Column> {
+    let args = filled.iter().filter(|column| column.is_arg() && column.differs).take(USUAL_ARGS);
+    let is_told = |column: &&Column| column.is_result() && column.is_numeric && (column.differs || tasks == 1);
+    let results = filled.iter().filter(is_told).take(USUAL_RESULTS);
+    let duration = filled.iter().filter(|column| column.text.starts_with("duration"));
+    args.chain(results).chain(duration).cloned().collect()
 }
 
-fn target(collection: &Collection, facts: &[Facts<'_>], view: &View, order: &[PathIndex]) -> Option<Column> {
-    let column = |path: PathIndex| column(collection, facts, view, path);
-    if let Some(path) = &view.y {
-        return collection.path(&path.text).map(column).filter(|column| column.is_numeric);
-    }
-    let is_result = |column: &Column| column.is_numeric && column.text.starts_with("result.");
-    let results = || order.iter().map(|path| column(*path)).filter(is_result);
-    let with_better = results().find(|column| column.better.is_some());
-    let duration = || collection.path("duration").map(column).filter(|column| column.is_numeric);
-    with_better.or_else(|| results().next()).or_else(duration)
-}
-
-/// Numeric args that differ: those that are no seeds first, and of these the ones with most different values.
-pub(super) fn numeric_args(columns: &Columns<'_>) -> Vec<PathIndex> {
-    let is_numeric_arg =
-        |text: &str, facts: &Facts<'_>| text.starts_with("args.") && facts.differs && facts.is_numeric();
-    let differing = columns.paths().filter(|(_, text, facts)| is_numeric_arg(text, facts));
-    let ranked = differing.map(|(path, text, _)| (is_seed(text), Reverse(columns.collection.different(path)), path));
-    let mut ranked: Vec<(bool, Reverse<usize>, PathIndex)> = ranked.collect();
-    ranked.sort_by_key(|(seed, different, _)| (*seed, *different));
-    ranked.into_iter().map(|(_, _, path)| path).collect()
+fn usual_target(filled: &[Column]) -> Option<&Column> {
+    let results = || filled.iter().filter(|column| column.is_numeric && column.is_result());
+    let duration = || filled.iter().find(|column| column.text == "duration");
+    results().find(|column| column.better.is_some()).or_else(|| results().next()).or_else(duration)
 }
 
 #[cfg(test)]

@@ -42,13 +42,11 @@ impl<'c> Groups<'c> {
     /// None if the view groups by nothing.
     pub(super) fn new(columns: &Columns<'c>, view: &View, sort: Option<Sort>) -> Option<Self> {
         let by: Vec<Column> = match view.grouping.as_ref()? {
-            Grouping::ArgsButSeed => {
-                columns.args_but_seed().take(KEYS_MAX).map(|path| columns.column_at(path, view)).collect()
-            }
-            Grouping::By(paths) => paths.iter().filter_map(|path| columns.column(path, view)).collect(),
+            Grouping::ArgsButSeed => columns.args_but_seed().take(KEYS_MAX).cloned().collect(),
+            Grouping::By(paths) => paths.iter().filter_map(|path| columns.column(&path.text)).cloned().collect(),
         };
         let is_key = |column: &Column| by.iter().any(|key| key.path == column.path);
-        let is_measured = |column: &&Column| column.is_numeric && !is_key(column) && !column.text.starts_with("args.");
+        let is_measured = |column: &&Column| column.is_numeric && !is_key(column) && !column.is_arg();
         let measured: Vec<Column> = columns.shown.iter().filter(is_measured).cloned().collect();
         let mut groups = collect_groups(columns, &by, &measured);
         sort_groups(&mut groups, &by, &measured, sort);

@@ -15,15 +15,14 @@ use askama::Template;
 use taskqueue_core::ids::QueueName;
 use tokio::sync::Semaphore;
 
-use self::collection::{Collection, Row};
-use self::columns::Columns;
+use self::collection::Collection;
+use self::columns::{Column, Columns};
 use self::groups::{GroupTable, Groups};
 use self::parallel::Parallel;
 use self::read::{Extent, Wanted};
 use self::scatter::Scatter;
 use self::table::{PAGE_ROWS, Sort, Table};
-use self::view::{Grouping, MOST_TASKS, ScaleChoice, View};
-use crate::address::Query;
+use self::view::{MOST_TASKS, ScaleChoice, View};
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::FilterMark;
@@ -39,21 +38,14 @@ const CONSTANTS: usize = 40;
 /// Parameters that a control of the form holds, so that no hidden field does.
 const CONTROLS: [&str; 7] = ["filter", "x", "y", "x_scale", "y_scale", "color", "page"];
 
-/// An entry of a list of paths.
-struct Choice {
-    path: String,
-    is_chosen: bool,
-}
-
 #[derive(Template)]
 #[template(path = "compare.html")]
-struct ComparePage {
+struct ComparePage<'c> {
     shell: Shell,
-    path: String,
-    queue: String,
-    view: View,
-    /// The parameters that hidden fields keep.
-    kept: Query,
+    path: &'c str,
+    queue: &'c QueueName,
+    view: &'c View,
+    columns: &'c Columns<'c>,
     filter_error: Option<FilterMark>,
     /// Where the field asks whether its filter can be read.
     tasks_path: String,
@@ -62,15 +54,8 @@ struct ComparePage {
     read_more: Option<String>,
     csv: String,
     warnings: Vec<String>,
-    constants: Vec<(String, String)>,
-    more_constants: usize,
-    numeric: Vec<Choice>,
-    all: Vec<Choice>,
-    columns: Vec<Choice>,
-    axes: Vec<Choice>,
-    group_by: Vec<Choice>,
-    auto_x: Option<String>,
-    auto_y: Option<String>,
+    auto_x: Option<Column>,
+    auto_y: Option<Column>,
     scatter: Option<Scatter>,
     parallel: Option<Parallel>,
     table: Option<Table>,
@@ -78,7 +63,15 @@ struct ComparePage {
     pages: Pages,
 }
 
-impl ComparePage {
+impl ComparePage<'_> {
+    fn is_shown(&self, column: &Column) -> bool {
+        self.columns.shown.iter().any(|shown| shown.path == column.path)
+    }
+
+    fn is_axis(&self, column: &Column) -> bool {
+        self.parallel.as_ref().is_some_and(|parallel| parallel.paths.contains(&column.text))
+    }
+
     /// The choices of a scale: the automatic one says what it is.
     fn scales(&self, axis: &str) -> [(&'static str, &'static str); 3] {
         let is_log =
@@ -97,8 +90,6 @@ impl ComparePage {
 struct Pages {
     current: usize,
     last: usize,
-    first_row: usize,
-    last_row: usize,
     rows: usize,
 }
 
@@ -119,8 +110,8 @@ pub(crate) async fn compare(visit: Visit) -> PageResult {
     let shell = Shell::new(&visit, format!("Compare tasks of {queue}"), Section::Compare, Some(&queue)).await?;
     let work = move || {
         let _turn = turn;
-        let parts = Parts::new(&collection, &view);
-        let page = parts.into_page(shell.made_by_now(&visit), &queue, &visit.path, view, &extent);
+        let columns = Columns::new(&collection, &view);
+        let page = page_of(&visit, &queue, shell, &columns, &view, &extent);
         layout::page(&visit, &page)
     };
     on_own_thread(work).await?
@@ -158,94 +149,42 @@ async fn read(dashboard: &Dashboard, queue: &QueueName, view: &View) -> Result<(
 }
 
 /// Everything that is made of the tasks.
-struct Parts<'c> {
-    columns: Columns<'c>,
-    scatter: Option<Scatter>,
-    parallel: Option<Parallel>,
-    table: Table,
-    groups: Option<GroupTable>,
-}
-
-impl<'c> Parts<'c> {
-    fn new(collection: &'c Collection, view: &View) -> Self {
-        let columns = Columns::new(collection, view);
-        let sort = Sort::new(&columns, view);
-        let rows: Vec<&Row> = table::sorted(&columns, sort);
-        let groups = Groups::new(&columns, view, sort);
-        Self {
-            scatter: Scatter::new(&columns, view),
-            parallel: Parallel::new(&columns, view),
-            table: Table::new(&columns, view, sort, &rows),
-            groups: groups.map(|groups| GroupTable::new(&groups, &columns, view, sort)),
-            columns,
-        }
-    }
-
-    fn into_page(self, shell: Shell, queue: &QueueName, path: &str, view: View, extent: &Extent) -> ComparePage {
-        let collection = self.columns.collection;
-        let rows = self.groups.as_ref().map_or(collection.rows.len(), |groups| groups.total);
-        let (auto_x, auto_y) = scatter::axis_columns(&self.columns, &view);
-        let is_shown = |text: &str| self.columns.shown.iter().any(|column| column.text == text);
-        let has_axis =
-            |text: &str| self.parallel.as_ref().is_some_and(|parallel| parallel.paths.iter().any(|path| path == text));
-        let has_group = |text: &str| matches!(&view.grouping, Some(Grouping::By(paths)) if paths.iter().any(|path| path.text == text));
-        let constants: Vec<(String, String)> = self
-            .columns
-            .constants
-            .iter()
-            .map(|(path, value)| ((*path).to_owned(), scatter::short_value(value)))
-            .collect();
-        ComparePage {
-            path: path.to_owned(),
-            queue: queue.as_str().to_owned(),
-            kept: view.query.except(&CONTROLS),
-            filter_error: view
-                .selection
-                .as_ref()
-                .err()
-                .map(|error| FilterMark::new(view.selectors.filter.as_deref().unwrap_or_default(), error)),
-            tasks_path: path.strip_suffix("compare").map(|queue| format!("{queue}tasks")).unwrap_or_default(),
-            summary: summary(&self.columns, &view, extent),
-            read_more: (!extent.is_all && view.most < MOST_TASKS && !collection.rows.is_empty())
-                .then(|| view.query.without("page").with("read", MOST_TASKS).at(path)),
-            csv: view.query.without("page").at(&format!("{path}/csv")),
-            warnings: warnings(&self.columns, &view, extent),
-            more_constants: constants.len().saturating_sub(CONSTANTS),
-            constants: constants.into_iter().take(CONSTANTS).collect(),
-            numeric: self.choices(|_, is_numeric| is_numeric, |_| false),
-            all: self.choices(|_, _| true, |_| false),
-            columns: self.choices(|_, _| true, is_shown),
-            axes: self.choices(|_, _| true, has_axis),
-            group_by: self.choices(|text, _| !text.starts_with("result.") && !text.starts_with("progress."), has_group),
-            auto_x: auto_x.map(|column| column.text),
-            auto_y: auto_y.map(|column| column.text),
-            pages: Pages::new(view.page, rows),
-            table: Some(self.table).filter(|table| !table.rows.is_empty() || view.page > 1),
-            groups: self.groups,
-            scatter: self.scatter,
-            parallel: self.parallel,
-            view,
-            shell,
-        }
-    }
-
-    fn choices(&self, is_offered: impl Fn(&str, bool) -> bool, is_chosen: impl Fn(&str) -> bool) -> Vec<Choice> {
-        let offered = self.columns.paths().filter(|(_, text, facts)| is_offered(text, facts.is_numeric()));
-        offered.map(|(_, text, _)| Choice { path: text.to_owned(), is_chosen: is_chosen(text) }).collect()
-    }
-}
-
-impl Pages {
-    fn new(current: usize, rows: usize) -> Self {
-        let last = rows.div_ceil(PAGE_ROWS).max(1);
-        let current = current.min(last);
-        Self {
-            current,
-            last,
-            first_row: (current - 1) * PAGE_ROWS + 1,
-            last_row: (current * PAGE_ROWS).min(rows),
-            rows,
-        }
+fn page_of<'c>(
+    visit: &'c Visit,
+    queue: &'c QueueName,
+    shell: Shell,
+    columns: &'c Columns<'c>,
+    view: &'c View,
+    extent: &Extent,
+) -> ComparePage<'c> {
+    let (collection, path) = (columns.collection, visit.path.as_str());
+    let sort = Sort::new(columns, view);
+    let groups = Groups::new(columns, view, sort).map(|groups| GroupTable::new(&groups, columns, view, sort));
+    let table = Table::new(columns, view, sort, &table::sorted(columns, sort));
+    let rows = groups.as_ref().map_or(collection.rows.len(), |groups| groups.total);
+    let last = rows.div_ceil(PAGE_ROWS).max(1);
+    let (auto_x, auto_y) = scatter::axis_columns(columns, view);
+    let filter = view.selectors.filter.as_deref().unwrap_or_default();
+    ComparePage {
+        filter_error: view.selection.as_ref().err().map(|error| FilterMark::new(filter, error)),
+        tasks_path: path.strip_suffix("compare").map(|queue| format!("{queue}tasks")).unwrap_or_default(),
+        summary: summary(columns, view, extent),
+        read_more: (!extent.is_all && view.most < MOST_TASKS && !collection.rows.is_empty())
+            .then(|| view.query.without("page").with("read", MOST_TASKS).at(path)),
+        csv: view.query.without("page").at(&format!("{path}/csv")),
+        warnings: warnings(columns, view, extent),
+        scatter: Scatter::new(columns, view),
+        parallel: Parallel::new(columns, view),
+        table: Some(table).filter(|table| !table.rows.is_empty() || view.page > 1),
+        pages: Pages { current: view.page.min(last), last, rows },
+        shell: shell.made_by_now(visit),
+        auto_x,
+        auto_y,
+        groups,
+        columns,
+        view,
+        queue,
+        path,
     }
 }
 
@@ -258,7 +197,7 @@ fn summary(columns: &Columns<'_>, view: &View, extent: &Extent) -> String {
         Some(matching) => format!("the newest {} of {} that match", show::number(read), show::number(matching)),
         None => format!("the newest {}; more match", show::count(read, "task")),
     };
-    match (read, columns.differing_args()) {
+    match (read, columns.differing_args().count()) {
         (0 | 1, _) => tasks,
         (_, 1) => format!("{tasks}, 1 arg differs"),
         (_, args) => format!("{tasks}, {args} args differ"),

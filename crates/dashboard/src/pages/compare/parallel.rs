@@ -101,10 +101,10 @@ impl Parallel {
 /// Returns what the address says; else the args that differ, without seeds, and the target.
 fn axes_of(columns: &Columns<'_>, view: &View) -> Vec<Column> {
     if !view.axes.is_empty() {
-        return view.axes.iter().filter_map(|path| columns.column(path, view)).take(AXES).collect();
+        return view.axes.iter().filter_map(|path| columns.column(&path.text)).take(AXES).cloned().collect();
     }
-    let args = columns.args_but_seed().take(USUAL_AXES).map(|path| columns.column_at(path, view));
-    args.chain(columns.target.clone().filter(|target| !target.text.starts_with("args."))).collect()
+    let target = columns.target.iter().filter(|target| !target.is_arg());
+    columns.args_but_seed().take(USUAL_AXES).chain(target).cloned().collect()
 }
 
 impl Placing {
@@ -160,20 +160,16 @@ fn axis(number: usize, last: usize, column: &Column, placing: &Placing) -> Axis 
         Placing::Numbers(_, marks, is_log) => (*is_log, marks),
         Placing::Categories(_, marks) => (false, marks),
     };
-    let marks = marks.iter().map(|mark| Mark { at: mark.at.clone(), label: mark.label.clone() }).collect();
-    let anchor = if number == 0 {
-        "start"
-    } else if number == last {
-        "end"
-    } else {
-        "middle"
-    };
     Axis {
         at: percent(number as f64 / last.max(1) as f64),
         label: show::cut(&column.text, LABEL_CHARS).into_owned(),
         is_log,
-        marks,
-        anchor,
+        marks: marks.clone(),
+        anchor: match number {
+            0 => "start",
+            number if number == last => "end",
+            _ => "middle",
+        },
     }
 }
 

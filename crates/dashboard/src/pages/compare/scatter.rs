@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::collection::{Collection, PathIndex, Row};
-use super::columns::{Better, Column, Columns, numeric_args};
+use super::columns::{Column, Columns};
 use super::value::{Value, ValueKind};
 use super::view::{ScaleChoice, View};
 use crate::show;
@@ -17,6 +17,7 @@ const LINKED_POINTS: usize = 2_000;
 pub(super) const TITLE_CHARS: usize = 40;
 
 /// A mark at an axis, in percent.
+#[derive(Clone)]
 pub(super) struct Mark {
     pub(super) at: String,
     pub(super) label: String,
@@ -44,9 +45,8 @@ pub(super) struct Scatter {
     pub(super) x_marks: Vec<Mark>,
     pub(super) y_marks: Vec<Mark>,
     pub(super) dots: Vec<Dots>,
-    pub(super) best: Option<Point>,
-    /// The name and the value of the best point.
-    pub(super) best_text: Option<(String, String)>,
+    /// The best point, with its value.
+    pub(super) best: Option<(Point, String)>,
     pub(super) drawn: usize,
     pub(super) colored_by: Option<String>,
     /// What is not drawn, and why.
@@ -56,16 +56,12 @@ pub(super) struct Scatter {
 /// The columns of the two axes, as far as there are some with numbers.
 pub(super) fn axis_columns(columns: &Columns<'_>, view: &View) -> (Option<Column>, Option<Column>) {
     let y = columns.target.clone();
-    let named = view.x.as_ref().and_then(|path| columns.column(path, view)).filter(|column| column.is_numeric);
-    let first_arg = || numeric_args(columns).first().map(|path| columns.column_at(*path, view));
-    let others = || {
-        columns
-            .shown
-            .iter()
-            .find(|column| column.is_numeric && y.as_ref().is_none_or(|y| y.path != column.path))
-            .cloned()
+    let is_other = |column: &&Column| column.is_numeric && y.as_ref().is_none_or(|y| y.path != column.path);
+    let x = match &view.x {
+        Some(path) => columns.column(&path.text).filter(|column| column.is_numeric),
+        None => columns.main_arg().or_else(|| columns.shown.iter().find(is_other)),
     };
-    let x = if view.x.is_some() { named } else { first_arg().or_else(others) };
+    let x = x.cloned();
     (x, y)
 }
 
@@ -95,14 +91,12 @@ impl Scatter {
                 _ => not_positive += 1,
             }
         }
-        let best = best_point(columns, &placed, &x, &y);
         let notes = scatter_notes(&x, &y, without, not_positive, placed.len());
         Some(Self {
             x_marks: axis_marks(x_scale, false),
             y_marks: axis_marks(y_scale, true),
             dots: dots(columns, &classes, &placed, &x, &y),
-            best_text: best.as_ref().map(|(point, value)| (point.title.clone(), value.clone())),
-            best: best.map(|(point, _)| point),
+            best: best_point(columns, &placed, &x, &y),
             drawn: placed.len(),
             colored_by: color.map(|color| color.text),
             x,
@@ -111,14 +105,6 @@ impl Scatter {
             y_is_log,
             notes,
         })
-    }
-
-    pub(super) fn better(&self) -> Option<&'static str> {
-        self.y.better.map(Better::words)
-    }
-
-    pub(super) fn label(&self) -> String {
-        format!("Scatter of {} against {}, {}", self.y.text, self.x.text, show::count(self.drawn as u64, "task"))
     }
 }
 
@@ -132,13 +118,11 @@ pub(super) fn is_log(choice: ScaleChoice, numbers: &[f64]) -> bool {
 
 /// Returns by what points are coloured: what the address says, else the state where there are several.
 fn color_column(columns: &Columns<'_>, view: &View) -> Option<Column> {
-    match &view.color {
-        Some(path) => columns.column(path, view),
-        None => {
-            let status = columns.collection.path("status")?;
-            Some(columns.column_at(status, view)).filter(|column| column.differs)
-        }
-    }
+    let column = match &view.color {
+        Some(path) => columns.column(&path.text),
+        None => columns.column("status").filter(|column| column.differs),
+    };
+    column.cloned()
 }
 
 type Placed<'p> = (&'p Row, usize, f64, f64);

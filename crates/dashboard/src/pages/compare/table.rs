@@ -30,9 +30,10 @@ pub(super) struct Sort {
 impl Sort {
     /// Returns what the address says; else the best result first.
     pub(super) fn new(columns: &Columns<'_>, view: &View) -> Option<Self> {
-        let asked = view.sort.as_ref().and_then(|path| columns.column(path, view));
-        let column =
-            asked.or_else(|| columns.target.clone().filter(|target| target.better.is_some() && view.sort.is_none()))?;
+        let column = match &view.sort {
+            Some(path) => columns.column(&path.text)?,
+            None => columns.target.as_ref().filter(|target| target.better.is_some())?,
+        };
         Some(Self {
             path: column.path,
             is_descending: view.is_descending.unwrap_or(column.better == Some(Better::Higher)),
@@ -144,7 +145,7 @@ pub(super) fn head(columns: &Columns<'_>, column: &Column, view: &View, sort: Op
         sort: sort_by(&column.text, current, column.better),
         remove: if others.is_empty() { "column=".to_owned() } else { remove.to_string() },
         better: column.better.map(Better::words),
-        flip: (column.is_numeric && !column.text.starts_with("args.")).then(|| flip(column, view)),
+        flip: (column.is_numeric && !column.is_arg()).then(|| flip(column, view)),
     }
 }
 
@@ -168,7 +169,7 @@ fn flip(column: &Column, view: &View) -> String {
 fn cell(columns: &Columns<'_>, row: &Row, column: &Column, best: Option<&Value>) -> Cell {
     let value = columns.collection.value(row, column.path);
     let is_best = value.zip(best).is_some_and(|(value, best)| value.number.is_some() && value.compare(best).is_eq());
-    let is_arg = column.text.starts_with("args.") || column.text.starts_with("metadata.");
+    let is_arg = column.is_arg() || column.text.starts_with("metadata.");
     let (text, title) = value.map_or_else(|| (String::new(), None), |value| shown(column, value));
     let literal = value.filter(|_| !is_time(&column.text) && is_for_filters(&column.text)).and_then(Value::literal);
     Cell {
@@ -177,9 +178,7 @@ fn cell(columns: &Columns<'_>, row: &Row, column: &Column, best: Option<&Value>)
         is_numeric: column.is_numeric,
         is_best,
         differs: column.differs && is_arg,
-        and: literal
-            .filter(|_| !column.text.starts_with("result."))
-            .map(|literal| format!("{} == {literal}", column.text)),
+        and: literal.filter(|_| !column.is_result()).map(|literal| format!("{} == {literal}", column.text)),
     }
 }
 
@@ -200,7 +199,7 @@ pub(super) fn shown(column: &Column, value: &Value) -> (String, Option<String>) 
 /// Best, median and mean of the columns of numbers, over all tasks.
 fn summaries(columns: &Columns<'_>) -> Vec<(&'static str, Vec<String>)> {
     let of = |text: fn(&Columns<'_>, &Column) -> Option<String>| -> Vec<String> {
-        let is_measured = |column: &&Column| column.is_numeric && !column.text.starts_with("args.");
+        let is_measured = |column: &&Column| column.is_numeric && !column.is_arg();
         let text = |column: &Column| Some(column).filter(is_measured).and_then(|column| text(columns, column));
         columns.shown.iter().map(|column| text(column).unwrap_or_default()).collect()
     };

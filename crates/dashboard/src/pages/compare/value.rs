@@ -103,17 +103,8 @@ pub(super) fn kept(value: &Stored<'_>) -> (ValueKind, String, bool) {
         Stored::Json(json) if json.starts_with(['[', '{']) => ValueKind::Container,
         Stored::Json(_) => ValueKind::Word,
     };
-    let cut = prefix(&text, VALUE_BYTES);
+    let cut = &text[..text.floor_char_boundary(VALUE_BYTES)];
     (kind, cut.to_owned(), cut.len() < text.len())
-}
-
-/// The beginning of a text, without a part of a character.
-fn prefix(text: &str, most_bytes: usize) -> &str {
-    if text.len() <= most_bytes {
-        return text;
-    }
-    let end = (0..=most_bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    &text[..end]
 }
 
 /// Numbers of seconds: how long the last run took, and how long the task waited for it.

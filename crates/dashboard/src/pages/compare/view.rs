@@ -150,6 +150,11 @@ impl View {
         self.query.get(name).unwrap_or_default() == value
     }
 
+    /// Returns whether tasks are grouped by a path that was named.
+    pub(super) fn is_grouped_by(&self, text: &str) -> bool {
+        matches!(&self.grouping, Some(Grouping::By(paths)) if paths.iter().any(|path| path.text == text))
+    }
+
     pub(super) fn is_grouped_by_args(&self) -> bool {
         self.grouping == Some(Grouping::ArgsButSeed)
     }
