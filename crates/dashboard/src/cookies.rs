@@ -50,37 +50,19 @@ const NOTICE_LIFETIME: Duration = Duration::from_secs(30);
 const NOTICE_CHARS: usize = 500;
 const SEAL_BYTES: usize = 16;
 
-/// A sentence for the viewer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Notice(String);
+/// Reads what [`notice_cookie`] wrote for the same viewer.
+pub(crate) fn read_notice(cookie: &str, viewer: &Viewer) -> Option<String> {
+    let mut seal = BASE64_URL_SAFE_NO_PAD.decode(cookie).ok()?;
+    let text = (seal.len() >= SEAL_BYTES).then(|| seal.split_off(SEAL_BYTES))?;
+    let text = String::from_utf8(text).ok()?;
+    bool::from(seal.ct_eq(&notice_seal(&text, viewer))).then_some(text)
+}
 
-impl Notice {
-    pub(crate) fn new(text: &str) -> Self {
-        Self(text.chars().take(NOTICE_CHARS).collect())
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        &self.0
-    }
-
-    /// Reads what [`Notice::cookie`] wrote for the same viewer.
-    pub(crate) fn read(cookie: &str, viewer: &Viewer) -> Option<Self> {
-        let mut seal = BASE64_URL_SAFE_NO_PAD.decode(cookie).ok()?;
-        let text = (seal.len() >= SEAL_BYTES).then(|| seal.split_off(SEAL_BYTES))?;
-        let text = String::from_utf8(text).ok()?;
-        bool::from(seal.ct_eq(&notice_seal(&text, viewer))).then_some(Self(text))
-    }
-
-    /// The header that makes the next page show it.
-    pub(crate) fn cookie(&self, viewer: &Viewer) -> Option<HeaderValue> {
-        let sealed = [&notice_seal(&self.0, viewer), self.0.as_bytes()].concat();
-        set(NOTICE, &BASE64_URL_SAFE_NO_PAD.encode(sealed), NOTICE_LIFETIME, false)
-    }
-
-    /// The header that removes it.
-    pub(crate) fn end() -> Option<HeaderValue> {
-        set(NOTICE, "", Duration::ZERO, false)
-    }
+/// The header that makes the next page show a sentence.
+pub(crate) fn notice_cookie(text: &str, viewer: &Viewer) -> Option<HeaderValue> {
+    let text: String = text.chars().take(NOTICE_CHARS).collect();
+    let sealed = [&notice_seal(&text, viewer), text.as_bytes()].concat();
+    set(NOTICE, &BASE64_URL_SAFE_NO_PAD.encode(sealed), NOTICE_LIFETIME, false)
 }
 
 fn notice_seal(text: &str, viewer: &Viewer) -> [u8; SEAL_BYTES] {
@@ -104,11 +86,11 @@ mod tests {
     #[test]
     fn a_notice_is_read_back_by_its_viewer_only() {
         let viewer = |secret| Viewer::new(Access::Everything, secret, false);
-        let cookie = value(&Notice::new("3 tasks cancelled · ü").cookie(&viewer("a")).expect("a header"));
-        assert_eq!(Notice::read(&cookie, &viewer("a")), Some(Notice::new("3 tasks cancelled · ü")));
-        assert_eq!(Notice::read(&cookie, &viewer("b")), None);
+        let cookie = value(&notice_cookie("3 tasks cancelled · ü", &viewer("a")).expect("a header"));
+        assert_eq!(read_notice(&cookie, &viewer("a")), Some("3 tasks cancelled · ü".to_owned()));
+        assert_eq!(read_notice(&cookie, &viewer("b")), None);
         for broken in ["", "x", "AAAA", &cookie[1..], &format!("{cookie}AAAA")] {
-            assert_eq!(Notice::read(broken, &viewer("a")), None, "{broken}");
+            assert_eq!(read_notice(broken, &viewer("a")), None, "{broken}");
         }
     }
 }

@@ -6,7 +6,8 @@ use taskqueue_core::json::{
     JsonObject, ObjectError, ParseError, PathStep, Reader, Unusable, Value, parse, write_string, write_value,
 };
 use taskqueue_core::limits::{JSON_DEPTH, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
-use taskqueue_core::terminal::is_bidi_control;
+
+use crate::show::json::escape_bidi;
 
 /// What would be longer when it is indented is not: the indentation of deep values is many times as long as they are.
 const INDENTED_BYTES: usize = 64 * 1024;
@@ -124,16 +125,8 @@ pub(crate) fn write(object: &JsonObject) -> String {
         indented(&mut out, &value, 0);
         String::from_utf8(out).ok().filter(|out| out.len() <= INDENTED_BYTES)
     });
-    let mut plain = String::new();
-    for character in shown.as_deref().unwrap_or(text).chars() {
-        // Outside of strings there are none.
-        if is_bidi_control(character) {
-            plain.push_str(&format!("\\u{:04x}", u32::from(character)));
-        } else {
-            plain.push(character);
-        }
-    }
-    plain
+    // Outside of strings there are none.
+    escape_bidi(shown.as_deref().unwrap_or(text)).into_owned()
 }
 
 /// Nothing more is written behind the most that an indented text may have.

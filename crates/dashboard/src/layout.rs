@@ -1,5 +1,7 @@
 //! What all pages share: the frame around them, and the answers that carry them. The template is `templates/layout.html`.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::http::StatusCode;
 use axum::http::header::{ETAG, HeaderValue, IF_NONE_MATCH, SET_COOKIE};
@@ -10,7 +12,7 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_store::StoreExt;
 
 use crate::answer::{self, hex_digits, html, see_other, see_other_with};
-use crate::cookies::Notice;
+use crate::cookies;
 use crate::problem::Problem;
 use crate::visit::{Theme, Visit};
 
@@ -135,7 +137,7 @@ impl Shell {
             has_session: visit.viewer.has_session(),
             form_token: visit.viewer.form_token().to_owned(),
             address: visit.query.at(&visit.path),
-            notice: visit.notice.as_ref().map(|notice| notice.text().to_owned()),
+            notice: visit.notice.clone(),
             refresh_seconds: dashboard.refresh.after(visit.began.elapsed()).as_secs(),
         })
     }
@@ -174,7 +176,8 @@ pub(crate) fn page(visit: &Visit, template: &impl Template) -> PageResult {
     })?;
     if visit.notice.is_some() {
         let mut response = html(StatusCode::OK, body);
-        response.headers_mut().extend(Notice::end().map(|value| (SET_COOKIE, value)));
+        let ended = cookies::set(cookies::NOTICE, "", Duration::ZERO, false);
+        response.headers_mut().extend(ended.map(|value| (SET_COOKIE, value)));
         return Ok(response);
     }
     let tag = format!("\"{}\"", hex_digits(&Sha256::digest(&body), 8));
@@ -186,7 +189,7 @@ pub(crate) fn page(visit: &Visit, template: &impl Template) -> PageResult {
 
 /// The answer to a form that did something: look there, where it is told what was done.
 pub(crate) fn done(visit: &Visit, address: &str, notice: &str) -> Response {
-    see_other_with(Notice::new(notice).cookie(&visit.viewer), address)
+    see_other_with(cookies::notice_cookie(notice, &visit.viewer), address)
 }
 
 /// Goes to the same section of another queue.

@@ -15,31 +15,24 @@ use crate::answer::{SET, html, see_other};
 
 /// Why a request does not get its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    status: StatusCode,
-    title: Cow<'static, str>,
-    /// What to do, in a sentence.
-    advice: Cow<'static, str>,
-    /// Where to go instead, for somebody who is not signed in.
-    destination: Option<Destination>,
-    link: Link,
-}
-
-/// Where somebody gets to who is not signed in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Destination {
+pub(crate) enum Problem {
+    /// With what to do, in a sentence.
+    Told { status: StatusCode, title: Cow<'static, str>, advice: Cow<'static, str>, link: Link },
+    /// For somebody who has to sign in first, at this address.
     SignIn(String),
-    /// The page itself, asked for by a page of ours.
+    /// For somebody who followed a link of another site. The browser keeps the session to itself then, and sends it when a page of
+    /// ours asks for the same address.
     Again(String),
 }
 
 /// The button of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Link {
+pub(crate) struct Link {
     address: &'static str,
     text: &'static str,
 }
 
+const NOT_OPEN: &str = "This is not open to you";
 const OVERVIEW: Link = Link { address: "/ui/", text: "Go to the overview" };
 const OTHER_TOKEN: Link = Link { address: SIGN_IN, text: "Sign in with another token" };
 
@@ -65,7 +58,7 @@ impl Problem {
         title: impl Into<Cow<'static, str>>,
         advice: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, title: title.into(), advice: advice.into(), destination: None, link: OVERVIEW }
+        Self::Told { status, title: title.into(), advice: advice.into(), link: OVERVIEW }
     }
 
     pub(crate) fn not_found(what: &str, advice: impl Into<Cow<'static, str>>) -> Self {
@@ -73,7 +66,7 @@ impl Problem {
     }
 
     pub(crate) fn forbidden(advice: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "This is not open to you", advice)
+        Self::new(StatusCode::FORBIDDEN, NOT_OPEN, advice)
     }
 
     pub(crate) fn invalid(title: impl Into<Cow<'static, str>>, advice: impl Into<Cow<'static, str>>) -> Self {
@@ -92,23 +85,10 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "The server made a mistake", advice)
     }
 
-    /// For somebody who has to sign in first, and then sees this address.
-    pub(crate) fn sign_in(address: String) -> Self {
-        let problem = Self::new(StatusCode::SEE_OTHER, "Sign in first", "");
-        Self { destination: Some(Destination::SignIn(address)), ..problem }
-    }
-
-    /// For somebody who followed a link of another site. The browser keeps the session to itself then, and sends it when a page of
-    /// ours asks for the same address.
-    pub(crate) fn again(address: String) -> Self {
-        let problem = Self::new(StatusCode::OK, "One moment", "");
-        Self { destination: Some(Destination::Again(address)), ..problem }
-    }
-
     /// For somebody whose token shows no page.
     pub(crate) fn not_for_reading() -> Self {
         let advice = "Your token does not have the scope read, which the dashboard needs. Ask whoever runs the server for one that has.";
-        Self { link: OTHER_TOKEN, ..Self::forbidden(advice) }
+        Self::Told { status: StatusCode::FORBIDDEN, title: NOT_OPEN.into(), advice: advice.into(), link: OTHER_TOKEN }
     }
 }
 
@@ -211,17 +191,17 @@ impl From<Refusal> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        match self.destination {
-            Some(Destination::SignIn(address)) => return see_other(&address),
-            Some(Destination::Again(address)) => {
+        let (status, title, advice, link) = match self {
+            Self::Told { status, title, advice, link } => (status, title, advice, link),
+            Self::SignIn(address) => return see_other(&address),
+            Self::Again(address) => {
                 let page = AgainPage { asset_set: SET, address: &address };
-                return html(self.status, page.render().unwrap_or_default());
+                return html(StatusCode::OK, page.render().unwrap_or_default());
             }
-            None => {}
-        }
-        let page = ProblemPage { asset_set: SET, title: &self.title, advice: &self.advice, link: self.link };
-        let mut response = html(self.status, page.render().unwrap_or_default());
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        };
+        let page = ProblemPage { asset_set: SET, title: &title, advice: &advice, link };
+        let mut response = html(status, page.render().unwrap_or_default());
+        if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
         }
         debug_assert!(!response.headers().contains_key(LOCATION));

@@ -21,7 +21,7 @@ use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout};
 
 use crate::address::{PARAMETERS_MAX, Query, SIGN_IN};
-use crate::cookies::{self, Notice};
+use crate::cookies;
 use crate::host::{Mode, Viewer};
 use crate::problem::Problem;
 use crate::state::Dashboard;
@@ -72,7 +72,7 @@ pub(crate) struct Visit {
     pub(crate) headers: HeaderMap,
     pub(crate) theme: Option<Theme>,
     /// What the last action of this browser did.
-    pub(crate) notice: Option<Notice>,
+    pub(crate) notice: Option<String>,
     pub(crate) began: Instant,
     /// What the template of the path names.
     parts: HashMap<String, String>,
@@ -90,7 +90,7 @@ impl FromRequestParts<Dashboard> for Visit {
             return Err(Problem::not_for_reading());
         }
         let parts = Path::<HashMap<String, String>>::from_request_parts(head, dashboard).await;
-        let notice = cookies::read(&head.headers, cookies::NOTICE).and_then(|text| Notice::read(text, &viewer));
+        let notice = cookies::read(&head.headers, cookies::NOTICE).and_then(|text| cookies::read_notice(text, &viewer));
         Ok(Self {
             dashboard: dashboard.clone(),
             theme: Theme::of(&head.headers),
@@ -232,10 +232,10 @@ fn not_signed_in(head: &Parts, address: String) -> Problem {
     let is_foreign_link = says("sec-fetch-mode", "navigate")
         && (says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site"));
     match head.method {
-        Method::GET if is_foreign_link => Problem::again(address),
-        Method::GET | Method::HEAD => Problem::sign_in(Query::default().and("next", address).at(SIGN_IN)),
+        Method::GET if is_foreign_link => Problem::Again(address),
+        Method::GET | Method::HEAD => Problem::SignIn(Query::default().and("next", address).at(SIGN_IN)),
         // What was to be done is not done after the sign-in, so its address is of no use.
-        _ => Problem::sign_in(SIGN_IN.to_owned()),
+        _ => Problem::SignIn(SIGN_IN.to_owned()),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::Unreadable;
 use crate::show::command::CommandLine;
-use crate::show::{self, Metered as _, Moment};
+use crate::show::{self, Meter, Moment};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 

@@ -28,11 +28,6 @@ const ITALIC: u8 = 4;
 const UNDER: u8 = 8;
 const SWAP: u8 = 16;
 
-const FOREGROUNDS: [&str; 16] =
-    ["f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f11", "f12", "f13", "f14", "f15"];
-const BACKGROUNDS: [&str; 16] =
-    ["b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9", "b10", "b11", "b12", "b13", "b14", "b15"];
-
 impl TextLook {
     /// For an address: the look at a place, to go on from there.
     pub(crate) fn code(self) -> String {
@@ -77,14 +72,11 @@ impl TextLook {
     }
 
     fn open(self, html: &mut Html) {
-        html.markup("<span class=\"");
         let flags = FLAGS.iter().enumerate().filter(|(bit, _)| self.flags >> bit & 1 == 1).map(|(_, class)| *class);
-        let colour = |place: u8, classes: &[&'static str; 16]| classes.get(usize::from(place.wrapping_sub(1))).copied();
-        let colours = [colour(self.foreground, &FOREGROUNDS), colour(self.background, &BACKGROUNDS)];
-        for (place, class) in colours.into_iter().flatten().chain(flags).enumerate() {
-            html.markup(if place > 0 { " " } else { "" });
-            html.markup(class);
-        }
+        let colour = |letter: char, place: u8| place.checked_sub(1).map(|place| format!("{letter}{place}"));
+        let colours = [colour('f', self.foreground), colour('b', self.background)].into_iter().flatten();
+        html.markup("<span class=\"");
+        html.text(&colours.chain(flags.map(str::to_owned)).collect::<Vec<_>>().join(" "));
         html.markup("\">");
     }
 }

@@ -84,21 +84,13 @@ impl Meter {
         (whole > 0.0 && part.is_finite() && part >= 0.0).then_some(Self { part: part.min(1.0), is_limit: false })
     }
 
+    pub(crate) fn of(measure: &Measure) -> Option<Self> {
+        Self::new(measure.used, measure.whole?).map(|meter| Self { is_limit: measure.is_limit, ..meter })
+    }
+
     /// A part of what must not be used as a whole.
     pub(crate) fn of_limit(used: f64, whole: f64) -> Option<Self> {
         Self::new(used, whole).map(|meter| Self { is_limit: true, ..meter })
-    }
-}
-
-/// What a meter can be drawn of.
-pub(crate) trait Metered {
-    fn meter(&self) -> Option<Meter>;
-}
-
-impl Metered for Measure {
-    fn meter(&self) -> Option<Meter> {
-        let meter = Meter::new(self.used, self.whole?);
-        meter.map(|meter| Meter { is_limit: self.is_limit, ..meter })
     }
 }
 
@@ -138,10 +130,6 @@ impl Spark {
         Self(minutes)
     }
 
-    fn most(&self) -> u64 {
-        self.0.iter().map(|minute| minute.ended).max().unwrap_or(0)
-    }
-
     /// How high the part that did not fail and the part that failed are.
     fn heights(minute: Minute, most: u64) -> (u64, u64) {
         let height = |count: u64| {
@@ -164,7 +152,7 @@ impl HtmlSafe for Spark {}
 
 impl fmt::Display for Spark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = self.most();
+        let most = self.0.iter().map(|minute| minute.ended).max().unwrap_or(0);
         let (mut others, mut failed) = (String::new(), String::new());
         for (place, minute) in self.0.iter().enumerate() {
             let (left, (other_height, failed_height)) = (place as u64 * MINUTE_DISTANCE, Self::heights(*minute, most));
@@ -226,7 +214,7 @@ mod tests {
         assert_eq!((class(Meter::new(95.0, 100.0)), class(Meter::of_limit(95.0, 100.0))), (Some(false), Some(true)));
         assert_eq!(class(Meter::of_limit(89.0, 100.0)), Some(false));
         let measure = |is_limit| Measure { text: String::new(), used: 95.0, whole: Some(100.0), is_limit };
-        assert_eq!([false, true].map(|is_limit| class(measure(is_limit).meter())), [Some(false), Some(true)]);
+        assert_eq!([false, true].map(|is_limit| class(Meter::of(&measure(is_limit)))), [Some(false), Some(true)]);
     }
 
     #[test]

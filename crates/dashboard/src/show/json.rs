@@ -1,6 +1,8 @@
 //! A JSON object as people read it: indented, coloured, with parts that fold. Numbers are shown as they are stored. However large the
 //! object, what is shown is bounded; the whole of it has an address of its own.
 
+use std::borrow::Cow;
+
 use taskqueue_core::json::{ParseError, Reader};
 use taskqueue_core::terminal::is_bidi_control;
 use taskqueue_core::words::{self, number};
@@ -166,7 +168,7 @@ fn write_key(html: &mut Html, key: &str, is_cut: bool) {
     let mut quoted = Vec::with_capacity(key.len() + 2);
     taskqueue_core::json::write_string(&mut quoted, key);
     html.markup("<span class=\"key\">");
-    visible(html, std::str::from_utf8(&quoted).unwrap_or_default());
+    html.text(&escape_bidi(std::str::from_utf8(&quoted).unwrap_or_default()));
     html.markup(if is_cut { "…</span>: " } else { "</span>: " });
 }
 
@@ -217,7 +219,7 @@ fn scalar(html: &mut Html, text: &str, is_cut: &mut bool) {
     };
     html.markup(class);
     let shown = first_chars(text, STRING_CHARS);
-    visible(html, shown);
+    html.text(&escape_bidi(shown));
     html.markup("</span>");
     if shown.len() < text.len() {
         *is_cut = true;
@@ -228,17 +230,12 @@ fn scalar(html: &mut Html, text: &str, is_cut: &mut bool) {
 }
 
 /// A JSON text in which characters that change the order of others are written as escapes: it is the same JSON.
-fn visible(html: &mut Html, text: &str) {
-    let mut rest = text;
-    while let Some(place) = rest.find(is_bidi_control) {
-        html.text(&rest[..place]);
-        let mut following = rest[place..].chars();
-        if let Some(control) = following.next() {
-            html.text(&format!("\\u{:04x}", u32::from(control)));
-        }
-        rest = following.as_str();
+pub(crate) fn escape_bidi(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_bidi_control) {
+        return Cow::Borrowed(text);
     }
-    html.text(rest);
+    let escaped = |c: char| if is_bidi_control(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    Cow::Owned(text.chars().map(escaped).collect())
 }
 
 fn first_chars(text: &str, count: usize) -> &str {

@@ -17,7 +17,7 @@ use taskqueue_core::time::{Timestamp, between};
 pub(crate) use taskqueue_core::words::{bytes, count, duration, number};
 use taskqueue_core::words::{one_decimal, whole_duration};
 
-pub(crate) use self::drawings::{Bar, Meter, Metered, Minute, Spark};
+pub(crate) use self::drawings::{Bar, Meter, Minute, Spark};
 
 /// A text of at most so many characters, with a sign where it was cut.
 pub(crate) fn cut(text: &str, most_chars: usize) -> Cow<'_, str> {

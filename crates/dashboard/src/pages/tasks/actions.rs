@@ -12,7 +12,7 @@ use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::update::Update;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate};
+use taskqueue_store::command::{ActOnTasks, BulkUpdate};
 use taskqueue_store::{StoreError, StoreExt};
 
 use super::confirm::{Action, AskedAgain, ask, target};
@@ -42,11 +42,7 @@ pub(crate) async fn act(visit: Visit, body: Body) -> PageResult {
     let target = target(&visit.query)?;
     let include_archived = target.includes_archived();
     let work = BulkWork { dashboard: &visit.dashboard, queue: &queue, action, agreed, include_archived };
-    let done = match &change {
-        Change::Bulk(action) => work.act(*action, &target).await,
-        Change::Update(update) => work.update(update, &target).await,
-    };
-    match done {
+    match work.act(&change, &target).await {
         Ok(told) => Ok(layout::done(&visit, &View::read(&queue, &visit.query).address(), &told)),
         Err(Undone::OtherNumber) => ask(&visit, AskedAgain { agreed: Some(agreed), value, wrong: None }).await,
         Err(Undone::Problem(problem)) => Err(problem),
@@ -104,62 +100,61 @@ struct BulkWork<'w> {
 }
 
 impl BulkWork<'_> {
-    /// Cancels, requeues or deletes.
-    async fn act(&self, action: BulkAction, target: &Target) -> Result<String, Undone> {
-        let filters = self.filters(target).await?;
+    /// Does it, and says what was done.
+    async fn act(&self, change: &Change, target: &Target) -> Result<String, Undone> {
+        let filters = match change {
+            Change::Bulk(_) => self.filters(target).await?,
+            Change::Update(_) => self.filters_of_update(target).await?,
+        };
         // Several filters were counted when their tasks were found.
         let expect = (filters.len() == 1).then_some(self.agreed);
-        let mut sum = Acted { matched: 0, changed: 0 };
+        let (mut matched, mut changed) = (0, 0);
         for filter in filters {
-            let queue = self.queue.clone();
-            let include_archived = self.include_archived;
-            let act = ActOnTasks { queue, action, filter, expect, dry_run: false, include_archived };
-            match self.dashboard.store().act_on_tasks(Arc::new(act)).await {
-                Ok(Acted { matched, changed }) => {
-                    sum = Acted { matched: sum.matched + matched, changed: sum.changed + changed };
+            let (store, queue, include_archived) = (self.dashboard.store(), self.queue.clone(), self.include_archived);
+            let done = match change {
+                Change::Bulk(action) => {
+                    let action = *action;
+                    let act = ActOnTasks { queue, action, filter, expect, dry_run: false, include_archived };
+                    store.act_on_tasks(Arc::new(act)).await.map(|done| (done.matched, done.changed))
                 }
+                Change::Update(update) => {
+                    let bulk = BulkUpdate { queue, filter, update: (**update).clone(), include_archived };
+                    store.update_tasks(Arc::new(bulk)).await.map(|done| (done.matched, done.updated))
+                }
+            };
+            match done {
+                Ok(done) => (matched, changed) = (matched + done.0, changed + done.1),
                 Err(StoreError::Refused(Refusal::ExpectationFailed { .. })) => return Err(Undone::OtherNumber),
-                Err(_) if sum.changed > 0 => return Err(StoreError::PartlyDone.into()),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let past = match action {
-            BulkAction::Cancel => "cancelled",
-            BulkAction::Requeue => "requeued",
-            BulkAction::Delete => "deleted",
-        };
-        Ok(told(self.agreed, sum.changed, past))
-    }
-
-    /// Changes values. Such a change has no expectation of its own. Of a few tasks exactly those are changed that were agreed to; many
-    /// are counted right before the change, and what became of them is told.
-    async fn update(&self, update: &Update, target: &Target) -> Result<String, Undone> {
-        let filters = match target {
-            Target::Matching(selectors) if self.agreed <= IDS_MAX as u64 => {
-                let (action, (selection, ids)) = (self.action, self.agreed_to(selectors).await?);
-                let bytes = selection.filter.as_ref().map_or(0, |filter| filter.text().len()) + bytes_of(&ids);
-                let read = move || of_right_state(action, narrowed(&as_filter(selection)?, &ids)?);
-                vec![self.dashboard.read_filter(bytes, read).await??]
-            }
-            _ => self.counted(target).await?,
-        };
-        let (mut matched, mut updated) = (0, 0);
-        for filter in filters {
-            let (queue, update) = (self.queue.clone(), update.clone());
-            let include_archived = self.include_archived;
-            let bulk = BulkUpdate { queue, filter, update, include_archived };
-            match self.dashboard.store().update_tasks(Arc::new(bulk)).await {
-                Ok(done) => (matched, updated) = (matched + done.matched, updated + done.updated),
-                Err(_) if updated > 0 => return Err(StoreError::PartlyDone.into()),
+                Err(_) if changed > 0 => return Err(StoreError::PartlyDone.into()),
                 Err(error) => return Err(error.into()),
             }
         }
         let past = match self.action {
+            Action::Bulk(BulkAction::Cancel) => "cancelled",
+            Action::Bulk(BulkAction::Requeue) => "requeued",
+            Action::Bulk(BulkAction::Delete) => "deleted",
             Action::Archive => "archived",
             Action::Unarchive => "unarchived",
-            Action::Bulk(_) | Action::Priority | Action::Routes | Action::Args => "changed",
+            Action::Priority | Action::Routes | Action::Args => "changed",
         };
-        Ok(told_update(self.agreed, matched, updated, past))
+        Ok(match change {
+            Change::Bulk(_) => told(self.agreed, changed, past),
+            Change::Update(_) => told_update(self.agreed, matched, changed, past),
+        })
+    }
+
+    /// The filters of a change of values. Such a change has no expectation of its own. Of a few tasks exactly those are changed that were
+    /// agreed to; many are counted right before the change, and what became of them is told.
+    async fn filters_of_update(&self, target: &Target) -> Result<Vec<TaskFilter>, Undone> {
+        match target {
+            Target::Matching(selectors) if self.agreed <= IDS_MAX as u64 => {
+                let (action, (selection, ids)) = (self.action, self.agreed_to(selectors).await?);
+                let bytes = selection.filter.as_ref().map_or(0, |filter| filter.text().len()) + bytes_of(&ids);
+                let read = move || of_right_state(action, narrowed(&as_filter(selection)?, &ids)?);
+                Ok(vec![self.dashboard.read_filter(bytes, read).await??])
+            }
+            _ => self.counted(target).await,
+        }
     }
 
     /// The filters of a target, if they select as many tasks as were agreed to.

@@ -182,21 +182,12 @@ fn is_done(action: Action, task: &Task) -> bool {
 #[template(path = "tasks_confirm.html")]
 struct ConfirmPage {
     shell: Shell,
-    title: String,
-    meaning: &'static str,
+    action: Action,
     /// Which tasks, in words, with the texts that select.
     target: Vec<(&'static str, String)>,
     left_out: Vec<String>,
-    /// The number that was agreed to before, if it has changed since.
-    agreed: Option<String>,
-    /// The value that was written before, and what was wrong with it, if anything was.
-    value: String,
-    wrong: Option<String>,
+    again: AskedAgain,
     number: u64,
-    shown_number: String,
-    word: &'static str,
-    button: &'static str,
-    is_final: bool,
     address: String,
     back: String,
 }
@@ -230,35 +221,20 @@ pub(super) async fn ask(visit: &Visit, again: AskedAgain) -> PageResult {
     let counts = count_target(&visit.dashboard, &queue, action, &target).await?;
     let number = counts.of(action.applies_to());
     let title = format!("{} {}?", action.imperative(), show::count(number, "task"));
-    let page = ConfirmPage {
-        meaning: action.meaning(),
-        target: target_words(&queue, &target),
-        left_out: left_out(action, &counts),
-        agreed: again.agreed.map(show::number),
-        value: again.value,
-        wrong: again.wrong,
-        number,
-        shown_number: show::count(number, "task"),
-        word: match action {
-            Action::Bulk(_) | Action::Archive | Action::Unarchive => "",
-            Action::Priority => "priority",
-            Action::Routes => "routes",
-            Action::Args => "args",
-        },
-        button: match action {
-            Action::Priority | Action::Routes | Action::Args => "Change",
-            Action::Bulk(_) | Action::Archive | Action::Unarchive => action.imperative(),
-        },
-        is_final: action == Action::Bulk(BulkAction::Delete),
-        address: visit.query.at(&visit.path),
-        back: View::read(&queue, &visit.query).address(),
-        shell: Shell::new(visit, title.clone(), Section::Tasks, Some(&queue)).await?,
-        title,
-    };
-    let status = match (&page.agreed, &page.wrong) {
+    let status = match (&again.agreed, &again.wrong) {
         (Some(_), _) => StatusCode::CONFLICT,
         (None, Some(_)) => StatusCode::UNPROCESSABLE_ENTITY,
         (None, None) => StatusCode::OK,
+    };
+    let page = ConfirmPage {
+        target: target_words(&queue, &target),
+        left_out: left_out(action, &counts),
+        address: visit.query.at(&visit.path),
+        back: View::read(&queue, &visit.query).address(),
+        shell: Shell::new(visit, title, Section::Tasks, Some(&queue)).await?,
+        action,
+        again,
+        number,
     };
     layout::page_with(visit, status, &page)
 }
