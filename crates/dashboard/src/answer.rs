@@ -2,18 +2,13 @@
 //! assets carry a digest of all of them, so browsers keep them for ever; a page of another build gets the current ones and asks again next
 //! time.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::Body;
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, LOCATION,
     SET_COOKIE, VARY,
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use hyper::body::{Frame, SizeHint};
-use taskqueue_store::submission::Held;
 
 /// Where assets are.
 pub(crate) const ASSETS_PREFIX: &str = "/ui/assets/";
@@ -84,30 +79,4 @@ pub(crate) fn see_other_with(cookie: Option<HeaderValue>, address: &str) -> Resp
 /// Returns the first digits of a digest in hexadecimal.
 pub(crate) fn hex_digits(digest: &[u8], bytes: usize) -> String {
     digest.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The body of an answer that holds the memory which is reserved for it, until its last byte is taken.
-pub(crate) struct HeldBody {
-    pub(crate) body: Body,
-    pub(crate) _held: Held,
-}
-
-impl HttpBody for HeldBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

@@ -14,7 +14,7 @@ use taskqueue_store::StoreExt;
 use crate::answer::{self, hex_digits, html, see_other, see_other_with};
 use crate::cookies;
 use crate::problem::Problem;
-use crate::visit::{Theme, Visit};
+use crate::visit::Visit;
 
 /// Queues that the frame offers; the overview finds the others.
 const QUEUES_OFFERED: usize = 200;
@@ -74,7 +74,7 @@ pub(crate) struct Entry {
 pub(crate) struct Shell {
     pub(crate) asset_set: &'static str,
     pub(crate) title: String,
-    pub(crate) theme: Option<Theme>,
+    pub(crate) theme: Option<&'static str>,
     pub(crate) entries: Vec<Entry>,
     /// The queue that the links of the navigation are for.
     pub(crate) queue: Option<String>,

@@ -10,8 +10,9 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use http_body_util::BodyExt;
 
-use crate::answer::{self, ASSETS_PREFIX, HeldBody};
+use crate::answer::{self, ASSETS_PREFIX};
 use crate::host::{Host, Mode, Viewer};
 use crate::layout;
 use crate::pages::{compare, overview, queues, routes, settings, sign_in, submit, system, task, tasks, workers};
@@ -125,7 +126,12 @@ async fn within_memory(dashboard: &Dashboard, request: Request, next: Next) -> R
         }
         _ => held,
     };
-    Ok(response.map(|body| Body::new(HeldBody { body, _held: held })))
+    // The body holds the memory which is reserved for it, until its last byte is taken.
+    let hold = move |error| {
+        let _held = &held;
+        error
+    };
+    Ok(response.map(|body| Body::new(body.map_err(hold))))
 }
 
 async fn asset(Path((set, name)): Path<(String, String)>, headers: HeaderMap) -> Result<Response, Problem> {

@@ -39,28 +39,12 @@ const COPIES: usize = 3;
 /// How long a browser may take to send a form.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The chosen colours; without a choice the system decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Theme {
-    Light,
-    Dark,
-}
+/// The colours that can be chosen; without a choice the system decides.
+pub(crate) const THEMES: [&str; 2] = ["light", "dark"];
 
-impl Theme {
-    pub(crate) fn parse(word: &str) -> Option<Self> {
-        [Self::Light, Self::Dark].into_iter().find(|theme| theme.as_str() == word)
-    }
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
-    }
-
-    fn of(headers: &HeaderMap) -> Option<Self> {
-        cookies::read(headers, cookies::THEME).and_then(Self::parse)
-    }
+fn theme_of(headers: &HeaderMap) -> Option<&'static str> {
+    let chosen = cookies::read(headers, cookies::THEME)?;
+    THEMES.into_iter().find(|theme| *theme == chosen)
 }
 
 /// One request of a viewer who may look. Every handler of a page begins with one, so that none can forget to ask.
@@ -70,7 +54,7 @@ pub(crate) struct Visit {
     pub(crate) path: String,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
-    pub(crate) theme: Option<Theme>,
+    pub(crate) theme: Option<&'static str>,
     /// What the last action of this browser did.
     pub(crate) notice: Option<String>,
     pub(crate) began: Instant,
@@ -93,7 +77,7 @@ impl FromRequestParts<Dashboard> for Visit {
         let notice = cookies::read(&head.headers, cookies::NOTICE).and_then(|text| cookies::read_notice(text, &viewer));
         Ok(Self {
             dashboard: dashboard.clone(),
-            theme: Theme::of(&head.headers),
+            theme: theme_of(&head.headers),
             parts: parts.map(|Path(parts)| parts).unwrap_or_default(),
             headers: head.headers.clone(),
             began: Instant::now(),
@@ -247,7 +231,7 @@ pub(crate) struct Stranger {
     pub(crate) needs_no_session: bool,
     /// Whether the browser reached this page with TLS, as it says itself.
     pub(crate) is_tls: bool,
-    pub(crate) theme: Option<Theme>,
+    pub(crate) theme: Option<&'static str>,
 }
 
 impl FromRequestParts<Dashboard> for Stranger {
@@ -261,7 +245,7 @@ impl FromRequestParts<Dashboard> for Stranger {
             query: Query::parse(head.uri.query().unwrap_or_default()),
             needs_no_session,
             is_tls,
-            theme: Theme::of(&head.headers),
+            theme: theme_of(&head.headers),
         })
     }
 }

@@ -15,7 +15,7 @@ use crate::cookies;
 use crate::host::SignInRefusal;
 use crate::layout::PageResult;
 use crate::state::Dashboard;
-use crate::visit::{Stranger, Theme, Visit, read_fields};
+use crate::visit::{Stranger, THEMES, Visit, read_fields};
 
 /// How long a browser keeps the choice of colours.
 const THEME_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -26,7 +26,7 @@ const TOKEN_FORM_BYTES: usize = 8 * 1024;
 #[template(path = "sign_in.html")]
 struct SignInPage {
     asset_set: &'static str,
-    theme: Option<Theme>,
+    theme: Option<&'static str>,
     /// Where to go afterwards.
     next: String,
     refusal: Option<SignInRefusal>,
@@ -71,9 +71,8 @@ fn sign_in_page(stranger: &Stranger, next: &str, refusal: Option<SignInRefusal>)
 /// Takes the choice and goes back.
 pub(crate) async fn choose_theme(visit: Visit, body: Body) -> PageResult {
     let form = visit.form(body).await?;
-    let cookie = match form.get("theme").and_then(Theme::parse) {
-        Some(theme) => cookies::set(cookies::THEME, theme.as_str(), THEME_LIFETIME, false),
-        None => cookies::set(cookies::THEME, "", Duration::ZERO, false),
-    };
+    let chosen = THEMES.into_iter().find(|theme| form.get("theme") == Some(*theme));
+    let (theme, lifetime) = chosen.map_or(("", Duration::ZERO), |theme| (theme, THEME_LIFETIME));
+    let cookie = cookies::set(cookies::THEME, theme, lifetime, false);
     Ok(see_other_with(cookie, own_address(form.get("next"))))
 }

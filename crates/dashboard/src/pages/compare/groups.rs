@@ -131,8 +131,11 @@ impl GroupTable {
     pub(super) fn new(groups: &Groups<'_>, columns: &Columns<'_>, view: &View, sort: Option<Sort>) -> Self {
         let from = (view.page - 1).saturating_mul(PAGE_ROWS).min(groups.groups.len());
         let best: Vec<Option<f64>> = (0..groups.measured.len()).map(|place| best_mean(groups, place)).collect();
+        let key = |(value, column): (&Option<&Value>, &Column)| {
+            (value.map(|value| shown(column, value).0).unwrap_or_default(), column.is_numeric)
+        };
         let row = |group: &Group<'_>| GroupRow {
-            key: group.key.iter().zip(&groups.by).map(|(value, column)| key_text(*value, column)).collect(),
+            key: group.key.iter().zip(&groups.by).map(key).collect(),
             tasks: group.tasks,
             means: group
                 .measures
@@ -148,10 +151,6 @@ impl GroupTable {
             total: groups.groups.len(),
         }
     }
-}
-
-fn key_text(value: Option<&Value>, column: &Column) -> (String, bool) {
-    (value.map(|value| shown(column, value).0).unwrap_or_default(), column.is_numeric)
 }
 
 fn best_mean(groups: &Groups<'_>, place: usize) -> Option<f64> {

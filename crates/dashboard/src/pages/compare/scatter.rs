@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use taskqueue_core::status::Status;
+
 use super::collection::{Collection, PathIndex, Row};
 use super::columns::{Column, Columns};
 use super::value::{Value, ValueKind};
@@ -239,7 +241,10 @@ impl Classes {
     /// A class for each of the most frequent values.
     fn few(values: &[Option<&Value>], counts: Vec<(usize, &Value)>, is_status: bool) -> Self {
         let counts = most_frequent(counts, VALUE_COLORS.len());
-        let css = |number: usize, value: &Value| if is_status { status_css(&value.text) } else { VALUE_COLORS[number] };
+        let css = |number: usize, value: &Value| match Status::parse(&value.text) {
+            _ if !is_status => VALUE_COLORS[number],
+            status => status.map_or(OTHER_COLOR, Status::as_str),
+        };
         let mut classes: Vec<Class> = counts
             .iter()
             .enumerate()
@@ -318,10 +323,6 @@ fn step_label(limits: &[&Value], step: usize) -> String {
         (Some(low), None) => format!("from {}", short_value(low)),
         (None, None) => "all".to_owned(),
     }
-}
-
-fn status_css(word: &str) -> &'static str {
-    taskqueue_core::status::Status::parse(word).map_or(OTHER_COLOR, |status| status.as_str())
 }
 
 /// A value in a legend, at an axis, in the text of a point.

@@ -54,9 +54,11 @@ impl Alert {
             Concern::Failing { queue, now, failed, ended, newest } => {
                 let text =
                     format!("{} of {} of the last hour failed", show::number(*failed), show::count(*ended, "run"));
+                // Of runs whose worker was not heard of any more another alert tells.
+                let link = with_error_of_last_hour(queue, *now, &[DEPENDENCY_FAILED, HEARTBEAT_TIMEOUT]);
                 new_alert(format!("failing {queue}"), true, queue.clone(), text)
                     .quoting(newest)
-                    .leading(reported_failures_address(queue, *now), "Show what failed")
+                    .leading(link, "Show what failed")
             }
             Concern::Lost { queue, expired } => {
                 let text = format!(
@@ -104,11 +106,6 @@ const LAST_ATTEMPTS: &str = "status in [\"pending\", \"running\"] and attempt > 
 pub(super) fn failures_address(queue: &str, now: Timestamp) -> String {
     // An error of that type is of no run.
     with_error_of_last_hour(queue, now, &[DEPENDENCY_FAILED])
-}
-
-/// The tasks of [`failures_address`] without runs whose worker was not heard of any more: of these another alert tells.
-fn reported_failures_address(queue: &str, now: Timestamp) -> String {
-    with_error_of_last_hour(queue, now, &[DEPENDENCY_FAILED, HEARTBEAT_TIMEOUT])
 }
 
 fn with_error_of_last_hour(queue: &str, now: Timestamp, but_for: &[&str]) -> String {

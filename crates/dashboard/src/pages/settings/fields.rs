@@ -17,9 +17,8 @@ const EMPTY_ROWS: usize = 2;
 pub(super) struct SettingsFields {
     pub(super) max_running: Field,
     pub(super) limits: Vec<LimitRow>,
-    pub(super) succeeded: Field,
-    pub(super) failed: Field,
-    pub(super) cancelled: Field,
+    /// For how long tasks are kept, by [`Retention::STATUSES`].
+    pub(super) kept: [Field; 3],
 }
 
 /// The limit of a route.
@@ -35,9 +34,7 @@ pub(super) struct LimitRow {
 impl SettingsFields {
     /// The values of a queue.
     pub(super) fn of(settings: &QueueSettings) -> Self {
-        let Retention { succeeded_seconds, failed_seconds, cancelled_seconds } = settings.retention;
-        let kept =
-            |seconds: Option<u64>| Field::with(seconds.map(|n| field::seconds_text(n as f64)).unwrap_or_default());
+        let seconds_text = |seconds: u64| field::seconds_text(seconds as f64);
         let limit = |(route, limit): (&Route, &u64)| LimitRow {
             route: route.to_string(),
             limit: limit.to_string(),
@@ -46,9 +43,8 @@ impl SettingsFields {
         let fields = Self {
             max_running: Field::with(settings.max_running.map(|most| most.to_string()).unwrap_or_default()),
             limits: settings.route_limits.iter().map(limit).collect(),
-            succeeded: kept(succeeded_seconds),
-            failed: kept(failed_seconds),
-            cancelled: kept(cancelled_seconds),
+            kept: Retention::STATUSES
+                .map(|status| Field::with(settings.retention.seconds(status).map(seconds_text).unwrap_or_default())),
         };
         fields.with_empty_rows()
     }
@@ -79,13 +75,9 @@ impl SettingsFields {
         self
     }
 
-    fn all(&mut self) -> [(&'static str, &mut Field); 4] {
-        [
-            ("max_running", &mut self.max_running),
-            ("succeeded", &mut self.succeeded),
-            ("failed", &mut self.failed),
-            ("cancelled", &mut self.cancelled),
-        ]
+    fn all(&mut self) -> impl Iterator<Item = (&'static str, &mut Field)> {
+        let kept = Retention::STATUSES.map(|status| status.as_str()).into_iter().zip(&mut self.kept);
+        [("max_running", &mut self.max_running)].into_iter().chain(kept)
     }
 
     /// Returns whether any limit of a route is set.
@@ -110,9 +102,11 @@ impl SettingsFields {
         // Routes that it does not name any more have no limit.
         let gone = settings.route_limits.keys().map(|route| (route.clone(), None));
         let route_limits = self.route_limits().map(|limits| gone.chain(limits).collect());
-        let succeeded = kept(&mut self.succeeded, &shown.succeeded, retention.succeeded_seconds);
-        let failed = kept(&mut self.failed, &shown.failed, retention.failed_seconds);
-        let cancelled = kept(&mut self.cancelled, &shown.cancelled, retention.cancelled_seconds);
+        let mut kept = |at: usize| {
+            let before = retention.seconds(Retention::STATUSES[at]);
+            kept_seconds(&mut self.kept[at], &shown.kept[at], before)
+        };
+        let (succeeded, failed, cancelled) = (kept(0), kept(1), kept(2));
         Some(SettingsPatch {
             paused: None,
             max_running: Some(max_running?),
@@ -153,7 +147,7 @@ fn limit(text: &str) -> Result<u64, String> {
 }
 
 /// For how many seconds tasks are kept; nothing for ever. None if that is wrong, which then is said.
-fn kept(field: &mut Field, shown: &Field, before: Option<u64>) -> Option<Option<u64>> {
+fn kept_seconds(field: &mut Field, shown: &Field, before: Option<u64>) -> Option<Option<u64>> {
     if field.value == shown.value {
         return Some(before);
     }
@@ -179,7 +173,7 @@ mod tests {
             Some(patch) => Ok(patch.apply(&settings()).unwrap()),
             None => {
                 let rows: Vec<String> = fields.limits.iter().filter_map(|row| row.error.clone()).collect();
-                Err(fields.all().into_iter().filter_map(|(_, field)| field.error.clone()).chain(rows).collect())
+                Err(fields.all().filter_map(|(_, field)| field.error.clone()).chain(rows).collect())
             }
         }
     }

@@ -33,6 +33,7 @@ pub(crate) async fn act(visit: Visit, body: Body) -> PageResult {
     let form = visit.form(body).await?;
     let queue = visit.queue_for(Scope::Submit)?;
     let action = Action::read(visit.query.get("action"))?;
+    let no_number = || Problem::invalid("The number of tasks is missing", "Go back to the list and begin again.");
     let agreed: u64 = form.get("expect").and_then(|text| text.parse().ok()).ok_or_else(no_number)?;
     let value = form.get("value").unwrap_or_default().to_owned();
     let change = match change(action, &value) {
@@ -47,10 +48,6 @@ pub(crate) async fn act(visit: Visit, body: Body) -> PageResult {
         Err(Undone::OtherNumber) => ask(&visit, AskedAgain { agreed: Some(agreed), value, wrong: None }).await,
         Err(Undone::Problem(problem)) => Err(problem),
     }
-}
-
-fn no_number() -> Problem {
-    Problem::invalid("The number of tasks is missing", "Go back to the list and begin again.")
 }
 
 /// What is changed.
