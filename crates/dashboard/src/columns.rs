@@ -142,13 +142,8 @@ struct Tally {
 impl Seen {
     /// Counts a path of one task.
     pub(crate) fn add(&mut self, path: &str, is_number: bool) {
-        if !self.paths.contains_key(path) {
-            if self.paths.len() >= MOST_PATHS {
-                return;
-            }
-            self.paths.insert(path.to_owned(), Tally::default());
-        }
-        if let Some(tally) = self.paths.get_mut(path) {
+        if self.paths.len() < MOST_PATHS || self.paths.contains_key(path) {
+            let tally = self.paths.entry(path.to_owned()).or_default();
             tally.tasks += 1;
             tally.numbers += usize::from(is_number);
         }

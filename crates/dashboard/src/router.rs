@@ -17,7 +17,7 @@ use crate::host::{Host, Mode, Viewer};
 use crate::layout;
 use crate::pages::{compare, overview, queues, routes, settings, sign_in, submit, system, task, tasks, workers};
 use crate::problem::Problem;
-use crate::state::Dashboard;
+use crate::state::{Dashboard, PAGE_BYTES};
 use crate::visit::Visit;
 
 /// On every answer: nothing is executed or loaded but our own files, no other page may frame ours, and no address leaks.
@@ -115,7 +115,7 @@ async fn within_memory(dashboard: &Dashboard, request: Request, next: Next) -> R
         return Ok(next.run(request).await);
     }
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let held = dashboard.reserve_page().await?;
+    let held = dashboard.reserve(PAGE_BYTES).await?;
     let response = next.run(request).await;
     let held = match response.body().size_hint().exact() {
         // What an action did must be told, so its answer keeps what it has and waits for nothing.

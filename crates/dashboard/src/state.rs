@@ -72,7 +72,7 @@ impl Refresh {
 }
 
 /// What a page may hold while it is made: what it reads of a page of tasks, and its text.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long the storage may take to say whether it works.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -141,12 +141,7 @@ impl Dashboard {
         Arc::clone(&self.downloads).try_acquire_owned().map_err(|_| Problem::busy())
     }
 
-    /// Waits for the memory of one more page. Every request has this; it is freed when the answer is sent.
-    pub(crate) async fn reserve_page(&self) -> Result<Held, Problem> {
-        self.reserve(PAGE_BYTES).await
-    }
-
-    /// Waits for more memory, for what holds more than a usual page.
+    /// Waits for memory: every request has [`PAGE_BYTES`] until its answer is made, and more if it holds more than a usual page.
     pub(crate) async fn reserve(&self, bytes: usize) -> Result<Held, Problem> {
         self.host.reserve(bytes).await.ok_or_else(Problem::busy)
     }

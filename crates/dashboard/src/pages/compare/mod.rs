@@ -1,11 +1,10 @@
 //! Tasks side by side: what differs in their args, what came out, which is the best, and charts of it. What the address asks for is in
-//! `view`, what is read of tasks in `read`, what is kept of them in `collection`; the other modules make the parts of the page.
+//! `view`, what is read of tasks and kept of them in `collection`; the other modules make the parts of the page.
 
 mod collection;
 mod columns;
 mod groups;
 mod parallel;
-mod read;
 mod scatter;
 mod table;
 mod value;
@@ -15,11 +14,10 @@ use askama::Template;
 use taskqueue_core::ids::QueueName;
 use tokio::sync::Semaphore;
 
-use self::collection::Collection;
+use self::collection::{Collection, Extent, Wanted};
 use self::columns::{Column, Columns};
 use self::groups::{GroupTable, Groups};
 use self::parallel::Parallel;
-use self::read::{Extent, Wanted};
 use self::scatter::Scatter;
 use self::table::{PAGE_ROWS, Sort, Table};
 use self::view::{MOST_TASKS, ScaleChoice, View};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::collection::{PathIndex, Row};
 use super::columns::{Better, Column, Columns};
-use super::value::{Summary, Value, approximate, is_time};
+use super::value::{Summary, Value, is_time};
 use super::view::View;
 use crate::address::Query;
 use crate::columns::is_for_filters;
@@ -219,8 +219,7 @@ fn median(columns: &Columns<'_>, column: &Column) -> Option<String> {
     if lower.compare(upper).is_eq() {
         return Some(shown(column, lower).0);
     }
-    let middle = |value: &Value| value.number.map(approximate);
-    Some(computed(column, middle(lower)? / 2.0 + middle(upper)? / 2.0))
+    Some(computed(column, lower.approximate()? / 2.0 + upper.approximate()? / 2.0))
 }
 
 fn mean(columns: &Columns<'_>, column: &Column) -> Option<String> {

@@ -34,7 +34,8 @@ pub(super) struct Value {
 
 impl Value {
     pub(super) fn new(kind: ValueKind, text: &str, is_cut: bool) -> Self {
-        let number = (kind == ValueKind::Number).then(|| read_number(text)).flatten();
+        let read = || text.parse().map(Number::Int).or_else(|_| text.parse().map(Number::Float)).ok();
+        let number = (kind == ValueKind::Number).then(read).flatten();
         let kind = if kind == ValueKind::Number && number.is_none() { ValueKind::Word } else { kind };
         Self { kind, text: text.into(), is_cut, number }
     }
@@ -47,7 +48,10 @@ impl Value {
 
     /// For drawing only: a 64-bit integer may be rounded.
     pub(super) fn approximate(&self) -> Option<f64> {
-        self.number.map(approximate)
+        Some(match self.number? {
+            Number::Int(int) => int as f64,
+            Number::Float(float) => float,
+        })
     }
 
     /// As a filter writes it, if it can.
@@ -81,17 +85,6 @@ impl Value {
             _ => (self.kind, self.text.to_string()),
         }
     }
-}
-
-pub(super) fn approximate(number: Number) -> f64 {
-    match number {
-        Number::Int(int) => int as f64,
-        Number::Float(float) => float,
-    }
-}
-
-fn read_number(text: &str) -> Option<Number> {
-    text.parse().map(Number::Int).or_else(|_| text.parse().map(Number::Float)).ok()
 }
 
 /// The kind of a stored value, and as much of its text as is kept.

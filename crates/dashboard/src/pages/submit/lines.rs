@@ -10,7 +10,7 @@ use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::ids::QueueName;
 
 use super::create::{Batch, Outcome, Planned, Tally, write, write_error};
-use super::frame::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
+use super::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
 use crate::address::Query;
 use crate::field::{self, Field};
 use crate::layout::{self, PageResult, Shell};

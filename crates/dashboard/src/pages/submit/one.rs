@@ -11,7 +11,7 @@ use taskqueue_store::command::{CreateTask, NewTask};
 use taskqueue_store::{StoreError, StoreExt};
 
 use super::create::random_id;
-use super::frame::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
+use super::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
 use crate::address::Query;
 use crate::field::Field;
 use crate::layout::{self, PageResult, Shell};
