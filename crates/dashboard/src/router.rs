@@ -38,11 +38,11 @@ pub fn router(host: Arc<dyn Host>, mode: Mode) -> Router {
     if mode == Mode::Off {
         return Router::new();
     }
-    let dashboard = Dashboard::new(host, mode);
+    let dashboard = Arc::new(Dashboard::new(host, mode));
     table().layer(from_fn_with_state(dashboard.clone(), around)).with_state(dashboard)
 }
 
-fn table() -> Router<Dashboard> {
+fn table() -> Router<Arc<Dashboard>> {
     Router::new()
         .route("/ui/", get(overview::overview))
         .route("/ui/system", get(system::system))
@@ -86,7 +86,7 @@ fn table() -> Router<Dashboard> {
 }
 
 /// Waits for memory, and completes every answer.
-async fn around(State(dashboard): State<Dashboard>, request: Request, next: Next) -> Response {
+async fn around(State(dashboard): State<Arc<Dashboard>>, request: Request, next: Next) -> Response {
     let mut response = match within_memory(&dashboard, request, next).await {
         Ok(response) => response,
         Err(busy) => busy.into_response(),

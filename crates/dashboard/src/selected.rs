@@ -6,8 +6,10 @@ use taskqueue_core::filter::{FilterError, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
 use taskqueue_core::grouping::{GroupQuery, TaskDimension};
 use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::status::Status;
+use taskqueue_core::task::Task;
 use taskqueue_store::{Store, StoreError, StoreExt};
 
 use crate::address::Query;
@@ -153,6 +155,14 @@ impl Target {
             Self::Tasks(_) => true,
             Self::Matching(selectors) => selectors.archived,
         }
+    }
+}
+
+/// Returns a task; nothing if there is none of this id.
+pub(crate) async fn find_task(store: &dyn Store, queue: &QueueName, id: TaskId) -> Result<Option<Task>, StoreError> {
+    match store.get_task(queue, id).await {
+        Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => Ok(None),
+        found => found.map(Some),
     }
 }
 

@@ -1,9 +1,8 @@
-//! What every page shares, and how soon an open page may ask again. Cheap to clone.
+//! What every page shares, and how soon an open page may ask again.
 //!
 //! Pages that are quick to make are refreshed every two seconds. One that is slow, because its filter has to look at a million tasks, is
 //! refreshed as seldom as it takes to stay below a small part of a core; and when many pages are open, all of them are.
 
-use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -84,11 +83,7 @@ const LARGE_FORM_TIMEOUT: Duration = Duration::from_secs(5);
 const DOWNLOADS_AT_ONCE: usize = 4;
 
 /// The dashboard of a server.
-#[derive(Clone)]
-pub(crate) struct Dashboard(Arc<Shared>);
-
-/// What all clones of a dashboard share.
-pub(crate) struct Shared {
+pub(crate) struct Dashboard {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) mode: Mode,
     pub(crate) refresh: Refresh,
@@ -100,17 +95,9 @@ pub(crate) struct Shared {
     large_forms: Mutex<()>,
 }
 
-impl Deref for Dashboard {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.0
-    }
-}
-
 impl Dashboard {
     pub(crate) fn new(host: Arc<dyn Host>, mode: Mode) -> Self {
-        Self(Arc::new(Shared {
+        Self {
             host,
             mode,
             refresh: Refresh::default(),
@@ -119,7 +106,7 @@ impl Dashboard {
             downloads: Arc::new(Semaphore::new(DOWNLOADS_AT_ONCE)),
             sweeping: Mutex::default(),
             large_forms: Mutex::default(),
-        }))
+        }
     }
 
     pub(crate) fn store(&self) -> &dyn Store {

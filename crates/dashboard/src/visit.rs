@@ -2,12 +2,12 @@
 //! from our own pages.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use http_body_util::{BodyExt, Limited};
@@ -42,14 +42,14 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// The colours that can be chosen; without a choice the system decides.
 pub(crate) const THEMES: [&str; 2] = ["light", "dark"];
 
-fn theme_of(headers: &HeaderMap) -> Option<&'static str> {
+pub(crate) fn theme_of(headers: &HeaderMap) -> Option<&'static str> {
     let chosen = cookies::read(headers, cookies::THEME)?;
     THEMES.into_iter().find(|theme| *theme == chosen)
 }
 
 /// One request of a viewer who may look. Every handler of a page begins with one, so that none can forget to ask.
 pub(crate) struct Visit {
-    pub(crate) dashboard: Dashboard,
+    pub(crate) dashboard: Arc<Dashboard>,
     pub(crate) viewer: Viewer,
     pub(crate) path: String,
     pub(crate) query: Query,
@@ -62,10 +62,10 @@ pub(crate) struct Visit {
     parts: HashMap<String, String>,
 }
 
-impl FromRequestParts<Dashboard> for Visit {
+impl FromRequestParts<Arc<Dashboard>> for Visit {
     type Rejection = Problem;
 
-    async fn from_request_parts(head: &mut Parts, dashboard: &Dashboard) -> Result<Self, Problem> {
+    async fn from_request_parts(head: &mut Parts, dashboard: &Arc<Dashboard>) -> Result<Self, Problem> {
         let (path, query) = (head.uri.path().to_owned(), Query::parse(head.uri.query().unwrap_or_default()));
         let Some(viewer) = head.extensions.get::<Viewer>().cloned() else {
             return Err(not_signed_in(head, query.at(&path)));
@@ -76,7 +76,7 @@ impl FromRequestParts<Dashboard> for Visit {
         let parts = Path::<HashMap<String, String>>::from_request_parts(head, dashboard).await;
         let notice = cookies::read(&head.headers, cookies::NOTICE).and_then(|text| cookies::read_notice(text, &viewer));
         Ok(Self {
-            dashboard: dashboard.clone(),
+            dashboard: Arc::clone(dashboard),
             theme: theme_of(&head.headers),
             parts: parts.map(|Path(parts)| parts).unwrap_or_default(),
             headers: head.headers.clone(),
@@ -220,33 +220,6 @@ fn not_signed_in(head: &Parts, address: String) -> Problem {
         Method::GET | Method::HEAD => Problem::SignIn(Query::default().and("next", address).at(SIGN_IN)),
         // What was to be done is not done after the sign-in, so its address is of no use.
         _ => Problem::SignIn(SIGN_IN.to_owned()),
-    }
-}
-
-/// For handlers of pages that somebody sees who is not signed in.
-#[derive(Debug)]
-pub(crate) struct Stranger {
-    pub(crate) query: Query,
-    /// Whether this server shows its pages to everybody.
-    pub(crate) needs_no_session: bool,
-    /// Whether the browser reached this page with TLS, as it says itself.
-    pub(crate) is_tls: bool,
-    pub(crate) theme: Option<&'static str>,
-}
-
-impl FromRequestParts<Dashboard> for Stranger {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(head: &mut Parts, _: &Dashboard) -> Result<Self, Infallible> {
-        let needs_no_session = head.extensions.get::<Viewer>().is_some_and(|viewer| !viewer.has_session());
-        // With a proxy in front of it the server does not know. The sender of a form was compared with the host by then.
-        let is_tls = head.headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
-        Ok(Self {
-            query: Query::parse(head.uri.query().unwrap_or_default()),
-            needs_no_session,
-            is_tls,
-            theme: theme_of(&head.headers),
-        })
     }
 }
 

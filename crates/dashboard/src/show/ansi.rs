@@ -135,7 +135,8 @@ pub(crate) struct Screen {
 
 /// Shows a text that begins with this look.
 pub(crate) fn screen(text: &str, look: TextLook) -> Screen {
-    let (mut reader, mut lines) = (OutputLines::new(LINE_CHARS), HtmlLines::new(look));
+    let (mut reader, resume) = (OutputLines::new(LINE_CHARS), Resume { byte: 0, look });
+    let mut lines = HtmlLines { html: Html::new(), look, resume, at: 0, next: 0, pieces: PIECES };
     for (at, character) in text.char_indices() {
         // If much was written over the line, it is enough to go on from the last time.
         if character == '\r' && at - lines.resume.byte > LINE_CHARS {
@@ -160,12 +161,6 @@ struct HtmlLines {
     next: usize,
     /// Pieces of different looks that may still be made.
     pieces: usize,
-}
-
-impl HtmlLines {
-    fn new(look: TextLook) -> Self {
-        Self { html: Html::new(), look, resume: Resume { byte: 0, look }, at: 0, next: 0, pieces: PIECES }
-    }
 }
 
 impl LineSink for HtmlLines {

@@ -61,12 +61,6 @@ struct Writer<'a> {
     is_cut: bool,
 }
 
-/// One entry of a container: its key, unless it is in an array, and how deep it is.
-struct Entry<'k> {
-    key: Option<&'k str>,
-    depth: usize,
-}
-
 type Written = Result<(), ParseError>;
 
 impl<'a> Writer<'a> {
@@ -100,7 +94,7 @@ impl<'a> Writer<'a> {
             }
             shown += 1;
             html.markup("<div>");
-            writer.entry(reader, &mut html, &Entry { key, depth })
+            writer.entry(reader, &mut html, (key, depth))
         };
         if reader.skip_space() == Some(b'{') {
             reader.members(|reader, key| entry(self, reader, Some(key.as_deref().unwrap_or_default())))?;
@@ -120,19 +114,20 @@ impl<'a> Writer<'a> {
         Ok((html, count))
     }
 
-    fn entry(&mut self, reader: &mut Reader<'_>, html: &mut Html, entry: &Entry<'_>) -> Written {
+    /// One entry of a container: with its key, unless it is in an array, and how deep it is.
+    fn entry(&mut self, reader: &mut Reader<'_>, html: &mut Html, (key, depth): (Option<&str>, usize)) -> Written {
         self.nodes = self.nodes.saturating_sub(1);
         let before = html.bytes();
         let is_container = matches!(reader.skip_space(), Some(b'{' | b'['));
         match short_container(&self.whole[reader.position()..]) {
             Some(text) if is_container => {
-                self.key(html, entry);
+                self.key(html, key);
                 one_line(html, text)?;
                 reader.skip()?;
             }
-            _ if is_container => self.container(reader, html, entry)?,
+            _ if is_container => self.container(reader, html, (key, depth))?,
             _ => {
-                self.key(html, entry);
+                self.key(html, key);
                 scalar(html, reader.skip()?, &mut self.is_cut);
             }
         }
@@ -140,14 +135,14 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn container(&mut self, reader: &mut Reader<'_>, html: &mut Html, entry: &Entry<'_>) -> Written {
+    fn container(&mut self, reader: &mut Reader<'_>, html: &mut Html, (key, depth): (Option<&str>, usize)) -> Written {
         let (open, close) = if reader.skip_space() == Some(b'[') { ("[", "]") } else { ("{", "}") };
-        let (inside, count) = self.entries(reader, entry.depth + 1)?;
-        let is_open = count <= OPEN_ENTRIES && entry.depth < OPEN_DEPTH;
+        let (inside, count) = self.entries(reader, depth + 1)?;
+        let is_open = count <= OPEN_ENTRIES && depth < OPEN_DEPTH;
         html.markup(if is_open { "<details open><summary data-count=\"" } else { "<details><summary data-count=\"" });
         html.text(&number(count as u64));
         html.markup("\">");
-        self.key(html, entry);
+        self.key(html, key);
         html.markup(open);
         html.markup("</summary><div class=\"in\">");
         html.append(&inside);
@@ -156,8 +151,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn key(&mut self, html: &mut Html, entry: &Entry<'_>) {
-        let Some(key) = entry.key else { return };
+    fn key(&mut self, html: &mut Html, key: Option<&str>) {
+        let Some(key) = key else { return };
         let shown = first_chars(key, KEY_CHARS);
         self.is_cut |= shown.len() < key.len();
         write_key(html, shown, shown.len() < key.len());

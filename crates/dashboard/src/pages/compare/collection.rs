@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
@@ -17,6 +16,7 @@ use taskqueue_store::{Store, StoreError, StoreExt};
 use super::value::{Path, Value, ValueKind, kept};
 use crate::columns::{Column, Value as StoredValue, leaves};
 use crate::problem::Problem;
+use crate::selected::find_task;
 use crate::show;
 use crate::state::on_own_thread;
 
@@ -343,16 +343,12 @@ impl Wanted<'_> {
 
     async fn read_chosen(self, store: &dyn Store, queue: &QueueName, into: &mut Collection) -> Result<Extent, Problem> {
         let mut extent = Extent { is_all: true, ..Extent::default() };
-        let mut tasks = stream::iter(self.ids.to_vec()).map(|id| store.get_task(queue, id)).buffered(READS_AT_ONCE);
+        let mut tasks = stream::iter(self.ids.to_vec()).map(|id| find_task(store, queue, id)).buffered(READS_AT_ONCE);
         let chosen = Arc::new((self.selection, read_columns(&self.paths)));
         while let Some(task) = tasks.next().await {
-            let task = match task {
-                Ok(task) => task,
-                Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => {
-                    extent.gone += 1;
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
+            let Some(task) = task? else {
+                extent.gone += 1;
+                continue;
             };
             let (mut collection, chosen) = (std::mem::take(into), Arc::clone(&chosen));
             let collect = move || {

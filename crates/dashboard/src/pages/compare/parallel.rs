@@ -9,6 +9,7 @@ use super::scatter::{
     Class, Classes, LABEL_CHARS, Mark, STEP_COLORS, TITLE_CHARS, is_log, most_frequent, percent, short_value,
     value_counts,
 };
+use super::table::Sort;
 use super::value::{Value, ValueKind};
 use super::view::{AXES, ScaleChoice, View};
 use crate::show;
@@ -75,7 +76,9 @@ impl Parallel {
         let target = columns.target.clone();
         if let Some(target) = &target {
             // The best ones are drawn last, above the others.
-            rows.sort_by(|a, b| worst_first(columns, target, a.0, b.0));
+            let best_first = Sort { path: target.path, is_descending: target.better != Some(Better::Lower) };
+            let number = |row: &Row| columns.number(row, target.path);
+            rows.sort_by(|(a, _), (b, _)| best_first.compare(number(b), number(a)));
         }
         let rows = spread(rows, LINES);
         let values: Vec<Option<&Value>> =
@@ -186,15 +189,6 @@ fn shape(columns: &Columns<'_>, row: &Row, chosen: &[Column], placings: &[Placin
         was_there = place.is_some();
     }
     (segments > 0).then_some(shape)
-}
-
-fn worst_first(columns: &Columns<'_>, target: &Column, a: &Row, b: &Row) -> std::cmp::Ordering {
-    let value = |row| columns.number(row, target.path);
-    match (value(a), value(b)) {
-        (Some(a), Some(b)) if target.better == Some(Better::Lower) => b.compare(a),
-        (Some(a), Some(b)) => a.compare(b),
-        (a, b) => a.is_some().cmp(&b.is_some()),
-    }
 }
 
 /// So many of them, spread evenly, with the first and the last.

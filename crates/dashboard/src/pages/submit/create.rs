@@ -9,12 +9,13 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::Task;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
 use taskqueue_store::command::{CreateTasks, NewTask};
 use taskqueue_store::portions::write_items;
-use taskqueue_store::{StoreError, StoreExt};
 
 use crate::json_field::too_large;
 use crate::problem::Problem;
+use crate::selected::find_task;
 use crate::show;
 use crate::state::Dashboard;
 
@@ -164,13 +165,9 @@ async fn compare(
     task: &Planned,
     tally: &mut Tally,
 ) -> Result<(), StoreError> {
-    let present = match dashboard.store().get_task(queue, task.id).await {
-        Ok(present) => present,
-        Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => {
-            tally.refuse(task.number, "The task was deleted at this moment; try again.".to_owned());
-            return Ok(());
-        }
-        Err(error) => return Err(error),
+    let Some(present) = find_task(dashboard.store(), queue, task.id).await? else {
+        tally.refuse(task.number, "The task was deleted at this moment; try again.".to_owned());
+        return Ok(());
     };
     let fields = different_fields(&present, task);
     if fields.is_empty() {

@@ -16,6 +16,7 @@ use crate::address::Query;
 use crate::field::Field;
 use crate::layout::{self, PageResult, Shell};
 use crate::problem::Problem;
+use crate::selected::find_task;
 use crate::show::command::CommandLine;
 use crate::state::Dashboard;
 use crate::task_fields::TaskFields;
@@ -74,11 +75,8 @@ pub(super) async fn form(visit: &Visit, queue: &QueueName) -> PageResult {
 /// The definition of a task, if it is there.
 async fn known(dashboard: &Dashboard, queue: &QueueName, id: &str) -> Result<Option<(TaskId, Definition)>, Problem> {
     let Some(id) = TaskId::parse(id) else { return Ok(None) };
-    match dashboard.store().get_task(queue, id).await {
-        Ok(task) => Ok(Some((id, task.definition))),
-        Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let task = find_task(dashboard.store(), queue, id).await?;
+    Ok(task.map(|task| (id, task.definition)))
 }
 
 /// Creates the task of a form, or shows the form again with what is wrong.

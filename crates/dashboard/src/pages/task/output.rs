@@ -1,6 +1,8 @@
 //! What the latest run of a task printed: its end at once, what follows while it runs, and the whole of it as a file. How a text looks
 //! is decided in `show/ansi.rs`. The id of a run is its owner's secret, so a page knows a run by a digest of it.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
@@ -61,14 +63,14 @@ pub(super) struct Shown {
 
 impl OutputView {
     pub(super) async fn read(
-        dashboard: &Dashboard,
+        dashboard: &Arc<Dashboard>,
         queue: &QueueName,
         task: &Task,
         worker: &WorkerView,
     ) -> Result<Self, Problem> {
         let place: Vec<&str> = [worker.said("host"), worker.said("folder")].into_iter().flatten().collect();
         let place = (!place.is_empty()).then(|| place.join(" · "));
-        let reader = OutputReader { dashboard: dashboard.clone(), queue: queue.clone(), id: task.id };
+        let reader = OutputReader { dashboard: Arc::clone(dashboard), queue: queue.clone(), id: task.id };
         let tail = if dashboard.host.task_output_bytes() == 0 { None } else { reader.tail().await? };
         let note = match &tail {
             Some(tail) => note(tail, task),
@@ -104,7 +106,7 @@ fn note(tail: &Tail, task: &Task) -> String {
 /// Reads the output of one task.
 #[derive(Clone)]
 struct OutputReader {
-    dashboard: Dashboard,
+    dashboard: Arc<Dashboard>,
     queue: QueueName,
     id: TaskId,
 }

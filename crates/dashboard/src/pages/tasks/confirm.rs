@@ -6,17 +6,15 @@ use axum::http::StatusCode;
 use taskqueue_core::access::Scope;
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::status::{Status, Statuses};
 use taskqueue_core::task::{Lifecycle, Task};
-use taskqueue_store::{StoreError, StoreExt};
 
 use super::view::View;
 use crate::address::Query;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
-use crate::selected::{Selectors, Target, Unreadable, and, count_by_status};
+use crate::selected::{Selectors, Target, Unreadable, and, count_by_status, find_task};
 use crate::show;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -162,11 +160,10 @@ async fn count_target(
     let mut counts = TargetCounts::default();
     // Much quicker than to look for them among a million.
     for id in ids {
-        match dashboard.store().get_task(queue, *id).await {
-            Ok(task) if is_done(action, &task) => counts.done_before += 1,
-            Ok(task) => counts.by_status[task.lifecycle.status as usize] += 1,
-            Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => {}
-            Err(error) => return Err(error.into()),
+        match find_task(dashboard.store(), queue, *id).await? {
+            Some(task) if is_done(action, &task) => counts.done_before += 1,
+            Some(task) => counts.by_status[task.lifecycle.status as usize] += 1,
+            None => {}
         }
     }
     Ok(counts)

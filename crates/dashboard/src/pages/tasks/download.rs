@@ -70,7 +70,7 @@ pub(crate) async fn download(visit: Visit) -> PageResult {
 
 /// The pages of a file. They are dropped when the client leaves, and the read that is under way with them.
 struct Pages {
-    dashboard: Dashboard,
+    dashboard: Arc<Dashboard>,
     queue: QueueName,
     selection: TaskSelection,
     order: TaskOrder,
