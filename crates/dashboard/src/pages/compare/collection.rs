@@ -132,6 +132,12 @@ impl Row {
     pub(super) fn title(&self) -> &str {
         show::title(self.name.as_deref(), &self.id)
     }
+
+    /// The place of its value at a path in [`Collection::values`].
+    fn place(&self, path: PathIndex) -> Option<u32> {
+        let at = self.cells.binary_search_by_key(&path, |(known, _)| *known).ok()?;
+        Some(self.cells[at].1)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -212,15 +218,12 @@ impl Collection {
 
     /// The value of a task at a path.
     pub(super) fn value(&self, row: &Row, path: PathIndex) -> Option<&Value> {
-        let at = row.cells.binary_search_by_key(&path, |(known, _)| *known).ok()?;
-        self.values.get(row.cells[at].1 as usize)
+        self.values.get(row.place(path)? as usize)
     }
 
     /// Returns how many different values there are at a path.
     pub(super) fn different(&self, path: PathIndex) -> usize {
-        let place =
-            |row: &Row| row.cells.binary_search_by_key(&path, |(known, _)| *known).ok().map(|at| row.cells[at].1);
-        self.rows.iter().filter_map(place).collect::<HashSet<u32>>().len()
+        self.rows.iter().filter_map(|row| row.place(path)).collect::<HashSet<u32>>().len()
     }
 
     /// Returns what the values at each path are, by path.

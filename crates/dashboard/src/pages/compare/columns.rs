@@ -76,6 +76,11 @@ impl Column {
         self.text.starts_with("args.")
     }
 
+    /// Returns whether it tells tasks apart.
+    pub(super) fn is_distinctive(&self) -> bool {
+        self.differs && (self.is_arg() || self.text.starts_with("metadata."))
+    }
+
     pub(super) fn is_result(&self) -> bool {
         self.text.starts_with("result.")
     }

@@ -56,7 +56,7 @@ struct ComparePage<'c> {
     auto_y: Option<Column>,
     scatter: Option<Scatter>,
     parallel: Option<Parallel>,
-    table: Option<Table>,
+    table: Option<Table<'c>>,
     groups: Option<GroupTable>,
     pages: Pages,
 }

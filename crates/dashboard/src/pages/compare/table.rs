@@ -68,27 +68,18 @@ pub(super) struct Cell {
     pub(super) text: String,
     /// The exact value, where the text is not.
     pub(super) title: Option<String>,
-    pub(super) is_numeric: bool,
     pub(super) is_best: bool,
-    pub(super) differs: bool,
     /// What this value adds to the filter.
     pub(super) and: Option<String>,
 }
 
-pub(super) struct TaskRow {
-    pub(super) id: String,
-    pub(super) title: String,
-    pub(super) status: &'static str,
-    pub(super) cells: Vec<Cell>,
-}
-
-pub(super) struct Table {
+pub(super) struct Table<'c> {
     pub(super) heads: Vec<Head>,
     pub(super) task_sort: String,
     pub(super) status_sort: String,
     /// A word, and a text for each column.
     pub(super) summaries: Vec<(&'static str, Vec<String>)>,
-    pub(super) rows: Vec<TaskRow>,
+    pub(super) rows: Vec<(&'c Row, Vec<Cell>)>,
 }
 
 /// All rows in the order of the view.
@@ -101,23 +92,20 @@ pub(super) fn sorted<'c>(columns: &Columns<'c>, sort: Option<Sort>) -> Vec<&'c R
     rows
 }
 
-impl Table {
-    pub(super) fn new(columns: &Columns<'_>, view: &View, sort: Option<Sort>, rows: &[&Row]) -> Self {
+impl<'c> Table<'c> {
+    pub(super) fn new(columns: &Columns<'c>, view: &View, sort: Option<Sort>, rows: &[&'c Row]) -> Self {
         let from = (view.page - 1).saturating_mul(PAGE_ROWS).min(rows.len());
         let page = &rows[from..rows.len().min(from + PAGE_ROWS)];
         let best: Vec<Option<&Value>> = columns.shown.iter().map(|column| columns.best(column)).collect();
-        let row = |row: &&Row| TaskRow {
-            id: row.id.to_string(),
-            title: row.title().to_owned(),
-            status: row.status.as_str(),
-            cells: columns.shown.iter().zip(&best).map(|(column, best)| cell(columns, row, column, *best)).collect(),
+        let cells = |row: &Row| {
+            columns.shown.iter().zip(&best).map(|(column, best)| cell(columns, row, column, *best)).collect()
         };
         Self {
             heads: columns.shown.iter().map(|column| head(columns, column, view, sort)).collect(),
             task_sort: sort_by("name", sort_at(columns, "name", sort), None),
             status_sort: sort_by("status", sort_at(columns, "status", sort), None),
             summaries: summaries(columns),
-            rows: page.iter().map(row).collect(),
+            rows: page.iter().map(|row| (*row, cells(row))).collect(),
         }
     }
 }
@@ -169,15 +157,12 @@ fn flip(column: &Column, view: &View) -> String {
 fn cell(columns: &Columns<'_>, row: &Row, column: &Column, best: Option<&Value>) -> Cell {
     let value = columns.collection.value(row, column.path);
     let is_best = value.zip(best).is_some_and(|(value, best)| value.number.is_some() && value.compare(best).is_eq());
-    let is_arg = column.is_arg() || column.text.starts_with("metadata.");
     let (text, title) = value.map_or_else(|| (String::new(), None), |value| shown(column, value));
     let literal = value.filter(|_| !is_time(&column.text) && is_for_filters(&column.text)).and_then(Value::literal);
     Cell {
         text,
         title,
-        is_numeric: column.is_numeric,
         is_best,
-        differs: column.differs && is_arg,
         and: literal.filter(|_| !column.is_result()).map(|literal| format!("{} == {literal}", column.text)),
     }
 }

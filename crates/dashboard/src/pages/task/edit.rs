@@ -153,35 +153,33 @@ fn typed_fields(form: &Query, task: &Task) -> TaskFields {
 /// The update to these values: nothing of what the task has already. Nothing at all if a field is wrong; then it says so.
 fn update_of(fields: &mut TaskFields, task: &Task) -> Option<Update> {
     let (definition, shown) = (&task.definition, fields_of(task));
-    let name = changed(&mut fields.name, &shown.name, field::name);
-    let args = changed(&mut fields.args, &shown.args, required_object);
-    let metadata = changed(&mut fields.metadata, &shown.metadata, required_object);
-    let priority = changed(&mut fields.priority, &shown.priority, |text| field::integer(text, i64::MIN));
-    let max_attempts = changed(&mut fields.max_attempts, &shown.max_attempts, |text| field::integer(text, 1));
-    let routes = changed(&mut fields.routes, &shown.routes, field::routes);
+    let name = changed(&mut fields.name, &shown.name, &definition.name, field::name);
+    let args = changed(&mut fields.args, &shown.args, &definition.args, required_object);
+    let metadata = changed(&mut fields.metadata, &shown.metadata, &definition.metadata, required_object);
+    let integer = |least: i64| move |text: &str| field::integer(text, least);
+    let priority = changed(&mut fields.priority, &shown.priority, &definition.priority, integer(i64::MIN));
+    let max_attempts = changed(&mut fields.max_attempts, &shown.max_attempts, &definition.max_attempts, integer(1));
+    let routes = changed(&mut fields.routes, &shown.routes, &definition.routes, field::routes);
     // Fields that show what the task has read back as that.
     let (scheduling, now) = (fields.waiting.scheduling(), task.lifecycle.updated_at.max(show::now()));
-    let not_before = changed(&mut fields.waiting.not_before, &shown.waiting.not_before, |text| {
-        if text.trim().is_empty() { Ok(None) } else { field::moment(text, now).map(Some) }
-    });
+    let moment = |text: &str| if text.trim().is_empty() { Ok(None) } else { field::moment(text, now).map(Some) };
+    let (field, shown) = (&mut fields.waiting.not_before, &shown.waiting.not_before);
+    let not_before = changed(field, shown, &task.lifecycle.not_before, moment);
     if fields.all().any(|(_, field)| field.error.is_some()) {
         return None;
     }
-    Some(Update {
-        name: name.filter(|name| *name != definition.name),
-        args: args.filter(|args| *args != definition.args),
-        metadata: metadata.filter(|metadata| *metadata != definition.metadata),
-        priority: priority.filter(|priority| *priority != definition.priority),
-        max_attempts: max_attempts.filter(|count| *count != definition.max_attempts),
-        routes: routes.filter(|routes| *routes != definition.routes),
-        not_before: not_before.filter(|at| *at != task.lifecycle.not_before),
-        ..Update::of_scheduling(&definition.scheduling, &scheduling?)
-    })
+    let scheduling = Update::of_scheduling(&definition.scheduling, &scheduling?);
+    Some(Update { name, args, metadata, priority, max_attempts, routes, not_before, ..scheduling })
 }
 
-/// Returns what stands in a field, unless it is what was shown; keeps what is wrong with it.
-fn changed<T>(field: &mut Field, shown: &Field, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
-    if field.value == shown.value { None } else { field.read(read) }
+/// Returns what stands in a field, unless it is what was shown, or the value that the task has; keeps what is wrong with it.
+fn changed<T: PartialEq>(
+    field: &mut Field,
+    shown: &Field,
+    present: &T,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<T> {
+    if field.value == shown.value { None } else { field.read(read).filter(|value| value != present) }
 }
 
 /// A JSON object. A field that was emptied is a mistake rather than the wish for an empty object.

@@ -125,11 +125,8 @@ impl WorkerView {
 
 /// The worker that says now that it runs this task.
 async fn observation(store: &dyn Store, queue: &QueueName, task: &Task) -> Result<Option<Observation>, StoreError> {
-    let filter = ObservationFilter::parse(&format!("task_id == \"{}\"", task.id)).ok();
-    if filter.is_none() {
-        return Ok(None);
-    }
-    let page = store.list_workers(queue, ObservationQuery { filter, limit: 1, after: None }).await?;
+    let Ok(filter) = ObservationFilter::parse(&format!("task_id == \"{}\"", task.id)) else { return Ok(None) };
+    let page = store.list_workers(queue, ObservationQuery { filter: Some(filter), limit: 1, after: None }).await?;
     Ok(page.items.into_iter().next())
 }
 
@@ -161,18 +158,17 @@ impl FailureView {
     pub(super) fn of(task: &Task, now: Timestamp) -> Option<Self> {
         let error = task.outcome.last_error.as_ref()?;
         let failure = &error.failure;
-        let shown = Self {
-            kind: show::cut(&failure.kind, KIND_CHARS).into_owned(),
-            message: show::cut(&failure.message, MESSAGE_CHARS).into_owned(),
-            traceback: failure.traceback.as_deref().map(|text| last_chars(text, TRACEBACK_CHARS)),
+        let (kind, message) = (cut(&failure.kind, KIND_CHARS), cut(&failure.message, MESSAGE_CHARS));
+        let traceback = failure.traceback.as_deref().map(|text| last_chars(text, TRACEBACK_CHARS));
+        let are_whole = kind == *failure.kind && message == *failure.message;
+        Some(Self {
+            is_cut: !are_whole || traceback.as_deref() != failure.traceback.as_deref(),
+            kind: kind.into_owned(),
+            message: message.into_owned(),
+            traceback,
             attempt: error.attempt,
             at: Moment::new(error.occurred_at, now),
-            is_cut: false,
-        };
-        let is_cut = shown.kind != *failure.kind
-            || shown.message != *failure.message
-            || shown.traceback.as_deref() != failure.traceback.as_deref();
-        Some(Self { is_cut, ..shown })
+        })
     }
 }
 

@@ -145,7 +145,7 @@ fn suit(rows: &mut [Row]) -> Vec<Column> {
     for row in rows {
         let cell = |column: &Column| match standard.iter().position(|known| known == column) {
             Some(place) => row.cells.get(place).cloned(),
-            None => row.leaves.iter().find(|leaf| leaf.path == column.path()).map(|leaf| leaf.cell.clone()),
+            None => row.leaves.iter().find(|(path, _)| path == column.path()).map(|(_, cell)| cell.clone()),
         };
         row.cells = columns.iter().map(|column| cell(column).unwrap_or(Cell::Empty)).collect();
     }

@@ -99,13 +99,6 @@ fn worker_text(worker: &str) -> Option<String> {
     Some(text("slot").map_or_else(|| host.clone(), |slot| format!("{host} · slot {slot}")))
 }
 
-/// A value of a task that can be a column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Leaf {
-    pub(super) path: String,
-    pub(super) cell: Cell,
-}
-
 /// What is taken of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
@@ -121,14 +114,15 @@ pub(super) struct Row {
     pub(super) is_archived: bool,
     /// One for each of the columns that were asked for.
     pub(super) cells: Vec<Cell>,
-    pub(super) leaves: Vec<Leaf>,
+    /// What can be columns, by path.
+    pub(super) leaves: Vec<(String, Cell)>,
 }
 
 impl Row {
     fn of(task: &TaskView<'_>, columns: &[Column]) -> Self {
         let is_pending = task.status == Status::Pending;
         let error = task.last_error.filter(|error| task.status == Status::Failed && !error.message.is_empty());
-        let leaf = |(path, value): (String, Value<'_>)| Leaf { path, cell: Cell::of(&value) };
+        let leaf = |(path, value): (String, Value<'_>)| (path, Cell::of(&value));
         Self {
             id: task.id.to_string(),
             status: task.status,
@@ -147,7 +141,7 @@ impl Row {
         let own = [Some(&self.id), self.name.as_ref(), self.error.as_ref()].into_iter().flatten();
         own.map(|text| TEXT_BYTES + text.len()).sum::<usize>()
             + self.cells.iter().map(cell).sum::<usize>()
-            + self.leaves.iter().map(|leaf| TEXT_BYTES + leaf.path.len() + cell(&leaf.cell)).sum::<usize>()
+            + self.leaves.iter().map(|(path, leaf)| TEXT_BYTES + path.len() + cell(leaf)).sum::<usize>()
     }
 }
 
@@ -163,8 +157,8 @@ pub(super) fn row_reader(columns: Vec<Column>) -> impl Fn(&TaskView<'_>) -> (Row
 /// Returns which paths occur in these tasks.
 pub(super) fn paths_seen(rows: &[Row]) -> Seen {
     let mut seen = Seen::default();
-    for leaf in rows.iter().flat_map(|row| &row.leaves) {
-        seen.add(&leaf.path, matches!(leaf.cell, Cell::Number(_)));
+    for (path, cell) in rows.iter().flat_map(|row| &row.leaves) {
+        seen.add(path, matches!(cell, Cell::Number(_)));
     }
     seen
 }
@@ -210,7 +204,7 @@ pub(super) fn suiting_columns(rows: &[Row]) -> Vec<Column> {
 fn suiting_args<'s>(rows: &[Row], seen: &'s Seen) -> Vec<&'s str> {
     let cells = |path: &str| {
         let path = path.to_owned();
-        rows.iter().flat_map(|row| &row.leaves).filter(move |leaf| leaf.path == path).map(|leaf| &leaf.cell)
+        rows.iter().flat_map(|row| &row.leaves).filter(move |(known, _)| *known == path).map(|(_, cell)| cell)
     };
     let is_usable = |path: &&str| {
         2 * seen.tasks(path) >= rows.len()
@@ -251,7 +245,7 @@ mod tests {
         assert_eq!(rows[0].cells[0].text().chars().count(), CELL_CHARS);
         assert_eq!(rows[0].cells[1], Cell::Number("2/3".to_owned()));
         assert_eq!(rows[0].error.as_deref(), Some("CUDA out of memory"));
-        let paths: Vec<&str> = rows[0].leaves.iter().map(|leaf| leaf.path.as_str()).collect();
+        let paths: Vec<&str> = rows[0].leaves.iter().map(|(path, _)| path.as_str()).collect();
         assert_eq!(paths, ["args.big", "args.lr", "metadata.batch", "result.loss", "progress.step", "progress.total"]);
         assert!(paths_seen(&rows).is_numeric("args.lr"));
     }
