@@ -63,7 +63,7 @@ fn sorted_routes(figures: &QueueFigures) -> Vec<(&str, &RouteFigures)> {
     routes
 }
 
-/// How many workers of a route are busy.
+/// The part of the workers of a route that is busy.
 fn busy_part(figures: &RouteFigures) -> Option<Meter> {
     Meter::new(figures.workers_busy as f64, (figures.workers_busy + figures.workers_idle) as f64)
 }

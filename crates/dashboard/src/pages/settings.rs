@@ -16,7 +16,7 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::settings::{QueueSettings, Retention, SettingsPatch};
-use taskqueue_core::stats::RouteSelection;
+use taskqueue_core::stats::{QueueFigures, RouteSelection};
 use taskqueue_core::status::Status;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
@@ -38,18 +38,15 @@ const DIGEST_BYTES: usize = 8;
 
 #[derive(Template)]
 #[template(path = "settings.html")]
-struct SettingsPage {
+struct SettingsPage<'p> {
     shell: Shell,
-    queue: String,
+    queue: &'p QueueName,
     path: String,
-    is_paused: bool,
-    pending: String,
-    /// How many run, and how many may.
-    running: String,
+    /// The settings that the form was made for.
+    settings: &'p QueueSettings,
+    figures: QueueFigures,
     may_change: bool,
     fields: SettingsFields,
-    /// The settings that the form was made for.
-    seen: String,
     /// What is wrong with all of it.
     problem: Option<&'static str>,
 }
@@ -173,13 +170,11 @@ async fn show_form(
     }
     let page = SettingsPage {
         shell: Shell::new(visit, format!("Settings of {queue}"), Section::Settings, Some(queue)).await?,
-        queue: queue.to_string(),
         path: path(queue),
-        is_paused: settings.paused,
-        pending: show::count(figures.tasks(Status::Pending), "task"),
-        running: running_of(&figures, settings),
         may_change: visit.may(Scope::Admin, queue),
-        seen: settings_digest(settings),
+        queue,
+        settings,
+        figures,
         fields,
         problem,
     };

@@ -35,7 +35,7 @@ struct SystemPage {
 /// What only those see who may see everything.
 struct Inside {
     kind: &'static str,
-    /// What the settings of the storage risk; nothing if it does not work.
+    /// The risks of the settings of the storage; nothing if it does not work.
     risks: Option<Vec<String>>,
     storage: StoreFigures,
     process: ProcessFigures,

@@ -89,7 +89,7 @@ pub(crate) async fn workers(visit: Visit) -> PageResult {
     layout::page(&visit, &page)
 }
 
-/// What is said of the workers that match, one page of them, and the cursor of the next one.
+/// Returns a sentence about the workers that match, one page of them, and the cursor of the next one.
 async fn shown_workers(
     visit: &Visit,
     queue: &QueueName,

@@ -270,7 +270,7 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Chosen tasks that are read at once. Each may have two megabytes.
 const READS_AT_ONCE: usize = 4;
 
-/// Which tasks are compared: those that match, newest first, up to a number; or those that were chosen one by one.
+/// The tasks that are compared: those that match, newest first, up to a number; or those that were chosen one by one.
 pub(super) struct Wanted<'w> {
     pub(super) selection: TaskSelection,
     /// These and no others, unless empty.

@@ -117,7 +117,7 @@ impl Tally {
     }
 }
 
-/// What became of tasks, and why it did not go on.
+/// The end of a creation of tasks: what became of them, and why it did not go on.
 pub(super) struct Outcome {
     pub(super) tally: Tally,
     pub(super) stopped: Option<String>,

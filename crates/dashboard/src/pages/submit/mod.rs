@@ -72,7 +72,7 @@ struct Frame {
     /// Where the forms go.
     path: String,
     queue: String,
-    /// Whether everything was created that was asked for.
+    /// True if everything was created that was asked for.
     is_done: bool,
 }
 

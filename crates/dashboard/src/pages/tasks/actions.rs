@@ -97,7 +97,7 @@ struct BulkWork<'w> {
 }
 
 impl BulkWork<'_> {
-    /// Does it, and says what was done.
+    /// Makes the change, and says what was done.
     async fn act(&self, change: &Change, target: &Target) -> Result<String, Undone> {
         let filters = match change {
             Change::Bulk(_) => self.filters(target).await?,

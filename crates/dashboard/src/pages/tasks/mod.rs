@@ -62,10 +62,10 @@ struct TasksPage {
     now: Timestamp,
 }
 
-/// What was read for a view.
+/// The tasks that were read for a view.
 struct List {
     columns: Vec<Column>,
-    /// Which columns hold only numbers and times.
+    /// True for columns that hold only numbers and times.
     numeric: Vec<bool>,
     rows: Vec<Row>,
     /// The cursor of the next page.

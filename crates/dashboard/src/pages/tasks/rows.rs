@@ -114,7 +114,7 @@ pub(super) struct Row {
     pub(super) is_archived: bool,
     /// One for each of the columns that were asked for.
     pub(super) cells: Vec<Cell>,
-    /// What can be columns, by path.
+    /// The values that can be columns, by path.
     pub(super) leaves: Vec<(String, Cell)>,
 }
 

@@ -40,10 +40,10 @@ impl AxisRow {
     }
 }
 
-/// What was typed into the builder, with what is wrong in each field.
+/// The fields of the builder, as they were typed, with what is wrong in each.
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
-    /// Those in which something stands, and empty ones behind them.
+    /// The rows in which something stands, and empty ones behind them.
     pub(super) rows: Vec<AxisRow>,
     pub(super) base: Field,
     pub(super) is_zip: bool,
