@@ -1,5 +1,6 @@
 //! The command line: flags, their environment variables, their help, and the file of `serve --config`, which says flags. Nothing else is
-//! opened or started here. One file per kind of command in `args/`; this file lists the commands and turns a clap error into one line.
+//! opened or started here. One file per kind of command in `args/`, and `help.txt` with what is said below the flags; this file lists the
+//! commands and turns a clap error into one line.
 
 mod change;
 mod connection;
@@ -14,7 +15,9 @@ mod task;
 mod values;
 mod worker;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::sync::LazyLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -42,42 +45,9 @@ pub(crate) use self::worker::{
     CountWorkersArgs, ListWorkersArgs, LoopArgs, OnOff, OnStop, ProgressArgs, WorkerArgs, WorkerCommand,
 };
 
-const CLIENT_HELP: &str = "\
-Examples:
-  taskqueue serve --queue default &
-  taskqueue task submit --name hello --arg seed=1
-  taskqueue loop -- echo 'the seed is %{seed}'
-  taskqueue task list
-  taskqueue help task list
-
-Client commands take the server, the queue and the token from flags, then from the environment
-(TASKQUEUE_URL, TASKQUEUE_QUEUE, TASKQUEUE_TOKEN, TASKQUEUE_TLS_PIN or TASKQUEUE_TLS_CA), then from ./taskqueue.toml or the nearest one
-in a parent folder, then from the user's taskqueue/config.toml. To see the values in use, run
-taskqueue config show. A URL from a taskqueue.toml gets only the token of the same file.
-
-Results go to standard output, everything else to standard error.
-Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 3 the server was not reached,
-130 ended by Ctrl-C.";
-
-const TASK_HELP: &str = "\
-Examples:
-  taskqueue task submit --arg lr=0.1 --arg seed=1
-  taskqueue task list --status failed --columns id,args.lr,last_error.type
-  taskqueue task list --output csv > tasks.csv
-  taskqueue task logs t_lZxL89_zReNB --follow
-
-Each command has its own help: taskqueue help task list.";
-
 /// A durable task queue with an HTTP JSON API.
 #[derive(Debug, Parser)]
-#[command(
-    name = "taskqueue",
-    version,
-    disable_help_subcommand = true,
-    subcommand_required = true,
-    arg_required_else_help = false,
-    after_help = CLIENT_HELP
-)]
+#[command(name = "taskqueue", version, disable_help_subcommand = true)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -86,55 +56,39 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the server
-    #[command(after_help = serve::SERVE_HELP)]
     Serve(ServeArgs),
     /// Copy a database to another, empty one
-    #[command(after_help = installation::MIGRATE_HELP)]
     Migrate(MigrateArgs),
     /// Copy the database to a file while the server runs, or with its secrets to a folder
-    #[command(after_help = installation::BACKUP_HELP)]
     Backup(BackupArgs),
     /// Put a backup in the place of the database, with the secrets that it holds
-    #[command(after_help = installation::RESTORE_HELP)]
     Restore(RestoreArgs),
     /// Look for damage in a database or a backup
-    #[command(after_help = installation::CHECK_HELP)]
     Check(CheckArgs),
     /// Create, list, pause, limit and delete queues
-    #[command(arg_required_else_help = false, after_help = queue::QUEUE_HELP)]
     Queue(QueueArgs),
     /// Create, list, change and wait for tasks
-    #[command(arg_required_else_help = false, after_help = TASK_HELP)]
     Task(Box<TaskArgs>),
     /// Run a worker: claim tasks and run a command for each of them
-    #[command(name = "loop", after_help = worker::LOOP_HELP)]
+    #[command(name = "loop")]
     Loop(LoopArgs),
     /// Inside a run: say how far it is
-    #[command(after_help = worker::PROGRESS_HELP)]
     Progress(ProgressArgs),
     /// List and count workers
-    #[command(arg_required_else_help = false, after_help = worker::WORKER_HELP)]
     Worker(WorkerArgs),
     /// Live view of queues, routes, rates, running tasks and workers
-    #[command(after_help = queue::TOP_HELP)]
     Top(TopArgs),
     /// Check that the server and its database work
-    #[command(after_help = queue::HEALTH_HELP)]
     Health(HealthArgs),
     /// Make tokens for a server, and check files of them
-    #[command(arg_required_else_help = false, after_help = serve::TOKEN_HELP)]
     Token(TokenArgs),
     /// Show the configuration of client commands
-    #[command(arg_required_else_help = false, after_help = program::CONFIG_HELP)]
     Config(ConfigArgs),
     /// Print completions for a shell
-    #[command(after_help = program::COMPLETIONS_HELP)]
     Completions(CompletionsArgs),
     /// Print the manual page
-    #[command(after_help = program::MAN_HELP)]
     Man(ManArgs),
     /// Show the help of a command
-    #[command(after_help = program::HELP_HELP)]
     Help(HelpArgs),
 }
 
@@ -195,7 +149,25 @@ fn without_password(mut error: clap::Error) -> clap::Error {
 
 /// Returns the definition of the command line, also for completions and manual pages.
 pub(crate) fn command_line() -> clap::Command {
-    CommandLine::command().args(connection::leading_flags())
+    with_help(CommandLine::command().args(connection::leading_flags()), "taskqueue")
+}
+
+/// The examples and explanations of each command, by its name.
+static HELP: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
+    let (columns, lines) = (selection::columns_help(), submit::lines_help());
+    let sections = include_str!("args/help.txt").split("\n== ").filter_map(|section| section.split_once('\n')).skip(1);
+    let filled = |text: &str| text.trim_end().replace("{COLUMNS}", &columns).replace("{LINES}", &lines);
+    sections.map(|(name, text)| (name, filled(text))).collect()
+});
+
+/// Adds its help to a command and to those inside it. One that lacks its subcommand is refused like any other mistake.
+fn with_help(command: clap::Command, name: &str) -> clap::Command {
+    let inside = |inner: clap::Command| {
+        let name = format!("{name} {}", inner.get_name());
+        with_help(inner, &name)
+    };
+    let help = HELP.get(name).map_or("", String::as_str);
+    command.arg_required_else_help(false).after_help(help).mut_subcommands(inside)
 }
 
 /// Makes clap's paragraphs (problem, tips, usage, pointer to the help) one line without the usage.

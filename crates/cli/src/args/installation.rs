@@ -12,28 +12,6 @@ use crate::open_store::Database;
 /// The database of commands that are given none.
 pub(super) const DATABASE_DEFAULT: &str = "taskqueue.db";
 
-pub(super) const BACKUP_HELP: &str = "\
-Examples:
-  taskqueue backup --database /var/lib/taskqueue/taskqueue.db --to /backup/taskqueue.db --replace
-  taskqueue backup --to \"/backup/taskqueue-$(date +%F).db\" --output json
-  taskqueue backup --with-secrets --to /backup/taskqueue --token-file /etc/taskqueue/token
-
-The server may run and go on writing: the backup is the database as it was when the command began,
-in one file that only you can read. It is checked before it gets its name, so a file of that name
-is always whole. Kill the command, or let the disk be full: the database and an earlier backup stay
-as they are. Copying at a higher --rate takes more of the disk's time from the server.
-
-The TLS key that clients pin and the tokens are no part of the database. With --with-secrets the backup
-is a folder that only you can enter, with the database, the TLS certificate and key, the token and the
-tokens file, and manifest.json with the size and the SHA-256 of each. Name them with the flags that
-the server was started with; without a TLS flag the key in DATABASE.tls is taken, if there is one. What
-is not there is said. Whoever has that folder can be the server: encrypt it.
-
-To put it back: taskqueue restore. PostgreSQL has its own tools: pg_dump, and continuous archiving; of
-such a server --with-secrets copies the secrets alone.
-
-Exit codes: 0 the backup is whole, 1 there is none, 2 wrong arguments.";
-
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
     /// The database: a path or sqlite:PATH
@@ -63,23 +41,6 @@ pub(crate) struct BackupArgs {
     pub(crate) output: OutputArgs,
 }
 
-pub(super) const RESTORE_HELP: &str = "\
-Examples:
-  taskqueue restore --from /backup/taskqueue.db --database /var/lib/taskqueue/taskqueue.db
-  taskqueue restore --from /backup/taskqueue.db --database taskqueue.db --replace
-  taskqueue restore --from /backup/taskqueue --database taskqueue.db --token-file /etc/taskqueue/token
-
-Stop the server first. The backup is checked, copied, and the copy is checked again before it takes
-the place of the database. Whatever was done since the backup is gone. Runs that were active then
-are running again, and their workers have 90 seconds from the start of the server to be heard of.
-
-A folder of backup --with-secrets is put back as a whole: name the places of its token, tokens file and
-TLS certificate and key with the flags of the server; without a TLS flag the key goes to DATABASE.tls. A
-secret that is there with other content is never replaced. If anything is refused, nothing was changed;
-if the command was killed, run it again. To restore the database alone, name its file: DIR/taskqueue.db.
-
-Exit codes: 0 restored, 1 nothing was changed, 2 wrong arguments.";
-
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
     /// The backup: a file, or a folder of backup --with-secrets
@@ -100,21 +61,6 @@ pub(crate) struct RestoreArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
-
-pub(super) const CHECK_HELP: &str = "\
-Examples:
-  taskqueue check --database /var/lib/taskqueue/taskqueue.db
-  taskqueue check /backup/taskqueue
-  taskqueue check --database postgres://taskqueue@db.example/taskqueue --output json
-
-Reads the whole database and changes nothing. Servers may run: one moment of the database is
-checked. Each problem is one line: the rule, then what it is about. With PostgreSQL, indexes are
-checked by the extension amcheck where it is installed; a standby can be checked instead.
-
-Of a folder of backup --with-secrets each file is compared with the size and the SHA-256 in its
-manifest, and its database is checked.
-
-Exit codes: 0 the database or the backup is sound, 1 there are problems or it cannot be read, 2 wrong arguments.";
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
@@ -165,22 +111,6 @@ impl Args for GivenFlag {
         command
     }
 }
-
-pub(super) const MIGRATE_HELP: &str = "\
-Examples:
-  taskqueue migrate --from taskqueue.db --to postgres://taskqueue@db.example/taskqueue
-  taskqueue migrate --from postgres://localhost/old --from-schema lab --to /var/lib/taskqueue.db
-
-Stop every server on both databases first. All queues, tasks and observations are copied, read
-back and compared; the source is not changed. Active runs stay active: their workers go on as
-soon as a server runs on the target. What was counted so far is not copied, and who was signed in to
-the dashboard signs in again. The copy is committed at the very end; if the command is
-interrupted, the target is still empty and the command can be run again.
-
-Every user of the machine can read command lines. Give a password in PGPASSWORD, or the whole
-URL in TASKQUEUE_MIGRATE_FROM or TASKQUEUE_MIGRATE_TO.
-
-Exit codes: 0 everything was copied, 1 nothing was copied, 2 wrong arguments.";
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {

@@ -2,6 +2,7 @@
 //! made of the definitions of the command line, the command reference, which `make book` has written and nobody keeps, and the tables of
 //! docs/reference/configuration.md. A table that is not what the definitions say fails here, and is written anew with UPDATE_PAGES=1.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command};
@@ -168,6 +169,8 @@ fn without_values(command: Command) -> Command {
 #[test]
 fn the_command_reference_has_the_help_of_every_command() {
     let mut text = String::new();
+    let declared: BTreeSet<String> = commands(&command_line(), "taskqueue").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(declared, HELP.keys().map(|name| (*name).to_owned()).collect(), "the sections of help.txt");
     for (name, command) in commands(&built(), "taskqueue") {
         let help = command.clone().bin_name(&name).color(clap::ColorChoice::Never).render_long_help().to_string();
         assert!(help.contains(&format!("Usage: {name}")), "{name}: {help}");

@@ -11,85 +11,6 @@ use super::change::ConfirmArgs;
 use super::connection::{ConnectionArgs, OutputArgs};
 use super::values::{OrNone, count_or_none, duration_or_none, interval, queue_name, route_limit, time, unit};
 
-pub(super) const QUEUE_HELP: &str = "\
-Examples:
-  taskqueue queue create experiments
-  taskqueue queue list
-  taskqueue queue stats experiments
-  taskqueue queue pause experiments
-  taskqueue queue limit experiments --max-running 8 --route gpu=4
-  taskqueue queue delete experiments";
-
-const CREATE_HELP: &str = "\
-Examples:
-  taskqueue queue create experiments
-  taskqueue queue create experiments --url http://127.0.0.1:8000
-
-Creating a queue that exists changes nothing and is no error.";
-
-const LIST_HELP: &str = "\
-Examples:
-  taskqueue queue list
-  taskqueue queue list --output quiet    # only the names, for scripts
-
-The table shows how many tasks each queue has by status, without archived ones; the other formats
-have the names. taskqueue queue stats shows more of one queue, taskqueue top a live view of all.";
-
-const STATS_HELP: &str = "\
-Examples:
-  taskqueue queue stats experiments
-  taskqueue queue stats experiments --output json
-  taskqueue queue stats experiments --series hour --output csv    # for plots
-
-Minutes are kept for a day, hours for a year. taskqueue top shows the same, live.";
-
-const PAUSE_HELP: &str = "\
-Examples:
-  taskqueue queue pause experiments
-  taskqueue queue resume experiments
-
-Workers get no more tasks of a paused queue; what is running goes on. A pause stays until the queue
-is resumed, also when the server is restarted.";
-
-const RESUME_HELP: &str = "\
-Examples:
-  taskqueue queue resume experiments
-
-Workers that wait for a task get one at once.";
-
-const LIMIT_HELP: &str = "\
-Examples:
-  taskqueue queue limit experiments --max-running 8
-  taskqueue queue limit experiments --route gpu=4 --route cpu=16
-  taskqueue queue limit experiments --route gpu=none    # removes this limit
-  taskqueue queue limit experiments --none              # removes all limits
-
-At most so many tasks of the queue, or of those that were claimed for a route, run at the same time,
-over all workers and servers. What is running goes on when a limit becomes smaller. Limits that are
-not named stay.";
-
-const RETENTION_HELP: &str = "\
-Examples:
-  taskqueue queue retention experiments --succeeded 7d --cancelled 1d
-  taskqueue queue retention experiments --failed none    # keeps failed tasks for ever
-  taskqueue queue retention experiments --none           # keeps all tasks for ever
-
-Tasks that ended longer ago are deleted by the server, archived ones too. This cannot be undone: if
-there are tasks that are old enough to be deleted at once, the command asks for confirmation;
-programs have to give --yes. What is not named stays.";
-
-const SETTINGS_HELP: &str = "\
-Examples:
-  taskqueue queue settings experiments
-  taskqueue queue settings experiments --output json";
-
-const DELETE_HELP: &str = "\
-Examples:
-  taskqueue queue delete experiments
-  taskqueue queue delete experiments --cascade --yes    # with all its tasks, without a question
-
-A queue with running tasks is not deleted; cancel them first.";
-
 #[derive(Debug, Args)]
 pub(crate) struct QueueArgs {
     #[command(flatten)]
@@ -103,31 +24,22 @@ pub(crate) struct QueueArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueCommand {
     /// Create a queue, unless it exists
-    #[command(after_help = CREATE_HELP)]
     Create(QueueNameArgs),
     /// List all queues
-    #[command(after_help = LIST_HELP)]
     List,
     /// Show what is going on in a queue: tasks, routes, workers, and what happened lately
-    #[command(after_help = STATS_HELP)]
     Stats(QueueStatsArgs),
     /// Show the settings of a queue: pause, limits, and how long ended tasks are kept
-    #[command(after_help = SETTINGS_HELP)]
     Settings(QueueNameArgs),
     /// Give no more tasks of a queue to workers
-    #[command(after_help = PAUSE_HELP)]
     Pause(QueueNameArgs),
     /// End a pause
-    #[command(after_help = RESUME_HELP)]
     Resume(QueueNameArgs),
     /// Limit how many tasks of a queue run at the same time
-    #[command(after_help = LIMIT_HELP)]
     Limit(QueueLimitArgs),
     /// Say how long the tasks of a queue are kept after their end
-    #[command(after_help = RETENTION_HELP)]
     Retention(QueueRetentionArgs),
     /// Delete a queue
-    #[command(after_help = DELETE_HELP)]
     Delete(DeleteQueueArgs),
 }
 
@@ -219,21 +131,6 @@ pub(crate) struct DeleteQueueArgs {
 /// Frequent enough for people, rare enough for servers.
 pub(super) const INTERVAL_DEFAULT: &str = "2";
 
-pub(super) const TOP_HELP: &str = "\
-Examples:
-  taskqueue top
-  taskqueue top --queue default --queue gpu --interval 0.5
-
-Keys: up and down select a queue, tab another pane (routes, running, workers, failed), enter a task
-of the pane and then its output, Esc goes back, space pauses, + and - change the interval, ? shows
-all keys, q leaves.
-
-Rates are computed from the counts: finished are tasks that succeeded, failed or were cancelled
-within the last minute; the bars show the last five minutes. The ETA is the time until nothing is
-pending at this rate; there is none while no worker has reported within five minutes. While the
-server does not answer, the view keeps trying. Programs can use
-taskqueue task count --group-by status --output json.";
-
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// The time between two refreshes, in seconds
@@ -247,13 +144,6 @@ pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
-
-pub(super) const HEALTH_HELP: &str = "\
-Examples:
-  taskqueue health
-  taskqueue health --url https://queue.example --output quiet    # ok or error
-
-Exit codes: 0 the server and its database work, 1 they do not, 3 the server was not reached.";
 
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {

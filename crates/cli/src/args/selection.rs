@@ -19,34 +19,8 @@ use crate::similar_names::similar_names;
 /// The largest page that a server gives.
 pub(crate) const PAGE_LIMIT: u16 = 1000;
 
-const LIST_HELP: &str = "\
-Examples:
-  taskqueue task list --status failed
-  taskqueue task list --filter 'args.lr < 0.1 and \"gpu\" in routes' --sort -priority
-  taskqueue task list --columns id,status,args.lr,result.loss --sort result.loss,-args.lr
-  taskqueue task list --columns 'id,args.*,duration' --sort -duration
-  taskqueue task list --status succeeded --output csv --columns id,args.lr,result.loss > losses.csv
-  taskqueue task list --status failed --output quiet    # only ids, for scripts
-  taskqueue task list --status running --columns id,progress,progress.loss
-  taskqueue task list --include-archived --filter 'archived == true'
-  taskqueue task list --watch
-
-Tables show the newest 100 tasks unless --limit or --all is given, and say when there are more.
-All other formats print every task that matches, unless --limit is given.
-
-{COLUMNS}
-
---sort puts numbers first, then text, then false and true, then lists and objects, and tasks
-without a value last; a minus reverses the order of numbers among themselves, of texts among
-themselves, and so on. Several keys are separated by commas: the next one orders tasks that are equal
-by those before. To sort by several, or by args, metadata, result, last_error, last_run, progress,
-routes, duration or waited, all tasks that match are loaded.
-
-CSV has a header line and quotes as in RFC 4180. Values keep every character; texts that a
-spreadsheet would run as a formula, because they begin with = + - @ or a tab, get an apostrophe in
-front. --raw-csv prints them without it, for programs.";
-
-pub(super) fn list_help() -> String {
+/// Returns the paragraph about columns in the help of `task list`.
+pub(super) fn columns_help() -> String {
     let (objects, plain): (Vec<&TaskField>, Vec<&TaskField>) =
         FIELDS.iter().partition(|field| field.has_members() || field.head() != field.path);
     let names = |fields: &[&TaskField]| {
@@ -54,7 +28,7 @@ pub(super) fn list_help() -> String {
         names.dedup();
         names.join(", ")
     };
-    let columns = format!(
+    format!(
         "Columns are the fields of a task: {}, and as a whole or with a member {}, such as args.model.layers, \
          last_run.worker.host or progress.step; 'args.*' is a column for each member that a task of the list has. Two \
          more are computed, in CSV as seconds: duration, of the latest run, and waited, from the creation to its start, \
@@ -62,16 +36,8 @@ pub(super) fn list_help() -> String {
          run reports step and total, or percent.",
         names(&plain),
         names(&objects)
-    );
-    LIST_HELP.replace("{COLUMNS}", &columns)
+    )
 }
-
-pub(super) const COUNT_HELP: &str = "\
-Examples:
-  taskqueue task count
-  taskqueue task count --status pending --output quiet    # only the number
-  taskqueue task count --group-by status
-  taskqueue task count --group-by routes,status --filter 'args.lr < 0.1'";
 
 /// The conditions are combined with `and`.
 #[derive(Clone, Debug, Default, Args)]

@@ -26,57 +26,6 @@ const OUTAGE_CREDIT_MAX: i64 = 86_400;
 /// which the worker keeps in full. In memory there is never more than one answer of it, 1 MiB.
 const TASK_OUTPUT_MAX: i64 = 16 * 1024 * 1024;
 
-pub(super) const SERVE_HELP: &str = "\
-Examples:
-  taskqueue serve
-  taskqueue serve --queue default --database /var/lib/taskqueue/taskqueue.db
-  taskqueue serve --listen 0.0.0.0:8000 --tokens /etc/taskqueue/tokens.toml
-  taskqueue serve --listen 0.0.0.0:8000 --token-file /etc/taskqueue/token --tls-self-signed
-  taskqueue serve --listen 0.0.0.0:8000 --token-file token --tls-cert cert.pem --tls-key key.pem
-  taskqueue serve --listen unix:/run/taskqueue.sock --log-format json
-  taskqueue serve --database postgres://taskqueue@db.example/taskqueue?sslmode=verify-full
-  taskqueue serve --config /etc/taskqueue/server.toml --check
-
-Every setting has a flag, a variable and a key in the file of --config, which is TOML: the name of the
-flag, such as listen = '0.0.0.0:8000', queue = ['a', 'b'] or log-requests = true. A flag counts before
-its variable, that before the file. In variables, commas separate queues and hosts. The file holds no
-secrets. It is read at the start only; --check says whether it is right, and what would count.
-
-The token comes from --token-file or the environment variable TASKQUEUE_TOKEN, never from the
-command line, which every user of the machine can read. For the same reason give the password
-of PostgreSQL in PGPASSWORD, or the whole URL in TASKQUEUE_DATABASE. It opens everything; for tokens
-that open less use --tokens, alone or beside it. The file is read again when it changes.
-
-Without a token the server listens on this machine only. It answers 403 to requests for hosts
-other than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so that no page in
-a browser can use it. Behind a proxy or with another host name use --allow-host NAME.
-
-When the server is ready it prints one line, its base URL; with --tls-self-signed also a command that
-a client can try, with the --tls-pin by which it trusts this server. On a terminal it adds the address
-of the dashboard, which is also in the log, and commands to begin with.
-
-Logs go to standard error: start, stop, migrations, warnings, every answer 5xx, and requests that took
-longer than 1 second (a wait that was asked for does not count). The journal of systemd gets their
-levels. --log-requests logs each request. A request may name itself in the header X-Request-Id. Query
-strings, tokens and bodies are never logged.
-
-A browser that opens the address of the server sees the dashboard. With a token it asks for that
-once, and keeps a session of 12 hours, which every server of the same database accepts.
---dashboard read-only shows everything and changes nothing; --dashboard off turns the pages off.
-
-GET /metrics tells monitoring systems how the server and its queues are. It needs the token, if
-there is one. --metrics-listen serves it, and nothing else, on another address without a token; the
-log has that address when the port is 0.
-
-The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress; a second
-one ends the time of --stop-delay. On SIGHUP it reads --token-file, --tokens and the files of TLS
-again, and logs what it found; a file that cannot be used changes nothing. Certificates and --tokens
-are also read a moment after they change. The file of --config is not read again. When the terminal
-that it was started in is closed, the server stops, unless it was started with nohup or has outlived
-that terminal (disown).
-
-Exit codes: 0 stopped normally, 1 failed to start, 2 wrong arguments.";
-
 /// Returns what to tell who gives the token itself, which is not a file of `--tokens`.
 pub(super) fn token_hint(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
@@ -213,34 +162,6 @@ pub(crate) enum LogLevel {
     Trace,
 }
 
-pub(super) const TOKEN_HELP: &str = "\
-Examples:
-  taskqueue token create gpu-workers --scope work --queue 'exp-*' --append tokens.toml
-  taskqueue token check tokens.toml
-  taskqueue serve --tokens tokens.toml
-
-A token of the file has a name, which stands in the log lines of its requests, scopes, and patterns
-of queues. The file holds only the SHA-256 of each token. The server looks at it every second.";
-
-const CREATE_HELP: &str = "\
-Examples:
-  taskqueue token create gpu-workers --scope work --queue 'exp-*'
-  taskqueue token create ann --scope read --scope submit --expires-in 90d --append tokens.toml
-  taskqueue token create ops --scope admin --output json
-
-The scopes: read (see everything), submit (create, change, cancel and delete tasks), work (what a
-worker needs), admin (create and delete queues, and all of the others).
-
-The token is printed to standard output, once: nothing keeps it. The lines for the file of
-serve --tokens are printed to standard error, or added to the file with --append.";
-
-const CHECK_HELP: &str = "\
-Examples:
-  taskqueue token check /etc/taskqueue/tokens.toml
-  taskqueue token check tokens.toml --output json
-
-Exit codes: 0 a server would accept the file, 1 it would not.";
-
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
     #[command(flatten)]
@@ -252,10 +173,8 @@ pub(crate) struct TokenArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
     /// Make a random token, and its lines for the file of serve --tokens
-    #[command(after_help = CREATE_HELP)]
     Create(CreateTokenArgs),
     /// Check a file of tokens and list them
-    #[command(after_help = CHECK_HELP)]
     Check(CheckTokensArgs),
 }
 

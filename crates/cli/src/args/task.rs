@@ -4,28 +4,11 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::change::{self, DeleteArgs, RequeueArgs, TargetArgs, UpdateArgs};
+use super::change::{DeleteArgs, RequeueArgs, TargetArgs, UpdateArgs};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
-use super::selection::{COUNT_HELP, ConditionArgs, ListArgs, SelectionArgs, list_help};
-use super::submit::{SWEEP_EXAMPLES, SubmitArgs, SweepArgs, submit_help};
+use super::selection::{ConditionArgs, ListArgs, SelectionArgs};
+use super::submit::{SubmitArgs, SweepArgs};
 use super::values::{TaskDimensions, TaskRef, duration, task_dimensions, task_ref};
-
-const GET_EXAMPLES: &str = "\
-Examples:
-  taskqueue task get t_lZxL89_zReNB
-  taskqueue task get t_lZxL89_zReNB t_jsR8k3J-oVIW --output json
-
-With one id the JSON is that task, with several a list of tasks.
-Exit code 1 if a task does not exist; the others are shown.";
-
-const EXPLAIN_EXAMPLES: &str = "\
-Examples:
-  taskqueue task explain t_lZxL89_zReNB
-  taskqueue task explain t_lZxL89_zReNB --output json
-
-Each reason is one line, the one that weighs most first. With --output quiet only their codes are
-printed, one per line; nothing if nothing holds the task back.
-Exit code 0 also if the task cannot be claimed now; 1 if it does not exist.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgs {
@@ -42,49 +25,34 @@ pub(crate) struct TaskArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
     /// Create one task, or one for each line of a file
-    #[command(after_help = submit_help())]
     Submit(SubmitArgs),
     /// Create a task for each combination of values
-    #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepArgs),
     /// Show tasks with all their fields
-    #[command(after_help = GET_EXAMPLES)]
     Get(GetArgs),
     /// Say why a task is not claimed yet, and what helps
-    #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
     /// Print what the latest run of a task printed, or follow it
-    #[command(after_help = LOGS_HELP)]
     Logs(LogsArgs),
     /// List tasks
-    #[command(after_help = list_help())]
     List(ListArgs),
     /// Count tasks
-    #[command(after_help = COUNT_HELP)]
     Count(CountArgs),
     /// Change tasks that are not running
-    #[command(after_help = change::UPDATE_HELP)]
     Update(UpdateArgs),
     /// Cancel tasks; the run of a running task is ended
-    #[command(after_help = change::CANCEL_HELP)]
     Cancel(TargetArgs),
     /// Reset pending, failed or cancelled tasks to pending, with no attempt used, and change them if asked to
-    #[command(after_help = change::REQUEUE_HELP)]
     Requeue(RequeueArgs),
     /// Submit succeeded, failed or cancelled tasks again, under new ids
-    #[command(after_help = change::RERUN_HELP)]
     Rerun(TargetArgs),
     /// Delete tasks that are not running
-    #[command(after_help = change::DELETE_HELP)]
     Delete(DeleteArgs),
     /// Keep ended tasks, and leave them out of lists and counts
-    #[command(after_help = change::ARCHIVE_HELP)]
     Archive(TargetArgs),
     /// Take tasks out of the archive
-    #[command(after_help = change::UNARCHIVE_HELP)]
     Unarchive(TargetArgs),
     /// Wait until tasks have ended; exit code 0 only if all of them succeeded
-    #[command(after_help = WAIT_HELP)]
     Wait(WaitArgs),
 }
 
@@ -131,20 +99,6 @@ pub(crate) struct CountArgs {
     pub(crate) group_by: Option<TaskDimensions>,
 }
 
-const WAIT_HELP: &str = "\
-Examples:
-  taskqueue task wait                                   # all tasks of the queue
-  taskqueue task wait --filter 'args.model == \"vit\"' --timeout 2h
-  ids=$(taskqueue task rerun --status failed --yes --output quiet)
-  [ -n \"$ids\" ] && taskqueue task wait $ids             # without ids: all tasks of the queue
-  taskqueue task wait && python report.py               # only if every task succeeded
-
-The command waits until none of the tasks is pending or running. Tasks that match later count, too.
-
-Exit codes: 0 every task succeeded. 1 tasks failed, were cancelled or do not exist; nothing
-matches; or the time is over. 3 the server stays away for half a minute, or is away when the
-time is over.";
-
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// The tasks, by id [without ids and options: all tasks of the queue]
@@ -162,31 +116,6 @@ pub(crate) struct WaitArgs {
     #[arg(long)]
     pub(crate) allow_empty: bool,
 }
-
-const LOGS_HELP: &str = "\
-Examples:
-  taskqueue task logs t_lZxL89_zReNB
-  taskqueue task logs t_lZxL89_zReNB --tail 20 --follow
-  taskqueue task logs t_lZxL89_zReNB --raw > output.log
-  taskqueue task logs t_lZxL89_zReNB --output json
-
-The server keeps the last 256 KiB of what the latest run printed (serve --task-output-bytes). If
-older output is gone, a note says so, and where the full log is. Workers send the output within
-about a second.
-
---follow goes on while the task waits, runs and is tried again, also while the server restarts, and
-ends when the task has ended. On a terminal a progress bar is drawn in place; elsewhere each line
-is printed when it is complete.
-
-Lines are shown in the last state of a progress bar, without escape sequences other than colours,
-and with colours only on a terminal. --raw prints the bytes as the server has them. A line in
-brackets says where bytes are missing; with --raw it goes to standard error.
-
-Formats: json gives one object (attempt, start, end, text, ended, missing_bytes), jsonl one object
-for each piece, also with --follow, and quiet the text without notes.
-
-Exit codes: 0 the output was printed, however the task ended (taskqueue task wait tells that). 1 there
-is no such task, or the server keeps no output. 3 the server stays away for half a minute.";
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {

@@ -17,37 +17,6 @@ use super::values::{
     time_limit, worker_dimensions,
 };
 
-pub(super) const LOOP_HELP: &str = "\
-Examples:
-  taskqueue loop -- python train.py --lr %{lr} --layers %{model.layers}
-  taskqueue loop --route gpu --jobs 4 -- env CUDA_VISIBLE_DEVICES=%{slot} ./run.sh
-  taskqueue loop --slots 2,3,5 --timeout 2h -- env CUDA_VISIBLE_DEVICES=%{slot} ./run.sh
-  taskqueue loop --idle-timeout 10m --max-tasks 100 -- sh -c 'exec ./infer \"$1\"' sh %{prompt}
-
-The command is a list of arguments, never a shell line: %{name} and %{object.field} stand for
-values of the task's args (text as it is, everything else as JSON), %{name:64} for 64 where a
-task has no such value, %{slot} for the number of the slot (from 0, or as --slots names them),
-%{{ for a literal %{.
-
-The command finds in its environment TASKQUEUE_TASK_ID, TASKQUEUE_RUN_ID, TASKQUEUE_ATTEMPT,
-TASKQUEUE_QUEUE, TASKQUEUE_ROUTE, TASKQUEUE_URL, TASKQUEUE_WORKER_ID, TASKQUEUE_SLOT, and
-TASKQUEUE_ARGS_FILE (the args as JSON), TASKQUEUE_RESULT_FILE (a JSON object that it writes there
-becomes the result), TASKQUEUE_PROGRESS_FILE (a JSON object that it writes there is shown as its
-progress; see taskqueue progress), TASKQUEUE_RUN_DIR (the folder of this run, with its output.log;
-see --keep-runs), and TASKQUEUE_TIMEOUT_SECONDS if the task limits the time of its runs.
-
-What the command prints is also sent to the server, where taskqueue task logs shows it from anywhere:
-whoever may read the queue can read it. A progress bar is sent as its last state. Turn that off with
---send-output off; output.log has all of it in any case.
-
-Exit code 0 completes the task, 75 gives it back uncharged, any other and any signal fails it.
-Processes that the command leaves running are stopped. The first Ctrl-C or SIGTERM stops claiming
-and lets tasks finish, the second gives them back, the third kills.
-
-Exit codes: 0 stopped, idle or done, 1 too many failures in a row or refused by the server,
-2 wrong arguments or a command that does not fit its first task, 3 ended with undelivered reports,
-or idle because the server did not answer.";
-
 /// Returns what to add to the error about a word that is no flag: it is the command, and `--` before it is missing.
 pub(super) fn command_hint(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
@@ -195,21 +164,6 @@ pub(crate) enum OnStop {
     Release,
 }
 
-pub(super) const PROGRESS_HELP: &str = "\
-Examples:
-  taskqueue progress step=120 total=1000 loss=0.31
-  taskqueue progress percent=12.5 phase=warm-up
-  taskqueue progress --json '{\"step\": 120, \"total\": 1000}'
-
-For the command of a taskqueue loop. It writes one JSON object to the file that the worker names in
-TASKQUEUE_PROGRESS_FILE, in place of what was there; the worker sends it to the server within two
-seconds. A program can write that file itself. The task then shows it: taskqueue task get shows a
-bar for step and total, or for percent, and taskqueue task list --columns id,progress.loss a column.
-
-A value is JSON if it is valid JSON, and text otherwise, as in task submit --arg.
-
-Exit codes: 0 written, 1 the file cannot be written, 2 wrong arguments, or not inside a run.";
-
 #[derive(Debug, Args)]
 pub(crate) struct ProgressArgs {
     /// One member of the progress, such as step=120; replaces the same member of --json
@@ -220,30 +174,6 @@ pub(crate) struct ProgressArgs {
     #[arg(long, value_name = "JSON")]
     pub(crate) json: Option<String>,
 }
-
-pub(super) const WORKER_HELP: &str = "\
-Examples:
-  taskqueue worker list
-  taskqueue worker count --group-by status
-
-taskqueue loop starts a worker.";
-
-const LIST_HELP: &str = "\
-Examples:
-  taskqueue worker list
-  taskqueue worker list --filter 'status == \"idle\" and route == \"gpu\"'
-  taskqueue worker list --wide                           # with processor, memory and GPUs
-  taskqueue worker list --filter 'telemetry.cpu_percent < 10' --wide
-  taskqueue worker list --output csv > workers.csv
-
-A worker is shown until it stops, or for five minutes after its last report. --wide shows what it
-measured last, of its run and of the GPUs of its machine; JSON always has it.";
-
-const COUNT_HELP: &str = "\
-Examples:
-  taskqueue worker count
-  taskqueue worker count --group-by route,status
-  taskqueue worker count --output quiet --filter 'route == \"gpu\"'    # only the number";
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
@@ -260,10 +190,8 @@ pub(crate) struct WorkerArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerCommand {
     /// List the workers that reported within the last five minutes
-    #[command(after_help = LIST_HELP)]
     List(ListWorkersArgs),
     /// Count the workers that reported within the last five minutes
-    #[command(after_help = COUNT_HELP)]
     Count(CountWorkersArgs),
 }
 
