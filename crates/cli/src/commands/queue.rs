@@ -70,8 +70,8 @@ async fn counts(client: &Client, queues: &[QueueName]) -> BTreeMap<QueueName, [u
     for queue in queues.iter().cloned() {
         let client = client.clone();
         calls.spawn(async move {
-            let counts = StatusCounts::of(&client, &queue, TaskSelection::all()).await.ok()?;
-            Some((queue, Status::ALL.map(|status| counts.get(status))))
+            let StatusCounts(counts) = StatusCounts::of(&client, &queue, TaskSelection::all()).await.ok()?;
+            Some((queue, counts))
         });
     }
     calls.join_all().await.into_iter().flatten().collect()

@@ -4,15 +4,9 @@
 use taskqueue_client::{Client, Error, Group, GroupQuery, QueueName, Status, TaskDimension, TaskSelection};
 use taskqueue_core::status::Statuses;
 
-/// Counts of one moment.
+/// Counts of one moment, in the order of `Status::ALL`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct StatusCounts {
-    pub(super) pending: u64,
-    pub(super) running: u64,
-    pub(super) succeeded: u64,
-    pub(super) failed: u64,
-    pub(super) cancelled: u64,
-}
+pub(super) struct StatusCounts(pub(super) [u64; 5]);
 
 impl StatusCounts {
     pub(super) async fn of(client: &Client, queue: &QueueName, selection: TaskSelection) -> Result<Self, Error> {
@@ -26,29 +20,18 @@ impl StatusCounts {
         let mut counts = Self::default();
         for group in groups {
             if let Some(status) = group.key.last().and_then(|word| Status::parse(word)) {
-                *counts.count_mut(status) += group.count;
+                counts.0[status as usize] += group.count;
             }
         }
         counts
     }
 
     pub(super) fn add(&mut self, status: Status) {
-        *self.count_mut(status) += 1;
+        self.0[status as usize] += 1;
     }
 
     pub(super) fn get(&self, status: Status) -> u64 {
-        let mut counts = *self;
-        *counts.count_mut(status)
-    }
-
-    fn count_mut(&mut self, status: Status) -> &mut u64 {
-        match status {
-            Status::Pending => &mut self.pending,
-            Status::Running => &mut self.running,
-            Status::Succeeded => &mut self.succeeded,
-            Status::Failed => &mut self.failed,
-            Status::Cancelled => &mut self.cancelled,
-        }
+        self.0[status as usize]
     }
 
     pub(super) fn total(&self) -> u64 {
@@ -84,12 +67,12 @@ mod tests {
             group(&["paused"], 32),
             group(&[], 64),
         ]);
-        assert_eq!((counts.failed, counts.total(), counts.among(Statuses::ENDED)), (2, 31, 19));
+        assert_eq!((counts.get(Status::Failed), counts.total(), counts.among(Statuses::ENDED)), (2, 31, 19));
     }
 
     #[test]
     fn counts_are_summed_and_named_by_state() {
-        let counts = StatusCounts { pending: 1, failed: 2, ..StatusCounts::default() };
+        let counts = StatusCounts([1, 0, 0, 2, 0]);
         assert_eq!(counts.total(), 3);
         assert_eq!(counts.among(Statuses::ENDED), 2);
         assert_eq!(counts.words(|_| true), "1 pending, 2 failed");

@@ -18,48 +18,40 @@ use crate::output::{self, Summary};
 use crate::progress::Progress;
 
 /// An action on tasks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Action {
-    Cancel,
-    /// With the update that comes first, if there is one.
-    Requeue(Option<Box<Update>>),
-    Delete {
-        /// Whether a named task that does not exist is no failure.
-        ignore_missing: bool,
-    },
-    /// Into the archive or out of it.
-    Archive(bool),
+#[derive(Clone, Debug)]
+pub(super) struct Action {
+    change: Change,
+    /// The update that a requeue begins with, or that archives.
+    update: Option<Box<Update>>,
+    /// Whether a named task that does not exist is no failure.
+    ignore_missing: bool,
 }
 
 impl Action {
-    /// Returns the change that it makes.
-    fn change(&self) -> Change {
-        match self {
-            Self::Cancel => Change::Cancel,
-            Self::Requeue(_) => Change::Requeue,
-            Self::Delete { .. } => Change::Delete,
-            Self::Archive(true) => Change::Archive,
-            Self::Archive(false) => Change::Unarchive,
-        }
+    pub(super) fn new(change: Change) -> Self {
+        Self { change, update: None, ignore_missing: false }
+    }
+
+    pub(super) fn with_update(change: Change, update: Option<Update>) -> Self {
+        Self { update: update.map(Box::new), ..Self::new(change) }
+    }
+
+    pub(super) fn delete(ignore_missing: bool) -> Self {
+        Self { ignore_missing, ..Self::new(Change::Delete) }
     }
 
     /// Returns the action on all tasks that match, if one request can do that.
     fn bulk(&self) -> Option<BulkAction> {
-        match self {
-            Self::Cancel => Some(BulkAction::Cancel),
-            Self::Requeue(None) => Some(BulkAction::Requeue),
-            Self::Requeue(Some(_)) | Self::Archive(_) => None,
-            Self::Delete { .. } => Some(BulkAction::Delete),
-        }
+        self.change.bulk().filter(|_| self.update.is_none())
     }
 
     /// Returns the numbers that the command prints.
     fn summary(&self, done: u64, skipped: u64, refused: u64) -> Summary {
-        Summary { counts: vec![(self.change().words()[1], done), ("skipped", skipped), ("refused", refused)] }
+        Summary { counts: vec![(self.change.words().done, done), ("skipped", skipped), ("refused", refused)] }
     }
 
     fn ignores(&self, code: ErrorCode) -> bool {
-        code == ErrorCode::TaskNotFound && matches!(self, Self::Delete { ignore_missing: true })
+        code == ErrorCode::TaskNotFound && self.ignore_missing
     }
 
     /// Acts on one task. `is_named` tells that nobody has seen the task yet.
@@ -69,22 +61,19 @@ impl Action {
         queue: &QueueName,
         id: TaskId,
         is_named: bool,
-    ) -> Result<ActionOutcome, ActionError> {
-        match self {
-            Self::Cancel => drop(client.cancel_task(queue, id).await?),
-            Self::Requeue(None) => return Ok(ActionOutcome::of_requeued(&client.requeue_task(queue, id).await?)),
-            Self::Requeue(Some(update)) => return change_and_requeue(client, queue, id, &update).await,
-            Self::Delete { .. } => {
+    ) -> Result<ActionOutcome, Error> {
+        match (self.change, self.update) {
+            (Change::Cancel, _) => drop(client.cancel_task(queue, id).await?),
+            (Change::Requeue, None) => return Ok(ActionOutcome::of_requeued(&client.requeue_task(queue, id).await?)),
+            (Change::Requeue, Some(update)) => return change_and_requeue(client, queue, id, &update).await,
+            (Change::Delete, _) => {
                 // The API answers the deletion of a missing task like any other.
                 if is_named {
                     client.task(queue, id).await?;
                 }
                 client.delete_task(queue, id).await?;
             }
-            Self::Archive(archived) => {
-                let update = Update { archived: Some(archived), ..Update::default() };
-                client.update_task(queue, id, &update).await?;
-            }
+            (_, update) => drop(client.update_task(queue, id, &update.unwrap_or_default()).await?),
         }
         Ok(ActionOutcome::Done)
     }
@@ -96,6 +85,8 @@ enum ActionOutcome {
     Done,
     /// It was requeued and cancelled again at once, for this reason: what it waits for has not been requeued.
     CancelledAgain(String),
+    /// It has the new values, and was not requeued.
+    ChangedOnly(Error),
 }
 
 impl ActionOutcome {
@@ -107,20 +98,6 @@ impl ActionOutcome {
     }
 }
 
-/// The failure of an action on one task.
-#[derive(Debug)]
-struct ActionError {
-    error: Error,
-    /// Whether a first step was done: the task has the new values.
-    was_changed: bool,
-}
-
-impl From<Error> for ActionError {
-    fn from(error: Error) -> Self {
-        Self { error, was_changed: false }
-    }
-}
-
 /// Updates a task and then requeues it. In this order a task never runs again with its old values: if the second step
 /// fails, it is still failed or cancelled, and both steps can be repeated.
 async fn change_and_requeue(
@@ -128,7 +105,7 @@ async fn change_and_requeue(
     queue: &QueueName,
     id: TaskId,
     update: &Update,
-) -> Result<ActionOutcome, ActionError> {
+) -> Result<ActionOutcome, Error> {
     let task = client.task(queue, id).await?;
     if task.status != Status::Succeeded {
         client.update_task(queue, id, update).await?;
@@ -136,7 +113,8 @@ async fn change_and_requeue(
     // A task that has succeeded is never requeued: it stays as it is, and the server says why.
     match client.requeue_task(queue, id).await {
         Ok(task) => Ok(ActionOutcome::of_requeued(&task)),
-        Err(error) => Err(ActionError { error, was_changed: task.status != Status::Succeeded }),
+        Err(error) if task.status == Status::Succeeded => Err(error),
+        Err(error) => Ok(ActionOutcome::ChangedOnly(error)),
     }
 }
 
@@ -150,19 +128,18 @@ pub(super) async fn run(context: &ClientContext, action: Action, target: &Target
 
 /// Acts on a single task, whose refusal is the error of the command.
 async fn act_on_one(context: &ClientContext, action: Action, id: TaskId) -> Result<(), CommandError> {
-    let done = action.change().words()[1];
+    let done = action.change.words().done;
     match action.clone().perform(&context.client, &context.queue, id, true).await {
         Ok(ActionOutcome::Done) => Ok(context.printer.done(&action.summary(1, 0, 0), &format!("{id} {done}"))?),
         Ok(ActionOutcome::CancelledAgain(why)) => Err(Failure::Refused(cancelled_again(id, &why)).into()),
-        Err(ActionError { error, .. }) if error.code().is_some_and(|code| action.ignores(code)) => {
-            Ok(context.printer.done(&action.summary(0, 1, 0), &format!("{id} does not exist"))?)
-        }
-        Err(ActionError { error, was_changed }) => {
-            if was_changed {
-                output::warning(&changed_only(id));
-            }
+        Ok(ActionOutcome::ChangedOnly(error)) => {
+            output::warning(&changed_only(id));
             Err(error.into())
         }
+        Err(error) if error.code().is_some_and(|code| action.ignores(code)) => {
+            Ok(context.printer.done(&action.summary(0, 1, 0), &format!("{id} does not exist"))?)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -191,7 +168,7 @@ async fn act_on_selection(
     if action.bulk().is_some() {
         context.client.require_extensions().await?;
     }
-    let (change, mut done_before) = (action.change(), 0);
+    let (change, mut done_before) = (action.change, 0);
     let (counts, progress) = loop {
         // Before the progress bar, which would be drawn over the question.
         let counts = change.count(context, args.selection(), confirm).await?;
@@ -238,7 +215,7 @@ fn cancelled_again(id: TaskId, why: &str) -> String {
 struct ActionProgress<'s> {
     context: &'s ClientContext,
     action: Action,
-    calls: ConcurrentCalls<(TaskId, Result<ActionOutcome, ActionError>)>,
+    calls: ConcurrentCalls<(TaskId, Result<ActionOutcome, Error>)>,
     /// Requeued tasks that what they wait for has cancelled again, and why.
     cancelled_again: Vec<(TaskId, String)>,
     bar: Progress,
@@ -262,7 +239,7 @@ impl<'s> ActionProgress<'s> {
             context,
             calls: ConcurrentCalls::new(),
             cancelled_again: Vec::new(),
-            bar: Progress::of_tasks(action.change().words()[2], count),
+            bar: Progress::of_tasks(action.change.words().doing, count),
             action,
             are_named: true,
             done: 0,
@@ -288,7 +265,7 @@ impl<'s> ActionProgress<'s> {
     /// somebody has to be asked again.
     async fn act(&mut self, args: &SelectionArgs, applicable: u64, confirm: ConfirmArgs) -> Result<bool, CommandError> {
         let Some((bulk, filter)) = self.action.bulk().zip(bulk_requests::filter(args)) else {
-            self.add_selected(walked(self.action.change(), args)).await?;
+            self.add_selected(walked(self.action.change, args)).await?;
             self.wait_for_all().await?;
             return Ok(true);
         };
@@ -313,7 +290,7 @@ impl<'s> ActionProgress<'s> {
     /// Acts on the tasks of a selection to which the action applies.
     async fn add_selected(&mut self, selection: TaskSelection) -> Result<(), CommandError> {
         self.are_named = false;
-        let change = self.action.change();
+        let change = self.action.change;
         let mut walk = named_tasks::walk(self.context, selection);
         loop {
             match walk.next().await {
@@ -352,21 +329,20 @@ impl<'s> ActionProgress<'s> {
         }
     }
 
-    fn record(&mut self, id: TaskId, outcome: Result<ActionOutcome, ActionError>) -> Result<(), CommandError> {
+    fn record(&mut self, id: TaskId, outcome: Result<ActionOutcome, Error>) -> Result<(), CommandError> {
         let error = match outcome {
             Ok(ActionOutcome::Done) => None,
             Ok(ActionOutcome::CancelledAgain(why)) => {
                 self.cancelled_again.push((id, why));
                 return Ok(());
             }
-            Err(ActionError { error, was_changed }) => {
-                if was_changed {
-                    self.warn(&changed_only(id));
-                }
-                Some(TaskError::of(error))
+            Ok(ActionOutcome::ChangedOnly(error)) => {
+                self.warn(&changed_only(id));
+                Some(error)
             }
+            Err(error) => Some(error),
         };
-        match error {
+        match error.map(TaskError::of) {
             None => self.done += 1,
             Some(TaskError::Skipped(code)) => {
                 *self.skipped.entry(code.as_str()).or_default() += 1;
@@ -396,7 +372,9 @@ impl<'s> ActionProgress<'s> {
     /// Says what was done before an error ended the command, and what an interruption between two steps may leave behind.
     fn note_so_far(&self) {
         let unsure = match self.action {
-            Action::Requeue(Some(_)) => "; a few others may have the new values without being requeued",
+            Action { change: Change::Requeue, update: Some(_), .. } => {
+                "; a few others may have the new values without being requeued"
+            }
             _ => "",
         };
         self.bar.suspend(|| output::note(&format!("{} so far{unsure}", self.summary().sentence())));

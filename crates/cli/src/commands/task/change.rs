@@ -25,29 +25,45 @@ pub(super) enum Change {
     Unarchive,
 }
 
+/// The words for a change.
+pub(super) struct ChangeWords {
+    imperative: &'static str,
+    pub(super) done: &'static str,
+    pub(super) doing: &'static str,
+}
+
 impl Change {
     /// Returns the states of the selected tasks that are changed. A pending task can be requeued by id.
     pub(super) const fn applies_to(self) -> Statuses {
-        match self {
-            Self::Cancel => BulkAction::Cancel.applies_to(),
-            Self::Requeue => BulkAction::Requeue.applies_to(),
-            Self::Delete => BulkAction::Delete.applies_to(),
-            Self::Update => Statuses::NOT_RUNNING,
-            Self::Rerun | Self::Archive | Self::Unarchive => Statuses::ENDED,
+        match (self.bulk(), self) {
+            (Some(action), _) => action.applies_to(),
+            (None, Self::Update) => Statuses::NOT_RUNNING,
+            (None, _) => Statuses::ENDED,
         }
     }
 
-    /// Returns its imperative, participle and gerund, for messages.
-    pub(super) const fn words(self) -> [&'static str; 3] {
+    /// Returns the action on all tasks that match, if there is one.
+    pub(super) const fn bulk(self) -> Option<BulkAction> {
         match self {
-            Self::Cancel => ["Cancel", "cancelled", "cancelling"],
-            Self::Requeue => ["Requeue", "requeued", "requeueing"],
-            Self::Delete => ["Delete", "deleted", "deleting"],
-            Self::Update => ["Update", "updated", "updating"],
-            Self::Rerun => ["Rerun", "submitted", "submitting"],
-            Self::Archive => ["Archive", "archived", "archiving"],
-            Self::Unarchive => ["Unarchive", "unarchived", "unarchiving"],
+            Self::Cancel => Some(BulkAction::Cancel),
+            Self::Requeue => Some(BulkAction::Requeue),
+            Self::Delete => Some(BulkAction::Delete),
+            Self::Update | Self::Rerun | Self::Archive | Self::Unarchive => None,
         }
+    }
+
+    /// Returns its words for messages.
+    pub(super) const fn words(self) -> ChangeWords {
+        let (imperative, done, doing) = match self {
+            Self::Cancel => ("Cancel", "cancelled", "cancelling"),
+            Self::Requeue => ("Requeue", "requeued", "requeueing"),
+            Self::Delete => ("Delete", "deleted", "deleting"),
+            Self::Update => ("Update", "updated", "updating"),
+            Self::Rerun => ("Rerun", "submitted", "submitting"),
+            Self::Archive => ("Archive", "archived", "archiving"),
+            Self::Unarchive => ("Unarchive", "unarchived", "unarchiving"),
+        };
+        ChangeWords { imperative, done, doing }
     }
 
     /// Returns why tasks in a state to which it does not apply are left out, and what helps.
@@ -89,7 +105,7 @@ impl Change {
         let counts = StatusCounts::of(&context.client, &context.queue, selection).await?;
         let (queue, applicable) = (&context.queue, counts.among(self.applies_to()));
         if applicable > 0 {
-            let (imperative, tasks) = (self.words()[0], words::count(applicable, "task"));
+            let (imperative, tasks) = (self.words().imperative, words::count(applicable, "task"));
             let left_out = counts.words(|status| !self.applies_to().contains(status));
             let left_out = if left_out.is_empty() { left_out } else { format!(" ({left_out} left out)") };
             let end = if self == Self::Rerun { " as new tasks" } else { "" };
@@ -165,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_state_is_either_changed_or_has_a_reason() {
-        let one_each = StatusCounts { pending: 1, running: 1, succeeded: 1, failed: 1, cancelled: 1 };
+        let one_each = StatusCounts([1; 5]);
         let cases = [
             (Change::Cancel, "1 succeeded, 1 failed: what has ended cannot be cancelled; 1 is cancelled: ", 2),
             (Change::Requeue, "1 is running: wait for the end", 2),
@@ -181,7 +197,7 @@ mod tests {
             assert_eq!(one_each.among(change.applies_to()), applicable, "{change:?}");
             assert_eq!(reasons.matches("1 ").count() as u64, 5 - applicable, "{change:?}: {reasons}");
         }
-        let many = StatusCounts { running: 3, ..StatusCounts::default() };
+        let many = StatusCounts([0, 3, 0, 0, 0]);
         assert!(Change::Delete.reasons(&many)[0].starts_with("3 are running: "));
     }
 }

@@ -37,12 +37,10 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
         TaskCommand::List(args) => show::list(context, args).await,
         TaskCommand::Count(args) => show::count(context, args).await,
         TaskCommand::Update(args) => update::run(context, args).await,
-        TaskCommand::Cancel(args) => actions::run(context, Action::Cancel, args).await,
+        TaskCommand::Cancel(args) => actions::run(context, Action::new(Change::Cancel), args).await,
         TaskCommand::Requeue(args) => requeue(context, args).await,
         TaskCommand::Rerun(args) => rerun::run(context, args).await,
-        TaskCommand::Delete(args) => {
-            actions::run(context, Action::Delete { ignore_missing: args.ignore_missing }, &args.target).await
-        }
+        TaskCommand::Delete(args) => actions::run(context, Action::delete(args.ignore_missing), &args.target).await,
         TaskCommand::Archive(args) => update::archive(context, args, Change::Archive).await,
         TaskCommand::Unarchive(args) => update::archive(context, args, Change::Unarchive).await,
         TaskCommand::Wait(args) => wait::run(context, args).await,
@@ -53,11 +51,11 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
 /// Requeues tasks, with changes if any are given.
 async fn requeue(context: &ClientContext, args: &RequeueArgs) -> Result<(), CommandError> {
     let update = change_args::patches(&args.patch)?;
-    let changes = update.has_patches().then(|| update.into());
+    let changes = Some(update).filter(Update::has_patches);
     if changes.is_some() {
         context.client.require_extensions().await?;
     }
-    actions::run(context, Action::Requeue(changes), &args.target).await
+    actions::run(context, Action::with_update(Change::Requeue, changes), &args.target).await
 }
 
 /// Returns how often failed requests are repeated. Bulk submissions, waits and followed output survive a restart of the server (the latter two by their own means); other commands fail soon.

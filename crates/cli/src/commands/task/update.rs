@@ -43,12 +43,12 @@ pub(super) async fn archive(context: &ClientContext, args: &TargetArgs, change: 
     if let Some(narrowed) = target.selection.narrowed(&format!("archived == {}", !is_archived)) {
         target.selection = narrowed;
     }
+    let update = Update { archived: Some(is_archived), ..Update::default() };
     let filter =
         target.selection.narrowed(&change.applies_to().filter_text()).and_then(|narrowed| narrowed.as_filter());
     let Some(filter) = filter.filter(|_| target.ids.is_empty()) else {
-        return actions::run(context, Action::Archive(is_archived), &target).await;
+        return actions::run(context, Action::with_update(change, Some(update)), &target).await;
     };
-    let update = Update { archived: Some(is_archived), ..Update::default() };
     update_selected(context, change, &target.selection, filter, target.confirm, update).await
 }
 
@@ -70,7 +70,7 @@ async fn update_selected(
         updated = context.client.update_tasks(&context.queue, &request).await?;
     }
     let (changed, equal) = (updated.updated, updated.matched.saturating_sub(updated.updated));
-    let (done, left_out) = (change.words()[1], counts.total() - applicable);
+    let (done, left_out) = (change.words().done, counts.total() - applicable);
     let counts_shown = match change {
         Change::Update => vec![(done, changed), ("unchanged", equal), ("running_left_out", left_out)],
         _ => vec![(done, changed), ("skipped", left_out + equal), ("refused", 0)],

@@ -95,7 +95,8 @@ async fn count(client: &Client, names: &[QueueName], skip_deleted: bool) -> Resu
         calls.spawn(async move {
             let counts = StatusCounts::of(&client, &name, TaskSelection::all()).await?;
             // Only the expected end of pending tasks depends on workers.
-            let has_workers = counts.pending == 0 || client.count_workers(&name, &WorkerSelection::all()).await? > 0;
+            let has_workers =
+                counts.get(Status::Pending) == 0 || client.count_workers(&name, &WorkerSelection::all()).await? > 0;
             Ok(QueueCounts { name, counts, has_workers, settings: None })
         });
     }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use taskqueue_client::{Health, Observation, QueueName, Task, TaskId, Version, WorkerStatus};
+use taskqueue_client::{Health, Observation, QueueName, Status, Task, TaskId, Version, WorkerStatus};
 use taskqueue_core::status::Statuses;
 
 use crate::commands::status_counts::StatusCounts;
@@ -146,7 +146,7 @@ pub(super) struct Rates {
 impl Rates {
     /// The seconds until the pending tasks have ended at this rate.
     pub(super) fn seconds_left(&self, counts: &StatusCounts) -> Option<f64> {
-        let pending = counts.pending;
+        let pending = counts.get(Status::Pending);
         (pending > 0 && self.finished > 0.0).then(|| pending as f64 / self.finished)
     }
 }
@@ -222,7 +222,7 @@ mod tests {
 
     /// Counts of pending and succeeded tasks.
     fn counts(pending: u64, succeeded: u64) -> StatusCounts {
-        StatusCounts { pending, succeeded, ..StatusCounts::default() }
+        StatusCounts([pending, 0, succeeded, 0, 0])
     }
 
     /// A history of refreshes: seconds since the first, pending, succeeded.

@@ -212,7 +212,7 @@ mod tests {
     /// A snapshot of queues with these numbers of pending tasks, without detail.
     fn snapshot(queues: &[(&str, u64)]) -> Snapshot {
         let queue = |(queue, pending): &(&str, u64)| {
-            let counts = StatusCounts { pending: *pending, ..StatusCounts::default() };
+            let counts = StatusCounts([*pending, 0, 0, 0, 0]);
             QueueCounts { name: name(queue), counts, has_workers: true, settings: None }
         };
         Snapshot {

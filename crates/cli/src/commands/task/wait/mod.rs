@@ -124,11 +124,11 @@ impl Wait<'_> {
             let parts = [Some(tally.summary().sentence()), overall(&tally, &running.iter().collect::<Vec<_>>())];
             self.progress.set_message(|| parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
         }
-        if tally.counts.pending > 0 {
+        if tally.counts.get(Status::Pending) > 0 {
             let warnings = self.unserved.check(self.context, &self.watched, &self.args.conditions).await;
             self.warn(warnings);
         }
-        if tally.counts.running > 0 {
+        if tally.counts.get(Status::Running) > 0 {
             let warnings = self.unheard.check(self.context, &self.watched).await;
             self.warn(warnings);
         }
@@ -213,7 +213,7 @@ fn listing(context: &ClientContext, conditions: &ConditionArgs, watched: &Watche
         .optional_flag("--name", conditions.name.as_deref())
         .optional_flag("--fuzzy", conditions.fuzzy.as_deref());
     let filter = conditions.filter.as_deref();
-    match (tally.counts.failed, tally.counts.cancelled) {
+    match (tally.counts.get(Status::Failed), tally.counts.get(Status::Cancelled)) {
         (_, 0) => command.flag("--status", Status::Failed.as_str()).optional_flag("--filter", filter),
         (0, _) => command.flag("--status", Status::Cancelled.as_str()).optional_flag("--filter", filter),
         _ => {
@@ -233,7 +233,7 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn unfinished(&self) -> u64 {
-        self.counts.pending + self.counts.running
+        self.counts.among(Statuses::LIVING)
     }
 
     pub(super) fn total(&self) -> u64 {
@@ -242,25 +242,19 @@ impl Tally {
 
     /// Returns how many ended otherwise than well.
     pub(super) fn unsuccessful(&self) -> u64 {
-        self.counts.failed + self.counts.cancelled
+        self.counts.among(Statuses::UNSUCCESSFUL)
     }
 
     pub(super) fn summary(&self) -> Summary {
-        let counts = vec![
-            ("succeeded", self.counts.succeeded),
-            ("failed", self.counts.failed),
-            ("cancelled", self.counts.cancelled),
-            ("missing", self.missing),
-            ("unfinished", self.unfinished()),
-        ];
-        Summary { counts }
+        let ended = Statuses::ENDED.iter().map(|status| (status.as_str(), self.counts.get(status)));
+        Summary { counts: ended.chain([("missing", self.missing), ("unfinished", self.unfinished())]).collect() }
     }
 
     /// Returns what went wrong, such as `2 tasks failed, 1 was cancelled`.
     pub(super) fn problems(&self) -> String {
         let parts = [
-            (self.counts.failed, "failed", "failed"),
-            (self.counts.cancelled, "was cancelled", "were cancelled"),
+            (self.counts.get(Status::Failed), "failed", "failed"),
+            (self.counts.get(Status::Cancelled), "was cancelled", "were cancelled"),
             (self.missing, "does not exist", "do not exist"),
         ];
         let said = parts.iter().filter(|(count, ..)| *count > 0).map(|(count, one, many)| {
@@ -304,7 +298,7 @@ mod tests {
 
     #[test]
     fn problems_are_counted_and_what_is_well_is_not_named() {
-        let counts = StatusCounts { succeeded: 7, failed: 2, cancelled: 1, ..StatusCounts::default() };
+        let counts = StatusCounts([0, 0, 7, 2, 1]);
         assert_eq!(Tally { counts, missing: 0 }.problems(), "2 tasks failed, 1 task was cancelled");
         let missing = Tally { missing: 1, ..Tally::default() };
         assert_eq!((missing.problems().as_str(), missing.total()), ("1 task does not exist", 1));
@@ -324,10 +318,7 @@ mod tests {
 
     #[test]
     fn one_task_shows_all_and_several_show_their_sum() {
-        let tally = |succeeded, running| Tally {
-            counts: StatusCounts { succeeded, running, ..StatusCounts::default() },
-            missing: 0,
-        };
+        let tally = |succeeded, running| Tally { counts: StatusCounts([0, running, succeeded, 0, 0]), missing: 0 };
         let half = view(r#"{"step":50,"total":100}"#);
         assert_eq!(overall(&tally(9, 1), &[&half]).as_deref(), Some("50 %  50/100  2s per step  ETA 100s"));
         assert_eq!(overall(&tally(2, 2), &[&half]).as_deref(), Some("62 % of all"));

@@ -66,7 +66,9 @@ impl WatchedTasks {
                 Ok(followed.among(RUNNING).filter_map(|task| task.progress.as_deref().cloned()).collect())
             }
             // Of many running tasks only the number is known.
-            Self::Counted(_) if !(1..=PROGRESS_TASKS.into()).contains(&tally.counts.running) => Ok(Vec::new()),
+            Self::Counted(_) if !(1..=PROGRESS_TASKS.into()).contains(&tally.counts.get(Status::Running)) => {
+                Ok(Vec::new())
+            }
             Self::Counted(selection) => {
                 let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(PROGRESS_TASKS);
                 let running = context.client.tasks(&context.queue, &query).await?.items;

@@ -17,8 +17,8 @@ fn name(text: &str) -> QueueName {
 }
 
 /// Counts in the order of the contract's statuses.
-fn counts([pending, running, succeeded, failed, cancelled]: [u64; 5]) -> StatusCounts {
-    StatusCounts { pending, running, succeeded, failed, cancelled }
+fn counts(counts: [u64; 5]) -> StatusCounts {
+    StatusCounts(counts)
 }
 
 fn snapshot(queues: &[(&str, [u64; 5])], rows: Option<Rows>) -> Snapshot {
