@@ -22,28 +22,20 @@ use std::sync::LazyLock;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use self::serve_file::{SERVE, ServeFile};
+use self::serve_file::ServeFile;
 use crate::failure::Failure;
 
-pub(crate) use self::change::{ChangeArgs, ConfirmArgs, PatchArgs, RequeueArgs, TargetArgs, UpdateArgs};
-pub(crate) use self::connection::{ConnectionArgs, Format, OutputArgs, QueueArg};
-pub(crate) use self::installation::{BackupArgs, CheckArgs, MigrateArgs, OwnKey, RestoreArgs, SecretArgs, TlsArgs};
-pub(crate) use self::program::{CompletionsArgs, ConfigArgs, ConfigCommand, HelpArgs, ManArgs};
-pub(crate) use self::queue::{
-    DeleteQueueArgs, HealthArgs, QueueArgs, QueueCommand, QueueLimitArgs, QueueRetentionArgs, QueueStatsArgs, TopArgs,
-};
-pub(crate) use self::selection::{ConditionArgs, ListArgs, PAGE_LIMIT, SelectionArgs, Sort, WorkerSelectionArgs};
-pub(crate) use self::serve::{CreateTokenArgs, LogFormat, LogLevel, ServeArgs, TokenArgs, TokenCommand};
-pub(crate) use self::submit::{
-    DefinitionArgs, ObjectArgs, SchedulingArgs, SchedulingChangeArgs, SubmitArgs, SweepArgs,
-};
-pub(crate) use self::task::{CountArgs, LogsArgs, TaskArgs, TaskCommand, WaitArgs};
-#[cfg(test)]
-pub(crate) use self::values::OrNone;
-pub(crate) use self::values::{TaskRef, queue_name};
-pub(crate) use self::worker::{
-    CountWorkersArgs, ListWorkersArgs, LoopArgs, OnOff, OnStop, ProgressArgs, WorkerArgs, WorkerCommand,
-};
+pub(crate) use self::change::*;
+pub(crate) use self::connection::*;
+pub(crate) use self::installation::*;
+pub(crate) use self::program::*;
+pub(crate) use self::queue::*;
+pub(crate) use self::selection::*;
+pub(crate) use self::serve::*;
+pub(crate) use self::submit::*;
+pub(crate) use self::task::*;
+pub(crate) use self::values::*;
+pub(crate) use self::worker::*;
 
 /// A durable task queue with an HTTP JSON API.
 #[derive(Debug, Parser)]
@@ -132,8 +124,10 @@ fn parse_line(arguments: &[OsString], file: Option<&ServeFile>) -> Result<Comman
         return Err(command_line().error(ErrorKind::ArgumentConflict, problem));
     }
     let mut line = CommandLine::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))?;
-    if let (Command::Serve(args), Some(matches)) = (&mut line.command, matches.subcommand_matches(SERVE)) {
-        args.settings = serve_file::settings(args, matches, file);
+    match (&mut line.command, matches.subcommand()) {
+        (Command::Serve(args), Some((_, matches))) => args.settings = serve_file::settings(args, matches, file),
+        (Command::Check(args), Some((_, matches))) => args.database_flag = installation::database_flag(matches),
+        _ => {}
     }
     Ok(line)
 }

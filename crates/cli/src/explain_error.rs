@@ -6,12 +6,10 @@ use taskqueue_core::json::{Found, elements, lookup};
 use taskqueue_core::words;
 use unicode_width::UnicodeWidthStr;
 
-use crate::client_context::ClientContext;
+use crate::client_context::{ClientContext, ShellCommand};
 use crate::config::Source;
-use crate::failure::Failure;
+use crate::failure::{Failure, similar_names};
 use crate::output::escape;
-use crate::shell_command::ShellCommand;
-use crate::similar_names::similar_names;
 
 /// `filter` is the filter expression of the command. May ask the server for its queues.
 pub(crate) async fn explain(context: &ClientContext, error: Error, filter: Option<&str>) -> Failure {

@@ -1,10 +1,12 @@
-//! Files that are read whole: a device or a file of something else cannot fill the memory, and a pipe without a writer does not block.
-//! Who may have written or may read them is judged in `private_file.rs`, `server_file.rs` and `config/file.rs`.
+//! Files that are read or written whole. A device or a file of something else cannot fill the memory, and a pipe without a writer does not
+//! block. Here is also who may have written the files of a server; secrets are judged in `private_file.rs`, those of clients in
+//! `config/file.rs`.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 
@@ -41,4 +43,96 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
 /// A digest as people and manifests write it.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Ten thousand tokens with one pattern each take about as much.
+const SERVER_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Others than the owner may not write to such a file: whoever can write it can let himself in. Everybody may read it: it holds no secret,
+/// tokens only as digests of random texts, which open nothing.
+const WRITE_FOR_OTHERS: u32 = 0o022;
+
+const ROOT: u32 = 0;
+
+/// Returns the text of a file that decides who may use a server (`--tokens`, `--config`), if nobody else can have written it, and when it was changed.
+///
+/// # Errors
+///
+/// Why not, for people, with `name` and the path.
+pub(crate) fn read_server_file(name: &str, path: &Path) -> Result<(String, SystemTime), String> {
+    let name = format!("{name} {}", path.display());
+    let cannot_read = |error: io::Error| format!("cannot read {name}: {error}");
+    let (file, metadata) = open_at_once(path).map_err(cannot_read)?;
+    check_server_file(&metadata).map_err(|problem| format!("{name} {problem}"))?;
+    let text = read_text(&file, SERVER_FILE_BYTES).map_err(cannot_read)?;
+    // Looked up after the text was read: it may have been changed meanwhile.
+    let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(cannot_read)?;
+    Ok((text, modified))
+}
+
+/// Refuses a file that somebody else can have written. Behind a link the target counts.
+pub(crate) fn check_server_file(metadata: &Metadata) -> Result<(), String> {
+    let (mode, owner, me) = (metadata.mode() & 0o7777, metadata.uid(), rustix::process::geteuid().as_raw());
+    if !metadata.is_file() {
+        return Err("is not a regular file".to_owned());
+    }
+    if mode & WRITE_FOR_OTHERS != 0 {
+        return Err(format!("can be changed by others than its owner (mode {mode:04o}); run: chmod go-w on it"));
+    }
+    if owner != me && owner != ROOT {
+        return Err(format!("belongs to another user ({owner}), who could let anybody in; chown it to root or {me}"));
+    }
+    Ok(())
+}
+
+/// Returns the number of the line with the byte `start`.
+pub(crate) fn toml_line(text: &str, start: usize) -> usize {
+    text.get(..start).unwrap_or(text).matches('\n').count() + 1
+}
+
+/// Returns the line and the message of an error. What stands there is never shown: it may be a token. The library's own text would quote the line.
+pub(crate) fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
+    let start = error.span().map_or(0, |span| span.start);
+    format!("line {}: {}", toml_line(text, start), error.message().replace('\n', "; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_others_can_change_is_refused_and_one_that_they_can_read_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("tokens.toml"), folder.path().join("link"));
+        fs::write(&file, "").unwrap();
+        symlink(&file, &link).unwrap();
+        for (mode, accepted) in [(0o600, true), (0o644, true), (0o444, true), (0o620, false), (0o602, false)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            for path in [&file, &link] {
+                let loaded = read_server_file("the file", path);
+                assert_eq!(loaded.is_ok(), accepted, "{mode:o}: {loaded:?}");
+                assert!(loaded.err().is_none_or(|problem| problem.contains("chmod go-w")), "{mode:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_sensible_size_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.toml");
+        assert!(read_server_file("the file", &path).unwrap_err().starts_with("cannot read the file"));
+        assert!(read_server_file("the file", folder.path()).unwrap_err().contains("is not a regular file"));
+        assert!(read_server_file("the file", Path::new("/dev/zero")).unwrap_err().contains("is not a regular file"));
+        let write = |text: String| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        write("#".repeat(1024 * 1024 - 1) + "\n");
+        assert_eq!(read_server_file("the file", &path).unwrap().0.len(), 1024 * 1024);
+        write("#".repeat(1024 * 1024) + "\n");
+        assert!(read_server_file("the file", &path).unwrap_err().contains("more than 1048576 bytes"));
+    }
 }

@@ -16,6 +16,7 @@ use taskqueue_core::json::{self, ObjectWriter, Value, write_array};
 pub(crate) use self::folder::{NewFolder, PutBack, Secret};
 use crate::args::SecretArgs;
 use crate::failure::Failure;
+use crate::field_path::member;
 use crate::files::hex;
 use crate::open_store::Database;
 use crate::{output, server_tls, token, tokens_file};
@@ -290,11 +291,6 @@ fn entry(file: &Value<'_>) -> Option<Entry> {
 
 fn text<'v>(object: &'v Value<'_>, name: &str) -> Option<&'v str> {
     if let Some(Value::Str(text)) = member(object, name) { Some(text.as_ref()) } else { None }
-}
-
-fn member<'v, 'a>(object: &'v Value<'a>, name: &str) -> Option<&'v Value<'a>> {
-    let Value::Object(members) = object else { return None };
-    members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
 /// The size and the SHA-256 of a file.

@@ -78,9 +78,9 @@ pub(crate) async fn open(
     schema: Option<&str>,
     outage_credit_seconds: i64,
 ) -> Result<Arc<dyn Store>, NotOpened> {
+    refuse_schema("--database-schema", database, schema)?;
     let MemoryPlan { pending_bytes, long_reads, is_small, .. } = MemoryPlan::of_this_process();
     match database {
-        Database::Sqlite(_) if schema.is_some() => Err(no_schemas("--database-schema").into()),
         Database::Sqlite(path) => {
             let options = taskqueue_store_sqlite::Options {
                 outage_credit_seconds,
@@ -107,8 +107,8 @@ pub(crate) async fn open(
 
 /// Opens the database to copy from.
 pub(crate) async fn source(database: &Database, schema: Option<&str>) -> Result<Box<dyn Source>, Failure> {
+    refuse_schema("--from-schema", database, schema)?;
     let opened: Result<Box<dyn Source>, TransferError> = match database {
-        Database::Sqlite(_) if schema.is_some() => return Err(no_schemas("--from-schema")),
         Database::Sqlite(path) => SqliteTransfer::source(path).map(|side| Box::new(side) as _),
         Database::Postgres(address) => {
             let side = PostgresTransfer::source(with_password(address), &schema_or_default(schema)).await;
@@ -120,8 +120,8 @@ pub(crate) async fn source(database: &Database, schema: Option<&str>) -> Result<
 
 /// Opens the database to copy to.
 pub(crate) async fn target(database: &Database, schema: Option<&str>) -> Result<Box<dyn Target>, Failure> {
+    refuse_schema("--to-schema", database, schema)?;
     let opened: Result<Box<dyn Target>, TransferError> = match database {
-        Database::Sqlite(_) if schema.is_some() => return Err(no_schemas("--to-schema")),
         Database::Sqlite(path) => SqliteTransfer::target(path).map(|side| Box::new(side) as _),
         Database::Postgres(address) => {
             let side = PostgresTransfer::target(with_password(address), &schema_or_default(schema)).await;
@@ -139,10 +139,12 @@ pub(crate) async fn check_schema(
     taskqueue_store_postgres::check(with_password(address), &schema_or_default(schema), watch).await
 }
 
-/// Only PostgreSQL has schemas.
-pub(crate) fn refuse_schema(database: &Database, schema: Option<&str>) -> Result<(), Failure> {
+/// Refuses the schema of an SQLite file: only PostgreSQL has schemas.
+pub(crate) fn refuse_schema(flag: &str, database: &Database, schema: Option<&str>) -> Result<(), Failure> {
     match (database, schema) {
-        (Database::Sqlite(_), Some(_)) => Err(no_schemas("--database-schema")),
+        (Database::Sqlite(_), Some(_)) => {
+            Err(Failure::Usage(format!("{flag} is for PostgreSQL; an SQLite file has no schemas")))
+        }
         _ => Ok(()),
     }
 }
@@ -153,10 +155,6 @@ fn with_password(address: &Address) -> Address {
 
 fn schema_or_default(schema: Option<&str>) -> String {
     schema.map_or_else(|| taskqueue_store_postgres::Options::default().schema, str::to_owned)
-}
-
-fn no_schemas(flag: &str) -> Failure {
-    Failure::Usage(format!("{flag} is for PostgreSQL; an SQLite file has no schemas"))
 }
 
 /// The stores speak of the one flag that a server has for its database.

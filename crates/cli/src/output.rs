@@ -1,15 +1,16 @@
-//! The only place that prints: results to standard output, everything else to standard error. Commands give records to
+//! The only place that prints: results to standard output, everything else to standard error, questions too. Commands give records to
 //! the `Printer`; the formats of each record are in `output/records/`.
 
 mod log_printer;
 mod printer;
+mod progress_view;
 mod record;
 mod records;
 mod table;
 mod terminal;
 mod worker_console;
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use taskqueue_core::time::Timestamp;
@@ -17,12 +18,14 @@ use tracing::warn;
 
 pub(crate) use self::log_printer::{LogLines, LogPrinter, LogStyle};
 pub(crate) use self::printer::{Listing, Printer};
+pub(crate) use self::progress_view::ProgressView;
 pub(crate) use self::record::{Record, expanded, field_cells, field_columns, values};
 pub(crate) use self::records::*;
 pub(crate) use self::table::{Cell, Column, Columns, Layout, columns};
 pub(crate) use self::terminal::{Terminal, colours_allowed, escape, is_in_foreground};
 pub(crate) use self::worker_console::{ConsoleHandle, WorkerConsole};
 
+use crate::args::ConfirmArgs;
 use crate::failure::Failure;
 
 /// The time of this machine, which may differ a little from the server's.
@@ -66,4 +69,24 @@ pub(crate) fn note(message: &str) {
 fn line(kind: &str, message: &str) {
     let words: Vec<&str> = message.split_whitespace().collect();
     drop(writeln!(io::stderr(), "{kind}: {}", escape(&words.join(" "))));
+}
+
+/// Asks for confirmation before many tasks are changed. Without a terminal --yes is required.
+pub(crate) fn confirm(question: &str, args: ConfirmArgs) -> Result<(), Failure> {
+    if args.yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let question = question.trim_end_matches('?');
+        return Err(Failure::Usage(format!("{question}: add --yes, because there is no terminal to ask on")));
+    }
+    let mut stderr = io::stderr();
+    // Without the question on the screen the answer does not count.
+    let asked = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
+    let mut answer = String::new();
+    let answered = asked.and_then(|()| io::stdin().lock().read_line(&mut answer));
+    match answered {
+        Ok(_) if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") => Ok(()),
+        _ => Err(Failure::Refused("nothing was changed".to_owned())),
+    }
 }

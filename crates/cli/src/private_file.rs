@@ -81,14 +81,14 @@ fn path_word(path: &Path) -> String {
 }
 
 /// The variable in which systemd names the folder of the credentials of this service.
-const VARIABLE: &str = "CREDENTIALS_DIRECTORY";
+const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 /// Everything but reading by owner and group.
 const MORE_THAN_READ: u32 = 0o7337;
 /// The permissions of others.
 const OTHERS: u32 = 0o007;
 /// Returns whether the open file `path` with this metadata is a credential of this service.
 pub(crate) fn is_credential(path: &Path, metadata: &Metadata) -> bool {
-    let Some(directory) = std::env::var_os(VARIABLE) else { return false };
+    let Some(directory) = std::env::var_os(CREDENTIALS_VARIABLE) else { return false };
     let Ok(folder) = std::fs::metadata(&directory) else { return false };
     let user = rustix::process::geteuid().as_raw();
     let trusted = |entry: &Metadata| entry.uid() == ROOT || entry.uid() == user;

@@ -192,7 +192,7 @@ const SHORT_MILLISECONDS: &str = "10";
 
 /// With little memory, begins this program again with a short delay, unless the variable says which one is wanted. It stays the same
 /// process. Where that fails, the server goes on with what it has.
-pub(crate) fn shorten_with_little_memory() {
+pub(crate) fn begin_again_with_little_memory() {
     if MemoryPlan::of_this_process().is_small && std::env::var_os(PURGE_DELAY_VARIABLE).is_none() {
         // It has no log yet, and runs well without.
         let Err(_) = begin_again();

@@ -1,6 +1,6 @@
 //! The file of `serve --tokens`: tokens with a name, their digests, and what they open. Here is which file may not be whole yet, and how a
 //! token is added: the new content replaces the old one at once, so that a server never sees half of it and a crash leaves the old file.
-//! Which file is refused is in `server_file.rs`, its content in `parse.rs`, what a running server does when it changes in `reload.rs`.
+//! Which file is refused is in `files.rs`, its content in `parse.rs`, what a running server does when it changes in `reload.rs`.
 
 mod parse;
 mod reload;
@@ -17,8 +17,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_server::auth::{NamedToken, TokenDigest, TokenSet};
 
 pub(crate) use self::reload::watch;
-use crate::files::hex;
-use crate::server_file::{check, read};
+use crate::files::{check_server_file, hex, read_server_file};
 
 /// Before its path, in messages.
 const NAME: &str = "the tokens file";
@@ -63,7 +62,7 @@ impl fmt::Display for FileToken {
 ///
 /// What is wrong with the file, for people, with its name.
 pub(crate) fn load(path: &Path) -> Result<Vec<FileToken>, String> {
-    tokens_of(path, &read(NAME, path)?.0)
+    tokens_of(path, &read_server_file(NAME, path)?.0)
 }
 
 /// The tokens of the file and the text that they were read from, when nobody is changing it.
@@ -74,7 +73,7 @@ pub(crate) fn load(path: &Path) -> Result<Vec<FileToken>, String> {
 pub(crate) async fn load_settled(path: &Path) -> Result<(Vec<FileToken>, String), String> {
     let mut before = None;
     for _ in 0..LOOKS_AT_START {
-        let (text, modified) = read(NAME, path)?;
+        let (text, modified) = read_server_file(NAME, path)?;
         if is_settled(before.as_deref(), &text, modified, SystemTime::now()) {
             return Ok((tokens_of(path, &text)?, text));
         }
@@ -124,8 +123,8 @@ pub(crate) fn append(path: &Path, token: &FileToken) -> Result<(), String> {
     let cannot_write = |error: io::Error| format!("cannot write the tokens file {}: {error}", path.display());
     let file = own(path).map_err(cannot_write)?;
     let metadata = file.metadata().map_err(cannot_write)?;
-    check(&metadata).map_err(|problem| format!("the tokens file {} {problem}", path.display()))?;
-    let (old, _) = read(NAME, path)?;
+    check_server_file(&metadata).map_err(|problem| format!("the tokens file {} {problem}", path.display()))?;
+    let (old, _) = read_server_file(NAME, path)?;
     let gap = if old.is_empty() || old.ends_with("\n\n") {
         ""
     } else if old.ends_with('\n') {

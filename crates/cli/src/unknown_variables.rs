@@ -9,7 +9,7 @@ use tracing::warn;
 
 use crate::args;
 use crate::config::VARIABLES;
-use crate::similar_names::similar_names;
+use crate::failure::similar_names;
 
 const PREFIX: &str = "TASKQUEUE_";
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args};
 
 use super::connection::OutputArgs;
 use crate::open_store::Database;
@@ -64,10 +64,6 @@ pub(crate) struct RestoreArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    // First, because the others take their values away when they are read.
-    #[command(flatten)]
-    pub(crate) given: GivenFlag,
-
     /// A folder of backup --with-secrets, to be checked instead of a database
     #[arg(value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
@@ -82,34 +78,17 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+
+    /// The flag that names the database.
+    #[arg(skip)]
+    pub(crate) database_flag: Option<&'static str>,
 }
 
-/// The flag about a database that stands in the command line. A variable may be set for another command.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct GivenFlag(pub(crate) Option<&'static str>);
-
-impl FromArgMatches for GivenFlag {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let flags = [("database", "--database"), ("database_schema", "--database-schema")];
-        let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        Ok(Self(flags.into_iter().find(|(id, _)| is_given(id)).map(|(_, flag)| flag)))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-/// It adds no flag of its own.
-impl Args for GivenFlag {
-    fn augment_args(command: Command) -> Command {
-        command
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        command
-    }
+/// Returns the flag about a database that stands in the command line. A variable may be set for another command.
+pub(super) fn database_flag(matches: &ArgMatches) -> Option<&'static str> {
+    let flags = [("database", "--database"), ("database_schema", "--database-schema")];
+    let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    flags.into_iter().find(|(id, _)| is_given(id)).map(|(_, flag)| flag)
 }
 
 #[derive(Debug, Args)]

@@ -13,8 +13,8 @@ use taskqueue_core::task::Status;
 use super::connection::Format;
 use super::queue::INTERVAL_DEFAULT;
 use super::values::{interval, order_field, status};
+use crate::failure::similar_names;
 use crate::field_path::{DURATION, FieldPath, WAITED, json_text};
-use crate::similar_names::similar_names;
 
 /// The largest page that a server gives.
 pub(crate) const PAGE_LIMIT: u16 = 1000;

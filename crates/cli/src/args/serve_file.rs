@@ -14,10 +14,9 @@ use toml::{Spanned, Value};
 
 use super::{ServeArgs, command_line, one_line, without_password};
 use crate::config::Setting;
-use crate::failure::Failure;
+use crate::failure::{Failure, similar_names};
+use crate::files::{describe_toml_error, read_server_file, toml_line};
 use crate::open_store::Database;
-use crate::similar_names::similar_names;
-use crate::{server_file, toml_lines};
 
 /// The name of the command.
 pub(super) const SERVE: &str = "serve";
@@ -85,7 +84,7 @@ struct Entry {
 }
 
 pub(super) fn read(path: &Path) -> Result<String, Failure> {
-    server_file::read("the configuration file", path).map(|(text, _)| text).map_err(Failure::Usage)
+    read_server_file("the configuration file", path).map(|(text, _)| text).map_err(Failure::Usage)
 }
 
 /// Adds what the file says, if the arguments are those of `serve` and name one. The first argument is the name of the program.
@@ -131,10 +130,10 @@ fn flag_value<'a>(word: &'a OsStr, name: &str) -> Option<Option<&'a OsStr>> {
 impl ServeFile {
     fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
         let table: BTreeMap<String, Spanned<Value>> = toml::from_str(text)
-            .map_err(|error| Failure::Usage(format!("{}, {}", path.display(), toml_lines::describe(text, &error))))?;
+            .map_err(|error| Failure::Usage(format!("{}, {}", path.display(), describe_toml_error(text, &error))))?;
         let serve = serve_command();
         let entries = table.into_iter().map(|(key, value)| {
-            let line = toml_lines::line(text, value.span().start);
+            let line = toml_line(text, value.span().start);
             let wrong = |problem: String| Failure::Usage(format!("{}, line {line}: {problem}", path.display()));
             Entry::read(&serve, key, value.get_ref(), line).map_err(wrong)
         });

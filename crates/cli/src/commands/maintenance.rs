@@ -141,8 +141,8 @@ pub(super) fn note_removed(file: &Path) {
 }
 
 pub(crate) async fn run_check(args: CheckArgs) -> Result<(), Failure> {
-    let CheckArgs { given, folder, database, database_schema, output } = args;
-    if let (Some(_), Some(flag)) = (&folder, given.0) {
+    let CheckArgs { folder, database, database_schema, output, database_flag } = args;
+    if let (Some(_), Some(flag)) = (&folder, database_flag) {
         return Err(Failure::Usage(format!(
             "{flag} names a database, and DIR a backup, which has its own; name one of them"
         )));
@@ -194,7 +194,7 @@ async fn check_folder(folder: PathBuf) -> Result<(Report, Option<CheckedFolder>)
 
 async fn check_database(database: Database, schema: Option<String>) -> Result<Report, Failure> {
     let stop = stop_flag()?;
-    open_store::refuse_schema(&database, schema.as_deref())?;
+    open_store::refuse_schema("--database-schema", &database, schema.as_deref())?;
     let address = match database {
         Database::Sqlite(path) => return blocking(move || check_file(&path, stop)).await,
         Database::Postgres(address) => address,

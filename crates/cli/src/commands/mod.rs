@@ -2,7 +2,6 @@
 //! one.
 
 mod backup;
-mod client_runtime;
 mod maintenance;
 mod print_pages;
 mod progress;
@@ -40,7 +39,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve(args) if args.check => run_with_logs(LogFormat::Text, LogLevel::Warn, serve::check(args)),
         Command::Serve(args) => {
-            server_process::shorten_with_little_memory();
+            server_process::begin_again_with_little_memory();
             let (format, level) = (args.log_format, args.log_level);
             run_with_logs(format, level, serve::run(args))
         }
@@ -86,7 +85,7 @@ fn runtime() -> Result<Runtime, Failure> {
 
 fn print_health(args: &HealthArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &QueueArg::default(), args.output, Retrying::Interactive)?;
-    client_runtime::run(&context, None, async |context| {
+    context.run(None, async |context| {
         let health = context.client.health().await?;
         let is_ok = health.is_ok;
         context.printer.one(&HealthRecord { url: &context.url, health })?;

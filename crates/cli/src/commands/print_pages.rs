@@ -23,21 +23,8 @@ pub(super) struct Printed {
     pub(super) is_cut: bool,
 }
 
-/// Prints at most `max_items` items.
-pub(super) async fn print_items<Q>(
-    context: &ClientContext,
-    walk: Walk<Q>,
-    max_items: Option<u64>,
-    fields: Option<&[FieldPath]>,
-) -> Result<Printed, CommandError>
-where
-    Q: PageQuery<Item: Record>,
-{
-    print_items_as::<Q, Q::Item>(context, walk, max_items, fields, |listing, item| listing.push(item)).await
-}
-
-/// Prints at most `max_items` items as other records, which `push` makes of them.
-pub(super) async fn print_items_as<Q, R>(
+/// Prints at most `max_items` items as records, which `push` makes of them.
+pub(super) async fn print_items<Q, R>(
     context: &ClientContext,
     mut walk: Walk<Q>,
     max_items: Option<u64>,

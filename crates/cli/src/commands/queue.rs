@@ -10,23 +10,23 @@ use taskqueue_client::{
 use taskqueue_core::words;
 use tokio::task::JoinSet;
 
-use super::client_runtime;
 use super::status_counts::StatusCounts;
 use crate::args::{
     DeleteQueueArgs, Format, QueueArg, QueueArgs, QueueCommand, QueueLimitArgs, QueueRetentionArgs, QueueStatsArgs,
 };
 use crate::client_context::{ClientContext, Retrying};
-use crate::confirm::confirm;
 use crate::explain_error::explain_missing_queue;
 use crate::failure::{CommandError, Failure};
-use crate::output::{self, ActivityRecord, QueueRecord, RouteRecord, SeriesRecord, SettingsRecord, StatsRecord};
+use crate::output::{
+    self, ActivityRecord, QueueRecord, RouteRecord, SeriesRecord, SettingsRecord, StatsRecord, confirm,
+};
 
 /// Enough that the answers do not wait for each other, and few enough for a server that has other work.
 const CONCURRENT_REQUESTS: usize = 8;
 
 pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &QueueArg::default(), args.output, Retrying::Interactive)?;
-    client_runtime::run(&context, None, async |context| match &args.command {
+    context.run(None, async |context| match &args.command {
         QueueCommand::Create(args) => {
             let created = context.client.create_queue(&args.name).await?;
             let word = if created.created { "created" } else { "already there" };

@@ -251,7 +251,7 @@ async fn problems(args: &ServeArgs) -> Vec<String> {
         // Metrics need no token.
         check_address(args.metrics_listen.as_ref(), true, "--metrics-listen").await,
         server_tls::check(&args.listen, &args.secrets.tls, &args.database),
-        open_store::refuse_schema(&args.database, args.database_schema.as_deref()),
+        open_store::refuse_schema("--database-schema", &args.database, args.database_schema.as_deref()),
         check_folder(&args.database),
     ];
     let failures = outcomes.into_iter().filter_map(Result::err);

@@ -1,10 +1,9 @@
 //! `taskqueue worker ...`
 
-use taskqueue_client::{GroupQuery, WorkerDimension, WorkerSelection};
+use taskqueue_client::{GroupQuery, Observation, WorkerDimension, WorkerSelection};
 use taskqueue_core::words;
 
-use super::client_runtime;
-use super::print_pages::{note_cut, print_groups, print_items, print_items_as};
+use super::print_pages::{note_cut, print_groups, print_items};
 use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand, WorkerSelectionArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::{CommandError, Failure};
@@ -12,7 +11,7 @@ use crate::output::{self, CountRecord, WideWorker};
 
 pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, Retrying::Interactive)?;
-    client_runtime::run(&context, args.command.filter(), async |context| match &args.command {
+    context.run(args.command.filter(), async |context| match &args.command {
         WorkerCommand::List(args) => list(context, args).await,
         WorkerCommand::Count(args) => count(context, args).await,
     })
@@ -23,12 +22,15 @@ async fn list(context: &ClientContext, args: &ListWorkersArgs) -> Result<(), Com
     let walk = context.client.walk_workers(&context.queue, args.selection.query(max_items));
     let printed = match args.wide {
         true => {
-            print_items_as::<_, WideWorker<'_>>(context, walk, max_items, None, |listing, worker| {
+            print_items::<_, WideWorker<'_>>(context, walk, max_items, None, |listing, worker| {
                 listing.push(&WideWorker(worker))
             })
             .await?
         }
-        false => print_items(context, walk, max_items, None).await?,
+        false => {
+            print_items::<_, Observation>(context, walk, max_items, None, |listing, worker| listing.push(worker))
+                .await?
+        }
     };
     if printed.is_cut {
         let selection = args.selection.selection();

@@ -13,8 +13,8 @@ use rustix::process::geteuid;
 use serde::Deserialize;
 
 use crate::failure::Failure;
-use crate::files::{open_at_once, read_text};
-use crate::{private_file, token, toml_lines};
+use crate::files::{describe_toml_error, open_at_once, read_text};
+use crate::{private_file, token};
 
 pub(super) const PROJECT_FILE: &str = "taskqueue.toml";
 /// Relative to the user's configuration folder.
@@ -113,7 +113,7 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failure {
 }
 
 fn parse(text: &str) -> Result<Content, String> {
-    let content: Content = toml::from_str(text).map_err(|error| toml_lines::describe(text, &error))?;
+    let content: Content = toml::from_str(text).map_err(|error| describe_toml_error(text, &error))?;
     match (&content.token, &content.token_file) {
         (Some(_), Some(_)) => Err("give token or token_file, not both".to_owned()),
         _ => Ok(content),

@@ -2,7 +2,7 @@
 //! line and never show a value of `sha256`, where somebody may have put the token itself.
 
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::Display;
 
 use serde::Deserialize;
 use taskqueue_core::access::{Grant, QueuePattern, Scope, Scopes, TOKEN_NAME_BYTES, TOKEN_QUEUES, is_token_name};
@@ -11,7 +11,7 @@ use taskqueue_server::auth::{TokenDigest, digest};
 use toml::{Spanned, Value};
 
 use super::FileToken;
-use crate::toml_lines::line;
+use crate::files::toml_line;
 
 /// Most tokens of a file. Each of ten thousand workers can have its own.
 const TOKENS: usize = 10_000;
@@ -36,21 +36,8 @@ struct Entry {
     expires_at: Option<Spanned<Value>>,
 }
 
-/// A mistake and its line.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
-    line: usize,
-    message: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
-
 /// All tokens of the file, in its order.
-pub(super) fn parse(text: &str) -> Result<Vec<FileToken>, Mistake> {
+pub(super) fn parse(text: &str) -> Result<Vec<FileToken>, String> {
     let content: Content = toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         mistake(text, start, without_values(error.message()))
@@ -68,12 +55,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<FileToken>, Mistake> {
             let message = format!(
                 "the name {} is already in line {}; two tokens of one name need different ends (expires_at)",
                 token.name,
-                line(text, first)
+                toml_line(text, first)
             );
             return Err(mistake(text, name_at, message));
         }
         if let Some(first) = digests.insert(token.digest, digest_at) {
-            let message = format!("the same token is already in line {}", line(text, first));
+            let message = format!("the same token is already in line {}", toml_line(text, first));
             return Err(mistake(text, digest_at, message));
         }
         tokens.push(token);
@@ -81,14 +68,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<FileToken>, Mistake> {
     Ok(tokens)
 }
 
-fn read_entry(text: &str, entry: Entry) -> Result<FileToken, Mistake> {
-    let at = |start: usize, message: String| mistake(text, start, message);
+fn read_entry(text: &str, entry: Entry) -> Result<FileToken, String> {
+    let at = |start: usize, message: &str| mistake(text, start, message);
     let Entry { name, sha256, scopes, queues, expires_at } = entry;
     if !is_token_name(name.get_ref()) {
         let message = format!("a name has 1 to {TOKEN_NAME_BYTES} of A-Z a-z 0-9 - _ . : / + @");
-        return Err(at(name.span().start, message));
+        return Err(at(name.span().start, &message));
     }
-    let digest = read_digest(sha256.get_ref()).map_err(|message| at(sha256.span().start, message.to_owned()))?;
+    let digest = read_digest(sha256.get_ref()).map_err(|message| at(sha256.span().start, message))?;
     let scopes = read_scopes(text, &scopes)?;
     let queues = match queues {
         Some(queues) => read_queues(text, &queues)?,
@@ -96,7 +83,7 @@ fn read_entry(text: &str, entry: Entry) -> Result<FileToken, Mistake> {
     };
     let expires_at = expires_at.map(|end| {
         let message = "expires_at is a time with its zone, such as 2027-01-31T00:00:00Z";
-        read_time(end.get_ref()).ok_or_else(|| at(end.span().start, message.to_owned()))
+        read_time(end.get_ref()).ok_or_else(|| at(end.span().start, message))
     });
     let grant = Grant { scopes, queues };
     Ok(FileToken { name: name.into_inner(), digest, grant, expires_at: expires_at.transpose()? })
@@ -119,7 +106,7 @@ fn read_digest(text: &str) -> Result<TokenDigest, &'static str> {
     Ok(read)
 }
 
-fn read_scopes(text: &str, scopes: &Spanned<Vec<Spanned<String>>>) -> Result<Scopes, Mistake> {
+fn read_scopes(text: &str, scopes: &Spanned<Vec<Spanned<String>>>) -> Result<Scopes, String> {
     const KNOWN: &str = "read, submit, work and admin";
     let read = scopes.get_ref().iter().map(|scope| {
         let unknown = || format!("there is no scope {}; there are {KNOWN}", shown(scope.get_ref()));
@@ -132,7 +119,7 @@ fn read_scopes(text: &str, scopes: &Spanned<Vec<Spanned<String>>>) -> Result<Sco
     Ok(read)
 }
 
-fn read_queues(text: &str, queues: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<QueuePattern>, Mistake> {
+fn read_queues(text: &str, queues: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<QueuePattern>, String> {
     if queues.get_ref().is_empty() || queues.get_ref().len() > TOKEN_QUEUES {
         let message = format!("give 1 to {TOKEN_QUEUES} patterns, or leave queues out, which means all");
         return Err(mistake(text, queues.span().start, message));
@@ -156,8 +143,9 @@ fn read_time(value: &Value) -> Option<Timestamp> {
     }
 }
 
-fn mistake(text: &str, start: usize, message: impl Into<String>) -> Mistake {
-    Mistake { line: line(text, start), message: message.into() }
+/// Returns a mistake with its line.
+fn mistake(text: &str, start: usize, message: impl Display) -> String {
+    format!("line {}: {message}", toml_line(text, start))
 }
 
 /// A wrong word in quotes, on one line, not too long.
@@ -247,8 +235,9 @@ mod tests {
         ];
         for (text, line, expected) in cases {
             let mistake = parse(&text).expect_err(&text);
-            assert!(mistake.line == line && mistake.message.contains(expected), "{text}\n{mistake}");
-            assert!(!mistake.message.contains('\n'), "{mistake}");
+            let message =
+                mistake.strip_prefix(&format!("line {line}: ")).unwrap_or_else(|| panic!("{text}\n{mistake}"));
+            assert!(message.contains(expected) && !message.contains('\n'), "{text}\n{mistake}");
         }
     }
 
@@ -272,11 +261,11 @@ mod tests {
             assert_eq!(parsed.is_ok(), accepted, "{one} {other}: {parsed:?}");
             match parsed {
                 Ok(tokens) => assert!(tokens.len() == 2 && tokens[0].expires_at != tokens[1].expires_at),
-                Err(mistake) => assert!(mistake.message.contains("need different ends"), "{mistake}"),
+                Err(mistake) => assert!(mistake.contains("need different ends"), "{mistake}"),
             }
         }
         let same_token = entry("a", A, &first) + &entry("a", A, &later);
-        assert!(parse(&same_token).unwrap_err().message.contains("the same token is already"));
+        assert!(parse(&same_token).unwrap_err().contains("the same token is already"));
     }
 
     #[test]
@@ -288,7 +277,7 @@ mod tests {
             "token = \"tq_secret\"".to_owned(),
         ] {
             let mistake = parse(&text).unwrap_err();
-            assert!(!mistake.to_string().contains("secret"), "{mistake}");
+            assert!(!mistake.contains("secret"), "{mistake}");
         }
     }
 
@@ -298,6 +287,6 @@ mod tests {
             (0..count).map(|n| format!("[[token]]\nname=\"{n}\"\nsha256=\"{n:064}\"\nscopes=[\"read\"]\n")).collect()
         };
         assert_eq!(parse(&tokens(TOKENS)).unwrap().len(), TOKENS);
-        assert!(parse(&tokens(TOKENS + 1)).unwrap_err().message.contains("more than 10000"));
+        assert!(parse(&tokens(TOKENS + 1)).unwrap_err().contains("more than 10000"));
     }
 }

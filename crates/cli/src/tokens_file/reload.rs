@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use super::{FileToken, NAME, SETTLED, token_set, tokens_of};
-use crate::server_file::read;
+use crate::files::read_server_file;
 use crate::server_process::Reloads;
 
 /// Follows the file for ever. `text` is what the tokens were read from.
@@ -29,7 +29,7 @@ pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens, mut
         let looked_at = path.clone();
         let looking = spawn_blocking(move || {
             let (found, parse) =
-                (read(NAME, &looked_at).map(|(text, _)| text), |text: &str| tokens_of(&looked_at, text));
+                (read_server_file(NAME, &looked_at).map(|(text, _)| text), |text: &str| tokens_of(&looked_at, text));
             let change = if is_asked { latest.look_now(found, parse) } else { latest.look(found, parse) };
             (latest, change)
         });

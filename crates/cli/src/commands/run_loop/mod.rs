@@ -30,10 +30,9 @@ use crate::client_context::{ClientContext, Retrying};
 use crate::config::{Source, Trust};
 use crate::dotted_keys::set_members;
 use crate::explain_error::explain;
-use crate::failure::Failure;
+use crate::failure::{Failure, similar_names};
 use crate::json_args::{checked, dotted_members};
 use crate::output::{WorkerConsole, escape};
-use crate::similar_names::similar_names;
 
 /// Members of what a worker says of itself.
 const OWN_MEMBERS: [&str; 8] = ["folder", "host", "id", "name", "pid", "slot", "slots", "version"];

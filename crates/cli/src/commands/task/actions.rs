@@ -47,7 +47,7 @@ impl Action {
 
     /// Returns the numbers that the command prints.
     fn summary(&self, done: u64, skipped: u64, refused: u64) -> Summary {
-        Summary { counts: vec![(self.change.words().done, done), ("skipped", skipped), ("refused", refused)] }
+        Summary::of([(self.change.words().done, done), ("skipped", skipped), ("refused", refused)])
     }
 
     fn ignores(&self, code: ErrorCode) -> bool {

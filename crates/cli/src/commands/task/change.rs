@@ -9,9 +9,8 @@ use taskqueue_core::words;
 use crate::args::ConfirmArgs;
 use crate::client_context::ClientContext;
 use crate::commands::status_counts::StatusCounts;
-use crate::confirm::confirm;
 use crate::failure::{CommandError, Failure};
-use crate::output::{self, Summary};
+use crate::output::{self, Summary, confirm};
 
 /// A change of tasks, as people name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

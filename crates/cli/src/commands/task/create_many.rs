@@ -128,8 +128,8 @@ impl<'s> TaskCreator<'s> {
         let reason =
             |error: &Error| explain_error::to_failure(self.context, error).message().unwrap_or_default().to_owned();
         match outcome.map_err(TaskError::of) {
-            Ok(CreationOutcome::Created) => self.created += 1,
-            Ok(CreationOutcome::Existing) => self.existing += 1,
+            Ok(CreationOutcome::Answered(CreateOutcome::Created)) => self.created += 1,
+            Ok(CreationOutcome::Answered(CreateOutcome::Existing)) => self.existing += 1,
             Ok(CreationOutcome::Different(fields)) => {
                 self.different += 1;
                 self.different_fields.extend(fields);
@@ -212,14 +212,12 @@ impl<'s> TaskCreator<'s> {
     }
 
     fn summary(&self) -> Summary {
-        Summary {
-            counts: vec![
-                ("created", self.created),
-                ("already_there", self.existing),
-                ("different", self.different),
-                ("refused", self.refusals.count()),
-            ],
-        }
+        Summary::of([
+            ("created", self.created),
+            ("already_there", self.existing),
+            ("different", self.different),
+            ("refused", self.refusals.count()),
+        ])
     }
 }
 
@@ -230,8 +228,7 @@ const SINGLE_CALLS_MAX: usize = 16;
 /// The outcome for a task that was to be created.
 #[derive(Debug)]
 enum CreationOutcome {
-    Created,
-    Existing,
+    Answered(CreateOutcome),
     /// There is a task with the derived id, and these fields of it are different.
     Different(Vec<&'static str>),
 }
@@ -252,7 +249,7 @@ async fn create_batch(
     let (mut results, mut calls) = (Vec::with_capacity(planned.len()), ConcurrentCalls::of_at_most(SINGLE_CALLS_MAX));
     for ((_, task), outcome) in planned.into_iter().zip(answer.items) {
         let (client, queue) = (client.clone(), queue.clone());
-        let ended = match outcome.map(CreationOutcome::from) {
+        let ended = match outcome.map(CreationOutcome::Answered) {
             _ if is_too_large => calls.start(create_one(client, queue, task)).await?,
             Err(error) if is_conflict(&task, &error) => calls.start(compare(client, queue, task)).await?,
             outcome => Some((task.origin, outcome)),
@@ -272,7 +269,8 @@ async fn create_batch(
 async fn create_one(client: Client, queue: QueueName, task: PlannedTask) -> CreateResult {
     match client.create_task(&queue, task.id, &task.creation).await {
         Ok(answer) => {
-            (task.origin, Ok(if answer.created { CreationOutcome::Created } else { CreationOutcome::Existing }))
+            let outcome = if answer.created { CreateOutcome::Created } else { CreateOutcome::Existing };
+            (task.origin, Ok(CreationOutcome::Answered(outcome)))
         }
         Err(error) if is_conflict(&task, &error) => compare(client, queue, task).await,
         Err(error) => (task.origin, Err(error)),
@@ -285,8 +283,10 @@ async fn compare(client: Client, queue: QueueName, task: PlannedTask) -> CreateR
     let times = if is_delayed { TimeComparison::Presence } else { TimeComparison::Exact };
     let wanted = TaskView::planned(id, &creation.definition, creation.not_before);
     let fields = client.task(&queue, id).await.map(|task| different_fields(&task.view(), &wanted, times));
-    let compared =
-        |fields: Vec<_>| if fields.is_empty() { CreationOutcome::Existing } else { CreationOutcome::Different(fields) };
+    let compared = |fields: Vec<_>| match fields.is_empty() {
+        true => CreationOutcome::Answered(CreateOutcome::Existing),
+        false => CreationOutcome::Different(fields),
+    };
     (origin, fields.map(compared))
 }
 
@@ -296,13 +296,4 @@ fn is_conflict(task: &PlannedTask, error: &Error) -> bool {
 
 fn is_fatal((_, outcome): &CreateResult) -> bool {
     outcome.as_ref().is_err_and(|error| matches!(TaskError::of(error.clone()), TaskError::Fatal(_)))
-}
-
-impl From<CreateOutcome> for CreationOutcome {
-    fn from(outcome: CreateOutcome) -> Self {
-        match outcome {
-            CreateOutcome::Created => Self::Created,
-            CreateOutcome::Existing => Self::Existing,
-        }
-    }
 }

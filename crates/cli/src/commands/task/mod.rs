@@ -20,7 +20,6 @@ mod watch;
 use self::actions::Action;
 use self::change::Change;
 pub(super) use self::logs::{Cursor, Step};
-use super::client_runtime;
 use crate::args::{RequeueArgs, TaskArgs, TaskCommand};
 use crate::change_args;
 use crate::client_context::{ClientContext, Retrying};
@@ -28,7 +27,7 @@ use crate::failure::{CommandError, Failure};
 
 pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, retrying(&args.command))?;
-    client_runtime::run(&context, args.command.filter(), async |context| match &args.command {
+    context.run(args.command.filter(), async |context| match &args.command {
         TaskCommand::Submit(args) => submit::run(context, args).await,
         TaskCommand::Sweep(args) => submit::run_sweep(context, args).await,
         TaskCommand::Get(args) => show::get(context, &named_tasks::ids(context, &args.ids).await?).await,
@@ -51,7 +50,7 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
 /// Requeues tasks, with changes if any are given.
 async fn requeue(context: &ClientContext, args: &RequeueArgs) -> Result<(), CommandError> {
     let update = change_args::patches(&args.patch)?;
-    let changes = Some(update).filter(Update::has_patches);
+    let changes = Some(update).filter(|update| update.has_patches());
     if changes.is_some() {
         context.client.require_extensions().await?;
     }

@@ -2,6 +2,7 @@
 
 use taskqueue_client::{ErrorCode, OrderField, Task, TaskId, TaskQuery, TaskSelection, Walk};
 use taskqueue_core::batch_label;
+use taskqueue_core::ids::ID_BYTES;
 use taskqueue_core::limits::DEPENDENCIES_MAX;
 
 use crate::args::{PAGE_LIMIT, SchedulingArgs, TaskRef};
@@ -42,6 +43,13 @@ pub(super) async fn id(context: &ClientContext, name: &TaskRef) -> Result<TaskId
         }
     };
     Err(Failure::Refused(message).into())
+}
+
+/// Returns a random id for a new task.
+pub(super) fn random_id() -> Result<TaskId, Failure> {
+    let mut bytes = [0; ID_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::Refused(format!("cannot get random numbers: {error}")))?;
+    Ok(TaskId::from_bytes(bytes))
 }
 
 /// Returns the filter for a beginning. Ids have one length, so those are an interval. It has no character that needs an escape.
@@ -100,6 +108,11 @@ pub(super) async fn awaited(context: &ClientContext, given: &SchedulingArgs) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn random_ids_differ() {
+        assert_ne!(random_id().unwrap(), random_id().unwrap());
+    }
 
     #[test]
     fn a_beginning_is_an_interval_of_ids() {

@@ -9,14 +9,12 @@ use tokio::time::timeout;
 
 use super::change::{Change, ChangeOutcome};
 use super::concurrent_calls::{ConcurrentCalls, interrupts};
-use super::named_tasks;
+use super::named_tasks::{self, random_id};
 use crate::args::TargetArgs;
-use crate::client_context::ClientContext;
+use crate::client_context::{ClientContext, ShellCommand};
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, RerunRecord};
 use crate::progress::Progress;
-use crate::shell_command::ShellCommand;
-use crate::task_ids::random_id;
 
 /// How long Ctrl-C waits for the answers to what was already sent.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);

@@ -8,14 +8,13 @@ use taskqueue_core::words;
 
 use super::named_tasks;
 use crate::args::{CountArgs, Format, ListArgs, SelectionArgs, Sort};
-use crate::client_context::ClientContext;
+use crate::client_context::{ClientContext, ShellCommand};
 use crate::commands::print_pages::{Printed, note_absent, note_cut, print_groups, print_items};
 use crate::explained_reasons::{Known, sentences};
 use crate::failure::{CommandError, Failure};
 use crate::field_path::{FieldPath, SortKey};
 use crate::output::{self, CountRecord, ExplanationRecord, ReasonRecord, Record, worker_place};
 use crate::progress::Progress;
-use crate::shell_command::ShellCommand;
 
 /// Says that the task waits for itself: nothing else of it tells why it is pending. Servers that cannot explain do not say so.
 async fn note_cycle(context: &ClientContext, task: &Task) {
@@ -104,7 +103,10 @@ pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(),
     let selection = args.selection.selection();
     let (printed, total) = if args.own_sort().is_empty() && !args.has_wildcard() {
         let walk = context.client.walk_tasks(&context.queue, args.query(max_items));
-        (print_items(context, walk, max_items, args.fields()).await?, None)
+        (
+            print_items::<_, Task>(context, walk, max_items, args.fields(), |listing, task| listing.push(task)).await?,
+            None,
+        )
     } else {
         let loaded = load(context, args, max_items).await?;
         (loaded.print(context, args.fields())?, loaded.total)

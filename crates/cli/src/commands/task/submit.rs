@@ -4,12 +4,14 @@ use std::path::Path;
 
 use taskqueue_api::task_line::LineReader;
 use taskqueue_client::{Creation, Definition, JsonObject, Scheduling, Timestamp};
+use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::name_template::NameTemplate;
 use taskqueue_core::sweep::Sweep;
 
+use super::create_many;
 use super::dry_run::CreationPreview;
+use super::named_tasks::{self, random_id};
 use super::planned_tasks::{Origin, PlannedTask, TaskDefaults, TaskGroup, read_lines};
-use super::{create_many, named_tasks};
 use crate::args::{SchedulingArgs, SubmitArgs, SweepArgs};
 use crate::change_args::{self, not_before};
 use crate::client_context::ClientContext;
@@ -18,7 +20,6 @@ use crate::json_args::{self, named_definition, no_name};
 use crate::output;
 use crate::progress::Progress;
 use crate::sweep;
-use crate::task_ids::{DerivedIds, random_id};
 
 /// Creates one task from flags, or many from a file.
 pub(super) async fn run(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandError> {

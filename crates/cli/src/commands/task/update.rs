@@ -21,14 +21,14 @@ pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<()
     }
     let ids = named_tasks::ids(context, &args.ids).await?;
     match ids.as_slice() {
-        [] if args.dry_run => dry_run::update_selection(context, args.selection().selection(), &update).await,
+        [] if args.dry_run => dry_run::preview_of_selection(context, args.selection().selection(), &update).await,
         [] => {
             let selection = args.selection();
             // What this program cannot read, or what becomes too long, is for the server to judge.
             let filter = selection.as_filter().unwrap_or_else(|| selection.as_typed());
             update_selected(context, Change::Update, &selection, filter, args.confirm, update).await
         }
-        ids if args.dry_run => dry_run::update_ids(context, ids, &update).await,
+        ids if args.dry_run => dry_run::preview_of_ids(context, ids, &update).await,
         ids => update_ids(context, ids, &update).await,
     }
 }
@@ -71,11 +71,11 @@ async fn update_selected(
     }
     let (changed, equal) = (updated.updated, updated.matched.saturating_sub(updated.updated));
     let (done, left_out) = (change.words().done, counts.total() - applicable);
-    let counts_shown = match change {
-        Change::Update => vec![(done, changed), ("unchanged", equal), ("running_left_out", left_out)],
-        _ => vec![(done, changed), ("skipped", left_out + equal), ("refused", 0)],
+    let summary = match change {
+        Change::Update => Summary::of([(done, changed), ("unchanged", equal), ("running_left_out", left_out)]),
+        _ => Summary::of([(done, changed), ("skipped", left_out + equal), ("refused", 0)]),
     };
-    print_summary(context, &Summary { counts: counts_shown })?;
+    print_summary(context, &summary)?;
     change.conclude(&counts, ChangeOutcome { changed, equal, missed: 0 })
 }
 
@@ -85,7 +85,7 @@ async fn update_ids(context: &ClientContext, ids: &[TaskId], update: &Update) ->
         return Ok(context.printer.done(&task, &format!("{id} updated"))?);
     }
     let (mut updated, mut refused) = (0, 0);
-    let summary = |updated, refused| Summary { counts: vec![("updated", updated), ("refused", refused)] };
+    let summary = |updated, refused| Summary::of([("updated", updated), ("refused", refused)]);
     for id in ids {
         match context.client.update_task(&context.queue, *id, update).await {
             Ok(_) => updated += 1,

@@ -11,7 +11,6 @@ use tokio::sync::Mutex;
 
 use self::fetch::Readers;
 use self::view::TopView;
-use super::client_runtime;
 use crate::args::{OutputArgs, QueueArg, TopArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::Failure;
@@ -21,7 +20,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     live::require_terminal("taskqueue top", "taskqueue task count --group-by status --output json")?;
     let output = OutputArgs::TABLE;
     let context = ClientContext::open(&args.connection, &QueueArg::default(), output, Retrying::Never)?;
-    client_runtime::run(&context, None, async |context| {
+    context.run(None, async |context| {
         let view = TopView::new(context.url.clone(), context.queue.clone());
         // At most one refresh runs at a time, so this is never waited for.
         let readers = Arc::new(Mutex::new(Readers::default()));

@@ -8,6 +8,11 @@ use taskqueue_store::check::{Problem, Report};
 
 use crate::output::{Cell, Columns, Record, columns};
 
+/// Returns seconds with three decimals.
+fn rounded(seconds: f64) -> String {
+    format!("{seconds:.3}")
+}
+
 /// A database that was copied.
 #[derive(Debug)]
 pub(crate) struct BackupRecord<'a> {
@@ -23,10 +28,6 @@ impl BackupRecord<'_> {
         let checked = if self.report.rules_checked { format!("{tasks}, ") } else { String::new() };
         format!("{verb} {} ({checked}{size}) in {:.1} s", self.file, self.seconds)
     }
-
-    fn seconds(&self) -> String {
-        format!("{:.3}", self.seconds)
-    }
 }
 
 impl Record for BackupRecord<'_> {
@@ -36,7 +37,7 @@ impl Record for BackupRecord<'_> {
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         let (bytes, tasks) = (self.bytes.to_string(), self.report.tasks.to_string());
-        vec![Cell::new(&self.file), Cell::new(bytes), Cell::new(tasks), Cell::new(self.seconds())]
+        vec![Cell::new(&self.file), Cell::new(bytes), Cell::new(tasks), Cell::new(rounded(self.seconds))]
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
@@ -46,7 +47,7 @@ impl Record for BackupRecord<'_> {
             .integer("schema", self.report.schema)
             .integer("queues", self.report.queues)
             .integer("tasks", self.report.tasks)
-            .json("seconds", &self.seconds())
+            .json("seconds", &rounded(self.seconds))
             .end();
     }
 }
@@ -185,10 +186,6 @@ impl FolderRecord {
         let told = format!("{verb} {} ({tasks}{size}) in {:.1} s: {files}", self.folder, self.seconds);
         if names.is_empty() { told } else { format!("{told}; {absent}: {names}") }
     }
-
-    fn seconds(&self) -> String {
-        format!("{:.3}", self.seconds)
-    }
 }
 
 impl Record for FolderRecord {
@@ -199,7 +196,7 @@ impl Record for FolderRecord {
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         let tasks = self.tasks.map(|count| count.to_string());
         let files = self.files.len().to_string();
-        vec![Cell::new(&self.folder), Cell::new(files), Cell::optional(tasks), Cell::new(self.seconds())]
+        vec![Cell::new(&self.folder), Cell::new(files), Cell::optional(tasks), Cell::new(rounded(self.seconds))]
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
@@ -216,7 +213,7 @@ impl Record for FolderRecord {
             })
             .field("not_there", |out| write_array(out, &self.absent, |out, name| write_string(out, name)))
             .json("tasks", &self.tasks.map_or_else(|| "null".to_owned(), |count| count.to_string()))
-            .json("seconds", &self.seconds())
+            .json("seconds", &rounded(self.seconds))
             .end();
     }
 }

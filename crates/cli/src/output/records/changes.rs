@@ -20,20 +20,21 @@ use crate::output::{Cell, Columns, Record, columns};
 pub(crate) struct Summary {
     /// Named counts, the one that matters most first.
     pub(crate) counts: Vec<(&'static str, u64)>,
+    /// Whether the time was over, if they were waited for.
+    pub(crate) timed_out: Option<bool>,
 }
 
 impl Summary {
+    pub(crate) fn of(counts: impl IntoIterator<Item = (&'static str, u64)>) -> Self {
+        Self { counts: counts.into_iter().collect(), timed_out: None }
+    }
+
     /// The sentence for people: the first count, and the others where they are not zero.
     pub(crate) fn sentence(&self) -> String {
         let shown = self.counts.iter().enumerate().filter(|(index, (_, count))| *index == 0 || *count > 0);
         let parts: Vec<String> =
             shown.map(|(_, (name, count))| format!("{count} {}", name.replace('_', " "))).collect();
         parts.join(", ")
-    }
-
-    fn write_counts<'o>(&self, out: &'o mut Vec<u8>) -> ObjectWriter<&'o mut Vec<u8>> {
-        let object = ObjectWriter::append_to(out);
-        self.counts.iter().fold(object, |object, (name, count)| object.integer(name, *count))
     }
 }
 
@@ -43,7 +44,8 @@ impl Record for Summary {
     const FIELDS: &'static str = "";
 
     fn fields(&self) -> Vec<FieldPath> {
-        self.counts.iter().map(|(name, _)| FieldPath::new(name)).collect()
+        let counts = self.counts.iter().map(|(name, _)| *name);
+        counts.chain(self.timed_out.map(|_| "timed_out")).map(FieldPath::new).collect()
     }
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
@@ -51,42 +53,13 @@ impl Record for Summary {
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        self.write_counts(out).end();
+        let object = ObjectWriter::append_to(out);
+        let object = self.counts.iter().fold(object, |object, (name, count)| object.integer(name, *count));
+        self.timed_out.into_iter().fold(object, |object, is_over| object.boolean("timed_out", is_over)).end();
     }
 
     fn key(&self) -> String {
         self.counts.first().map_or(0, |(_, count)| *count).to_string()
-    }
-}
-
-/// The end of waiting.
-#[derive(Debug)]
-pub(crate) struct WaitSummary {
-    /// The numbers of tasks by their end.
-    pub(crate) summary: Summary,
-    /// True if the time was over.
-    pub(crate) timed_out: bool,
-}
-
-impl Record for WaitSummary {
-    const COLUMNS: Columns = Summary::COLUMNS;
-
-    const FIELDS: &'static str = Summary::FIELDS;
-
-    fn fields(&self) -> Vec<FieldPath> {
-        self.summary.fields().into_iter().chain([FieldPath::new("timed_out")]).collect()
-    }
-
-    fn cells(&self, now: Timestamp) -> Vec<Cell> {
-        self.summary.cells(now)
-    }
-
-    fn write_json(&self, out: &mut Vec<u8>) {
-        self.summary.write_counts(out).boolean("timed_out", self.timed_out).end();
-    }
-
-    fn key(&self) -> String {
-        self.summary.key()
     }
 }
 
@@ -270,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_summary_tells_what_happened_and_not_what_did_not() {
-        let summary = Summary { counts: vec![("created", 0), ("already_there", 3), ("refused", 0)] };
+        let summary = Summary::of([("created", 0), ("already_there", 3), ("refused", 0)]);
         assert_eq!(summary.sentence(), "0 created, 3 already there");
         assert_eq!(summary.json(), r#"{"created":0,"already_there":3,"refused":0}"#);
         assert_eq!(summary.key(), "0");

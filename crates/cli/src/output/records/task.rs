@@ -6,15 +6,13 @@ use anstyle::AnsiColor;
 use taskqueue_api::explain::write_members;
 use taskqueue_client::{ExplainedReason, Explanation, LastError, LastRun, Status, Task};
 use taskqueue_core::fields::{TaskField, optional_defined_fields};
-use taskqueue_core::json::{ObjectWriter, Value, write_array};
+use taskqueue_core::json::{Found, ObjectWriter, Value, lookup, write_array};
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::{Timestamp, between};
 use taskqueue_core::words::{self, Units, exact_duration};
 
 use crate::field_path::{DURATION, FieldPath, WAITED};
-use crate::output::{Cell, Columns, Record, columns};
-use crate::progress_view::ProgressView;
-use crate::run_log::RunLog;
+use crate::output::{Cell, Columns, ProgressView, Record, columns};
 
 /// The width of the bar where a task is shown alone.
 const BAR_WIDTH: usize = 30;
@@ -100,7 +98,7 @@ impl Record for Task {
             ("finished_at", Cell::optional(self.finished_at.map(time))),
         ]);
         fields.extend(self.last_run.iter().map(|run| ("last_run", Cell::new(last_run(run)))));
-        fields.extend(RunLog::of(self).map(|log| ("", Cell::new(log.to_string()))));
+        fields.extend(log_place(self).map(|place| ("", Cell::new(place))));
         fields.extend(ProgressView::of(self, now).into_iter().flat_map(|view| progress_details(self, &view)));
         fields
     }
@@ -146,12 +144,12 @@ fn present_progress(task: &Task, now: Timestamp) -> Option<String> {
 fn progress_details(task: &Task, view: &ProgressView) -> Vec<(&'static str, Cell)> {
     let bar = view.bar(BAR_WIDTH).map(|bar| format!("{bar} {}", view.measures()));
     let said = Some(view.said()).filter(|said| !said.is_empty());
-    let age = match view.age_seconds {
+    let age = match view.estimate.age_seconds {
         0 => "now".to_owned(),
         seconds => format!("{} ago", words::span(seconds)),
     };
     let attempt = task.progress_attempt.map(|attempt| format!("attempt {attempt}, ")).unwrap_or_default();
-    let age = match view.is_old {
+    let age = match view.estimate.is_old {
         true => Cell::new(format!("{attempt}{age}: nothing new since then")).coloured(AnsiColor::Yellow),
         false => Cell::new(format!("{attempt}{age}")),
     };
@@ -163,6 +161,23 @@ fn progress_details(task: &Task, view: &ProgressView) -> Vec<(&'static str, Cell
 fn last_run(run: &LastRun) -> String {
     let run_id = run.run_id.map(|run_id| format!(", run {run_id}")).unwrap_or_default();
     format!("attempt {}{run_id}, by {}", run.attempt, run.worker.as_str())
+}
+
+/// Returns where the whole log of the latest run is: on the machine of its worker, in the folder of the run. Nothing if the worker does
+/// not name its run directory.
+pub(crate) fn log_place(task: &Task) -> Option<String> {
+    let run = task.last_run.as_ref()?;
+    let text = |name: &str| match lookup(run.worker.as_str(), &[name]) {
+        Some(Found::Str(text)) => Some(text.to_text().into_owned()),
+        _ => None,
+    };
+    let folder = format!("{}/{}", text("folder")?, task.id);
+    let host = text("host").map(|host| format!("on {host}: ")).unwrap_or_default();
+    // Not known while the run is active.
+    Some(match run.run_id {
+        Some(run_id) => format!("the full log is {host}output.log in the folder {folder}/{run_id}"),
+        None => format!("the full log is {host}output.log below the folder {folder}"),
+    })
 }
 
 fn error_details(error: &LastError, occurred_at: &str) -> Vec<(&'static str, Cell)> {
@@ -250,7 +265,7 @@ pub(super) fn seconds_in_words(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_client::{Dependencies, SchedulingFields, TaskId};
+    use taskqueue_client::{Dependencies, JsonObject, RunId, SchedulingFields, TaskId};
 
     use super::*;
     use crate::live::testing::{TEST_TIME, task};
@@ -294,5 +309,25 @@ mod tests {
     fn durations_are_shown_as_they_were_typed() {
         assert_eq!(seconds_in_words(604_800), "7d");
         assert_eq!(seconds_in_words(100_000), "100000s (about 27h)");
+    }
+
+    fn shown(worker: &str, run_id: Option<&str>) -> Option<String> {
+        let worker = JsonObject::from_canonical(worker);
+        let last_run = LastRun { attempt: 1, worker, run_id: run_id.and_then(RunId::parse) };
+        log_place(&Task { last_run: Some(last_run), ..task(1) })
+    }
+
+    #[test]
+    fn the_log_is_named_as_far_as_the_worker_says_where_it_is() {
+        let worker = r#"{"folder":"/data/runs","host":"gpu-3"}"#;
+        let ended = "the full log is on gpu-3: output.log in the folder /data/runs/t_000000000001/r_run000000001";
+        assert_eq!(shown(worker, Some("r_run000000001")).as_deref(), Some(ended));
+        let active = "the full log is on gpu-3: output.log below the folder /data/runs/t_000000000001";
+        assert_eq!(shown(worker, None).as_deref(), Some(active));
+        assert_eq!(shown(r#"{"folder":"/x"}"#, None).unwrap().matches(" on ").count(), 0);
+        for silent in [r#"{"host":"gpu-3"}"#, r#"{"folder":7,"host":"gpu-3"}"#, "{}"] {
+            assert_eq!(shown(silent, Some("r_run000000001")), None, "{silent}");
+        }
+        assert_eq!(log_place(&task(1)), None);
     }
 }

@@ -14,8 +14,7 @@ use crate::args::{Format, LogsArgs};
 use crate::client_context::ClientContext;
 use crate::commands::task::named_tasks;
 use crate::failure::{CommandError, Failure};
-use crate::output::{LogPrinter, LogStyle};
-use crate::run_log::RunLog;
+use crate::output::{LogPrinter, LogStyle, log_place};
 
 pub(super) async fn run(context: &ClientContext, args: &LogsArgs) -> Result<(), CommandError> {
     let mut logs = Logs::new(context, args, named_tasks::id(context, &args.id).await?)?;
@@ -131,7 +130,7 @@ impl<'s> Logs<'s> {
             Status::Running => format!("{} is running, and nothing that it printed has arrived yet", self.id),
             status => format!("nothing is kept of what {} printed; it is {}", self.id, status.as_str()),
         };
-        let place = RunLog::of(&task).map(|log| format!("; {log}")).unwrap_or_default();
+        let place = log_place(&task).map(|place| format!("; {place}")).unwrap_or_default();
         self.printer.note(&format!("{words}{place}"))?;
         Ok(self.printer.piece(&nothing(&task))?)
     }
@@ -149,7 +148,7 @@ impl<'s> Logs<'s> {
     /// Returns where the whole log is, behind a semicolon; nothing if that is not known.
     async fn place(&self) -> String {
         let task = self.context.client.task(&self.context.queue, self.id).await.ok();
-        task.as_ref().and_then(RunLog::of).map(|log| format!("; {log}")).unwrap_or_default()
+        task.as_ref().and_then(log_place).map(|place| format!("; {place}")).unwrap_or_default()
     }
 }
 

@@ -13,16 +13,15 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::warnings::{SilentRuns, UnservedRoutes};
 use self::watched::{SeenTask, WatchedTasks};
+use super::change::print_summary;
 use super::named_tasks;
 use super::outage::Outage;
 use crate::args::{ConditionArgs, WaitArgs};
-use crate::client_context::ClientContext;
+use crate::client_context::{ClientContext, ShellCommand};
 use crate::commands::status_counts::StatusCounts;
 use crate::failure::{CommandError, Failure};
-use crate::output::{self, Summary, WaitSummary};
+use crate::output::{self, ProgressView, Summary};
 use crate::progress::Progress;
-use crate::progress_view::ProgressView;
-use crate::shell_command::ShellCommand;
 
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// The pause after a poll is this many times its duration, so that polling never takes more than a tenth of the time.
@@ -148,8 +147,8 @@ impl Wait<'_> {
             self.show_unsuccessful(&tally).await;
         }
         drop(self.progress);
-        let record = WaitSummary { summary: tally.summary(), timed_out: end != WaitEnd::AllEnded };
-        self.context.printer.done(&record, &record.summary.sentence())?;
+        let summary = Summary { timed_out: Some(end != WaitEnd::AllEnded), ..tally.summary() };
+        print_summary(self.context, &summary)?;
         let has = if tally.unfinished() == 1 { "has" } else { "have" };
         let not_ended = format!("{} {has} not ended", words::count(tally.unfinished(), "task"));
         let failure = match end {
@@ -247,7 +246,7 @@ impl Tally {
 
     pub(super) fn summary(&self) -> Summary {
         let ended = Statuses::ENDED.iter().map(|status| (status.as_str(), self.counts.get(status)));
-        Summary { counts: ended.chain([("missing", self.missing), ("unfinished", self.unfinished())]).collect() }
+        Summary::of(ended.chain([("missing", self.missing), ("unfinished", self.unfinished())]))
     }
 
     /// Returns what went wrong, such as `2 tasks failed, 1 was cancelled`.
@@ -271,7 +270,7 @@ fn overall(tally: &Tally, running: &[&ProgressView]) -> Option<String> {
         let measures = only.measures();
         return Some(if measures.is_empty() { only.said() } else { measures }).filter(|text| !text.is_empty());
     }
-    let parts: Vec<f64> = running.iter().filter_map(|view| view.done).collect();
+    let parts: Vec<f64> = running.iter().filter_map(|view| view.estimate.done).collect();
     if parts.is_empty() {
         return None;
     }
@@ -284,7 +283,7 @@ fn overall(tally: &Tally, running: &[&ProgressView]) -> Option<String> {
 
 /// Returns when the last task ends, if all run and say when they do.
 fn eta(tally: &Tally, running: &[&ProgressView]) -> Option<String> {
-    let all: Option<Vec<u64>> = running.iter().map(|view| view.seconds_left).collect();
+    let all: Option<Vec<u64>> = running.iter().map(|view| view.estimate.seconds_left).collect();
     let last = all.filter(|all| all.len() as u64 == tally.unfinished())?.into_iter().max()?;
     Some(format!("ETA {}", words::span(last)))
 }

@@ -18,8 +18,7 @@ use crate::commands::task::concurrent_calls::ConcurrentCalls;
 use crate::commands::task::named_tasks;
 use crate::commands::task::outage::Outage;
 use crate::failure::CommandError;
-use crate::output;
-use crate::progress_view::ProgressView;
+use crate::output::{self, ProgressView};
 
 /// The progress of no more running tasks is asked for with each poll.
 const PROGRESS_TASKS: u16 = 100;

@@ -13,8 +13,7 @@ use crate::commands::status_counts::StatusCounts;
 use crate::commands::top::snapshot::{Pane, Rows, busy_first};
 use crate::commands::top::view::{OpenOutput, TopView};
 use crate::live::{self, DrawContext, Table, Theme};
-use crate::output::{Cell, Columns, Record, WideWorker, columns, escape};
-use crate::progress_view::ProgressView;
+use crate::output::{Cell, Columns, ProgressView, Record, WideWorker, columns, escape};
 
 const ROUTES: Columns = columns![
     shrinking "ROUTE", number "PENDING", number "RUNNING", number "SUCCEEDED", number "FAILED", number "CANCELLED"

@@ -2,56 +2,38 @@
 //! that the run reported. Pure: time is an argument. What it means is decided in `core`.
 
 use taskqueue_client::{Status, Task, Timestamp};
-use taskqueue_core::json::{JsonObject, Value, parse, write_value};
+use taskqueue_core::json::{JsonObject, Value, parse};
 use taskqueue_core::progress::{Estimate, Reported};
 use taskqueue_core::words::{Units, span, step_rate};
+
+use crate::field_path::json_text;
 
 /// The progress of a task at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProgressView {
-    /// Between 0 and 1; nothing if the run does not say it, or says what cannot be.
-    pub(crate) done: Option<f64>,
-    /// `420/1000`, where both were reported.
-    pub(crate) steps: Option<String>,
-    /// `3.5 steps/s` or `12s per step`: the average since the run began.
-    pub(crate) rate: Option<String>,
-    /// Until the end of a running task at that rate.
-    pub(crate) seconds_left: Option<u64>,
-    /// Since the report.
-    pub(crate) age_seconds: u64,
-    /// True if a running task has said nothing for unusually long.
-    pub(crate) is_old: bool,
-    /// The other members with their values.
-    pub(crate) others: Vec<(String, String)>,
+    pub(crate) estimate: Estimate,
+    /// The members that the estimate does not use, with their values.
+    others: Vec<(String, String)>,
 }
 
 impl ProgressView {
     /// Nothing if the task has no progress.
     pub(crate) fn of(task: &Task, now: Timestamp) -> Option<Self> {
-        let (progress, updated_at) = (task.progress.as_ref()?, task.progress_updated_at?);
+        let (value, updated_at) = (task.progress.as_ref()?, task.progress_updated_at?);
         let is_running = task.status == Status::Running;
-        let reported = Reported { value: progress, updated_at, started_at: task.started_at, is_running };
-        let Estimate { done, steps, step_seconds, seconds_left, age_seconds, is_old, used } =
-            Estimate::of(reported, now);
-        Some(Self {
-            done,
-            steps: steps.map(|(step, total)| format!("{step}/{total}")),
-            rate: step_seconds.and_then(|seconds| step_rate(seconds, Units::Typed)),
-            seconds_left,
-            age_seconds,
-            is_old,
-            others: others(progress, used),
-        })
+        let reported = Reported { value, updated_at, started_at: task.started_at, is_running };
+        let estimate = Estimate::of(reported, now);
+        Some(Self { others: others(value, estimate.used), estimate })
     }
 
     /// `42 %`; below the end never 100.
     pub(crate) fn percent(&self) -> Option<String> {
-        self.done.map(|done| format!("{} %", (done * 100.0).floor() as u64))
+        self.estimate.done.map(|done| format!("{} %", (done * 100.0).floor() as u64))
     }
 
     /// `[=====>    ]` with so many characters between the brackets.
     pub(crate) fn bar(&self, width: usize) -> Option<String> {
-        let filled = ((self.done? * width as f64).floor() as usize).min(width);
+        let filled = ((self.estimate.done? * width as f64).floor() as usize).min(width);
         let mut bar: String = "=".repeat(filled);
         if filled < width {
             bar.push('>');
@@ -70,7 +52,9 @@ impl ProgressView {
 
     /// `42 %  420/1000  3.5 steps/s  ETA 3m`: what is known of it.
     pub(crate) fn measures(&self) -> String {
-        let parts = [self.percent(), self.steps.clone(), self.rate.clone(), self.eta()];
+        let steps = self.estimate.steps.as_ref().map(|(step, total)| format!("{step}/{total}"));
+        let rate = self.estimate.step_seconds.and_then(|seconds| step_rate(seconds, Units::Typed));
+        let parts = [self.percent(), steps, rate, self.eta()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
     }
 
@@ -80,7 +64,7 @@ impl ProgressView {
     }
 
     pub(crate) fn eta(&self) -> Option<String> {
-        self.seconds_left.map(|seconds| format!("ETA {}", span(seconds)))
+        self.estimate.seconds_left.map(|seconds| format!("ETA {}", span(seconds)))
     }
 }
 
@@ -90,12 +74,7 @@ fn others(progress: &JsonObject, used: &[&str]) -> Vec<(String, String)> {
     let shown = members.iter().filter(|(key, _)| !used.contains(&key.as_ref()));
     let text = |value: &Value<'_>| match value {
         Value::Str(text) => text.to_string(),
-        other => {
-            let mut out = Vec::new();
-            write_value(&mut out, other);
-            // JSON is UTF-8.
-            String::from_utf8(out).unwrap_or_default()
-        }
+        other => json_text(other),
     };
     shown.map(|(key, value)| (key.to_string(), text(value))).collect()
 }
@@ -133,7 +112,7 @@ mod tests {
         assert_eq!(seen.said(), "loss=0.31 note=warm up");
         assert_eq!(seen.short(), "20 % (ETA 6m)");
         assert_eq!(seen.bar(10).as_deref(), Some("[==>       ]"));
-        assert_eq!((seen.age_seconds, seen.is_old), (10, false));
+        assert_eq!((seen.estimate.age_seconds, seen.estimate.is_old), (10, false));
     }
 
     #[test]
@@ -156,8 +135,8 @@ mod tests {
     fn times_that_do_not_fit_together_give_no_rate() {
         let mut odd = running(r#"{"step":1,"total":2}"#);
         odd.started_at = Some(TEST_TIME);
-        let seen = ProgressView::of(&odd, TEST_TIME.plus_seconds(-3600)).unwrap();
-        assert_eq!((seen.rate, seen.seconds_left, seen.age_seconds), (None, None, 0));
+        let seen = ProgressView::of(&odd, TEST_TIME.plus_seconds(-3600)).unwrap().estimate;
+        assert_eq!((seen.step_seconds, seen.seconds_left, seen.age_seconds), (None, None, 0));
         odd.started_at = None;
         assert_eq!(ProgressView::of(&odd, TEST_TIME).unwrap().measures(), "50 %  1/2");
         odd.progress_updated_at = Some(Timestamp::from_micros(i64::MIN));
