@@ -9,7 +9,7 @@ use taskqueue_core::shell::shell_word;
 use tokio::runtime::Builder;
 
 use crate::args::{ConnectionArgs, OutputArgs, QueueArg};
-use crate::config::{ClientConfig, Secret, Source, Sourced, Trust, read_authorities};
+use crate::config::{ClientConfig, Source, Sourced, Trust, read_authorities};
 use crate::explain_error::explain;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Printer};
@@ -40,14 +40,8 @@ pub(crate) enum Retrying {
 pub(crate) struct ClientContext {
     pub(crate) client: Client,
     pub(crate) queue: QueueName,
-    pub(crate) queue_source: Source,
     pub(crate) url: String,
-    pub(crate) url_source: Source,
-    pub(crate) token: Option<Secret>,
-    pub(crate) trust: Option<Sourced<Trust>>,
-    pub(crate) token_source: Option<Source>,
-    /// Explains why no token is sent although there is one.
-    pub(crate) withheld_note: Option<String>,
+    pub(crate) config: ClientConfig,
     pub(crate) printer: Printer,
 }
 
@@ -64,14 +58,9 @@ impl ClientContext {
         config.check_token_flag()?;
         Ok(Self {
             client: client(&config, retrying)?,
-            withheld_note: config.withheld_note(),
-            queue: config.queue.value,
-            queue_source: config.queue.source,
-            url: config.url.value,
-            url_source: config.url.source,
-            token_source: config.token.as_ref().map(|token| token.source.clone()),
-            token: config.token.map(|token| token.value),
-            trust: config.trust,
+            queue: config.queue.value.clone(),
+            url: config.url.value.clone(),
+            config,
             printer: Printer::new(output),
         })
     }
@@ -140,12 +129,8 @@ fn client(config: &ClientConfig, retrying: Retrying) -> Result<Client, Failure> 
         client = trusting.map_err(|error| config_failure(&error, config))?;
     }
     let client = Client::new(client).map_err(|error| config_failure(&error, config))?;
-    Ok(client.traced(trace()))
-}
-
-/// The trace that this command is a part of: that of the run in which it is called, or of any other caller who says so.
-fn trace() -> Option<TraceParent> {
-    TraceParent::parse(&std::env::var("TRACEPARENT").ok()?)
+    // The trace that this command is a part of: that of the run in which it is called, or of any other caller who says so.
+    Ok(client.traced(std::env::var("TRACEPARENT").ok().and_then(|text| TraceParent::parse(&text))))
 }
 
 /// Names the source of the wrong value.
@@ -190,7 +175,7 @@ impl ShellCommand {
     /// the next command finds it there, too.
     pub(crate) fn new(context: &ClientContext, words: &str) -> Self {
         let command = Self::of_server(context, words);
-        match context.queue_source {
+        match context.config.queue.source {
             Source::BuiltIn => command,
             _ => command.flag("--queue", context.queue.as_str()),
         }
@@ -199,10 +184,10 @@ impl ShellCommand {
     /// A command that names its queue itself, such as `queue resume`.
     pub(crate) fn of_server(context: &ClientContext, words: &str) -> Self {
         let mut command = Self(format!("taskqueue {words}"));
-        if matches!(context.url_source, Source::Flag(_)) {
+        if matches!(context.config.url.source, Source::Flag(_)) {
             command = command.flag("--url", &context.url);
         }
-        if let Some(Sourced { value, source: Source::Flag(flag) }) = &context.trust {
+        if let Some(Sourced { value, source: Source::Flag(flag) }) = &context.config.trust {
             command = command.flag(flag, &value.text());
         }
         command

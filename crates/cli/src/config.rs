@@ -17,7 +17,7 @@ pub(crate) use self::file::Secret;
 pub(crate) use self::file::keys as file_keys;
 use self::file::{ConfigFile, Content, TokenLocation};
 pub(crate) use self::source::{Source, Sourced, Trust, read_authorities};
-use self::source::{choose_token, choose_trust};
+use self::source::{choose, may_be_sent, may_count};
 use crate::args::{ConnectionArgs, QueueArg, queue_name};
 use crate::failure::Failure;
 use crate::token;
@@ -59,24 +59,18 @@ impl ClientConfig {
         let insecure = insecure.unwrap_or_else(|| Sourced::new(false, Source::BuiltIn));
         let in_flag = connection.token_file.clone().map(TokenLocation::File);
         let in_flag = in_flag.map(|file| Sourced::new(file, Source::Flag(TOKEN_FILE_FLAG)));
-        let choice = choose_token(&url.source, in_flag.into_iter().chain(layers.tokens()).collect());
-        let token = choice.sent.map(|token| Ok(Sourced::new(token.value.read()?, token.source)));
+        let tokens = in_flag.into_iter().chain(layers.tokens()).collect();
+        let (sent, withheld) = choose(&url.source, tokens, may_be_sent);
+        let token = sent.map(|token| Ok(Sourced::new(token.value.read()?, token.source)));
         let (pin, authorities) = (connection.tls_pin.as_deref(), connection.tls_ca.as_deref());
         let flag = Source::Flag(if pin.is_some() { "--tls-pin" } else { "--tls-ca" });
         let in_flag = Trust::of(pin, authorities, Path::new(""), &flag)?;
-        let (trust, ignored) = choose_trust(&url.source, in_flag.into_iter().chain(layers.trust()?).collect());
+        let found = in_flag.into_iter().chain(layers.trust()?).collect();
+        let (trust, ignored) = choose(&url.source, found, may_count);
         let ignored = if trust.is_none() { ignored } else { Vec::new() };
         let ignored = ignored.iter().map(|from| ignored_trust(from, &url));
         let warnings = layers.warnings().into_iter().chain(ignored).collect();
-        Ok(Self {
-            trust,
-            url,
-            queue,
-            token: token.transpose()?,
-            withheld: choice.withheld,
-            allow_insecure_token: insecure,
-            warnings,
-        })
+        Ok(Self { trust, url, queue, token: token.transpose()?, withheld, allow_insecure_token: insecure, warnings })
     }
 
     /// Explains why no token is sent although there is one.
@@ -255,11 +249,7 @@ impl Layers {
             .clone()
             .map(|secret| Sourced::new(TokenLocation::Text(secret), Source::Environment(token::VARIABLE)));
         let in_files = self.files().filter_map(|(file, source)| {
-            let file_token = match source {
-                Source::ProjectFile(_) => file.token_file_in_folder(),
-                _ => file.token_file(),
-            };
-            Some(Sourced::new(file.token_text().or(file_token)?, source))
+            Some(Sourced::new(file.token(matches!(source, Source::ProjectFile(_)))?, source))
         });
         in_environment.into_iter().chain(in_files).collect()
     }

@@ -17,7 +17,8 @@ pub(crate) async fn explain(context: &ClientContext, error: Error, filter: Optio
         Some(ErrorCode::QueueNotFound) => explain_missing_queue(context, &error, true).await,
         Some(ErrorCode::InvalidFilter) => invalid_filter(&error, filter),
         Some(ErrorCode::Unauthorized) => {
-            Failure::Refused(unauthorized(context.token_source.as_ref(), context.withheld_note.as_deref()))
+            let sent = context.config.token.as_ref().map(|token| &token.source);
+            Failure::Refused(unauthorized(sent, context.config.withheld_note().as_deref()))
         }
         _ => to_failure(context, &error),
     }

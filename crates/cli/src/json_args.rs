@@ -1,5 +1,6 @@
-//! JSON from the command line: whole objects, files, and single members `KEY=VALUE`; and the definitions that the flags
-//! describe, for one task and for many. Updates are in `change_args.rs`.
+//! JSON from the command line: whole objects, files, and single members `KEY=VALUE`, whose keys may have dots: `--arg model.layers=2` is the
+//! member `layers` of the object `model` (`taskqueue_core::dotted_keys`; a key that contains a dot itself is given as JSON with `--args`). And
+//! the definitions that the flags describe, for one task, for many and for a sweep. Updates are in `update_args.rs`.
 
 use std::fs;
 use std::io::{self, Read};
@@ -8,13 +9,13 @@ use std::sync::Arc;
 
 use taskqueue_client::{Definition, JsonObject, Route, Routes};
 use taskqueue_core::definition::task_name;
-use taskqueue_core::dotted_keys::{Members, scalar};
+use taskqueue_core::dotted_keys::{KeyError, Members, Overlap, insert, overlaps, scalar, steps};
 use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
-use taskqueue_core::limits::TASK_ROUTES;
+use taskqueue_core::limits::{JSON_DEPTH, TASK_ROUTES};
 use taskqueue_core::name_template::{NameError, NameTemplate};
+use taskqueue_core::sweep::{AxisError, COMBINATIONS_MAX, Sweep, SweepError};
 
 use crate::args::{DefinitionArgs, ObjectArgs};
-use crate::dotted_keys::{DottedMember, set_members};
 use crate::failure::Failure;
 
 /// The file name that means standard input.
@@ -27,9 +28,17 @@ pub(crate) fn args_object(given: &ObjectArgs) -> Result<JsonObject, Failure> {
         Some(text) => (Some(text.as_str()), "--args-file"),
         None => (given.args.as_deref(), "--args"),
     };
-    let mut members = whole.map_or(Ok(Vec::new()), |text| object_members(text, flag))?;
-    set_members(&mut members, dotted_members("--arg", &given.arg)?)?;
-    checked(&Value::Object(members), "--arg")
+    object_with(whole.map_or(Ok(Vec::new()), |text| object_members(text, flag))?, "--arg", &given.arg)
+}
+
+/// Returns the object that has these members, set in those of `base`, if a task may have it.
+pub(crate) fn object_with<'a>(
+    mut base: Members<'a>,
+    flag: &'static str,
+    given: &'a [String],
+) -> Result<JsonObject, Failure> {
+    set_members(&mut base, dotted_members(flag, given)?)?;
+    checked(&Value::Object(base), flag)
 }
 
 /// Reads the `KEY=VALUE` texts of a repeatable flag.
@@ -72,7 +81,7 @@ pub(crate) fn routes(given: &[Route]) -> Result<Option<Routes>, Failure> {
 }
 
 /// Splits `KEY=VALUE`.
-pub(crate) fn pair<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Failure> {
+fn pair<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Failure> {
     let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
     split.ok_or_else(|| Failure::Usage(format!("{flag} {text}: write KEY=VALUE")))
 }
@@ -104,7 +113,7 @@ pub(crate) fn checked(value: &Value<'_>, flag: &str) -> Result<JsonObject, Failu
     JsonObject::from_value(value).map_err(|error| Failure::Usage(format!("{flag}: {}", object_rule(&error))))
 }
 
-pub(crate) fn object_rule(error: &ObjectError) -> &'static str {
+fn object_rule(error: &ObjectError) -> &'static str {
     match error {
         ObjectError::NotAnObject => "give a JSON object",
         ObjectError::TooDeep => "nest JSON at most 64 levels deep",
@@ -139,9 +148,104 @@ pub(crate) fn no_name(error: &NameError) -> Failure {
     Failure::Usage(format!("--name: {error}"))
 }
 
+/// One value for a dotted key, and the flag that gives it, for messages.
+#[derive(Clone, Debug)]
+pub(crate) struct DottedMember<'a> {
+    pub(crate) flag: &'static str,
+    pub(crate) key: &'a str,
+    pub(crate) value: Value<'a>,
+}
+
+/// Sets members of `base`, which is sorted. A key that is given twice, a key and a part of it (`a=1` and `a.b=2`), and a key
+/// inside something that is no object in `base` are refused.
+pub(crate) fn set_members<'a>(base: &mut Members<'a>, given: Vec<DottedMember<'a>>) -> Result<(), Failure> {
+    let paths = given.iter().map(|DottedMember { flag, key, .. }| {
+        steps(key).map_err(|error| Failure::Usage(format!("{flag} {key}: {}", key_rule(error))))
+    });
+    let paths = paths.collect::<Result<Vec<_>, _>>()?;
+    for (first, second, overlap) in overlaps(&paths) {
+        check_overlap(&given[first], &given[second], overlap)?;
+    }
+    for (path, DottedMember { flag, key, value }) in paths.iter().zip(given) {
+        insert(base, path, value)
+            .map_err(|parent| Failure::Usage(format!("{flag} {key}: {parent} is given too, and is not an object")))?;
+    }
+    Ok(())
+}
+
+fn key_rule(error: KeyError) -> String {
+    match error {
+        KeyError::TooDeep => format!("nest JSON at most {JSON_DEPTH} levels deep"),
+        KeyError::NameMissing => {
+            "a name is missing beside a dot; give keys that contain dots as JSON, with --args".to_owned()
+        }
+    }
+}
+
+fn check_overlap(first: &DottedMember<'_>, second: &DottedMember<'_>, overlap: Overlap) -> Result<(), Failure> {
+    let ((flag, key), (other_flag, inside)) = ((first.flag, first.key), (second.flag, second.key));
+    Err(Failure::Usage(match overlap {
+        // To remove a member twice is no contradiction.
+        Overlap::Same if flag == other_flag && flag.starts_with("--unset") => return Ok(()),
+        Overlap::Same if flag == other_flag => {
+            let tasks = if flag == "--arg" { ", several tasks by taskqueue task sweep" } else { "" };
+            format!(
+                "{flag} {key} is given twice; give it once, several values as a list ({flag} '{key}=[1, 2]'){tasks}"
+            )
+        }
+        Overlap::Same => format!("{flag} {key} and {other_flag} {inside}: give one of them"),
+        Overlap::Inside => together((flag, key), (other_flag, inside)),
+    }))
+}
+
+/// Refuses a key and one inside it, each with its flag.
+fn together((flag, key): (&str, &str), (other_flag, inside): (&str, &str)) -> String {
+    format!("{flag} {key} and {other_flag} {inside}: {inside} is a part of {key}; give one of them")
+}
+
+/// Returns the sweep that the flags describe. Its rules are in `taskqueue_core::sweep`; here their errors get the names of the flags.
+pub(crate) fn sweep<'a>(base: Option<&'a str>, given: &'a [String], is_zip: bool) -> Result<Sweep<'a>, Failure> {
+    let base = base.map_or(Ok(Vec::new()), |text| object_members(text, "--args"))?;
+    let pairs = given.iter().map(|text| pair("--arg", text)).collect::<Result<Vec<_>, _>>()?;
+    Sweep::new(base, &pairs, is_zip, COMBINATIONS_MAX).map_err(|error| sweep_failure(&error))
+}
+
+/// Returns the error in the words of the command.
+fn sweep_failure(error: &SweepError) -> Failure {
+    let message = match error {
+        SweepError::Axis { key, error } => format!("--arg {key}: {}", axis_rule(error)),
+        SweepError::Together { first, second, overlap: Overlap::Inside } => {
+            together(("--arg", first), ("--arg", second))
+        }
+        // Keys that are the same are refused as twice before.
+        SweepError::Together { first, overlap: Overlap::Same, .. } => {
+            format!("--arg {first}: {}", axis_rule(&AxisError::Twice))
+        }
+        SweepError::TooMany => format!("these are more than {COMBINATIONS_MAX} combinations"),
+        SweepError::Lengths(lengths) => {
+            let lengths: Vec<String> = lengths.iter().map(|(key, count)| format!("{key} has {count}")).collect();
+            let rule = "all keys need the same number of values; what all tasks have goes into --args";
+            format!("--zip: {}; {rule}", lengths.join(", "))
+        }
+        SweepError::Base(error) => format!("--args: {}", object_rule(error)),
+    };
+    Failure::Usage(message)
+}
+
+fn axis_rule(error: &AxisError) -> String {
+    match error {
+        AxisError::Twice => "give all its values in one list".to_owned(),
+        AxisError::Key(error @ (KeyError::TooDeep | KeyError::NameMissing)) => key_rule(*error),
+        AxisError::Values(rule) => rule.clone(),
+        AxisError::NotAnObject(parent) => format!("{parent} is given in --args, and is not an object"),
+        AxisError::Value(error) => object_rule(error).to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field_path::json_text;
 
     fn args(whole: Option<&str>, members: &[&str]) -> Result<String, Failure> {
         let arg = members.iter().map(|&member| member.to_owned()).collect();
@@ -196,5 +300,86 @@ mod tests {
         );
         let long = message(&"x".repeat(257));
         assert_eq!(long.as_deref(), Some("--name: use at most 256 characters without control characters"));
+    }
+
+    fn set(base: &str, given: &[(&'static str, &'static str)]) -> Result<String, String> {
+        let Ok(Value::Object(mut members)) = parse(base.as_bytes()) else { panic!("{base}") };
+        let given = given.iter().enumerate();
+        let given = given.map(|(n, &(flag, key))| DottedMember { flag, key, value: Value::Int(n as i64 + 1) });
+        match set_members(&mut members, given.collect()) {
+            Ok(()) => Ok(json_text(&Value::Object(members))),
+            Err(failure) => Err(failure.message().unwrap_or_default().to_owned()),
+        }
+    }
+
+    #[test]
+    fn dots_reach_inside_and_keep_what_else_is_there() {
+        let cases: [(&str, &[&str], &str); 6] = [
+            ("{}", &["a"], r#"{"a":1}"#),
+            ("{}", &["m.layers", "m.width", "a"], r#"{"a":3,"m":{"layers":1,"width":2}}"#),
+            ("{}", &["a.b.c", "a.b.d", "a.c"], r#"{"a":{"b":{"c":1,"d":2},"c":3}}"#),
+            // Neighbours in the alphabet are no parts of each other.
+            ("{}", &["a", "a-b.c", "ab", "a0"], r#"{"a":1,"a-b":{"c":2},"a0":4,"ab":3}"#),
+            (r#"{"a":{"x":0,"y":0},"z":0}"#, &["a.x"], r#"{"a":{"x":1,"y":0},"z":0}"#),
+            (r#"{"a":{"x":0}}"#, &["a"], r#"{"a":1}"#),
+        ];
+        for (base, keys, expected) in cases {
+            let given: Vec<_> = keys.iter().map(|&key| ("--arg", key)).collect();
+            assert_eq!(set(base, &given).as_deref(), Ok(expected), "{base} {keys:?}");
+        }
+    }
+
+    /// What is there, the flags with their keys, and what the message says.
+    type Contradiction = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
+    #[test]
+    fn what_contradicts_itself_is_refused_and_names_both_flags() {
+        let cases: [Contradiction; 9] = [
+            ("{}", &[("--arg", "a.b"), ("--arg", "a.b")], "--arg a.b is given twice; give it once"),
+            ("{}", &[("--arg", "a"), ("--arg", "a.b")], "--arg a and --arg a.b: a.b is a part of a"),
+            ("{}", &[("--arg", "a.b.c"), ("--arg", "x"), ("--arg", "a")], "--arg a and --arg a.b.c: "),
+            ("{}", &[("--arg", "a.b"), ("--unset-arg", "a")], "--unset-arg a and --arg a.b: "),
+            ("{}", &[("--arg", "a"), ("--unset-arg", "a")], "--arg a and --unset-arg a: give one of them"),
+            (r#"{"a":{"b":1}}"#, &[("--arg", "a.b.c")], "--arg a.b.c: a.b is given too, and is not an object"),
+            ("{}", &[("--arg", "a..b")], "--arg a..b: a name is missing"),
+            ("{}", &[("--arg", ".a")], "a name is missing"),
+            ("{}", &[("--arg", "a.")], "with --args"),
+        ];
+        for (base, given, expected) in cases {
+            let message = set(base, given).unwrap_err();
+            assert!(message.contains(expected), "{given:?}: {message}");
+        }
+        assert_eq!(set("{}", &[("--unset-arg", "a"), ("--unset-arg", "a")]).as_deref(), Ok(r#"{"a":2}"#));
+        let deep: &'static str = Box::leak("a.".repeat(1_000_000).into_boxed_str());
+        assert!(set("{}", &[("--arg", deep)]).unwrap_err().contains("64 levels"));
+    }
+
+    /// `--args`, the `--arg`s, whether with `--zip`, and what the message says.
+    type Mistake<'a> = (Option<&'a str>, &'a [&'a str], bool, &'a str);
+
+    #[test]
+    fn mistakes_are_refused_before_anything_is_made() {
+        let cases: [Mistake<'_>; 13] = [
+            (None, &["x"], false, "KEY=VALUE"),
+            (None, &["x=1", "x=2"], false, "--arg x: give all its values in one list"),
+            (None, &["x=1", "x.y=2"], false, "--arg x and --arg x.y: x.y is a part of x; give one of them"),
+            (None, &["x..y=2"], false, "--arg x..y: a name is missing beside a dot"),
+            (None, &["x=1..5..0"], false, "--arg x: 1..5..0: the step"),
+            (None, &["x=1..99999999"], false, "at most 1000000"),
+            (None, &["x=1..2000", "y=1..2000"], false, "more than 1000000 combinations"),
+            (None, &["x=1..700000", "y=1..700000"], true, "at most 300000"),
+            (None, &["lr=1,2,3", "seed=1..5"], true, "lr has 3, seed has 5"),
+            (None, &["x=1,2,99999999999999999999"], false, "--arg x: use integers of 64 bits"),
+            (Some(r#"{"x":1}"#), &["x.y=1,2"], false, "--arg x.y: x is given in --args"),
+            (Some("[]"), &["x=1"], false, "--args"),
+            (Some(r#"{"x":1}"#), &["x.y=1,2", "x=3"], false, "--arg x and --arg x.y"),
+        ];
+        for (base, given, is_zip, expected) in cases {
+            let given: Vec<String> = given.iter().map(|&text| text.to_owned()).collect();
+            match sweep(base, &given, is_zip) {
+                Err(Failure::Usage(message)) => assert!(message.contains(expected), "{given:?}: {message}"),
+                other => panic!("{given:?}: {other:?}"),
+            }
+        }
     }
 }

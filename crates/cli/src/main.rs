@@ -1,11 +1,9 @@
 //! The binary `taskqueue`: parses the command line, runs the command and chooses the exit code.
 
 mod args;
-mod change_args;
 mod client_context;
 mod commands;
 mod config;
-mod dotted_keys;
 mod explain_error;
 mod explained_reasons;
 mod failure;
@@ -22,10 +20,10 @@ mod private_file;
 mod progress;
 mod server_process;
 mod server_tls;
-mod sweep;
 mod token;
 mod tokens_file;
 mod unknown_variables;
+mod update_args;
 
 use std::process::ExitCode;
 

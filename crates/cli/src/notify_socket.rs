@@ -60,10 +60,6 @@ impl NotifySocket {
         self.send(&format!("STOPPING=1\nSTATUS={status}"));
     }
 
-    fn is_alive(&self) {
-        self.send("WATCHDOG=1");
-    }
-
     /// A manager that cannot be reached is no reason to fail.
     fn send(&self, state: &str) {
         let Some(address) = &self.address else { return };
@@ -86,7 +82,7 @@ pub(crate) async fn feed_watchdog(notify: NotifySocket, store: Arc<dyn Store>, i
         ticks.tick().await;
         let answer = timeout(pause, store.check()).await.ok();
         if answer.is_some_and(|answer| is_sign_of_life(&answer)) || is_elsewhere {
-            notify.is_alive();
+            notify.send("WATCHDOG=1");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! `taskqueue task submit` and `taskqueue task sweep`, and the flags that say what a task is: its definition, when it may run, for how long,
-//! and behind which tasks. `json_args.rs` and `change_args.rs` make of them what the server gets.
+//! and behind which tasks. `json_args.rs` and `update_args.rs` make of them what the server gets.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,13 +5,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use taskqueue_core::json::{JsonObject, Value};
+use taskqueue_core::json::JsonObject;
 use taskqueue_worker::command::{PROGRESS_FILE_BYTES, PROGRESS_FILE_VARIABLE};
 
 use crate::args::ProgressArgs;
-use crate::dotted_keys::set_members;
 use crate::failure::Failure;
-use crate::json_args::{checked, dotted_members, object_members};
+use crate::json_args::{object_members, object_with};
 
 pub(crate) fn run(args: &ProgressArgs) -> Result<(), Failure> {
     let progress = object(args)?;
@@ -25,9 +24,8 @@ pub(crate) fn run(args: &ProgressArgs) -> Result<(), Failure> {
 }
 
 fn object(args: &ProgressArgs) -> Result<JsonObject, Failure> {
-    let mut members = args.json.as_deref().map_or(Ok(Vec::new()), |text| object_members(text, "--json"))?;
-    set_members(&mut members, dotted_members("progress", &args.members)?)?;
-    let progress = checked(&Value::Object(members), "progress")?;
+    let whole = args.json.as_deref().map_or(Ok(Vec::new()), |text| object_members(text, "--json"))?;
+    let progress = object_with(whole, "progress", &args.members)?;
     if progress.as_str().len() >= PROGRESS_FILE_BYTES {
         return Err(Failure::Usage(format!("the progress has to be shorter than {PROGRESS_FILE_BYTES} bytes")));
     }

@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 
 use super::status_counts::StatusCounts;
 use crate::args::{
-    DeleteQueueArgs, Format, QueueArg, QueueArgs, QueueCommand, QueueLimitArgs, QueueRetentionArgs, QueueStatsArgs,
+    DeleteQueueArgs, Format, OrNone, QueueArg, QueueArgs, QueueCommand, QueueLimitArgs, QueueRetentionArgs,
+    QueueStatsArgs,
 };
 use crate::client_context::{ClientContext, Retrying};
 use crate::explain_error::explain_missing_queue;
@@ -26,22 +27,33 @@ const CONCURRENT_REQUESTS: usize = 8;
 
 pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &QueueArg::default(), args.output, Retrying::Interactive)?;
-    context.run(None, async |context| match &args.command {
-        QueueCommand::Create(args) => {
-            let created = context.client.create_queue(&args.name).await?;
-            let word = if created.created { "created" } else { "already there" };
-            let sentence = format!("queue {} {word}", args.name);
-            Ok(context.printer.done(&QueueRecord { name: created.value.name, counts: None }, &sentence)?)
+    context.run(None, async |context| {
+        let outcome = match &args.command {
+            QueueCommand::Create(args) => create(context, &args.name).await,
+            QueueCommand::List => list(context).await,
+            QueueCommand::Stats(args) => show_stats(context, args).await,
+            QueueCommand::Settings(args) => show_settings(context, &args.name).await,
+            QueueCommand::Pause(args) => set_paused(context, &args.name, true).await,
+            QueueCommand::Resume(args) => set_paused(context, &args.name, false).await,
+            QueueCommand::Limit(args) => change_limits(context, args).await,
+            QueueCommand::Retention(args) => change_retention(context, args).await,
+            QueueCommand::Delete(args) => delete(context, args).await,
+        };
+        match outcome {
+            // With names that are similar.
+            Err(CommandError::Call(error)) if error.code() == Some(ErrorCode::QueueNotFound) => {
+                Err(explain_missing_queue(context, &error, false).await.into())
+            }
+            outcome => outcome,
         }
-        QueueCommand::List => list(context).await,
-        QueueCommand::Stats(args) => explained(context, show_stats(context, args).await).await,
-        QueueCommand::Settings(args) => explained(context, show_settings(context, &args.name).await).await,
-        QueueCommand::Pause(args) => explained(context, set_paused(context, &args.name, true).await).await,
-        QueueCommand::Resume(args) => explained(context, set_paused(context, &args.name, false).await).await,
-        QueueCommand::Limit(args) => explained(context, change_limits(context, args).await).await,
-        QueueCommand::Retention(args) => explained(context, change_retention(context, args).await).await,
-        QueueCommand::Delete(args) => explained(context, delete(context, args).await).await,
     })
+}
+
+async fn create(context: &ClientContext, name: &QueueName) -> Result<(), CommandError> {
+    let created = context.client.create_queue(name).await?;
+    let word = if created.created { "created" } else { "already there" };
+    let record = QueueRecord { name: created.value.name, counts: None };
+    Ok(context.printer.done(&record, &format!("queue {name} {word}"))?)
 }
 
 /// People see how many tasks each queue has; programs get the names.
@@ -75,16 +87,6 @@ async fn counts(client: &Client, queues: &[QueueName]) -> BTreeMap<QueueName, [u
         });
     }
     calls.join_all().await.into_iter().flatten().collect()
-}
-
-/// With names that are similar to a queue that does not exist.
-async fn explained(context: &ClientContext, outcome: Result<(), CommandError>) -> Result<(), CommandError> {
-    match outcome {
-        Err(CommandError::Call(error)) if error.code() == Some(ErrorCode::QueueNotFound) => {
-            Err(explain_missing_queue(context, &error, false).await.into())
-        }
-        outcome => outcome,
-    }
 }
 
 async fn delete(context: &ClientContext, args: &DeleteQueueArgs) -> Result<(), CommandError> {
@@ -162,23 +164,17 @@ fn limits(args: &QueueLimitArgs) -> Result<SettingsPatch, Failure> {
 
 fn kept(args: &QueueRetentionArgs) -> Result<RetentionPatch, Failure> {
     let QueueRetentionArgs { name, succeeded, failed, cancelled, none, .. } = args;
-    if *none {
-        return Ok(RetentionPatch {
-            succeeded_seconds: Some(None),
-            failed_seconds: Some(None),
-            cancelled_seconds: Some(None),
-        });
-    }
-    if succeeded.is_none() && failed.is_none() && cancelled.is_none() {
+    if !none && succeeded.is_none() && failed.is_none() && cancelled.is_none() {
         return Err(Failure::Usage(format!(
             "say which tasks, for example --succeeded 7d, --failed none or --none; taskqueue queue settings {name} shows \
              how long they are kept"
         )));
     }
+    let seconds = |time: &Option<OrNone<u64>>| if *none { Some(None) } else { time.map(|time| time.0) };
     Ok(RetentionPatch {
-        succeeded_seconds: succeeded.map(|time| time.0),
-        failed_seconds: failed.map(|time| time.0),
-        cancelled_seconds: cancelled.map(|time| time.0),
+        succeeded_seconds: seconds(succeeded),
+        failed_seconds: seconds(failed),
+        cancelled_seconds: seconds(cancelled),
     })
 }
 
@@ -258,15 +254,12 @@ async fn print_stats(context: &ClientContext, queue: &QueueName, stats: &Stats) 
     if let Some(left_out) = stats.routes_left_out {
         output::note(&format!("{} more routes are not shown", words::number(left_out)));
     }
-    for route in stats.routes.iter().filter(|route| has_no_worker(route)) {
+    let has_no_worker = |route: &&RouteStats| route.running == 0 && route.workers_idle + route.workers_busy == 0;
+    for route in stats.routes.iter().filter(|route| route.pending > 0).filter(has_no_worker) {
         let tasks = words::count(route.pending, "task");
         output::note(&format!("{tasks} pending on route {} and no worker for it was seen lately", route.route));
     }
     Ok(())
-}
-
-fn has_no_worker(route: &RouteStats) -> bool {
-    route.pending > 0 && route.running == 0 && route.workers_idle + route.workers_busy == 0
 }
 
 #[cfg(test)]

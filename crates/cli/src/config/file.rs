@@ -75,22 +75,15 @@ impl ConfigFile {
         Ok(Self { path: path.to_owned(), content })
     }
 
-    /// The token, if the file itself holds it.
-    pub(super) fn token_text(&self) -> Option<TokenLocation> {
-        self.content.token.clone().map(|text| TokenLocation::Text(Secret::new(text)))
-    }
-
-    /// Relative to the folder of this file.
-    pub(super) fn token_file(&self) -> Option<TokenLocation> {
-        self.content.token_file.as_ref().map(|path| TokenLocation::File(self.folder().join(path)))
-    }
-
-    /// The token file of a project file, which must be inside its folder.
-    pub(super) fn token_file_in_folder(&self) -> Option<TokenLocation> {
-        self.content.token_file.as_ref().map(|path| TokenLocation::FileInside {
-            folder: self.folder().to_owned(),
-            path: path.clone(),
-            named_by: self.path.clone(),
+    /// Returns where the token is: in this file, or in one that it names relative to its folder. That of a project file must be inside.
+    pub(super) fn token(&self, is_project: bool) -> Option<TokenLocation> {
+        if let Some(text) = self.content.token.clone() {
+            return Some(TokenLocation::Text(Secret::new(text)));
+        }
+        let (folder, path) = (self.folder().to_owned(), self.content.token_file.clone()?);
+        Some(match is_project {
+            true => TokenLocation::FileInside { folder, path, named_by: self.path.clone() },
+            false => TokenLocation::File(folder.join(path)),
         })
     }
 

@@ -42,23 +42,20 @@ impl<T> Sourced<T> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TokenChoice<T> {
-    /// The token that is sent to the URL.
-    pub(super) sent: Option<Sourced<T>>,
-    /// The sources of tokens that must not be sent to the URL.
-    pub(super) withheld: Vec<Source>,
+/// Returns the first of these, sorted by precedence, that counts for a URL from the source `url`, and the sources of those that do not.
+/// `counts` tells it by its source and that of the URL.
+pub(super) fn choose<T>(
+    url: &Source,
+    found: Vec<Sourced<T>>,
+    counts: fn(&Source, &Source) -> bool,
+) -> (Option<Sourced<T>>, Vec<Source>) {
+    let (chosen, ignored): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| counts(&one.source, url));
+    (chosen.into_iter().next(), ignored.into_iter().map(|one| one.source).collect())
 }
 
-/// Which of `tokens`, sorted by precedence, is sent to a URL that comes from the source `url`.
-pub(super) fn choose_token<T>(url: &Source, tokens: Vec<Sourced<T>>) -> TokenChoice<T> {
-    let (allowed, withheld): (Vec<_>, Vec<_>) = tokens.into_iter().partition(|token| may_be_sent(&token.source, url));
-    TokenChoice { sent: allowed.into_iter().next(), withheld: withheld.into_iter().map(|token| token.source).collect() }
-}
-
-/// The user controls flags, the environment and the user's file, and the default is local: any token may be sent to a URL
+/// Returns whether a token may be sent. The user controls flags, the environment and the user's file, and the default is local: any token may be sent to a URL
 /// from there. A URL from a project file gets only the token of that same file.
-fn may_be_sent(token: &Source, url: &Source) -> bool {
+pub(super) fn may_be_sent(token: &Source, url: &Source) -> bool {
     match url {
         Source::BuiltIn | Source::Flag(_) | Source::Environment(_) | Source::UserFile(_) => true,
         Source::ProjectFile(_) => token == url,
@@ -91,10 +88,12 @@ impl Trust {
                 let message = format!("{source} gives both a TLS pin and a file of TLS authorities; give one of them");
                 return Err(Failure::Usage(message));
             }
-            (Some(text), None) => Self::Pins(
-                pins_in(text)
-                    .map_err(|rule| Failure::Usage(format!("the TLS pin from {source} cannot be used: {rule}")))?,
-            ),
+            (Some(text), None) => {
+                // Several pins are for the time in which a server gets another key.
+                let pins: Result<_, &'static str> = text.split(',').map(|pin| pin.trim().parse()).collect();
+                let wrong = |rule| Failure::Usage(format!("the TLS pin from {source} cannot be used: {rule}"));
+                Self::Pins(pins.map_err(wrong)?)
+            }
             (None, Some(path)) => Self::Authorities(folder.join(path)),
         };
         Ok(Some(Sourced::new(trust, source.clone())))
@@ -115,20 +114,9 @@ impl Trust {
     }
 }
 
-/// Several pins, for the time in which a server gets another key.
-fn pins_in(text: &str) -> Result<Vec<Pin>, &'static str> {
-    text.split(',').map(|pin| pin.trim().parse()).collect()
-}
-
-/// Returns what counts for a URL from the source `url`, and the sources of what is ignored.
-pub(super) fn choose_trust<T>(url: &Source, found: Vec<Sourced<T>>) -> (Option<Sourced<T>>, Vec<Source>) {
-    let (counts, ignored): (Vec<_>, Vec<_>) = found.into_iter().partition(|trust| may_count(&trust.source, url));
-    (counts.into_iter().next(), ignored.into_iter().map(|trust| trust.source).collect())
-}
-
-/// A flag and the environment are about the server of this command. A file is about the server that it names itself: a
+/// Returns whether what a source trusts counts. A flag and the environment are about the server of this command. A file is about the server that it names itself: a
 /// `taskqueue.toml` that somebody else wrote must not decide who may pretend to be a server for which the user has a token.
-fn may_count(trust: &Source, url: &Source) -> bool {
+pub(super) fn may_count(trust: &Source, url: &Source) -> bool {
     match trust {
         Source::BuiltIn | Source::Flag(_) | Source::Environment(_) => true,
         Source::UserFile(_) | Source::ProjectFile(_) => trust == url,
@@ -176,10 +164,10 @@ mod tests {
         for (url, expected) in table {
             for (set, expected) in sets.iter().zip(expected) {
                 let tokens = set.chars().map(|letter| Sourced { value: letter, source: source(letter) }).collect();
-                let choice = choose_token(&source(url), tokens);
+                let (sent, withheld) = choose(&source(url), tokens, may_be_sent);
                 let letter = |wanted: &Source| set.chars().find(|letter| source(*letter) == *wanted).unwrap();
-                let sent: String = choice.sent.iter().map(|sent| sent.value).collect();
-                let withheld: String = choice.withheld.iter().map(letter).collect();
+                let sent: String = sent.iter().map(|sent| sent.value).collect();
+                let withheld: String = withheld.iter().map(letter).collect();
                 assert_eq!(format!("{sent}|{withheld}"), expected, "URL {url}, tokens {set}");
             }
         }
@@ -213,7 +201,7 @@ mod tests {
         ];
         for (url, found, expected) in cases {
             let all = found.chars().map(|letter| Sourced { value: letter, source: source(letter) }).collect();
-            let (counts, ignored) = choose_trust(&source(url), all);
+            let (counts, ignored) = choose(&source(url), all, may_count);
             let letter = |wanted: &Source| found.chars().find(|letter| source(*letter) == *wanted).unwrap();
             let counts: String = counts.iter().map(|trust| trust.value).collect();
             let ignored: String = ignored.iter().map(letter).collect();

@@ -95,7 +95,7 @@ fn a_file_with_a_token_is_for_its_owner_only() {
         assert!(message.contains("chmod 600") && !message.contains("hush"), "{message}");
     }
     write(&path, "token = 'hush'", 0o600);
-    let token = ConfigFile::read(&path).unwrap().unwrap().token_text().unwrap();
+    let token = ConfigFile::read(&path).unwrap().unwrap().token(true).unwrap();
     assert_eq!(token.read().unwrap().expose(), "hush");
     write(&path, "queue = 'q'", 0o644);
     assert!(ConfigFile::read(&path).unwrap().is_some());
@@ -114,7 +114,7 @@ fn the_nearest_file_above_is_found_and_token_files_are_relative_to_it() {
     write(&folder.path().join("a/secret/token"), "near", 0o600);
     let file = ConfigFile::find_upwards(&deep, &mut warnings).unwrap().unwrap();
     assert_eq!(file.content.queue.as_deref(), Some("near"));
-    for location in [file.token_file_in_folder(), file.token_file()] {
+    for location in [file.token(true), file.token(false)] {
         assert_eq!(location.unwrap().read().unwrap().expose(), "near");
     }
     assert_eq!(warnings, Vec::<String>::new());

@@ -17,7 +17,7 @@ pub(crate) struct RefreshSchedule {
     /// None while a refresh is running.
     ended: Option<Instant>,
     /// Failures since the latest success.
-    failures: u32,
+    pub(crate) failures: u32,
     /// True if the next refresh starts without waiting for the interval.
     is_requested: bool,
 }
@@ -53,10 +53,6 @@ impl RefreshSchedule {
     pub(crate) fn end(&mut self, succeeded: bool, now: Instant) {
         self.ended = Some(now);
         self.failures = if succeeded { 0 } else { self.failures.saturating_add(1) };
-    }
-
-    pub(crate) fn is_failing(&self) -> bool {
-        self.failures > 0
     }
 
     /// The next refresh starts at once, or right after the running one.

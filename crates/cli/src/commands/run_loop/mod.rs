@@ -28,10 +28,9 @@ use self::console_reporter::{ConsoleReporter, watch_stops, watch_terminal_stop};
 use crate::args::{LoopArgs, OnOff, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::config::{Source, Trust};
-use crate::dotted_keys::set_members;
 use crate::explain_error::explain;
 use crate::failure::{Failure, similar_names};
-use crate::json_args::{checked, dotted_members};
+use crate::json_args::{checked, dotted_members, set_members};
 use crate::output::{WorkerConsole, escape};
 
 /// Members of what a worker says of itself.
@@ -183,17 +182,17 @@ fn command_settings(
     let slots = args.slot_numbers().len();
     let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
     // A token that may not be sent to this server is not passed to commands either.
-    let token = context.token.as_ref().filter(|_| args.pass_token);
+    let token = context.config.token.as_ref().filter(|_| args.pass_token);
     CommandSettings {
         template,
         run_dir: run_dir.clone(),
         url: context.url.clone(),
         // With a passed token no protection is needed: it may be sent to the URL, and takes precedence over the user's own.
         url_file: if token.is_none() { url_file(context) } else { None },
-        tls: context.trust.as_ref().map(|trust| trust_variable(&trust.value)),
+        tls: context.config.trust.as_ref().map(|trust| trust_variable(&trust.value)),
         queue: context.queue.clone(),
         route: args.route.clone(),
-        token: token.map(|token| token.expose().to_owned()),
+        token: token.map(|token| token.value.expose().to_owned()),
         timeout: args.timeout,
         grace: args.grace,
         log_cap_bytes: LOG_CAP_BYTES,
@@ -217,7 +216,7 @@ fn trust_variable(trust: &Trust) -> TrustVariable {
 
 /// The project file that names the server, if one does.
 fn url_file(context: &ClientContext) -> Option<PathBuf> {
-    match &context.url_source {
+    match &context.config.url.source {
         Source::ProjectFile(path) => Some(path.clone()),
         Source::BuiltIn | Source::Flag(_) | Source::Environment(_) | Source::UserFile(_) => None,
     }

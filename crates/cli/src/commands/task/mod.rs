@@ -21,9 +21,9 @@ use self::actions::Action;
 use self::change::Change;
 pub(super) use self::logs::{Cursor, Step};
 use crate::args::{RequeueArgs, TaskArgs, TaskCommand};
-use crate::change_args;
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::{CommandError, Failure};
+use crate::update_args;
 
 pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, retrying(&args.command))?;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
 
 /// Requeues tasks, with changes if any are given.
 async fn requeue(context: &ClientContext, args: &RequeueArgs) -> Result<(), CommandError> {
-    let update = change_args::patches(&args.patch)?;
+    let update = update_args::patches(&args.patch)?;
     let changes = Some(update).filter(|update| update.has_patches());
     if changes.is_some() {
         context.client.require_extensions().await?;

@@ -13,13 +13,12 @@ use super::dry_run::CreationPreview;
 use super::named_tasks::{self, random_id};
 use super::planned_tasks::{Origin, PlannedTask, TaskDefaults, TaskGroup, read_lines};
 use crate::args::{SchedulingArgs, SubmitArgs, SweepArgs};
-use crate::change_args::{self, not_before};
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::json_args::{self, named_definition, no_name};
 use crate::output;
 use crate::progress::Progress;
-use crate::sweep;
+use crate::update_args::{self, not_before};
 
 /// Creates one task from flags, or many from a file.
 pub(super) async fn run(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandError> {
@@ -55,7 +54,7 @@ async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandEr
 
 /// Returns what the flags say, with the tasks that are waited for.
 async fn scheduling(context: &ClientContext, args: &SchedulingArgs) -> Result<Scheduling, CommandError> {
-    Ok(change_args::scheduling(args, named_tasks::awaited(context, args).await?)?)
+    Ok(update_args::scheduling(args, named_tasks::awaited(context, args).await?)?)
 }
 
 async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> Result<(), CommandError> {
@@ -123,7 +122,7 @@ pub(super) async fn run_sweep(context: &ClientContext, args: &SweepArgs) -> Resu
 impl<'a> SweepPlan<'a> {
     fn new(args: &'a SweepArgs) -> Result<Self, Failure> {
         let (name, definition) = named_definition(&args.definition)?;
-        let sweep = sweep::parse(args.args.as_deref(), &args.arg, args.zip)?;
+        let sweep = json_args::sweep(args.args.as_deref(), &args.arg, args.zip)?;
         let not_before = not_before(&args.scheduling, output::now());
         let given = TaskDefaults::by(args.batch.as_deref(), &args.scheduling, not_before);
         Ok(Self { sweep, name, definition, not_before, given })

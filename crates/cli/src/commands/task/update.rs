@@ -6,15 +6,15 @@ use super::actions::{self, Action};
 use super::change::{Change, ChangeOutcome, print_summary};
 use super::{dry_run, named_tasks};
 use crate::args::{ConfirmArgs, SelectionArgs, TargetArgs, UpdateArgs};
-use crate::change_args;
 use crate::client_context::ClientContext;
 use crate::explain_error::explain;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
+use crate::update_args;
 
 pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<(), CommandError> {
     let after = named_tasks::awaited(context, &args.change.scheduling.new).await?;
-    let update = change_args::update(&args.change, after, output::now())?;
+    let update = update_args::update(&args.change, after, output::now())?;
     // An update as the contract has it needs no second request.
     if update.uses_extensions() {
         context.client.require_extensions().await?;

@@ -89,7 +89,7 @@ async fn print_changes(context: &ClientContext, query: TaskQuery, every: Duratio
             }
             Err(_) => {}
         }
-        is_warned = schedule.is_failing();
+        is_warned = schedule.failures > 0;
     }
 }
 

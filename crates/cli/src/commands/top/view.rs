@@ -20,7 +20,7 @@ pub(super) struct TopView {
     selected: QueueName,
     /// The chosen row of the pane; none while the keys choose a queue.
     marked: Option<MarkedTask>,
-    open: Option<OpenOutput>,
+    pub(super) open: Option<OpenOutput>,
     histories: BTreeMap<QueueName, History>,
 }
 
@@ -69,10 +69,6 @@ impl TopView {
     pub(super) fn detail(&self) -> Option<&Detail> {
         let detail = self.snapshot.as_ref()?.detail.as_ref()?;
         (detail.queue == self.selected && detail.rows.pane() == self.pane).then_some(detail)
-    }
-
-    pub(super) fn open_output(&self) -> Option<&OpenOutput> {
-        self.open.as_ref()
     }
 
     /// The output that is shown; none until it was requested.

@@ -33,11 +33,12 @@ pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, context: &DrawContext<
     if context.controls.shows_help {
         return live::help(frame, area, KEYS, context.theme);
     }
-    if let Some(open) = view.open_output() {
+    if let Some(open) = &view.open {
         return pane::draw_output(view, open, frame, context);
     }
     let error = live::error_line(context.connection, context.now, context.theme);
-    let queues_height = 1 + line_count(view.queues().len()).clamp(1, QUEUES_MIN.max(area.height / 3));
+    let queues_height =
+        1 + u16::try_from(view.queues().len()).unwrap_or(u16::MAX).clamp(1, QUEUES_MIN.max(area.height / 3));
     let [header, error_area, queues, rates, tabs, rows, footer] = area.layout(&Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(error.is_some().into()),
@@ -59,10 +60,6 @@ pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, context: &DrawContext<
 fn footer_notes(view: &TopView) -> Vec<String> {
     let left_out = view.snapshot.as_ref().map_or(0, |snapshot| snapshot.queues_left_out);
     (left_out > 0).then(|| format!("{left_out} more queues: select some with --queue")).into_iter().collect()
-}
-
-fn line_count(lines: usize) -> u16 {
-    u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
 /// Narrower screens show the address only.

@@ -379,7 +379,7 @@ fn the_output_of_a_task_covers_the_screen_and_shows_its_latest_lines() {
     for (width, height) in [(1, 1), (2, 3), (300, 2)] {
         at_test_time(now, |context| screen(width, height, |frame| draw(&view, frame, context)));
     }
-    assert!(view.go_back() && view.open_output().is_none());
+    assert!(view.go_back() && view.open.is_none());
 }
 
 #[test]

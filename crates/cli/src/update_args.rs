@@ -6,9 +6,8 @@ use taskqueue_core::json::Value;
 use taskqueue_core::limits::DEPENDENCIES_MAX;
 
 use crate::args::{ChangeArgs, ObjectArgs, PatchArgs, SchedulingArgs, SchedulingChangeArgs};
-use crate::dotted_keys::{DottedMember, set_members};
 use crate::failure::Failure;
-use crate::json_args::{args_object, checked, checked_name, dotted_members, object, routes};
+use crate::json_args::{DottedMember, args_object, checked, checked_name, dotted_members, object, routes, set_members};
 
 /// The flags for one of the documents of a task.
 #[derive(Clone, Copy, Debug)]
