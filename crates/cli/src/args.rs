@@ -120,13 +120,17 @@ fn parse_with(arguments: Vec<OsString>, read: serve_file::Read) -> Result<Parsed
 fn parse_line(arguments: &[OsString], file: Option<&ServeFile>) -> Result<CommandLine, clap::Error> {
     let matches = command_line().try_get_matches_from(arguments)?;
     let commands = std::iter::successors(Some(&matches), |matches| matches.subcommand().map(|(_, inner)| inner));
-    if let Some(problem) = commands.last().and_then(OutputArgs::contradiction) {
+    let innermost = commands.last();
+    if let Some(problem) = innermost.and_then(OutputArgs::contradiction) {
         return Err(command_line().error(ErrorKind::ArgumentConflict, problem));
     }
+    let filter = innermost.and_then(|matches| matches.try_get_one::<String>("filter").ok().flatten()).cloned();
     let mut line = CommandLine::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))?;
     match (&mut line.command, matches.subcommand()) {
         (Command::Serve(args), Some((_, matches))) => args.settings = serve_file::settings(args, matches, file),
         (Command::Check(args), Some((_, matches))) => args.database_flag = installation::database_flag(matches),
+        (Command::Task(args), _) => args.filter = filter,
+        (Command::Worker(args), _) => args.filter = filter,
         _ => {}
     }
     Ok(line)

@@ -25,66 +25,65 @@ impl Known {
     fn of(&self, id: TaskId) -> String {
         self.names.get(&id).map_or_else(|| id.to_string(), |name| format!("{id} ({name})"))
     }
-}
 
-/// A line about the task, and one for each reason. `command` makes a command for the same server and queue of its words; the queue
-/// is left out of those that begin with `queue`, where it is an argument.
-pub(crate) fn sentences(
-    id: TaskId,
-    queue: &QueueName,
-    explanation: &Explanation,
-    known: &Known,
-    command: &dyn Fn(&str) -> String,
-    now: Timestamp,
-) -> Vec<String> {
-    let Explanation { claimable, reasons } = explanation;
-    let task = known.of(id);
-    if let [ExplainedReason { reason: Some(Reason::NotPending { status, last_heard_at }), .. }] = reasons.as_slice() {
-        let heard = last_heard_at.map(|at| heard_of(known, at, now)).unwrap_or_default();
-        return vec![format!("{task} {}.{heard}", ended(id, *status, known, command))];
-    }
-    let first = match (claimable, reasons.is_empty()) {
-        (true, true) => format!("{task} can be claimed: the next worker that asks for a task gets it."),
-        (true, false) => format!("{task} can be claimed, but has not been yet:"),
-        (false, _) => format!("{task} cannot be claimed now:"),
-    };
-    let speaker = Speaker { id, queue, known, command, now };
-    let lines = reasons.iter().map(|reason| format!("- {}.", speaker.sentence(reason)));
-    [first].into_iter().chain(lines).collect()
-}
-
-/// Says what became of a task that is not pending.
-fn ended(id: TaskId, status: Status, known: &Known, command: &dyn Fn(&str) -> String) -> String {
-    match status {
-        Status::Pending => "is pending".to_owned(),
-        Status::Running => format!("is running; {} {id} --follow shows what it prints", command("task logs")),
-        Status::Succeeded => format!("has succeeded; {} {id} submits it again as a new task", command("task rerun")),
-        Status::Failed => format!("has failed for good; {} {id} tries it again", command("task requeue")),
-        Status::Cancelled => {
-            let requeue = format!("{} {id} makes it pending again", command("task requeue"));
-            match &known.cancelled_because {
-                Some(why) => format!("was cancelled because {why}; once that is pending or has succeeded, {requeue}"),
-                None => format!("was cancelled; {requeue}"),
-            }
-        }
+    /// Returns who runs the task, and when that was last heard of.
+    fn heard_of(&self, at: Timestamp, now: Timestamp) -> String {
+        let place = self.runs_on.as_ref().map(|place| format!(", on {place},")).unwrap_or_default();
+        format!(" Its worker{place} was last heard of {}.", words::age(at, now))
     }
 }
 
-/// Returns who runs a task, and when that was last heard of.
-fn heard_of(known: &Known, at: Timestamp, now: Timestamp) -> String {
-    let place = known.runs_on.as_ref().map(|place| format!(", on {place},")).unwrap_or_default();
-    format!(" Its worker{place} was last heard of {}.", words::age(at, now))
-}
-
-struct Speaker<'a> {
-    id: TaskId,
-    queue: &'a QueueName,
-    known: &'a Known,
-    command: &'a dyn Fn(&str) -> String,
-    now: Timestamp,
+/// What the sentences about a task are made of.
+pub(crate) struct Speaker<'a> {
+    pub(crate) id: TaskId,
+    pub(crate) queue: &'a QueueName,
+    pub(crate) known: &'a Known,
+    /// Makes a command for the same server and queue of its words. The queue is left out of those that begin with `queue`, where it is an
+    /// argument.
+    pub(crate) command: &'a dyn Fn(&str) -> String,
+    pub(crate) now: Timestamp,
 }
 
 impl Speaker<'_> {
+    /// Returns a line about the task, and one for each reason.
+    pub(crate) fn sentences(&self, Explanation { claimable, reasons }: &Explanation) -> Vec<String> {
+        let task = self.known.of(self.id);
+        if let [ExplainedReason { reason: Some(Reason::NotPending { status, last_heard_at }), .. }] = reasons.as_slice()
+        {
+            let heard = last_heard_at.map(|at| self.known.heard_of(at, self.now)).unwrap_or_default();
+            return vec![format!("{task} {}.{heard}", self.ended(*status))];
+        }
+        let first = match (claimable, reasons.is_empty()) {
+            (true, true) => format!("{task} can be claimed: the next worker that asks for a task gets it."),
+            (true, false) => format!("{task} can be claimed, but has not been yet:"),
+            (false, _) => format!("{task} cannot be claimed now:"),
+        };
+        let lines = reasons.iter().map(|reason| format!("- {}.", self.sentence(reason)));
+        [first].into_iter().chain(lines).collect()
+    }
+
+    /// Says what became of a task that is not pending.
+    fn ended(&self, status: Status) -> String {
+        let (id, command) = (self.id, self.command);
+        match status {
+            Status::Pending => "is pending".to_owned(),
+            Status::Running => format!("is running; {} {id} --follow shows what it prints", command("task logs")),
+            Status::Succeeded => {
+                format!("has succeeded; {} {id} submits it again as a new task", command("task rerun"))
+            }
+            Status::Failed => format!("has failed for good; {} {id} tries it again", command("task requeue")),
+            Status::Cancelled => {
+                let requeue = format!("{} {id} makes it pending again", command("task requeue"));
+                match &self.known.cancelled_because {
+                    Some(why) => {
+                        format!("was cancelled because {why}; once that is pending or has succeeded, {requeue}")
+                    }
+                    None => format!("was cancelled; {requeue}"),
+                }
+            }
+        }
+    }
+
     /// Says what is so, in the words of the API where nothing more is known here, and what helps.
     fn sentence(&self, explained: &ExplainedReason) -> String {
         let (id, queue, command) = (self.id, self.queue, self.command);
@@ -92,7 +91,7 @@ impl Speaker<'_> {
         let Some(reason) = &explained.reason else { return explained.message.clone() };
         let limit = || format!("it has to wait until one ends, or {} {queue}", command("queue limit"));
         let advice = match reason {
-            Reason::NotPending { status, .. } => return format!("it {}", ended(id, *status, self.known, command)),
+            Reason::NotPending { status, .. } => return format!("it {}", self.ended(*status)),
             Reason::DependencyCycle { tasks } => return self.cycle(tasks),
             Reason::Dependencies { unmet } if unmet.is_empty() => return reason.message(),
             Reason::Dependencies { unmet } => return self.dependencies(unmet),
@@ -219,7 +218,7 @@ mod tests {
         let names = [(id(1), "report".to_owned()), (id(3), "prepare".to_owned())].into();
         let known = Known { names, ..Known::default() };
         let queue = QueueName::parse("q").unwrap();
-        sentences(id(1), &queue, &explanation, &known, command, TEST_TIME)
+        Speaker { id: id(1), queue: &queue, known: &known, command, now: TEST_TIME }.sentences(&explanation)
     }
 
     fn gpu() -> Vec<Route> {
@@ -319,10 +318,10 @@ mod tests {
     #[test]
     fn a_running_task_says_who_runs_it_and_when_that_was_heard_of() {
         let at = TEST_TIME.plus_seconds(-20);
-        assert_eq!(heard_of(&Known::default(), at, TEST_TIME), " Its worker was last heard of 20s ago.");
+        assert_eq!(Known::default().heard_of(at, TEST_TIME), " Its worker was last heard of 20s ago.");
         let known = Known { runs_on: Some("gpu-3, slot 2, pid 9".to_owned()), ..Known::default() };
         let expected = " Its worker, on gpu-3, slot 2, pid 9, was last heard of 20s ago.";
-        assert_eq!(heard_of(&known, at, TEST_TIME), expected);
+        assert_eq!(known.heard_of(at, TEST_TIME), expected);
         let reason = Reason::NotPending { status: Status::Running, last_heard_at: Some(at) };
         assert!(
             said(vec![reason])[0].ends_with(" --follow shows what it prints. Its worker was last heard of 20s ago.")
@@ -334,7 +333,9 @@ mod tests {
         let reason = ExplainedReason { code: "moon".to_owned(), message: "the moon is full".to_owned(), reason: None };
         let explanation = Explanation { claimable: false, reasons: vec![reason] };
         let queue = QueueName::parse("q").unwrap();
-        let lines = sentences(id(1), &queue, &explanation, &Known::default(), &str::to_owned, TEST_TIME);
+        let known = Known::default();
+        let speaker = Speaker { id: id(1), queue: &queue, known: &known, command: &str::to_owned, now: TEST_TIME };
+        let lines = speaker.sentences(&explanation);
         assert_eq!(lines, ["t_000000000001 cannot be claimed now:", "- the moon is full."]);
     }
 }

@@ -107,10 +107,15 @@ fn joined(items: &[Value<'_>]) -> String {
     texts.join(",")
 }
 
-/// Writes a value as JSON.
+/// Returns a value as JSON.
 pub(crate) fn json_text(value: &Value<'_>) -> String {
+    written(|out| write_value(out, value))
+}
+
+/// Returns the JSON that `write` appends.
+pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();
-    write_value(&mut out, value);
+    write(&mut out);
     // JSON is UTF-8.
     String::from_utf8(out).unwrap_or_default()
 }

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sha2::{Digest, Sha256};
+use taskqueue_api::object_reader::{ObjectReader, Unreadable};
 use taskqueue_core::json::{self, ObjectWriter, Value, write_array};
 
 pub(crate) use self::folder::{NewFolder, PutBack, Secret};
 use crate::args::SecretArgs;
 use crate::failure::Failure;
-use crate::field_path::member;
 use crate::files::hex;
 use crate::open_store::Database;
 use crate::{output, server_tls, token, tokens_file};
@@ -265,16 +265,14 @@ impl Manifest {
 
 fn parse(text: &[u8]) -> Result<Manifest, &'static str> {
     const DAMAGED: &str = "it is damaged or no manifest of taskqueue";
-    let Ok(value) = json::parse(text) else { return Err(DAMAGED) };
-    match member(&value, "format") {
-        Some(Value::Int(FORMAT)) => {}
-        Some(Value::Int(_)) => return Err("it is of a newer version of taskqueue"),
-        _ => return Err(DAMAGED),
+    let value = json::parse(text).map_err(|_| DAMAGED)?;
+    let content = ObjectReader::of(&value, MANIFEST).map_err(|_| DAMAGED)?;
+    if content.integer("format").map_err(|_| DAMAGED)? != FORMAT {
+        return Err("it is of a newer version of taskqueue");
     }
-    let Some(Value::Array(files)) = member(&value, "files") else { return Err(DAMAGED) };
     let mut manifest = Manifest::default();
-    for file in files {
-        let entry = entry(file).ok_or(DAMAGED)?;
+    for file in content.list("files").map_err(|_| DAMAGED)? {
+        let entry = entry(file).map_err(|_| DAMAGED)?;
         if manifest.has(entry.part) {
             return Err(DAMAGED);
         }
@@ -283,14 +281,14 @@ fn parse(text: &[u8]) -> Result<Manifest, &'static str> {
     Ok(manifest)
 }
 
-fn entry(file: &Value<'_>) -> Option<Entry> {
-    let (part, from) = (Part::named(text(file, "name")?)?, text(file, "from")?.to_owned());
-    let Some(Value::Int(bytes)) = member(file, "bytes") else { return None };
-    Some(Entry { part, bytes: u64::try_from(*bytes).ok()?, sha256: text(file, "sha256")?.to_owned(), from })
-}
-
-fn text<'v>(object: &'v Value<'_>, name: &str) -> Option<&'v str> {
-    if let Some(Value::Str(text)) = member(object, name) { Some(text.as_ref()) } else { None }
+fn entry<'v>(file: &'v Value<'v>) -> Result<Entry, Unreadable> {
+    let file = ObjectReader::of(file, "file")?;
+    Ok(Entry {
+        part: file.parsed("name", Part::named)?,
+        bytes: file.count("bytes")?,
+        sha256: file.text("sha256")?.to_owned(),
+        from: file.text("from")?.to_owned(),
+    })
 }
 
 /// The size and the SHA-256 of a file.

@@ -61,17 +61,8 @@ impl ServerSignals {
         Ok(Self { stops, reloads: Reloads(reloads) })
     }
 
-    /// Done when the server is to stop.
-    pub(crate) fn stop(&self) -> impl Future<Output = ()> + use<> {
-        self.told_to_stop(1)
-    }
-
-    /// Done when it was told so a second time: whoever did that does not want to wait.
-    pub(crate) fn stop_at_once(&self) -> impl Future<Output = ()> + use<> {
-        self.told_to_stop(2)
-    }
-
-    fn told_to_stop(&self, times: u32) -> impl Future<Output = ()> + use<> {
+    /// Done when the server was told so many times to stop: whoever tells it twice does not want to wait.
+    pub(crate) fn told_to_stop(&self, times: u32) -> impl Future<Output = ()> + use<> {
         let mut stops = self.stops.clone();
         async move { drop(stops.wait_for(|stops| *stops >= times).await) }
     }

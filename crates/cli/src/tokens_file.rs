@@ -38,19 +38,13 @@ pub(crate) struct FileToken {
     pub(crate) expires_at: Option<Timestamp>,
 }
 
-impl FileToken {
-    pub(crate) fn digest_text(&self) -> String {
-        hex(&self.digest)
-    }
-}
-
 /// Its lines in the file. Nothing in them needs to be escaped.
 impl fmt::Display for FileToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |words: Vec<String>| words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
         let scopes = list(self.grant.scopes.named().map(|scope| scope.to_string()).collect());
         let queues = list(self.grant.queues.iter().map(ToString::to_string).collect());
-        let (name, digest) = (&self.name, self.digest_text());
+        let (name, digest) = (&self.name, hex(&self.digest));
         write!(f, "[[token]]\nname = \"{name}\"\nsha256 = \"{digest}\"\nscopes = [{scopes}]\nqueues = [{queues}]\n")?;
         self.expires_at.map_or(Ok(()), |end| writeln!(f, "expires_at = \"{end}\""))
     }

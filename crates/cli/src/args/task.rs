@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use taskqueue_core::grouping::TaskDimension;
 
 use super::change::{DeleteArgs, RequeueArgs, TargetArgs, UpdateArgs};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 use super::selection::{ConditionArgs, ListArgs, SelectionArgs};
 use super::submit::{SubmitArgs, SweepArgs};
-use super::values::{TaskDimensions, TaskRef, duration, task_dimensions, task_ref};
+use super::values::{TaskRef, duration, task_dimensions, task_ref};
 
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgs {
@@ -20,6 +21,9 @@ pub(crate) struct TaskArgs {
     pub(crate) output: OutputArgs,
     #[command(subcommand)]
     pub(crate) command: TaskCommand,
+    /// The filter, for messages about it.
+    #[arg(skip)]
+    pub(crate) filter: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,25 +60,6 @@ pub(crate) enum TaskCommand {
     Wait(WaitArgs),
 }
 
-impl TaskCommand {
-    /// Returns the filter, for messages about it.
-    pub(crate) fn filter(&self) -> Option<&str> {
-        let conditions = match self {
-            Self::List(args) => &args.selection.conditions,
-            Self::Count(args) => &args.selection.conditions,
-            Self::Cancel(args) | Self::Rerun(args) | Self::Archive(args) | Self::Unarchive(args) => {
-                &args.selection.conditions
-            }
-            Self::Requeue(args) => &args.target.selection.conditions,
-            Self::Delete(args) => &args.target.selection.conditions,
-            Self::Wait(args) => &args.conditions,
-            Self::Update(args) => return args.filter.as_deref(),
-            Self::Submit(_) | Self::Sweep(_) | Self::Get(_) | Self::Explain(_) | Self::Logs(_) => return None,
-        };
-        conditions.filter.as_deref()
-    }
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// The ids of the tasks
@@ -96,7 +81,7 @@ pub(crate) struct CountArgs {
 
     /// Count by status, routes, or both, such as status,routes
     #[arg(long, value_name = "FIELDS", value_parser = task_dimensions)]
-    pub(crate) group_by: Option<TaskDimensions>,
+    pub(crate) group_by: Option<Box<[TaskDimension]>>,
 }
 
 #[derive(Debug, Args)]

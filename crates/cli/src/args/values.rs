@@ -37,9 +37,9 @@ parsers! {
     pub(super) status: Status = Status::parse, "use pending, running, succeeded, failed or cancelled";
     pub(super) unit: Unit = Unit::parse, "use minute or hour";
     pub(super) time: Timestamp = Timestamp::parse, "write a time with its zone, such as 2027-01-31T00:00:00Z";
-    pub(super) task_dimensions: TaskDimensions = |text| TaskDimension::parse_list(text).map(TaskDimensions),
+    pub(super) task_dimensions: Box<[TaskDimension]> = |text| TaskDimension::parse_list(text).map(Vec::into_boxed_slice),
         "use status, routes, or both with a comma";
-    pub(super) worker_dimensions: WorkerDimensions = |text| WorkerDimension::parse_list(text).map(WorkerDimensions),
+    pub(super) worker_dimensions: Box<[WorkerDimension]> = |text| WorkerDimension::parse_list(text).map(Vec::into_boxed_slice),
         "use status, route, or both with a comma";
     pub(super) duration: Duration = seconds_with_unit, "write a duration as 30s, 5m, 2h or 7d";
     pub(super) nonzero_duration: Duration = |text| seconds_with_unit(text).filter(|time| !time.is_zero()),
@@ -90,12 +90,6 @@ pub(super) fn order_field(text: &str) -> Result<OrderField, String> {
     })
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct TaskDimensions(pub(crate) Vec<TaskDimension>);
-
-#[derive(Clone, Debug)]
-pub(crate) struct WorkerDimensions(pub(crate) Vec<WorkerDimension>);
-
 /// Reads a duration such as `30`, `30s`, `5m` or `2h`; a bare number means seconds.
 fn seconds_with_unit(text: &str) -> Option<Duration> {
     let (number, unit_seconds) = match text.char_indices().next_back()? {
@@ -119,12 +113,8 @@ fn signed_count(text: &str) -> Option<u64> {
     text.parse().ok().filter(|count| i64::try_from(*count).is_ok())
 }
 
-/// The numbers of a worker's slots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SlotNumbers(pub(crate) Vec<usize>);
-
-/// As many slots as `--jobs` allows, with numbers that no machine has more GPUs than.
-pub(super) fn slot_numbers(text: &str) -> Result<SlotNumbers, String> {
+/// Reads the numbers of a worker's slots. As many slots as `--jobs` allows, with numbers that no machine has more GPUs than.
+pub(super) fn slot_numbers(text: &str) -> Result<Box<[usize]>, String> {
     const MOST: usize = 1024;
     const FORM: &str = "write the numbers of the slots with commas, such as 2,3,5";
     let mut numbers: Vec<usize> = Vec::new();
@@ -136,7 +126,7 @@ pub(super) fn slot_numbers(text: &str) -> Result<SlotNumbers, String> {
         }
         numbers.push(number.into());
     }
-    if numbers.len() > MOST { Err(format!("a worker has at most {MOST} slots")) } else { Ok(SlotNumbers(numbers)) }
+    if numbers.len() > MOST { Err(format!("a worker has at most {MOST} slots")) } else { Ok(numbers.into()) }
 }
 
 /// A value, or a word that says that there is none.
@@ -218,8 +208,8 @@ mod tests {
 
     #[test]
     fn slots_are_different_numbers() {
-        assert_eq!(slot_numbers("2,3,5"), Ok(SlotNumbers(vec![2, 3, 5])));
-        assert_eq!(slot_numbers("7"), Ok(SlotNumbers(vec![7])));
+        assert_eq!(slot_numbers("2,3,5"), Ok([2, 3, 5].into()));
+        assert_eq!(slot_numbers("7"), Ok([7].into()));
         for text in ["", ",", "1,", "1, 2", "+1", "-1", "a", "1-3", "1,1", "01,1", "70000"] {
             assert!(slot_numbers(text).is_err(), "{text}");
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Subcommand, ValueEnum};
+use taskqueue_core::grouping::WorkerDimension;
 use taskqueue_core::ids::Route;
 use taskqueue_core::limits::{NAME_CHARS, ROUTE_DEFAULT};
 use taskqueue_worker::{OnFailures, SendOutput};
@@ -13,8 +14,7 @@ use taskqueue_worker::{OnFailures, SendOutput};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 use super::selection::{LimitArgs, WorkerSelectionArgs};
 use super::values::{
-    OrNone, SlotNumbers, WorkerDimensions, duration, interval, nonzero_duration, number_limit, route, slot_numbers,
-    time_limit, worker_dimensions,
+    OrNone, duration, interval, nonzero_duration, number_limit, route, slot_numbers, time_limit, worker_dimensions,
 };
 
 /// Returns what to add to the error about a word that is no flag: it is the command, and `--` before it is missing.
@@ -45,7 +45,7 @@ pub(crate) struct LoopArgs {
 
     /// Run one task at a time in each of these slots, such as the numbers of GPUs: 2,3,5
     #[arg(long, value_name = "N,N,...", value_parser = slot_numbers, conflicts_with = "jobs")]
-    pub(crate) slots: Option<SlotNumbers>,
+    pub(crate) slots: Option<Box<[usize]>>,
 
     /// End after being idle for this long (30, 30s, 5m, 2h), or never
     #[arg(long, value_name = "SECONDS|never", default_value = "never", value_parser = time_limit)]
@@ -120,7 +120,7 @@ impl LoopArgs {
     /// Returns the numbers of the slots: those that `--slots` names, or as many from 0 as `--jobs` says.
     pub(crate) fn slot_numbers(&self) -> Vec<usize> {
         match &self.slots {
-            Some(SlotNumbers(numbers)) => numbers.clone(),
+            Some(numbers) => numbers.to_vec(),
             None => (0..usize::from(self.jobs)).collect(),
         }
     }
@@ -185,6 +185,9 @@ pub(crate) struct WorkerArgs {
     pub(crate) output: OutputArgs,
     #[command(subcommand)]
     pub(crate) command: WorkerCommand,
+    /// The filter, for messages about it.
+    #[arg(skip)]
+    pub(crate) filter: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -193,17 +196,6 @@ pub(crate) enum WorkerCommand {
     List(ListWorkersArgs),
     /// Count the workers that reported within the last five minutes
     Count(CountWorkersArgs),
-}
-
-impl WorkerCommand {
-    /// For messages about the filter.
-    pub(crate) fn filter(&self) -> Option<&str> {
-        let selection = match self {
-            Self::List(args) => &args.selection,
-            Self::Count(args) => &args.selection,
-        };
-        selection.filter.as_deref()
-    }
 }
 
 #[derive(Debug, Args)]
@@ -226,5 +218,5 @@ pub(crate) struct CountWorkersArgs {
 
     /// Count by status, route, or both, such as route,status
     #[arg(long, value_name = "FIELDS", value_parser = worker_dimensions)]
-    pub(crate) group_by: Option<WorkerDimensions>,
+    pub(crate) group_by: Option<Box<[WorkerDimension]>>,
 }

@@ -73,10 +73,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         notify.ready(&format!("serving at {base_url}"));
     };
     let stop = async {
-        signals.stop().await;
+        signals.told_to_stop(1).await;
         notify.stopping("stopping: requests under way are finished");
     };
-    taskqueue_server::run(listeners, store, config, ready, stop, signals.stop_at_once()).await.map_err(refused)
+    taskqueue_server::run(listeners, store, config, ready, stop, signals.told_to_stop(2)).await.map_err(refused)
 }
 
 fn config(args: &ServeArgs, token: Option<Token>, tokens: Option<SharedTokens>, listener: &Listener) -> Config {
@@ -190,7 +190,7 @@ async fn open_database(
     let opened = async {
         select! {
             opened = try_until(args, began + args.database_wait) => opened.map(Some),
-            () = signals.stop() => Ok(None),
+            () = signals.told_to_stop(1) => Ok(None),
         }
     };
     let opened = answer_until(listeners, config, opened).await?;

@@ -11,7 +11,7 @@ use crate::output::{self, CountRecord, WideWorker};
 
 pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, Retrying::Interactive)?;
-    context.run(args.command.filter(), async |context| match &args.command {
+    context.run(args.filter.as_deref(), async |context| match &args.command {
         WorkerCommand::List(args) => list(context, args).await,
         WorkerCommand::Count(args) => count(context, args).await,
     })
@@ -62,8 +62,8 @@ async fn count(context: &ClientContext, args: &CountWorkersArgs) -> Result<(), C
         let count = context.client.count_workers(&context.queue, &selection).await?;
         return Ok(context.printer.one(&CountRecord(count))?);
     };
-    let words: Vec<&'static str> = dimensions.0.iter().copied().map(WorkerDimension::as_str).collect();
-    let query = GroupQuery::by(dimensions.0.iter().copied(), selection);
+    let words: Vec<&'static str> = dimensions.iter().copied().map(WorkerDimension::as_str).collect();
+    let query = GroupQuery::by(dimensions.iter().copied(), selection);
     let groups = print_groups(context, context.client.walk_worker_groups(&context.queue, query), &words).await?;
     if groups == 0 {
         note_nothing(context, &args.selection).await;

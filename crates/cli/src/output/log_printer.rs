@@ -12,6 +12,7 @@ use unicode_width::UnicodeWidthChar;
 use super::note;
 use super::terminal::{Terminal, columns, escape_json};
 use crate::failure::Failure;
+use crate::field_path::written;
 
 /// The form in which output is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,9 @@ impl LogPrinter {
             LogStyle::Lines { .. } => self.lines(&piece.text),
             LogStyle::Raw => self.write(&piece.text),
             LogStyle::Jsonl if piece.text.is_empty() => Ok(()),
-            LogStyle::Jsonl => self.write(&(escape_json(&json(piece)).into_owned() + "\n")),
+            LogStyle::Jsonl => {
+                self.write_object(|out| Output::write(out, piece.attempt, piece.start, &piece.text, piece.ended))
+            }
             LogStyle::Json => {
                 self.collect(piece);
                 Ok(())
@@ -103,18 +106,16 @@ impl LogPrinter {
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.end_line()?;
         let Some(CollectedOutput { whole, missing_bytes }) = self.collected.take() else { return Ok(()) };
-        let mut out = Vec::new();
-        ObjectWriter::append_to(&mut out)
-            .integer("attempt", whole.attempt)
-            .integer("start", whole.start)
-            .integer("end", whole.end)
-            .text("text", &whole.text)
-            .boolean("ended", whole.ended)
-            .integer("missing_bytes", missing_bytes)
-            .end();
-        // JSON is UTF-8.
-        let text = String::from_utf8(out).unwrap_or_default();
-        self.write(&(escape_json(&text).into_owned() + "\n"))
+        self.write_object(|out| {
+            ObjectWriter::append_to(out)
+                .integer("attempt", whole.attempt)
+                .integer("start", whole.start)
+                .integer("end", whole.end)
+                .text("text", &whole.text)
+                .boolean("ended", whole.ended)
+                .integer("missing_bytes", missing_bytes)
+                .end();
+        })
     }
 
     fn lines(&mut self, text: &str) -> Result<(), Failure> {
@@ -165,17 +166,14 @@ impl LogPrinter {
         self.write("\r\u{1b}[K")
     }
 
+    fn write_object(&mut self, object: impl FnOnce(&mut Vec<u8>)) -> Result<(), Failure> {
+        self.write(&(escape_json(&written(object)).into_owned() + "\n"))
+    }
+
     fn write(&mut self, text: &str) -> Result<(), Failure> {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         written.map_err(|error| Failure::from_output(&error))
     }
-}
-
-fn json(piece: &Output) -> String {
-    let mut out = Vec::new();
-    Output::write(&mut out, piece.attempt, piece.start, &piece.text, piece.ended);
-    // JSON is UTF-8.
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// A longer line is shown as several.

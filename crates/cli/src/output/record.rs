@@ -15,7 +15,7 @@ use taskqueue_core::words;
 
 use super::table::{Cell, Column, Columns};
 use super::terminal::escape_csv;
-use crate::field_path::{FieldPath, read_record};
+use crate::field_path::{FieldPath, read_record, written};
 
 /// One result of a command.
 pub(crate) trait Record {
@@ -36,10 +36,7 @@ pub(crate) trait Record {
 
     /// The object that programs get.
     fn json(&self) -> String {
-        let mut out = Vec::new();
-        self.write_json(&mut out);
-        // JSON is UTF-8.
-        String::from_utf8(out).unwrap_or_default()
+        written(|out| self.write_json(out))
     }
 
     /// The columns of `--output csv`, where they depend on the record.

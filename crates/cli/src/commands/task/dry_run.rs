@@ -14,7 +14,7 @@ use super::planned_tasks::{PlannedTask, Refusals, WrongTask};
 use crate::args::Format;
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
-use crate::field_path::{json_text, member, read_record};
+use crate::field_path::{json_text, member, read_record, written};
 use crate::output::{self, ChangedRecord, FieldChange, Listing, PlannedRecord, Record};
 
 /// Rows of the table. Programs get all tasks.
@@ -203,6 +203,7 @@ fn changes(task: &Task, update: &Update) -> Result<Vec<FieldChange>, Refusal> {
     let mut changes = Vec::new();
     // The time of the change is none of what is changed.
     if let Some(after) = update.apply(&before, task.updated_at)? {
+        let json = |task: &stored::Task| written(|out| Task::write(out, &task.view()));
         let (before, after) = (json(&before), json(&after));
         add_changes("", Some(&read_record(&before)), Some(&read_record(&after)), &mut changes);
     }
@@ -231,13 +232,6 @@ fn as_stored(task: &Task) -> stored::Task {
         },
         outcome: stored::Outcome { result: task.result.clone(), progress, ..stored::Outcome::empty() },
     }
-}
-
-fn json(task: &stored::Task) -> String {
-    let mut out = Vec::new();
-    Task::write(&mut out, &task.view());
-    // JSON is UTF-8.
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// Adds the differences of two values. Objects are compared by their members.

@@ -27,7 +27,7 @@ use crate::update_args;
 
 pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, retrying(&args.command))?;
-    context.run(args.command.filter(), async |context| match &args.command {
+    context.run(args.filter.as_deref(), async |context| match &args.command {
         TaskCommand::Submit(args) => submit::run(context, args).await,
         TaskCommand::Sweep(args) => submit::run_sweep(context, args).await,
         TaskCommand::Get(args) => show::get(context, &named_tasks::ids(context, &args.ids).await?).await,

@@ -10,7 +10,7 @@ use super::named_tasks;
 use crate::args::{CountArgs, Format, ListArgs, SelectionArgs, Sort};
 use crate::client_context::{ClientContext, ShellCommand};
 use crate::commands::print_pages::{Printed, note_absent, note_cut, print_groups, print_items};
-use crate::explained_reasons::{Known, sentences};
+use crate::explained_reasons::{Known, Speaker};
 use crate::failure::{CommandError, Failure};
 use crate::field_path::{FieldPath, SortKey};
 use crate::output::{self, CountRecord, ExplanationRecord, ReasonRecord, Record, worker_place};
@@ -65,7 +65,8 @@ pub(super) async fn explain(context: &ClientContext, id: TaskId) -> Result<(), C
                 let make = if words.starts_with("queue ") { ShellCommand::of_server } else { ShellCommand::new };
                 make(context, words).as_str().to_owned()
             };
-            let lines = sentences(id, &context.queue, &explanation, &known, &command, output::now());
+            let (queue, now) = (&context.queue, output::now());
+            let lines = Speaker { id, queue, known: &known, command: &command, now }.sentences(&explanation);
             lines.iter().try_for_each(|line| context.printer.text(&output::escape(line)))?;
             Ok(())
         }
@@ -150,8 +151,8 @@ pub(super) async fn count(context: &ClientContext, args: &CountArgs) -> Result<(
         let count = context.client.count_tasks(&context.queue, &selection).await?;
         return Ok(context.printer.one(&CountRecord(count))?);
     };
-    let words: Vec<&'static str> = dimensions.0.iter().copied().map(TaskDimension::as_str).collect();
-    let query = GroupQuery::by(dimensions.0.iter().copied(), selection);
+    let words: Vec<&'static str> = dimensions.iter().copied().map(TaskDimension::as_str).collect();
+    let query = GroupQuery::by(dimensions.iter().copied(), selection);
     let groups = print_groups(context, context.client.walk_task_groups(&context.queue, query), &words).await?;
     if groups == 0 {
         note_nothing(context, &args.selection).await;

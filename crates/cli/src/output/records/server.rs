@@ -10,6 +10,7 @@ use taskqueue_core::words;
 use taskqueue_core::words::telemetry::{Measure, Telemetry};
 
 use crate::config::Setting;
+use crate::files::hex;
 use crate::output::{Cell, Columns, Record, columns};
 use crate::tokens_file::FileToken;
 
@@ -131,7 +132,7 @@ fn members<'o>(object: ObjectWriter<&'o mut Vec<u8>>, token: &FileToken) -> Obje
     let end = token.expires_at.map(|end| end.to_string());
     object
         .text("name", &token.name)
-        .text("sha256", &token.digest_text())
+        .text("sha256", &hex(&token.digest))
         .field("scopes", |out| write_array(out, scopes(token), write_string))
         .field("queues", |out| write_array(out, queues(token), write_string))
         .text_or_null("expires_at", end.as_deref())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use taskqueue_client::{Status, Task, Timestamp};
 use tokio::time::{Instant, sleep};
 
-use super::{Logs, Step, is_without_output};
+use super::{Cursor, Logs, Step, is_without_output};
 use crate::commands::task::outage::Outage;
 use crate::failure::CommandError;
 
@@ -99,13 +99,14 @@ impl<'s> Follow<'s> {
     async fn next_piece(&mut self) -> Result<NextRequest, CommandError> {
         let (context, id, offset) = (self.logs.context, self.logs.id, self.logs.cursor.offset);
         // The next run prints from its beginning, so nothing of it may be behind this offset for long.
-        let may_be_another = self.is_unsure || self.logs.cursor.has_ended();
+        let may_be_another = self.is_unsure || self.logs.cursor.has_ended;
         let wait_seconds = (!may_be_another).then_some(WAIT_SECONDS);
         let answer = context.client.output(&context.queue, id, offset, wait_seconds).await?;
         self.outage.all_answered(Instant::now());
         let output = answer.output;
         if !output.ended && (self.started_at.is_none() || self.is_unsure) && self.is_another_claim().await? {
-            self.logs.cursor.restart();
+            // The same output is of another run, as the task says.
+            self.logs.cursor = Cursor::default();
             return self.begin_run(output.attempt);
         }
         match self.logs.cursor.accept(&output) {

@@ -9,7 +9,8 @@ pub(crate) struct Cursor {
     pub(crate) offset: u64,
     /// The attempt whose output is read; nothing before the first answer.
     attempt: Option<i64>,
-    has_ended: bool,
+    /// Whether the run was over when it was read last.
+    pub(crate) has_ended: bool,
 }
 
 /// The meaning of an answer.
@@ -39,16 +40,6 @@ impl Cursor {
         let step = Step::Next { missing: output.start.saturating_sub(self.offset), is_first: self.offset == 0 };
         *self = Self { offset: output.end, attempt: Some(output.attempt), has_ended: output.ended };
         step
-    }
-
-    /// Returns whether the run was over when it was read last.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended
-    }
-
-    /// Begins anew: the same output is of another run, as the task says.
-    pub(crate) fn restart(&mut self) {
-        *self = Self::default();
     }
 }
 
