@@ -1,11 +1,10 @@
 //! The command line: flags, their environment variables, their help, and the file of `serve --config`, which says flags. Nothing else is
 //! opened or started here. One file per kind of command in `args/`, and `help.txt` with what is said below the flags; this file lists the
-//! commands and turns a clap error into one line.
+//! commands, has those about the program itself, and turns a clap error into one line.
 
 mod change;
 mod connection;
 mod installation;
-mod program;
 mod queue;
 mod selection;
 mod serve;
@@ -17,10 +16,12 @@ mod worker;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 
 use self::serve_file::ServeFile;
 use crate::failure::Failure;
@@ -28,7 +29,6 @@ use crate::failure::Failure;
 pub(crate) use self::change::*;
 pub(crate) use self::connection::*;
 pub(crate) use self::installation::*;
-pub(crate) use self::program::*;
 pub(crate) use self::queue::*;
 pub(crate) use self::selection::*;
 pub(crate) use self::serve::*;
@@ -82,6 +82,53 @@ pub(crate) enum Command {
     Man(ManArgs),
     /// Show the help of a command
     Help(HelpArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) queue: QueueArg,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show each value and where it comes from; the token itself is never shown
+    Show,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Write one page per command into this folder, instead of the main page to standard output
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HelpArgs {
+    /// The command, such as: task list
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+impl HelpArgs {
+    /// The arguments that show the help.
+    fn arguments(&self) -> Vec<OsString> {
+        let program = OsString::from("taskqueue");
+        std::iter::once(program).chain(self.command.iter().cloned()).chain([OsString::from("--help")]).collect()
+    }
 }
 
 #[derive(Debug)]

@@ -14,14 +14,6 @@ use crate::explain_error::explain;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Printer};
 
-/// Somebody waits for the answer.
-const INTERACTIVE_RETRIES: Retries =
-    Retries { tries: 3, first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(5) };
-
-/// About half a minute: enough for a server to restart.
-const LONG_RUNNING_RETRIES: Retries =
-    Retries { tries: 12, first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(5) };
-
 /// The timeout of commands that do their own retries. Their requests are small; one that takes longer counts as lost.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -106,9 +98,13 @@ pub(crate) fn print_warnings(config: &ClientConfig) {
 }
 
 fn client(config: &ClientConfig, retrying: Retrying) -> Result<Client, Failure> {
+    let tries_of =
+        |tries| Retries { tries, first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(5) };
     let retries = match retrying {
-        Retrying::Interactive => INTERACTIVE_RETRIES,
-        Retrying::LongRunning => LONG_RUNNING_RETRIES,
+        // Somebody waits for the answer.
+        Retrying::Interactive => tries_of(3),
+        // About half a minute: enough for a server to restart.
+        Retrying::LongRunning => tries_of(12),
         Retrying::Never | Retrying::NeverButPatient => Retries::NONE,
     };
     let mut client = Config::new(&config.url.value).map_err(|error| config_failure(&error, config))?.retries(retries);

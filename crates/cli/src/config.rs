@@ -116,24 +116,21 @@ pub(crate) struct Setting {
 impl ClientConfig {
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let mut settings = vec![
-            setting("url", &self.url.value, &self.url.source.to_string()),
-            setting("queue", self.queue.value.as_str(), &self.queue.source.to_string()),
+            setting("url", &self.url.value, &self.url.source),
+            setting("queue", self.queue.value.as_str(), &self.queue.source),
         ];
         settings.extend(self.tokens());
-        settings.extend(
-            self.trust.iter().map(|trust| setting(trust.value.name(), &trust.value.text(), &trust.source.to_string())),
-        );
-        let insecure = if self.allow_insecure_token.value { "true" } else { "false" };
-        settings.push(setting("allow_insecure_token", insecure, &self.allow_insecure_token.source.to_string()));
+        settings.extend(self.trust.iter().map(|trust| setting(trust.value.name(), trust.value.text(), &trust.source)));
+        let Sourced { value, source } = &self.allow_insecure_token;
+        settings.push(setting("allow_insecure_token", value.to_string(), source));
         settings
     }
 
     /// One row per token, the one that is sent first.
     fn tokens(&self) -> Vec<Setting> {
-        let sent =
-            self.token.iter().map(|token| setting("token", &self.token_status(token), &token.source.to_string()));
+        let sent = self.token.iter().map(|token| setting("token", self.token_status(token), &token.source));
         let withheld = "withheld: a project file names the URL";
-        let withheld = self.withheld.iter().map(|source| setting("token", withheld, &source.to_string()));
+        let withheld = self.withheld.iter().map(|source| setting("token", withheld, source));
         let tokens: Vec<Setting> = sent.chain(withheld).collect();
         if tokens.is_empty() { vec![setting("token", "not set", "-")] } else { tokens }
     }
@@ -154,8 +151,8 @@ impl ClientConfig {
     }
 }
 
-fn setting(name: &str, value: &str, source: &str) -> Setting {
-    Setting { name: name.to_owned(), value: value.to_owned(), source: source.to_owned() }
+fn setting(name: &str, value: impl Into<String>, source: impl ToString) -> Setting {
+    Setting { name: name.to_owned(), value: value.into(), source: source.to_string() }
 }
 
 const URL: &str = "TASKQUEUE_URL";
@@ -185,9 +182,10 @@ pub(crate) struct Layers {
 impl Layers {
     pub(crate) fn load() -> Result<Self, Failure> {
         let mut warnings = Vec::new();
-        let project = match file::current_directory() {
-            Some(path) => ConfigFile::find_upwards(&path, &mut warnings)?,
-            None => None,
+        let project = match std::env::current_dir() {
+            // With links resolved, so that its real parents are searched.
+            Ok(path) => ConfigFile::find_upwards(&path.canonicalize().unwrap_or(path), &mut warnings)?,
+            Err(_) => None,
         };
         let user = file::user_file(path_in("XDG_CONFIG_HOME"), path_in("HOME"));
         let user = user.map(|path| ConfigFile::read(&path)).transpose()?.flatten();

@@ -129,11 +129,6 @@ pub(super) fn user_file(config_home: Option<PathBuf>, home: Option<PathBuf>) -> 
     folder.map(|folder| folder.join(USER_FILE))
 }
 
-/// The current folder with links resolved, so that its real parents are searched.
-pub(super) fn current_directory() -> Option<PathBuf> {
-    std::env::current_dir().ok().map(|path| fs::canonicalize(&path).unwrap_or(path))
-}
-
 const ROOT: u32 = 0;
 const WRITE_FOR_ALL: u32 = 0o002;
 

@@ -189,18 +189,13 @@ impl<'h> Layout<'h> {
         };
         let mut layout = fitted(&kept);
         for head in leave_out {
-            if terminal.width.is_none_or(|available| layout.width() <= available) {
+            if terminal.width.is_none_or(|available| line_width(&layout.columns) <= available) {
                 break;
             }
             kept.retain(|placed| placed.column.head != *head);
             layout = fitted(&kept);
         }
         layout
-    }
-
-    /// The width of a line; wider than the terminal if nothing more can be cut.
-    fn width(&self) -> usize {
-        line_width(&self.columns)
     }
 
     pub(crate) fn head(&self) -> String {
@@ -275,6 +270,7 @@ fn uncut<'h>(columns: &[Column<'h>], rows: &[Vec<Cell>]) -> Vec<PlacedColumn<'h>
         .collect()
 }
 
+/// Returns the width of a line; wider than the terminal if nothing more can be cut.
 fn line_width(columns: &[PlacedColumn<'_>]) -> usize {
     columns.iter().map(|placed| placed.width).sum::<usize>() + GAP.len() * columns.len().saturating_sub(1)
 }

@@ -30,7 +30,8 @@ enum ConsoleMessage {
 
 /// The channels to the thread that writes.
 pub(crate) struct WorkerConsole {
-    chunks: Sender<Chunk>,
+    /// For the output of child processes.
+    pub(crate) chunks: Sender<Chunk>,
     messages: Sender<ConsoleMessage>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,11 +58,6 @@ impl WorkerConsole {
     /// There is a status line only on a terminal.
     pub(crate) fn has_status() -> bool {
         io::stderr().is_terminal()
-    }
-
-    /// The channel for the output of child processes.
-    pub(crate) fn output_sender(&self) -> Sender<Chunk> {
-        self.chunks.clone()
     }
 
     pub(crate) fn handle(&self) -> ConsoleHandle {

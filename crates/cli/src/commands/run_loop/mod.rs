@@ -197,7 +197,7 @@ fn command_settings(
         grace: args.grace,
         log_cap_bytes: LOG_CAP_BYTES,
         keep_runs: args.keep_runs,
-        relay: console.output_sender(),
+        relay: console.chunks.clone(),
         by_line: slots > 1,
         terminal: if is_terminal && slots == 1 { watch_terminal_size() } else { None },
     }

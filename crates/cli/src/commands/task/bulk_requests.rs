@@ -92,7 +92,8 @@ async fn repeat(
             Err(error) => {
                 // Some have ended by themselves since the request before. The others are still what was agreed to.
                 let left = agreed.filter(|_| done.changed > 0).map(|agreed| agreed.saturating_sub(done.changed));
-                let fewer = number_now(&error).filter(|now| left.is_some_and(|left| *now <= left));
+                let now = is_other_number(&error).then(|| detail_number(&error, "matched")).flatten();
+                let fewer = now.filter(|now| left.is_some_and(|left| *now <= left));
                 if fewer.is_none() || miscounts == MISCOUNTS {
                     return BulkOutcome { error: Some(error), ..done };
                 }
@@ -115,11 +116,6 @@ async fn repeat(
 /// Returns whether a bulk action was refused because another number of tasks matches.
 pub(super) fn is_other_number(error: &Error) -> bool {
     error.code() == Some(ErrorCode::ExpectationFailed)
-}
-
-/// Returns how many tasks match, if that is why a bulk action was refused.
-fn number_now(error: &Error) -> Option<u64> {
-    is_other_number(error).then(|| detail_number(error, "matched"))?
 }
 
 #[cfg(test)]
