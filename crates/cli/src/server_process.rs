@@ -34,7 +34,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct ServerSignals {
     /// The number of times that the server was told to stop.
     stops: watch::Receiver<u32>,
-    reloads: Reloads,
+    /// For everybody who follows a file.
+    pub(crate) reloads: Reloads,
 }
 
 impl ServerSignals {
@@ -65,11 +66,6 @@ impl ServerSignals {
     pub(crate) fn told_to_stop(&self, times: u32) -> impl Future<Output = ()> + use<> {
         let mut stops = self.stops.clone();
         async move { drop(stops.wait_for(|stops| *stops >= times).await) }
-    }
-
-    /// A receiver for somebody who follows a file.
-    pub(crate) fn reloads(&self) -> Reloads {
-        self.reloads.clone()
     }
 }
 

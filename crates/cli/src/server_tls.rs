@@ -26,22 +26,16 @@ use crate::open_store::Database;
 use crate::private_file;
 use crate::server_process::Reloads;
 
-/// A listener, with TLS if that is wanted.
-pub(crate) struct EncryptedListener {
-    pub(crate) listener: Listener,
-    /// The command with which a client tries the connection, if it needs to be told whom to trust.
-    pub(crate) client_command: Option<String>,
-}
-
-/// Adds what the flags say about TLS to a listener. From now on the files are watched for changes.
+/// Adds what the flags say about TLS to a listener. Returns also the command with which a client tries the connection, if it needs to be told
+/// whom to trust. From now on the files are watched for changes.
 pub(crate) fn encrypt(
     listener: Listener,
     args: &TlsArgs,
     database: &Database,
     reloads: Reloads,
-) -> Result<EncryptedListener, Failure> {
+) -> Result<(Listener, Option<String>), Failure> {
     let Some((files, is_self_signed)) = chosen_files(args, database)? else {
-        return Ok(EncryptedListener { listener, client_command: None });
+        return Ok((listener, None));
     };
     let address = listener.local_address().ok_or_else(unix_with_tls)?;
     if is_self_signed {
@@ -55,7 +49,7 @@ pub(crate) fn encrypt(
     let tls = Tls::new(identity).map_err(|error| Failure::Refused(format!("TLS cannot be set up: {error}")))?;
     tokio::spawn(follow_changes(files, settled, tls.clone(), reloads));
     let listener = listener.with_tls(tls).map_err(|error| Failure::Refused(error.to_string()))?;
-    Ok(EncryptedListener { listener, client_command })
+    Ok((listener, client_command))
 }
 
 /// The files of certificate and key that the flags name. Without a flag they are those that a server makes for itself if it is not

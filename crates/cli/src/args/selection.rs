@@ -82,9 +82,7 @@ impl SelectionArgs {
         let selection = self.conditions.selection().include_archived(self.include_archived);
         self.status.into_iter().fold(selection, TaskSelection::status)
     }
-}
 
-impl SelectionArgs {
     /// Returns the selection with one more condition; `None` if the filter is wrong or becomes too long.
     pub(crate) fn narrowed(&self, condition: &str) -> Option<Self> {
         let conditions =

@@ -24,7 +24,6 @@ use crate::notify_socket::{self, NotifySocket};
 use crate::open_store::{self, Database, NotOpened};
 use crate::output::{self, Printer, SettingRecord};
 use crate::server_process::{ServerSignals, raise_file_limit};
-use crate::server_tls::EncryptedListener;
 use crate::{logging, server_tls, token, tokens_file, unknown_variables};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
@@ -45,14 +44,14 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let file = args.config.as_ref().map(|path| path.display().to_string());
     info!(version = env!("CARGO_PKG_VERSION"), database = %args.database, address, config = file, "taskqueue starts");
     unknown_variables::warn_of_them();
-    let EncryptedListener { listener, client_command } =
-        server_tls::encrypt(listener, &args.secrets.tls, &args.database, signals.reloads())?;
+    let (listener, client_command) =
+        server_tls::encrypt(listener, &args.secrets.tls, &args.database, signals.reloads.clone())?;
     if let (Some(path), Some(token)) = (&args.secrets.token_file, &token) {
-        tokio::spawn(token::follow(path.clone(), token.clone(), signals.reloads()));
+        tokio::spawn(token::follow(path.clone(), token.clone(), signals.reloads.clone()));
     }
     let tokens = args.secrets.tokens.clone().zip(tokens).map(|(path, (tokens, text))| {
         let shared = SharedTokens::new(tokens_file::token_set(tokens));
-        tokio::spawn(tokens_file::watch(path, text, shared.clone(), signals.reloads()));
+        tokio::spawn(tokens_file::watch(path, text, shared.clone(), signals.reloads.clone()));
         shared
     });
     let config = config(&args, token, tokens, &listener);

@@ -55,15 +55,6 @@ pub(super) enum Pane {
 impl Pane {
     pub(super) const ALL: [Self; 4] = [Self::Routes, Self::Running, Self::Workers, Self::Failed];
 
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Routes => "Routes",
-            Self::Running => "Running",
-            Self::Workers => "Workers",
-            Self::Failed => "Failed",
-        }
-    }
-
     /// The pane `places` further, cyclically.
     pub(super) fn step(self, places: usize) -> Self {
         Self::ALL[(self as usize + places) % Self::ALL.len()]

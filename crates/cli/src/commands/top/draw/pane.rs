@@ -44,7 +44,8 @@ const LEAVE_OUT: &[&str] = &[
 pub(super) fn draw_tabs(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     let tab = |pane: Pane| {
         let count = row_count(view, pane, area.width).map(|count| format!(" {count}")).unwrap_or_default();
-        let title = format!("{}{count}", pane.title());
+        let (title, _) = title_and_empty_text(pane);
+        let title = format!("{title}{count}");
         // Brackets are visible without colours, too.
         match pane == view.pane {
             true => Span::styled(format!("[{title}]"), theme.heading()),
@@ -75,7 +76,8 @@ fn row_count(view: &TopView, pane: Pane, width: u16) -> Option<String> {
 pub(super) fn draw_rows(view: &TopView, frame: &mut Frame<'_>, area: Rect, context: &DrawContext<'_>) {
     let Some(detail) = view.detail() else { return };
     if detail.rows.tasks().is_empty() {
-        return frame.render_widget(Line::styled(empty_text(view.pane), context.theme.dimmed()), area);
+        let (_, text) = title_and_empty_text(view.pane);
+        return frame.render_widget(Line::styled(text, context.theme.dimmed()), area);
     }
     let table = match &detail.rows {
         Rows::Routes(routes) => Table::new(ROUTES, routes.iter().map(route).collect()),
@@ -95,12 +97,13 @@ fn worker_table(workers: &[Observation], now: Timestamp) -> Table<'static> {
     Table::new(WideWorker::COLUMNS, rows)
 }
 
-fn empty_text(pane: Pane) -> &'static str {
+/// Returns the title of a pane, and what it says without rows.
+fn title_and_empty_text(pane: Pane) -> (&'static str, &'static str) {
     match pane {
-        Pane::Routes => "no tasks",
-        Pane::Running => "nothing is running",
-        Pane::Workers => "no worker has reported within the last five minutes",
-        Pane::Failed => "nothing has failed",
+        Pane::Routes => ("Routes", "no tasks"),
+        Pane::Running => ("Running", "nothing is running"),
+        Pane::Workers => ("Workers", "no worker has reported within the last five minutes"),
+        Pane::Failed => ("Failed", "nothing has failed"),
     }
 }
 
