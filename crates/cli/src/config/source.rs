@@ -56,10 +56,7 @@ pub(super) fn choose<T>(
 /// Returns whether a token may be sent. The user controls flags, the environment and the user's file, and the default is local: any token may be sent to a URL
 /// from there. A URL from a project file gets only the token of that same file.
 pub(super) fn may_be_sent(token: &Source, url: &Source) -> bool {
-    match url {
-        Source::BuiltIn | Source::Flag(_) | Source::Environment(_) | Source::UserFile(_) => true,
-        Source::ProjectFile(_) => token == url,
-    }
+    matches!(url, Source::BuiltIn | Source::Flag(_) | Source::Environment(_) | Source::UserFile(_)) || token == url
 }
 
 /// All authorities of an operating system take a quarter of it.
@@ -117,10 +114,7 @@ impl Trust {
 /// Returns whether what a source trusts counts. A flag and the environment are about the server of this command. A file is about the server that it names itself: a
 /// `taskqueue.toml` that somebody else wrote must not decide who may pretend to be a server for which the user has a token.
 pub(super) fn may_count(trust: &Source, url: &Source) -> bool {
-    match trust {
-        Source::BuiltIn | Source::Flag(_) | Source::Environment(_) => true,
-        Source::UserFile(_) | Source::ProjectFile(_) => trust == url,
-    }
+    matches!(trust, Source::BuiltIn | Source::Flag(_) | Source::Environment(_)) || trust == url
 }
 
 /// Reads a file of authorities.

@@ -216,10 +216,7 @@ fn trust_variable(trust: &Trust) -> TrustVariable {
 
 /// The project file that names the server, if one does.
 fn url_file(context: &ClientContext) -> Option<PathBuf> {
-    match &context.config.url.source {
-        Source::ProjectFile(path) => Some(path.clone()),
-        Source::BuiltIn | Source::Flag(_) | Source::Environment(_) | Source::UserFile(_) => None,
-    }
+    if let Source::ProjectFile(path) = &context.config.url.source { Some(path.clone()) } else { None }
 }
 
 /// The exit code and the message for the end of the worker.

@@ -87,11 +87,7 @@ impl<'s> CreationPreview<'s> {
 }
 
 /// Previews an update of named tasks, each of which is changed or not.
-pub(super) async fn preview_of_ids(
-    context: &ClientContext,
-    ids: &[TaskId],
-    update: &Update,
-) -> Result<(), CommandError> {
+pub(super) async fn preview_ids(context: &ClientContext, ids: &[TaskId], update: &Update) -> Result<(), CommandError> {
     let (mut preview, mut is_complete) = (UpdatePreview::new(context, update), true);
     for id in ids {
         match named_tasks::existing(context, *id).await? {
@@ -108,7 +104,7 @@ pub(super) async fn preview_of_ids(
 }
 
 /// Previews an update of selected tasks, which are changed together.
-pub(super) async fn preview_of_selection(
+pub(super) async fn preview_selection(
     context: &ClientContext,
     selection: TaskSelection,
     update: &Update,

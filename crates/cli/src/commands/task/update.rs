@@ -21,14 +21,14 @@ pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<()
     }
     let ids = named_tasks::ids(context, &args.ids).await?;
     match ids.as_slice() {
-        [] if args.dry_run => dry_run::preview_of_selection(context, args.selection().selection(), &update).await,
+        [] if args.dry_run => dry_run::preview_selection(context, args.selection().selection(), &update).await,
         [] => {
             let selection = args.selection();
             // What this program cannot read, or what becomes too long, is for the server to judge.
             let filter = selection.as_filter().unwrap_or_else(|| selection.as_typed());
             update_selected(context, Change::Update, &selection, filter, args.confirm, update).await
         }
-        ids if args.dry_run => dry_run::preview_of_ids(context, ids, &update).await,
+        ids if args.dry_run => dry_run::preview_ids(context, ids, &update).await,
         ids => update_ids(context, ids, &update).await,
     }
 }
