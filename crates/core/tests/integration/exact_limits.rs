@@ -1,10 +1,9 @@
 //! What decides at exactly a limit or only in a rare case: tests that mutants of the code survived without.
 
 use taskqueue_core::cursor::{Binding, InvalidCursor, OrderValue, Position, Resource};
-use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::limits::CURSOR_CHARS;
-use taskqueue_core::time::Timestamp;
+
+use crate::prelude::*;
 
 #[test]
 fn a_cursor_of_exactly_the_longest_text_reads_back_and_a_longer_one_is_refused() {

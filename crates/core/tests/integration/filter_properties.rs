@@ -12,11 +12,10 @@ use taskqueue_core::filter::{
     LastRunPredicate, Literal, Membership, NullableTest, Number, ObservationDocument, ObservationFilter,
     ObservationPredicate, Order, TaskFields, TaskFilter, TaskPredicate, Test,
 };
-use taskqueue_core::ids::{QueueName, Route, TaskId, WorkerId};
-use taskqueue_core::json::JsonObject;
+use taskqueue_core::ids::WorkerId;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
+
+use crate::prelude::*;
 
 // Few different values, so that filters and tasks meet; and some at the edges.
 

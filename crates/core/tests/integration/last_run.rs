@@ -1,13 +1,12 @@
 //! Who ran a task last: what a claim says of its worker is kept by everything else that happens to the task, and the id of a
 //! run is shown only when the run is over.
 
-use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{self, LastRunChange, RunReport, TaskAction};
-use taskqueue_core::task::{LastRun, Task};
-use taskqueue_core::update::Update;
+use taskqueue_core::lifecycle;
+use taskqueue_core::lifecycle::LastRunChange;
 
 use crate::one_task::{NOW, acted, changed, claim_change, failure, reported, run, task};
+use crate::prelude::*;
 
 fn worker(host: &str) -> JsonObject {
     JsonObject::from_canonical(&format!(r#"{{"host":"{host}"}}"#))

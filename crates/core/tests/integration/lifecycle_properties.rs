@@ -6,18 +6,11 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{Change, RunReport};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::scheduling::{RetryDelay, Scheduling, SchedulingFields};
-use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Update;
+use taskqueue_core::scheduling::RetryDelay;
 use taskqueue_core::{json, lease, soundness};
 
 use crate::any_action::{Action, Decision, decide};
+use crate::prelude::*;
 
 /// What happens next, and how far the clock moves before it.
 #[derive(Clone, Debug)]

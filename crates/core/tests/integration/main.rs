@@ -8,6 +8,7 @@ mod json_properties;
 mod last_run;
 mod lifecycle_properties;
 mod one_task;
+mod prelude;
 mod progress;
 mod selection;
 mod stored_size;

@@ -1,12 +1,9 @@
 //! One task, and what claims, reports and actions make of it.
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{self, Change, Claimant, RunReport, TaskAction};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Failure, Lifecycle, Outcome, Task};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::lifecycle;
+use taskqueue_core::lifecycle::Claimant;
+
+use crate::prelude::*;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 

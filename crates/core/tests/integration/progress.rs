@@ -1,15 +1,12 @@
 //! How far a run is: who keeps and who clears what it said, and what it counts. The table of refusals is in
 //! `lifecycle_tests.rs`.
 
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{self, Change, NewProgress, ProgressChange, RunReport, TaskAction};
+use taskqueue_core::lifecycle;
+use taskqueue_core::lifecycle::{NewProgress, ProgressChange};
 use taskqueue_core::limits::TASK_DATA_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Outcome, Progress, Task};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Update;
 
 use crate::one_task::{NOW, acted, changed, claim_change, failure, reported, run, task};
+use crate::prelude::*;
 
 fn object(text: &str) -> JsonObject {
     JsonObject::from_canonical(text)

@@ -4,18 +4,15 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use taskqueue_core::cursor::{OrderValue, Position};
-use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::filter::{ObservationFilter, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
 use taskqueue_core::grouping::{Groups, WorkerDimension};
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::JsonObject;
+use taskqueue_core::ids::WorkerId;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::selection::{FirstRows, OrderField, TaskOrder, TaskPosition, TaskSelection, worker_position};
-use taskqueue_core::task::{
-    Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task,
-};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::task::LastError;
+
+use crate::prelude::*;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_micros(second * 1_000_000)

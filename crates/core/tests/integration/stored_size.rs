@@ -6,12 +6,11 @@ use std::sync::Arc;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use taskqueue_core::definition::{Definition, Routes, check_stored_size, task_name};
-use taskqueue_core::ids::Route;
-use taskqueue_core::json::{self as canonical, JsonObject};
+use taskqueue_core::definition::{check_stored_size, task_name};
+use taskqueue_core::json as canonical;
 use taskqueue_core::limits::TASK_DATA_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::scheduling::Scheduling;
+
+use crate::prelude::*;
 
 /// The stored data as the contract defines it: the canonical JSON of these seven members.
 fn written(definition: &Definition, args: &Value, metadata: &Value, result: &Value) -> String {

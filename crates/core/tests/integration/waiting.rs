@@ -3,20 +3,13 @@
 
 use std::time::Duration;
 
-use taskqueue_core::definition::Definition;
 use taskqueue_core::dependency::{DependencyState, FailedDependency};
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{Change, RunReport, settle_dependencies};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
-use taskqueue_core::task::{
-    ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
-};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Update;
+use taskqueue_core::lifecycle::settle_dependencies;
+use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay};
+use taskqueue_core::task::{ActiveRun, LastError, TaskHead};
 
 use crate::any_action::{Action, Decision, decide};
+use crate::prelude::*;
 
 /// When the actions come.
 const NOW: i64 = 200;

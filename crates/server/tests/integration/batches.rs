@@ -1,11 +1,6 @@
 //! Batches through the whole service, over the model: that items are refused as single requests are, hostile bodies, and
 //! what refuses a batch as a whole.
 
-use axum::body::Body;
-use hyper::{Request, StatusCode};
-use serde_json::{Value, json};
-use taskqueue_server::http_service::HttpService;
-
 use crate::support::*;
 
 const CREATE: &str = "/api/v2/queues/q/tasks/batch/create";

@@ -1,19 +1,9 @@
 //! How much memory unread answers may hold. How a connection frees it is tested with the accept loop.
 
-use std::sync::Arc;
-
-use axum::body::Body;
 use axum::response::Response;
-use hyper::{Request, StatusCode};
-use serde_json::json;
-use taskqueue_core::time::Timestamp;
-use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::memory_budget::Budgets;
 use taskqueue_server::memory_plan::MemoryPlan;
-use taskqueue_server::state::{AppState, Limits};
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::model::ModelStore;
-use taskqueue_store::{Store, StoreExt};
+use taskqueue_server::state::Limits;
 
 use crate::support::*;
 

@@ -5,13 +5,6 @@ mod metrics;
 mod probes;
 mod scopes;
 
-use std::sync::Arc;
-
-use hyper::StatusCode;
-use taskqueue_server::http_service::service;
-use taskqueue_server::state::AppState;
-use taskqueue_store::StoreError;
-
 use crate::support::*;
 
 #[tokio::test]

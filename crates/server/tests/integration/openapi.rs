@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
 use taskqueue_api::paths;
 
 use crate::support::*;

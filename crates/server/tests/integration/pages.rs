@@ -7,19 +7,10 @@ mod figures;
 mod forgery;
 mod sessions;
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use hyper::Request;
 use taskqueue_core::access::{Grant, QueuePattern, Scope};
-use taskqueue_core::time::Timestamp;
 use taskqueue_server::DashboardMode;
 use taskqueue_server::auth::{Gate, NamedToken, SharedTokens, Token, TokenDigest, TokenSet, digest};
-use taskqueue_server::http_service::{HttpService, service};
-use taskqueue_server::state::AppState;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::model::ModelStore;
-use taskqueue_store::{InstallationSecret, Store};
+use taskqueue_store::InstallationSecret;
 
 use crate::support::*;
 

@@ -3,17 +3,10 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use axum::body::Body;
 use bytes::Bytes;
-use hyper::Request;
 use hyper::body::Frame;
-use taskqueue_server::http_service::service;
-use taskqueue_server::state::AppState;
-use taskqueue_store::StoreError;
 use tokio::time::advance;
 
 use crate::support::lines::Lines;

@@ -1,9 +1,6 @@
 //! What the contract tests of the command line leave open about single requests: corners of the order of checks, and the details of
 //! refusals of extensions.
 
-use hyper::StatusCode;
-use serde_json::json;
-
 use crate::support::*;
 
 #[tokio::test]

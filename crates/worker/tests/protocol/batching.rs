@@ -2,15 +2,12 @@
 //! stalls, lies, refuses or goes away in between.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use taskqueue_client::Error;
-use taskqueue_worker::{BackoffLimits, EndReason, HandlerResult, Intervals, RunControl, Settings, StopMode};
 use tempfile::tempdir;
 
 use crate::batch_server::{actions, run_ids};
-use crate::server::{Reply, Server, disconnect, lease, refusal};
-use crate::test_worker::{TestWorker, WaitingRun, empty_success, for_tasks, intervals, settings, spooling, until};
+use crate::prelude::*;
 
 fn with_slots(count: usize) -> Settings {
     Settings { slots: (0..count).collect(), ..settings() }

@@ -1,12 +1,10 @@
 //! Which claims are sent, with which run id, and when a task runs.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use taskqueue_client::Error;
-use taskqueue_worker::{BackoffLimits, EndReason, Intervals, Settings, StopMode};
 
-use crate::server::{Reply, Server, capabilities_without, disconnect, empty, empty_after_waiting, refusal, task};
-use crate::test_worker::{TestWorker, empty_success, for_tasks, intervals, settings, until};
+use crate::prelude::*;
 
 #[tokio::test]
 async fn a_claim_whose_answer_is_lost_is_repeated_with_its_run_id_and_confirmed_before_anything_runs() {

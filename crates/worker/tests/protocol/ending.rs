@@ -1,17 +1,13 @@
 //! When a worker ends: guard, idle time, number of tasks, requests to stop.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use taskqueue_client::TaskId;
-use taskqueue_worker::{
-    BackoffLimits, EndReason, Handler, HandlerResult, Intervals, OnFailures, RunControl, Settings, StopMode, TaskRun,
-};
+use taskqueue_worker::{Handler, TaskRun};
 use tokio::sync::mpsc;
 
-use crate::server::{Reply, Server, empty, task};
-use crate::test_worker::{TestWorker, failure, for_tasks, settings, until};
+use crate::prelude::*;
 
 #[tokio::test]
 async fn failures_in_a_row_of_different_tasks_end_the_worker() {

@@ -1,11 +1,6 @@
 //! What an idle worker asks, of whom, and how often.
 
-use std::time::Duration;
-
-use taskqueue_worker::{Intervals, Settings, StopMode};
-
-use crate::server::{Reply, Server, empty, refusal, task};
-use crate::test_worker::{TestWorker, settings, until};
+use crate::prelude::*;
 
 /// Settings of a worker that asks soon.
 fn curious() -> Settings {

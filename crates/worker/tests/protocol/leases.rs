@@ -1,11 +1,8 @@
 //! Heartbeats: which errors are tolerated, and which answers end a run.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use taskqueue_worker::{HandlerResult, Intervals, RunControl, Settings, StopMode};
-
-use crate::server::{Reply, Server, disconnect, lease, lease_after_holding, refusal, task};
-use crate::test_worker::{TestWorker, for_tasks, intervals, settings};
+use crate::prelude::*;
 
 #[tokio::test]
 async fn a_run_continues_whatever_goes_wrong_with_heartbeats() {

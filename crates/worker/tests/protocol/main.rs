@@ -11,6 +11,7 @@ mod idling;
 mod leases;
 mod measuring;
 mod observing;
+mod prelude;
 mod printing;
 mod progressing;
 mod reporting;

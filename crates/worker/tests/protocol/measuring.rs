@@ -1,10 +1,7 @@
 //! Telemetry: who gets it, and that nothing depends on it. What is measured is tested beside the code, and with real runs in the tests of the
 //! binary.
 
-use taskqueue_worker::{Settings, StopMode};
-
-use crate::server::{Reply, Request, Server, disconnect, refusal, task};
-use crate::test_worker::{TestWorker, empty_success, settings};
+use crate::prelude::*;
 
 fn path(request: &Request) -> String {
     request.text.lines().next().unwrap().split(' ').nth(1).unwrap().to_owned()

@@ -1,12 +1,8 @@
 //! The content of observations, and that nothing depends on them.
 
-use std::time::Duration;
-
-use taskqueue_worker::{Intervals, OnFailures, Settings, StopMode};
 use tokio::time::timeout;
 
-use crate::server::{Reply, Request, Server, disconnect, done, held, refusal, task};
-use crate::test_worker::{TestWorker, intervals, settings};
+use crate::prelude::*;
 
 fn status(report: &Request) -> String {
     report.member("status")

@@ -1,16 +1,14 @@
 //! What runs print is sent, whatever the server does: to whom, in which pieces, how often, and until when.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use taskqueue_core::json::{Value, parse};
 use taskqueue_core::limits::OUTPUT_TEXT_BYTES;
+use taskqueue_worker::SendOutput;
 use taskqueue_worker::process::Stream;
-use taskqueue_worker::{Intervals, SendOutput, Settings, StopMode};
 
 use crate::batch_server::{member, text};
-use crate::server::{Reply, Request, Server, capabilities_without, disconnect, done, refusal, task};
-use crate::test_worker::{TestWorker, WaitingRun, failure, for_tasks, intervals, settings, until};
+use crate::prelude::*;
 
 /// The offset and the text of a request.
 fn piece(request: &Request) -> (i64, String) {

@@ -1,14 +1,11 @@
 //! The progress of runs: the newest is sent, not too often, the last one before the final report, and never at its cost.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use taskqueue_client::JsonObject;
-use taskqueue_worker::{Intervals, Settings, StopMode};
 
 use crate::batch_server::actions;
-use crate::server::{Reply, Server, disconnect, done, held, refusal, task};
-use crate::test_worker::{TestWorker, WaitingRun, for_tasks, intervals, settings, until};
+use crate::prelude::*;
 
 fn report(run: &WaitingRun, step: u32) {
     run.run.progress.report(JsonObject::from_canonical(&format!("{{\"step\":{step}}}")));

@@ -1,14 +1,11 @@
 //! Reports: sent until the server accepts or refuses them, if necessary by the next worker.
 
-use std::time::Duration;
-
 use taskqueue_client::{Client, Config, Error, Failure, JsonObject, QueueName, Retries, RunId, TaskId};
 use taskqueue_worker::keeper::LeftRun;
-use taskqueue_worker::{EndReason, HandlerResult, Intervals, OnFailures, Settings, StopMode, settle_left_runs};
+use taskqueue_worker::settle_left_runs;
 use tempfile::tempdir;
 
-use crate::server::{Reply, Server, disconnect, done, refusal, task};
-use crate::test_worker::{TestWorker, failure, for_tasks, intervals, settings, spooling};
+use crate::prelude::*;
 
 fn success() -> HandlerResult {
     HandlerResult::Complete(JsonObject::from_canonical("{\"loss\":0.5}"))

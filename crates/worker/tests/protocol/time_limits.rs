@@ -1,12 +1,8 @@
 //! The limit that a task sets for the time of its runs: since when it counts, and that the server may be the first to end a run by it.
 
-use std::time::Duration;
-
-use taskqueue_worker::{EndReason, OnFailures, Settings};
 use tokio::time::Instant;
 
-use crate::server::{Server, capabilities_without, empty, held, lease, limited_task, task, timed_out};
-use crate::test_worker::{TestWorker, empty_success, failure, for_tasks, settings};
+use crate::prelude::*;
 
 const LIMIT: Duration = Duration::from_secs(7200);
 

@@ -2,14 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
-use axum::body::Body;
 use axum::http::HeaderValue;
-use hyper::{Request, StatusCode};
-use taskqueue_server::http_service::HttpService;
 use taskqueue_server::metrics::list::{self, Metric};
-use tokio::time::{Duration, Instant, advance};
+use tokio::time::{Instant, advance};
 
 use super::*;
 

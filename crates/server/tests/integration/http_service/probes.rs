@@ -1,13 +1,5 @@
 //! `/livez` and `/readyz`: what they say without a token, about a storage that fails, and how often they ask it.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use serde_json::json;
-use taskqueue_server::http_service::{HttpService, service};
-use taskqueue_server::state::AppState;
-use taskqueue_store::StoreError;
 use tokio::time::{Instant, advance};
 
 use crate::support::*;

@@ -1,21 +1,11 @@
 //! What tokens with scopes and patterns open: the table beside the route table covers every route, and an answer is 403 exactly when
 //! the table says so.
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use hyper::Request;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use serde_json::{Value, json};
 use taskqueue_api::paths;
 use taskqueue_core::access::{Grant, QueuePattern, Scope};
-use taskqueue_core::time::Timestamp;
 use taskqueue_server::auth::{Gate, NamedToken, SharedTokens, digest};
-use taskqueue_server::http_service::{HttpService, service};
-use taskqueue_server::state::AppState;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::model::ModelStore;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::*;

@@ -3,23 +3,29 @@
 pub(crate) mod lines;
 pub(crate) mod served;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
-use axum::body::Body;
 use http_body_util::BodyExt;
-use hyper::{HeaderMap, Request, StatusCode};
-use serde_json::Value;
-use taskqueue_core::time::Timestamp;
+use hyper::HeaderMap;
 use taskqueue_server::auth::Token;
-use taskqueue_server::http_service::{HttpService, service};
-use taskqueue_server::state::AppState;
-use taskqueue_store::StoreError;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::conformance::model::variant::{Call, ModelVariant};
 use taskqueue_store::write_request::WriteRequest;
+
+// What nearly every test names.
+pub(crate) use axum::body::Body;
+pub(crate) use hyper::{Request, StatusCode};
+pub(crate) use serde_json::{Value, json};
+pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::atomic::Ordering;
+pub(crate) use std::time::Duration;
+pub(crate) use taskqueue_core::time::Timestamp;
+pub(crate) use taskqueue_server::http_service::{HttpService, service};
+pub(crate) use taskqueue_server::state::AppState;
+pub(crate) use taskqueue_store::clock::ManualClock;
+pub(crate) use taskqueue_store::conformance::model::ModelStore;
+pub(crate) use taskqueue_store::{Store, StoreError, StoreExt};
 
 pub(crate) const TASK: &str = "t_abcdefghijkl";
 pub(crate) const RUN: &str = "r_abcdefghijkl";
