@@ -1,18 +1,9 @@
 //! A sound schema has no problem, and each kind of damage is reported by the rule that is for it, and by no other.
 
-use std::sync::Arc;
-
-use taskqueue_core::definition::Definition;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::settings::{RetentionPatch, SettingsPatch};
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::command::Upkeep;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreExt};
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::{Cluster, Database};
 
-use super::*;
+use super::{Report, *};
 use crate::{Options, PostgresStore};
 
 async fn try_check(database: &Database) -> Result<Report, CheckError> {

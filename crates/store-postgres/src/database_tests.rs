@@ -1,19 +1,12 @@
 //! A migrated database with random tasks in it, for the tests of this crate. Nothing is written through the product.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use futures_util::future::BoxFuture;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
-use taskqueue_core::task::{
-    ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task,
-};
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
-use taskqueue_store::conformance::commands::{queue, route, routes, run_id, task_id};
+use taskqueue_core::scheduling::Scheduling;
+use taskqueue_core::task::{ActiveRun, LastRun};
 use taskqueue_store::conformance::filters;
-use taskqueue_store::conformance::random::Random;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::{Cluster, Database};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, NoTls};

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use futures_util::TryStreamExt;
 use taskqueue_core::filter::TaskFilter;
-use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::task::Task;
 use taskqueue_store::conformance::filters;
-use taskqueue_store::conformance::random::Random;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::Cluster;
 use tokio_postgres::types::Type;
 

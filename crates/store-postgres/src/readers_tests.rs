@@ -1,12 +1,7 @@
 //! The pool keeps short reads going, survives a database that goes away, and stops what nobody waits for.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::selection::ObservationQuery;
-use taskqueue_store::StoreError;
-use taskqueue_store::conformance::commands::queue;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::reading::WorkerRead;
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 

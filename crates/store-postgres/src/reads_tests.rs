@@ -1,24 +1,12 @@
 //! The reads give what `core` says about the same tasks; through the pool, as the store asks them.
 
-use std::sync::Arc;
-
-use taskqueue_core::grouping::{GroupPage, GroupQuery, Groups, TaskDimension, TaskGroupQuery};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{
-    ObservationQuery, OrderField, Page, TaskOrder, TaskPosition, TaskQuery, TaskSelection,
-};
+use taskqueue_core::grouping::{GroupQuery, Groups};
+use taskqueue_core::selection::TaskPosition;
 use taskqueue_core::sparse::KEYS_MAX;
-use taskqueue_core::task::{Status, Task};
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
-use taskqueue_store::conformance::commands::{object_of_bytes, observation_filter, of_status, queue, task_id};
-use taskqueue_store::conformance::random::Random;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::conformance::{filters, page_reader};
 use taskqueue_store::page::TaskPage;
 use taskqueue_store::reading::{Answer, TaskRead, WorkerRead};
-use taskqueue_store::transaction::QueueKey;
 use taskqueue_test_postgres::{Cluster, Database};
 
 use crate::Concurrency;

@@ -1,8 +1,8 @@
 //! Every statement prepares on a migrated database, and the hot ones neither scan nor sort.
 
 use taskqueue_core::cursor::OrderValue;
-use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition, TaskSelection};
-use taskqueue_store::conformance::commands::{run_id, task_id};
+use taskqueue_core::selection::TaskPosition;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 use tokio_postgres::types::Type;
 

@@ -1,9 +1,8 @@
 //! Plans of the statements behind stats, and what they find where a queue is full of priorities or of dead entries.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use taskqueue_core::status::Status;
-use taskqueue_store::conformance::commands::{ALL_ROUTES, queue};
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::{Cluster, Database};
 use tokio_postgres::types::Type;
 

@@ -1,19 +1,14 @@
 //! What a writer does besides its commands. It runs on the test's own thread.
 #![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
 
-use taskqueue_core::refusal::Refusal;
 use taskqueue_store::clock::SystemClock;
-use taskqueue_store::command::{AddOutput, Command, Output};
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::model::ModelStore;
-use taskqueue_store::conformance::random::Random;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::submission::{PendingAnswer, Submission};
 use taskqueue_store::write_backlog::MAX_LIGHT;
 use taskqueue_store::write_queue::WriteQueue;
-use taskqueue_store::{Store, StoreExt};
 use taskqueue_test_postgres::{Cluster, Database};
 
-use super::*;
+use super::{Write, *};
 use crate::address::Address;
 use crate::database_tests::{migrated, session};
 use crate::session::Schema;

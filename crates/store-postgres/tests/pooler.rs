@@ -9,20 +9,15 @@
 mod storage;
 
 use std::collections::HashSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use storage::open;
 use storage::tables::assert_tables_are_consistent;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::json::JsonObject;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::Storage;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::{Store, StoreExt};
 use taskqueue_test_postgres::{Cluster, Database, PoolMode, Pooler};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
+
+use taskqueue_store::conformance::prelude::*;
 
 /// A database behind the pooler that all tests here share.
 struct Behind {
@@ -66,6 +61,8 @@ taskqueue_store::conformance_tests! { fresh;
         a_busy_queue_loses_nothing
         a_storm_of_random_commands_keeps_every_invariant
     }
+}
+taskqueue_store::conformance_tests! { fresh on storage;
     durability { active_runs_and_their_leases_survive }
 }
 

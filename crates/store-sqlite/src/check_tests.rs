@@ -1,21 +1,13 @@
 //! A sound file has no problem, and each kind of damage is reported by the rule that is for it, and by no other.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rusqlite::params;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::settings::Retention;
-use taskqueue_core::task::RunEnd;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreExt};
+use taskqueue_store::conformance::prelude::*;
 use tempfile::TempDir;
 
-use super::*;
+use super::{Report, *};
 use crate::rows::PackedHead;
 use crate::{HistoryOptions, Options, SqliteStore};
 

@@ -3,23 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags, Row, params};
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, RunId};
 use taskqueue_core::limits::DELETED_RUN_SECONDS;
 use taskqueue_core::status::Statuses;
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::Scan;
-use taskqueue_store::conformance::any_command::Write;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::generate::{Generator, Step};
-use taskqueue_store::conformance::random::Random;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::transaction::{RunUse, TaskKey};
-use taskqueue_store::{StoreError, StoreExt};
 
 use crate::claim_index::ClaimIndex;
 use crate::claim_index::room::Room;

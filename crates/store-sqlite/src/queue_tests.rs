@@ -1,19 +1,10 @@
 //! Settings of queues, and tasks that wait or have ended in them.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rusqlite::{Connection, OpenFlags};
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::settings::{RetentionPatch, RouteLimitsPatch, SettingsPatch};
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{Lookup, Upkeep, UpkeepReport};
-use taskqueue_store::conformance::any_command::Write;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreExt};
+use taskqueue_store::conformance::prelude::*;
 use tempfile::TempDir;
 
 use crate::{Options, SqliteStore};

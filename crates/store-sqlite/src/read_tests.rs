@@ -1,23 +1,15 @@
 //! What reads cost, and what they see.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rusqlite::{Connection, params};
-use taskqueue_core::explain::{Explanation, Reason};
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::grouping::GroupQuery;
-use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::sparse::Need;
-use taskqueue_core::status::Status;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::page::WriteTask;
 use taskqueue_store::reading::TaskRead;
-use taskqueue_store::{Store, StoreExt};
 
 use crate::claim_index::ClaimIndex;
 use crate::claim_index::room::Room;
@@ -46,36 +38,38 @@ const COUNT_TASKS: &str = "
 DELETE FROM tally;
 INSERT INTO tally SELECT queue_key, '[\"default\"]', status, count(*), 0 FROM tasks GROUP BY queue_key, status;";
 
-fn fill(connection: &Connection) {
-    connection.execute_batch("BEGIN; INSERT INTO queues VALUES (1, 'q')").unwrap();
+/// Inserts a task with a number that is also its time.
+fn insert(connection: &Connection, n: i64, id: &str, status: Status, priority: i64, extended: Extended) {
+    let run_id = format!("r_{n:012}");
+    let head = PackedHead {
+        attempt: 0,
+        max_attempts: 3,
+        priority,
+        pending_seq: n,
+        definition_bytes: 10,
+        updated_at: Timestamp::from_micros(n),
+        started_at: None,
+        finished_at: None,
+        run: (status == Status::Running).then_some((&run_id, Timestamp::from_micros(1_000))),
+        finished_run: None,
+        last_route: None,
+        progress_bytes: 0,
+        extended,
+        routes: r#"["default"]"#,
+    };
     let insert =
         "INSERT INTO tasks (task_key, queue_key, id, created_at, status, packed) VALUES (?1, 1, ?2, ?1, ?3, ?4)";
-    let mut insert = connection.prepare(insert).unwrap();
+    connection.prepare_cached(insert).unwrap().execute(params![n, id, status.as_str(), head.pack()]).unwrap();
+    let documents = PackedDocuments { args: &format!("{{\"n\":{n}}}"), metadata: "{}" }.pack();
     let define = "INSERT INTO definitions (task_key, identity, documents) VALUES (?1, zeroblob(32), ?2)";
-    let mut define = connection.prepare(define).unwrap();
+    connection.prepare_cached(define).unwrap().execute(params![n, documents]).unwrap();
+}
+
+fn fill(connection: &Connection) {
+    connection.execute_batch("BEGIN; INSERT INTO queues VALUES (1, 'q')").unwrap();
     for n in 1..=TASKS {
         let state = FEW.iter().find(|(_, numbers)| numbers.contains(&n)).map_or(Status::Succeeded, |(state, _)| *state);
-        let run_id = format!("r_{n:012}");
-        let head = PackedHead {
-            attempt: 0,
-            max_attempts: 3,
-            priority: n % 5,
-            pending_seq: n,
-            definition_bytes: 10,
-            updated_at: Timestamp::from_micros(n),
-            started_at: None,
-            finished_at: None,
-            run: (state == Status::Running).then_some((&run_id, Timestamp::from_micros(1_000))),
-            finished_run: None,
-            last_route: None,
-            progress_bytes: 0,
-            extended: Extended::default(),
-            routes: r#"["default"]"#,
-        };
-        let id = format!("t_{:012}", n * 7_919 % TASKS);
-        insert.execute(params![n, id, state.as_str(), head.pack()]).unwrap();
-        let documents = PackedDocuments { args: &format!("{{\"n\":{n}}}"), metadata: "{}" }.pack();
-        define.execute(params![n, documents]).unwrap();
+        insert(connection, n, &format!("t_{:012}", n * 7_919 % TASKS), state, n % 5, Extended::default());
     }
     connection.execute_batch(&format!("{COUNT_TASKS} COMMIT")).unwrap();
 }
@@ -268,29 +262,9 @@ fn open(path: &Path) -> SqliteStore {
 fn fill_archived(path: &Path) {
     let connection = Connection::open(path).unwrap();
     connection.execute_batch("BEGIN").unwrap();
-    let insert = "INSERT INTO tasks (task_key, queue_key, id, created_at, status, packed) VALUES (?1, 1, ?2, ?1, 'cancelled', ?3)";
-    let mut insert = connection.prepare(insert).unwrap();
-    let define = "INSERT INTO definitions (task_key, identity, documents) VALUES (?1, zeroblob(32), ?2)";
-    let mut define = connection.prepare(define).unwrap();
     for n in 1..=ALL_TASKS {
-        let head = PackedHead {
-            attempt: 0,
-            max_attempts: 3,
-            priority: 0,
-            pending_seq: n,
-            definition_bytes: 10,
-            updated_at: Timestamp::from_micros(n),
-            started_at: None,
-            finished_at: None,
-            run: None,
-            finished_run: None,
-            last_route: None,
-            progress_bytes: 0,
-            extended: Extended { archived: (6..=ALL_TASKS - 5).contains(&n), ..Extended::default() },
-            routes: r#"["default"]"#,
-        };
-        insert.execute(params![n, format!("t_{n:012}"), head.pack()]).unwrap();
-        define.execute(params![n, PackedDocuments { args: "{}", metadata: "{}" }.pack()]).unwrap();
+        let extended = Extended { archived: (6..=ALL_TASKS - 5).contains(&n), ..Extended::default() };
+        insert(&connection, n, &format!("t_{n:012}"), Status::Cancelled, 0, extended);
     }
     let tally = r#"INSERT INTO tally VALUES (1, '["default"]', 'cancelled', ?1, ?2)"#;
     connection.execute(tally, [ALL_TASKS, ARCHIVED]).unwrap();

@@ -3,24 +3,15 @@
 use std::future::poll_fn;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rusqlite::Connection;
-use taskqueue_core::activity::{Activity, Record, Span, Unit};
-use taskqueue_core::definition::Definition;
+use taskqueue_core::activity::{Activity, Record, Span};
 use taskqueue_core::limits::{STATS_ROUTES, TASK_ROUTES};
-use taskqueue_core::settings::SettingsPatch;
-use taskqueue_core::stats::PendingDetail;
-use taskqueue_core::time::Timestamp;
 use taskqueue_store::activity::{ActivityRow, ProcessId};
-use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::command::{Claim, Claimed, Lookup, SaveActivity, Scan};
-use taskqueue_store::conformance::any_command::{AnyCommand, Write};
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreError, StoreExt, commands};
+use taskqueue_store::conformance::prelude::*;
 use tempfile::TempDir;
 
 use crate::*;

@@ -2,12 +2,8 @@
 
 use std::task::{Context, Waker};
 
-use taskqueue_core::activity::Event;
-use taskqueue_core::definition::Definition;
 use taskqueue_core::delta::PendingEntry;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{BulkUpdate, Command, CreateTasks, Updated};
-use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::portions::SeveralItems;
 use taskqueue_store::submission::{PendingAnswer, Submission};
 use taskqueue_store::transaction::{TaskKey, Transaction};
@@ -16,7 +12,7 @@ use taskqueue_store::write_backlog::MAX_LIGHT;
 use taskqueue_store::write_queue::WriteQueue;
 use tempfile::TempDir;
 
-use super::*;
+use super::{Write, *};
 use crate::claim_index::room::Room;
 use crate::{Options, migrate, open};
 

@@ -7,19 +7,12 @@
 mod storage;
 
 use std::process::Command as Process;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use storage::{assert_file_is_consistent, fresh, look};
-use taskqueue_core::definition::Definition;
-use taskqueue_core::task::Task;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::Scan;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::{StoreError, commands};
 use taskqueue_store_sqlite::{Options, SqliteStore};
+
+use taskqueue_store::conformance::prelude::*;
 
 const FULL_DISK: &str = "TASKQUEUE_TEST_FULL_DISK";
 

@@ -11,17 +11,13 @@ mod storage;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 use rusqlite::{Connection, params};
-use taskqueue_core::definition::Definition;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreExt;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::commands::*;
 use taskqueue_store_sqlite::{Extended, Options, PackedHead, SqliteStore};
 
 use storage::{Folder, fresh};
+
+use taskqueue_store::conformance::prelude::*;
 
 fn open(file: &Path) -> SqliteStore {
     let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));

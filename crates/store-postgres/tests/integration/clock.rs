@@ -1,13 +1,6 @@
 //! The time of the service on a real database's clock: what is stored beside it counts for everything that is written.
 
-use std::sync::Arc;
-
-use taskqueue_core::definition::Definition;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::Scan;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::Database;
 
 use crate::storage::{fresh, open};

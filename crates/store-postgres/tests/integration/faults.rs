@@ -1,15 +1,10 @@
 //! The database goes away and comes back in every way it can: nothing acknowledged is lost, and service goes on at once
 //! (I7, I10, L2).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::task::Status;
-use taskqueue_store::command::Command;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreError, StoreExt};
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store_postgres::PostgresStore;
 use taskqueue_test_postgres::{Cluster, Database, eventually, patient};
 use tokio::task::{JoinSet, block_in_place};

@@ -1,17 +1,8 @@
 //! Another client has locked rows or tables of the store: only commands that need them wait, for a bounded time (I13, L3).
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::settings::Retention;
-use taskqueue_core::task::Status;
-use taskqueue_store::activity::save_activity;
-use taskqueue_store::command::{CreateQueue, CreatedTask, Scan, Scanned};
-use taskqueue_store::conformance::any_command::{Write, upkeep};
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::{Store, StoreError, StoreExt, commands};
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

@@ -1,16 +1,8 @@
 //! What a command of several items loads from the database: no more than its answer holds and a few MiB ahead, however large the
 //! tasks are (docs/memory.md).
 
-use std::sync::Arc;
-
-use taskqueue_core::definition::Definition;
 use taskqueue_core::limits::TASK_ROUTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::Failure;
-use taskqueue_core::update::Update;
-use taskqueue_store::command::{AddOutput, ClaimTasks, Claimed, ClaimedItems, Command, ReportProgress, RunItem};
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreError, StoreExt};
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store_postgres::PostgresStore;
 
 use crate::proxy::Proxy;

@@ -1,15 +1,6 @@
 //! A connection that is lost inside `COMMIT`: the answer is what became of the transaction, or that nobody knows; never a
 //! guess (I7, I8).
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use taskqueue_core::activity::Event;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::task::Status;
-use taskqueue_store::command::{Command, CreatedTask};
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_postgres::PostgresStore;
 use taskqueue_test_postgres::{Cluster, Database};
 use tokio::task::JoinSet;
@@ -17,6 +8,7 @@ use tokio::time::timeout;
 
 /// The end of a test that hangs.
 const HANG: Duration = Duration::from_secs(60);
+use taskqueue_store::conformance::prelude::*;
 
 use crate::proxy::{Cut, Proxy};
 use crate::storage::open;

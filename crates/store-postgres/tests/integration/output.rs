@@ -2,19 +2,10 @@
 //! reports that meet lose nothing.
 
 use std::ops::ControlFlow::{Break, Continue};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::RunId;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::selection::ObservationQuery;
-use taskqueue_store::command::{AddOutput, Output};
-use taskqueue_store::conformance::Storage;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::{Store, StoreExt, waiting};
+use taskqueue_store::conformance::prelude::*;
+use taskqueue_store::waiting;
 use taskqueue_test_postgres::eventually;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{JoinHandle, JoinSet};

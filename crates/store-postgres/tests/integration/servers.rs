@@ -6,21 +6,8 @@ mod races;
 mod waiting_tasks;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Lifecycle, RunEnd, Status, Task};
-use taskqueue_core::update::Update;
-use taskqueue_store::command::{Claimed, CreatedTask, Scan, Scanned, Updated};
-use taskqueue_store::conformance::Storage;
-use taskqueue_store::conformance::any_command::{AnyAnswer, AnyCommand, Write};
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::counts::assert_kept_counts_are_right;
-use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::conformance::generate::{Generator, QUEUES, Step};
-use taskqueue_store::{Store, StoreError, StoreExt, commands};
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::eventually;
 use tokio::task::JoinSet;
 

@@ -1,13 +1,8 @@
 //! Commands of several items on several servers: together they behave as one (I1, I2, I3, I10).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use taskqueue_store::StoreExt;
-use taskqueue_store::command::{ClaimedItems, RunItem};
-use taskqueue_store::conformance::Storage;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_store::conformance::prelude::*;
 use tokio::task::JoinSet;
 
 use crate::storage::fresh;

@@ -2,14 +2,8 @@
 
 use std::net::TcpListener;
 
-use taskqueue_core::activity::Event;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::status::Status;
-use taskqueue_store::Store;
-use taskqueue_store::activity::save_activity;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::conformance::moved::{assert_moved, assert_small_chunks, print_much, say_and_print};
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::transfer::transfer;
 use taskqueue_store_postgres::{Address, PostgresTransfer};
 use taskqueue_test_postgres::eventually;

@@ -1,11 +1,6 @@
 //! The list of tasks that ended without success makes reads quick. What they give does not depend on it: the counts tell if a row
 //! is missing, and the tasks themselves if one should not be there.
-
-use taskqueue_core::definition::Definition;
-use taskqueue_core::selection::{OrderField, TaskOrder};
-use taskqueue_core::task::{Status, Task};
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_store::conformance::prelude::*;
 
 use crate::storage::tables::assert_tables_are_consistent;
 use crate::storage::{Fresh, fresh};

@@ -1,7 +1,6 @@
 //! What claims leave behind is removed before autovacuum comes.
 
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::eventually;
 
 use crate::storage::fresh;

@@ -3,17 +3,19 @@
 use crate::storage::fresh;
 
 taskqueue_store::conformance_suite!(fresh);
-taskqueue_store::bulk_suite!(fresh);
+taskqueue_store::conformance_module!(fresh bulk);
+taskqueue_store::conformance_module!(fresh bulk_portions);
 taskqueue_store::durability_suite!(fresh);
-taskqueue_store::kept_secret_suite!(fresh);
-taskqueue_store::saved_activity_suite!(fresh);
-taskqueue_store::long_reads_suite!(fresh);
+taskqueue_store::conformance_module!(fresh kept_secret);
+taskqueue_store::conformance_module!(fresh saved_activity);
+taskqueue_store::conformance_module!(fresh long_reads);
 
 /// The same with a history that is written to the file by every transaction, instead of after many.
 mod flushing {
     use crate::storage::flushing;
 
     taskqueue_store::conformance_suite!(flushing);
-    taskqueue_store::bulk_suite!(flushing);
+    taskqueue_store::conformance_module!(flushing bulk);
+    taskqueue_store::conformance_module!(flushing bulk_portions);
     taskqueue_store::durability_suite!(flushing);
 }

@@ -1,22 +1,13 @@
 //! The file itself: what is refused at start, what happens when it is moved away or its disk is full, what a copy of it
 //! holds, and how a deleted queue is purged. What survives a restart in general is in the durability suite.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rusqlite::Connection;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
 use taskqueue_store::bulk::Gate;
-use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::command::{CreatedTask, Scan, Scanned, Updated};
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::{Store, StoreError, StoreExt};
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store_sqlite::{OpenError, Options, SqliteStore};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;

@@ -3,18 +3,12 @@
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
 
 use rusqlite::Connection;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::command::Command;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::{Store, StoreError, StoreExt, waiting};
+use taskqueue_store::conformance::prelude::*;
+use taskqueue_store::waiting;
 use taskqueue_store_sqlite::{Options, SqliteStore};
 use tokio::runtime::Builder;
 use tokio::time::timeout;

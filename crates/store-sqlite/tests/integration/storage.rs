@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags, Row};
-use taskqueue_store::Store;
 use taskqueue_store::check::{Report, Watch};
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::Storage;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store_sqlite::{HistoryOptions, OpenError, Options, PackedHead, SqliteStore};
 use tempfile::TempDir;
 

@@ -1,19 +1,9 @@
 //! What only a look into the file can show of a move.
 
 use rusqlite::Connection;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::scheduling::{OnDependencyFailure, SchedulingFields};
-use taskqueue_core::settings::{RetentionPatch, SettingsPatch};
-use taskqueue_core::task::Status;
-use taskqueue_core::update::Update;
-use taskqueue_store::command::Lookup;
-use taskqueue_store::conformance::Storage;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::conformance::moved::{assert_moved, assert_small_chunks, print_much, say_and_print};
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::transfer::{TransferError, transfer};
-use taskqueue_store::{StoreError, StoreExt};
 use taskqueue_store_sqlite::SqliteTransfer;
 
 use crate::storage::{assert_file_is_consistent, fresh, report_of};

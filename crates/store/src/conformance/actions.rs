@@ -1,14 +1,8 @@
 //! Cancel, requeue and delete in every state (I24).
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::{Refusal, Transition};
-use taskqueue_core::task::{FinishedRun, Lifecycle, RunEnd, Status, Task};
+use taskqueue_core::refusal::Transition;
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::{Fixture, without_seq};
-use crate::StoreExt;
-use crate::command::ActOnTask;
+use super::prelude::*;
 
 /// Brings a task of `q` into a state, by a run of the same number where one is needed, with a failure behind it.
 pub(super) async fn bring_to(fixture: &Fixture, id: u32, status: Status) -> Task {
@@ -37,11 +31,10 @@ pub(super) async fn bring_to(fixture: &Fixture, id: u32, status: Status) -> Task
 
 /// Lets `command` act on a task in each state and compares with what is expected of the task before.
 async fn in_every_state(
-    storage: &impl Storage,
+    fixture: Fixture,
     command: fn(u32) -> ActOnTask,
     expected: impl Fn(&Task, &Fixture) -> Result<Task, Refusal>,
 ) {
-    let fixture = Fixture::with_queue(storage).await;
     // Highest priority last, so that each claim of `bring_to` gets the task that it is about.
     for (id, status) in (1..).zip(Status::ALL) {
         let before = bring_to(&fixture, id, status).await;
@@ -67,9 +60,9 @@ fn conflict(task: &Task, transition: Transition) -> Refusal {
     Refusal::TaskStateConflict { task_id: task.id, status: task.lifecycle.status, transition }
 }
 
-pub async fn cancel_in_every_state(storage: &impl Storage) {
+pub async fn cancel_in_every_state(fixture: Fixture) {
     in_every_state(
-        storage,
+        fixture,
         |id| cancel("q", id),
         |task, fixture| {
             let now = fixture.now();
@@ -90,9 +83,9 @@ pub async fn cancel_in_every_state(storage: &impl Storage) {
     .await;
 }
 
-pub async fn requeue_in_every_state(storage: &impl Storage) {
+pub async fn requeue_in_every_state(fixture: Fixture) {
     in_every_state(
-        storage,
+        fixture,
         |id| requeue("q", id),
         |task, fixture| match task.lifecycle.status {
             Status::Running | Status::Succeeded => Err(conflict(task, Transition::Requeue)),
@@ -108,8 +101,7 @@ pub async fn requeue_in_every_state(storage: &impl Storage) {
     .await;
 }
 
-pub async fn delete_in_every_state(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn delete_in_every_state(fixture: Fixture) {
     for (id, status) in (1..).zip(Status::ALL) {
         let before = bring_to(&fixture, id, status).await;
         if status == Status::Running {
@@ -123,8 +115,7 @@ pub async fn delete_in_every_state(storage: &impl Storage) {
     assert_eq!(fixture.count(all()).await, 1);
 }
 
-pub async fn deleting_a_missing_task_is_done_already(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn deleting_a_missing_task_is_done_already(fixture: Fixture) {
     fixture.ok(delete("q", 1)).await;
     fixture.create(1, Definition::default()).await;
     for _ in 0..2 {
@@ -133,8 +124,7 @@ pub async fn deleting_a_missing_task_is_done_already(storage: &impl Storage) {
     assert_eq!(fixture.claimed(claim("q", "default", 1)).await, None);
 }
 
-pub async fn a_cancelled_task_is_not_claimed_until_it_is_requeued(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_cancelled_task_is_not_claimed_until_it_is_requeued(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.ok(cancel("q", 1)).await;
     assert_eq!(fixture.claimed(claim("q", "default", 1)).await, None);

@@ -3,24 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use taskqueue_core::activity::{Activity, Counts, Event, Record, Span, Unit};
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::limits::LEASE_SECONDS;
-use taskqueue_core::stats::{ActivitySeries, SeriesSelection};
-use taskqueue_core::task::{Lifecycle, Status, Task};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::activity::{Activity, Record, Span};
 
-use super::Storage;
-use super::any_command::AnyCommand;
 use super::bulk_actions::one_by_one;
-use super::commands::*;
-use super::fixture::{Fixture, START};
-use super::generate::{Generator, Step};
-use crate::StoreExt;
-use crate::activity::{ActivityRow, ProcessId, save_activity};
-use crate::command::SaveActivity;
-use crate::transaction::QueueKey;
+use super::prelude::*;
+use crate::activity::{ActivityRow, ProcessId};
 
 async fn series(fixture: &Fixture, in_queue: &str, selection: SeriesSelection) -> ActivitySeries {
     fixture.store.activity_series(&queue(in_queue), selection).await.unwrap()
@@ -42,8 +29,7 @@ async fn key_of(fixture: &Fixture) -> QueueKey {
     fixture.store.list_queue_keys().await.unwrap()[0].0
 }
 
-pub async fn items_of_a_batch_are_counted_one_by_one(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn items_of_a_batch_are_counted_one_by_one(fixture: Fixture) {
     fixture.ok(create_all(1..=4)).await;
     fixture.ok(create_all(3..=5)).await;
     fixture.ok(claim_all(1..=3)).await;
@@ -54,8 +40,7 @@ pub async fn items_of_a_batch_are_counted_one_by_one(storage: &impl Storage) {
     assert_eq!(counted(&fixture, MINUTES).await, [5, 4, 1, 1, 1, 0, 0]);
 }
 
-pub async fn bulk_actions_count_each_task(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn bulk_actions_count_each_task(fixture: Fixture) {
     fixture.ok(create_all(1..=30)).await;
     fixture.claim(1).await;
     fixture.ok(act_on_all("q", BulkAction::Cancel, "exists(id)")).await;
@@ -66,8 +51,7 @@ pub async fn bulk_actions_count_each_task(storage: &impl Storage) {
     assert_eq!(counted(&fixture, MINUTES).await, [30, 1, 0, 0, 0, 0, 30], "these are no events");
 }
 
-pub async fn a_lease_that_a_late_report_ends_has_expired_once(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_lease_that_a_late_report_ends_has_expired_once(fixture: Fixture) {
     fixture.create(1, with_budget(3)).await;
     fixture.claim(1).await;
     fixture.pass(LEASE_SECONDS - 1).await;
@@ -107,8 +91,7 @@ fn add_changes(counts: &mut Activity, before: &BTreeMap<TaskId, Task>, after: &B
     }
 }
 
-pub async fn what_is_counted_is_what_changed(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn what_is_counted_is_what_changed(fixture: Fixture) {
     let (mut generator, mut expected, mut before) = (Generator::new(18), Activity::default(), BTreeMap::new());
     for _ in 0..400 {
         match generator.step() {
@@ -141,8 +124,7 @@ pub async fn what_is_counted_is_what_changed(storage: &impl Storage) {
     assert!(Event::ALL.into_iter().all(|event| known.counts.of(event) > 0), "{known:?}");
 }
 
-pub async fn rows_of_all_processes_add_up_and_saving_again_replaces(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn rows_of_all_processes_add_up_and_saving_again_replaces(fixture: Fixture) {
     fixture.create(1, with_budget(1)).await;
     let (queue, span) = (key_of(&fixture).await, Span::of(Unit::Minute, START));
     let mut activity = Activity::default();
@@ -157,8 +139,7 @@ pub async fn rows_of_all_processes_add_up_and_saving_again_replaces(storage: &im
     assert_eq!(counted(&fixture, HOURS).await, [1, 0, 0, 0, 0, 0, 0], "spans of another unit are others");
 }
 
-pub async fn hours_go_on_when_minutes_are_forgotten(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn hours_go_on_when_minutes_are_forgotten(fixture: Fixture) {
     for task in 0..50 {
         fixture.create(task, with_budget(1)).await;
         fixture.clock.advance_seconds(1_800);
@@ -173,8 +154,7 @@ pub async fn hours_go_on_when_minutes_are_forgotten(storage: &impl Storage) {
 }
 
 /// More than are saved with one command.
-pub async fn many_queues_are_counted_apart(storage: &impl Storage) {
-    let fixture = Fixture::open(storage).await;
+pub async fn many_queues_are_counted_apart(fixture: Fixture) {
     let names: Vec<String> = (0..120).rev().map(|n| format!("q{n}")).collect();
     for name in &names {
         fixture.ok(create_queue(name)).await;
@@ -182,7 +162,7 @@ pub async fn many_queues_are_counted_apart(storage: &impl Storage) {
     }
     save_activity(&*fixture.store).await.unwrap();
     let keys = fixture.store.list_queue_keys().await.unwrap();
-    let known: Vec<&str> = keys.iter().map(|(_, name)| name.as_str()).collect();
+    let known: Vec<&str> = keys.iter().skip(1).map(|(_, name)| name.as_str()).collect();
     assert_eq!(known, names, "in the order of their creation");
     for name in &names {
         let spans = series(&fixture, name, HOURS).await.spans;
@@ -190,8 +170,7 @@ pub async fn many_queues_are_counted_apart(storage: &impl Storage) {
     }
 }
 
-pub async fn any_bounds_of_a_series_are_answered(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn any_bounds_of_a_series_are_answered(fixture: Fixture) {
     fixture.create(1, with_budget(1)).await;
     save_activity(&*fixture.store).await.unwrap();
     let time = |text: &str| Some(Timestamp::parse(text).unwrap());
@@ -216,8 +195,7 @@ pub async fn any_bounds_of_a_series_are_answered(storage: &impl Storage) {
 }
 
 /// A clock that was wrong has counted minutes that are still to come.
-pub async fn what_was_counted_for_a_later_hour_did_not_happen_in_the_last_one(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn what_was_counted_for_a_later_hour_did_not_happen_in_the_last_one(fixture: Fixture) {
     let queue_key = key_of(&fixture).await;
     let mut activity = Activity::default();
     activity.add(Record { event: Event::Claimed, micros: Some(1) });

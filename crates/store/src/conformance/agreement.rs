@@ -2,34 +2,12 @@
 //! lists, counts and groups (I32). What a store may number as it likes (places in the pending order, keys of queues in
 //! cursors) is left out of the comparison; what those numbers are for is compared through claims and pages.
 
-use std::sync::Arc;
+use taskqueue_core::stats::QueueFigures;
 
-use taskqueue_core::activity::Unit;
-use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery, WorkerDimension};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{ObservationQuery, Page, TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
-use taskqueue_core::task::Task;
-
-use super::Storage;
-use super::any_command::{AnyAnswer, AnyCommand};
-use super::commands::{ALL_ROUTES, create_queue, queue};
-use super::counts::{DIMENSIONS, assert_kept_counts_are_right};
+use super::counts::DIMENSIONS;
 use super::filters;
-use super::fixture::{Fixture, without_seq};
-use super::generate::{Generator, QUEUES, Step};
 use super::page_reader;
-use super::random::Random;
-use crate::activity::save_activity;
-use crate::command::{
-    Claim, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportProgress, ReportRun, ReportRuns, RunAction, RunItem,
-    Scan, Upkeep,
-};
-use crate::conformance::model::ModelStore;
-use crate::transaction::QueueKey;
-use crate::{Store, StoreError, StoreExt};
+use super::prelude::*;
 
 /// An answer without what stores number as they like.
 pub fn comparable(answer: Result<AnyAnswer, StoreError>) -> Result<AnyAnswer, StoreError> {
@@ -70,20 +48,20 @@ pub(super) fn comparable_to(
 }
 
 /// The model and a backend at the same clock.
-pub struct Pair<'a, S> {
-    storage: &'a S,
+pub struct Pair {
     /// The backend.
     pub fixture: Fixture,
     model: Fixture,
+    /// Whether the backend has the activity of before it was opened last.
+    keeps_activity: bool,
 }
 
-impl<'a, S: Storage> Pair<'a, S> {
-    /// Fresh stores.
-    pub async fn open(storage: &'a S) -> Self {
-        let fixture = Fixture::open(storage).await;
+impl Pair {
+    /// The backend without queues, and a fresh model.
+    pub fn new(fixture: Fixture) -> Self {
         let clock = fixture.clock.clone();
         let model = Fixture { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
-        Self { storage, fixture, model }
+        Self { fixture, model, keeps_activity: true }
     }
 
     /// Writes to both and compares the answers.
@@ -105,12 +83,12 @@ impl<'a, S: Storage> Pair<'a, S> {
     }
 
     /// Closes and opens the backend. A scan on either side makes both count outages from the same moment.
-    pub async fn reopen(self) -> Self {
+    pub async fn reopen(self, storage: &impl Storage) -> Self {
         self.write(Scan).await.unwrap();
         // As at every stop.
         save_activity(&*self.fixture.store).await.unwrap();
-        let Self { storage, fixture, model } = self;
-        let pair = Self { storage, fixture: fixture.reopen(storage).await, model };
+        let Self { fixture, model, .. } = self;
+        let pair = Self { fixture: fixture.reopen(storage).await, model, keeps_activity: storage.keeps_activity() };
         pair.write(Scan).await.unwrap();
         pair
     }
@@ -125,7 +103,7 @@ impl<'a, S: Storage> Pair<'a, S> {
             if store.count_tasks(&name, TaskSelection::default()).await.is_ok() {
                 assert_kept_counts_are_right(store, name.as_str()).await;
             }
-            compare_stats(model, store, &name, self.storage.keeps_activity(), random).await;
+            compare_stats(model, store, &name, self.keeps_activity, random).await;
             for _ in 0..times {
                 compare_tasks(model, store, &name, random).await;
                 compare_workers(model, store, &name, random).await;
@@ -301,10 +279,10 @@ impl Drop for Seed {
 
 /// Lets a random history happen to both stores, comparing every answer, and compares reads now and then and at the end.
 /// `reopens` says whether the storage can be opened again. Gives the backend back, still open.
-pub async fn agree<S: Storage>(storage: &S, seed: u64, steps: usize, reopens: bool) -> Fixture {
+pub async fn agree(storage: &impl Storage, seed: u64, steps: usize, reopens: bool) -> Fixture {
     let _seed = Seed(seed);
     let mut generator = Generator::new(seed);
-    let mut pair = Pair::open(storage).await;
+    let mut pair = Pair::new(Fixture::open(storage).await);
     pair.write(create_queue(QUEUES[0])).await.unwrap();
     pair.write(create_queue(QUEUES[1])).await.unwrap();
     for step in 0..steps {
@@ -320,7 +298,7 @@ pub async fn agree<S: Storage>(storage: &S, seed: u64, steps: usize, reopens: bo
                     pair.write(Scan).await.unwrap();
                 }
             }
-            Step::Reopen if reopens => pair = pair.reopen().await,
+            Step::Reopen if reopens => pair = pair.reopen(storage).await,
             Step::Reopen => {}
         }
         if step % 50 == 49 {
@@ -332,9 +310,9 @@ pub async fn agree<S: Storage>(storage: &S, seed: u64, steps: usize, reopens: bo
 }
 
 /// Random tasks with random documents, then many random filters over them: the same tasks everywhere.
-pub async fn agree_on_filters<S: Storage>(storage: &S, seed: u64, filters: usize) {
+pub async fn agree_on_filters(storage: &impl Storage, seed: u64, filters: usize) {
     let _seed = Seed(seed);
-    let pair = Pair::open(storage).await;
+    let pair = Pair::new(Fixture::open(storage).await);
     pair.write(create_queue(QUEUES[0])).await.unwrap();
     let mut generator = Generator::new(seed);
     for _ in 0..150 {

@@ -1,19 +1,8 @@
 //! Commands of every kind in one type, and their answers in another, for tests that mix them.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::Task;
-use taskqueue_core::time::Timestamp;
-
-use crate::command::{
-    ActOnTask, ActOnTasks, Acted, AddOutput, BulkUpdate, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems,
-    Command, CreateQueue, CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items,
-    ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, Scan, Scanned, UpdateTask, Updated, Upkeep,
-    WithdrawWorker,
-};
-use crate::{Store, StoreError, StoreExt};
+use super::prelude::*;
 
 /// Everything that tests write.
 pub trait Write: Clone + Debug + Send + 'static {
@@ -46,33 +35,6 @@ impl Write for ActOnTasks {
     }
 }
 
-/// A command of any kind.
-#[derive(Clone, Debug)]
-pub enum AnyCommand {
-    CreateQueue(CreateQueue),
-    DeleteQueue(DeleteQueue),
-    CreateTask(CreateTask),
-    CreateTasks(CreateTasks),
-    UpdateTask(UpdateTask),
-    UpdateTasks(Arc<BulkUpdate>),
-    ActOnTask(ActOnTask),
-    ActOnTasks(Arc<ActOnTasks>),
-    DeleteTask(DeleteTask),
-    Claim(Claim),
-    ClaimTasks(ClaimTasks),
-    Heartbeat(Heartbeat),
-    ReportProgress(ReportProgress),
-    AddOutput(AddOutput),
-    ReportRun(ReportRun),
-    ReportRuns(ReportRuns),
-    ReportWorker(ReportWorker),
-    ReportTelemetry(ReportTelemetry),
-    WithdrawWorker(WithdrawWorker),
-    ChangeSettings(ChangeSettings),
-    Upkeep(Upkeep),
-    Scan(Scan),
-}
-
 /// An answer of any kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnyAnswer {
@@ -91,36 +53,69 @@ pub enum AnyAnswer {
     Scanned(Scanned),
 }
 
-impl Write for AnyCommand {
-    type Answer = AnyAnswer;
-
-    async fn write_to(self, store: &dyn Store) -> Result<AnyAnswer, StoreError> {
-        let done = |()| AnyAnswer::Done;
-        match self {
-            Self::CreateQueue(command) => store.write(command).await.map(AnyAnswer::QueueCreated),
-            Self::DeleteQueue(command) => store.write(command).await.map(done),
-            Self::CreateTask(command) => store.write(command).await.map(AnyAnswer::Created),
-            Self::CreateTasks(command) => store.write(command).await.map(AnyAnswer::CreatedItems),
-            Self::UpdateTask(command) => store.write(command).await.map(AnyAnswer::Task),
-            Self::UpdateTasks(bulk) => store.update_tasks(bulk).await.map(AnyAnswer::Updated),
-            Self::ActOnTask(command) => store.write(command).await.map(AnyAnswer::Task),
-            Self::ActOnTasks(act) => store.act_on_tasks(act).await.map(AnyAnswer::Acted),
-            Self::DeleteTask(command) => store.write(command).await.map(done),
-            Self::Claim(command) => store.write(command).await.map(AnyAnswer::Claimed),
-            Self::ClaimTasks(command) => store.write(command).await.map(AnyAnswer::ClaimedItems),
-            Self::Heartbeat(command) => store.write(command).await.map(AnyAnswer::Lease),
-            Self::ReportProgress(command) => store.write(command).await.map(done),
-            Self::AddOutput(command) => store.write(command).await.map(done),
-            Self::ReportRun(command) => store.write(command).await.map(done),
-            Self::ReportRuns(command) => store.write(command).await.map(AnyAnswer::ReportedItems),
-            Self::ReportWorker(command) => store.write(command).await.map(done),
-            Self::ReportTelemetry(command) => store.write(command).await.map(done),
-            Self::WithdrawWorker(command) => store.write(command).await.map(done),
-            Self::ChangeSettings(command) => store.write(command).await.map(AnyAnswer::Settings),
-            // How much of it is done at a time is up to the store.
-            Self::Upkeep(_) => upkeep(store).await.map(|()| AnyAnswer::Done),
-            Self::Scan(command) => store.write(command).await.map(AnyAnswer::Scanned),
+/// Declares commands of any kind: each with what its answer becomes.
+macro_rules! any_command {
+    ($($command:ident => $answer:expr,)*) => {
+        /// A command of any kind.
+        #[derive(Clone, Debug)]
+        pub enum AnyCommand {
+            $($command($command),)*
+            UpdateTasks(Arc<BulkUpdate>),
+            ActOnTasks(Arc<ActOnTasks>),
+            Upkeep(Upkeep),
         }
+
+        impl Write for AnyCommand {
+            type Answer = AnyAnswer;
+
+            async fn write_to(self, store: &dyn Store) -> Result<AnyAnswer, StoreError> {
+                match self {
+                    $(Self::$command(command) => store.write(command).await.map($answer),)*
+                    Self::UpdateTasks(bulk) => store.update_tasks(bulk).await.map(AnyAnswer::Updated),
+                    Self::ActOnTasks(act) => store.act_on_tasks(act).await.map(AnyAnswer::Acted),
+                    // How much of it is done at a time is up to the store.
+                    Self::Upkeep(_) => upkeep(store).await.map(done),
+                }
+            }
+        }
+
+        $(impl From<$command> for AnyCommand {
+            fn from(command: $command) -> Self {
+                Self::$command(command)
+            }
+        })*
+    };
+}
+
+fn done((): ()) -> AnyAnswer {
+    AnyAnswer::Done
+}
+
+any_command! {
+    CreateQueue => AnyAnswer::QueueCreated,
+    DeleteQueue => done,
+    CreateTask => AnyAnswer::Created,
+    CreateTasks => AnyAnswer::CreatedItems,
+    UpdateTask => AnyAnswer::Task,
+    ActOnTask => AnyAnswer::Task,
+    DeleteTask => done,
+    Claim => AnyAnswer::Claimed,
+    ClaimTasks => AnyAnswer::ClaimedItems,
+    Heartbeat => AnyAnswer::Lease,
+    ReportProgress => done,
+    AddOutput => done,
+    ReportRun => done,
+    ReportRuns => AnyAnswer::ReportedItems,
+    ReportWorker => done,
+    ReportTelemetry => done,
+    WithdrawWorker => done,
+    ChangeSettings => AnyAnswer::Settings,
+    Scan => AnyAnswer::Scanned,
+}
+
+impl From<Upkeep> for AnyCommand {
+    fn from(upkeep: Upkeep) -> Self {
+        Self::Upkeep(upkeep)
     }
 }
 
@@ -141,20 +136,6 @@ impl From<ActOnTasks> for AnyCommand {
         Self::ActOnTasks(Arc::new(act))
     }
 }
-
-macro_rules! any_command_from {
-    ($($command:ident),*) => {
-        $(impl From<$command> for AnyCommand {
-            fn from(command: $command) -> Self {
-                Self::$command(command)
-            }
-        })*
-    };
-}
-
-any_command_from!(CreateQueue, DeleteQueue, CreateTask, UpdateTask, ActOnTask, DeleteTask, Claim, Heartbeat);
-any_command_from!(ReportRun, ReportWorker, WithdrawWorker, Scan, CreateTasks, ClaimTasks, ReportRuns);
-any_command_from!(ReportProgress, AddOutput, ReportTelemetry, ChangeSettings, Upkeep);
 
 /// A list of commands of any kind.
 #[macro_export]

@@ -1,23 +1,13 @@
 //! Archived tasks: out of sight unless they are asked for.
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::grouping::TaskDimension;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
-use taskqueue_core::task::Status;
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
+use super::prelude::*;
 
 fn with_archived(selection: TaskSelection) -> TaskSelection {
     TaskSelection { include_archived: true, ..selection }
 }
 
 /// Tasks 1 to 6 have been cancelled; the even ones are archived.
-async fn half_archived(storage: &impl Storage) -> Fixture {
-    let fixture = Fixture::with_queue(storage).await;
+async fn half_archived(fixture: Fixture) -> Fixture {
     for id in 1..=6 {
         fixture.create(id, named(&format!("task {id}"))).await;
         fixture.ok(cancel("q", id)).await;
@@ -33,8 +23,8 @@ async fn listed(fixture: &Fixture, selection: TaskSelection, order: TaskOrder) -
     tasks.into_iter().map(|task| task.id.as_str()[13..].to_owned()).collect()
 }
 
-pub async fn lists_and_counts_leave_archived_tasks_out_unless_they_are_included(storage: &impl Storage) {
-    let fixture = half_archived(storage).await;
+pub async fn lists_and_counts_leave_archived_tasks_out_unless_they_are_included(fixture: Fixture) {
+    let fixture = half_archived(fixture).await;
     let by_creation = TaskOrder { field: OrderField::CreatedAt, descending: false };
     let by_name = TaskOrder { field: OrderField::Name, descending: false };
     for order in [BY_ID, by_creation, by_name] {
@@ -57,8 +47,8 @@ pub async fn lists_and_counts_leave_archived_tasks_out_unless_they_are_included(
     assert!(fixture.get(2).await.lifecycle.archived, "by its id it is there");
 }
 
-pub async fn bulk_updates_and_actions_leave_archived_tasks_out_unless_they_are_included(storage: &impl Storage) {
-    let fixture = half_archived(storage).await;
+pub async fn bulk_updates_and_actions_leave_archived_tasks_out_unless_they_are_included(fixture: Fixture) {
+    let fixture = half_archived(fixture).await;
     let mut bulk = update_all("q", "status == 'cancelled'", to_priority(7));
     let updated = fixture.ok(bulk.clone()).await;
     assert_eq!((updated.matched, updated.updated), (3, 3));
@@ -72,8 +62,7 @@ pub async fn bulk_updates_and_actions_leave_archived_tasks_out_unless_they_are_i
     assert_eq!(fixture.count(all()).await, 6, "a requeue takes them out");
 }
 
-pub async fn a_bulk_update_archives_all_or_nothing(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_bulk_update_archives_all_or_nothing(fixture: Fixture) {
     for id in 1..=3 {
         fixture.create(id, Definition::default()).await;
     }
@@ -90,8 +79,7 @@ pub async fn a_bulk_update_archives_all_or_nothing(storage: &impl Storage) {
     assert_eq!(fixture.count_by_status().await, [1, 0, 0, 0, 2]);
 }
 
-pub async fn archived_tasks_keep_their_queue_from_being_empty(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn archived_tasks_keep_their_queue_from_being_empty(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.ok(cancel("q", 1)).await;
     fixture.ok(update("q", 1, to_archived(true))).await;
@@ -101,8 +89,7 @@ pub async fn archived_tasks_keep_their_queue_from_being_empty(storage: &impl Sto
     fixture.ok(delete_queue("q", true)).await;
 }
 
-pub async fn an_archived_task_that_has_succeeded_is_a_dependency_like_any_other(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_archived_task_that_has_succeeded_is_a_dependency_like_any_other(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.claim(1).await;
     fixture.ok(complete("q", 1, 1, object("{}"))).await;

@@ -1,27 +1,14 @@
 //! Bulk updates with other writes between their plan and their write: the answer and the tasks are those of an update that
 //! is done as a whole at the time of the write (I15, I16).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::Status;
-use taskqueue_core::update::Update;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::agreement::{comparable, comparable_to};
-use super::any_command::{AnyAnswer, AnyCommand, Write};
-use super::commands::*;
-use super::fixture::{Fixture, without_seq};
-use super::generate::{Generator, QUEUES, Step};
-use super::{FOUND_AT_ONCE, Storage};
+use super::prelude::*;
 use crate::bulk::{Gate, REDECIDED};
-use crate::clock::ManualClock;
-use crate::command::{BulkUpdate, DeleteQueue, Updated};
-use crate::conformance::model::ModelStore;
-use crate::{StoreError, StoreExt, commands};
 
 /// A gate that holds the first bulk update that comes, until it is opened.
 #[derive(Clone, Default)]
@@ -53,12 +40,8 @@ struct GatedBench {
 }
 
 impl GatedBench {
-    async fn open(storage: &impl Storage) -> Self {
-        let (clock, held) = (ManualClock::new(super::fixture::START), Held::default());
-        let store = storage.open(clock.clone()).await;
-        let fixture = Fixture { store, clock };
-        fixture.ok(create_queue("q")).await;
-        Self { fixture, held }
+    fn new(fixture: Fixture) -> Self {
+        Self { fixture, held: Held::default() }
     }
 
     /// Begins a bulk update; it has its plan when this is over.
@@ -104,8 +87,8 @@ fn priorities<const N: usize>(expected: [(&str, i64); N]) -> Vec<(String, i64)> 
     expected.map(|(id, priority)| (id.to_owned(), priority)).to_vec()
 }
 
-pub async fn what_is_created_between_plan_and_write_is_updated_too(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn what_is_created_between_plan_and_write_is_updated_too(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     gated.fixture.create("a", named("m")).await;
     let between = commands![
         create("q", "b", named("m")),
@@ -119,8 +102,8 @@ pub async fn what_is_created_between_plan_and_write_is_updated_too(storage: &imp
     assert_eq!(gated.fixture.store.get_task(&queue("r"), task_id("d")).await.unwrap().definition.priority, 0);
 }
 
-pub async fn what_is_claimed_between_plan_and_write_is_left_out(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn what_is_claimed_between_plan_and_write_is_left_out(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     for id in ["a", "b", "c"] {
         gated.fixture.create(id, Definition::default()).await;
     }
@@ -139,8 +122,8 @@ pub async fn what_is_claimed_between_plan_and_write_is_left_out(storage: &impl S
     assert_eq!(gated.fixture.claim(3).await.task.id, task_id("c"));
 }
 
-pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     for (id, name) in [("a", "m"), ("b", "m"), ("c", "n"), ("d", "m"), ("e", "m")] {
         gated.fixture.create(id, named(name)).await;
     }
@@ -159,8 +142,8 @@ pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(stor
     assert_eq!(gated.fixture.get("b").await.definition.metadata, object(r#"{"k":"v"}"#));
 }
 
-pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     let with_args = |args: &str| Definition { args: object(args), ..named("m") };
     for id in ["a", "b", "c", "d"] {
         gated.fixture.create(id, with_args(r#"{"k":1,"n":1}"#)).await;
@@ -186,8 +169,8 @@ pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(stora
     }
 }
 
-pub async fn what_is_deleted_between_plan_and_write_is_not_counted(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn what_is_deleted_between_plan_and_write_is_not_counted(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     for id in ["a", "b", "c", "d"] {
         gated.fixture.create(id, Definition::default()).await;
     }
@@ -199,8 +182,8 @@ pub async fn what_is_deleted_between_plan_and_write_is_not_counted(storage: &imp
     assert_eq!(gated.priorities().await, priorities([("b", 5), ("c", 5)]));
 }
 
-pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     for id in ["a", "b", "c"] {
         gated.fixture.create(id, with_budget(3)).await;
     }
@@ -215,16 +198,16 @@ pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_unto
     assert_eq!(gated.fixture.claimed(claim("q", "x", 2)).await, None);
 }
 
-pub async fn a_queue_that_is_deleted_between_plan_and_write_is_not_found(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn a_queue_that_is_deleted_between_plan_and_write_is_not_found(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     gated.fixture.create("a", Definition::default()).await;
     let gone = DeleteQueue { queue: queue("q"), cascade: true };
     let answer = gated.answer(update_all("q", "exists(id)", to_priority(5)), [gone]).await;
     assert_eq!(answer, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("q") })));
 }
 
-pub async fn a_queue_that_is_made_again_between_plan_and_write_is_judged_anew(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn a_queue_that_is_made_again_between_plan_and_write_is_judged_anew(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     gated.fixture.create("a", Definition::default()).await;
     gated.fixture.create("b", Definition::default()).await;
     let gone = DeleteQueue { queue: queue("q"), cascade: true };
@@ -234,8 +217,8 @@ pub async fn a_queue_that_is_made_again_between_plan_and_write_is_judged_anew(st
     assert_eq!(gated.priorities().await, priorities([("a", 5)]));
 }
 
-pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     let many = 2 * REDECIDED;
     for id in 0..many {
         gated.fixture.create(format!("old{id}"), named("m")).await;
@@ -252,8 +235,8 @@ pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(sto
     assert!(tasks.len() == 3 * REDECIDED && tasks.iter().all(is_right));
 }
 
-pub async fn what_is_written_has_the_time_of_the_write(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn what_is_written_has_the_time_of_the_write(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
     gated.fixture.clock.advance_seconds(3);
@@ -265,8 +248,8 @@ pub async fn what_is_written_has_the_time_of_the_write(storage: &impl Storage) {
     }
 }
 
-pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
     writing.abort();
@@ -278,8 +261,8 @@ pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(storag
 }
 
 /// The model gives the expected result: there the bulk update is done as a whole, after the writes in between.
-pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     let model = Fixture {
         store: Arc::new(ModelStore::new(Arc::new(gated.fixture.clock.clone()))),
         clock: gated.fixture.clock.clone(),
@@ -349,8 +332,8 @@ async fn compare(fixture: &Fixture, model: &Fixture) {
     }
 }
 
-pub async fn other_commands_are_done_while_bulk_updates_are_planned(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn other_commands_are_done_while_bulk_updates_are_planned(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
     // A second one passes the first, which has its plan and does not write.

@@ -1,24 +1,9 @@
 //! Bulk actions that nobody comes in between of: which tasks they change, what they answer, and that each task ends as a command
 //! for it alone would have left it.
 
-use std::sync::Arc;
-
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::lifecycle::TaskAction;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Status, Task};
-
-use super::Storage;
 use super::activity::{MINUTES, counted};
-use super::any_command::AnyCommand;
-use super::commands::*;
-use super::counts::assert_kept_counts_are_right;
 use super::filters::{filter_text, json};
-use super::fixture::Fixture;
-use super::random::Random;
-use crate::command::{ActOnTask, ActOnTasks, Acted, DeleteTask};
-use crate::conformance::model::ModelStore;
+use super::prelude::*;
 
 use BulkAction::{Cancel, Delete, Requeue};
 
@@ -27,8 +12,7 @@ fn acted(matched: u64, changed: u64) -> Acted {
 }
 
 /// A task of every state in `q`, each named after it, and a pending one in `r`.
-async fn one_of_each(storage: &impl Storage) -> Fixture {
-    let fixture = Fixture::with_queue(storage).await;
+async fn one_of_each(fixture: Fixture) -> Fixture {
     for (id, run) in [("succeeded", 1), ("failed", 2), ("running", 3)] {
         fixture.create(id, Definition { max_attempts: 1, ..named(id) }).await;
         fixture.claim(run).await;
@@ -48,9 +32,9 @@ async fn states(fixture: &Fixture) -> Vec<(String, Status)> {
     tasks.map(|task| (task.definition.name.unwrap().to_string(), task.lifecycle.status)).collect()
 }
 
-pub async fn a_bulk_action_changes_what_it_applies_to_and_nothing_else(storage: &impl Storage) {
+pub async fn a_bulk_action_changes_what_it_applies_to_and_nothing_else(fixture: Fixture) {
     use Status::{Cancelled, Pending, Running, Succeeded};
-    let fixture = one_of_each(storage).await;
+    let fixture = one_of_each(fixture).await;
     let state = |name: &str, status| (name.to_owned(), status);
     assert_eq!(fixture.ok(act_on_all("q", Requeue, "exists(id)")).await, acted(2, 2));
     let after_requeue = vec![
@@ -87,8 +71,8 @@ pub async fn a_bulk_action_changes_what_it_applies_to_and_nothing_else(storage: 
     assert_kept_counts_are_right(&*fixture.store, "q").await;
 }
 
-pub async fn an_expectation_that_fails_changes_nothing(storage: &impl Storage) {
-    let fixture = one_of_each(storage).await;
+pub async fn an_expectation_that_fails_changes_nothing(fixture: Fixture) {
+    let fixture = one_of_each(fixture).await;
     let before = fixture.tasks("q").await;
     for (expected, dry_run) in [(1, false), (3, false), (0, false), (u64::MAX, true)] {
         let act = ActOnTasks { expect: Some(expected), dry_run, ..act_on_all("q", Cancel, "exists(id)") };
@@ -101,8 +85,8 @@ pub async fn an_expectation_that_fails_changes_nothing(storage: &impl Storage) {
     assert_eq!(fixture.ok(none).await, acted(0, 0));
 }
 
-pub async fn a_dry_run_only_counts(storage: &impl Storage) {
-    let fixture = one_of_each(storage).await;
+pub async fn a_dry_run_only_counts(fixture: Fixture) {
+    let fixture = one_of_each(fixture).await;
     let before = fixture.tasks("q").await;
     for (action, matched) in [(Cancel, 2), (Requeue, 2), (Delete, 4)] {
         for which in ["exists(id)", "status in ['pending', 'running', 'succeeded', 'failed', 'cancelled']"] {
@@ -113,8 +97,7 @@ pub async fn a_dry_run_only_counts(storage: &impl Storage) {
     assert_eq!(fixture.tasks("q").await, before);
 }
 
-pub async fn a_bulk_action_on_a_missing_queue_is_refused(storage: &impl Storage) {
-    let fixture = Fixture::open(storage).await;
+pub async fn a_bulk_action_on_a_missing_queue_is_refused(fixture: Fixture) {
     for action in BulkAction::ALL {
         for dry_run in [false, true] {
             let act = ActOnTasks { dry_run, ..act_on_all("missing", action, "exists(id)") };
@@ -123,8 +106,7 @@ pub async fn a_bulk_action_on_a_missing_queue_is_refused(storage: &impl Storage)
     }
 }
 
-pub async fn tasks_are_requeued_in_the_order_of_their_creation(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn tasks_are_requeued_in_the_order_of_their_creation(fixture: Fixture) {
     for id in ["c", "a", "d", "b"] {
         fixture.create(id, Definition::default()).await;
     }
@@ -138,8 +120,7 @@ pub async fn tasks_are_requeued_in_the_order_of_their_creation(storage: &impl St
     }
 }
 
-pub async fn run_ids_of_tasks_that_a_bulk_action_deletes_stay_used(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn run_ids_of_tasks_that_a_bulk_action_deletes_stay_used(fixture: Fixture) {
     fixture.create("a", with_budget(1)).await;
     fixture.claim(1).await;
     fixture.ok(fail("q", "a", 1)).await;
@@ -155,8 +136,7 @@ pub async fn run_ids_of_tasks_that_a_bulk_action_deletes_stay_used(storage: &imp
 }
 
 /// Random tasks of random states; the model gets the actions one by one.
-pub async fn a_bulk_action_does_what_a_loop_over_the_ids_does(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_bulk_action_does_what_a_loop_over_the_ids_does(fixture: Fixture) {
     let clock = fixture.clock.clone();
     let model = Fixture { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
     model.ok(create_queue("q")).await;
@@ -241,9 +221,8 @@ pub(super) async fn one_by_one(fixture: &Fixture, act: &ActOnTasks) -> Vec<AnyCo
     tasks.into_iter().map(command).collect()
 }
 
-pub async fn more_tasks_than_a_portion_are_all_done(storage: &impl Storage) {
+pub async fn more_tasks_than_a_portion_are_all_done(fixture: Fixture) {
     const TASKS: usize = 1_500;
-    let fixture = Fixture::with_queue(storage).await;
     for id in 0..TASKS {
         fixture.create(id, named(if id % 5 == 0 { "kept" } else { "n" })).await;
     }

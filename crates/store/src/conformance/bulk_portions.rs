@@ -1,29 +1,14 @@
 //! Bulk actions that others come in between of: before their first portion, and between two. Each task is decided as it is when
 //! its turn comes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{RunEnd, Status};
-use taskqueue_core::update::Update;
 use tokio::task::JoinHandle;
 
 use super::activity::{MINUTES, counted};
-use super::any_command::{AnyCommand, Write};
 use super::bulk::Held;
-use super::commands::*;
-use super::counts::assert_kept_counts_are_right;
-use super::fixture::Fixture;
-use super::generate::{Generator, Step};
-use super::random::Random;
-use super::{FOUND_AT_ONCE, Storage};
+use super::prelude::*;
 use crate::bulk::Gate;
-use crate::clock::ManualClock;
-use crate::command::{ActOnTasks, Acted, CreateTasks, DeleteQueue};
-use crate::{StoreError, StoreExt, commands};
 
 use BulkAction::{Cancel, Delete, Requeue};
 
@@ -41,16 +26,12 @@ struct GatedBench {
 type Acting = JoinHandle<Result<Acted, StoreError>>;
 
 impl GatedBench {
-    async fn open(storage: &impl Storage) -> Self {
-        let (clock, held) = (ManualClock::new(super::fixture::START), Held::default());
-        let store = storage.open(clock.clone()).await;
-        let fixture = Fixture { store, clock };
-        fixture.ok(create_queue("q")).await;
-        Self { fixture, held }
+    fn new(fixture: Fixture) -> Self {
+        Self { fixture, held: Held::default() }
     }
 
-    async fn with_tasks(storage: &impl Storage, tasks: usize) -> Self {
-        let gated = Self::open(storage).await;
+    async fn with_tasks(fixture: Fixture, tasks: usize) -> Self {
+        let gated = Self::new(fixture);
         for id in 0..tasks {
             gated.fixture.create(id, named("n")).await;
         }
@@ -96,8 +77,8 @@ fn acted(matched: u64, changed: u64) -> Result<Acted, StoreError> {
     Ok(Acted { matched, changed })
 }
 
-pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     let fixture = &gated.fixture;
     for id in ["claimed", "completed", "renamed", "moved", "deleted", "again", "untouched"] {
         fixture.create(id, named("m")).await;
@@ -135,23 +116,23 @@ pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_de
     assert_eq!(fixture.tasks("q").await.len(), 1);
 }
 
-pub async fn tasks_are_decided_in_order_also_if_some_have_changed(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, 2).await;
+pub async fn tasks_are_decided_in_order_also_if_some_have_changed(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, 2).await;
     gated.fixture.create(2, cancelled_with(&[1])).await;
     let answer = gated.answer(act_on_all("q", Delete, "exists(id)"), [update("q", 1, to_priority(3))]).await;
     assert_eq!(answer, acted(3, 3));
     assert_eq!(counted(&gated.fixture, MINUTES).await, [3, 0, 0, 0, 0, 0, 1], "the second waited for the first");
 }
 
-pub async fn what_is_created_meanwhile_is_left_alone(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, 3).await;
+pub async fn what_is_created_meanwhile_is_left_alone(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, 3).await;
     let created = (10..20).map(|id| create("q", id, named("n")));
     assert_eq!(gated.answer(act_on_all("q", Cancel, "name == 'n'"), created).await, acted(3, 3));
     assert_eq!(gated.fixture.count(of_status(Status::Pending)).await, 10);
 }
 
-pub async fn what_matches_only_later_is_not_done_beyond_the_number_that_was_counted(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, 4).await;
+pub async fn what_matches_only_later_is_not_done_beyond_the_number_that_was_counted(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, 4).await;
     gated.fixture.create("late", named("other")).await;
     let act = ActOnTasks { expect: Some(4), ..act_on_all("q", Cancel, "name == 'n'") };
     let renamed = Update { name: Some(Some("n".into())), ..Update::default() };
@@ -159,8 +140,8 @@ pub async fn what_matches_only_later_is_not_done_beyond_the_number_that_was_coun
     assert_eq!(gated.fixture.status("late").await, Status::Pending);
 }
 
-pub async fn others_are_served_between_two_portions(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, MANY).await;
+pub async fn others_are_served_between_two_portions(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, MANY).await;
     let fixture = &gated.fixture;
     let acting = gated.begin(act_on_all("q", Cancel, "name == 'n'")).await;
     gated.one_portion().await;
@@ -177,15 +158,15 @@ pub async fn others_are_served_between_two_portions(storage: &impl Storage) {
     assert_kept_counts_are_right(&*fixture.store, "q").await;
 }
 
-pub async fn a_queue_that_is_deleted_before_the_first_portion_is_not_found(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, 3).await;
+pub async fn a_queue_that_is_deleted_before_the_first_portion_is_not_found(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, 3).await;
     let gone = DeleteQueue { queue: queue("q"), cascade: true };
     let answer = gated.answer(act_on_all("q", Cancel, "exists(id)"), [gone]).await;
     assert_eq!(answer, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("q") })));
 }
 
-pub async fn a_queue_that_is_deleted_between_two_portions_ends_the_action(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, MANY).await;
+pub async fn a_queue_that_is_deleted_between_two_portions_ends_the_action(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, MANY).await;
     let acting = gated.begin(act_on_all("q", Cancel, "exists(id)")).await;
     gated.one_portion().await;
     let cancelled = gated.fixture.count(of_status(Status::Cancelled)).await;
@@ -193,8 +174,8 @@ pub async fn a_queue_that_is_deleted_between_two_portions_ends_the_action(storag
     assert_eq!(gated.end(acting).await, acted(MANY as u64, cancelled), "what was done until then");
 }
 
-pub async fn a_queue_that_is_made_again_is_left_alone(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, MANY).await;
+pub async fn a_queue_that_is_made_again_is_left_alone(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, MANY).await;
     let acting = gated.begin(act_on_all("q", Delete, "exists(id)")).await;
     gated.one_portion().await;
     for command in commands![delete_queue("q", true), create_queue("q")] {
@@ -208,8 +189,8 @@ pub async fn a_queue_that_is_made_again_is_left_alone(storage: &impl Storage) {
     assert_eq!(gated.fixture.count(all()).await, MANY as u64);
 }
 
-pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, MANY).await;
+pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, MANY).await;
     let acting = gated.begin(act_on_all("q", Cancel, "exists(id)")).await;
     gated.one_portion().await;
     let cancelled = gated.fixture.count(of_status(Status::Cancelled)).await;
@@ -221,8 +202,8 @@ pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(storag
     assert_eq!(gated.fixture.count(of_status(Status::Cancelled)).await, cancelled);
 }
 
-pub async fn repeating_an_action_that_was_stopped_does_the_rest(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, MANY).await;
+pub async fn repeating_an_action_that_was_stopped_does_the_rest(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, MANY).await;
     for id in 0..MANY {
         gated.fixture.ok(cancel("q", id)).await;
     }
@@ -241,8 +222,8 @@ pub async fn repeating_an_action_that_was_stopped_does_the_rest(storage: &impl S
 }
 
 /// Every other task matches, so that the tasks that are looked for later lie among others.
-pub async fn more_tasks_than_are_found_at_once_are_done_each_once(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn more_tasks_than_are_found_at_once_are_done_each_once(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     let fixture = &gated.fixture;
     gated.held.passed.store(true, Ordering::SeqCst);
     let matching = 3 * FOUND_AT_ONCE + 1;
@@ -266,8 +247,8 @@ pub async fn more_tasks_than_are_found_at_once_are_done_each_once(storage: &impl
     assert_eq!(answer, Acted { matched: exactly, changed: exactly });
 }
 
-pub async fn what_is_found_later_is_decided_as_it_is_then(storage: &impl Storage) {
-    let gated = GatedBench::with_tasks(storage, MANY).await;
+pub async fn what_is_found_later_is_decided_as_it_is_then(fixture: Fixture) {
+    let gated = GatedBench::with_tasks(fixture, MANY).await;
     let fixture = &gated.fixture;
     let acting = gated.begin(act_on_all("q", Cancel, "name == 'n'")).await;
     gated.one_portion().await;
@@ -284,15 +265,13 @@ pub async fn what_is_found_later_is_decided_as_it_is_then(storage: &impl Storage
 
 /// Brings back tasks of which each waits for earlier ones by these numbers, and which were created in random order: more of them
 /// than are found at once. Gives how many portions that took.
-async fn requeue_in_random_order(storage: &impl Storage, waits_for: impl Fn(usize) -> Vec<usize>) -> usize {
-    let (clock, portions) = (ManualClock::new(super::fixture::START), Arc::<AtomicUsize>::default());
+async fn requeue_in_random_order(fixture: Fixture, waits_for: impl Fn(usize) -> Vec<usize>) -> usize {
+    let portions = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&portions);
     let gate = Gate::until(FOUND_AT_ONCE, move || {
         counted.fetch_add(1, Ordering::SeqCst);
         Box::pin(async {})
     });
-    let fixture = Fixture { store: storage.open(clock.clone()).await, clock };
-    fixture.ok(create_queue("q")).await;
     let (mut random, mut order) = (Random::new(8), (0..LENGTH).collect::<Vec<_>>());
     (1..LENGTH).for_each(|place| order.swap(place, random.below(place + 1)));
     for ids in order.chunks(500) {
@@ -310,19 +289,19 @@ async fn requeue_in_random_order(storage: &impl Storage, waits_for: impl Fn(usiz
 
 /// Each task is looked at when it is found, and after the one that it waits for. A portion goes down the chain: if it did not, there
 /// would be one for each task.
-pub async fn a_chain_in_random_order_is_requeued_at_once(storage: &impl Storage) {
-    let portions = requeue_in_random_order(storage, |id| id.checked_sub(1).into_iter().collect()).await;
+pub async fn a_chain_in_random_order_is_requeued_at_once(fixture: Fixture) {
+    let portions = requeue_in_random_order(fixture, |id| id.checked_sub(1).into_iter().collect()).await;
     assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
 }
 
-pub async fn tasks_that_wait_for_several_in_random_order_are_requeued_at_once(storage: &impl Storage) {
-    let portions = requeue_in_random_order(storage, |id| (id.saturating_sub(3)..id).collect()).await;
+pub async fn tasks_that_wait_for_several_in_random_order_are_requeued_at_once(fixture: Fixture) {
+    let portions = requeue_in_random_order(fixture, |id| (id.saturating_sub(3)..id).collect()).await;
     assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
 }
 
 /// The tasks that match when the portion is written, among those that matched when they were found.
-pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(storage: &impl Storage) {
-    let gated = GatedBench::open(storage).await;
+pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
     let fixture = &gated.fixture;
     gated.held.passed.store(true, Ordering::SeqCst);
     let mut generator = Generator::without_dependencies(23);

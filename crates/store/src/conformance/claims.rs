@@ -1,15 +1,8 @@
 //! Claims: who is next, and the rules of run ids (I2, I3, I4, I12, I14).
 
-use std::time::Duration;
+use taskqueue_core::task::ActiveRun;
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{ActiveRun, Lifecycle, Status};
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::{Fixture, without_seq};
-use crate::command::Claimed;
+use super::prelude::*;
 
 /// Claims everything of a route of `q` and says in which order it came.
 pub(super) async fn claim_all(fixture: &Fixture, for_route: &str, runs: &str) -> Vec<String> {
@@ -20,8 +13,7 @@ pub(super) async fn claim_all(fixture: &Fixture, for_route: &str, runs: &str) ->
     ids
 }
 
-pub async fn highest_priority_first_then_first_in_first_out(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn highest_priority_first_then_first_in_first_out(fixture: Fixture) {
     let tasks = [("a", 0), ("b", i64::MAX), ("c", -1), ("d", 0), ("e", i64::MIN), ("f", i64::MAX), ("g", 7)];
     for (id, priority) in tasks {
         fixture.clock.advance_seconds(1);
@@ -30,8 +22,7 @@ pub async fn highest_priority_first_then_first_in_first_out(storage: &impl Stora
     assert_eq!(claim_all(&fixture, "default", "r").await, ["b", "f", "g", "a", "d", "c", "e"]);
 }
 
-pub async fn first_in_first_out_holds_inside_one_microsecond(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn first_in_first_out_holds_inside_one_microsecond(fixture: Fixture) {
     let ids: Vec<String> = (0..40).map(|n| format!("x{}", n * 7 % 40)).collect();
     for id in &ids {
         fixture.create(id, Definition::default()).await;
@@ -39,8 +30,7 @@ pub async fn first_in_first_out_holds_inside_one_microsecond(storage: &impl Stor
     assert_eq!(claim_all(&fixture, "default", "r").await, ids);
 }
 
-pub async fn routes_match_exactly(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn routes_match_exactly(fixture: Fixture) {
     fixture.create("a", with_routes(&["gpu"])).await;
     for route in ["GPU", "Gpu", "gp", "gpu1", "g_u", "default", "gpu.", "g"] {
         assert_eq!(fixture.claimed(claim("q", route, "x")).await, None, "{route}");
@@ -48,8 +38,7 @@ pub async fn routes_match_exactly(storage: &impl Storage) {
     assert_eq!(claim_all(&fixture, "gpu", "r").await, ["a"]);
 }
 
-pub async fn a_task_with_several_routes_is_claimed_once(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_with_several_routes_is_claimed_once(fixture: Fixture) {
     fixture.create("a", with_routes(&["x", "y"])).await;
     fixture.create("b", with_routes(&["y", "z"])).await;
     fixture.create("c", with_routes(&["z"])).await;
@@ -59,8 +48,7 @@ pub async fn a_task_with_several_routes_is_claimed_once(storage: &impl Storage) 
     assert_eq!(fixture.claimed(claim("q", "y", 3)).await, None);
 }
 
-pub async fn a_claim_sets_owner_attempt_and_times(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_claim_sets_owner_attempt_and_times(fixture: Fixture) {
     let created = fixture.create(1, with_routes(&["a", "b"])).await;
     fixture.clock.advance_seconds(3);
     let claimed = fixture.claimed(claim("q", "b", 1)).await.unwrap();
@@ -80,8 +68,7 @@ pub async fn a_claim_sets_owner_attempt_and_times(storage: &impl Storage) {
     assert_eq!(fixture.get(1).await, expected);
 }
 
-pub async fn fail_unclaim_requeue_and_expiry_go_behind_every_task_of_their_priority(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn fail_unclaim_requeue_and_expiry_go_behind_every_task_of_their_priority(fixture: Fixture) {
     fixture.create("expired", Definition::default()).await;
     fixture.claim("old").await;
     fixture.pass(295).await;
@@ -101,8 +88,7 @@ pub async fn fail_unclaim_requeue_and_expiry_go_behind_every_task_of_their_prior
     assert_eq!(claim_all(&fixture, "default", "r").await, order);
 }
 
-pub async fn only_pending_tasks_are_claimed(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn only_pending_tasks_are_claimed(fixture: Fixture) {
     for id in ["cancelled", "failed", "succeeded", "running", "deleted", "pending"] {
         fixture.create(id, with_budget(1)).await;
     }
@@ -116,8 +102,7 @@ pub async fn only_pending_tasks_are_claimed(storage: &impl Storage) {
     assert_eq!(claim_all(&fixture, "default", "r").await, ["pending"]);
 }
 
-pub async fn a_replayed_claim_returns_the_same_task_and_the_unchanged_lease(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_replayed_claim_returns_the_same_task_and_the_unchanged_lease(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.create(2, Definition::default()).await;
     let first = fixture.claim(1).await;
@@ -130,8 +115,7 @@ pub async fn a_replayed_claim_returns_the_same_task_and_the_unchanged_lease(stor
     assert_eq!(fixture.count_by_status().await, [1, 1, 0, 0, 0]);
 }
 
-pub async fn an_active_run_id_conflicts_with_another_queue_or_route(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_active_run_id_conflicts_with_another_queue_or_route(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     fixture.create(1, with_routes(&["a", "b"])).await;
     fixture.ok(create("q", 2, with_routes(&["b"]))).await;
@@ -145,8 +129,7 @@ pub async fn an_active_run_id_conflicts_with_another_queue_or_route(storage: &im
     assert_eq!(fixture.count_by_status().await, [1, 1, 0, 0, 0]);
 }
 
-pub async fn a_used_run_id_never_claims_again(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_used_run_id_never_claims_again(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     fixture.ok(create("other", 1, Definition::default())).await;
     fixture.create(1, with_budget(10)).await;
@@ -205,8 +188,7 @@ async fn until_forgotten(fixture: &Fixture, runs: [u32; 3]) {
 
 const A_DAY_SECONDS: i64 = 86_400;
 
-pub async fn run_ids_of_a_deleted_task_are_kept_for_a_day(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn run_ids_of_a_deleted_task_are_kept_for_a_day(fixture: Fixture) {
     with_runs(&fixture, 1, [1, 2, 3]).await;
     fixture.ok(delete("q", 1)).await;
     fixture.create(2, Definition::default()).await;
@@ -220,8 +202,7 @@ pub async fn run_ids_of_a_deleted_task_are_kept_for_a_day(storage: &impl Storage
     until_forgotten(&fixture, [2, 3, 4]).await;
 }
 
-pub async fn run_ids_of_a_deleted_queue_are_kept_for_a_day(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn run_ids_of_a_deleted_queue_are_kept_for_a_day(fixture: Fixture) {
     with_runs(&fixture, 1, [1, 2, 3]).await;
     fixture.ok(delete_queue("q", true)).await;
     fixture.ok(create_queue("q")).await;
@@ -237,8 +218,7 @@ pub async fn run_ids_of_a_deleted_queue_are_kept_for_a_day(storage: &impl Storag
     until_forgotten(&fixture, [1, 2, 3]).await;
 }
 
-pub async fn a_run_id_is_kept_from_the_deletion_of_its_task_and_not_from_its_end(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_run_id_is_kept_from_the_deletion_of_its_task_and_not_from_its_end(fixture: Fixture) {
     with_runs(&fixture, 1, [1, 2, 3]).await;
     fixture.clock.advance_seconds(10 * A_DAY_SECONDS);
     fixture.scan().await;

@@ -1,27 +1,11 @@
 //! Short ways to say what the tests say a thousand times: identifiers, definitions and commands from plain text.
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::filter::{ObservationFilter, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::{self, JsonObject};
-use taskqueue_core::lifecycle::{RunReport, TaskAction};
-use taskqueue_core::limits::TASK_DATA_BYTES;
-use taskqueue_core::observation::{Report, WorkerStatus};
-use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, SchedulingFields};
-use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
-use taskqueue_core::settings::{Retention, SettingsPatch};
-use taskqueue_core::stats::RouteSelection;
-use taskqueue_core::task::{Failure, Status};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Update;
+use taskqueue_core::ids::WorkerId;
+use taskqueue_core::json;
 
-use crate::command::{
-    ActOnTask, ActOnTasks, AddOutput, BulkUpdate, ChangeSettings, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask,
-    CreateTasks, DeleteQueue, DeleteTask, Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry,
-    ReportWorker, RunAction, RunItem, UpdateTask, WithdrawWorker,
-};
+use super::prelude::*;
 
 /// Every route of a queue.
 pub static ALL_ROUTES: RouteSelection = RouteSelection::first(usize::MAX);

@@ -2,23 +2,10 @@
 //! (I1, I2, I15, I16, I19).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Lifecycle, Status, Task};
-use taskqueue_core::update::Update;
 use tokio::task::JoinSet;
 
-use super::Storage;
-use super::any_command::{AnyAnswer, AnyCommand, Write};
-use super::commands::*;
-use super::counts::assert_kept_counts_are_right;
-use super::fixture::Fixture;
-use super::generate::{Generator, QUEUES, Step};
-use crate::command::{Claimed, CreatedTask, Updated};
-use crate::conformance::model::ModelStore;
-use crate::{StoreError, StoreExt, commands};
+use super::prelude::*;
 
 /// Writes everything at once. The answers come in the order of the commands.
 async fn together<W: Write>(fixture: &Fixture, commands: Vec<W>) -> Vec<Result<W::Answer, StoreError>> {
@@ -36,8 +23,7 @@ fn claimed_id(answer: &Result<Option<Box<Claimed>>, StoreError>) -> Option<Strin
     answer.as_ref().unwrap().as_ref().map(|claimed| claimed.task.id.to_string())
 }
 
-pub async fn concurrent_claims_get_distinct_tasks(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn concurrent_claims_get_distinct_tasks(fixture: Fixture) {
     for id in 0..50 {
         fixture.create(id, Definition::default()).await;
     }
@@ -51,8 +37,7 @@ pub async fn concurrent_claims_get_distinct_tasks(storage: &impl Storage) {
     assert_eq!(runs.len(), 50);
 }
 
-pub async fn concurrent_claims_with_one_run_id_take_one_task(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn concurrent_claims_with_one_run_id_take_one_task(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     for id in 0..10 {
         fixture.create(id, with_routes(&["a", "b"])).await;
@@ -77,8 +62,7 @@ pub async fn concurrent_claims_with_one_run_id_take_one_task(storage: &impl Stor
     assert_eq!(running("q").await + running("other").await, 1);
 }
 
-pub async fn concurrent_creations_of_one_id_create_one_task(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn concurrent_creations_of_one_id_create_one_task(fixture: Fixture) {
     let creations = (0..64).map(|n| create("q", 1, with_priority(n % 2))).collect();
     let (mut created, mut replayed, mut refused) = (0, 0, 0);
     for answer in together(&fixture, creations).await {
@@ -95,8 +79,7 @@ pub async fn concurrent_creations_of_one_id_create_one_task(storage: &impl Stora
     assert_eq!(queues.iter().filter(|answer| **answer == Ok(true)).count(), 1);
 }
 
-pub async fn concurrent_reports_end_a_run_once(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn concurrent_reports_end_a_run_once(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.claim(1).await;
     let mut commands = Vec::new();
@@ -123,8 +106,7 @@ pub async fn concurrent_reports_end_a_run_once(storage: &impl Storage) {
 }
 
 /// A batch may hold the whole life of a run: its task is claimed, cancelled and deleted before anything is written.
-pub async fn a_run_that_began_while_its_task_was_deleted_stays_used_up(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_run_that_began_while_its_task_was_deleted_stays_used_up(fixture: Fixture) {
     for run in 0..40 {
         fixture.create(1, Definition::default()).await;
         let commands = commands![claim("q", "default", run), cancel("q", 1), delete("q", 1)];
@@ -170,8 +152,7 @@ fn rounds() -> Vec<Vec<AnyCommand>> {
     ]
 }
 
-pub async fn commuting_commands_together_equal_the_same_one_by_one(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn commuting_commands_together_equal_the_same_one_by_one(fixture: Fixture) {
     let clock = fixture.clock.clone();
     let single = Fixture { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
     single.ok(create_queue("q")).await;
@@ -188,8 +169,7 @@ pub async fn commuting_commands_together_equal_the_same_one_by_one(storage: &imp
     }
 }
 
-pub async fn claims_and_bulk_updates_never_mix(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn claims_and_bulk_updates_never_mix(fixture: Fixture) {
     for id in 0..60 {
         fixture.create(id, Definition::default()).await;
     }
@@ -215,8 +195,7 @@ pub async fn claims_and_bulk_updates_never_mix(storage: &impl Storage) {
     }
 }
 
-pub async fn a_busy_queue_loses_nothing(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_busy_queue_loses_nothing(fixture: Fixture) {
     let mut workers = JoinSet::new();
     for worker in 0..8 {
         let store = Arc::clone(&fixture.store);
@@ -247,8 +226,7 @@ pub async fn a_busy_queue_loses_nothing(storage: &impl Storage) {
     assert_eq!(attempts, 64, "attempts are claims minus unclaims");
 }
 
-pub async fn a_storm_of_random_commands_keeps_every_invariant(storage: &impl Storage) {
-    let fixture = Fixture::open(storage).await;
+pub async fn a_storm_of_random_commands_keeps_every_invariant(fixture: Fixture) {
     for name in QUEUES {
         fixture.ok(create_queue(name)).await;
     }

@@ -1,16 +1,9 @@
 //! Counts and groups: those that are kept must equal those that are counted, whatever happened before (I9, I31).
 
 use taskqueue_core::cursor::InvalidCursor;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::grouping::{Group, TaskDimension, TaskGroupQuery};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::task::Status;
+use taskqueue_core::grouping::Group;
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
-use crate::{Store, StoreError, StoreExt, commands};
+use super::prelude::*;
 
 /// The four ways to group tasks.
 pub const DIMENSIONS: [&[TaskDimension]; 4] = [
@@ -40,8 +33,7 @@ pub async fn assert_kept_counts_are_right(store: &dyn Store, in_queue: &str) {
     }
 }
 
-pub async fn kept_counts_stay_right_after_every_kind_of_action(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn kept_counts_stay_right_after_every_kind_of_action(fixture: Fixture) {
     let commands = commands![
         create("q", 1, with_routes(&["a"])),
         create("q", 1, with_routes(&["a"])),
@@ -96,8 +88,7 @@ async fn populate(fixture: &Fixture) {
     fixture.ok(cancel("q", 0)).await;
 }
 
-pub async fn groups_are_sorted_and_counted_in_every_dimension(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn groups_are_sorted_and_counted_in_every_dimension(fixture: Fixture) {
     populate(&fixture).await;
     let expected: [&[(&[&str], u64)]; 4] = [
         &[(&["B"], 4), (&["a"], 12), (&["b"], 4), (&["c"], 4)],
@@ -132,8 +123,7 @@ pub async fn groups_are_sorted_and_counted_in_every_dimension(storage: &impl Sto
     }
 }
 
-pub async fn pages_of_groups_join_without_gap(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn pages_of_groups_join_without_gap(fixture: Fixture) {
     populate(&fixture).await;
     for dimensions in DIMENSIONS {
         for selection in [all(), of_status(Status::Pending), filtered("'a' in routes")] {
@@ -158,8 +148,7 @@ pub async fn pages_of_groups_join_without_gap(storage: &impl Storage) {
     }
 }
 
-pub async fn an_invalid_group_cursor_is_noticed_after_the_queue(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_invalid_group_cursor_is_noticed_after_the_queue(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     let dimensions = vec![TaskDimension::Status];
     let query = TaskGroupQuery { selection: all(), dimensions, limit: 1, after: Some(Err(InvalidCursor)) };

@@ -1,19 +1,8 @@
 //! Creating tasks: replays, conflicts, identity, size, and that every value reads back as it was given (I19, I28).
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Lifecycle, Outcome, Task};
-use taskqueue_core::update::Update;
+use super::prelude::*;
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::{Fixture, without_seq};
-use crate::command::CreatedTask;
-use crate::commands;
-use crate::{StoreError, StoreExt};
-
-pub async fn a_new_task_is_pending_and_empty_with_equal_timestamps(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_new_task_is_pending_and_empty_with_equal_timestamps(fixture: Fixture) {
     let definition = Definition { args: object(r#"{"a":[1,{"b":null}]}"#), ..named("n") };
     let task = fixture.create(1, definition.clone()).await;
     let expected = Task {
@@ -27,8 +16,7 @@ pub async fn a_new_task_is_pending_and_empty_with_equal_timestamps(storage: &imp
     assert_eq!(fixture.get(1).await, task);
 }
 
-pub async fn a_replay_returns_the_current_task_and_changes_nothing(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_replay_returns_the_current_task_and_changes_nothing(fixture: Fixture) {
     let definition = with_budget(2);
     fixture.create(1, definition.clone()).await;
     fixture.create(2, Definition::default()).await;
@@ -57,8 +45,7 @@ pub async fn a_replay_returns_the_current_task_and_changes_nothing(storage: &imp
     replayed().await;
 }
 
-pub async fn another_definition_is_a_conflict(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn another_definition_is_a_conflict(fixture: Fixture) {
     let task = fixture.create(1, Definition { args: object(r#"{"a":1}"#), ..Definition::default() }).await;
     let with_args = |text| Definition { args: object(text), ..Definition::default() };
     let others = [
@@ -79,8 +66,7 @@ pub async fn another_definition_is_a_conflict(storage: &impl Storage) {
     assert_eq!(fixture.count(all()).await, 1);
 }
 
-pub async fn the_identity_is_that_of_the_creation_for_the_life_of_the_task(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn the_identity_is_that_of_the_creation_for_the_life_of_the_task(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     let everything = Update {
         name: Some(Some("n".into())),
@@ -99,8 +85,7 @@ pub async fn the_identity_is_that_of_the_creation_for_the_life_of_the_task(stora
     assert_eq!(fixture.refused(create("q", 1, updated.definition)).await, conflict);
 }
 
-pub async fn the_id_of_a_deleted_task_is_free_again(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn the_id_of_a_deleted_task_is_free_again(fixture: Fixture) {
     fixture.create(1, named("first")).await;
     fixture.claim(1).await;
     fixture.ok(complete("q", 1, 1, object(r#"{"r":1}"#))).await;
@@ -110,8 +95,7 @@ pub async fn the_id_of_a_deleted_task_is_free_again(storage: &impl Storage) {
     assert_eq!(fixture.get(1).await, again);
 }
 
-pub async fn stored_data_of_exactly_the_limit_is_accepted_and_one_byte_more_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn stored_data_of_exactly_the_limit_is_accepted_and_one_byte_more_refused(fixture: Fixture) {
     let sized = |more| Definition { args: args_beyond_the_limit(more), ..Definition::default() };
     assert_eq!(fixture.refused(create("q", 1, sized(1))).await, Refusal::TaskDataTooLarge);
     assert_eq!(fixture.count(all()).await, 0);
@@ -119,15 +103,13 @@ pub async fn stored_data_of_exactly_the_limit_is_accepted_and_one_byte_more_refu
     assert_eq!(fixture.get(1).await, task);
 }
 
-pub async fn an_oversized_creation_of_an_existing_id_is_a_conflict(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_oversized_creation_of_an_existing_id_is_a_conflict(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     let oversized = Definition { args: args_beyond_the_limit(1), ..Definition::default() };
     assert!(matches!(fixture.refused(create("q", 1, oversized)).await, Refusal::TaskIdConflict { .. }));
 }
 
-pub async fn values_at_their_bounds_read_back(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn values_at_their_bounds_read_back(fixture: Fixture) {
     let deep = format!("{}1{}", r#"{"d":"#.repeat(64), "}".repeat(64));
     let long_route = "r".repeat(128);
     let args = r#"{"":"","nul":"a\u0000b","esc":"\"\\\u0001\u007f\u2028","é":"é","e\u0301":"😀","i":-9223372036854775808,
@@ -148,8 +130,7 @@ pub async fn values_at_their_bounds_read_back(storage: &impl Storage) {
     }
 }
 
-pub async fn a_missing_task_is_not_found(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_missing_task_is_not_found(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     fixture.ok(create("other", 1, Definition::default())).await;
     let missing = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(1) };

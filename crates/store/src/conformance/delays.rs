@@ -1,19 +1,7 @@
 //! Tasks that wait for a time, and runs that may be active for some time only.
 
-use std::time::Duration;
-
-use taskqueue_core::definition::Definition;
-use taskqueue_core::lifecycle::RunReport;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::scheduling::{RetryDelay, SchedulingFields};
-use taskqueue_core::task::{RunEnd, Status};
-use taskqueue_core::update::Update;
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
+use super::prelude::*;
 use super::waiting::{got, resting, waiter};
-use crate::command::ReportRun;
 
 /// The number of the task that a claim gets, if any.
 pub(super) async fn next(fixture: &Fixture, run: usize) -> Option<usize> {
@@ -29,8 +17,7 @@ fn limited_to(seconds: i64) -> Definition {
     scheduled(SchedulingFields { timeout_seconds: Some(seconds), ..SchedulingFields::default() })
 }
 
-pub async fn a_delayed_task_is_claimed_from_its_time_on_and_not_before(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_delayed_task_is_claimed_from_its_time_on_and_not_before(fixture: Fixture) {
     let at = fixture.now().plus_seconds(10);
     let created = fixture.ok(create_later(1, Definition::default(), at)).await;
     assert_eq!(created.task.lifecycle.not_before, Some(at));
@@ -43,8 +30,7 @@ pub async fn a_delayed_task_is_claimed_from_its_time_on_and_not_before(storage: 
     assert_eq!(fixture.get(1).await.lifecycle.not_before, None, "the claim has cleared it");
 }
 
-pub async fn a_delayed_task_has_the_place_that_it_got_at_its_creation(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_delayed_task_has_the_place_that_it_got_at_its_creation(fixture: Fixture) {
     let at = fixture.now().plus_seconds(10);
     fixture.create(1, Definition::default()).await;
     fixture.ok(create_later(2, Definition::default(), at)).await;
@@ -58,9 +44,8 @@ pub async fn a_delayed_task_has_the_place_that_it_got_at_its_creation(storage: &
     assert_eq!(order, [Some(4), Some(2), Some(3), None]);
 }
 
-pub async fn many_tasks_of_one_time_are_all_there_when_it_comes(storage: &impl Storage) {
+pub async fn many_tasks_of_one_time_are_all_there_when_it_comes(fixture: Fixture) {
     const MANY: usize = 700;
-    let fixture = Fixture::with_queue(storage).await;
     let at = fixture.now().plus_seconds(60);
     for id in 0..MANY {
         fixture.ok(create_later(id, with_priority((id % 3) as i64), at)).await;
@@ -74,8 +59,7 @@ pub async fn many_tasks_of_one_time_are_all_there_when_it_comes(storage: &impl S
     assert_eq!(ids, expected.into_iter().map(task_id).collect::<Vec<_>>());
 }
 
-pub async fn a_failed_attempt_waits_before_the_next_one(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_failed_attempt_waits_before_the_next_one(fixture: Fixture) {
     fixture.create(1, retried_after(10.0)).await;
     assert_eq!(next(&fixture, 1).await, Some(1));
     fixture.ok(fail("q", 1, 1)).await;
@@ -92,8 +76,7 @@ pub async fn a_failed_attempt_waits_before_the_next_one(storage: &impl Storage) 
     assert_eq!(fixture.get(1).await.lifecycle.not_before, None, "there is no next attempt");
 }
 
-pub async fn a_worker_says_how_long_the_next_attempt_waits(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_worker_says_how_long_the_next_attempt_waits(fixture: Fixture) {
     let report = |run: usize, report| ReportRun { queue: queue("q"), id: task_id(1), run_id: run_id(run), report };
     fixture.create(1, retried_after(10.0)).await;
     fixture.claim(1).await;
@@ -109,8 +92,7 @@ pub async fn a_worker_says_how_long_the_next_attempt_waits(storage: &impl Storag
     assert_eq!(next(&fixture, 4).await, Some(1), "the repetition changed nothing");
 }
 
-pub async fn an_update_moves_a_task_between_the_delay_and_the_order(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_update_moves_a_task_between_the_delay_and_the_order(fixture: Fixture) {
     let to = |at| Update { not_before: Some(at), ..Update::default() };
     let later = Some(fixture.now().plus_seconds(100));
     for id in 1..=3 {
@@ -125,8 +107,7 @@ pub async fn an_update_moves_a_task_between_the_delay_and_the_order(storage: &im
     assert_eq!([next(&fixture, 5).await, next(&fixture, 6).await], [Some(1), None]);
 }
 
-pub async fn cancel_delete_and_requeue_of_a_delayed_task_leave_nothing_behind(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn cancel_delete_and_requeue_of_a_delayed_task_leave_nothing_behind(fixture: Fixture) {
     let at = fixture.now().plus_seconds(10);
     for id in 1..=3 {
         fixture.ok(create_later(id, Definition::default(), at)).await;
@@ -142,8 +123,7 @@ pub async fn cancel_delete_and_requeue_of_a_delayed_task_leave_nothing_behind(st
     assert_eq!(next(&fixture, 4).await, Some(1));
 }
 
-pub async fn a_time_that_comes_wakes_a_waiting_claim(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_time_that_comes_wakes_a_waiting_claim(fixture: Fixture) {
     let waiting = waiter(&fixture, "default", 1);
     resting(&fixture, 1).await;
     fixture.ok(create_later(1, Definition::default(), fixture.now().plus_seconds(10))).await;
@@ -152,8 +132,7 @@ pub async fn a_time_that_comes_wakes_a_waiting_claim(storage: &impl Storage) {
     assert_eq!(got(waiting).await, task_id(1).to_string());
 }
 
-pub async fn a_run_that_is_active_for_too_long_is_ended_by_the_scan(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_run_that_is_active_for_too_long_is_ended_by_the_scan(fixture: Fixture) {
     fixture.create(1, limited_to(20)).await;
     fixture.claim(1).await;
     fixture.pass(15).await;
@@ -167,8 +146,7 @@ pub async fn a_run_that_is_active_for_too_long_is_ended_by_the_scan(storage: &im
     assert_eq!(fixture.refused(complete("q", 1, 1, object("{}"))).await, refusal);
 }
 
-pub async fn a_run_that_is_active_for_too_long_is_ended_by_its_next_call(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_run_that_is_active_for_too_long_is_ended_by_its_next_call(fixture: Fixture) {
     let refusal = Refusal::RunFinalized { end: RunEnd::Timeout };
     for id in 1..=2 {
         fixture.create(id, limited_to(4)).await;
@@ -181,8 +159,7 @@ pub async fn a_run_that_is_active_for_too_long_is_ended_by_its_next_call(storage
     assert_eq!(fixture.refused(heartbeat("q", 1, 1)).await, refusal, "and it stays so");
 }
 
-pub async fn an_outage_is_not_held_against_the_time_of_a_run(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_outage_is_not_held_against_the_time_of_a_run(fixture: Fixture) {
     fixture.create(1, limited_to(60)).await;
     fixture.claim(1).await;
     fixture.scan().await;
@@ -193,8 +170,7 @@ pub async fn an_outage_is_not_held_against_the_time_of_a_run(storage: &impl Stor
     assert_eq!(fixture.status(1).await, Status::Succeeded);
 }
 
-pub async fn a_replayed_claim_of_a_run_that_took_too_long_is_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_replayed_claim_of_a_run_that_took_too_long_is_refused(fixture: Fixture) {
     fixture.create(1, limited_to(4)).await;
     fixture.claim(1).await;
     fixture.clock.advance_seconds(3);

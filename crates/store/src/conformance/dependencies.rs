@@ -1,18 +1,8 @@
 //! Tasks that wait for other tasks.
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure};
-use taskqueue_core::task::{Status, Task};
-use taskqueue_core::update::Update;
-
-use super::Storage;
-use super::commands::*;
 use super::delays::next;
-use super::fixture::Fixture;
+use super::prelude::*;
 use super::waiting::{got, resting, waiter};
-use crate::command::CreateTasks;
 
 /// Claims a task and completes it. It must be the next one.
 async fn succeed(fixture: &Fixture, id: usize, run: usize) {
@@ -30,8 +20,7 @@ fn to_dependencies(ids: &[usize]) -> Update {
     Update { dependencies: Some(dependencies(ids)), ..Update::default() }
 }
 
-pub async fn a_task_is_claimed_when_the_last_of_its_dependencies_has_succeeded(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_is_claimed_when_the_last_of_its_dependencies_has_succeeded(fixture: Fixture) {
     fixture.create(3, waits_for(&[2, 1, 2])).await;
     fixture.create(1, Definition::default()).await;
     fixture.create(2, Definition::default()).await;
@@ -43,16 +32,14 @@ pub async fn a_task_is_claimed_when_the_last_of_its_dependencies_has_succeeded(s
     assert_eq!(next(&fixture, 4).await, Some(3), "in the same transaction");
 }
 
-pub async fn a_dependency_that_has_succeeded_before_is_not_waited_for(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_dependency_that_has_succeeded_before_is_not_waited_for(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     succeed(&fixture, 1, 1).await;
     fixture.create(2, waits_for(&[1])).await;
     assert_eq!(next(&fixture, 2).await, Some(2));
 }
 
-pub async fn a_missing_dependency_is_waited_for_until_it_was_created_and_has_succeeded(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_missing_dependency_is_waited_for_until_it_was_created_and_has_succeeded(fixture: Fixture) {
     fixture.create(2, cancelled_with(&[1])).await;
     fixture.upkeep().await;
     assert_eq!((fixture.status(2).await, next(&fixture, 1).await), (Status::Pending, None));
@@ -61,8 +48,7 @@ pub async fn a_missing_dependency_is_waited_for_until_it_was_created_and_has_suc
     assert_eq!(next(&fixture, 3).await, Some(2));
 }
 
-pub async fn a_task_of_another_queue_is_not_the_one_that_is_waited_for(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_of_another_queue_is_not_the_one_that_is_waited_for(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     fixture.ok(create("other", 1, Definition::default())).await;
     fixture.create(2, waits_for(&[1])).await;
@@ -71,16 +57,14 @@ pub async fn a_task_of_another_queue_is_not_the_one_that_is_waited_for(storage: 
     assert_eq!(next(&fixture, 2).await, None);
 }
 
-pub async fn a_task_that_waits_for_itself_waits_after_a_requeue_too(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_that_waits_for_itself_waits_after_a_requeue_too(fixture: Fixture) {
     fixture.create(1, cancelled_with(&[1])).await;
     fixture.ok(cancel("q", 1)).await;
     fixture.ok(requeue("q", 1)).await;
     assert_eq!((fixture.status(1).await, next(&fixture, 1).await), (Status::Pending, None));
 }
 
-pub async fn a_deleted_dependency_is_missing_again(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_deleted_dependency_is_missing_again(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     succeed(&fixture, 1, 1).await;
     fixture.create(2, waits_for(&[1])).await;
@@ -91,8 +75,7 @@ pub async fn a_deleted_dependency_is_missing_again(storage: &impl Storage) {
     assert_eq!(next(&fixture, 4).await, Some(2));
 }
 
-pub async fn a_chain_and_a_diamond_run_in_their_order(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_chain_and_a_diamond_run_in_their_order(fixture: Fixture) {
     let tasks = [(6, &[5][..]), (5, &[3, 4]), (4, &[2]), (3, &[2]), (2, &[1]), (1, &[])];
     for (id, waits) in tasks {
         fixture.create(id, waits_for(waits)).await;
@@ -104,8 +87,7 @@ pub async fn a_chain_and_a_diamond_run_in_their_order(storage: &impl Storage) {
     assert_eq!(next(&fixture, 99).await, None);
 }
 
-pub async fn a_circle_and_a_task_that_waits_for_itself_wait(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_circle_and_a_task_that_waits_for_itself_wait(fixture: Fixture) {
     fixture.create(1, waits_for(&[1])).await;
     fixture.create(2, waits_for(&[3])).await;
     fixture.create(3, waits_for(&[2])).await;
@@ -118,8 +100,7 @@ pub async fn a_circle_and_a_task_that_waits_for_itself_wait(storage: &impl Stora
     succeed(&fixture, 3, 4).await;
 }
 
-pub async fn a_circle_whose_task_is_cancelled_is_cancelled(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_circle_whose_task_is_cancelled_is_cancelled(fixture: Fixture) {
     for (id, waits) in [(1, 3), (2, 1), (3, 2)] {
         fixture.create(id, cancelled_with(&[waits])).await;
     }
@@ -128,8 +109,7 @@ pub async fn a_circle_whose_task_is_cancelled_is_cancelled(storage: &impl Storag
     assert_eq!(fixture.count_by_status().await, [0, 0, 0, 0, 3]);
 }
 
-pub async fn a_time_and_dependencies_must_both_be_over(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_time_and_dependencies_must_both_be_over(fixture: Fixture) {
     let at = fixture.now().plus_seconds(10);
     fixture.create(1, Definition::default()).await;
     fixture.ok(create_later(2, waits_for(&[1]), at)).await;
@@ -144,8 +124,7 @@ pub async fn a_time_and_dependencies_must_both_be_over(storage: &impl Storage) {
     assert_eq!(next(&fixture, 6).await, Some(3), "its time was over before");
 }
 
-pub async fn by_default_a_failed_dependency_is_waited_for_until_it_succeeds(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn by_default_a_failed_dependency_is_waited_for_until_it_succeeds(fixture: Fixture) {
     fixture.create(1, with_budget(1)).await;
     fixture.create(2, waits_for(&[1])).await;
     fixture.claim(1).await;
@@ -156,8 +135,7 @@ pub async fn by_default_a_failed_dependency_is_waited_for_until_it_succeeds(stor
     assert_eq!(next(&fixture, 4).await, Some(2));
 }
 
-pub async fn a_dependency_that_cannot_succeed_cancels_who_asked_for_it_down_the_chain(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_dependency_that_cannot_succeed_cancels_who_asked_for_it_down_the_chain(fixture: Fixture) {
     for (n, cause) in ["fail", "cancel", "delete", "expiry"].into_iter().enumerate() {
         let [parent, child, grandchild, patient] = [10 * n + 1, 10 * n + 2, 10 * n + 3, 10 * n + 4];
         fixture.create(parent, with_budget(1)).await;
@@ -181,8 +159,7 @@ pub async fn a_dependency_that_cannot_succeed_cancels_who_asked_for_it_down_the_
     }
 }
 
-pub async fn a_dependency_that_failed_before_cancels_at_creation_update_and_requeue(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_dependency_that_failed_before_cancels_at_creation_update_and_requeue(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.ok(cancel("q", 1)).await;
     let created = fixture.create(2, cancelled_with(&[1])).await;
@@ -203,8 +180,7 @@ pub async fn a_dependency_that_failed_before_cancels_at_creation_update_and_requ
     assert_eq!((requeued.changed, fixture.status(3).await), (4, Status::Pending), "now it may still succeed");
 }
 
-pub async fn a_bulk_requeue_brings_a_chain_back_in_whatever_order_it_was_created(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_bulk_requeue_brings_a_chain_back_in_whatever_order_it_was_created(fixture: Fixture) {
     const LENGTH: usize = 600;
     // Two chains, each of them with its end first: a task waits for the one that is created after it.
     for id in 1..LENGTH {
@@ -222,8 +198,7 @@ pub async fn a_bulk_requeue_brings_a_chain_back_in_whatever_order_it_was_created
     assert_eq!(fixture.count_by_status().await, [of_all, 0, 0, 0, 0]);
 }
 
-pub async fn a_bulk_requeue_leaves_what_would_be_cancelled_again(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_bulk_requeue_leaves_what_would_be_cancelled_again(fixture: Fixture) {
     for id in 1..=2 {
         fixture.create(id, Definition::default()).await;
         fixture.ok(cancel("q", id)).await;
@@ -245,8 +220,7 @@ pub async fn a_bulk_requeue_leaves_what_would_be_cancelled_again(storage: &impl 
     assert_eq!(fixture.ok(act_on_all("q", BulkAction::Requeue, &others)).await.changed, 0);
 }
 
-pub async fn who_saw_a_dependency_deleted_remembers_it_at_a_requeue(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn who_saw_a_dependency_deleted_remembers_it_at_a_requeue(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.create(2, cancelled_with(&[1])).await;
     fixture.ok(delete("q", 1)).await;
@@ -258,8 +232,7 @@ pub async fn who_saw_a_dependency_deleted_remembers_it_at_a_requeue(storage: &im
     assert_eq!(fixture.task_of(requeue("q", 2)).await.lifecycle.status, Status::Pending);
 }
 
-pub async fn a_dependency_that_failed_during_a_run_cancels_the_task_that_comes_back(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_dependency_that_failed_during_a_run_cancels_the_task_that_comes_back(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     succeed(&fixture, 1, 1).await;
     for id in 2..=4 {
@@ -283,8 +256,7 @@ pub async fn a_dependency_that_failed_during_a_run_cancels_the_task_that_comes_b
     assert_eq!(fixture.status(5).await, Status::Cancelled, "and so on down the chain");
 }
 
-pub async fn an_update_replaces_what_a_task_waits_for(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_update_replaces_what_a_task_waits_for(fixture: Fixture) {
     for id in 1..=2 {
         fixture.create(id, with_routes(&["parents"])).await;
     }
@@ -308,8 +280,7 @@ pub async fn an_update_replaces_what_a_task_waits_for(storage: &impl Storage) {
     assert_eq!(next(&fixture, 6).await, Some(3));
 }
 
-pub async fn a_deleted_task_waits_for_nothing_any_more(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_deleted_task_waits_for_nothing_any_more(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.create(2, waits_for(&[1])).await;
     fixture.ok(delete("q", 2)).await;
@@ -319,8 +290,7 @@ pub async fn a_deleted_task_waits_for_nothing_any_more(storage: &impl Storage) {
     assert_eq!([next(&fixture, 2).await, next(&fixture, 3).await], [Some(2), None]);
 }
 
-pub async fn tasks_of_one_request_may_wait_for_each_other(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn tasks_of_one_request_may_wait_for_each_other(fixture: Fixture) {
     let new = |id: usize, definition: Definition| (task_id(id), Box::new(definition.into()));
     let tasks = [new(2, waits_for(&[1])), new(1, Definition::default()), new(3, waits_for(&[1, 2]))];
     let items = fixture.ok(CreateTasks { queue: queue("q"), tasks: tasks.into_iter().collect() }).await;
@@ -330,9 +300,8 @@ pub async fn tasks_of_one_request_may_wait_for_each_other(storage: &impl Storage
     }
 }
 
-pub async fn a_task_with_1000_dependencies_waits_for_the_last_one(storage: &impl Storage) {
+pub async fn a_task_with_1000_dependencies_waits_for_the_last_one(fixture: Fixture) {
     const MANY: usize = 1_000;
-    let fixture = Fixture::with_queue(storage).await;
     fixture.ok(create_all(0..MANY)).await;
     let ids = Dependencies::new((0..MANY).map(task_id).collect()).unwrap();
     fixture.create(MANY, waits_for(&(0..MANY).collect::<Vec<_>>())).await;
@@ -345,9 +314,8 @@ pub async fn a_task_with_1000_dependencies_waits_for_the_last_one(storage: &impl
     assert_eq!(next(&fixture, 5_001).await, Some(MANY));
 }
 
-pub async fn more_dependents_than_one_transaction_settles_are_all_settled(storage: &impl Storage) {
+pub async fn more_dependents_than_one_transaction_settles_are_all_settled(fixture: Fixture) {
     const MANY: usize = 2_300;
-    let fixture = Fixture::with_queue(storage).await;
     fixture.create(0, with_priority(1)).await;
     for portion in (1..=MANY).collect::<Vec<_>>().chunks(500) {
         let tasks = portion.iter().map(|id| (task_id(id), Box::new(waits_for(&[0]).into()))).collect();
@@ -366,9 +334,8 @@ pub async fn more_dependents_than_one_transaction_settles_are_all_settled(storag
     assert_eq!(claimed, MANY);
 }
 
-pub async fn a_long_chain_is_cancelled_to_its_end(storage: &impl Storage) {
+pub async fn a_long_chain_is_cancelled_to_its_end(fixture: Fixture) {
     const MANY: usize = 1_500;
-    let fixture = Fixture::with_queue(storage).await;
     for portion in (0..MANY).collect::<Vec<_>>().chunks(500) {
         let waits = |id: usize| if id == 0 { Definition::default() } else { cancelled_with(&[id - 1]) };
         let tasks = portion.iter().map(|id| (task_id(id), Box::new(waits(*id).into()))).collect();
@@ -383,8 +350,8 @@ pub async fn a_long_chain_is_cancelled_to_its_end(storage: &impl Storage) {
 const LONG_CHAIN: usize = 2_100;
 
 /// A chain whose tasks have these ids fails at its beginning, while another task succeeds that one waits for.
-async fn fail_a_long_chain_beside_another(storage: &impl Storage, id_at: impl Fn(usize) -> usize) {
-    let (fixture, other, waiting) = (Fixture::with_queue(storage).await, LONG_CHAIN, LONG_CHAIN + 1);
+async fn fail_a_long_chain_beside_another(fixture: Fixture, id_at: impl Fn(usize) -> usize) {
+    let (other, waiting) = (LONG_CHAIN, LONG_CHAIN + 1);
     fixture.ok(create_all([id_at(0), other])).await;
     fixture.create(waiting, waits_for(&[other])).await;
     for portion in (1..LONG_CHAIN).collect::<Vec<_>>().chunks(500) {
@@ -401,16 +368,15 @@ async fn fail_a_long_chain_beside_another(storage: &impl Storage, id_at: impl Fn
     assert_eq!(fixture.count_by_status().await, [0, 1, 1, 1, LONG_CHAIN as u64 - 1]);
 }
 
-pub async fn what_is_left_beside_a_long_chain_is_settled_too(storage: &impl Storage) {
-    fail_a_long_chain_beside_another(storage, |place| place).await;
+pub async fn what_is_left_beside_a_long_chain_is_settled_too(fixture: Fixture) {
+    fail_a_long_chain_beside_another(fixture, |place| place).await;
 }
 
-pub async fn a_long_chain_against_the_order_of_ids_is_settled_beside_another(storage: &impl Storage) {
-    fail_a_long_chain_beside_another(storage, |place| LONG_CHAIN - 1 - place).await;
+pub async fn a_long_chain_against_the_order_of_ids_is_settled_beside_another(fixture: Fixture) {
+    fail_a_long_chain_beside_another(fixture, |place| LONG_CHAIN - 1 - place).await;
 }
 
-pub async fn a_dependency_that_succeeds_wakes_a_waiting_claim(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_dependency_that_succeeds_wakes_a_waiting_claim(fixture: Fixture) {
     fixture.create(1, with_routes(&["parents"])).await;
     fixture.create(2, waits_for(&[1])).await;
     let waiting = waiter(&fixture, "default", 2);
@@ -420,8 +386,7 @@ pub async fn a_dependency_that_succeeds_wakes_a_waiting_claim(storage: &impl Sto
     assert_eq!(got(waiting).await, task_id(2).to_string());
 }
 
-pub async fn a_replay_of_the_creation_is_one_whatever_became_of_the_dependencies(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_replay_of_the_creation_is_one_whatever_became_of_the_dependencies(fixture: Fixture) {
     fixture.create(1, waits_for(&[3, 2])).await;
     fixture.ok(update("q", 1, to_dependencies(&[]))).await;
     assert!(!fixture.ok(create("q", 1, waits_for(&[2, 3, 2]))).await.created);
@@ -431,8 +396,7 @@ pub async fn a_replay_of_the_creation_is_one_whatever_became_of_the_dependencies
     fixture.refused(create("q", 1, Definition::default())).await;
 }
 
-pub async fn a_bulk_action_sees_what_it_has_done_to_tasks_that_wait(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_bulk_action_sees_what_it_has_done_to_tasks_that_wait(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.create(2, cancelled_with(&[1])).await;
     fixture.create(3, Definition::default()).await;
@@ -446,8 +410,7 @@ pub async fn a_bulk_action_sees_what_it_has_done_to_tasks_that_wait(storage: &im
     assert_eq!(fixture.count_by_status().await, [0, 0, 0, 0, 3]);
 }
 
-pub async fn a_bulk_update_that_cancels_a_task_cancels_those_that_wait_for_it(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_bulk_update_that_cancels_a_task_cancels_those_that_wait_for_it(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.ok(cancel("q", 1)).await;
     for id in 2..=4 {
@@ -464,9 +427,8 @@ pub async fn a_bulk_update_that_cancels_a_task_cancels_those_that_wait_for_it(st
 }
 
 pub async fn a_bulk_update_with_more_dependencies_than_a_transaction_takes_is_refused_and_changes_nothing(
-    storage: &impl Storage,
+    fixture: Fixture,
 ) {
-    let fixture = Fixture::with_queue(storage).await;
     fixture.ok(create_all(0..33)).await;
     let many: Vec<usize> = (1_000..2_000).collect();
     let update = to_dependencies(&many);

@@ -1,19 +1,12 @@
 //! Tasks that wait for themselves: who is told so.
 
-use std::time::Duration;
-
-use taskqueue_core::explain::Reason;
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
+use super::prelude::*;
 use crate::dependency_cycle::{self, find_cycle};
 
 /// How long a search may take on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-pub async fn a_task_that_waits_for_itself_is_told_so(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_that_waits_for_itself_is_told_so(fixture: Fixture) {
     for (id, waits) in [(1, vec![1]), (2, vec![4]), (3, vec![2]), (4, vec![9, 3]), (5, vec![4])] {
         fixture.create(id, waits_for(&waits)).await;
     }
@@ -37,8 +30,7 @@ pub async fn a_task_that_waits_for_itself_is_told_so(storage: &impl Storage) {
 }
 
 /// Only the oldest of them are looked at.
-pub async fn a_task_that_names_itself_is_told_so_however_many_wait_for_it(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_that_names_itself_is_told_so_however_many_wait_for_it(fixture: Fixture) {
     for id in 2..=102 {
         fixture.create(id, waits_for(&[1])).await;
     }

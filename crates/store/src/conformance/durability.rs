@@ -1,23 +1,8 @@
 //! What survives the end of a store: everything that was acknowledged (I7, I9), for storage that can be opened again.
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::grouping::{TaskDimension, TaskGroupQuery};
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::scheduling::SchedulingFields;
-use taskqueue_core::selection::{ObservationQuery, OrderField, TaskOrder};
-use taskqueue_core::settings::SettingsPatch;
-use taskqueue_core::task::{FinishedRun, RunEnd, Status};
-
-use super::Storage;
 use super::actions::bring_to;
 use super::claims::claim_all;
-use super::commands::*;
-use super::counts::assert_kept_counts_are_right;
-use super::fixture::Fixture;
-use crate::StoreExt;
-use crate::clock::ManualClock;
-use crate::command::{CreatedTask, Scanned};
+use super::prelude::*;
 
 pub async fn queues_tasks_and_identities_survive(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;

@@ -1,12 +1,7 @@
 //! Random JSON documents and random filters over few values, so that filters and tasks meet; with the edges where
 //! engines differ: number kinds, 2^53, NUL, null against missing, empty strings, code points.
 
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
-use taskqueue_core::task::Status;
-
-use super::commands::{fuzzy, object, observation_filter, run_id, task_filter, task_id};
-use super::random::Random;
+use super::prelude::*;
 
 const KEYS: [&str; 5] = ["a", "b", "in", "_9", "A"];
 const DOCUMENTS: [&str; 5] = ["args", "metadata", "result", "last_run.worker", "progress"];

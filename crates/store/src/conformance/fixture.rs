@@ -1,24 +1,9 @@
 //! What a test stands at: an open store, its clock, and the few things that nearly every test does with them.
 
-use std::sync::Arc;
-
-use taskqueue_core::cursor::Position;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::grouping::{GroupPage, TaskDimension, TaskGroupQuery};
 use taskqueue_core::limits::LEASE_SCAN_SECONDS;
-use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{Page, TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::task::{Lifecycle, Status, Task};
-use taskqueue_core::time::Timestamp;
 
-use super::Storage;
-use super::any_command::{Write, upkeep};
-use super::commands::{BY_ID, all, claim, create, create_queue, of_status, queue, task_id};
 use super::page_reader;
-use crate::clock::{Clock, ManualClock};
-use crate::command::{Claim, Claimed, CreatedTask, Scan, Scanned};
-use crate::{Store, StoreError, StoreExt};
+use super::prelude::*;
 
 /// An open store and its clock.
 pub struct Fixture {
@@ -28,7 +13,7 @@ pub struct Fixture {
 }
 
 /// When every test begins: 2026-01-01T00:00:00Z.
-pub(super) const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+pub const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 impl Fixture {
     /// Opens fresh storage.

@@ -1,33 +1,8 @@
 //! Random commands over small pools of queues, tasks, runs and workers, so that replays, conflicts, stale runs and empty
 //! claims happen all the time; and random time, with and without scans.
 
-use std::time::Duration;
-
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, Route, TaskId};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{RunReport, TaskAction};
-use taskqueue_core::observation::{Report, WorkerStatus};
-use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, SchedulingFields};
-use taskqueue_core::settings::{Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch};
-use taskqueue_core::task::Failure;
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Update;
-
-use super::any_command::{AnyAnswer, AnyCommand};
-use super::commands::{
-    args_beyond_the_limit, bytes_of_args, object, queue, route, routes, run_id, task_filter, task_id, worker_id,
-};
 use super::filters::{filter_text, json, name};
-use super::fixture::START;
-use super::random::Random;
-use crate::StoreError;
-use crate::command::{
-    ActOnTask, ActOnTasks, AddOutput, BulkUpdate, ChangeSettings, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask,
-    CreateTasks, DeleteQueue, DeleteTask, Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry,
-    ReportWorker, RunAction, RunItem, Scan, UpdateTask, Upkeep, WithdrawWorker,
-};
+use super::prelude::*;
 
 /// The queues that commands are about; the last one is seldom there.
 pub const QUEUES: [&str; 3] = ["q", "r", "s"];

@@ -1,25 +1,14 @@
 //! Heartbeats that are held while their run goes on: whatever ends the run ends them, and no end is missed.
 
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::limits::LEASE_SECONDS;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::RunEnd;
-use taskqueue_core::time::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
+use super::prelude::*;
 use super::run_ends::{CAUSES, end_run, take_out};
-use crate::StoreError;
-use crate::StoreExt;
 use crate::waiting;
 
 /// Longer than any machine needs; a wake-up that is lost ends here.
@@ -81,8 +70,7 @@ fn finalized(end: RunEnd) -> Held {
     Err(StoreError::Refused(Refusal::RunFinalized { end }))
 }
 
-pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(fixture: Fixture) {
     for (n, (cause, end)) in CAUSES.into_iter().enumerate() {
         running(&fixture, n).await;
         let renewals = Arc::default();
@@ -97,8 +85,7 @@ pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(storage: &impl 
     }
 }
 
-pub async fn a_lease_is_renewed_before_it_is_held_and_told_as_it_was_renewed(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_lease_is_renewed_before_it_is_held_and_told_as_it_was_renewed(fixture: Fixture) {
     running(&fixture, 1).await;
     fixture.pass(10).await;
     let (renewals, (over, time_over)) = (Arc::default(), oneshot::channel::<()>());
@@ -113,8 +100,7 @@ pub async fn a_lease_is_renewed_before_it_is_held_and_told_as_it_was_renewed(sto
     assert!(fixture.store.waiters().is_empty());
 }
 
-pub async fn a_heartbeat_that_is_refused_is_not_held(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_heartbeat_that_is_refused_is_not_held(fixture: Fixture) {
     running(&fixture, 1).await;
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     fixture.create(2, Definition::default()).await;
@@ -127,9 +113,8 @@ pub async fn a_heartbeat_that_is_refused_is_not_held(storage: &impl Storage) {
     assert!(fixture.store.waiters().is_empty());
 }
 
-pub async fn the_end_of_one_run_wakes_no_other(storage: &impl Storage) {
+pub async fn the_end_of_one_run_wakes_no_other(fixture: Fixture) {
     const MANY: usize = 50;
-    let fixture = Fixture::with_queue(storage).await;
     for n in 0..MANY {
         running(&fixture, n).await;
     }
@@ -149,8 +134,7 @@ pub async fn the_end_of_one_run_wakes_no_other(storage: &impl Storage) {
     assert!(fixture.store.waiters().watch(run_id(1), usize::MAX).is_none());
 }
 
-pub async fn an_end_during_the_renewal_is_not_missed(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_end_during_the_renewal_is_not_missed(fixture: Fixture) {
     running(&fixture, 1).await;
     let watcher = fixture.store.waiters().watch(run_id(1), usize::MAX).unwrap();
     let renew = || async {
@@ -163,8 +147,7 @@ pub async fn an_end_during_the_renewal_is_not_missed(storage: &impl Storage) {
     assert_eq!(held.expect("the end of the run was missed"), finalized(RunEnd::Cancel));
 }
 
-pub async fn an_end_at_any_moment_reaches_a_heartbeat_that_is_about_to_be_held(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_end_at_any_moment_reaches_a_heartbeat_that_is_about_to_be_held(fixture: Fixture) {
     for n in 0..200 {
         running(&fixture, n).await;
         let held = held(&fixture, n, &Arc::default());

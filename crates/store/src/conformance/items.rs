@@ -1,32 +1,18 @@
 //! Commands of several items: each item is judged as if it had come alone, one after the other.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use taskqueue_core::definition::Definition;
-use taskqueue_core::lifecycle::RunReport;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::RunEnd;
 use tokio::time::timeout;
 
-use super::Storage;
 use super::agreement::Pair;
-use super::any_command::AnyCommand;
-use super::commands::*;
-use super::counts::assert_kept_counts_are_right;
-use super::fixture::Fixture;
-use super::generate::{Generator, QUEUES, Step};
-use crate::StoreError;
-use crate::StoreExt;
-use crate::command::{ClaimTasks, Claimed, CreateTasks, Items, RunAction, RunItem, Scan};
+use super::prelude::*;
 use crate::waiting;
 
 /// Longer than any machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Random histories in which one store gets commands of several items and the model gets each item alone.
-pub async fn commands_of_several_items_equal_their_items_one_by_one(storage: &impl Storage) {
-    let pair = Pair::open(storage).await;
+pub async fn commands_of_several_items_equal_their_items_one_by_one(fixture: Fixture) {
+    fixture.ok(delete_queue("q", false)).await;
+    let pair = Pair::new(fixture);
     for name in QUEUES {
         pair.write(create_queue(name)).await.unwrap();
     }
@@ -64,8 +50,7 @@ fn new(id: usize, definition: Definition) -> (taskqueue_core::ids::TaskId, Box<c
     (task_id(id), Box::new(definition.into()))
 }
 
-pub async fn a_refused_item_leaves_the_others_alone(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_refused_item_leaves_the_others_alone(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     let oversized = Definition { args: args_beyond_the_limit(1), ..Definition::default() };
     let tasks = vec![
@@ -114,16 +99,15 @@ pub async fn a_refused_item_leaves_the_others_alone(storage: &impl Storage) {
     assert_kept_counts_are_right(&*fixture.store, "q").await;
 }
 
-pub async fn a_missing_queue_refuses_the_whole(storage: &impl Storage) {
-    let fixture = Fixture::open(storage).await;
+pub async fn a_missing_queue_refuses_the_whole(fixture: Fixture) {
+    fixture.ok(delete_queue("q", false)).await;
     let missing = Refusal::QueueNotFound { queue: queue("q") };
     assert_eq!(fixture.refused(create_all([1, 2])).await, missing);
     assert_eq!(fixture.refused(claim_all([1, 2])).await, missing);
     assert_eq!(fixture.refused(report_all([heartbeat("q", 1, 1).into()])).await, missing);
 }
 
-pub async fn a_thousand_items_are_one_command(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_thousand_items_are_one_command(fixture: Fixture) {
     assert!(fixture.ok(create_all(0..1_000)).await.iter().all(|created| *created == Ok(true)));
     assert!(fixture.ok(create_all(0..1_000)).await.iter().all(|created| *created == Ok(false)));
     let claimed = fixture.ok(claim_all(0..1_000)).await;
@@ -153,8 +137,7 @@ fn ids(ids: &[&str]) -> Vec<Option<String>> {
     ids.iter().map(|id| Some((*id).to_owned()).filter(|id| !id.is_empty())).collect()
 }
 
-pub async fn what_does_not_fit_into_the_answer_is_not_claimed(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn what_does_not_fit_into_the_answer_is_not_claimed(fixture: Fixture) {
     for (id, bytes) in [(1, 100), (2, 60), (3, 50), (4, 10), (5, 200)] {
         fixture.create(id, Definition { args: object_of_bytes(bytes), ..Definition::default() }).await;
     }
@@ -172,8 +155,7 @@ pub async fn what_does_not_fit_into_the_answer_is_not_claimed(storage: &impl Sto
 }
 
 /// "Nothing" would mean that the run has no task, and its claimant would go on with another run id.
-pub async fn a_repeated_claim_that_does_not_fit_is_not_answered_with_nothing(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_repeated_claim_that_does_not_fit_is_not_answered_with_nothing(fixture: Fixture) {
     for (id, bytes) in [(1, 100), (2, 60), (3, 50), (4, 10), (5, 10)] {
         fixture.create(id, Definition { args: object_of_bytes(bytes), ..Definition::default() }).await;
     }
@@ -192,8 +174,7 @@ pub async fn a_repeated_claim_that_does_not_fit_is_not_answered_with_nothing(sto
     assert_eq!(claimed_ids(&fixture.ok(within(150, &[2, 3])).await), ids(&["2", "3"]), "asked for again");
 }
 
-pub async fn tasks_that_were_created_together_wake_one_waiting_claim_each(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn tasks_that_were_created_together_wake_one_waiting_claim_each(fixture: Fixture) {
     let waiters: Vec<_> = (0..20)
         .map(|run| {
             let store = Arc::clone(&fixture.store);
@@ -215,8 +196,7 @@ pub async fn tasks_that_were_created_together_wake_one_waiting_claim_each(storag
     assert!(fixture.store.waiters().is_empty());
 }
 
-pub async fn a_claim_of_several_waits_until_one_of_them_gets_a_task(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_claim_of_several_waits_until_one_of_them_gets_a_task(fixture: Fixture) {
     let waiting = |runs: Vec<usize>| {
         let store = Arc::clone(&fixture.store);
         tokio::spawn(async move {
@@ -250,8 +230,7 @@ pub async fn a_claim_of_several_waits_until_one_of_them_gets_a_task(storage: &im
     assert!(fixture.store.waiters().is_empty());
 }
 
-pub async fn runs_that_were_ended_together_end_their_held_heartbeats(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn runs_that_were_ended_together_end_their_held_heartbeats(fixture: Fixture) {
     fixture.ok(create_all(0..4)).await;
     fixture.ok(claim_all(0..4)).await;
     let held: Vec<_> = (0..4)

@@ -1,7 +1,6 @@
 //! The secret of an installation where storage outlives a store.
 
-use super::Storage;
-use super::fixture::Fixture;
+use super::prelude::*;
 
 pub async fn the_secret_outlives_the_store(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;

@@ -3,15 +3,10 @@
 
 use std::future::pending;
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::limits::{CLAIM_WORKER_BYTES, LEASE_SECONDS};
-use taskqueue_core::task::Task;
+use taskqueue_core::limits::CLAIM_WORKER_BYTES;
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::{Fixture, visible};
-use crate::command::Claim;
-use crate::{StoreExt, waiting};
+use super::prelude::*;
+use crate::waiting;
 
 /// What the task shows: attempt, worker, run id.
 type Shown = Option<(i64, String, Option<String>)>;
@@ -35,8 +30,7 @@ async fn read(fixture: &Fixture) -> Shown {
     shown(&task)
 }
 
-pub async fn a_claim_says_who_runs_a_task_and_every_end_of_the_run_keeps_it(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_claim_says_who_runs_a_task_and_every_end_of_the_run_keeps_it(fixture: Fixture) {
     fixture.create(1, with_budget(99)).await;
     assert_eq!(read(&fixture).await, None);
     for (run, end) in (1..).zip(["complete", "fail", "unclaim", "cancel", "expiry"]) {
@@ -66,8 +60,7 @@ pub async fn a_claim_says_who_runs_a_task_and_every_end_of_the_run_keeps_it(stor
     }
 }
 
-pub async fn updates_and_reports_leave_who_ran_a_task_alone(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn updates_and_reports_leave_who_ran_a_task_alone(fixture: Fixture) {
     fixture.create(1, with_budget(99)).await;
     fixture.claimed(claim_by(A, 1)).await.unwrap();
     fixture.ok(fail("q", 1, 1)).await;
@@ -83,8 +76,7 @@ pub async fn updates_and_reports_leave_who_ran_a_task_alone(storage: &impl Stora
     assert_eq!((fixture.get(1).await.lifecycle.attempt, read(&fixture).await), (0, ended));
 }
 
-pub async fn a_claim_without_a_worker_removes_who_ran_a_task(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_claim_without_a_worker_removes_who_ran_a_task(fixture: Fixture) {
     fixture.create(1, with_budget(99)).await;
     fixture.claimed(claim_by(A, 1)).await.unwrap();
     fixture.ok(fail("q", 1, 1)).await;
@@ -98,8 +90,7 @@ pub async fn a_claim_without_a_worker_removes_who_ran_a_task(storage: &impl Stor
     assert_eq!(shown(&again.task), of_run(3, "{}", None), "empty is not absent");
 }
 
-pub async fn a_replayed_claim_changes_nothing_whatever_it_says(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_replayed_claim_changes_nothing_whatever_it_says(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     let first = fixture.claimed(claim_by(A, 1)).await.unwrap();
     for replay in [claim_by(B, 1), claim("q", "default", 1), claim_by(A, 1)] {
@@ -111,8 +102,7 @@ pub async fn a_replayed_claim_changes_nothing_whatever_it_says(storage: &impl St
     assert_eq!(fixture.claimed(claim_by(B, 2)).await, Some(silent), "nor does it say afterwards what it did not say");
 }
 
-pub async fn a_waiting_claim_says_who_claims(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_waiting_claim_says_who_claims(fixture: Fixture) {
     let store = fixture.store.clone();
     let waiter = store.waiters().register(&queue("q"), &route("default"), usize::MAX).unwrap();
     let waiting = tokio::spawn(async move {
@@ -128,8 +118,7 @@ pub async fn a_waiting_claim_says_who_claims(storage: &impl Storage) {
     assert_eq!(read(&fixture).await, of_run(1, A, None));
 }
 
-pub async fn the_worker_does_not_count_towards_the_stored_size(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn the_worker_does_not_count_towards_the_stored_size(fixture: Fixture) {
     fixture.create(1, Definition { args: args_beyond_the_limit(0), ..Definition::default() }).await;
     let worker = object_of_bytes(CLAIM_WORKER_BYTES).as_str().to_owned();
     fixture.claimed(claim_by(&worker, 1)).await.unwrap();
@@ -137,8 +126,7 @@ pub async fn the_worker_does_not_count_towards_the_stored_size(storage: &impl St
     assert_eq!(read(&fixture).await, of_run(1, &worker, Some(1)));
 }
 
-pub async fn filters_find_tasks_by_who_ran_them(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn filters_find_tasks_by_who_ran_them(fixture: Fixture) {
     for id in 1..=4 {
         fixture.create(id, with_budget(99)).await;
     }

@@ -1,30 +1,21 @@
 //! Leases: when they end, who ends them, and what an outage adds (T1, T3, L1). Time passes in steps of five seconds with
 //! a scan each, as on a living server; a longer pause between two scans is an outage.
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{FinishedRun, RunEnd, Status};
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
-use crate::command::Scanned;
-use crate::commands;
+use super::prelude::*;
 use crate::weight::MAX_ITEMS;
 
 const EXPIRED: Refusal = Refusal::RunFinalized { end: RunEnd::HeartbeatExpired };
 
 /// A queue with a task under run 1, just claimed and scanned.
-async fn claimed(storage: &impl Storage, budget: i64) -> Fixture {
-    let fixture = Fixture::with_queue(storage).await;
+async fn claimed(fixture: Fixture, budget: i64) -> Fixture {
     fixture.create(1, with_budget(budget)).await;
     fixture.scan().await;
     fixture.claim(1).await;
     fixture
 }
 
-pub async fn a_lease_ends_at_the_scan_after_its_end(storage: &impl Storage) {
-    let fixture = claimed(storage, 3).await;
+pub async fn a_lease_ends_at_the_scan_after_its_end(fixture: Fixture) {
+    let fixture = claimed(fixture, 3).await;
     assert_eq!(fixture.pass(295).await, Scanned::default());
     fixture.clock.advance_micros(4_999_999);
     assert_eq!(fixture.scan().await.expired_runs, 0, "not a microsecond early");
@@ -45,8 +36,7 @@ pub async fn a_lease_ends_at_the_scan_after_its_end(storage: &impl Storage) {
 }
 
 /// A transaction is short, however many leases end at once.
-pub async fn runs_that_do_not_fit_one_scan_end_in_the_next_one(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn runs_that_do_not_fit_one_scan_end_in_the_next_one(fixture: Fixture) {
     fixture.scan().await;
     for first in [0, 1_000] {
         fixture.ok(create_all(first..first + 550)).await;
@@ -59,8 +49,8 @@ pub async fn runs_that_do_not_fit_one_scan_end_in_the_next_one(storage: &impl St
     assert_eq!(ended, [(MAX_ITEMS as u64, true), (1_100 - MAX_ITEMS as u64, false), (0, false)]);
 }
 
-pub async fn a_heartbeat_keeps_a_run_alive(storage: &impl Storage) {
-    let fixture = claimed(storage, 3).await;
+pub async fn a_heartbeat_keeps_a_run_alive(fixture: Fixture) {
+    let fixture = claimed(fixture, 3).await;
     for _ in 0..4 {
         fixture.pass(295).await;
         assert_eq!(fixture.ok(heartbeat("q", 1, 1)).await, fixture.now().plus_seconds(300));
@@ -70,15 +60,14 @@ pub async fn a_heartbeat_keeps_a_run_alive(storage: &impl Storage) {
     assert_eq!(fixture.status(1).await, Status::Succeeded);
 }
 
-pub async fn the_last_attempt_fails_when_its_lease_ends(storage: &impl Storage) {
-    let fixture = claimed(storage, 1).await;
+pub async fn the_last_attempt_fails_when_its_lease_ends(fixture: Fixture) {
+    let fixture = claimed(fixture, 1).await;
     assert_eq!(fixture.pass(300).await.expired_runs, 1);
     assert_eq!(fixture.status(1).await, Status::Failed);
     assert_eq!(fixture.claimed(claim("q", "default", 2)).await, None);
 }
 
-pub async fn a_report_of_an_expired_run_performs_the_expiry(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_report_of_an_expired_run_performs_the_expiry(fixture: Fixture) {
     for id in 1..5 {
         fixture.create(id, Definition::default()).await;
     }
@@ -101,8 +90,8 @@ pub async fn a_report_of_an_expired_run_performs_the_expiry(storage: &impl Stora
     assert_eq!(fixture.scan().await.expired_runs, 0);
 }
 
-pub async fn replaying_the_claim_of_an_expired_run_is_stale(storage: &impl Storage) {
-    let fixture = claimed(storage, 3).await;
+pub async fn replaying_the_claim_of_an_expired_run_is_stale(fixture: Fixture) {
+    let fixture = claimed(fixture, 3).await;
     fixture.pass(295).await;
     fixture.clock.advance_seconds(5);
     let stale = Refusal::StaleRun { run_id: run_id(1) };
@@ -112,8 +101,8 @@ pub async fn replaying_the_claim_of_an_expired_run_is_stale(storage: &impl Stora
     assert_eq!(fixture.claim(2).await.task.lifecycle.attempt, 2);
 }
 
-pub async fn reads_and_actions_do_not_expire_a_lease(storage: &impl Storage) {
-    let fixture = claimed(storage, 3).await;
+pub async fn reads_and_actions_do_not_expire_a_lease(fixture: Fixture) {
+    let fixture = claimed(fixture, 3).await;
     fixture.pass(295).await;
     fixture.clock.advance_seconds(5);
     assert_eq!(fixture.status(1).await, Status::Running);
@@ -128,8 +117,8 @@ pub async fn reads_and_actions_do_not_expire_a_lease(storage: &impl Storage) {
     assert_eq!(fixture.refused(heartbeat("q", 1, 1)).await, Refusal::RunFinalized { end: RunEnd::Cancel });
 }
 
-pub async fn after_an_outage_every_lease_is_good_for_the_credit(storage: &impl Storage) {
-    let fixture = claimed(storage, 3).await;
+pub async fn after_an_outage_every_lease_is_good_for_the_credit(fixture: Fixture) {
+    let fixture = claimed(fixture, 3).await;
     fixture.clock.advance_seconds(600);
     assert_eq!(fixture.scan().await, Scanned { credited_runs: 1, ..Scanned::default() });
     assert_eq!(fixture.status(1).await, Status::Running);
@@ -138,8 +127,8 @@ pub async fn after_an_outage_every_lease_is_good_for_the_credit(storage: &impl S
     assert_eq!(fixture.pass(5).await.expired_runs, 1, "ninety seconds, not more");
 }
 
-pub async fn a_heartbeat_before_the_scan_is_heard_after_an_outage(storage: &impl Storage) {
-    let fixture = claimed(storage, 3).await;
+pub async fn a_heartbeat_before_the_scan_is_heard_after_an_outage(fixture: Fixture) {
+    let fixture = claimed(fixture, 3).await;
     fixture.clock.advance_seconds(600);
     assert_eq!(fixture.ok(heartbeat("q", 1, 1)).await, fixture.now().plus_seconds(300));
     assert_eq!(fixture.pass(295).await, Scanned::default());
@@ -148,8 +137,8 @@ pub async fn a_heartbeat_before_the_scan_is_heard_after_an_outage(storage: &impl
     assert_eq!(fixture.status(1).await, Status::Succeeded);
 }
 
-pub async fn a_credit_never_shortens_a_lease(storage: &impl Storage) {
-    let fixture = claimed(storage, 3).await;
+pub async fn a_credit_never_shortens_a_lease(fixture: Fixture) {
+    let fixture = claimed(fixture, 3).await;
     fixture.clock.advance_seconds(16);
     assert_eq!(fixture.scan().await, Scanned::default(), "more than the credit is left");
     fixture.pass(280).await;
@@ -158,8 +147,8 @@ pub async fn a_credit_never_shortens_a_lease(storage: &impl Storage) {
 }
 
 /// The first command after an outage grants the credit; later ones, before a scan and after it, add nothing.
-pub async fn an_outage_is_credited_once(storage: &impl Storage) {
-    let fixture = claimed(storage, 3).await;
+pub async fn an_outage_is_credited_once(fixture: Fixture) {
+    let fixture = claimed(fixture, 3).await;
     fixture.clock.advance_seconds(600);
     fixture.create(2, Definition::default()).await;
     let lease = async || fixture.get(1).await.lifecycle.run.unwrap().lease_expires_at;
@@ -176,8 +165,7 @@ pub async fn an_outage_is_credited_once(storage: &impl Storage) {
     assert_eq!(fixture.pass(2).await.expired_runs, 1, "ninety seconds after the outage, not more");
 }
 
-pub async fn a_scan_reports_what_it_did(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_scan_reports_what_it_did(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     for name in ["q", "other"] {
         for id in 0..3 {

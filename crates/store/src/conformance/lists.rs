@@ -1,17 +1,9 @@
 //! Lists: eleven orders in two directions, pages, selections and cursors, against a plain sort of everything (I20, I21).
 
-use taskqueue_core::cursor::{OrderValue, Position};
-use taskqueue_core::definition::Definition;
-use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::task::{Status, Task};
+use taskqueue_core::cursor::OrderValue;
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
 use super::page_reader;
-use crate::{StoreError, StoreExt};
+use super::prelude::*;
 
 /// Tasks with nulls and ties in every field, created in an order that is no other order.
 async fn populate(fixture: &Fixture) {
@@ -62,8 +54,7 @@ fn sorted(tasks: Vec<Task>, order: TaskOrder) -> Vec<Task> {
 }
 
 /// However a backend finds the tasks of a few states: pages, counts and groups are those of a look at every task.
-pub async fn tasks_of_few_states_are_those_of_a_plain_choice_among_all(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn tasks_of_few_states_are_those_of_a_plain_choice_among_all(fixture: Fixture) {
     populate(&fixture).await;
     let everything = fixture.walk("q", &all(), BY_ID, 1000).await;
     let filters = [
@@ -98,8 +89,7 @@ pub async fn tasks_of_few_states_are_those_of_a_plain_choice_among_all(storage: 
     }
 }
 
-pub async fn every_order_and_direction_equals_a_plain_sort_at_every_limit(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn every_order_and_direction_equals_a_plain_sort_at_every_limit(fixture: Fixture) {
     populate(&fixture).await;
     let everything = fixture.walk("q", &all(), BY_ID, 1000).await;
     assert_eq!(everything.len(), 45);
@@ -116,8 +106,7 @@ pub async fn every_order_and_direction_equals_a_plain_sort_at_every_limit(storag
     }
 }
 
-pub async fn selections_select_what_they_say(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn selections_select_what_they_say(fixture: Fixture) {
     populate(&fixture).await;
     let everything = fixture.walk("q", &all(), BY_ID, 1000).await;
     let name = |name: &str| TaskSelection { name: Some(name.to_owned()), ..TaskSelection::default() };
@@ -146,8 +135,7 @@ pub async fn selections_select_what_they_say(storage: &impl Storage) {
     }
 }
 
-pub async fn a_page_ends_before_it_exceeds_its_bytes(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_page_ends_before_it_exceeds_its_bytes(fixture: Fixture) {
     for id in 0..18 {
         let args = object_of_bytes(if id == 4 { 100 } else { 1_000_000 });
         fixture.create(format!("{id:02}"), Definition { args, ..Definition::default() }).await;
@@ -163,8 +151,7 @@ pub async fn a_page_ends_before_it_exceeds_its_bytes(storage: &impl Storage) {
     }
 }
 
-pub async fn a_page_is_as_small_as_its_asker_has_room_for_but_never_empty(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_page_is_as_small_as_its_asker_has_room_for_but_never_empty(fixture: Fixture) {
     for id in 0..6 {
         let args = object_of_bytes(if id == 4 { 100 } else { 100_000 });
         fixture.create(id, Definition { args, ..Definition::default() }).await;
@@ -187,8 +174,7 @@ pub async fn a_page_is_as_small_as_its_asker_has_room_for_but_never_empty(storag
     }
 }
 
-pub async fn a_cursor_is_a_position_and_not_a_row(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_cursor_is_a_position_and_not_a_row(fixture: Fixture) {
     for id in 0..6 {
         fixture.clock.advance_seconds(1);
         fixture.create(id, with_priority(id)).await;
@@ -212,8 +198,7 @@ pub async fn a_cursor_is_a_position_and_not_a_row(storage: &impl Storage) {
     assert_eq!((ids(rest.items), rest.next), (vec![3, 5, 9], None));
 }
 
-pub async fn positions_of_other_queues_and_shapes_are_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn positions_of_other_queues_and_shapes_are_refused(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     for id in 0..3 {
         fixture.create(id, Definition::default()).await;

@@ -1,20 +1,11 @@
 //! Reads that look at much: they take turns with others, and end when nobody waits for them. For backends that read
 //! outside the caller; the model does not.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use taskqueue_core::definition::Definition;
-use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
 use super::page_reader;
-use crate::{Store, StoreError, StoreExt};
+use super::prelude::*;
 
 /// Long reads at a time, fewer than every backend allows.
 const LONG: usize = 8;
@@ -22,8 +13,7 @@ const LONG: usize = 8;
 const SOON: Duration = Duration::from_secs(5);
 
 /// A queue of large tasks, and one with a small task.
-async fn large_and_small(storage: &impl Storage) -> Fixture {
-    let fixture = Fixture::with_queue(storage).await;
+async fn large_and_small(fixture: Fixture) -> Fixture {
     let items: Vec<String> = (0..40_000).map(|number| format!("\"i{number:05}\"")).collect();
     let args = object(&format!("{{\"list\":[{}]}}", items.join(",")));
     for number in 0..24 {
@@ -70,8 +60,8 @@ async fn until_under_way(store: &Arc<dyn Store>, number: usize, within: Duration
     }
 }
 
-pub async fn short_reads_end_while_long_ones_run(storage: &impl Storage) {
-    let fixture = large_and_small(storage).await;
+pub async fn short_reads_end_while_long_ones_run(fixture: Fixture) {
+    let fixture = large_and_small(fixture).await;
     let (store, small) = (&fixture.store, queue("small"));
     let long = long_reads(store);
     until_all_read(store).await;
@@ -96,8 +86,8 @@ pub async fn short_reads_end_while_long_ones_run(storage: &impl Storage) {
     long.iter().for_each(JoinHandle::abort);
 }
 
-pub async fn a_read_that_nobody_waits_for_any_more_ends_soon(storage: &impl Storage) {
-    let fixture = large_and_small(storage).await;
+pub async fn a_read_that_nobody_waits_for_any_more_ends_soon(fixture: Fixture) {
+    let fixture = large_and_small(fixture).await;
     let long = long_reads(&fixture.store);
     until_all_read(&fixture.store).await;
     long.iter().for_each(JoinHandle::abort);
@@ -105,8 +95,8 @@ pub async fn a_read_that_nobody_waits_for_any_more_ends_soon(storage: &impl Stor
     assert_eq!(fixture.count(filtered("missing(args.none)")).await, 24, "others read as before");
 }
 
-pub async fn closing_the_store_ends_its_long_reads(storage: &impl Storage) {
-    let fixture = large_and_small(storage).await;
+pub async fn closing_the_store_ends_its_long_reads(fixture: Fixture) {
+    let fixture = large_and_small(fixture).await;
     let long = long_reads(&fixture.store);
     until_all_read(&fixture.store).await;
     assert!(timeout(SOON, fixture.store.close()).await.is_ok(), "closing waited for them");

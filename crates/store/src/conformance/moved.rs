@@ -1,17 +1,8 @@
 //! What runs said and printed, before and after a move to another database; and what is not moved: what was counted, and the secret
 //! of the installation.
 
-use taskqueue_core::activity::{Counts, Event};
-use taskqueue_core::definition::Definition;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::selection::ObservationQuery;
-
-use super::commands::*;
-use super::fixture::Fixture;
-use crate::activity::save_activity;
-use crate::command::AddOutput;
+use super::prelude::*;
 use crate::transfer::{CHUNK_BYTES, Source};
-use crate::{Store, StoreExt};
 
 /// The bytes that are kept of a task here.
 const KEPT: usize = 200_000;

@@ -1,16 +1,6 @@
 //! Worker observations: seen until they expire, bound to a route, apart from all tasks (I33).
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::grouping::{ObservationGroupQuery, WorkerDimension};
-use taskqueue_core::observation::{Observation, Report, WorkerStatus};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::ObservationQuery;
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
-use crate::StoreExt;
-use crate::command::ReportWorker;
+use super::prelude::*;
 
 async fn workers(fixture: &Fixture, in_queue: &str, filter: Option<&str>) -> Vec<Observation> {
     let query = ObservationQuery { filter: filter.map(observation_filter), limit: 1000, after: None };
@@ -20,8 +10,7 @@ async fn workers(fixture: &Fixture, in_queue: &str, filter: Option<&str>) -> Vec
     page.items
 }
 
-pub async fn a_report_is_seen_until_it_expires(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_report_is_seen_until_it_expires(fixture: Fixture) {
     let report = Report {
         task_id: Some(task_id(7)),
         metadata: object(r#"{"gpu":1}"#),
@@ -41,8 +30,7 @@ pub async fn a_report_is_seen_until_it_expires(storage: &impl Storage) {
     assert_eq!(workers(&fixture, "q", None).await[0].last_seen_at, fixture.now());
 }
 
-pub async fn the_route_of_a_current_observation_cannot_change(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn the_route_of_a_current_observation_cannot_change(fixture: Fixture) {
     fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
     let before = workers(&fixture, "q", None).await;
     let conflict = Refusal::WorkerRouteConflict { worker_id: worker_id(1) };
@@ -57,8 +45,7 @@ pub async fn the_route_of_a_current_observation_cannot_change(storage: &impl Sto
     assert_eq!(workers(&fixture, "q", None).await[0].report.status, WorkerStatus::Busy);
 }
 
-pub async fn observations_are_per_queue_and_withdrawn_by_id(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn observations_are_per_queue_and_withdrawn_by_id(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
     fixture.ok(observe("other", 1, "b", WorkerStatus::Idle)).await;
@@ -77,8 +64,7 @@ async fn populate(fixture: &Fixture) {
     }
 }
 
-pub async fn observations_are_listed_filtered_counted_and_grouped(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn observations_are_listed_filtered_counted_and_grouped(fixture: Fixture) {
     populate(&fixture).await;
     let ids = |found: Vec<Observation>| found.into_iter().map(|one| one.id).collect::<Vec<_>>();
     let expected = |ids: &[u32]| ids.iter().map(worker_id).collect::<Vec<_>>();
@@ -110,8 +96,7 @@ pub async fn observations_are_listed_filtered_counted_and_grouped(storage: &impl
     assert_eq!(grouped(vec![by_route], None).await, (0, vec![]));
 }
 
-pub async fn pages_of_observations_join_without_gap(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn pages_of_observations_join_without_gap(fixture: Fixture) {
     populate(&fixture).await;
     let whole = workers(&fixture, "q", None).await;
     for limit in [1, 3, 9, 10, 11] {
@@ -130,8 +115,7 @@ pub async fn pages_of_observations_join_without_gap(storage: &impl Storage) {
     }
 }
 
-pub async fn the_scan_drops_expired_observations(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn the_scan_drops_expired_observations(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
     fixture.ok(observe("other", 1, "a", WorkerStatus::Idle)).await;
@@ -145,8 +129,7 @@ pub async fn the_scan_drops_expired_observations(storage: &impl Storage) {
     assert_eq!(fixture.scan().await.expired_observations, 1);
 }
 
-pub async fn observations_never_touch_tasks(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn observations_never_touch_tasks(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.claim(1).await;
     let before = fixture.get(1).await;

@@ -1,22 +1,12 @@
 //! What runs print: whose output a task keeps, and until when. Which bytes of it are kept is in `output_bytes.rs`.
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::Status;
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
-use crate::StoreError;
-use crate::command::{AddOutput, Output};
+use super::prelude::*;
 
 /// The bytes that tests keep of a task.
 pub(super) const MOST_BYTES: usize = 1_000;
 
 /// A store with task 1, which run 1 has claimed.
-pub(super) async fn running(storage: &impl Storage) -> Fixture {
-    let fixture = Fixture::with_queue(storage).await;
+pub(super) async fn running(fixture: Fixture) -> Fixture {
     fixture.create(1, with_budget(9)).await;
     fixture.claim(1).await;
     fixture
@@ -36,8 +26,8 @@ async fn refused(fixture: &Fixture, in_queue: &str, id: u32, most_bytes: usize) 
 
 const NO_OUTPUT: fn(u32) -> Refusal = |id| Refusal::OutputNotFound { task_id: task_id(id) };
 
-pub async fn what_a_run_prints_is_read_from_any_offset_and_changes_nothing_of_its_task(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn what_a_run_prints_is_read_from_any_offset_and_changes_nothing_of_its_task(fixture: Fixture) {
+    let fixture = running(fixture).await;
     let before = fixture.get(1).await;
     fixture.clock.advance_seconds(1);
     fixture.ok(print(1, 1, 0, "hello ")).await;
@@ -52,8 +42,8 @@ pub async fn what_a_run_prints_is_read_from_any_offset_and_changes_nothing_of_it
     }
 }
 
-pub async fn a_task_that_printed_nothing_has_no_output(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn a_task_that_printed_nothing_has_no_output(fixture: Fixture) {
+    let fixture = running(fixture).await;
     assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1));
     fixture.ok(print(1, 1, 5, "")).await;
     assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1), "an empty text is none");
@@ -62,8 +52,8 @@ pub async fn a_task_that_printed_nothing_has_no_output(storage: &impl Storage) {
     assert_eq!(refused(&fixture, "other", 1, MOST_BYTES).await, Refusal::QueueNotFound { queue: queue("other") });
 }
 
-pub async fn output_that_is_turned_off_is_judged_and_not_kept(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn output_that_is_turned_off_is_judged_and_not_kept(fixture: Fixture) {
+    let fixture = running(fixture).await;
     let unkept = |run: u32| AddOutput { most_bytes: 0, ..print(1, run, 0, "text") };
     fixture.ok(unkept(1)).await;
     assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1));
@@ -74,8 +64,7 @@ pub async fn output_that_is_turned_off_is_judged_and_not_kept(storage: &impl Sto
     assert_eq!(read(&fixture, 0).await.text, "kept", "and is there when it is turned on again");
 }
 
-pub async fn only_a_run_that_is_known_prints(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn only_a_run_that_is_known_prints(fixture: Fixture) {
     let no_task = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(1) };
     assert_eq!(fixture.refused(print(1, 1, 0, "x")).await, no_task);
     fixture.create(1, with_budget(9)).await;
@@ -94,8 +83,8 @@ pub async fn only_a_run_that_is_known_prints(storage: &impl Storage) {
     assert_eq!(fixture.refused(elsewhere).await, Refusal::QueueNotFound { queue: queue("other") });
 }
 
-pub async fn a_finished_run_prints_until_the_next_one_does(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn a_finished_run_prints_until_the_next_one_does(fixture: Fixture) {
+    let fixture = running(fixture).await;
     fixture.ok(print(1, 1, 0, "one ")).await;
     fixture.ok(fail("q", 1, 1)).await;
     let ended = read(&fixture, 0).await;
@@ -114,8 +103,8 @@ pub async fn a_finished_run_prints_until_the_next_one_does(storage: &impl Storag
     assert_eq!(fixture.refused(print(1, 1, 0, "x")).await, Refusal::StaleRun { run_id: run_id(1) });
 }
 
-pub async fn a_run_that_prints_nothing_leaves_the_output_of_the_one_before(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn a_run_that_prints_nothing_leaves_the_output_of_the_one_before(fixture: Fixture) {
+    let fixture = running(fixture).await;
     fixture.ok(print(1, 1, 0, "one")).await;
     fixture.ok(fail("q", 1, 1)).await;
     fixture.claim(2).await;
@@ -128,8 +117,8 @@ pub async fn a_run_that_prints_nothing_leaves_the_output_of_the_one_before(stora
     assert_eq!((replaced.run_id, replaced.start, &*replaced.text), (run_id(2), 500, "two"));
 }
 
-pub async fn output_is_taken_when_the_lease_is_over(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn output_is_taken_when_the_lease_is_over(fixture: Fixture) {
+    let fixture = running(fixture).await;
     fixture.scan().await;
     fixture.pass(295).await;
     fixture.clock.advance_seconds(5);
@@ -140,8 +129,8 @@ pub async fn output_is_taken_when_the_lease_is_over(storage: &impl Storage) {
     assert_eq!(read(&fixture, 0).await.text, "before the scan, and after it");
 }
 
-pub async fn output_goes_with_its_task(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn output_goes_with_its_task(fixture: Fixture) {
+    let fixture = running(fixture).await;
     let large = "0123456789".repeat(500);
     let printed = AddOutput { most_bytes: 1 << 20, ..print(1, 1, 0, &large) };
     fixture.ok(printed.clone()).await;
@@ -163,8 +152,8 @@ pub async fn output_goes_with_its_task(storage: &impl Storage) {
     assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1), "after a bulk action");
 }
 
-pub async fn output_goes_with_its_queue(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn output_goes_with_its_queue(fixture: Fixture) {
+    let fixture = running(fixture).await;
     fixture.ok(print(1, 1, 0, "text")).await;
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     fixture.ok(delete_queue("q", true)).await;

@@ -1,18 +1,12 @@
 //! Which bytes of the output of a run are kept: repetitions, overlaps, gaps, what is pushed out, and characters at the borders.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use taskqueue_core::limits::{OUTPUT_ANSWER_BYTES, OUTPUT_PARTS, OUTPUT_TEXT_BYTES, TASK_OUTPUT_BYTES};
 use tokio::task::JoinSet;
 
-use super::Storage;
-use super::commands::{print, queue, task_id, unclaim};
-use super::fixture::Fixture;
 use super::output::{read, running};
-use super::random::Random;
-use crate::StoreExt;
-use crate::command::{AddOutput, Output};
+use super::prelude::*;
 
 /// Keeps that many bytes.
 fn within(most_bytes: usize, output: AddOutput) -> AddOutput {
@@ -54,8 +48,8 @@ fn parts(parts: &[(u64, &str)]) -> Vec<(u64, String)> {
     parts.iter().map(|(start, text)| (*start, (*text).to_owned())).collect()
 }
 
-pub async fn repeated_and_overlapping_output_is_kept_as_it_came_first(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn repeated_and_overlapping_output_is_kept_as_it_came_first(fixture: Fixture) {
+    let fixture = running(fixture).await;
     for (offset, text, expected) in [
         (0, "abc", "abc"),
         (0, "abc", "abc"),
@@ -69,8 +63,8 @@ pub async fn repeated_and_overlapping_output_is_kept_as_it_came_first(storage: &
     }
 }
 
-pub async fn an_answer_ends_before_a_gap_and_a_gap_may_be_filled(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn an_answer_ends_before_a_gap_and_a_gap_may_be_filled(fixture: Fixture) {
+    let fixture = running(fixture).await;
     fixture.ok(print(1, 1, 2, "cd")).await;
     fixture.ok(print(1, 1, 8, "ij")).await;
     assert_eq!(follow(&fixture, 0, 1_000).await, parts(&[(2, "cd"), (8, "ij")]));
@@ -85,8 +79,8 @@ pub async fn an_answer_ends_before_a_gap_and_a_gap_may_be_filled(storage: &impl 
     assert_eq!(follow(&fixture, 0, 1_000).await, parts(&[(0, "abcdefghijk")]));
 }
 
-pub async fn the_oldest_bytes_are_pushed_out_and_gaps_do_not_count(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn the_oldest_bytes_are_pushed_out_and_gaps_do_not_count(fixture: Fixture) {
+    let fixture = running(fixture).await;
     let ten = |offset: u64, text: &str| within(10, print(1, 1, offset, text));
     fixture.ok(ten(0, "abcdef")).await;
     fixture.ok(ten(106, "ghij")).await;
@@ -103,10 +97,10 @@ pub async fn the_oldest_bytes_are_pushed_out_and_gaps_do_not_count(storage: &imp
     assert_eq!(follow(&fixture, 0, 10).await, parts(&[(116, "qrstuvwxyz")]));
 }
 
-pub async fn what_was_pushed_out_may_come_again_when_more_is_kept(storage: &impl Storage) {
+pub async fn what_was_pushed_out_may_come_again_when_more_is_kept(fixture: Fixture) {
     let text = "0123456789abcdefghijklmnopqrstuvwxyz";
     // What the first piece has lost is sent again as a whole, in part, and across its beginning.
-    let fixture = running(storage).await;
+    let fixture = running(fixture).await;
     for (run, again) in (1..).zip([0..26, 3..9, 20..26, 0..36, 5..30]) {
         fixture.ok(within(10, print(1, run, 0, text))).await;
         assert_eq!(follow(&fixture, 0, 1_000).await, parts(&[(26, "qrstuvwxyz")]));
@@ -124,8 +118,8 @@ pub async fn what_was_pushed_out_may_come_again_when_more_is_kept(storage: &impl
     }
 }
 
-pub async fn a_smaller_limit_shows_less_and_removes_nothing_before_the_next_output(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn a_smaller_limit_shows_less_and_removes_nothing_before_the_next_output(fixture: Fixture) {
+    let fixture = running(fixture).await;
     fixture.ok(print(1, 1, 0, "abcdefghij")).await;
     assert_eq!(follow(&fixture, 0, 3).await, parts(&[(7, "hij")]));
     assert_eq!(follow(&fixture, 0, 1_000).await, parts(&[(0, "abcdefghij")]));
@@ -133,8 +127,8 @@ pub async fn a_smaller_limit_shows_less_and_removes_nothing_before_the_next_outp
     assert_eq!(follow(&fixture, 0, 1_000).await, parts(&[(8, "ijk")]));
 }
 
-pub async fn bytes_that_are_kept_again_take_the_place_of_pushed_out_ones_and_of_no_others(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn bytes_that_are_kept_again_take_the_place_of_pushed_out_ones_and_of_no_others(fixture: Fixture) {
+    let fixture = running(fixture).await;
     for (offset, text, times, most_bytes) in [
         (1_000, "a", 1_000, 10_000),
         (2_000, "b", 1, 500),
@@ -149,8 +143,8 @@ pub async fn bytes_that_are_kept_again_take_the_place_of_pushed_out_ones_and_of_
     assert_eq!(follow(&fixture, 0, 10_000).await, parts(&[(500, &expected)]));
 }
 
-pub async fn overlapping_output_that_is_sent_at_once_gives_the_same_bytes_in_any_order(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn overlapping_output_that_is_sent_at_once_gives_the_same_bytes_in_any_order(fixture: Fixture) {
+    let fixture = running(fixture).await;
     let text: String = (0..400).map(|n| format!("line {n} é\n")).collect();
     let borders: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
     let mut random = Random::new(7);
@@ -172,8 +166,8 @@ pub async fn overlapping_output_that_is_sent_at_once_gives_the_same_bytes_in_any
     }
 }
 
-pub async fn the_largest_offsets_are_kept(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn the_largest_offsets_are_kept(fixture: Fixture) {
+    let fixture = running(fixture).await;
     let last = i64::MAX as u64;
     fixture.ok(print(1, 1, last - 4, "wxyz")).await;
     fixture.ok(print(1, 1, 0, "first")).await;
@@ -184,8 +178,8 @@ pub async fn the_largest_offsets_are_kept(storage: &impl Storage) {
     assert_eq!((read(&fixture, last).await.start, read(&fixture, u64::MAX).await.start), (last, last));
 }
 
-pub async fn characters_are_whole_at_every_border(storage: &impl Storage) {
-    let (fixture, text) = (running(storage).await, "aé€😀b\0");
+pub async fn characters_are_whole_at_every_border(fixture: Fixture) {
+    let (fixture, text) = (running(fixture).await, "aé€😀b\0");
     fixture.ok(print(1, 1, 10, text)).await;
     let rest = |at: usize| text.ceil_char_boundary(at);
     for at in 0..=text.len() {
@@ -214,8 +208,8 @@ pub async fn characters_are_whole_at_every_border(storage: &impl Storage) {
     }
 }
 
-pub async fn thousands_of_single_bytes_are_kept(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn thousands_of_single_bytes_are_kept(fixture: Fixture) {
+    let fixture = running(fixture).await;
     let text: String = ('a'..='z').cycle().take(5_000).collect();
     let send = |at: usize| within(1 << 20, print(1, 1, at as u64, &text[at..=at]));
     // The first half from its end, so that each byte comes before the last one.
@@ -229,8 +223,8 @@ pub async fn thousands_of_single_bytes_are_kept(storage: &impl Storage) {
     assert_eq!(follow(&fixture, 4_321, 1 << 20).await, parts(&[(4_321, &text[4_321..])]));
 }
 
-pub async fn the_largest_texts_push_out_the_oldest(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn the_largest_texts_push_out_the_oldest(fixture: Fixture) {
+    let fixture = running(fixture).await;
     let large = |n: usize| char::from(b'a' + n as u8).to_string().repeat(OUTPUT_TEXT_BYTES);
     let (mut whole, most) = (String::new(), TASK_OUTPUT_BYTES);
     for n in 0..6 {
@@ -248,8 +242,8 @@ pub async fn the_largest_texts_push_out_the_oldest(storage: &impl Storage) {
     assert_eq!(follow(&fixture, inside as u64, most).await, parts(&[(inside as u64, &whole[inside..])]));
 }
 
-pub async fn an_answer_is_no_longer_than_it_may_be(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn an_answer_is_no_longer_than_it_may_be(fixture: Fixture) {
+    let fixture = running(fixture).await;
     // Six bytes of JSON each.
     let text = "\u{1}".repeat(OUTPUT_TEXT_BYTES);
     let (sends, most) = (20, 4 << 20);
@@ -267,8 +261,8 @@ pub async fn an_answer_is_no_longer_than_it_may_be(storage: &impl Storage) {
     assert_eq!(answers[0].1.len(), OUTPUT_ANSWER_BYTES / 6, "as much as fits");
 }
 
-pub async fn the_oldest_parts_go_when_there_are_too_many(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn the_oldest_parts_go_when_there_are_too_many(fixture: Fixture) {
+    let fixture = running(fixture).await;
     let too_many = OUTPUT_PARTS as u64 + 44;
     for n in 0..too_many {
         fixture.ok(print(1, 1, 2 * n, "x")).await;
@@ -310,8 +304,8 @@ impl Naive {
     }
 }
 
-pub async fn random_output_is_what_keeping_every_byte_by_itself_gives(storage: &impl Storage) {
-    let fixture = running(storage).await;
+pub async fn random_output_is_what_keeping_every_byte_by_itself_gives(fixture: Fixture) {
+    let fixture = running(fixture).await;
     for (run, (most_bytes, places)) in (1..).zip([(40, 300), (4_000, 9_000), (20_000, 30_000), (9_000, 9_100)]) {
         let (mut random, mut naive, mut end) = (Random::new(run), Naive::default(), 0);
         for step in 0..150 {

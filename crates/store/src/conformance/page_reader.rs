@@ -1,21 +1,11 @@
 //! Pages as the tests read them. A store writes each task of a page with whatever function it is given; this one keeps
 //! every field, so that the page can be read back as tasks (without what no client sees: run and pending order).
 
-use std::sync::Arc;
-
-use taskqueue_core::definition::{Definition, Routes};
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
-use taskqueue_core::json::JsonObject;
 use taskqueue_core::scheduling::Scheduling;
-use taskqueue_core::selection::{Page, TaskQuery};
-use taskqueue_core::task::{
-    Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task,
-};
-use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::task::LastRun;
 
+use super::prelude::*;
 use crate::page::WrittenTasks;
-use crate::{Store, StoreError, StoreExt};
 
 /// One page of a list, as tasks.
 pub async fn list(store: &dyn Store, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError> {

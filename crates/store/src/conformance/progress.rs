@@ -1,21 +1,9 @@
 //! How far a run is: who may say it, what it changes, and how long it is kept.
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::limits::TASK_DATA_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Outcome, Progress, RunEnd, Status, Task};
-use taskqueue_core::update::Update;
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
-use crate::command::{Heartbeat, ReportProgress};
-use crate::commands;
+use super::prelude::*;
 
 /// A store with task 1, which run 1 has claimed.
-async fn running(storage: &impl Storage, definition: Definition) -> Fixture {
-    let fixture = Fixture::with_queue(storage).await;
+async fn running(fixture: Fixture, definition: Definition) -> Fixture {
     fixture.create(1, definition).await;
     fixture.scan().await;
     fixture.claim(1).await;
@@ -31,8 +19,8 @@ fn heartbeat_with(run: u32, value: JsonObject) -> Heartbeat {
     Heartbeat { progress: Some(value), ..heartbeat("q", 1, run) }
 }
 
-pub async fn progress_is_shown_and_nothing_else_changes(storage: &impl Storage) {
-    let fixture = running(storage, Definition::default()).await;
+pub async fn progress_is_shown_and_nothing_else_changes(fixture: Fixture) {
+    let fixture = running(fixture, Definition::default()).await;
     let before = fixture.get(1).await;
     // Also of the same size as the one before, and smaller ones.
     for value in [r#"{"step":1}"#, r#"{"step":2}"#, r#"{"loss":0.25,"nul":"\u0000","step":10}"#, "{}"] {
@@ -46,8 +34,7 @@ pub async fn progress_is_shown_and_nothing_else_changes(storage: &impl Storage) 
     }
 }
 
-pub async fn only_the_active_run_says_how_far_it_is(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn only_the_active_run_says_how_far_it_is(fixture: Fixture) {
     let missing_task = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(1) };
     assert_eq!(fixture.refused(progress(1, 1, "{}")).await, missing_task);
     fixture.create(1, with_budget(9)).await;
@@ -67,8 +54,7 @@ pub async fn only_the_active_run_says_how_far_it_is(storage: &impl Storage) {
     assert_eq!(fixture.refused(elsewhere).await, Refusal::QueueNotFound { queue: queue("other") });
 }
 
-pub async fn progress_of_a_run_whose_lease_has_ended_ends_it(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn progress_of_a_run_whose_lease_has_ended_ends_it(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.scan().await;
     for (run, says) in (1..).zip(commands![progress(1, 1, "{}"), heartbeat_with(2, object("{}"))]) {
@@ -86,8 +72,8 @@ pub async fn progress_of_a_run_whose_lease_has_ended_ends_it(storage: &impl Stor
     }
 }
 
-pub async fn progress_renews_no_lease_but_a_heartbeat_with_it_does(storage: &impl Storage) {
-    let fixture = running(storage, Definition::default()).await;
+pub async fn progress_renews_no_lease_but_a_heartbeat_with_it_does(fixture: Fixture) {
+    let fixture = running(fixture, Definition::default()).await;
     fixture.pass(200).await;
     let renewed = fixture.now().plus_seconds(300);
     assert_eq!(fixture.ok(heartbeat_with(1, object(r#"{"step":2}"#))).await, renewed);
@@ -102,8 +88,8 @@ pub async fn progress_renews_no_lease_but_a_heartbeat_with_it_does(storage: &imp
     assert_eq!(shown(&fixture).await.unwrap().value, object(r#"{"step":4}"#), "what it said last is kept");
 }
 
-pub async fn a_heartbeat_without_progress_leaves_it_alone(storage: &impl Storage) {
-    let fixture = running(storage, Definition::default()).await;
+pub async fn a_heartbeat_without_progress_leaves_it_alone(fixture: Fixture) {
+    let fixture = running(fixture, Definition::default()).await;
     fixture.ok(progress(1, 1, r#"{"step":1}"#)).await;
     let said = shown(&fixture).await;
     fixture.clock.advance_seconds(1);
@@ -111,8 +97,7 @@ pub async fn a_heartbeat_without_progress_leaves_it_alone(storage: &impl Storage
     assert_eq!(shown(&fixture).await, said);
 }
 
-pub async fn every_end_of_a_run_keeps_its_progress_and_the_next_claim_clears_it(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn every_end_of_a_run_keeps_its_progress_and_the_next_claim_clears_it(fixture: Fixture) {
     fixture.create(1, with_budget(20)).await;
     let ends = [
         commands![fail("q", 1, 1)],
@@ -149,8 +134,8 @@ fn with_room(bytes: usize) -> Definition {
     Definition { args, ..Definition::default() }
 }
 
-pub async fn progress_counts_towards_the_stored_size(storage: &impl Storage) {
-    let fixture = running(storage, with_room(100)).await;
+pub async fn progress_counts_towards_the_stored_size(fixture: Fixture) {
+    let fixture = running(fixture, with_room(100)).await;
     let sized = |bytes: usize| ReportProgress { progress: object_of_bytes(bytes), ..progress(1, 1, "{}") };
     fixture.ok(sized(100)).await;
     let before = fixture.get(1).await;
@@ -170,8 +155,8 @@ pub async fn progress_counts_towards_the_stored_size(storage: &impl Storage) {
     assert_eq!(fixture.refused(update_all("q", "priority == 0", result(9))).await, Refusal::TaskDataTooLarge);
 }
 
-pub async fn a_claim_makes_room_by_clearing_progress(storage: &impl Storage) {
-    let fixture = running(storage, with_room(100)).await;
+pub async fn a_claim_makes_room_by_clearing_progress(fixture: Fixture) {
+    let fixture = running(fixture, with_room(100)).await;
     fixture.ok(ReportProgress { progress: object_of_bytes(100), ..progress(1, 1, "{}") }).await;
     fixture.ok(fail("q", 1, 1)).await;
     let args = |bytes: usize| {
@@ -183,8 +168,7 @@ pub async fn a_claim_makes_room_by_clearing_progress(storage: &impl Storage) {
     fixture.ok(complete("q", 1, 2, object_of_bytes(102))).await;
 }
 
-pub async fn a_result_that_is_there_leaves_less_room_for_progress(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_result_that_is_there_leaves_less_room_for_progress(fixture: Fixture) {
     fixture.create(1, with_room(100)).await;
     fixture.ok(update("q", 1, Update { result: Some(object_of_bytes(52)), ..Update::default() })).await;
     fixture.claim(1).await;
@@ -194,8 +178,7 @@ pub async fn a_result_that_is_there_leaves_less_room_for_progress(storage: &impl
     fixture.ok(sized(50)).await;
 }
 
-pub async fn progress_is_an_item_of_a_report_of_several_runs(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn progress_is_an_item_of_a_report_of_several_runs(fixture: Fixture) {
     for id in 1..=3 {
         fixture.create(id, Definition::default()).await;
     }
@@ -227,8 +210,7 @@ pub async fn progress_is_an_item_of_a_report_of_several_runs(storage: &impl Stor
     assert_eq!(said(fixture.get(3).await), None);
 }
 
-pub async fn filters_find_tasks_by_progress(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn filters_find_tasks_by_progress(fixture: Fixture) {
     for id in 1..=4 {
         fixture.create(id, Definition::default()).await;
     }

@@ -1,44 +1,23 @@
 //! Queues: creation, order, deletion, and that a queue that is made again has nothing of the earlier one (I17, I18, I22).
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::grouping::{ObservationGroupQuery, TaskDimension, TaskGroupQuery, WorkerDimension};
-use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{ObservationQuery, TaskOrder, TaskQuery};
-use taskqueue_core::task::Status;
-use taskqueue_core::update::Update;
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
 use super::page_reader;
-use crate::{StoreError, StoreExt, commands};
+use super::prelude::*;
 
-pub async fn a_fresh_store_has_no_queue(storage: &impl Storage) {
-    let fixture = Fixture::open(storage).await;
-    assert_eq!(fixture.store.list_queues().await, Ok(vec![]));
-    assert_eq!(fixture.store.check().await, Ok(vec![]));
+pub async fn a_queue_is_created_once(fixture: Fixture) {
+    assert!(fixture.ok(create_queue("p")).await);
+    assert!(!fixture.ok(create_queue("p")).await);
+    assert!(fixture.ok(create_queue("P")).await);
 }
 
-pub async fn a_queue_is_created_once(storage: &impl Storage) {
-    let fixture = Fixture::open(storage).await;
-    assert!(fixture.ok(create_queue("q")).await);
-    assert!(!fixture.ok(create_queue("q")).await);
-    assert!(fixture.ok(create_queue("Q")).await);
-}
-
-pub async fn queues_are_listed_by_code_point(storage: &impl Storage) {
-    let fixture = Fixture::open(storage).await;
-    let sorted = ["0", "9", "A", "B", "Z", "a", "a-b", "a.b", "a0", "aB", "a_b", "ab", "b", "z"];
+pub async fn queues_are_listed_by_code_point(fixture: Fixture) {
+    let sorted = ["0", "9", "A", "B", "Z", "a", "a-b", "a.b", "a0", "aB", "a_b", "ab", "b", "q", "z"];
     for name in sorted.iter().rev().chain(&["a"]) {
         fixture.ok(create_queue(name)).await;
     }
     assert_eq!(fixture.store.list_queues().await.unwrap(), sorted.map(queue));
 }
 
-pub async fn deleting_a_missing_queue_is_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn deleting_a_missing_queue_is_refused(fixture: Fixture) {
     for cascade in [false, true] {
         let missing = Refusal::QueueNotFound { queue: queue("other") };
         assert_eq!(fixture.refused(delete_queue("other", cascade)).await, missing);
@@ -47,8 +26,7 @@ pub async fn deleting_a_missing_queue_is_refused(storage: &impl Storage) {
     assert_eq!(fixture.store.list_queues().await, Ok(vec![]));
 }
 
-pub async fn a_queue_with_tasks_is_deleted_only_with_cascade(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_queue_with_tasks_is_deleted_only_with_cascade(fixture: Fixture) {
     fixture.ok(observe("q", 1, "default", WorkerStatus::Idle)).await;
     fixture.create(1, with_budget(1)).await;
     fixture.create(2, Definition::default()).await;
@@ -73,8 +51,7 @@ pub async fn a_queue_with_tasks_is_deleted_only_with_cascade(storage: &impl Stor
     fixture.ok(delete_queue("w", false)).await;
 }
 
-pub async fn running_tasks_block_the_deletion_of_their_queue(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn running_tasks_block_the_deletion_of_their_queue(fixture: Fixture) {
     for id in 0..3 {
         fixture.create(id, Definition::default()).await;
     }
@@ -91,8 +68,7 @@ pub async fn running_tasks_block_the_deletion_of_their_queue(storage: &impl Stor
     fixture.ok(delete_queue("q", true)).await;
 }
 
-pub async fn a_recreated_queue_is_empty(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_recreated_queue_is_empty(fixture: Fixture) {
     for id in 0..20 {
         fixture.create(id, with_routes(&["default", "x"])).await;
     }
@@ -110,8 +86,7 @@ pub async fn a_recreated_queue_is_empty(storage: &impl Storage) {
     assert_eq!(fixture.claim(2).await.task.id, task_id(1));
 }
 
-pub async fn cursors_of_an_earlier_queue_of_the_same_name_are_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn cursors_of_an_earlier_queue_of_the_same_name_are_refused(fixture: Fixture) {
     let fill = async || {
         for id in 0..3 {
             fixture.create(id, with_routes(&["a", "b"])).await;
@@ -149,8 +124,7 @@ pub async fn cursors_of_an_earlier_queue_of_the_same_name_are_refused(storage: &
     assert_eq!(store.group_workers(&q, worker_groups).await.unwrap_err(), invalid);
 }
 
-pub async fn runs_of_an_earlier_queue_of_the_same_name_are_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn runs_of_an_earlier_queue_of_the_same_name_are_refused(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.claim(1).await;
     fixture.ok(fail("q", 1, 1)).await;
@@ -167,8 +141,7 @@ pub async fn runs_of_an_earlier_queue_of_the_same_name_are_refused(storage: &imp
     assert_eq!(fixture.get(1).await, before);
 }
 
-pub async fn every_command_and_read_of_a_missing_queue_is_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn every_command_and_read_of_a_missing_queue_is_refused(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.claim(1).await;
     let missing = Refusal::QueueNotFound { queue: queue("no") };
@@ -209,8 +182,7 @@ pub async fn every_command_and_read_of_a_missing_queue_is_refused(storage: &impl
     assert_eq!(store.list_queues().await.unwrap(), [queue("q")], "nothing made the queue by itself");
 }
 
-pub async fn equal_ids_in_two_queues_do_not_touch_each_other(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn equal_ids_in_two_queues_do_not_touch_each_other(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     for name in ["q", "other"] {
         for id in 0..4 {

@@ -1,21 +1,8 @@
 //! The tasks around a task, as people look at them.
 
-use std::sync::Arc;
-
-use taskqueue_core::definition::Definition;
-use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::status::Status;
-use taskqueue_core::task_view::TaskView;
-use taskqueue_core::update::Update;
-
-use super::Storage;
-use super::commands::*;
 use super::delays::next;
-use super::fixture::Fixture;
+use super::prelude::*;
 use crate::related::{Related, RelatedTask, RelatedTasks};
-use crate::{StoreError, StoreExt};
 
 fn around(id: usize, dependencies: &[usize], most_dependents: u16) -> Related {
     Related { id: task_id(id), dependencies: dependencies.iter().map(task_id).collect(), most_dependents }
@@ -29,8 +16,7 @@ fn ids(tasks: &[RelatedTask]) -> Vec<String> {
     tasks.iter().map(|task| task.id.to_string()).collect()
 }
 
-pub async fn a_task_shows_what_it_waits_for_and_what_waits_for_it(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_shows_what_it_waits_for_and_what_waits_for_it(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     fixture.ok(create("other", 3, named("of another queue"))).await;
     fixture.create(1, named("first")).await;
@@ -54,8 +40,7 @@ pub async fn a_task_shows_what_it_waits_for_and_what_waits_for_it(storage: &impl
     assert_eq!(missing, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("missing") })));
 }
 
-pub async fn no_more_dependents_are_read_than_are_wanted_and_a_deleted_one_is_none(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn no_more_dependents_are_read_than_are_wanted_and_a_deleted_one_is_none(fixture: Fixture) {
     for id in 2..=9 {
         fixture.create(id, waits_for(&[1])).await;
     }
@@ -70,8 +55,7 @@ fn to_none() -> Update {
     Update { dependencies: Some(dependencies(&[])), ..Default::default() }
 }
 
-pub async fn a_list_says_how_many_dependencies_of_a_task_are_unmet(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_list_says_how_many_dependencies_of_a_task_are_unmet(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.create(2, waits_for(&[1, 8, 9])).await;
     assert_eq!(next(&fixture, 1).await, Some(1));

@@ -1,11 +1,6 @@
 //! Everything that ends a run, for what waits for that.
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::limits::LEASE_SECONDS;
-use taskqueue_core::task::RunEnd;
-
-use super::commands::*;
-use super::fixture::Fixture;
+use super::prelude::*;
 
 /// The causes, and what each makes of the run.
 pub(super) const CAUSES: [(&str, RunEnd); 7] = [

@@ -1,15 +1,6 @@
 //! Reports of runs: what they change, and who may still make them (I5, I6, I11).
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::limits::TASK_DATA_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Failure, FinishedRun, LastError, RunEnd, Status};
-
-use super::Storage;
-use super::any_command::{AnyAnswer, AnyCommand};
-use super::commands::*;
-use super::fixture::{Fixture, visible};
-use crate::command::ReportRun;
+use super::prelude::*;
 
 fn stale(run: u32) -> Refusal {
     Refusal::StaleRun { run_id: run_id(run) }
@@ -34,8 +25,7 @@ fn reports(id: u32, run: u32) -> Vec<(Option<RunEnd>, AnyCommand)> {
     std::iter::once((None, heartbeat("q", id, run).into())).chain(ends).collect()
 }
 
-pub async fn complete_stores_the_result_and_keeps_the_last_error(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn complete_stores_the_result_and_keeps_the_last_error(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.claim(1).await;
     fixture.ok(fail("q", 1, 1)).await;
@@ -52,8 +42,7 @@ pub async fn complete_stores_the_result_and_keeps_the_last_error(storage: &impl 
     assert_eq!(task.lifecycle.finished_run, Some(FinishedRun { run_id: run_id(2), end: RunEnd::Complete }));
 }
 
-pub async fn fail_without_retry_ends_below_the_budget_and_its_repetition_is_one(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn fail_without_retry_ends_below_the_budget_and_its_repetition_is_one(fixture: Fixture) {
     fixture.create(1, with_budget(5)).await;
     fixture.claim(1).await;
     fixture.clock.advance_seconds(1);
@@ -77,8 +66,7 @@ pub async fn fail_without_retry_ends_below_the_budget_and_its_repetition_is_one(
     assert_eq!(retried.lifecycle.status, Status::Pending);
 }
 
-pub async fn fail_retries_below_the_budget_and_ends_at_it(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn fail_retries_below_the_budget_and_ends_at_it(fixture: Fixture) {
     fixture.create(1, with_budget(2)).await;
     for (attempt, status) in [(1, Status::Pending), (2, Status::Failed)] {
         fixture.claim(attempt).await;
@@ -94,8 +82,7 @@ pub async fn fail_retries_below_the_budget_and_ends_at_it(storage: &impl Storage
     assert_eq!(fixture.claimed(claim("q", "default", 3)).await, None);
 }
 
-pub async fn unclaim_gives_the_attempt_back(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn unclaim_gives_the_attempt_back(fixture: Fixture) {
     fixture.create(1, with_budget(1)).await;
     for run in 0..3 {
         assert_eq!(fixture.claim(run).await.task.lifecycle.attempt, 1);
@@ -107,8 +94,7 @@ pub async fn unclaim_gives_the_attempt_back(storage: &impl Storage) {
     }
 }
 
-pub async fn a_heartbeat_renews_the_lease_and_nothing_else(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_heartbeat_renews_the_lease_and_nothing_else(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     let before = fixture.claim(1).await.task;
     fixture.pass(100).await;
@@ -119,8 +105,7 @@ pub async fn a_heartbeat_renews_the_lease_and_nothing_else(storage: &impl Storag
     assert_eq!(after.lifecycle.run.unwrap().lease_expires_at, renewed);
 }
 
-pub async fn a_repeated_end_changes_nothing(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_repeated_end_changes_nothing(fixture: Fixture) {
     let large = object_of_bytes(TASK_DATA_BYTES);
     for (id, end, different) in [
         (1, RunEnd::Complete, complete("q", 1, 1, large)),
@@ -145,8 +130,7 @@ fn report_that(end: RunEnd, id: u32) -> ReportRun {
     ends(id, id).into_iter().find(|(would, _)| *would == end).unwrap().1
 }
 
-pub async fn a_contradictory_report_is_refused_with_what_ended_the_run(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_contradictory_report_is_refused_with_what_ended_the_run(fixture: Fixture) {
     let ends = [RunEnd::Complete, RunEnd::Fail, RunEnd::Unclaim, RunEnd::Cancel];
     for (id, end) in (1..).zip(ends) {
         fixture.create(id, with_priority(i64::from(id))).await;
@@ -168,8 +152,7 @@ pub async fn a_contradictory_report_is_refused_with_what_ended_the_run(storage: 
     }
 }
 
-pub async fn stale_run_cannot_touch_a_newer_claim(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn stale_run_cannot_touch_a_newer_claim(fixture: Fixture) {
     fixture.create(1, with_budget(9)).await;
     fixture.claim(1).await;
     fixture.ok(fail("q", 1, 1)).await;
@@ -193,8 +176,7 @@ pub async fn stale_run_cannot_touch_a_newer_claim(storage: &impl Storage) {
     assert_eq!(fixture.get(1).await, before);
 }
 
-pub async fn an_older_run_is_stale_once_the_newer_one_has_finished(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_older_run_is_stale_once_the_newer_one_has_finished(fixture: Fixture) {
     fixture.create(1, with_budget(9)).await;
     for run in [1, 2] {
         fixture.claim(run).await;
@@ -205,8 +187,7 @@ pub async fn an_older_run_is_stale_once_the_newer_one_has_finished(storage: &imp
     assert_eq!(fixture.get(1).await.lifecycle.attempt, 2, "charged once per run");
 }
 
-pub async fn the_finished_run_is_known_after_requeue(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn the_finished_run_is_known_after_requeue(fixture: Fixture) {
     fixture.create(1, with_budget(1)).await;
     fixture.claim(1).await;
     fixture.ok(fail("q", 1, 1)).await;
@@ -217,8 +198,7 @@ pub async fn the_finished_run_is_known_after_requeue(storage: &impl Storage) {
     assert_eq!(fixture.get(1).await, before);
 }
 
-pub async fn an_oversized_completion_is_refused_and_leaves_the_run_active(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_oversized_completion_is_refused_and_leaves_the_run_active(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.claim(1).await;
     let before = fixture.get(1).await;
@@ -230,8 +210,7 @@ pub async fn an_oversized_completion_is_refused_and_leaves_the_run_active(storag
     assert_eq!(fixture.get(1).await.outcome.result, beyond(0));
 }
 
-pub async fn error_texts_read_back(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn error_texts_read_back(fixture: Fixture) {
     fixture.create(1, with_budget(99)).await;
     let texts = ["", "\0", "a\0b", "é\u{301}", "😀", "\"\\\n\u{2028}", "NULL"];
     for (run, text) in texts.into_iter().enumerate() {
@@ -245,8 +224,7 @@ pub async fn error_texts_read_back(storage: &impl Storage) {
     }
 }
 
-pub async fn reports_of_missing_tasks_and_other_queues_are_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn reports_of_missing_tasks_and_other_queues_are_refused(fixture: Fixture) {
     fixture.ok(create_queue("other")).await;
     fixture.create(1, Definition::default()).await;
     fixture.ok(create("other", 1, Definition::default())).await;

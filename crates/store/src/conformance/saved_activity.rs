@@ -1,12 +1,7 @@
 //! Activity outlives a store, but not a move to another storage (docs/decisions/0059): apart from `durability.rs`, which moves pass,
 //! too.
 
-use taskqueue_core::activity::Event;
-
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
-use crate::activity::save_activity;
+use super::prelude::*;
 
 pub async fn activity_survives_and_is_added_to(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;

@@ -2,21 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::explain::{Explanation, Reason};
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::settings::{QueueSettings, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch};
-use taskqueue_core::task::Status;
-
-use super::Storage;
-use super::commands::*;
 use super::delays::next;
-use super::fixture::Fixture;
+use super::prelude::*;
 use super::waiting::{got, resting, waiter};
-use crate::StoreError;
-use crate::clock::Clock;
-use crate::command::CreateQueue;
 
 fn paused(paused: bool) -> SettingsPatch {
     SettingsPatch { paused: Some(paused), ..SettingsPatch::default() }
@@ -44,8 +32,7 @@ async fn settings(fixture: &Fixture) -> QueueSettings {
     fixture.store.queue_settings(&queue("q")).await.unwrap()
 }
 
-pub async fn settings_are_the_default_until_they_are_changed_and_go_with_their_queue(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn settings_are_the_default_until_they_are_changed_and_go_with_their_queue(fixture: Fixture) {
     assert_eq!(settings(&fixture).await, QueueSettings::default());
     let changed = fixture.ok(change_settings("q", at_most(Some(3)))).await;
     assert_eq!((changed.max_running, settings(&fixture).await), (Some(3), changed));
@@ -60,8 +47,7 @@ pub async fn settings_are_the_default_until_they_are_changed_and_go_with_their_q
     assert_eq!(settings(&fixture).await, QueueSettings::default());
 }
 
-pub async fn a_new_queue_keeps_ended_tasks_as_it_is_told_and_one_that_is_there_as_before(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_new_queue_keeps_ended_tasks_as_it_is_told_and_one_that_is_there_as_before(fixture: Fixture) {
     let retention = Retention { succeeded_seconds: Some(7), ..Retention::default() };
     let create = |name: &str| CreateQueue { queue: queue(name), retention };
     assert!(!fixture.ok(create("q")).await);
@@ -71,8 +57,7 @@ pub async fn a_new_queue_keeps_ended_tasks_as_it_is_told_and_one_that_is_there_a
     assert_eq!(fixture.store.queue_settings(&queue("new")).await, Ok(expected));
 }
 
-pub async fn more_limits_of_routes_than_there_may_be_are_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn more_limits_of_routes_than_there_may_be_are_refused(fixture: Fixture) {
     let numbered = |count: usize| {
         let limits: BTreeMap<_, _> = (0..count).map(|n| (route(&format!("r{n}")), Some(1))).collect();
         SettingsPatch { route_limits: RouteLimitsPatch::Merge(limits), ..SettingsPatch::default() }
@@ -83,8 +68,7 @@ pub async fn more_limits_of_routes_than_there_may_be_are_refused(storage: &impl 
     assert_eq!(settings(&fixture).await.route_limits.len(), 256);
 }
 
-pub async fn a_paused_queue_gives_no_task_and_lets_runs_go_on(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_paused_queue_gives_no_task_and_lets_runs_go_on(fixture: Fixture) {
     for id in 1..=3 {
         fixture.create(id, Definition::default()).await;
     }
@@ -99,8 +83,7 @@ pub async fn a_paused_queue_gives_no_task_and_lets_runs_go_on(storage: &impl Sto
     assert_eq!([next(&fixture, 5).await, next(&fixture, 6).await], [Some(2), Some(3)]);
 }
 
-pub async fn a_queue_never_has_more_running_tasks_than_its_limit(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_queue_never_has_more_running_tasks_than_its_limit(fixture: Fixture) {
     fixture.ok(create_all(1..=6)).await;
     fixture.ok(change_settings("q", at_most(Some(2)))).await;
     let claimed = fixture.ok(claim_all([1, 2, 3])).await;
@@ -121,8 +104,7 @@ pub async fn a_queue_never_has_more_running_tasks_than_its_limit(storage: &impl 
     assert!(next(&fixture, 13).await.is_some());
 }
 
-pub async fn a_route_never_has_more_running_tasks_than_its_limit(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_route_never_has_more_running_tasks_than_its_limit(fixture: Fixture) {
     for id in 1..=4 {
         fixture.create(id, with_routes(&["cpu", "gpu"])).await;
     }
@@ -138,8 +120,7 @@ pub async fn a_route_never_has_more_running_tasks_than_its_limit(storage: &impl 
     assert!(gpu(6).await.is_some());
 }
 
-pub async fn a_resume_a_free_place_and_a_raised_limit_wake_waiting_claims(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_resume_a_free_place_and_a_raised_limit_wake_waiting_claims(fixture: Fixture) {
     fixture.ok(create_all(1..=4)).await;
     fixture.ok(change_settings("q", paused(true))).await;
     let first = waiter(&fixture, "default", 1);
@@ -158,8 +139,7 @@ pub async fn a_resume_a_free_place_and_a_raised_limit_wake_waiting_claims(storag
 }
 
 /// The older waiter is woken first, and cannot take it.
-pub async fn a_task_of_several_routes_wakes_a_claim_whose_route_is_not_at_its_limit(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_of_several_routes_wakes_a_claim_whose_route_is_not_at_its_limit(fixture: Fixture) {
     fixture.ok(change_settings("q", limits(&[("gpu", Some(0))]))).await;
     let gpu = waiter(&fixture, "gpu", 1);
     resting(&fixture, 1).await;
@@ -170,8 +150,7 @@ pub async fn a_task_of_several_routes_wakes_a_claim_whose_route_is_not_at_its_li
     gpu.abort();
 }
 
-pub async fn ended_tasks_are_deleted_when_their_time_is_over(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn ended_tasks_are_deleted_when_their_time_is_over(fixture: Fixture) {
     for id in 1..=5 {
         fixture.create(id, with_budget(1)).await;
     }
@@ -211,9 +190,8 @@ async fn filtered_all(fixture: &Fixture) -> Vec<usize> {
     tasks.into_iter().map(|task| task.id.as_str()[2..].parse().unwrap()).collect()
 }
 
-pub async fn many_ended_tasks_are_deleted_some_at_a_time(storage: &impl Storage) {
+pub async fn many_ended_tasks_are_deleted_some_at_a_time(fixture: Fixture) {
     const MANY: usize = 900;
-    let fixture = Fixture::with_queue(storage).await;
     fixture.ok(create_all(0..MANY)).await;
     fixture.ok(claim_all(0..MANY)).await;
     let done = |ids: std::ops::Range<usize>| report_all(ids.map(|id| complete("q", id, id, object("{}")).into()));
@@ -229,8 +207,7 @@ pub async fn many_ended_tasks_are_deleted_some_at_a_time(storage: &impl Storage)
     assert_eq!((fixture.count(all()).await, fixture.count_by_status().await), (0, [0; 5]));
 }
 
-pub async fn a_task_that_retention_deletes_is_deleted_for_those_that_wait_for_it(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_that_retention_deletes_is_deleted_for_those_that_wait_for_it(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.create(2, cancelled_with(&[1, 9])).await;
     fixture.claim(1).await;
@@ -249,8 +226,7 @@ fn reasons(explanation: &Explanation) -> Vec<&'static str> {
     explanation.reasons.iter().map(Reason::code).collect()
 }
 
-pub async fn an_explanation_says_why_a_task_is_not_claimed(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_explanation_says_why_a_task_is_not_claimed(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     let alone = explained(&fixture, 1).await;
     assert_eq!((alone.claimable, reasons(&alone)), (true, vec!["no_worker"]));
@@ -279,8 +255,7 @@ pub async fn an_explanation_says_why_a_task_is_not_claimed(storage: &impl Storag
     assert!(matches!(missing, Err(StoreError::Refused(Refusal::TaskNotFound { .. }))));
 }
 
-pub async fn an_explanation_counts_who_comes_first_on_the_best_route(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_explanation_counts_who_comes_first_on_the_best_route(fixture: Fixture) {
     for route in ["cpu", "gpu"] {
         fixture.ok(observe("q", route, route, WorkerStatus::Busy)).await;
     }

@@ -1,15 +1,9 @@
 //! What workers measure: part of an observation, which it neither begins nor prolongs.
 
-use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES, TELEMETRY_BYTES};
-use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::ObservationQuery;
+use taskqueue_core::limits::{REPORT_METADATA_BYTES, TELEMETRY_BYTES};
+use taskqueue_core::observation::Telemetry;
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
-use crate::StoreExt;
-use crate::command::{ReportTelemetry, ReportWorker};
+use super::prelude::*;
 
 /// The observation of worker 1.
 async fn observed(fixture: &Fixture) -> Option<Observation> {
@@ -18,8 +12,7 @@ async fn observed(fixture: &Fixture) -> Option<Observation> {
     page.items.into_iter().find(|observation| observation.id == worker_id(1))
 }
 
-pub async fn telemetry_of_a_worker_that_is_not_observed_is_refused(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn telemetry_of_a_worker_that_is_not_observed_is_refused(fixture: Fixture) {
     let not_found = Refusal::WorkerNotFound { queue: queue("q"), worker_id: worker_id(1) };
     assert_eq!(fixture.refused(measure(1, "{}")).await, not_found);
     fixture.ok(create_queue("other")).await;
@@ -33,8 +26,7 @@ pub async fn telemetry_of_a_worker_that_is_not_observed_is_refused(storage: &imp
     assert_eq!(fixture.refused(elsewhere).await, Refusal::QueueNotFound { queue: queue("none") });
 }
 
-pub async fn telemetry_is_shown_and_prolongs_nothing(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn telemetry_is_shown_and_prolongs_nothing(fixture: Fixture) {
     fixture.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
     let before = observed(&fixture).await.unwrap();
     for value in [r#"{"cpu":1.5}"#, r#"{"gpus":[{"memory":1}],"nul":"\u0000"}"#, "{}"] {
@@ -51,8 +43,7 @@ pub async fn telemetry_is_shown_and_prolongs_nothing(storage: &impl Storage) {
     assert_eq!(fixture.refused(measure(1, "{}")).await, not_found);
 }
 
-pub async fn a_report_keeps_telemetry_and_an_expired_observation_has_none_left(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_report_keeps_telemetry_and_an_expired_observation_has_none_left(fixture: Fixture) {
     fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
     fixture.ok(measure(1, r#"{"cpu":1}"#)).await;
     let telemetry = observed(&fixture).await.unwrap().telemetry;
@@ -69,8 +60,7 @@ pub async fn a_report_keeps_telemetry_and_an_expired_observation_has_none_left(s
     assert_eq!(observed(&fixture).await.unwrap().telemetry, None, "after it went away");
 }
 
-pub async fn filters_find_workers_by_what_they_say_and_measure(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn filters_find_workers_by_what_they_say_and_measure(fixture: Fixture) {
     for worker in 1..=4 {
         let metadata = object(&format!(r#"{{"gpus":{}}}"#, worker % 2));
         let report = Report { metadata, ..worker_report("a", WorkerStatus::Idle) };
@@ -95,9 +85,8 @@ pub async fn filters_find_workers_by_what_they_say_and_measure(storage: &impl St
     }
 }
 
-pub async fn a_page_of_observations_ends_before_it_exceeds_its_bytes(storage: &impl Storage) {
+pub async fn a_page_of_observations_ends_before_it_exceeds_its_bytes(fixture: Fixture) {
     const WORKERS: usize = 520;
-    let fixture = Fixture::with_queue(storage).await;
     let (metadata, telemetry) = (object_of_bytes(REPORT_METADATA_BYTES), object_of_bytes(TELEMETRY_BYTES));
     for worker in 0..WORKERS {
         let report = Report { metadata: metadata.clone(), ..worker_report("a", WorkerStatus::Idle) };

@@ -1,16 +1,8 @@
 //! Updates, single and bulk: what they replace, when they are refused, and that they never change a place (I15, I24).
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Lifecycle, Outcome, Status, Task};
-use taskqueue_core::update::Update;
-
-use super::Storage;
 use super::actions::bring_to;
 use super::claims::claim_all;
-use super::commands::*;
-use super::fixture::Fixture;
-use crate::command::Updated;
+use super::prelude::*;
 
 fn everything() -> Update {
     Update {
@@ -33,8 +25,7 @@ fn with_args(args: &str) -> Definition {
     Definition { args: object(args), ..Definition::default() }
 }
 
-pub async fn a_patch_changes_the_members_that_it_names(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_patch_changes_the_members_that_it_names(fixture: Fixture) {
     let definition =
         Definition { metadata: object(r#"{"owner":"a","n":1}"#), ..with_args(r#"{"lr":0.1,"m":{"a":1,"b":2}}"#) };
     let created = fixture.create(1, definition.clone()).await;
@@ -63,8 +54,7 @@ pub async fn a_patch_changes_the_members_that_it_names(storage: &impl Storage) {
     assert_eq!(fixture.refused(update("q", 1, patch("{}", "{}"))).await, Refusal::TaskRunning { task_id: task_id(1) });
 }
 
-pub async fn a_bulk_patch_is_applied_to_the_own_value_of_each_task(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_bulk_patch_is_applied_to_the_own_value_of_each_task(fixture: Fixture) {
     // Two of them have several megabytes together with others, so that they are saved in several portions.
     let long = "x".repeat(900_000);
     let args = |id: usize| match id % 100 {
@@ -100,8 +90,7 @@ pub async fn a_bulk_patch_is_applied_to_the_own_value_of_each_task(storage: &imp
     assert_eq!(fixture.ok(update_all("q", "exists(id)", bulk)).await, Updated { matched: 1_019, updated: 0 });
 }
 
-pub async fn a_bulk_patch_that_is_too_large_for_one_task_changes_none(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_bulk_patch_that_is_too_large_for_one_task_changes_none(fixture: Fixture) {
     fixture.create("small", with_args(r#"{"a":1}"#)).await;
     let large = Definition { args: args_beyond_the_limit(0), ..Definition::default() };
     fixture.create("large", large).await;
@@ -115,8 +104,7 @@ pub async fn a_bulk_patch_that_is_too_large_for_one_task_changes_none(storage: &
     assert_eq!(fixture.get("small").await.definition.args, object(r#"{"a":1,"b":1}"#));
 }
 
-pub async fn every_field_is_replaced(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn every_field_is_replaced(fixture: Fixture) {
     for (id, status) in (1..).zip([Status::Pending, Status::Succeeded, Status::Failed, Status::Cancelled]) {
         let before = bring_to(&fixture, id, status).await;
         let expected = Task {
@@ -143,8 +131,7 @@ pub async fn every_field_is_replaced(storage: &impl Storage) {
     }
 }
 
-pub async fn an_update_that_changes_nothing_leaves_updated_at_alone(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_update_that_changes_nothing_leaves_updated_at_alone(fixture: Fixture) {
     let created = fixture.create(1, Definition { args: object(r#"{"a":1,"b":2}"#), ..with_routes(&["a", "b"]) }).await;
     fixture.clock.advance_seconds(1);
     let same = Update {
@@ -163,15 +150,13 @@ pub async fn an_update_that_changes_nothing_leaves_updated_at_alone(storage: &im
     assert_eq!(fixture.task_of(update("q", 1, other_kind)).await.lifecycle.updated_at, fixture.now());
 }
 
-pub async fn a_running_task_takes_no_update(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_running_task_takes_no_update(fixture: Fixture) {
     let before = bring_to(&fixture, 1, Status::Running).await;
     assert_eq!(fixture.refused(update("q", 1, everything())).await, Refusal::TaskRunning { task_id: task_id(1) });
     assert_eq!(fixture.get(1).await, before);
 }
 
-pub async fn a_budget_that_leaves_no_attempt_is_refused_for_pending_tasks_only(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_budget_that_leaves_no_attempt_is_refused_for_pending_tasks_only(fixture: Fixture) {
     let before = bring_to(&fixture, 1, Status::Pending).await;
     assert_eq!(before.lifecycle.attempt, 1);
     let conflict = Refusal::UpdateConflict { task_id: task_id(1), field: "max_attempts", attempt: 1 };
@@ -185,8 +170,7 @@ pub async fn a_budget_that_leaves_no_attempt_is_refused_for_pending_tasks_only(s
     }
 }
 
-pub async fn the_size_is_checked_with_the_resulting_values(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn the_size_is_checked_with_the_resulting_values(fixture: Fixture) {
     let before = fixture.create(1, Definition::default()).await;
     let args = |more| Update { args: Some(args_beyond_the_limit(more)), ..Update::default() };
     assert_eq!(fixture.refused(update("q", 1, args(1))).await, Refusal::TaskDataTooLarge);
@@ -201,8 +185,7 @@ pub async fn the_size_is_checked_with_the_resulting_values(storage: &impl Storag
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
 }
 
-pub async fn a_new_priority_moves_a_task_without_changing_its_place(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_new_priority_moves_a_task_without_changing_its_place(fixture: Fixture) {
     for id in ["a", "b", "c", "d"] {
         fixture.create(id, Definition::default()).await;
     }
@@ -213,8 +196,7 @@ pub async fn a_new_priority_moves_a_task_without_changing_its_place(storage: &im
     assert_eq!(claim_all(&fixture, "default", "r").await, ["d", "b", "c", "a"]);
 }
 
-pub async fn new_routes_move_a_task_without_changing_its_place(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn new_routes_move_a_task_without_changing_its_place(fixture: Fixture) {
     fixture.create("a", with_routes(&["x"])).await;
     fixture.create("b", with_routes(&["x", "y"])).await;
     fixture.create("c", with_routes(&["y"])).await;
@@ -226,8 +208,7 @@ pub async fn new_routes_move_a_task_without_changing_its_place(storage: &impl St
     assert_eq!(claim_all(&fixture, "z", "z").await, Vec::<String>::new());
 }
 
-pub async fn bulk_updates_count_matches_and_changes_and_leave_running_tasks_out(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn bulk_updates_count_matches_and_changes_and_leave_running_tasks_out(fixture: Fixture) {
     fixture.create("run", named("m")).await;
     let running = fixture.claim(1).await.task;
     for (id, priority) in [("a", 0), ("b", 1), ("c", 1), ("d", 0)] {
@@ -252,8 +233,7 @@ pub async fn bulk_updates_count_matches_and_changes_and_leave_running_tasks_out(
     assert_eq!(fixture.ok(update_all("q", "status == 'running'", to_priority(3))).await, none);
 }
 
-pub async fn one_refusal_in_a_bulk_update_leaves_every_task_untouched(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn one_refusal_in_a_bulk_update_leaves_every_task_untouched(fixture: Fixture) {
     fixture.create("tried", with_budget(9)).await;
     fixture.claim(1).await;
     for id in 0..10 {
@@ -276,8 +256,7 @@ pub async fn one_refusal_in_a_bulk_update_leaves_every_task_untouched(storage: &
     assert_eq!(claim_all(&fixture, "x", "x").await.len(), 10);
 }
 
-pub async fn bulk_updates_move_tasks_in_the_pending_order(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn bulk_updates_move_tasks_in_the_pending_order(fixture: Fixture) {
     for id in ["a", "b", "c", "d", "e", "f"] {
         let name = if "bdf".contains(id) { "late" } else { "early" };
         fixture.create(id, named(name)).await;

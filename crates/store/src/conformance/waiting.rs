@@ -2,21 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::future::pending;
-use std::sync::Arc;
-use std::time::Duration;
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
-use super::random::Random;
-use crate::StoreError;
-use crate::StoreExt;
+use super::prelude::*;
 use crate::waiting;
 
 /// Longer than any machine needs; a wake-up that is lost ends here.
@@ -56,8 +46,7 @@ pub(super) async fn got(waiter: JoinHandle<Waited>) -> String {
     ended(waiter).await.unwrap().expect("a task")
 }
 
-pub async fn a_task_that_is_there_needs_no_wait(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_that_is_there_needs_no_wait(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     assert_eq!(got(waiter(&fixture, "default", 1)).await, task_id(1).to_string());
     assert!(fixture.store.waiters().is_empty());
@@ -69,8 +58,7 @@ async fn running(fixture: &Fixture, n: usize, route: &str) {
     fixture.claimed(claim("q", route, 1000 + n)).await.expect("a task");
 }
 
-pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn everything_that_makes_a_task_claimable_wakes(fixture: Fixture) {
     const CAUSES: [&str; 10] = [
         "creation",
         "fail",
@@ -129,8 +117,7 @@ pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage
 
 const ROUTES: [&str; 10] = ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"];
 
-pub async fn deleting_the_queue_wakes_its_waiters(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn deleting_the_queue_wakes_its_waiters(fixture: Fixture) {
     let waiters = [waiter(&fixture, "default", 1), waiter(&fixture, "default", 2), waiter(&fixture, "other", 3)];
     resting(&fixture, 3).await;
     fixture.ok(delete_queue("q", false)).await;
@@ -141,8 +128,7 @@ pub async fn deleting_the_queue_wakes_its_waiters(storage: &impl Storage) {
     assert!(fixture.store.waiters().is_empty());
 }
 
-pub async fn a_used_run_id_is_refused_at_once(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_used_run_id_is_refused_at_once(fixture: Fixture) {
     running(&fixture, 1, "default").await;
     fixture.ok(unclaim("q", 1, 1001)).await;
     fixture.ok(cancel("q", 1)).await;
@@ -150,8 +136,7 @@ pub async fn a_used_run_id_is_refused_at_once(storage: &impl Storage) {
     assert_eq!(refused, Err(StoreError::Refused(Refusal::StaleRun { run_id: run_id(1001) })));
 }
 
-pub async fn waiters_are_served_in_their_order_and_tasks_in_theirs(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn waiters_are_served_in_their_order_and_tasks_in_theirs(fixture: Fixture) {
     let mut waiters = Vec::new();
     for run in 0..6 {
         waiters.push(waiter(&fixture, "default", run));
@@ -170,8 +155,7 @@ pub async fn waiters_are_served_in_their_order_and_tasks_in_theirs(storage: &imp
     }
 }
 
-pub async fn who_left_takes_nothing_and_the_next_one_is_woken(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn who_left_takes_nothing_and_the_next_one_is_woken(fixture: Fixture) {
     let (leaving, staying) = (waiter(&fixture, "default", 1), waiter(&fixture, "default", 2));
     resting(&fixture, 2).await;
     leaving.abort();
@@ -186,8 +170,7 @@ pub async fn who_left_takes_nothing_and_the_next_one_is_woken(storage: &impl Sto
     assert_eq!(fixture.status(2).await, taskqueue_core::task::Status::Pending);
 }
 
-pub async fn who_got_a_task_elsewhere_passes_the_wake_up_on(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn who_got_a_task_elsewhere_passes_the_wake_up_on(fixture: Fixture) {
     let first = waiter(&fixture, "default", 1);
     resting(&fixture, 1).await;
     let second = waiter(&fixture, "default", 2);
@@ -201,8 +184,7 @@ pub async fn who_got_a_task_elsewhere_passes_the_wake_up_on(storage: &impl Stora
     assert_eq!(refused, Err(StoreError::Refused(Refusal::RunIdConflict { run_id: run_id(1) })));
 }
 
-pub async fn a_task_with_two_routes_reaches_whoever_is_left(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_with_two_routes_reaches_whoever_is_left(fixture: Fixture) {
     for n in 0..20 {
         let (a, b) = (waiter(&fixture, "a", 100 + n), waiter(&fixture, "b", 200 + n));
         resting(&fixture, 2).await;
@@ -226,8 +208,7 @@ pub async fn a_task_with_two_routes_reaches_whoever_is_left(storage: &impl Stora
     }
 }
 
-pub async fn a_stop_ends_all_waits(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_stop_ends_all_waits(fixture: Fixture) {
     let waiters: Vec<_> = (0..20).map(|run| waiter(&fixture, "default", run)).collect();
     resting(&fixture, 20).await;
     fixture.store.waiters().close();
@@ -237,9 +218,8 @@ pub async fn a_stop_ends_all_waits(storage: &impl Storage) {
     assert_eq!(ended(waiter(&fixture, "default", 99)).await, Ok(None), "nobody is taken any more");
 }
 
-pub async fn a_thousand_waiters_and_a_thousand_creations_in_random_order(storage: &impl Storage) {
+pub async fn a_thousand_waiters_and_a_thousand_creations_in_random_order(fixture: Fixture) {
     const MANY: usize = 1_000;
-    let fixture = Fixture::with_queue(storage).await;
     let mut random = Random::new(13);
     // Each route has as many waiters as tasks that only it can have.
     let mut steps: Vec<(bool, usize)> = (0..MANY).flat_map(|n| [(true, n), (false, n)]).collect();

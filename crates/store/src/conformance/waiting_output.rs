@@ -3,21 +3,14 @@
 
 use std::future::pending;
 use std::ops::ControlFlow::{Break, Continue};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use taskqueue_core::refusal::Refusal;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
-use super::Storage;
-use super::commands::*;
-use super::fixture::Fixture;
+use super::prelude::*;
 use super::run_ends::{CAUSES, end_run, take_out};
-use crate::command::Output;
 use crate::waiting;
-use crate::{StoreError, StoreExt};
 
 /// Longer than any machine needs; a wake-up that is lost ends here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -81,8 +74,7 @@ fn text(start: u64, text: &str, ended: bool) -> (u64, String, bool) {
     (start, text.to_owned(), ended)
 }
 
-pub async fn what_a_run_prints_reaches_all_who_wait_for_it_and_no_others(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn what_a_run_prints_reaches_all_who_wait_for_it_and_no_others(fixture: Fixture) {
     for n in [1, 2] {
         printing(&fixture, n).await;
     }
@@ -103,8 +95,7 @@ pub async fn what_a_run_prints_reaches_all_who_wait_for_it_and_no_others(storage
     assert!(fixture.store.waiters().is_empty());
 }
 
-pub async fn everything_that_ends_a_run_ends_the_wait_for_its_output(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn everything_that_ends_a_run_ends_the_wait_for_its_output(fixture: Fixture) {
     for (n, (cause, _)) in CAUSES.into_iter().enumerate() {
         printing(&fixture, n).await;
         let reads = Arc::default();
@@ -119,8 +110,7 @@ pub async fn everything_that_ends_a_run_ends_the_wait_for_its_output(storage: &i
     }
 }
 
-pub async fn a_task_without_output_is_not_waited_for(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn a_task_without_output_is_not_waited_for(fixture: Fixture) {
     fixture.create(1, with_budget(1)).await;
     fixture.claim(1).await;
     let refused = timeout(PATIENCE, follow(&fixture, 1, 0, &Arc::default())).await.unwrap().unwrap();
@@ -129,8 +119,7 @@ pub async fn a_task_without_output_is_not_waited_for(storage: &impl Storage) {
     assert!(fixture.store.waiters().watch_output(run_id(1), usize::MAX).is_none(), "a stop refuses new ones");
 }
 
-pub async fn output_at_any_moment_reaches_a_read_that_is_about_to_wait(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn output_at_any_moment_reaches_a_read_that_is_about_to_wait(fixture: Fixture) {
     printing(&fixture, 1).await;
     for n in 0..200 {
         let read = follow(&fixture, 1, 3 + n, &Arc::default());
@@ -143,8 +132,7 @@ pub async fn output_at_any_moment_reaches_a_read_that_is_about_to_wait(storage: 
     assert!(fixture.store.waiters().is_empty());
 }
 
-pub async fn an_end_at_any_moment_reaches_a_read_that_is_about_to_wait(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
+pub async fn an_end_at_any_moment_reaches_a_read_that_is_about_to_wait(fixture: Fixture) {
     for n in 0..100 {
         printing(&fixture, n).await;
         let read = follow(&fixture, n, 3, &Arc::default());

@@ -1,21 +1,13 @@
 //! Bulk actions on a storage that fails, is busy or is slow: what is answered, and what was done then. Time is paused.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
 use async_trait::async_trait;
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
 use taskqueue_store::bulk_action::{BulkActions, FindTasks, FoundTasks, KeyRange};
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{ActOnTasks, Acted};
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::conformance::model::variant::ModelVariant;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::time::{Instant, advance, timeout};
 
 /// Several portions.

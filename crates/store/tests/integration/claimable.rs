@@ -1,9 +1,8 @@
 //! What a transaction tells the waiters: each task once, everything at once when there are too many, and nothing when nobody
 //! waits.
 
-use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_store::claimable::Claimable;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::waiting::Hint;
 
 /// The number in `claimable.rs`: only a bulk update can have more hints than this.

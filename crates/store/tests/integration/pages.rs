@@ -1,13 +1,9 @@
 //! Where a page of observations ends: a next page is promised exactly when there is something for it.
 
-use taskqueue_core::ids::{QueueName, Route, WorkerId};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
-use taskqueue_core::selection::{ObservationQuery, Page};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::ids::WorkerId;
+use taskqueue_core::observation::Telemetry;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::reading::WorkerRead;
-use taskqueue_store::transaction::QueueKey;
 
 fn observation(n: usize) -> Observation {
     let route = Route::parse("default").unwrap();

@@ -2,21 +2,13 @@
 //! middle says that a part may be done.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::CreateTasks;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::conformance::model::variant::ModelVariant;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::portions::write_items;
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::{Store, StoreError, StoreExt};
 
 /// A model that counts the commands that it is given. They fail as it is said, one after the other; the rest is done.
 struct Counted {

@@ -1,16 +1,5 @@
 //! What several servers count together (docs/decisions/0059): each sees what all have done, and none waits for another.
-
-use std::sync::Arc;
-use std::time::Duration;
-
-use taskqueue_core::activity::{Counts, Event, Unit};
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::stats::{PendingDetail, QueueStats, SeriesSelection};
-use taskqueue_store::activity::save_activity;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreError, StoreExt};
+use taskqueue_store::conformance::prelude::*;
 
 use super::Servers;
 

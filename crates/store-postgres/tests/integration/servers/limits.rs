@@ -2,17 +2,10 @@
 //! free place wakes claims at the other server, and upkeep is shared.
 
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use taskqueue_core::settings::{RetentionPatch, RouteLimitsPatch, SettingsPatch};
-use taskqueue_core::task::Status;
-use taskqueue_store::command::{Claimed, Upkeep};
-use taskqueue_store::conformance::Storage;
-use taskqueue_store::conformance::commands::*;
-use taskqueue_store::conformance::random::Random;
-use taskqueue_store::{Store, StoreError, StoreExt, waiting};
+use taskqueue_store::conformance::prelude::*;
+use taskqueue_store::waiting;
 use taskqueue_test_postgres::Database;
 use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet};

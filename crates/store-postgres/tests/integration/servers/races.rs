@@ -1,16 +1,7 @@
 //! Commands of two servers that meet at the same rows at the same moment.
 
-use std::sync::Arc;
-
 use futures_util::future::{FutureExt, join3};
-use taskqueue_core::definition::Definition;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::settings::{Retention, RetentionPatch, SettingsPatch};
-use taskqueue_store::StoreError;
-use taskqueue_store::command::{CreateQueue, CreatedTask};
-use taskqueue_store::conformance::any_command::{AnyCommand, Write, upkeep};
-use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::{Database, eventually};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};

@@ -1,18 +1,8 @@
 //! Tasks that wait for a time or for others, at several servers (docs/decisions/0063): none is lost, whoever comes first, none is
 //! claimed too early, and whoever waits for one is told.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use futures_util::future::{join, join3};
-use taskqueue_core::definition::Definition;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::task::Status;
-use taskqueue_core::update::Update;
-use taskqueue_store::StoreExt;
-use taskqueue_store::command::CreateTasks;
-use taskqueue_store::conformance::any_command::{AnyCommand, Write};
-use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::waiting;
 use taskqueue_test_postgres::eventually;
 use tokio::task::JoinSet;

@@ -2,12 +2,8 @@
 
 pub(crate) mod tables;
 
-use std::sync::Arc;
-
-use taskqueue_store::Store;
 use taskqueue_store::check::{Report, Watch};
-use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::conformance::Storage;
+use taskqueue_store::conformance::prelude::*;
 use taskqueue_store_postgres::{Address, OpenError, Options, PostgresStore};
 use taskqueue_test_postgres::{Cluster, Database, patient};
 
