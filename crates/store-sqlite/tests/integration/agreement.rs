@@ -5,7 +5,7 @@ use std::path::Path;
 
 use taskqueue_store::conformance::agreement::{agree, agree_on_filters};
 
-use crate::storage::{assert_file_is_consistent, flushing, fresh, report_of};
+use crate::storage::{Folder, assert_file_is_consistent, flushing, fresh, report_of};
 
 /// Histories for each test, each from a seed of its own; a failure names it.
 const SEEDS: std::ops::Range<u64> = 0..12;
@@ -17,40 +17,30 @@ fn assert_sound(file: &Path, seed: u64) {
     assert!(report.rules_checked && report.findings.is_sound(), "seed {seed}: {report:#?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_histories_get_the_same_answers() {
+async fn random_histories(storage: fn() -> Folder, first_seed: u64, reopens: bool) {
     for seed in SEEDS {
-        let folder = fresh();
-        let fixture = agree(&folder, seed, STEPS, false).await;
+        let folder = storage();
+        let fixture = agree(&folder, first_seed + seed, STEPS, reopens).await;
         assert_sound(&folder.file(), seed);
         fixture.store.close().await;
         assert_sound(&folder.file(), seed);
         assert_file_is_consistent(&folder.look());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_histories_get_the_same_answers() {
+    random_histories(fresh, 0, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_with_restarts_get_the_same_answers() {
-    for seed in SEEDS {
-        let folder = fresh();
-        let fixture = agree(&folder, 1_000 + seed, STEPS, true).await;
-        assert_sound(&folder.file(), seed);
-        fixture.store.close().await;
-        assert_sound(&folder.file(), seed);
-        assert_file_is_consistent(&folder.look());
-    }
+    random_histories(fresh, 1_000, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_that_every_transaction_writes_get_the_same_answers() {
-    for seed in SEEDS {
-        let folder = flushing();
-        let fixture = agree(&folder, 3_000 + seed, STEPS, true).await;
-        assert_sound(&folder.file(), seed);
-        fixture.store.close().await;
-        assert_sound(&folder.file(), seed);
-        assert_file_is_consistent(&folder.look());
-    }
+    random_histories(flushing, 3_000, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
