@@ -204,9 +204,13 @@ impl World {
         self.left += 1;
     }
 
-    fn any_waiter(&mut self) -> Option<WaiterId> {
+    /// Lets a waiter, if there is any, do something.
+    fn with_any_waiter(&mut self, act: impl Fn(&mut Self, WaiterId)) {
         let ids: Vec<WaiterId> = self.waiters.keys().copied().collect();
-        (!ids.is_empty()).then(|| self.random.pick(&ids))
+        if !ids.is_empty() {
+            let id = self.random.pick(&ids);
+            act(self, id);
+        }
     }
 
     /// Goes on until nothing moves any more.
@@ -239,73 +243,51 @@ impl World {
     }
 }
 
-#[test]
-fn whatever_the_order_nobody_rests_beside_a_task_for_it() {
-    for seed in 0..4_000 {
+/// Takes random steps in as many worlds, by a number below 100 each, and then goes on to the end.
+fn try_orders(worlds: u64, fewest_steps: usize, more_steps: usize, step: impl Fn(&mut World, usize)) {
+    for seed in 0..worlds {
         let mut world = World::new(seed);
-        let steps = 20 + world.random.below(120);
+        let steps = fewest_steps + world.random.below(more_steps);
         for _ in 0..steps {
-            match world.random.below(100) {
-                0..15 => world.register(),
-                15..30 => world.create(),
-                30..42 => world.deliver_hint(),
-                // Who leaves while its claim is executed leaves its task behind, taken but without an answer.
-                42..47 => {
-                    if let Some(id) = world.any_waiter() {
-                        world.unregister(id, &[]);
-                    }
-                }
-                // Its run is active already, so its claim gives it a task that nobody waits for.
-                47..49 => {
-                    if let Some(id) = world.any_waiter() {
-                        world.unregister(id, &[task(0)]);
-                    }
-                }
-                49..53 => world.poll_all_routes(),
-                _ => {
-                    if let Some(id) = world.any_waiter() {
-                        world.advance(id);
-                    }
-                }
-            }
+            let number = world.random.below(100);
+            step(&mut world, number);
         }
         world.run_to_rest();
         world.assert_nobody_is_forgotten(seed);
     }
 }
 
+#[test]
+fn whatever_the_order_nobody_rests_beside_a_task_for_it() {
+    try_orders(4_000, 20, 120, |world, number| match number {
+        0..15 => world.register(),
+        15..30 => world.create(),
+        30..42 => world.deliver_hint(),
+        // Who leaves while its claim is executed leaves its task behind, taken but without an answer.
+        42..47 => world.with_any_waiter(|world, id| world.unregister(id, &[])),
+        // Its run is active already, so its claim gives it a task that nobody waits for.
+        47..49 => world.with_any_waiter(|world, id| world.unregister(id, &[task(0)])),
+        49..53 => world.poll_all_routes(),
+        _ => world.with_any_waiter(World::advance),
+    });
+}
+
 /// With pauses, limits, times and dependencies: a million steps in all.
 #[test]
 fn whatever_the_order_nobody_rests_beside_a_task_that_there_is_room_for() {
-    for seed in 0..10_000 {
-        let mut world = World::new(seed);
-        let steps = 50 + world.random.below(100);
-        for _ in 0..steps {
-            match world.random.below(100) {
-                0..14 => world.register(),
-                14..22 => world.create(),
-                22..30 => world.create_delayed(),
-                30..38 => world.deliver_hint(),
-                38..41 => {
-                    if let Some(id) = world.any_waiter() {
-                        world.unregister(id, &[]);
-                    }
-                }
-                41..43 => world.release_all(),
-                43..47 => world.release_one(),
-                47..51 => world.change_settings(),
-                51..58 => world.end_run(),
-                58..62 if world.look_is_due => world.poll_all_routes(),
-                _ => {
-                    if let Some(id) = world.any_waiter() {
-                        world.advance(id);
-                    }
-                }
-            }
-        }
-        world.run_to_rest();
-        world.assert_nobody_is_forgotten(seed);
-    }
+    try_orders(10_000, 50, 100, |world, number| match number {
+        0..14 => world.register(),
+        14..22 => world.create(),
+        22..30 => world.create_delayed(),
+        30..38 => world.deliver_hint(),
+        38..41 => world.with_any_waiter(|world, id| world.unregister(id, &[])),
+        41..43 => world.release_all(),
+        43..47 => world.release_one(),
+        47..51 => world.change_settings(),
+        51..58 => world.end_run(),
+        58..62 if world.look_is_due => world.poll_all_routes(),
+        _ => world.with_any_waiter(World::advance),
+    });
 }
 
 #[test]
@@ -315,11 +297,7 @@ fn a_deleted_queue_keeps_nobody() {
         for _ in 0..40 {
             match world.random.below(10) {
                 0..4 => world.register(),
-                _ => {
-                    if let Some(id) = world.any_waiter() {
-                        world.advance(id);
-                    }
-                }
+                _ => world.with_any_waiter(World::advance),
             }
         }
         (world.alive, world.tasks) = (false, BTreeMap::new());
