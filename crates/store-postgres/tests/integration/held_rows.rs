@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
 
 use crate::storage::tables::assert_tables_are_consistent;
-use crate::storage::{Fresh, fresh};
+use crate::storage::{Fresh, fresh, with_queue};
 
 /// The end of a test that hangs. What must not wait for somebody is done while that one still holds what it has, or is answered
 /// `Busy` when its own 5 seconds are over.
@@ -57,8 +57,7 @@ async fn end(storage: Fresh, fixture: Fixture) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_waits_for_a_task_that_another_transaction_holds() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.create("x", Definition::default()).await;
     let stranger = Stranger::holds(&storage, "x").await;
     let mut claiming = start(&fixture, claim("q", "default", 1));
@@ -119,8 +118,7 @@ async fn upkeep_moves_tasks_whose_time_has_come_while_claims_wait_for_it() {
 /// A server creates its queues when it starts, and must not fail because another one changes settings.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_exists_is_found_while_somebody_holds_it_alone() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     let stranger = Stranger::says(&storage, "SELECT 1 FROM taskqueue.queues FOR UPDATE").await;
     let created = timeout(MOMENT, fixture.write(create_queue("q"))).await.expect("at once");
     assert!(matches!(created, Ok(false)), "{created:?}");
@@ -131,8 +129,7 @@ async fn a_queue_that_exists_is_found_while_somebody_holds_it_alone() {
 /// I13, where a batch has read the task that somebody else holds: a creation is repeated beside the claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_waits_for_a_held_task_that_its_batch_has_read() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.create("x", Definition::default()).await;
     let stranger = Stranger::holds(&storage, "x").await;
     let (mut claims, mut replays) = (Vec::new(), Vec::new());
@@ -156,8 +153,7 @@ async fn a_claim_waits_for_a_held_task_that_its_batch_has_read() {
 /// I13 for claims of several: none of them is told that there is nothing, and none of them has taken anything yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_several_wait_as_a_whole_for_a_task_that_another_transaction_holds() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.ok(create_all(["x", "y", "z"])).await;
     let stranger = Stranger::holds(&storage, "y").await;
     let enough = fixture.ok(claim_all([1])).await;
@@ -174,8 +170,7 @@ async fn claims_of_several_wait_as_a_whole_for_a_task_that_another_transaction_h
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reports_of_several_wait_as_a_whole_for_a_task_that_another_transaction_holds() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.ok(create_all(["x", "y", "z"])).await;
     fixture.ok(claim_all(["x", "y", "z"])).await;
     let stranger = Stranger::holds(&storage, "z").await;
@@ -196,8 +191,7 @@ async fn reports_of_several_wait_as_a_whole_for_a_task_that_another_transaction_
 /// Two writers, each with a part of what there is, must not wait for each other for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_of_several_waits_as_a_whole_for_a_task_that_another_transaction_holds() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.ok(create_all(["x", "y"])).await;
     fixture.ok(claim_all(["x", "y"])).await;
     let stranger = Stranger::holds(&storage, "y").await;
@@ -214,8 +208,7 @@ async fn progress_of_several_waits_as_a_whole_for_a_task_that_another_transactio
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_and_output_wait_for_a_task_that_another_transaction_holds() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.create("x", Definition::default()).await;
     fixture.claim("x").await;
     fixture.ok(print("x", "x", 0, "one ")).await;
@@ -234,8 +227,7 @@ async fn progress_and_output_wait_for_a_task_that_another_transaction_holds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_several_that_want_more_than_there_is_share_it_soon() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     for round in 0..10 {
         fixture.ok(create_all((0..30).map(|n| format!("{round}x{n}")))).await;
         let claims: Vec<_> =
@@ -252,8 +244,7 @@ async fn claims_of_several_that_want_more_than_there_is_share_it_soon() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_commands_on_a_held_task_suffer_and_not_for_long() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.create("x", with_routes(&["held"])).await;
     let stranger = Stranger::holds(&storage, "x").await;
     let begun = Instant::now();
@@ -282,8 +273,7 @@ async fn only_commands_on_a_held_task_suffer_and_not_for_long() {
 /// L1: the leases of others end in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_task_keeps_no_other_lease_from_ending() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.scan().await;
     for id in ["x", "y", "z"] {
         fixture.create(id, Definition::default()).await;
@@ -302,8 +292,7 @@ async fn a_held_task_keeps_no_other_lease_from_ending() {
 /// L2: after an outage, one held task does not keep the service from going on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_task_does_not_prolong_an_outage() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.scan().await;
     for id in ["x", "y"] {
         fixture.create(id, Definition::default()).await;
@@ -321,8 +310,7 @@ async fn a_held_task_does_not_prolong_an_outage() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_others_hold_for_a_moment_gets_its_credit_too() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.scan().await;
     fixture.create("x", Definition::default()).await;
     fixture.claim("x").await;
@@ -336,8 +324,7 @@ async fn a_task_that_others_hold_for_a_moment_gets_its_credit_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_that_somebody_holds_is_waited_for_in_bounded_time() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.create("x", Definition::default()).await;
     fixture.get("x").await;
     let stranger = Stranger::says(&storage, "LOCK TABLE taskqueue.tasks IN ACCESS EXCLUSIVE MODE").await;
@@ -358,8 +345,7 @@ async fn a_table_that_somebody_holds_is_waited_for_in_bounded_time() {
 /// A command that fails does not affect the others of its batch, and has changed nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_is_answered_with_a_failure_is_not_done() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     storage.database.admin(
         "CREATE FUNCTION taskqueue.refuse() RETURNS trigger LANGUAGE plpgsql AS
             'BEGIN RAISE EXCEPTION ''not this one''; END';
@@ -389,8 +375,7 @@ async fn a_command_that_is_answered_with_a_failure_is_not_done() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_command_undoes_its_batch_and_the_others_are_done_one_by_one() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.create("x", with_routes(&["broken"])).await;
     // A task without its definition: it is picked for a claim and cannot be loaded.
     storage.database.admin("DELETE FROM taskqueue.definitions");
@@ -416,8 +401,7 @@ fn activity_rows(storage: &Fresh, queue: &str) -> usize {
 /// A bulk update has a queue for itself: what was counted for it is saved when it is done, that of other queues at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_activity_of_a_queue_that_another_transaction_holds_is_saved_later_and_that_of_others_now() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.ok(create_queue("other")).await;
     fixture.create(1, Definition::default()).await;
     fixture.ok(create("other", 1, Definition::default())).await;
@@ -458,8 +442,7 @@ async fn ended_tasks_of_a_queue_that_another_transaction_holds_are_deleted_later
 /// Old rows are removed some at a time, by whoever comes first; nobody waits for those that another transaction holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_activity_is_forgotten_around_rows_that_another_transaction_holds() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     let other = storage.try_open(&fixture.clock).await.unwrap();
     storage.database.admin(
         "INSERT INTO taskqueue.activity SELECT queue_key, 60, n::bigint * 60000000, 1, ''

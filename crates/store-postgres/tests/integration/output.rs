@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, NoTls};
 
 use crate::storage::tables::assert_tables_are_consistent;
-use crate::storage::{Fresh, fresh};
+use crate::storage::{Fresh, with_queue};
 
 /// Twice what lies between two polls.
 const SOON: Duration = Duration::from_secs(2);
@@ -28,8 +28,7 @@ struct Servers {
 
 impl Servers {
     async fn open() -> Self {
-        let storage = fresh();
-        let fixture = Fixture::with_queue(&storage).await;
+        let (storage, fixture) = with_queue().await;
         fixture.scan().await;
         fixture.create(1, with_budget(100)).await;
         fixture.claim(1).await;

@@ -12,7 +12,7 @@ use taskqueue_test_postgres::eventually;
 use tokio::task::JoinSet;
 
 use crate::storage::tables::assert_tables_are_consistent;
-use crate::storage::{Fresh, fresh};
+use crate::storage::{Fresh, fresh, with_queue};
 
 /// Stores on one database, at one clock.
 struct Servers {
@@ -25,8 +25,7 @@ struct Servers {
 impl Servers {
     /// So many, with the queue `q`.
     async fn open(number: usize) -> Self {
-        let storage = fresh();
-        let fixture = Fixture::with_queue(&storage).await;
+        let (storage, fixture) = with_queue().await;
         fixture.scan().await;
         let mut stores = vec![Arc::clone(&fixture.store)];
         while stores.len() < number {
@@ -457,8 +456,7 @@ async fn a_task_that_is_claimed_cancelled_and_deleted_at_once_leaves_no_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_does_not_say_who_claims_writes_no_outcome() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     let rows = |sql: &str| {
         let counted = storage.database.rows(&format!("SELECT count(*) FROM taskqueue.outcomes {sql}"));
         counted[0][0].clone().unwrap()
@@ -484,8 +482,7 @@ async fn a_claim_that_does_not_say_who_claims_writes_no_outcome() {
 /// A server claims and says who it is; another one, which has no such rows in memory, shows it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_runs_a_task_is_seen_by_every_server() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     let other = storage.try_open(&fixture.clock).await.unwrap();
     fixture.create(1, Definition::default()).await;
     fixture.claimed(claim_by(r#"{"host":"a"}"#, 1)).await.unwrap();

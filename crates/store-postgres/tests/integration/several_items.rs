@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use taskqueue_store::conformance::prelude::*;
 use tokio::task::JoinSet;
 
-use crate::storage::fresh;
 use crate::storage::tables::assert_tables_are_consistent;
+use crate::storage::with_queue;
 
 fn tasks(items: &ClaimedItems) -> Vec<Option<String>> {
     items.iter().map(|item| item.as_ref().unwrap().as_ref().map(|claimed| claimed.task.id.to_string())).collect()
@@ -14,8 +14,7 @@ fn tasks(items: &ClaimedItems) -> Vec<Option<String>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_claims_sent_to_two_servers_take_their_tasks_once() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.scan().await;
     let stores = [Arc::clone(&fixture.store), storage.open(fixture.clock.clone()).await];
     for round in 0..8 {
@@ -38,8 +37,7 @@ async fn the_same_claims_sent_to_two_servers_take_their_tasks_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_of_two_servers_finish_everything_once() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.scan().await;
     let stores = [Arc::clone(&fixture.store), storage.open(fixture.clock.clone()).await];
     let mut workers = JoinSet::new();

@@ -9,7 +9,7 @@ use taskqueue_store_postgres::{Address, PostgresTransfer};
 use taskqueue_test_postgres::eventually;
 
 use crate::storage::tables::assert_tables_are_consistent;
-use crate::storage::{Fresh, fresh};
+use crate::storage::{Fresh, fresh, with_queue};
 
 fn address(storage: &Fresh) -> Address {
     Address::parse(&storage.database.url()).unwrap()
@@ -29,18 +29,19 @@ async fn a_database_that_is_slow_to_answer_has_half_a_minute() {
     }
 }
 
+async fn move_all(from: &Fresh, to: &Fresh) {
+    let mut source = PostgresTransfer::source(address(from), "taskqueue").await.unwrap();
+    let target = Box::new(PostgresTransfer::target(address(to), "taskqueue").await.unwrap());
+    transfer(&mut source, target, &mut |_| {}).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_progress_and_telemetry_are_moved() {
     let (storage, other) = (fresh(), fresh());
     let fixture = Fixture::with_queue(&storage).await;
     say_and_print(&fixture).await;
-    let Fixture { store, clock } = fixture;
-    store.close().await;
-    drop(store);
-    let mut source = PostgresTransfer::source(address(&storage), "taskqueue").await.unwrap();
-    let target = Box::new(PostgresTransfer::target(address(&other), "taskqueue").await.unwrap());
-    transfer(&mut source, target, &mut |_| {}).await.unwrap();
-    drop(source);
+    let clock = fixture.close().await;
+    move_all(&storage, &other).await;
     assert_tables_are_consistent(&other.database);
 
     let (from, to) = (storage.try_open(&clock).await.unwrap(), other.try_open(&clock).await.unwrap());
@@ -61,19 +62,13 @@ async fn activity_stays_where_it_was_counted() {
     used.ok(delete_queue("q", true)).await;
     save_activity(&*used.store).await.unwrap();
     eventually("the deleted queue is purged", || other.database.rows("SELECT 1 FROM taskqueue.purges").is_empty());
-    used.store.close().await;
-    drop(used);
+    used.close().await;
 
     let fixture = Fixture::with_queue(&storage).await;
     fixture.create(1, Definition::default()).await;
     save_activity(&*fixture.store).await.unwrap();
-    let Fixture { store, clock } = fixture;
-    store.close().await;
-    drop(store);
-    let mut source = PostgresTransfer::source(address(&storage), "taskqueue").await.unwrap();
-    let target = Box::new(PostgresTransfer::target(address(&other), "taskqueue").await.unwrap());
-    transfer(&mut source, target, &mut |_| {}).await.unwrap();
-    drop(source);
+    let clock = fixture.close().await;
+    move_all(&storage, &other).await;
 
     let counted = async |storage: &Fresh| {
         let store = storage.try_open(&clock).await.unwrap();
@@ -87,11 +82,9 @@ async fn activity_stays_where_it_was_counted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn much_output_makes_small_chunks() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     print_much(&fixture).await;
-    fixture.store.close().await;
-    drop(fixture);
+    fixture.close().await;
     let mut source = PostgresTransfer::source(address(&storage), "taskqueue").await.unwrap();
     assert_small_chunks(&mut source).await;
 }

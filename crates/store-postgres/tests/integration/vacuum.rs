@@ -3,7 +3,7 @@
 use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::eventually;
 
-use crate::storage::fresh;
+use crate::storage::with_queue;
 
 /// Tasks and routes of each: together more entries than a server leaves dead without doing something about it.
 const TASKS: usize = 21;
@@ -21,8 +21,7 @@ async fn leave_many_dead(fixture: &Fixture) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_left_many_dead_entries_vacuums_them() {
-    let storage = fresh();
-    let fixture = Fixture::with_queue(&storage).await;
+    let (storage, fixture) = with_queue().await;
     fixture.create("last", with_routes(&["route-0"])).await;
     leave_many_dead(&fixture).await;
     // Those of autovacuum are counted apart.

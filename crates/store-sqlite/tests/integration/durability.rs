@@ -12,7 +12,7 @@ use taskqueue_store_sqlite::{OpenError, Options, SqliteStore};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::storage::{Folder, assert_file_is_consistent, count, fresh};
+use crate::storage::{Folder, assert_file_is_consistent, count, fresh, with_queue};
 
 fn clock() -> ManualClock {
     ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000))
@@ -217,8 +217,7 @@ fn newer_and_changed_migrations_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_was_moved_away_takes_no_write_until_it_is_back() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     fixture.create(1, Definition::default()).await;
     let away = folder.file().with_file_name("away.db");
     std::fs::rename(folder.file(), &away).unwrap();
@@ -289,8 +288,7 @@ async fn create_many(fixture: &Fixture, in_queue: &'static str, tasks: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_big_deleted_queue_is_purged_while_other_writes_go_on() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     fixture.ok(create_queue("big")).await;
     create_many(&fixture, "big", 3_000).await;
     for run in 0..20 {
@@ -316,8 +314,7 @@ async fn a_big_deleted_queue_is_purged_while_other_writes_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_space_of_a_deleted_queue_is_used_again() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     let mut pages = Vec::new();
     for round in 0..3 {
         let name = format!("big{round}");
@@ -334,8 +331,7 @@ async fn the_space_of_a_deleted_queue_is_used_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     fixture.ok(create_queue("dead")).await;
     create_many(&fixture, "dead", 3_000).await;
     // Purged last: the highest id, created last.
@@ -345,9 +341,7 @@ async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart()
     fixture.create(1, Definition::default()).await;
     fixture.create(2, Definition::default()).await;
     let kept_until = fixture.now().plus_seconds(86_400).as_micros();
-    let Fixture { store, clock } = fixture;
-    store.close().await;
-    drop(store);
+    let clock = fixture.close().await;
     // A stop right behind the deletion, before anything was purged.
     let deleted = format!(
         "INSERT INTO purges (queue_key, kept_until) SELECT queue_key, {kept_until} FROM queues WHERE name = 'dead';
@@ -371,8 +365,7 @@ async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart()
 /// One thread sends faster than the writer writes, so the waiting room fills up.
 #[tokio::test]
 async fn more_commands_than_may_wait_are_refused_as_busy_and_no_other_is_lost() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     let mut writes = JoinSet::new();
     for id in 0..20_000 {
         let (store, command) = (Arc::clone(&fixture.store), create("q", id, Definition::default()));
@@ -477,8 +470,7 @@ async fn times_that_lie_years_ahead_in_the_file_last_no_longer_than_until_the_ne
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_does_not_say_who_claims_writes_no_outcome() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     let rows = |sql: &str| count(&folder.look(), &format!("SELECT count(*) FROM outcomes {sql}"));
     for id in 1..=3 {
         fixture.create(id, Definition::default()).await;

@@ -13,7 +13,7 @@ use taskqueue_store_sqlite::{Options, SqliteStore};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::storage::fresh;
+use crate::storage::{fresh, with_queue};
 
 /// Pairs of threads, and how many tasks each of them makes.
 const PAIRS: usize = 3;
@@ -74,8 +74,7 @@ fn pair<'scope>(scope: &'scope Scope<'scope, '_>, fixture: &Fixture, pair: usize
 
 #[tokio::test]
 async fn a_caller_whose_creation_was_acknowledged_finds_the_task() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -97,8 +96,7 @@ async fn a_caller_whose_creation_was_acknowledged_finds_the_task() {
 /// The wait and the creation begin at the same moment, on two threads, again and again.
 #[tokio::test]
 async fn a_claim_that_waits_misses_no_task_however_they_cross() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     let (begin, begun) = mpsc::sync_channel::<usize>(0);
     std::thread::scope(|scope| {
         let maker = Caller::new(&fixture);
@@ -121,8 +119,7 @@ async fn a_claim_that_waits_misses_no_task_however_they_cross() {
 /// undone.
 #[tokio::test]
 async fn after_a_batch_that_broke_claims_are_answered_by_what_the_file_holds() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     fixture.create(1, Definition::default()).await;
     let stranger = Connection::open(folder.file()).unwrap();
     stranger.execute_batch("UPDATE tasks SET status = 'cancelled'").unwrap();

@@ -22,6 +22,13 @@ pub(crate) fn flushing() -> Folder {
     Folder(tempfile::tempdir().unwrap(), HistoryOptions { flush_after: 1, ..HistoryOptions::default() })
 }
 
+/// A store in a fresh folder, with the queue `q`.
+pub(crate) async fn with_queue() -> (Folder, Fixture) {
+    let folder = fresh();
+    let fixture = Fixture::with_queue(&folder).await;
+    (folder, fixture)
+}
+
 impl Folder {
     /// The database file.
     pub(crate) fn file(&self) -> PathBuf {

@@ -6,20 +6,20 @@ use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::transfer::{TransferError, transfer};
 use taskqueue_store_sqlite::SqliteTransfer;
 
-use crate::storage::{assert_file_is_consistent, fresh, report_of};
+use crate::storage::{Folder, assert_file_is_consistent, fresh, report_of, with_queue};
+
+async fn move_all(from: &Folder, to: &Folder) {
+    let mut source = SqliteTransfer::source(&from.file()).unwrap();
+    let target = Box::new(SqliteTransfer::target(&to.file()).unwrap());
+    transfer(&mut source, target, &mut |_| {}).await.unwrap();
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_progress_and_telemetry_are_moved() {
-    let (folder, other) = (fresh(), fresh());
-    let fixture = Fixture::with_queue(&folder).await;
+    let ((folder, fixture), other) = (with_queue().await, fresh());
     say_and_print(&fixture).await;
-    let Fixture { store, clock } = fixture;
-    store.close().await;
-    drop(store);
-    let mut source = SqliteTransfer::source(&folder.file()).unwrap();
-    let target = Box::new(SqliteTransfer::target(&other.file()).unwrap());
-    transfer(&mut source, target, &mut |_| {}).await.unwrap();
-    drop(source);
+    let clock = fixture.close().await;
+    move_all(&folder, &other).await;
     assert_file_is_consistent(&other.look());
 
     let (from, to) = (folder.try_open(&clock).unwrap(), other.try_open(&clock).unwrap());
@@ -28,8 +28,7 @@ async fn output_progress_and_telemetry_are_moved() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_and_archived_tasks_are_moved_and_ended_tasks_are_deleted_when_their_time_is_over() {
-    let (folder, other) = (fresh(), fresh());
-    let fixture = Fixture::with_queue(&folder).await;
+    let ((folder, fixture), other) = (with_queue().await, fresh());
     for id in 1..=3 {
         fixture.create(id, Definition::default()).await;
     }
@@ -39,13 +38,8 @@ async fn settings_and_archived_tasks_are_moved_and_ended_tasks_are_deleted_when_
     let patch = SettingsPatch { paused: Some(true), retention, ..SettingsPatch::default() };
     let settings = fixture.ok(change_settings("q", patch)).await;
     fixture.upkeep().await;
-    let Fixture { store, clock } = fixture;
-    store.close().await;
-    drop(store);
-    let mut source = SqliteTransfer::source(&folder.file()).unwrap();
-    let target = Box::new(SqliteTransfer::target(&other.file()).unwrap());
-    transfer(&mut source, target, &mut |_| {}).await.unwrap();
-    drop(source);
+    let clock = fixture.close().await;
+    move_all(&folder, &other).await;
     assert_file_is_consistent(&other.look());
     assert!(report_of(&other.file()).findings.is_sound());
 
@@ -61,24 +55,20 @@ async fn settings_and_archived_tasks_are_moved_and_ended_tasks_are_deleted_when_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn much_output_makes_small_chunks() {
-    let folder = fresh();
-    let fixture = Fixture::with_queue(&folder).await;
+    let (folder, fixture) = with_queue().await;
     print_much(&fixture).await;
-    fixture.store.close().await;
-    drop(fixture);
+    fixture.close().await;
     let mut source = SqliteTransfer::source(&folder.file()).unwrap();
     assert_small_chunks(&mut source).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_a_deleted_queue_are_not_moved() {
-    let (folder, other) = (fresh(), fresh());
-    let fixture = Fixture::with_queue(&folder).await;
+    let ((folder, fixture), other) = (with_queue().await, fresh());
     fixture.create(1, Definition::default()).await;
     fixture.ok(create_queue("r")).await;
     fixture.ok(create("r", 2, Definition::default())).await;
-    fixture.store.close().await;
-    drop(fixture);
+    fixture.close().await;
     // As a deletion leaves it before the purge.
     let deleted = "INSERT INTO purges (queue_key, kept_until) SELECT queue_key, 0 FROM queues WHERE name = 'q';
         DELETE FROM tally WHERE queue_key IN (SELECT queue_key FROM purges); DELETE FROM queues WHERE name = 'q'";
@@ -96,8 +86,7 @@ async fn tasks_of_a_deleted_queue_are_not_moved() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_that_wait_are_moved_with_what_is_noted_of_their_dependencies() {
-    let (folder, other) = (fresh(), fresh());
-    let fixture = Fixture::with_queue(&folder).await;
+    let ((folder, fixture), other) = (with_queue().await, fresh());
     let limited = SchedulingFields { timeout_seconds: Some(60), ..SchedulingFields::default() };
     fixture.create(1, scheduled(limited)).await;
     fixture.create(2, waits_for(&[1])).await;
@@ -107,13 +96,8 @@ async fn tasks_that_wait_are_moved_with_what_is_noted_of_their_dependencies() {
     fixture.ok(create_later(5, Definition::default(), fixture.now().plus_seconds(30))).await;
     fixture.claim(1).await;
     let before = fixture.tasks("q").await;
-    let Fixture { store, clock } = fixture;
-    store.close().await;
-    drop(store);
-    let mut source = SqliteTransfer::source(&folder.file()).unwrap();
-    let target = Box::new(SqliteTransfer::target(&other.file()).unwrap());
-    transfer(&mut source, target, &mut |_| {}).await.unwrap();
-    drop(source);
+    let clock = fixture.close().await;
+    move_all(&folder, &other).await;
     assert!(report_of(&other.file()).findings.is_sound());
 
     let moved = Fixture { store: other.open(clock.clone()).await, clock };
@@ -131,8 +115,7 @@ async fn tasks_that_wait_are_moved_with_what_is_noted_of_their_dependencies() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dependents_that_were_left_to_be_settled_are_settled_after_the_move() {
-    let (folder, other) = (fresh(), fresh());
-    let fixture = Fixture::with_queue(&folder).await;
+    let ((folder, fixture), other) = (with_queue().await, fresh());
     for id in [1, 2] {
         fixture.create(id, Definition::default()).await;
     }
@@ -142,9 +125,7 @@ async fn dependents_that_were_left_to_be_settled_are_settled_after_the_move() {
     fixture.ok(cancel("q", 2)).await;
     fixture.ok(requeue("q", 4)).await;
     fixture.ok(delete("q", 2)).await;
-    let Fixture { store, clock } = fixture;
-    store.close().await;
-    drop(store);
+    let clock = fixture.close().await;
     // As if they had been too many for one transaction, and the server had ended before the rest.
     let file = Connection::open(folder.file()).unwrap();
     file.execute("UPDATE tasks SET status = 'pending' WHERE id = ?1", [task_id(4).as_str()]).unwrap();
@@ -153,10 +134,7 @@ async fn dependents_that_were_left_to_be_settled_are_settled_after_the_move() {
     file.execute("UPDATE dependencies SET state = 0 WHERE dependency = ?1", [task_id(2).as_str()]).unwrap();
     file.execute("INSERT INTO unsettled SELECT queue_key, ?1, NULL FROM queues", [task_id(2).as_str()]).unwrap();
     drop(file);
-    let mut source = SqliteTransfer::source(&folder.file()).unwrap();
-    let target = Box::new(SqliteTransfer::target(&other.file()).unwrap());
-    transfer(&mut source, target, &mut |_| {}).await.unwrap();
-    drop(source);
+    move_all(&folder, &other).await;
 
     let moved = Fixture { store: other.open(clock.clone()).await, clock };
     assert_eq!(moved.status(4).await, Status::Pending);

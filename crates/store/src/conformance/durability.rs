@@ -282,8 +282,7 @@ pub async fn time_never_goes_back_over_a_restart(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     fixture.create(1, Definition::default()).await;
     let before = fixture.get(1).await.lifecycle.updated_at;
-    fixture.store.close().await;
-    drop(fixture.store);
+    fixture.close().await;
     let clock = ManualClock::new(before.plus_seconds(-3600));
     let fixture = Fixture { store: storage.open(clock.clone()).await, clock };
     fixture.create(2, Definition::default()).await;

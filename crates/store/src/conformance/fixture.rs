@@ -31,10 +31,14 @@ impl Fixture {
 
     /// Closes the store and opens its storage again, at the same time.
     pub async fn reopen(self, storage: &impl Storage) -> Self {
-        let Self { store, clock } = self;
-        store.close().await;
-        drop(store);
+        let clock = self.close().await;
         Self { store: storage.open(clock.clone()).await, clock }
+    }
+
+    /// Closes the store and gives its clock back.
+    pub async fn close(self) -> ManualClock {
+        self.store.close().await;
+        self.clock
     }
 
     /// The time.

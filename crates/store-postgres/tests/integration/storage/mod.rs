@@ -17,6 +17,13 @@ pub(crate) fn fresh() -> Fresh {
     Fresh { database: Cluster::shared().database() }
 }
 
+/// A store in a fresh database, with the queue `q`.
+pub(crate) async fn with_queue() -> (Fresh, Fixture) {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    (storage, fixture)
+}
+
 impl Fresh {
     /// Opens the store at a time that the test passes.
     pub(crate) async fn try_open(&self, clock: &ManualClock) -> Result<PostgresStore, OpenError> {
