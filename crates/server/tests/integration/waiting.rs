@@ -48,23 +48,6 @@ async fn a_connection_that_was_to_be_closed_is_closed_after_the_wait() {
     }
 }
 
-#[tokio::test]
-async fn a_client_that_disconnects_while_waiting_takes_nothing() {
-    let served = serve(10).await;
-    let disconnected = served.send(&claim(1, WAIT)).await;
-    served.await_waiting(1).await;
-    drop(disconnected);
-    served.await_waiting(0).await;
-    // A client that has only closed its sending side gets the answer that there is nothing.
-    let mut half = served.send(&claim(2, WAIT)).await;
-    served.await_waiting(1).await;
-    half.shutdown().await.unwrap();
-    assert_eq!(status_and_wait(&read(&mut half).await.0), ("204", None));
-    served.create(1).await;
-    assert_eq!(served.count(Status::Pending).await, 1);
-    assert!(served.store.waiters().is_empty());
-}
-
 /// Sends a waiting claim with something behind it, at once or while it waits, and disconnects.
 async fn send_and_disconnect(served: &Served, n: usize, behind: &[u8], at_once: bool, by_reset: bool) {
     let claim = claim(n, WAIT).into_bytes();
@@ -202,34 +185,4 @@ async fn ten_thousand_clients_that_disconnect_at_any_moment_leave_nothing_behind
         found += 1;
     }
     assert_eq!(found, taken);
-}
-
-#[tokio::test]
-async fn a_held_heartbeat_ends_when_its_client_does_and_a_stop_answers_the_others() {
-    let served = serve(10).await;
-    for n in 1..4 {
-        served.create_running(n).await;
-    }
-    let disconnected = served.send(&heartbeat(1, WAIT)).await;
-    served.await_held(1).await;
-    drop(disconnected);
-    served.await_held(0).await;
-    // A client that has only closed its sending side gets its lease, and so does one that sends too much behind it.
-    let mut half = served.send(&heartbeat(1, WAIT)).await;
-    served.await_held(1).await;
-    half.shutdown().await.unwrap();
-    assert_eq!(status_and_wait(&read(&mut half).await.0), ("200", None));
-    let mut eager = served.send(&(heartbeat(1, WAIT) + &HEALTH.repeat(200))).await;
-    assert_eq!(status_and_wait(&read(&mut eager).await.0), ("200", None));
-    for _ in 0..200 {
-        assert!(read(&mut eager).await.1.contains("api_version"));
-    }
-    let mut held = [served.send(&heartbeat(2, WAIT)).await, served.send(&heartbeat(3, WAIT)).await];
-    served.await_held(2).await;
-    served.stop.send(()).unwrap();
-    for stream in &mut held {
-        assert_eq!(status_and_wait(&read(stream).await.0), ("200", None));
-        assert!(is_closed(stream).await);
-    }
-    timeout(LIMIT, served.running).await.unwrap().unwrap();
 }

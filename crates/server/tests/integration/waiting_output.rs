@@ -57,26 +57,6 @@ async fn a_waiting_read_is_answered_by_output_and_its_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_run_answers_all_who_wait_for_its_output_and_no_others() {
-    let served = serve(10).await;
-    for n in [1, 2] {
-        served.create_printing(n).await;
-    }
-    let ask = |n| read_output("GET", n, "?offset=3", WAIT);
-    let mut both = [served.send(&ask(1)).await, served.send(&ask(1)).await];
-    let mut other = served.send(&ask(2)).await;
-    served.await_watching(3).await;
-    served.cancel(1).await;
-    for stream in &mut both {
-        let (head, text) = read(stream).await;
-        assert_eq!((status_and_wait(&head), text), (("200", Some("wait=50")), body(3, "", true)));
-    }
-    served.await_watching(1).await;
-    served.print(2, 3, "z").await;
-    assert_eq!(read(&mut other).await.1, body(3, "z", false));
-}
-
-#[tokio::test]
 async fn what_is_there_already_is_answered_at_once() {
     let served = serve(10).await;
     served.create_printing(1).await;
@@ -164,39 +144,43 @@ async fn all_requests_that_wait_share_one_cap() {
     served.await_held(2).await;
 }
 
+/// Heartbeats that are held, and reads of output that wait.
 #[tokio::test]
-async fn a_waiting_read_ends_when_its_client_does_and_a_stop_answers_the_others() {
-    let served = serve(10).await;
-    served.create_printing(1).await;
-    let ask = read_output("GET", 1, "?offset=3", WAIT);
-    for by_reset in [false, true] {
-        let disconnected = served.send(&ask).await;
-        served.await_watching(1).await;
-        if by_reset {
-            disconnected.set_zero_linger().unwrap();
+async fn who_is_gone_is_not_waited_for_and_who_is_done_with_sending_or_sends_too_much_is_answered_at_once() {
+    for request in [heartbeat(1, WAIT), read_output("GET", 1, "?offset=3", WAIT)] {
+        let served = serve(10).await;
+        served.create_printing(1).await;
+        let await_waiting = async |count| served.await_count(count, || served.store.waiters().len()).await;
+        for by_reset in [false, true] {
+            let disconnected = served.send(&request).await;
+            await_waiting(1).await;
+            if by_reset {
+                disconnected.set_zero_linger().unwrap();
+            }
+            drop(disconnected);
+            await_waiting(0).await;
         }
-        drop(disconnected);
-        served.await_watching(0).await;
+        let mut half = served.send(&request).await;
+        await_waiting(1).await;
+        half.shutdown().await.unwrap();
+        let (head, text) = read(&mut half).await;
+        assert_eq!(status_and_wait(&head), ("200", None), "{request}");
+        let expected = if request.starts_with("GET") { body(3, "", false) } else { "{\"lease_expires_at\":".into() };
+        assert!(text.starts_with(&expected), "{text}");
+        let mut eager = served.send(&(request.clone() + &HEALTH.repeat(200))).await;
+        assert_eq!(status_and_wait(&read(&mut eager).await.0), ("200", None), "{request}");
+        for _ in 0..200 {
+            assert!(read(&mut eager).await.1.contains("api_version"));
+        }
+        let mut waiting = [served.send(&request).await, served.send(&request).await];
+        await_waiting(2).await;
+        served.stop.send(()).unwrap();
+        for stream in &mut waiting {
+            assert_eq!(status_and_wait(&read(stream).await.0), ("200", None), "{request}");
+            assert!(is_closed(stream).await);
+        }
+        timeout(LIMIT, served.running).await.unwrap().unwrap();
     }
-    // A client that has only closed its sending side gets what there is, and so does one that sends too much behind it.
-    let mut half = served.send(&ask).await;
-    served.await_watching(1).await;
-    half.shutdown().await.unwrap();
-    let (head, text) = read(&mut half).await;
-    assert_eq!((status_and_wait(&head), text), (("200", None), body(3, "", false)));
-    let mut eager = served.send(&(ask.clone() + &HEALTH.repeat(200))).await;
-    assert_eq!(status_and_wait(&read(&mut eager).await.0), ("200", None));
-    for _ in 0..200 {
-        assert!(read(&mut eager).await.1.contains("api_version"));
-    }
-    let mut waiting = [served.send(&ask).await, served.send(&ask).await];
-    served.await_watching(2).await;
-    served.stop.send(()).unwrap();
-    for stream in &mut waiting {
-        assert_eq!(status_and_wait(&read(stream).await.0), ("200", None));
-        assert!(is_closed(stream).await);
-    }
-    timeout(LIMIT, served.running).await.unwrap().unwrap();
 }
 
 /// Many clients in a row on one connection: a wait must leave nothing behind that disturbs the requests after it.
@@ -229,22 +213,6 @@ async fn output_of_a_later_run_ends_the_wait_for_that_of_an_earlier_one() {
     assert_eq!(status_and_wait(&read(&mut served.send(&claim(7, "")).await).await.0).0, "200");
     let (_, text) = read(&mut served.send(&read_output("GET", 1, "?offset=3", WAIT)).await).await;
     assert_eq!(text, body(3, "", true), "the second run has not printed yet");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn output_at_any_moment_reaches_a_read_that_is_about_to_wait() {
-    let served = serve(10).await;
-    served.create_printing(1).await;
-    let mut stream = served.connect().await;
-    for n in 0..300 {
-        let offset = 3 + n;
-        stream.write_all(read_output("GET", 1, &format!("?offset={offset}"), WAIT).as_bytes()).await.unwrap();
-        for _ in 0..n % 20 {
-            yield_now().await;
-        }
-        served.print(1, offset, "x").await;
-        assert_eq!(timeout(LIMIT, read(&mut stream)).await.unwrap().1, body(offset, "x", false));
-    }
 }
 
 #[tokio::test]

@@ -121,7 +121,8 @@ impl Served {
         self.await_count(count, || self.store.waiters().waiting_routes().first().map_or(0, |line| line.2)).await;
     }
 
-    async fn await_count(&self, count: usize, current: impl Fn() -> usize) {
+    /// Waits until a number is this.
+    pub(crate) async fn await_count(&self, count: usize, current: impl Fn() -> usize) {
         let reached = async {
             while current() != count {
                 yield_now().await;
