@@ -39,7 +39,7 @@ DELETE FROM tally;
 INSERT INTO tally SELECT queue_key, '[\"default\"]', status, count(*), 0 FROM tasks GROUP BY queue_key, status;";
 
 /// Inserts a task with a number that is also its time.
-fn insert(connection: &Connection, n: i64, id: &str, status: Status, priority: i64, extended: Extended) {
+fn insert(connection: &Connection, n: i64, id: &str, status: Status, priority: i64, extended: Extended<'_>) {
     let run_id = format!("r_{n:012}");
     let head = PackedHead {
         attempt: 0,

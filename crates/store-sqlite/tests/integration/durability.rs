@@ -365,7 +365,7 @@ async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart()
 /// One thread sends faster than the writer writes, so the waiting room fills up.
 #[tokio::test]
 async fn more_commands_than_may_wait_are_refused_as_busy_and_no_other_is_lost() {
-    let (folder, fixture) = with_queue().await;
+    let (_folder, fixture) = with_queue().await;
     let mut writes = JoinSet::new();
     for id in 0..20_000 {
         let (store, command) = (Arc::clone(&fixture.store), create("q", id, Definition::default()));

@@ -74,7 +74,7 @@ fn pair<'scope>(scope: &'scope Scope<'scope, '_>, fixture: &Fixture, pair: usize
 
 #[tokio::test]
 async fn a_caller_whose_creation_was_acknowledged_finds_the_task() {
-    let (folder, fixture) = with_queue().await;
+    let (_folder, fixture) = with_queue().await;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -96,7 +96,7 @@ async fn a_caller_whose_creation_was_acknowledged_finds_the_task() {
 /// The wait and the creation begin at the same moment, on two threads, again and again.
 #[tokio::test]
 async fn a_claim_that_waits_misses_no_task_however_they_cross() {
-    let (folder, fixture) = with_queue().await;
+    let (_folder, fixture) = with_queue().await;
     let (begin, begun) = mpsc::sync_channel::<usize>(0);
     std::thread::scope(|scope| {
         let maker = Caller::new(&fixture);

@@ -33,37 +33,48 @@ impl Held {
     }
 }
 
-/// A store with the queue `q`, whose first bulk update is held between its steps.
-struct GatedBench {
-    fixture: Fixture,
-    held: Held,
+/// The answer of a bulk update or action that was begun.
+type Answering<A> = JoinHandle<Result<A, StoreError>>;
+
+/// A store with the queue `q`, whose next bulk update or portion of a bulk action is held before it is written.
+pub(super) struct GatedBench {
+    pub(super) fixture: Fixture,
+    pub(super) held: Held,
 }
 
 impl GatedBench {
-    fn new(fixture: Fixture) -> Self {
+    pub(super) fn new(fixture: Fixture) -> Self {
         Self { fixture, held: Held::default() }
     }
 
-    /// Begins a bulk update; it has its plan when this is over.
-    async fn begin(&self, bulk: BulkUpdate) -> JoinHandle<Result<Updated, StoreError>> {
+    /// Begins a bulk update or action; it has its plan or its tasks when this is over.
+    pub(super) async fn begin<W: Write>(&self, bulk: W) -> Answering<W::Answer> {
+        self.held.passed.store(false, Ordering::SeqCst);
         let store = Arc::clone(&self.fixture.store);
         let writing = tokio::spawn(self.held.gate().around(async move { bulk.write_to(&*store).await }));
         self.held.reached.notified().await;
         writing
     }
 
-    /// Lets it write.
-    async fn end(&self, writing: JoinHandle<Result<Updated, StoreError>>) -> Result<Updated, StoreError> {
+    /// Lets it do one portion.
+    pub(super) async fn one_portion(&self) {
+        self.held.passed.store(false, Ordering::SeqCst);
+        self.held.opened.notify_one();
+        self.held.reached.notified().await;
+    }
+
+    /// Lets it go on to its end.
+    pub(super) async fn end<A>(&self, writing: Answering<A>) -> Result<A, StoreError> {
         self.held.opened.notify_one();
         writing.await.unwrap()
     }
 
-    /// What a bulk update answers that others come in between of.
-    async fn answer<W: Write>(
+    /// What a bulk update or action answers that others come in between of.
+    pub(super) async fn answer<B: Write, W: Write>(
         &self,
-        bulk: BulkUpdate,
+        bulk: B,
         between: impl IntoIterator<Item = W>,
-    ) -> Result<Updated, StoreError> {
+    ) -> Result<B::Answer, StoreError> {
         let writing = self.begin(bulk).await;
         for command in between {
             self.fixture.ok(command).await;
@@ -220,9 +231,7 @@ pub async fn a_queue_that_is_made_again_between_plan_and_write_is_judged_anew(fi
 pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
     let many = 2 * REDECIDED;
-    for id in 0..many {
-        gated.fixture.create(format!("old{id}"), named("m")).await;
-    }
+    gated.fixture.create_many((0..many).map(|id| (format!("old{id}"), named("m")))).await;
     let deleted = (0..REDECIDED).map(|id| AnyCommand::from(delete("q", format!("old{id}"))));
     let created =
         (0..many).map(|id| create("q", format!("new{id}"), named(if id % 2 == 0 { "m" } else { "n" })).into());

@@ -3,10 +3,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::task::JoinHandle;
-
 use super::activity::{MINUTES, counted};
-use super::bulk::Held;
+use super::bulk::GatedBench;
 use super::prelude::*;
 use crate::bulk::Gate;
 
@@ -17,60 +15,10 @@ const MANY: usize = 600;
 /// Tasks that wait for each other.
 const LENGTH: usize = 400;
 
-/// A store with the queue `q`, whose next portion is held before it is written.
-struct GatedBench {
-    fixture: Fixture,
-    held: Held,
-}
-
-type Acting = JoinHandle<Result<Acted, StoreError>>;
-
-impl GatedBench {
-    fn new(fixture: Fixture) -> Self {
-        Self { fixture, held: Held::default() }
-    }
-
-    async fn with_tasks(fixture: Fixture, tasks: usize) -> Self {
-        let gated = Self::new(fixture);
-        for id in 0..tasks {
-            gated.fixture.create(id, named("n")).await;
-        }
-        gated
-    }
-
-    /// Begins an action; it has found its tasks when this is over.
-    async fn begin(&self, act: ActOnTasks) -> Acting {
-        self.held.passed.store(false, Ordering::SeqCst);
-        let store = Arc::clone(&self.fixture.store);
-        let acting = tokio::spawn(self.held.gate().around(async move { act.write_to(&*store).await }));
-        self.held.reached.notified().await;
-        acting
-    }
-
-    /// Lets it do one portion.
-    async fn one_portion(&self) {
-        self.held.passed.store(false, Ordering::SeqCst);
-        self.held.opened.notify_one();
-        self.held.reached.notified().await;
-    }
-
-    /// Lets it go on to its end.
-    async fn end(&self, acting: Acting) -> Result<Acted, StoreError> {
-        self.held.opened.notify_one();
-        acting.await.unwrap()
-    }
-
-    async fn answer<W: Write>(
-        &self,
-        act: ActOnTasks,
-        between: impl IntoIterator<Item = W>,
-    ) -> Result<Acted, StoreError> {
-        let acting = self.begin(act).await;
-        for command in between {
-            self.fixture.ok(command).await;
-        }
-        self.end(acting).await
-    }
+/// A store with so many tasks of one name.
+async fn with_tasks(fixture: Fixture, tasks: usize) -> GatedBench {
+    fixture.create_many((0..tasks).map(|id| (id, named("n")))).await;
+    GatedBench::new(fixture)
 }
 
 fn acted(matched: u64, changed: u64) -> Result<Acted, StoreError> {
@@ -117,7 +65,7 @@ pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_de
 }
 
 pub async fn tasks_are_decided_in_order_also_if_some_have_changed(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, 2).await;
+    let gated = with_tasks(fixture, 2).await;
     gated.fixture.create(2, cancelled_with(&[1])).await;
     let answer = gated.answer(act_on_all("q", Delete, "exists(id)"), [update("q", 1, to_priority(3))]).await;
     assert_eq!(answer, acted(3, 3));
@@ -125,14 +73,14 @@ pub async fn tasks_are_decided_in_order_also_if_some_have_changed(fixture: Fixtu
 }
 
 pub async fn what_is_created_meanwhile_is_left_alone(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, 3).await;
+    let gated = with_tasks(fixture, 3).await;
     let created = (10..20).map(|id| create("q", id, named("n")));
     assert_eq!(gated.answer(act_on_all("q", Cancel, "name == 'n'"), created).await, acted(3, 3));
     assert_eq!(gated.fixture.count(of_status(Status::Pending)).await, 10);
 }
 
 pub async fn what_matches_only_later_is_not_done_beyond_the_number_that_was_counted(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, 4).await;
+    let gated = with_tasks(fixture, 4).await;
     gated.fixture.create("late", named("other")).await;
     let act = ActOnTasks { expect: Some(4), ..act_on_all("q", Cancel, "name == 'n'") };
     let renamed = Update { name: Some(Some("n".into())), ..Update::default() };
@@ -141,7 +89,7 @@ pub async fn what_matches_only_later_is_not_done_beyond_the_number_that_was_coun
 }
 
 pub async fn others_are_served_between_two_portions(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, MANY).await;
+    let gated = with_tasks(fixture, MANY).await;
     let fixture = &gated.fixture;
     let acting = gated.begin(act_on_all("q", Cancel, "name == 'n'")).await;
     gated.one_portion().await;
@@ -159,14 +107,14 @@ pub async fn others_are_served_between_two_portions(fixture: Fixture) {
 }
 
 pub async fn a_queue_that_is_deleted_before_the_first_portion_is_not_found(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, 3).await;
+    let gated = with_tasks(fixture, 3).await;
     let gone = DeleteQueue { queue: queue("q"), cascade: true };
     let answer = gated.answer(act_on_all("q", Cancel, "exists(id)"), [gone]).await;
     assert_eq!(answer, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("q") })));
 }
 
 pub async fn a_queue_that_is_deleted_between_two_portions_ends_the_action(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, MANY).await;
+    let gated = with_tasks(fixture, MANY).await;
     let acting = gated.begin(act_on_all("q", Cancel, "exists(id)")).await;
     gated.one_portion().await;
     let cancelled = gated.fixture.count(of_status(Status::Cancelled)).await;
@@ -175,22 +123,20 @@ pub async fn a_queue_that_is_deleted_between_two_portions_ends_the_action(fixtur
 }
 
 pub async fn a_queue_that_is_made_again_is_left_alone(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, MANY).await;
+    let gated = with_tasks(fixture, MANY).await;
     let acting = gated.begin(act_on_all("q", Delete, "exists(id)")).await;
     gated.one_portion().await;
     for command in commands![delete_queue("q", true), create_queue("q")] {
         gated.fixture.ok(command).await;
     }
-    for id in 0..MANY {
-        gated.fixture.create(id, named("new")).await;
-    }
+    gated.fixture.create_many((0..MANY).map(|id| (id, named("new")))).await;
     let answer = gated.end(acting).await.unwrap();
     assert!(answer.changed < MANY as u64, "{answer:?}");
     assert_eq!(gated.fixture.count(all()).await, MANY as u64);
 }
 
 pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, MANY).await;
+    let gated = with_tasks(fixture, MANY).await;
     let acting = gated.begin(act_on_all("q", Cancel, "exists(id)")).await;
     gated.one_portion().await;
     let cancelled = gated.fixture.count(of_status(Status::Cancelled)).await;
@@ -203,10 +149,8 @@ pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(fixtur
 }
 
 pub async fn repeating_an_action_that_was_stopped_does_the_rest(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, MANY).await;
-    for id in 0..MANY {
-        gated.fixture.ok(cancel("q", id)).await;
-    }
+    let gated = with_tasks(fixture, MANY).await;
+    gated.fixture.ok(act_on_all("q", Cancel, "exists(id)")).await;
     let acting = gated.begin(act_on_all("q", Requeue, "exists(id)")).await;
     gated.one_portion().await;
     let requeued = gated.fixture.count(of_status(Status::Pending)).await;
@@ -216,9 +160,9 @@ pub async fn repeating_an_action_that_was_stopped_does_the_rest(fixture: Fixture
     let rest = MANY as u64 - requeued;
     let again = gated.held.gate().around(gated.fixture.ok(act_on_all("q", Requeue, "exists(id)"))).await;
     assert_eq!(again, Acted { matched: rest, changed: rest });
-    for run in 0..MANY {
-        assert_eq!(gated.fixture.claim(run).await.task.id, task_id(run), "each in its place");
-    }
+    let claimed = gated.fixture.ok(claim_all(0..MANY)).await;
+    let ids = claimed.into_iter().map(|item| item.unwrap().unwrap().task.id);
+    assert!(ids.eq((0..MANY).map(task_id)), "each in its place");
 }
 
 /// Every other task matches, so that the tasks that are looked for later lie among others.
@@ -227,11 +171,11 @@ pub async fn more_tasks_than_are_found_at_once_are_done_each_once(fixture: Fixtu
     let fixture = &gated.fixture;
     gated.held.passed.store(true, Ordering::SeqCst);
     let matching = 3 * FOUND_AT_ONCE + 1;
-    for id in 0..matching {
-        fixture.create(id, named("m")).await;
+    let two = |id: usize| {
         let is_first = id < FOUND_AT_ONCE;
-        fixture.create(matching + id, Definition { priority: i64::from(is_first), ..named("other") }).await;
-    }
+        [(id, named("m")), (matching + id, Definition { priority: i64::from(is_first), ..named("other") })]
+    };
+    fixture.create_many((0..matching).flat_map(two)).await;
     let matched = matching as u64;
     for (action, left) in [(Cancel, matched), (Requeue, matched), (Delete, 0)] {
         let acting = gated.begin(act_on_all("q", action, "name == 'm'")).await;
@@ -248,7 +192,7 @@ pub async fn more_tasks_than_are_found_at_once_are_done_each_once(fixture: Fixtu
 }
 
 pub async fn what_is_found_later_is_decided_as_it_is_then(fixture: Fixture) {
-    let gated = GatedBench::with_tasks(fixture, MANY).await;
+    let gated = with_tasks(fixture, MANY).await;
     let fixture = &gated.fixture;
     let acting = gated.begin(act_on_all("q", Cancel, "name == 'n'")).await;
     gated.one_portion().await;
@@ -274,10 +218,7 @@ async fn requeue_in_random_order(fixture: Fixture, waits_for: impl Fn(usize) -> 
     });
     let (mut random, mut order) = (Random::new(8), (0..LENGTH).collect::<Vec<_>>());
     (1..LENGTH).for_each(|place| order.swap(place, random.below(place + 1)));
-    for ids in order.chunks(500) {
-        let new = |id: &usize| (task_id(id), Box::new(cancelled_with(&waits_for(*id)).into()));
-        fixture.ok(CreateTasks { queue: queue("q"), tasks: ids.iter().map(new).collect() }).await;
-    }
+    fixture.create_many(order.into_iter().map(|id| (id, cancelled_with(&waits_for(id))))).await;
     gate.clone().around(fixture.ok(act_on_all("q", Cancel, "exists(id)"))).await;
     fixture.upkeep().await;
     portions.store(0, Ordering::SeqCst);

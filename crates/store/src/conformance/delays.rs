@@ -47,9 +47,8 @@ pub async fn a_delayed_task_has_the_place_that_it_got_at_its_creation(fixture: F
 pub async fn many_tasks_of_one_time_are_all_there_when_it_comes(fixture: Fixture) {
     const MANY: usize = 700;
     let at = fixture.now().plus_seconds(60);
-    for id in 0..MANY {
-        fixture.ok(create_later(id, with_priority((id % 3) as i64), at)).await;
-    }
+    let new = |id: usize| (task_id(id), Box::new(NewTask::new(with_priority((id % 3) as i64), Some(at))));
+    fixture.ok(CreateTasks { queue: queue("q"), tasks: (0..MANY).map(new).collect() }).await;
     assert_eq!(next(&fixture, 0).await, None);
     fixture.clock.advance_seconds(60);
     let claimed = fixture.ok(claim_all(1..=MANY + 1)).await;

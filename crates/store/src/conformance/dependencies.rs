@@ -183,10 +183,8 @@ pub async fn a_dependency_that_failed_before_cancels_at_creation_update_and_requ
 pub async fn a_bulk_requeue_brings_a_chain_back_in_whatever_order_it_was_created(fixture: Fixture) {
     const LENGTH: usize = 600;
     // Two chains, each of them with its end first: a task waits for the one that is created after it.
-    for id in 1..LENGTH {
-        fixture.create(id, if id == LENGTH / 2 { Definition::default() } else { cancelled_with(&[id + 1]) }).await;
-    }
-    fixture.create(LENGTH, Definition::default()).await;
+    let waits = |id: usize| if id % (LENGTH / 2) == 0 { Definition::default() } else { cancelled_with(&[id + 1]) };
+    fixture.create_many((1..=LENGTH).map(|id| (id, waits(id)))).await;
     for id in [LENGTH / 2, LENGTH] {
         fixture.ok(cancel("q", id)).await;
     }
@@ -317,10 +315,7 @@ pub async fn a_task_with_1000_dependencies_waits_for_the_last_one(fixture: Fixtu
 pub async fn more_dependents_than_one_transaction_settles_are_all_settled(fixture: Fixture) {
     const MANY: usize = 2_300;
     fixture.create(0, with_priority(1)).await;
-    for portion in (1..=MANY).collect::<Vec<_>>().chunks(500) {
-        let tasks = portion.iter().map(|id| (task_id(id), Box::new(waits_for(&[0]).into()))).collect();
-        fixture.ok(CreateTasks { queue: queue("q"), tasks }).await;
-    }
+    fixture.create_many((1..=MANY).map(|id| (id, waits_for(&[0])))).await;
     succeed(&fixture, 0, 0).await;
     let last = fixture.store.explain(&queue("q"), task_id(MANY)).await.unwrap();
     assert!(!last.claimable, "it has not followed yet: {last:?}");
@@ -336,11 +331,8 @@ pub async fn more_dependents_than_one_transaction_settles_are_all_settled(fixtur
 
 pub async fn a_long_chain_is_cancelled_to_its_end(fixture: Fixture) {
     const MANY: usize = 1_500;
-    for portion in (0..MANY).collect::<Vec<_>>().chunks(500) {
-        let waits = |id: usize| if id == 0 { Definition::default() } else { cancelled_with(&[id - 1]) };
-        let tasks = portion.iter().map(|id| (task_id(id), Box::new(waits(*id).into()))).collect();
-        fixture.ok(CreateTasks { queue: queue("q"), tasks }).await;
-    }
+    let waits = |id: usize| if id == 0 { Definition::default() } else { cancelled_with(&[id - 1]) };
+    fixture.create_many((0..MANY).map(|id| (id, waits(id)))).await;
     fixture.ok(cancel("q", 0)).await;
     fixture.upkeep().await;
     assert_eq!(fixture.count_by_status().await, [0, 0, 0, 0, MANY as u64]);
@@ -354,10 +346,7 @@ async fn fail_a_long_chain_beside_another(fixture: Fixture, id_at: impl Fn(usize
     let (other, waiting) = (LONG_CHAIN, LONG_CHAIN + 1);
     fixture.ok(create_all([id_at(0), other])).await;
     fixture.create(waiting, waits_for(&[other])).await;
-    for portion in (1..LONG_CHAIN).collect::<Vec<_>>().chunks(500) {
-        let waits = |place: &usize| (task_id(id_at(*place)), Box::new(cancelled_with(&[id_at(place - 1)]).into()));
-        fixture.ok(CreateTasks { queue: queue("q"), tasks: portion.iter().map(waits).collect() }).await;
-    }
+    fixture.create_many((1..LONG_CHAIN).map(|place| (id_at(place), cancelled_with(&[id_at(place - 1)])))).await;
     assert_eq!((next(&fixture, 0).await, next(&fixture, 1).await), (Some(id_at(0)), Some(other)));
     let reports = [fail_for_good("q", id_at(0), 0), complete("q", other, 1, object("{}"))];
     fixture.ok(report_all(reports.map(Into::into))).await;

@@ -73,6 +73,16 @@ impl Fixture {
         *task
     }
 
+    /// Creates tasks in `q`, many of them at a time.
+    pub async fn create_many(&self, tasks: impl IntoIterator<Item = (impl std::fmt::Display, Definition)>) {
+        let new = |(id, definition): (_, Definition)| (task_id(id), Box::new(NewTask::from(definition)));
+        for portion in tasks.into_iter().map(new).collect::<Vec<_>>().chunks(500) {
+            let tasks = portion.iter().cloned().collect();
+            let created = self.ok(CreateTasks { queue: queue("q"), tasks }).await;
+            assert!(created.iter().all(|created| *created == Ok(true)), "{created:?}");
+        }
+    }
+
     /// Writes what answers with a task.
     pub async fn task_of(&self, command: impl Write<Answer = Box<Task>>) -> Task {
         *self.ok(command).await
@@ -154,10 +164,16 @@ impl Fixture {
     /// All tasks of a queue by id, archived ones too, with their runs, without their places in the pending order: stores number those as
     /// they like.
     pub async fn tasks(&self, in_queue: &str) -> Vec<Task> {
-        let mut tasks = Vec::new();
         let every = TaskSelection { include_archived: true, ..all() };
-        for listed in self.walk(in_queue, &every, BY_ID, 1000).await {
-            tasks.push(without_seq(self.store.get_task(&queue(in_queue), listed.id).await.unwrap()));
+        let get = |listed: Task| {
+            let store = Arc::clone(&self.store);
+            tokio::spawn(async move { store.get_task(&listed.queue, listed.id).await })
+        };
+        // All of them are on the way at the same time.
+        let gets: Vec<_> = self.walk(in_queue, &every, BY_ID, 1000).await.into_iter().map(get).collect();
+        let mut tasks = Vec::new();
+        for get in gets {
+            tasks.push(without_seq(get.await.unwrap().unwrap()));
         }
         tasks
     }

@@ -61,9 +61,7 @@ pub async fn a_bulk_patch_is_applied_to_the_own_value_of_each_task(fixture: Fixt
         0 => format!(r#"{{"id":{id},"long":"{long}","m":{{"k":1}}}}"#),
         _ => format!(r#"{{"id":{id},"m":{{"k":1,"n":{id}}}}}"#),
     };
-    for id in 0..1_020 {
-        fixture.create(id, with_args(&args(id))).await;
-    }
+    fixture.create_many((0..1_020).map(|id| (id, with_args(&args(id))))).await;
     fixture.claim("run").await;
     fixture.ok(update("q", 7, patch(r#"{"m":{"k":2},"id":null,"seed":1}"#, "{}"))).await;
     fixture.clock.advance_seconds(1);
