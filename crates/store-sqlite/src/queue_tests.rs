@@ -50,6 +50,11 @@ impl Opened {
         let file = Connection::open_with_flags(file(&self.folder), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         file.query_row(&format!("SELECT count(*) FROM {rows}"), [], |row| row.get(0)).unwrap()
     }
+
+    /// The file, past the store.
+    pub(crate) fn file(&self) -> Connection {
+        Connection::open(file(&self.folder)).unwrap()
+    }
 }
 
 fn file(folder: &TempDir) -> PathBuf {
@@ -57,11 +62,6 @@ fn file(folder: &TempDir) -> PathBuf {
 }
 
 // What is counted for the limits of a queue, whenever they are set and whatever happens to the store.
-
-fn open(folder: &TempDir) -> SqliteStore {
-    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
-    SqliteStore::open(&folder.path().join("tasks.db"), Arc::new(clock), &Options::default()).unwrap()
-}
 
 fn limits(max_running: u64, gpu: u64) -> SettingsPatch {
     let limits = [(route("gpu"), Some(gpu))].into();
@@ -75,10 +75,10 @@ async fn is_claimed(store: &SqliteStore, route: &str, run: usize) -> bool {
 
 #[tokio::test]
 async fn runs_that_began_before_a_limit_or_before_a_restart_count() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(&folder);
+    let opened = Opened::new().await;
+    opened.ok(create_queue("r")).await;
+    let store = &opened.store;
     for name in ["q", "r"] {
-        store.write(create_queue(name)).await.unwrap();
         for id in 0..9 {
             let definition = Definition { routes: routes(&["cpu", "gpu"]), ..Definition::default() };
             store.write(create(name, id, definition)).await.unwrap();
@@ -86,22 +86,21 @@ async fn runs_that_began_before_a_limit_or_before_a_restart_count() {
     }
     store.write(claim("r", "gpu", 100)).await.unwrap();
     assert!(
-        is_claimed(&store, "gpu", 1).await && is_claimed(&store, "gpu", 2).await && is_claimed(&store, "cpu", 3).await
+        is_claimed(store, "gpu", 1).await && is_claimed(store, "gpu", 2).await && is_claimed(store, "cpu", 3).await
     );
     store.write(change_settings("q", limits(4, 2))).await.unwrap();
-    assert!(!is_claimed(&store, "gpu", 4).await);
-    assert!(is_claimed(&store, "cpu", 5).await);
-    assert!(!is_claimed(&store, "cpu", 6).await);
-    store.close().await;
-    drop(store);
-    let store = open(&folder);
-    assert!(!is_claimed(&store, "gpu", 4).await && !is_claimed(&store, "cpu", 6).await);
+    assert!(!is_claimed(store, "gpu", 4).await);
+    assert!(is_claimed(store, "cpu", 5).await);
+    assert!(!is_claimed(store, "cpu", 6).await);
+    let opened = opened.again().await;
+    let store = &opened.store;
+    assert!(!is_claimed(store, "gpu", 4).await && !is_claimed(store, "cpu", 6).await);
     store.write(heartbeat("q", 0, 1)).await.unwrap();
-    assert!(!is_claimed(&store, "cpu", 6).await, "a heartbeat is no other run");
+    assert!(!is_claimed(store, "cpu", 6).await, "a heartbeat is no other run");
     store.write(unclaim("q", 0, 1)).await.unwrap();
-    assert!(is_claimed(&store, "gpu", 7).await && !is_claimed(&store, "gpu", 8).await);
+    assert!(is_claimed(store, "gpu", 7).await && !is_claimed(store, "gpu", 8).await);
     store.write(change_settings("q", limits(9, 2))).await.unwrap();
-    assert!(!is_claimed(&store, "gpu", 8).await && is_claimed(&store, "cpu", 9).await);
+    assert!(!is_claimed(store, "gpu", 8).await && is_claimed(store, "cpu", 9).await);
 }
 
 // What is noted of ended tasks, and when: a look into the file beside the store.

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Instant;
 
-use rusqlite::Connection;
 use taskqueue_core::activity::{Activity, Record, Span};
 use taskqueue_core::limits::{STATS_ROUTES, TASK_ROUTES};
 use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::conformance::prelude::*;
 use tempfile::TempDir;
 
+use crate::queue_tests::Opened;
 use crate::*;
 
 // What is answered without the writer, and what is not. The writer of these stores has ended; the test holds the receiver of the queue.
@@ -192,25 +192,7 @@ async fn a_check_tells_a_writer_that_hangs_from_a_storage_that_failed() {
 
 // What becomes of the rows of activity in the file, and which rows figures read.
 
-struct Opened {
-    store: SqliteStore,
-    /// Past the store.
-    file: Connection,
-    clock: ManualClock,
-    _folder: TempDir,
-}
-
 impl Opened {
-    /// A store with the queue `q`.
-    async fn new() -> Self {
-        let (folder, clock) =
-            (tempfile::tempdir().unwrap(), ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
-        let path = folder.path().join("tasks.db");
-        let store = SqliteStore::open(&path, Arc::new(clock.clone()), &Options::default()).unwrap();
-        store.write(create_queue("q")).await.unwrap();
-        Self { store, file: Connection::open(&path).unwrap(), clock, _folder: folder }
-    }
-
     /// Saves that something happened in each of the last minutes.
     async fn save_minutes(&self, minutes: i64) {
         let queue = self.store.list_queue_keys().await.unwrap()[0].0;
@@ -226,7 +208,7 @@ impl Opened {
     }
 
     fn rows(&self) -> i64 {
-        self.file.query_row("SELECT count(*) FROM activity", [], |row| row.get(0)).unwrap()
+        self.count("activity")
     }
 }
 
@@ -240,7 +222,7 @@ async fn what_is_too_old_is_forgotten_some_at_a_time() {
     // More than are forgotten at once, and all of them long ago.
     let numbers = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 4500)";
     let insert = format!("{numbers} INSERT INTO activity SELECT 1, 60, n * 60, 8, x'00' FROM numbers");
-    assert_eq!(opened.file.execute(&insert, []), Ok(4_500));
+    assert_eq!(opened.file().execute(&insert, []), Ok(4_500));
     for left in [2_501, 501, 1, 1] {
         opened.save(Vec::new()).await;
         assert_eq!(opened.rows(), left);
@@ -258,7 +240,7 @@ async fn the_activity_of_a_deleted_queue_is_purged() {
     opened.store.write(delete_queue("q", true)).await.unwrap();
     // An idle writer purges.
     let begun = Instant::now();
-    while opened.file.query_row("SELECT count(*) FROM purges", [], |row| row.get::<_, i64>(0)).unwrap() > 0 {
+    while opened.count("purges") > 0 {
         assert!(begun.elapsed() < Duration::from_secs(60), "{} rows are left", opened.rows());
         std::thread::yield_now();
     }
@@ -275,7 +257,7 @@ async fn figures_that_are_asked_again_read_no_task() {
     let figures = opened.store.figures(&[key], &ALL_ROUTES, PendingDetail::Number).await.unwrap();
     assert_eq!(figures.queues[0].1.oldest_pending(), Some(opened.clock.now().plus_seconds(-5)));
     // Whoever reads it now fails.
-    opened.file.execute("UPDATE tasks SET packed = x'00'", []).unwrap();
+    opened.file().execute("UPDATE tasks SET packed = x'00'", []).unwrap();
     assert_eq!(opened.store.figures(&[key], &ALL_ROUTES, PendingDetail::Number).await.unwrap().queues, figures.queues);
     assert_eq!(opened.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap().figures, figures.queues[0].1);
 }
@@ -300,7 +282,7 @@ async fn of_more_routes_than_an_answer_shows_the_oldest_tasks_are_not_looked_for
 async fn the_size_of_the_database_has_that_of_the_log() {
     let opened = Opened::new().await;
     let bytes = |name: &str| {
-        let path = format!("{}{name}", opened.file.path().unwrap());
+        let path = format!("{}{name}", opened.file().path().unwrap());
         std::fs::metadata(path).unwrap().len()
     };
     let expected = bytes("") + bytes("-wal");
@@ -315,7 +297,7 @@ async fn the_size_of_the_database_has_that_of_the_log() {
 async fn activity_that_cannot_be_read_is_an_error_and_not_nothing() {
     let opened = Opened::new().await;
     opened.save_minutes(1).await;
-    opened.file.execute("UPDATE activity SET activity = x'ff'", []).unwrap();
+    opened.file().execute("UPDATE activity SET activity = x'ff'", []).unwrap();
     assert!(opened.store.queue_stats(&queue("q"), &ALL_ROUTES).await.is_err());
     let key = opened.store.list_queue_keys().await.unwrap()[0].0;
     assert!(opened.store.figures(&[key], &ALL_ROUTES, PendingDetail::Number).await.is_ok(), "they need none of it");

@@ -183,7 +183,8 @@ pub async fn a_dependency_that_failed_before_cancels_at_creation_update_and_requ
 pub async fn a_bulk_requeue_brings_a_chain_back_in_whatever_order_it_was_created(fixture: Fixture) {
     const LENGTH: usize = 600;
     // Two chains, each of them with its end first: a task waits for the one that is created after it.
-    let waits = |id: usize| if id % (LENGTH / 2) == 0 { Definition::default() } else { cancelled_with(&[id + 1]) };
+    let waits =
+        |id: usize| if id.is_multiple_of(LENGTH / 2) { Definition::default() } else { cancelled_with(&[id + 1]) };
     fixture.create_many((1..=LENGTH).map(|id| (id, waits(id)))).await;
     for id in [LENGTH / 2, LENGTH] {
         fixture.ok(cancel("q", id)).await;
