@@ -241,31 +241,6 @@ fn running() -> Lifecycle {
 }
 
 #[test]
-fn a_claim_charges_the_attempt_and_sets_owner_route_and_times() {
-    let before = task(Status::Pending);
-    let expected = Lifecycle {
-        status: Status::Running,
-        attempt: 2,
-        last_route: Some(route("new")),
-        started_at: Some(at(NOW)),
-        updated_at: at(NOW),
-        finished_at: None,
-        run: Some(ActiveRun { run_id: run("fresh"), lease_expires_at: at(NOW + 300), times_out_at: None }),
-        ..before.lifecycle.clone()
-    };
-    let kept = Change::of_lifecycle(expected);
-    assert_eq!(changed(&before, &claim("fresh")), kept);
-}
-
-#[test]
-fn a_heartbeat_renews_the_lease_and_changes_no_visible_field() {
-    let renewed = ActiveRun { run_id: run("active"), lease_expires_at: at(NOW + 300), times_out_at: None };
-    let expected = Lifecycle { run: Some(renewed), ..running() };
-    let change = changed(&task(Status::Running), &heartbeat("active"));
-    assert_eq!(change, Change::of_lifecycle(expected));
-}
-
-#[test]
 fn progress_is_recorded_and_changes_nothing_else_and_a_heartbeat_with_it_does_both() {
     let recorded = Progress { value: progress_value(), updated_at: at(NOW), attempt: 2 };
     let set = |change: Change| Change { progress: ProgressChange::Set(recorded.clone()), ..change };
@@ -290,10 +265,41 @@ fn ended(end: RunEnd) -> Lifecycle {
 }
 
 #[test]
-fn complete_replaces_the_result_and_keeps_the_last_error_and_the_attempt() {
-    let lifecycle = Lifecycle { status: Status::Succeeded, ..ended(RunEnd::Complete) };
-    let expected = Change { result: Some(object(r#"{"a":1}"#)), ..Change::of_lifecycle(lifecycle) };
-    assert_eq!(changed(&task(Status::Running), &complete("active")), expected);
+fn each_action_changes_exactly_this() {
+    let (before, of) = (task(Status::Pending).lifecycle, Change::of_lifecycle);
+    let leased = |by| Some(ActiveRun { run_id: run(by), lease_expires_at: at(NOW + 300), times_out_at: None });
+    let claimed = Lifecycle {
+        status: Status::Running,
+        attempt: 2,
+        last_route: Some(route("new")),
+        started_at: Some(at(NOW)),
+        updated_at: at(NOW),
+        finished_at: None,
+        run: leased("fresh"),
+        ..before.clone()
+    };
+    let succeeded = of(Lifecycle { status: Status::Succeeded, ..ended(RunEnd::Complete) });
+    let unclaimed = Lifecycle { status: Status::Pending, attempt: 1, pending_seq: NEXT, ..ended(RunEnd::Unclaim) };
+    let last_chance = TaskHead { max_attempts: 2, ..task(Status::Running) };
+    let cancelled = Lifecycle { status: Status::Cancelled, ..ended(RunEnd::Cancel) };
+    let (pending, active) = (|| task(Status::Pending), || task(Status::Running));
+    let cases = [
+        ("owner, route, times and attempt", pending(), claim("fresh"), of(claimed)),
+        ("the lease", active(), heartbeat("active"), of(Lifecycle { run: leased("active"), ..running() })),
+        ("the result", active(), complete("active"), Change { result: Some(object(r#"{"a":1}"#)), ..succeeded }),
+        ("the attempt is given back", active(), unclaim("active"), of(unclaimed.clone())),
+        ("also the last one", last_chance, unclaim("active"), of(unclaimed)),
+        ("the run ends", active(), Action::Cancel, of(cancelled)),
+        (
+            "status and updated_at",
+            pending(),
+            Action::Cancel,
+            of(Lifecycle { status: Status::Cancelled, updated_at: at(NOW), ..before }),
+        ),
+    ];
+    for (what, task, action, expected) in cases {
+        assert_eq!(changed(&task, &action), expected, "{action:?}: {what}");
+    }
 }
 
 #[test]
@@ -323,30 +329,6 @@ fn fail_without_retry_is_final_whatever_is_left_of_the_budget() {
         let requeued = after(&failed, &Action::Requeue, NOW);
         assert_eq!((requeued.lifecycle.status, requeued.lifecycle.attempt), (Status::Pending, 0));
     }
-}
-
-#[test]
-fn unclaim_gives_the_attempt_back_and_keeps_the_last_error() {
-    let lifecycle = Lifecycle { status: Status::Pending, attempt: 1, pending_seq: NEXT, ..ended(RunEnd::Unclaim) };
-    let expected = Change::of_lifecycle(lifecycle);
-    assert_eq!(changed(&task(Status::Running), &unclaim("active")), expected);
-    let last_chance = TaskHead { max_attempts: 2, ..task(Status::Running) };
-    assert_eq!(changed(&last_chance, &unclaim("active")), expected, "also with the last attempt");
-}
-
-#[test]
-fn cancel_of_a_running_task_ends_the_run_and_keeps_the_attempt() {
-    let lifecycle = Lifecycle { status: Status::Cancelled, ..ended(RunEnd::Cancel) };
-    let expected = Change::of_lifecycle(lifecycle);
-    assert_eq!(changed(&task(Status::Running), &Action::Cancel), expected);
-}
-
-#[test]
-fn cancel_of_a_pending_task_touches_only_status_and_updated_at() {
-    let before = task(Status::Pending);
-    let lifecycle = Lifecycle { status: Status::Cancelled, updated_at: at(NOW), ..before.lifecycle.clone() };
-    let expected = Change::of_lifecycle(lifecycle);
-    assert_eq!(changed(&before, &Action::Cancel), expected);
 }
 
 #[test]
