@@ -103,22 +103,6 @@ fn a_daemon_that_a_grandchild_starts_while_the_command_ends_does_not_outlive_the
 }
 
 #[test]
-fn daemons_that_replace_themselves_all_the_time_do_not_outlive_their_run() {
-    let server = Server::start();
-    // Each starts its successor, as hidden as itself, and ends.
-    let hop = format!("echo >> hidden; {START}; exit 0");
-    let others =
-        format!("for i in 1 2 3 4 5 6 7 8 9 10; do {START}; done; while [ $(wc -l < hidden) -lt 40 ]; do :; done");
-    let mut worker = busy(&server, "", &hop, &others);
-    server.create_once(2, json!({"n": 2}));
-    server.wait_for(2, "succeeded");
-    let grown = worker.read("hidden").len();
-    assert!(hidden(&worker).is_empty(), "{:?}", hidden(&worker));
-    assert_eq!(worker.read("hidden").len(), grown, "nothing of them goes on");
-    assert_busy_slot_goes_on(&server, &mut worker);
-}
-
-#[test]
 fn hundreds_of_daemons_do_not_outlive_their_run() {
     let server = Server::start();
     // 1 + 3 + 9 + 27 + 81 + 243 processes, all of which ignore SIGTERM.

@@ -87,15 +87,6 @@ fn slots_have_numbers_from_0_and_work_side_by_side() {
 }
 
 #[test]
-fn a_worker_ends_after_max_tasks() {
-    let server = Server::start();
-    create_many(&server, 10);
-    let stderr = Setup::new(&server).flags("--jobs 3 --max-tasks 5").sh("true", &[]).finish_well();
-    assert!(stderr.contains("ended (--max-tasks reached): 5 succeeded, 0 failed"), "{stderr}");
-    assert_eq!((server.count("succeeded"), server.count("pending")), (5, 5));
-}
-
-#[test]
 fn several_slots_stopped_at_once_give_everything_back() {
     let server = Server::start();
     create_many(&server, 6);

@@ -108,14 +108,6 @@ fn a_result_file_that_cannot_be_a_result_fails_the_task_and_says_why() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_the_result_does_not_hold_up_the_worker() {
-    let server = Server::start();
-    server.create_once(1, json!({"x": ""}));
-    let tasks = tasks_after(&server, 1, "mkfifo $TASKQUEUE_RESULT_FILE");
-    assert_eq!(tasks[0]["last_error"]["type"], "InvalidResult");
-}
-
-#[test]
 fn a_command_that_is_not_there_or_cannot_be_executed_fails_tasks_and_counts_for_the_guard() {
     for (program, kind) in [("no-such-command", "CommandNotFound"), ("./plain", "CommandNotExecutable")] {
         let server = Server::start();
@@ -202,15 +194,6 @@ fn numbers_that_json_does_not_have_are_a_result_and_no_failure() {
     let log = fs::read_to_string(worker.runs(1)[0].join("output.log")).unwrap();
     assert!(log.starts_with("trained\n[taskqueue: ") && log.contains(note), "{log}");
     assert_eq!(server.task(2)["last_error"]["type"], "InvalidResult", "otherwise it has to be JSON");
-}
-
-#[test]
-fn the_guard_counts_failures_in_a_row_only() {
-    let server = Server::start();
-    create_each(&server, &["1", "1", "0", "1", "1", "0"]);
-    let mut worker = Setup::new(&server).flags("--stop-after-failures 3 --max-tasks 6").sh("exit $1", &["%{x}"]);
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("ended (--max-tasks reached): 2 succeeded, 4 failed"), "{stderr}");
 }
 
 #[test]

@@ -184,18 +184,6 @@ fn what_the_rest_of_a_run_prints_belongs_to_it() {
 }
 
 #[test]
-fn each_attempt_has_its_own_output() {
-    let server = Server::start();
-    server.create(1, json!({"max_attempts": 2}));
-    let script = "echo attempt $TASKQUEUE_ATTEMPT; exit 1";
-    let mut worker = Setup::new(&server).flags("--max-tasks 2").sh(script, &[]);
-    worker.finish_well();
-    let (_, answer) = server.call("GET", &format!("/tasks/{}/output?offset=0", task_id(1)), &Value::Null);
-    let expected = json!({"attempt": 2, "start": 0, "end": 10, "text": "attempt 2\n", "ended": true});
-    assert_eq!(answer, expected);
-}
-
-#[test]
 fn what_is_sent_can_be_turned_off_and_limited() {
     let server = Server::start();
     let mut quiet = worker(&server, "--send-output off", "echo secret");

@@ -51,26 +51,6 @@ fn the_command_progress_writes_it_from_any_language() {
 }
 
 #[test]
-fn half_a_file_keeps_what_was_there_until_it_is_whole() {
-    let server = Server::start();
-    let script = format!(
-        "echo '{{\"step\": 1}}' > $TASKQUEUE_PROGRESS_FILE; {WAIT}; printf '{{\"step\":' > $TASKQUEUE_PROGRESS_FILE; \
-         echo > half; while [ ! -e on ]; do sleep 0.02; done; printf ' 2}}' >> $TASKQUEUE_PROGRESS_FILE; \
-         while [ ! -e end ]; do sleep 0.02; done"
-    );
-    let mut worker = worker(&server, &script);
-    wait_for(&server, &json!({"step": 1}));
-    worker.write("go");
-    worker.wait_for_file("half");
-    assert_eq!(server.task(1)["progress"], json!({"step": 1}));
-    worker.write("on");
-    wait_for(&server, &json!({"step": 2}));
-    worker.write("end");
-    let stderr = worker.finish_well();
-    assert!(!stderr.contains("progress"), "{stderr}");
-}
-
-#[test]
 fn what_cannot_be_progress_costs_a_note_and_nothing_else() {
     for (script, why) in [
         ("mkfifo $TASKQUEUE_PROGRESS_FILE", "it is not a file"),

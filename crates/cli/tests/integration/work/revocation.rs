@@ -77,16 +77,6 @@ fn a_cancel_reaches_the_command_at_once() {
 }
 
 #[test]
-fn a_stopped_command_is_revoked_like_any_other() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    let mut worker = Setup::new(&server).flags("--max-tasks 1 --grace 1").sh("echo > begun; kill -STOP $$", &[]);
-    worker.wait_for_file("begun");
-    server.cancel(1);
-    worker.finish_well();
-}
-
-#[test]
 fn a_task_that_is_requeued_while_it_runs_is_run_again_from_its_beginning() {
     let server = Server::start();
     server.create_once(1, json!({}));
@@ -144,21 +134,4 @@ fn what_a_command_leaves_running_ends_with_it_and_does_not_hold_up_its_report() 
     for name in ["leader", "child", "grandchild", "daemon"] {
         assert!(!is_alive(&worker.read(name)), "{name}");
     }
-}
-
-#[test]
-fn revoked_runs_do_not_count_for_the_guard() {
-    let server = Server::start();
-    let mut worker = Setup::new(&server)
-        .flags("--stop-after-failures 1 --grace 1 --max-tasks 3")
-        .sh("echo $TASKQUEUE_TASK_ID > at; [ -e go ] || sleep 1000", &[]);
-    for n in 1..=2 {
-        server.create_once(n, json!({}));
-        until("its run", || worker.read("at").trim() == super::server::task_id(n));
-        server.cancel(n);
-    }
-    worker.write("go");
-    server.create_once(3, json!({}));
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("1 succeeded, 0 failed, 2 revoked"), "{stderr}");
 }

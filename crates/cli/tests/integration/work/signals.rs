@@ -71,15 +71,6 @@ fn the_third_signal_kills_what_does_not_listen() {
 }
 
 #[test]
-fn what_does_not_listen_is_killed_after_the_grace() {
-    let server = Server::start();
-    let mut worker = running(&server, "--grace 1 --on-stop release", STUBBORN);
-    worker.signal(Signal::TERM);
-    worker.finish_well();
-    assert_given_back(&server);
-}
-
-#[test]
 fn a_worker_can_give_back_at_the_first_signal() {
     let server = Server::start();
     let mut worker = running(&server, "--on-stop release", WAITS);

@@ -95,19 +95,6 @@ fn a_misspelt_name_is_found_at_the_first_task_which_is_given_back() {
     }
 }
 
-/// One odd task must not end the workers of a queue.
-#[test]
-fn a_worker_that_has_run_a_task_fails_those_that_lack_a_value_and_goes_on() {
-    let server = Server::start();
-    for (n, args) in [(1, json!({"x": 1})), (2, json!({"y": 1})), (3, json!({"x": 3}))] {
-        server.create_once(n, args);
-    }
-    Setup::new(&server).flags("--max-tasks 3").sh("true", &["%{x}"]).finish_well();
-    let statuses = [1, 2, 3].map(|n| server.task(n)["status"].clone());
-    assert_eq!(statuses, ["succeeded", "failed", "succeeded"]);
-    assert_eq!(server.task(2)["last_error"]["type"], "MissingArgument");
-}
-
 #[test]
 fn a_default_stands_for_a_value_that_a_task_does_not_have() {
     let server = Server::start();
