@@ -43,19 +43,6 @@ fn a_delayed_task_is_claimed_when_its_time_has_come() {
 }
 
 #[test]
-fn a_task_whose_time_has_come_has_the_place_of_its_creation() {
-    let server = Server::with_queue();
-    let soon = from_now(700);
-    server.create(1, json!({"not_before": soon}));
-    server.create(2, json!({}));
-    server.create(3, json!({"not_before": soon, "priority": 1}));
-    // Its time is the latest: when it is claimed the others can be claimed, too.
-    server.create(4, json!({"not_before": from_now(800), "routes": ["other"]}));
-    assert_eq!(server.claimed_in_time("other", 4), 4);
-    assert_eq!([1, 2, 3].map(|run| server.claimed(run)), [3, 1, 2]);
-}
-
-#[test]
 fn an_update_delays_a_task_and_clears_the_delay_and_a_requeue_clears_it_too() {
     let server = Server::with_queue();
     server.create(1, json!({}));
@@ -64,14 +51,10 @@ fn an_update_delays_a_task_and_clears_the_delay_and_a_requeue_clears_it_too() {
     assert_eq!(changed.json()["not_before"], at);
     let again = server.patch(&of_task(1, ""), json!({"not_before": at})).expect(200);
     assert_eq!(again.text(), changed.text(), "the same time changes nothing");
-    assert!(!server.finds_a_task("default", 1));
     clear_delay(&server, 1);
-    assert!(server.finds_a_task("default", 2));
     let delayed = json!({"filter": "priority == 0", "changes": {"not_before": at}});
     assert_eq!(server.patch(&in_queue("/tasks"), delayed).expect(200).json(), json!({"matched": 1, "updated": 1}));
-    assert!(!server.finds_a_task("default", 3));
     assert_eq!(server.requeue(1).expect(200).json().get("not_before"), None);
-    assert!(server.finds_a_task("default", 4));
 }
 
 #[test]
@@ -88,62 +71,6 @@ fn the_fields_stand_behind_those_of_the_contract_and_only_where_they_are_used() 
     let cleared = json!({"not_before": null, "retry_delay": null, "timeout_seconds": null});
     let text = server.patch(&of_task(1, ""), cleared).expect(200).text();
     assert!(text.ends_with(r#""finished_at":null}"#), "{text}");
-}
-
-#[test]
-fn what_is_used_is_part_of_the_identity_and_an_explicit_default_is_not() {
-    let server = Server::with_queue();
-    let plain = server.create(1, json!({}));
-    let absent = json!({
-        "not_before": null, "retry_delay": null, "timeout_seconds": null, "dependencies": [],
-        "on_dependency_failure": "wait",
-    });
-    assert_eq!(server.put(&of_task(1, ""), absent).expect(200).json(), plain);
-    let used = json!({"not_before": "2020-01-01T00:00:00Z", "retry_delay": {"seconds": 10}, "timeout_seconds": 5});
-    for (name, value) in used.as_object().unwrap() {
-        server.put(&of_task(1, ""), json!({name: value})).assert_error(409, "task_id_conflict");
-    }
-    server.create(2, &used);
-    let mut same = used.clone();
-    same["retry_delay"] = json!({"seconds": 10.0, "factor": 2, "max_seconds": 86_400.0});
-    same["not_before"] = json!("2020-01-01T01:00:00.000000+01:00");
-    server.put(&of_task(2, ""), &same).expect(200);
-    server.put(&of_task(2, ""), json!({})).assert_error(409, "task_id_conflict");
-    for other in [json!({"seconds": 11}), json!({"seconds": 10, "factor": 3})] {
-        let mut body = used.clone();
-        body["retry_delay"] = other;
-        server.put(&of_task(2, ""), body).assert_error(409, "task_id_conflict");
-    }
-    // A claim clears the time, but the definition had it.
-    server.claim(1);
-    server.claim(2);
-    assert_eq!(server.put(&of_task(2, ""), &used).expect(200).json().get("not_before"), None);
-}
-
-#[test]
-fn each_attempt_that_fails_waits_longer_up_to_the_limit() {
-    let server = Server::with_queue();
-    let delay = json!({"seconds": 100, "factor": 3, "max_seconds": 500});
-    server.create(1, json!({"retry_delay": delay, "max_attempts": 4}));
-    for (run, seconds) in [(1, 100), (2, 300), (3, 500)] {
-        server.claim(run);
-        server.act(1, "fail", run).expect(204);
-        let task = server.task(1);
-        assert_eq!((&task["status"], delay_of(&task)), (&json!("pending"), seconds * SECOND), "{task}");
-        server.claim_for("q", "default", 9).expect(204);
-        server.act(1, "fail", run).expect(204);
-        assert_eq!(server.task(1), task, "a repetition changes nothing");
-        clear_delay(&server, 1);
-    }
-    server.claim(4);
-    server.act(1, "fail", 4).expect(204);
-    let task = server.task(1);
-    assert_eq!((&task["status"], task.get("not_before")), (&json!("failed"), None));
-    // What is given back waits for nothing of its own.
-    server.requeue(1);
-    server.claim(5);
-    server.act(1, "unclaim", 5).expect(204);
-    assert_eq!(server.task(1).get("not_before"), None);
 }
 
 #[test]
@@ -189,23 +116,6 @@ fn an_unclaim_says_when_the_task_may_be_claimed_again() {
 }
 
 #[test]
-fn the_longest_delay_is_the_end_of_the_year_9999() {
-    let server = Server::with_queue();
-    let last = "9999-12-31T23:59:59.999999Z";
-    server.create(1, json!({"retry_delay": {"seconds": 1e300, "factor": 1e300, "max_seconds": 1e308}}));
-    server.claim(1);
-    server.act(1, "fail", 1).expect(204);
-    assert_eq!(server.task(1)["not_before"], last);
-    assert!(!server.finds_a_task("default", 2));
-    server.patch(&of_task(1, ""), json!({"not_before": "0001-01-01T00:00:00Z"})).expect(200);
-    server.claim(3);
-    let body = json!({"run_id": run_id(3), "delay_seconds": 1.797_693_134_862_315_7e308});
-    server.post(&of_task(1, "/unclaim"), body).expect(204);
-    assert_eq!(server.task(1)["not_before"], last);
-    assert_eq!(server.create(2, json!({"not_before": last}))["not_before"], last);
-}
-
-#[test]
 fn batches_create_and_report_with_delays() {
     let server = Server::with_queue();
     let tasks = json!({"tasks": [
@@ -233,17 +143,4 @@ fn batches_create_and_report_with_delays() {
     assert_eq!([&done[3]["error"]["code"], &done[4]["error"]["code"]], ["invalid_request", "invalid_request"]);
     assert_eq!((delay_of(&server.task(2)), delay_of(&server.task(5))), (30 * SECOND, 40 * SECOND));
     assert_eq!(server.task(4)["status"], "failed");
-}
-
-#[test]
-fn delays_survive_a_kill() {
-    let mut server = Server::alone();
-    server.create(1, json!({"not_before": "2099-01-01T00:00:00Z", "retry_delay": {"seconds": 30}}));
-    server.create(2, json!({"not_before": from_now(1_000)}));
-    let before = server.task(1);
-    server.kill();
-    server.start_again();
-    assert_eq!(server.task(1), before);
-    assert_eq!(server.claimed_in_time("default", 1), 2);
-    server.claim_for("q", "default", 2).expect(204);
 }

@@ -1,9 +1,8 @@
-//! Tasks that wait for other tasks (extension `dependencies`): when they can be claimed. What becomes of them when another one
-//! fails is in `dependency_failures.rs`.
-
-use std::time::{Duration, Instant};
+//! Tasks that wait for other tasks (extension `dependencies`): what is asked and shown. When they can be claimed, and what becomes
+//! of them in every case, is proven by the conformance suite of the stores.
 
 use serde_json::{Value, json};
+use taskqueue_test_postgres::eventually;
 
 use super::support::*;
 
@@ -34,77 +33,6 @@ fn a_task_is_claimed_only_when_all_that_it_depends_on_have_succeeded() {
     let claimed = server.claim_for("q", "child", 13).expect(200).json();
     assert_eq!(claimed["task"]["id"], json!(task_id(3)));
     assert_eq!(claimed["task"]["dependencies"], task["dependencies"], "they stay what they were");
-}
-
-#[test]
-fn a_waiting_claim_is_woken_when_the_last_dependency_succeeds() {
-    let server = Server::with_arguments(&["--log-level", "debug"]);
-    server.create_queue("q");
-    server.create(1, json!({}));
-    server.create(2, waiting_for(&[1]));
-    server.claim(1);
-    let body = json!({"route": "child", "run_id": run_id(2)});
-    let request = Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", "wait=25").json(body);
-    let mut waiter = server.connect();
-    waiter.write(&request.to_bytes()).unwrap();
-    server.await_log_lines(WAITS, 1);
-    let begun = Instant::now();
-    server.act(1, "complete", 1).expect(204);
-    let response = waiter.read_response(true).unwrap().expect(200);
-    assert_eq!(response.json()["task"]["id"], json!(task_id(2)));
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-}
-
-#[test]
-fn missing_tasks_are_waited_for_until_they_are_there_and_have_succeeded() {
-    let server = Server::with_queue();
-    server.create(2, waiting_for(&[1]));
-    assert!(!server.finds_a_task("child", 10));
-    server.create(1, json!({}));
-    assert!(!server.finds_a_task("child", 11));
-    complete(&server, 1, 1);
-    assert!(server.finds_a_task("child", 12));
-    server.create_queue("other");
-    server.create_in("other", 3, waiting_for(&[1]));
-    server.claim_for("other", "child", 13).expect(204);
-}
-
-#[test]
-fn a_dependency_that_succeeded_before_is_met_at_once_and_one_that_is_gone_is_not() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    complete(&server, 1, 1);
-    server.create(2, waiting_for(&[1]));
-    assert!(server.finds_a_task("child", 10));
-    server.delete(&of_task(1, "")).expect(204);
-    assert!(!server.finds_a_task("child", 13), "it must exist");
-    server.create(1, json!({}));
-    complete(&server, 1, 3);
-    assert!(server.finds_a_task("child", 14));
-    // A task that runs is not taken back.
-    server.claim_for("q", "child", 15).expect(200);
-    server.delete(&of_task(1, "")).expect(204);
-    server.act(2, "complete", 15).expect(204);
-}
-
-#[test]
-fn a_task_that_waits_for_itself_or_in_a_circle_waits_until_it_is_updated() {
-    let server = Server::with_queue();
-    server.create(1, waiting_for(&[1]));
-    server.create(2, waiting_for(&[3]));
-    server.create(3, waiting_for(&[2]));
-    assert!(!server.finds_a_task("child", 10));
-    server.patch(&of_task(1, ""), json!({"dependencies": []})).expect(200);
-    let claimed = server.claim_for("q", "child", 11).expect(200).json();
-    assert_eq!(claimed["task"]["id"], json!(task_id(1)));
-    assert!(!server.finds_a_task("child", 12));
-    server.patch(&of_task(2, ""), json!({"dependencies": [task_id(1)]})).expect(200);
-    server.act(1, "complete", 11).expect(204);
-    for n in [2, 3] {
-        let claimed = server.claim_for("q", "child", 20 + n).expect(200).json();
-        assert_eq!(claimed["task"]["id"], json!(task_id(n)));
-        server.act(n, "complete", 20 + n).expect(204);
-    }
 }
 
 #[test]
@@ -149,79 +77,72 @@ fn order_and_repetition_of_dependencies_are_no_difference() {
 #[test]
 fn an_update_replaces_the_dependencies_of_one_task_and_of_many() {
     let server = Server::with_queue();
-    server.create(1, json!({}));
-    complete(&server, 1, 1);
-    for n in 2..6 {
+    for n in 2..5 {
         server.create(n, waiting_for(&[1, 100]));
     }
-    assert!(!server.finds_a_task("child", 10));
     let changed = server.patch(&of_task(2, ""), json!({"dependencies": [task_id(1)]})).expect(200).json();
     assert_eq!(changed["dependencies"], json!([task_id(1)]));
-    server.claim_for("q", "child", 11).expect(200);
-    server.patch(&of_task(2, ""), json!({"dependencies": []})).assert_error(409, "task_running");
-    assert!(!server.finds_a_task("child", 12));
-    let body = json!({"filter": "status == 'pending'", "changes": {"dependencies": [task_id(1), task_id(2)]}});
-    assert_eq!(server.patch(&in_queue("/tasks"), &body).expect(200).json(), json!({"matched": 3, "updated": 3}));
-    assert_eq!(server.patch(&in_queue("/tasks"), &body).expect(200).json(), json!({"matched": 3, "updated": 0}));
-    assert!(!server.finds_a_task("child", 13));
-    server.act(2, "complete", 11).expect(204);
-    let claims = json!({"route": "child", "run_ids": (20..24).map(run_id).collect::<Vec<_>>()});
-    let claimed: Vec<Value> = server.batch("claim", claims).iter().map(|item| item["task"]["id"].clone()).collect();
-    assert_eq!(claimed, [json!(task_id(3)), json!(task_id(4)), json!(task_id(5)), Value::Null]);
+    let body = json!({"filter": "exists(id)", "changes": {"dependencies": [task_id(2), task_id(1)]}});
+    for updated in [3, 0] {
+        let answer = server.patch(&in_queue("/tasks"), &body).expect(200).json();
+        assert_eq!(answer, json!({"matched": 3, "updated": updated}));
+    }
     let text = server.get(&of_task(3, "")).text();
     assert!(text.contains(r#""dependencies":["t_000000000001","t_000000000002"]}"#), "{text}");
 }
 
-#[test]
-fn a_batch_creates_a_task_with_those_that_wait_for_it() {
-    let server = Server::with_queue();
-    // The child comes first: the order of a batch is no matter.
-    let mut tasks: Vec<Value> = vec![json!({"id": task_id(1), "dependencies": [task_id(0)]})];
-    tasks.extend((2..50).map(|n| json!({"id": task_id(n), "dependencies": [task_id(n - 1), task_id(0)]})));
-    tasks.push(json!({"id": task_id(0)}));
-    for outcome in ["created", "existing"] {
-        let made = server.batch("create", json!({"tasks": tasks}));
-        assert!(made.iter().all(|item| item["outcome"] == outcome), "{made:?}");
-    }
-    for n in 0..50 {
-        let claims = json!({"route": "default", "run_ids": [run_id(n), run_id(1_000 + n)]});
-        let claimed = server.batch("claim", claims);
-        assert_eq!(claimed[0]["task"]["id"], json!(task_id(n)));
-        assert_eq!(claimed[1]["outcome"], "none", "{n}");
-        let report = json!({"task_id": task_id(n), "run_id": run_id(n), "action": "complete", "result": {}});
-        assert_eq!(server.batch("report", json!({"reports": [report]}))[0]["outcome"], "done");
-    }
+/// A task that is cancelled when one of these cannot succeed any more.
+fn cancelled_with(n: usize) -> Value {
+    let mut body = waiting_for(&[n]);
+    body["on_dependency_failure"] = json!("cancel");
+    body
+}
+
+/// The task was cancelled because of this one, which is told with what became of it.
+#[track_caller]
+fn assert_cancelled_because_of(task: &Value, n: usize, what: &str) {
+    assert_eq!((&task["status"], &task["attempt"]), (&json!("cancelled"), &json!(0)), "{task}");
+    let error = &task["last_error"];
+    assert_eq!((&error["type"], &error["run_id"]), (&json!("DependencyFailed"), &Value::Null), "{task}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains(&task_id(n)) && message.contains(what), "{message}");
+    micros(&error["occurred_at"]);
 }
 
 #[test]
-fn a_delayed_task_waits_for_both_its_time_and_its_dependencies() {
+fn who_asked_for_it_is_cancelled_and_told_what_became_of_the_other_and_a_run_goes_on() {
     let server = Server::with_queue();
-    server.create(1, json!({}));
-    let mut delayed = waiting_for(&[1]);
-    delayed["not_before"] = json!("2099-01-01T00:00:00Z");
-    server.create(2, &delayed);
-    complete(&server, 1, 1);
-    assert!(!server.finds_a_task("child", 10));
-    server
-        .patch(&of_task(2, ""), json!({"not_before": "2020-01-01T00:00:00Z", "dependencies": [task_id(7)]}))
-        .expect(200);
-    assert!(!server.finds_a_task("child", 11));
-    server.patch(&of_task(2, ""), json!({"dependencies": [task_id(1)]})).expect(200);
-    assert!(server.finds_a_task("child", 12));
+    server.create_in_state(1, "succeeded");
+    server.create(2, cancelled_with(1));
+    server.claim_for("q", "child", 2).expect(200);
+    server.delete(&of_task(1, "")).expect(204);
+    for (n, what) in [(10, "failed"), (20, "was cancelled"), (30, "was deleted")] {
+        server.create(n, json!({"max_attempts": 1}));
+        server.create(n + 1, cancelled_with(n));
+        server.create(n + 2, waiting_for(&[n]));
+        match what {
+            "failed" => {
+                server.claim(n);
+                server.act(n, "fail", n).expect(204);
+            }
+            "was cancelled" => drop(server.cancel(n).expect(200)),
+            _ => drop(server.delete(&of_task(n, "")).expect(204)),
+        }
+        // That may be as late as 5 s after its cause.
+        eventually("the task is cancelled", || server.task(n + 1)["status"] == "cancelled");
+        assert_cancelled_because_of(&server.task(n + 1), n, what);
+        assert_eq!(server.task(n + 2)["status"], "pending", "{what}: it waits");
+    }
+    assert_eq!(server.task(2)["status"], "running");
+    server.act(2, "complete", 2).expect(204);
 }
 
 #[test]
-fn what_waits_for_what_survives_a_kill() {
-    let mut server = Server::alone();
-    server.create(1, json!({}));
-    server.create(2, waiting_for(&[1]));
-    let before = server.snapshot();
-    server.kill();
-    server.start_again();
-    assert_eq!(server.snapshot(), before);
-    assert!(!server.finds_a_task("child", 10));
-    complete(&server, 1, 1);
-    server.kill();
-    server.start_again();
-    assert!(server.finds_a_task("child", 11));
+fn a_batch_tells_of_tasks_that_are_cancelled_at_once_as_created() {
+    let server = Server::with_queue();
+    server.create_in_state(1, "cancelled");
+    let mut body = cancelled_with(1);
+    body["id"] = json!(task_id(2));
+    assert_eq!(server.batch("create", json!({"tasks": [body]}))[0]["outcome"], "created");
+    assert_cancelled_because_of(&server.task(2), 1, "was cancelled");
 }

@@ -20,6 +20,8 @@ fn read_everything(server: &Server) -> Vec<String> {
         in_queue("/tasks/count"),
         in_queue("/tasks/count?group_by=status,routes"),
         in_queue("/workers"),
+        in_queue("/settings"),
+        of_task(21, "/output"),
     ];
     paths.iter().map(|path| server.get(path).expect(200).text()).collect()
 }
@@ -30,7 +32,8 @@ fn stop(server: &mut Server, signal: &str) {
     server.start_again();
 }
 
-/// A queue with tasks in all states, an updated definition, a retry, observations and a deleted queue.
+/// A queue with settings and with tasks in all states, an updated definition, a retry, tasks that wait, what a run says of itself,
+/// observations and a deleted queue.
 fn fill(server: &Server) {
     for (n, state) in STATES.into_iter().enumerate() {
         server.create_in_state(n, state);
@@ -47,6 +50,18 @@ fn fill(server: &Server) {
     server.requeue(12).expect(200);
     server.delete(&of_task(14, "")).expect(204);
     server.put(&of_worker(1), json!({"route": "a", "status": "busy", "task_id": task_id(1)})).expect(204);
+    server.post(&(of_worker(1) + "/telemetry"), json!({"telemetry": {"cpu": 1}})).expect(204);
+    let later = json!({"not_before": "2099-01-01T00:00:00Z", "retry_delay": {"seconds": 30}, "timeout_seconds": 9});
+    server.create(20, later);
+    server.create(21, json!({"routes": ["told"], "args": {"a": 1}}));
+    server.patch(&of_task(21, ""), json!({"args_patch": {"b": {"c": 2}}})).expect(200);
+    server.create(22, json!({"dependencies": [task_id(21)], "on_dependency_failure": "cancel"}));
+    let claim = json!({"route": "told", "run_id": run_id(21), "worker": {"host": "gpu-3"}});
+    server.post(&in_queue("/tasks/claim"), claim).expect(200);
+    server.post(&of_task(21, "/progress"), json!({"run_id": run_id(21), "progress": {"step": 1}})).expect(204);
+    server.post(&of_task(21, "/output"), json!({"run_id": run_id(21), "offset": 0, "text": "abc"})).expect(204);
+    let settings = json!({"max_running": 9, "route_limits": {"gpu": 2}, "retention": {"failed_seconds": 86_400}});
+    server.patch(&in_queue("/settings"), settings).expect(200);
     server.create_queue("deleted");
     server.delete("/api/v2/queues/deleted").expect(204);
 }
@@ -105,47 +120,6 @@ fn older_run_ids_stay_used() {
     }
     server.act(1, "unclaim", 3).expect(204);
     server.act(1, "unclaim", 2).assert_error(409, "stale_run");
-}
-
-#[test]
-fn the_pending_order_survives() {
-    for signal in ["TERM", "KILL"] {
-        let mut server = Server::alone();
-        for n in 1..=6 {
-            server.create(n, json!({"priority": n / 4}));
-        }
-        server.requeue(1).expect(200);
-        server.requeue(4).expect(200);
-        assert_eq!(server.claimed(1), 5);
-        server.act(5, "unclaim", 1).expect(204);
-        stop(&mut server, signal);
-        server.create(7, json!({}));
-        server.create(8, json!({"priority": 1}));
-        let order: Vec<usize> = (2..10).map(|run| server.claimed(run)).collect();
-        assert_eq!(order, [6, 4, 5, 8, 2, 3, 1, 7], "SIG{signal}");
-    }
-}
-
-#[test]
-fn creation_identities_survive() {
-    let mut server = Server::alone();
-    server.create(1, json!({"priority": 1, "args": {"a": 1}}));
-    let task = server.patch(&of_task(1, ""), json!({"priority": 2})).expect(200).json();
-    stop(&mut server, "KILL");
-    let replay = server.put(&of_task(1, ""), json!({"args": {"a": 1}, "priority": 1})).expect(200).json();
-    assert_eq!(replay, task);
-    server.put(&of_task(1, ""), json!({"args": {"a": 1}, "priority": 2})).assert_error(409, "task_id_conflict");
-}
-
-#[test]
-fn observations_survive_with_their_routes() {
-    let mut server = Server::alone();
-    server.put(&of_worker(1), json!({"route": "a", "status": "idle", "task_id": null})).expect(204);
-    let before = server.get(&in_queue("/workers")).text();
-    stop(&mut server, "KILL");
-    assert_eq!(server.get(&in_queue("/workers")).text(), before);
-    let moved = json!({"route": "b", "status": "idle", "task_id": null});
-    server.put(&of_worker(1), moved).assert_error(409, "worker_route_conflict");
 }
 
 #[test]

@@ -110,22 +110,6 @@ fn each_reason_goes_when_its_cause_goes() {
 }
 
 #[test]
-fn tasks_that_cannot_be_claimed_now_are_not_ahead() {
-    let server = Server::with_queue();
-    server.put(&of_worker(1), idle()).expect(204);
-    server.create(1, json!({"not_before": "2099-01-01T00:00:00Z", "priority": 9}));
-    server.create(2, json!({"dependencies": [task_id(1)], "priority": 9}));
-    for n in 3..6 {
-        server.create(n, json!({}));
-    }
-    server.create(6, json!({"routes": ["default", "other"]}));
-    server.create(7, json!({"routes": ["other"], "priority": 1}));
-    assert_eq!(codes(&server, 3), is(true, &[]));
-    assert_eq!(explain(&server, 5)["reasons"][0]["ahead"], 2);
-    assert_eq!(explain(&server, 6)["reasons"][0]["ahead"], 1, "on its best route");
-}
-
-#[test]
 fn what_is_counted_and_listed_is_bounded() {
     let server = Server::with_queue();
     server.put(&of_worker(1), idle()).expect(204);

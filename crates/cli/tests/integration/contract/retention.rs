@@ -32,13 +32,14 @@ fn await_left(server: &Server, expected: &[usize]) {
 }
 
 #[test]
-fn tasks_go_by_their_state_when_their_time_is_over() {
-    let server = Server::with_queue();
-    let states = ["pending", "running", "succeeded", "failed", "cancelled"];
-    for (n, state) in states.into_iter().enumerate() {
+fn tasks_go_by_their_state_when_their_time_is_over_also_after_a_kill() {
+    let mut server = Server::alone();
+    for (n, state) in STATES.into_iter().enumerate() {
         server.create_in_state(n, state);
     }
     keep(&server, json!({"succeeded_seconds": 0}));
+    server.kill();
+    server.start_again();
     await_left(&server, &[0, 1, 3, 4]);
     keep(&server, json!({"failed_seconds": 1, "cancelled_seconds": 3_600}));
     await_left(&server, &[0, 1, 4]);
@@ -47,38 +48,10 @@ fn tasks_go_by_their_state_when_their_time_is_over() {
     // Those that end later go, too.
     server.act(1, "complete", 1_001).expect(204);
     server.cancel(0).expect(200);
+    server.kill();
+    server.start_again();
     await_left(&server, &[]);
     server.get(&of_task(1, "")).assert_error(404, "task_not_found");
-}
-
-#[test]
-fn archived_tasks_go_as_well_and_what_depends_on_them_is_told() {
-    let server = Server::with_queue();
-    server.create_in_state(1, "succeeded");
-    server.patch(&of_task(1, ""), json!({"archived": true})).expect(200);
-    server.create(2, json!({"dependencies": [task_id(1)], "not_before": "2099-01-01T00:00:00Z"}));
-    let cancels = json!({
-        "dependencies": [task_id(1)], "on_dependency_failure": "cancel", "not_before": "2099-01-01T00:00:00Z",
-    });
-    server.create(3, cancels);
-    keep(&server, json!({"succeeded_seconds": 0}));
-    await_left(&server, &[2, 3]);
-    taskqueue_test_postgres::eventually("the task is cancelled", || server.task(3)["status"] == "cancelled");
-    assert_eq!(server.task(3)["last_error"]["type"], "DependencyFailed");
-    let reason = server.get(&of_task(2, "/explain")).expect(200).json()["reasons"][0].clone();
-    assert_eq!(reason["unmet"], json!([{"id": task_id(1), "status": "missing"}]));
-}
-
-#[test]
-fn a_task_that_comes_back_to_life_is_kept() {
-    let server = Server::with_queue();
-    keep(&server, json!({"failed_seconds": 3}));
-    server.create_in_state(1, "failed");
-    server.create_in_state(2, "failed");
-    server.create_in_state(3, "failed");
-    server.requeue(1).expect(200);
-    await_left(&server, &[1]);
-    assert_eq!(server.task(1)["status"], "pending");
 }
 
 /// A round of another client counts if some tasks were gone before it and some were there after it: what has to wait until all are
@@ -116,20 +89,4 @@ fn thousands_of_tasks_go_while_others_are_served() {
         }
     }
     assert!(2 * served > met, "of {met} rounds that began while tasks went only {served} ended meanwhile");
-}
-
-#[test]
-fn retention_survives_a_kill() {
-    let mut server = Server::alone();
-    server.create_in_state(1, "succeeded");
-    server.create(2, json!({}));
-    keep(&server, json!({"succeeded_seconds": 0}));
-    server.kill();
-    server.start_again();
-    await_left(&server, &[2]);
-    server.claim(1);
-    server.act(2, "complete", 1).expect(204);
-    server.kill();
-    server.start_again();
-    await_left(&server, &[]);
 }

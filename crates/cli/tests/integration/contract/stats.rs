@@ -79,37 +79,6 @@ fn tasks_routes_and_workers_are_counted_and_what_happened_to_them() {
 }
 
 #[test]
-fn a_repeated_request_counts_once() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    server.put(&of_task(1, ""), json!({})).expect(200);
-    server.claim(1);
-    server.claim(1);
-    for _ in 0..2 {
-        server.post(&of_task(1, "/complete"), json!({"run_id": run_id(1), "result": {}})).expect(204);
-    }
-    server.post(&of_task(1, "/fail"), json!({"run_id": run_id(1), "error": {"type": "E", "message": "m"}})).expect(409);
-    let hour = &stats(&server)["activity"]["last_hour"];
-    assert_eq!([&hour["created"], &hour["claimed"], &hour["succeeded"], &hour["failed"]], [1, 1, 1, 0]);
-}
-
-#[test]
-fn activity_survives_a_stop_and_goes_with_its_queue() {
-    let mut server = Server::alone();
-    server.create(1, json!({}));
-    let since = stats(&server)["since"].clone();
-    server.restart();
-    server.create(2, json!({}));
-    let shown = stats(&server);
-    assert_eq!((&shown["activity"]["last_hour"]["created"], &shown["since"]), (&json!(2), &since));
-    server.delete("/api/v2/queues/q?cascade=true").expect(204);
-    server.get(&in_queue(STATS)).assert_error(404, "queue_not_found");
-    server.create_queue("q");
-    assert_eq!(stats(&server)["activity"]["last_hour"]["created"], 0);
-    assert_eq!(series(&server, "series=hour")["items"], json!([]));
-}
-
-#[test]
 fn parameters_that_are_wrong_are_refused_before_the_queue_is_looked_for() {
     let server = Server::with_queue();
     for query in ["series=day", "series=", "from=2026-01-31T12:00:00Z", "series=hour&to=now"] {

@@ -90,15 +90,3 @@ fn what_is_no_object_or_too_large_is_refused() {
     server.post(&path, text(LIMIT)).expect(204);
     assert_eq!(observations(&server)[0]["telemetry"].to_string().len(), LIMIT);
 }
-
-#[test]
-fn telemetry_survives_a_kill() {
-    let mut server = Server::alone();
-    server.put(&of_worker(1), idle()).expect(204);
-    measure(&server, 1, json!({"cpu": 1})).expect(204);
-    let before = observations(&server);
-    server.kill();
-    server.start_again();
-    assert_eq!(observations(&server), before);
-    assert_eq!(before[0]["telemetry"], json!({"cpu": 1}));
-}

@@ -44,20 +44,6 @@ fn a_run_that_beats_but_takes_too_long_is_ended() {
 }
 
 #[test]
-fn a_run_that_says_nothing_is_ended_as_well_and_waits_for_its_next_attempt() {
-    let server = Server::with_queue();
-    server.create(1, json!({"timeout_seconds": 1, "retry_delay": {"seconds": 500}}));
-    server.claim(1);
-    let ended = |task: &Value| task["status"] == "pending";
-    let begun = Instant::now();
-    taskqueue_test_postgres::eventually("the scan ends the run", || ended(&server.task(1)));
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    let task = server.task(1);
-    assert_eq!(task["last_error"]["type"], "ExecutionTimeout");
-    assert_eq!(micros(&task["not_before"]) - micros(&task["updated_at"]), 500_000_000);
-}
-
-#[test]
 fn the_limit_may_be_set_changed_and_cleared_while_the_task_does_not_run() {
     let server = Server::with_queue();
     server.create(1, json!({}));

@@ -1,7 +1,5 @@
 //! Claims that wait (`Prefer: wait=N`, RFC 7240): an extension that changes nothing for requests without the header.
 
-use std::collections::BTreeSet;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -78,38 +76,6 @@ fn what_is_wrong_is_answered_at_once() {
 }
 
 #[test]
-fn everything_that_makes_a_task_claimable_ends_a_wait() {
-    let server = server_with_debug_log();
-    let causes = ["create", "fail", "unclaim", "requeue", "update", "bulk update"];
-    for (n, cause) in causes.into_iter().enumerate() {
-        let route = format!("for-{n}");
-        match cause {
-            "create" => {}
-            "fail" | "unclaim" => {
-                server.create(n, json!({"routes": [route]}));
-                server.claim_for("q", &route, 100 + n).expect(200);
-            }
-            "requeue" => drop(server.create_in_state(n, "cancelled")),
-            _ => drop(server.create(n, json!({"routes": ["elsewhere"]}))),
-        }
-        let wanted = if cause == "requeue" { format!("only-{n}") } else { route.clone() };
-        let mut waiter = begin_and_await_waiting(&server, &waiting(&wanted, 200 + n, 25));
-        match cause {
-            "create" => drop(server.create(n, json!({"routes": [route, "another"]}))),
-            "fail" | "unclaim" => drop(server.act(n, cause, 100 + n).expect(204)),
-            "requeue" => drop(server.requeue(n).expect(200)),
-            "update" => drop(server.patch(&of_task(n, ""), json!({"routes": [route]})).expect(200)),
-            _ => {
-                let only = format!("id == '{}'", task_id(n));
-                let body = json!({"filter": only, "changes": {"routes": [route]}});
-                assert_eq!(server.patch(&in_queue("/tasks"), body).expect(200).json()["updated"], 1);
-            }
-        }
-        assert_eq!(task_of(&mut waiter), n, "{cause}");
-    }
-}
-
-#[test]
 fn a_wait_ends_in_time_and_the_connection_goes_on() {
     let server = Server::with_queue();
     let mut connection = server.connect();
@@ -123,47 +89,6 @@ fn a_wait_ends_in_time_and_the_connection_goes_on() {
     // A repetition finds the same task again, waiting or not (I3).
     let again = connection.exchange(&waiting("default", 1, 5)).unwrap();
     assert_eq!(again.text(), response.text());
-}
-
-#[test]
-fn a_thousand_waiters_and_a_thousand_creations_meet() {
-    const MANY: usize = 1_000;
-    let server = Server::with_queue();
-    let route = |n: usize| format!("route-{}", n % 10);
-    let mut waiters = thread::scope(|scope| {
-        let creating = scope.spawn(of_this_test(|| {
-            in_parallel(4, |lane| {
-                for n in (0..MANY).filter(|n| n % 4 == lane) {
-                    // In another order than the waiters come.
-                    let n = n * 387 % MANY;
-                    server.create(n, json!({"routes": [route(n)], "priority": n % 3}));
-                }
-            })
-        }));
-        let waiters: Vec<Connection> = (0..MANY).map(|n| begin(&server, &waiting(&route(n), n, 25))).collect();
-        creating.join().unwrap();
-        waiters
-    });
-    let taken: BTreeSet<usize> = waiters.iter_mut().map(task_of).collect();
-    assert_eq!(taken.len(), MANY, "each task went to exactly one waiter");
-    let counts = server.get(&in_queue("/tasks/count?group_by=status")).json();
-    assert_eq!(counts["items"], json!([{"key": {"status": "running"}, "count": MANY}]));
-}
-
-#[test]
-fn first_come_first_served_and_tasks_by_priority() {
-    let server = server_with_debug_log();
-    let mut waiters: Vec<Connection> =
-        (0..5).map(|n| begin_and_await_waiting(&server, &waiting("default", n, 25))).collect();
-    for (n, waiter) in waiters.iter_mut().enumerate() {
-        server.create(n, json!({"priority": n % 2}));
-        assert_eq!(task_of(waiter), n);
-    }
-    for (n, priority) in [(10, 0), (11, 5), (12, 5), (13, 1)] {
-        server.create(n, json!({"priority": priority}));
-    }
-    let order: Vec<usize> = (20..24).map(|n| task_of(&mut begin(&server, &waiting("default", n, 25)))).collect();
-    assert_eq!(order, [11, 12, 13, 10]);
 }
 
 #[test]

@@ -115,39 +115,6 @@ fn a_read_whose_client_disconnected_is_dropped_and_a_stop_answers_the_others() {
     assert_output(&mut again, 3, "d", false, Some("wait=25"));
 }
 
-/// Follows the output of a task as a client would: each read begins where the last one ended.
-fn follow(server: &Server, n: usize) -> String {
-    let mut text = String::new();
-    loop {
-        let output = server.send(&waiting(n, text.len(), 25)).expect(200).json();
-        assert_eq!(output["start"].as_u64(), Some(text.len() as u64), "{output}");
-        text += output["text"].as_str().unwrap();
-        if output["ended"] == true && output["text"] == "" {
-            return text;
-        }
-    }
-}
-
-#[test]
-fn many_followers_each_get_every_byte_in_order() {
-    let server = Server::with_queue();
-    printing(&server, 1);
-    let all = in_parallel(9, |lane| {
-        if lane > 0 {
-            return follow(&server, 1);
-        }
-        let mut text = "abc".to_owned();
-        for n in 0..200 {
-            let line = format!("line {n}\n");
-            print(&server, 1, text.len(), &line).expect(204);
-            text += &line;
-        }
-        server.act(1, "complete", 1).expect(204);
-        text
-    });
-    assert!(all.iter().all(|text| *text == all[0]), "{all:?}");
-}
-
 #[test]
 fn what_was_acknowledged_before_a_kill_is_there_and_nothing_that_was_not_sent() {
     let mut server = Server::alone();
