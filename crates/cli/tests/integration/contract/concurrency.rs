@@ -48,18 +48,6 @@ fn parallel_creations_of_one_queue_give_one_201() {
 }
 
 #[test]
-fn parallel_claims_with_one_run_id_take_one_task() {
-    let server = Server::with_queue();
-    for n in 0..30 {
-        server.create(n, json!({}));
-    }
-    let answers = in_parallel(30, |_| server.claim_for("q", "default", 1));
-    assert_eq!(statuses(&answers), HashMap::from([(200, 30)]));
-    assert!(answers.iter().all(|answer| answer.text() == answers[0].text()));
-    assert_eq!(server.get(&in_queue("/tasks/count?status=running")).json(), json!({"count": 1}));
-}
-
-#[test]
 fn parallel_claims_with_one_run_id_in_several_queues_take_one_task() {
     let server = Server::start();
     let queues = ["a", "b", "c", "d"];

@@ -70,26 +70,6 @@ fn a_queue_with_a_task_in_any_state_needs_cascade() {
 }
 
 #[test]
-fn one_running_task_prevents_the_deletion_of_its_queue() {
-    let server = Server::with_queue();
-    for (n, state) in STATES.into_iter().enumerate() {
-        server.create_in_state(n, state);
-    }
-    let before = server.snapshot();
-    let details = json!({"running": 1});
-    server.delete(&in_queue("?cascade=true")).assert_details(409, "queue_has_running_tasks", &details);
-    server.delete(&in_queue("")).assert_details(409, "queue_has_running_tasks", &details);
-    assert_eq!(server.snapshot(), before);
-}
-
-#[test]
-fn workers_do_not_prevent_the_deletion_of_a_queue() {
-    let server = Server::with_queue();
-    server.put(&of_worker(1), idle()).expect(204);
-    server.delete(&in_queue("")).expect(204);
-}
-
-#[test]
 fn cascade_is_a_boolean_with_default_false() {
     for word in ["true", "TRUE", "t", "yes", "Y", "on", "1"] {
         let server = Server::with_queue();
@@ -117,47 +97,6 @@ fn a_deleted_queue_never_comes_back_by_itself() {
     server.put(&of_task(1, ""), json!({})).assert_error(404, "queue_not_found");
     server.claim_for("q", "default", 1).assert_error(404, "queue_not_found");
     assert_eq!(queues(&server), json!([]));
-}
-
-#[test]
-fn a_queue_created_again_is_empty() {
-    let server = Server::with_queue();
-    server.create(1, json!({"priority": 5}));
-    server.create_in_state(2, "succeeded");
-    server.put(&of_worker(1), idle()).expect(204);
-    server.delete(&in_queue("?cascade=true")).expect(204);
-    server.create_queue("q");
-    assert_eq!(server.snapshot(), json!({"items": [], "next_cursor": null}));
-    let workers = server.get(&in_queue("/workers")).expect(200).json();
-    assert_eq!(workers, json!({"items": [], "next_cursor": null}));
-    server.claim_for("q", "default", 1).expect(204);
-    let moved = json!({"route": "other", "status": "idle", "task_id": null});
-    server.put(&of_worker(1), moved).expect(204);
-    server.create(1, json!({}));
-}
-
-#[test]
-fn runs_of_a_deleted_queue_are_stale_in_its_successor() {
-    let server = Server::with_queue();
-    server.create_in_state(1, "succeeded");
-    server.delete(&in_queue("?cascade=true")).expect(204);
-    server.create_queue("q");
-    server.act(1, "complete", 1001).assert_error(404, "task_not_found");
-    server.create(1, json!({}));
-    for action in ["complete", "fail", "unclaim", "heartbeat"] {
-        server.act(1, action, 1001).assert_error(409, "stale_run");
-    }
-}
-
-#[test]
-fn cursors_of_a_deleted_queue_are_refused_by_its_successor() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    server.create(2, json!({}));
-    let cursor = server.list("limit=1")["next_cursor"].as_str().unwrap().to_owned();
-    server.delete(&in_queue("?cascade=true")).expect(204);
-    server.create_queue("q");
-    server.get(&tasks_where(&[("cursor", &cursor)])).assert_error(422, "invalid_cursor");
 }
 
 #[test]
