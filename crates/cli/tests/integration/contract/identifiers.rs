@@ -1,36 +1,19 @@
-//! Queue names, routes and the three kinds of identifiers: which texts are accepted, and what refuses the others
-//! (docs/reference/http-api.md §1.2). Task names are in `task_fields`.
+//! Queue names, routes and the three kinds of identifiers at every endpoint (docs/reference/http-api.md §1.2).
 
 use serde_json::json;
 
 use super::support::*;
 
-/// Texts that are no identifier with this prefix.
+/// Texts that are no identifier with this prefix; `core` lists all kinds of them.
 fn invalid_ids(prefix: &str) -> Vec<String> {
     let valid = format!("{prefix}AZaz09_-0000");
     let other = if prefix == "t_" { "r_" } else { "t_" };
-    vec![
-        prefix.to_owned(),
-        valid[..13].to_owned(),
-        format!("{valid}0"),
-        format!("{valid}\n"),
-        format!(" {valid}"),
-        format!("{}.", &valid[..13]),
-        format!("{}+", &valid[..13]),
-        format!("{} ", &valid[..13]),
-        format!("{}\0", &valid[..13]),
-        format!("{}é", &valid[..13]),
-        valid.replacen(prefix, other, 1),
-        valid.replacen(prefix, &prefix.to_uppercase(), 1),
-        valid.replacen('_', "-", 1),
-        "AZaz09_-0000".to_owned(),
-    ]
+    vec![valid[..13].to_owned(), format!("{valid}\n"), format!("{}\0", &valid[..13]), valid.replacen(prefix, other, 1)]
 }
 
-/// Texts that are neither a queue name nor a route.
+/// Texts that are neither a queue name nor a route; `core` lists all kinds of them.
 fn invalid_names() -> Vec<String> {
-    let texts =
-        [".a", "-a", "_a", "a b", " a", "a ", "a+b", "a\n", "\n", "ä", "aä", "a\0", "a~b", "a:b", "a@b", "a,b", "a%b"];
+    let texts = [".a", " a", "a\n", "aä", "a\0", "a:b", "a%b"];
     texts.iter().map(|&text| text.to_owned()).chain(["a".repeat(129)]).collect()
 }
 
@@ -93,15 +76,6 @@ fn an_encoded_slash_matches_no_route() {
         assert!(matches!(status, 404 | 422), "{path}: {status}");
     }
     assert_eq!(server.get("/api/v2/queues").json(), json!([{"name": "q"}]));
-}
-
-#[test]
-fn task_ids_are_t_and_12_characters() {
-    let server = Server::with_queue();
-    for id in ["t_AZaz09_-0000", "t____________-", "t_------------", "t_azAZ09_-0000"] {
-        let task = server.put(&in_queue(&format!("/tasks/{id}")), json!({})).expect(201).json();
-        assert_eq!(task["id"], id);
-    }
 }
 
 #[test]
@@ -174,16 +148,6 @@ fn invalid_run_ids_are_refused_by_the_whole_worker_protocol() {
     }
     let claim = server.post(&in_queue("/tasks/claim"), json!({"route": "default", "run_id": "r_AZaz09_-0000"}));
     assert_eq!(claim.expect(200).json()["run_id"], "r_AZaz09_-0000");
-}
-
-#[test]
-fn a_report_needs_a_valid_task_id_or_null() {
-    let server = Server::with_queue();
-    for id in invalid_ids("t_") {
-        let report = json!({"route": "default", "status": "busy", "task_id": id});
-        server.put(&of_worker(1), report).assert_error(422, "invalid_request");
-    }
-    server.put(&of_worker(1), json!({"route": "default", "status": "busy", "task_id": task_id(1)})).expect(204);
 }
 
 #[test]
