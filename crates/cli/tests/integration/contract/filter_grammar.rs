@@ -1,5 +1,5 @@
 //! How deep, long and large a filter may be, and texts that are none (docs/reference/filter-language.md §3). The grammar and the
-//! types of fields are proven in `core`; what comparisons select is in `filter_typed` and `filter_dynamic`.
+//! types of fields are proven in `core`; what comparisons select is in `filter_values` and `filter_page`.
 
 use serde_json::json;
 
