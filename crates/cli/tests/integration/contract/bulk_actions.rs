@@ -32,29 +32,15 @@ fn states(server: &Server) -> Vec<Value> {
 }
 
 #[test]
-fn each_action_changes_the_tasks_of_its_states() {
-    let changes = [
-        ("cancel", vec!["pending", "running"], "cancelled"),
-        ("requeue", vec!["failed", "cancelled"], "pending"),
-        ("delete", vec!["pending", "succeeded", "failed", "cancelled"], ""),
-    ];
-    for (action, of_states, becomes) in changes {
+fn each_action_answers_how_many_tasks_it_changed() {
+    for (action, applies_to) in [("cancel", 2), ("requeue", 2), ("delete", 4)] {
         let server = one_of_each_state();
-        let before: Vec<Value> = (0..STATES.len()).map(|n| server.task(n)).collect();
-        let counted = json!({"filter": "exists(id)", "dry_run": true, "expect": of_states.len()});
-        assert_counts(act(&server, action, counted), of_states.len(), 0);
-        assert_eq!((0..STATES.len()).map(|n| server.task(n)).collect::<Vec<_>>(), before, "a dry run");
-        let body = json!({"filter": "exists(id)", "expect": of_states.len()});
-        assert_counts(act(&server, action, body), of_states.len(), of_states.len());
-        for (n, state) in STATES.into_iter().enumerate() {
-            if !of_states.contains(&state) {
-                assert_eq!(server.task(n), before[n], "{action} of {state}");
-            } else if action == "delete" {
-                server.get(&of_task(n, "")).assert_error(404, "task_not_found");
-            } else {
-                assert_eq!(server.task(n)["status"], becomes, "{action} of {state}");
-            }
-        }
+        let before = server.snapshot();
+        let counted = json!({"filter": "exists(id)", "dry_run": true, "expect": applies_to});
+        assert_counts(act(&server, action, counted), applies_to, 0);
+        assert_eq!(server.snapshot(), before, "a dry run");
+        let body = json!({"filter": "exists(id)", "expect": applies_to});
+        assert_counts(act(&server, action, body), applies_to, applies_to);
         assert_counts(act(&server, action, json!({"filter": "exists(id)"})), 0, 0);
     }
 }
@@ -102,17 +88,6 @@ fn checks_come_in_the_order_of_the_contract() {
         let path = format!("/api/v2/queues/q/tasks/bulk/{action}");
         server.get(&path).assert_error(405, "method_not_allowed");
     }
-}
-
-#[test]
-fn a_cancelled_run_hears_of_it() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    server.claimed(1);
-    assert_counts(act(&server, "cancel", json!({"filter": "status == 'running'"})), 1, 1);
-    let refused = server.act(1, "heartbeat", 1);
-    refused.assert_error(409, "run_finalized");
-    assert_eq!(refused.json()["error"]["details"]["action"], "cancel");
 }
 
 /// Far more than one portion. A request of another client counts if the same action was neither at its beginning before it nor at

@@ -32,22 +32,6 @@ fn a_hundred_parallel_creations_of_one_id_give_one_201() {
 }
 
 #[test]
-fn parallel_creations_of_different_definitions_agree_on_one() {
-    let server = Server::with_queue();
-    let answers = in_parallel(20, |n| server.put(&of_task(1, ""), json!({"priority": n})));
-    assert_eq!(statuses(&answers), HashMap::from([(201, 1), (409, 19)]));
-    let winner = answers.iter().position(|answer| answer.status == 201).unwrap();
-    assert_eq!(server.task(1)["priority"], winner);
-}
-
-#[test]
-fn parallel_creations_of_one_queue_give_one_201() {
-    let server = Server::start();
-    let answers = in_parallel(30, |_| server.put("/api/v2/queues/q", ()));
-    assert_eq!(statuses(&answers), HashMap::from([(201, 1), (200, 29)]));
-}
-
-#[test]
 fn parallel_claims_with_one_run_id_in_several_queues_take_one_task() {
     let server = Server::start();
     let queues = ["a", "b", "c", "d"];
@@ -159,44 +143,6 @@ fn an_update_or_deletion_comes_before_a_claim_or_not_at_all() {
             other => panic!("task {n}: {other:?}"),
         }
     }
-}
-
-#[test]
-fn a_repeated_failure_in_parallel_is_charged_once() {
-    let server = Server::with_queue();
-    server.create(1, json!({"max_attempts": 5}));
-    server.claim(1);
-    let answers = in_parallel(20, |_| server.act(1, "fail", 1));
-    assert_eq!(statuses(&answers), HashMap::from([(204, 20)]));
-    let task = server.task(1);
-    assert_eq!((&task["attempt"], &task["status"]), (&json!(1), &json!("pending")));
-}
-
-#[test]
-fn a_claim_sees_a_bulk_update_as_a_whole_or_not_at_all() {
-    let server = Server::with_queue();
-    for n in 0..60 {
-        server.create(n, json!({"metadata": {"v": 0}}));
-    }
-    let update = |round: usize| {
-        let v = round + 1;
-        let changes = json!({"priority": v, "metadata": {"v": v}, "name": v.to_string()});
-        server.patch(&in_queue("/tasks"), json!({"filter": "priority >= 0", "changes": changes})).expect(200);
-    };
-    let read = |_| {
-        let page = server.list("limit=1000");
-        let waiting = page["items"].as_array().unwrap().iter().filter(|task| task["status"] == "pending");
-        let versions: HashSet<String> = waiting.map(|task| task["metadata"]["v"].to_string()).collect();
-        assert!(versions.len() <= 1, "a mix of {versions:?}");
-    };
-    let claim = |run: usize| {
-        let task = server.claim(run)["task"].clone();
-        let v = task["metadata"]["v"].as_u64().unwrap();
-        let name = if v == 0 { Value::Null } else { json!(v.to_string()) };
-        assert_eq!((&task["priority"], &task["name"]), (&json!(v), &name), "{task}");
-        assert_eq!(server.get(&in_queue(&format!("/tasks/{}", task["id"].as_str().unwrap()))).json(), task);
-    };
-    meanwhile(&[&update, &read], || drop(in_parallel(2, |side| (0..30).for_each(|n| claim(side * 100 + n)))));
 }
 
 #[test]

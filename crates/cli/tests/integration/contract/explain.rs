@@ -82,34 +82,6 @@ fn every_reason_is_there_the_one_that_weighs_most_first() {
 }
 
 #[test]
-fn each_reason_goes_when_its_cause_goes() {
-    let server = Server::with_queue();
-    server.put(&of_worker(1), idle()).expect(204);
-    server.create(1, json!({}));
-    for (patch, code) in [
-        (json!({"paused": true}), "queue_paused"),
-        (json!({"max_running": 0}), "queue_at_limit"),
-        (json!({"route_limits": {"default": 0}}), "route_at_limit"),
-    ] {
-        settings(&server, patch);
-        assert_eq!(codes(&server, 1), is(false, &[code]));
-        settings(&server, json!({"paused": null, "max_running": null, "route_limits": null}));
-        assert_eq!(codes(&server, 1), is(true, &[]));
-    }
-    server.create(2, json!({"dependencies": [task_id(1)]}));
-    assert_eq!(codes(&server, 2), is(false, &["dependencies", "waiting_turn"]));
-    for (run, status) in [(1, "running"), (2, "running"), (2, "succeeded")] {
-        if status == "running" {
-            server.claim(run);
-            assert_eq!(explain(&server, 2)["reasons"][0]["unmet"], json!([{"id": task_id(1), "status": "running"}]));
-            assert_eq!(codes(&server, 2), is(false, &["dependencies"]));
-            server.act(1, if run == 1 { "unclaim" } else { "complete" }, run).expect(204);
-        }
-    }
-    assert_eq!(codes(&server, 2), is(true, &[]));
-}
-
-#[test]
 fn what_is_counted_and_listed_is_bounded() {
     let server = Server::with_queue();
     server.put(&of_worker(1), idle()).expect(204);

@@ -38,25 +38,3 @@ fn each_field_is_changed_alone() {
         assert!(micros(&task["updated_at"]) > before, "{field}");
     }
 }
-
-#[test]
-fn an_update_that_changes_nothing_leaves_updated_at_alone() {
-    let server = Server::with_queue();
-    let definition = r#"{"name":"n","args":{"a":1,"b":{"x":1,"y":100.0}},"priority":2,"routes":["a","b"]}"#;
-    let task = server.create(1, definition);
-    let same = [
-        r#"{"name":"n"}"#,
-        r#"{"priority":2}"#,
-        r#"{"max_attempts":3}"#,
-        r#"{"routes":["b","a"]}"#,
-        r#"{"args":{"b":{"y":1e2,"x":1},"a":1}}"#,
-        r#"{"args":{"a":2,"a":1,"b":{"x":1,"y":100.0}}}"#,
-        r#"{"metadata":{}}"#,
-        r#"{"result":{}}"#,
-        definition,
-    ];
-    for changes in same {
-        assert_eq!(server.patch(&of_task(1, ""), changes).expect(200).json(), task, "{changes}");
-    }
-    assert_eq!(server.task(1), task);
-}
