@@ -1,11 +1,10 @@
 //! The contract, tested from outside: the real binary, plain HTTP, one module per topic of `docs/reference/`. Every database
-//! passes these tests: they are part of `sqlite` and of `postgres`.
+//! passes these tests: they are part of `sqlite` and of `postgres`. What no database has to do with is in `contract_http`.
 //! What needs minutes of waiting (lease expiry, outage credit) is tested elsewhere with a passed-in clock.
 
 mod archive;
 mod authentication;
 mod batches;
-mod browsers;
 mod bulk_actions;
 mod bulk_updates;
 mod check;
@@ -16,7 +15,6 @@ mod creation;
 mod cursors;
 mod delays;
 mod dependencies;
-mod discovery;
 mod durability;
 mod errors;
 mod explain;
@@ -26,21 +24,17 @@ mod filter_values;
 mod fuzzy;
 mod held_heartbeats;
 mod hostile;
-mod http_details;
 mod identifiers;
 mod json_handling;
 mod lifecycle;
 mod listing;
-mod logs;
 mod long_bulk_updates;
 mod many_dependencies;
 mod merge_updates;
 mod metrics;
 mod order_of_checks;
 mod output;
-mod probes;
 mod progress;
-mod query_parameters;
 mod queue_settings;
 mod queues;
 mod retention;
@@ -52,7 +46,6 @@ mod stats;
 mod task_fields;
 mod telemetry;
 mod timeouts;
-mod tokens;
 mod updates;
 mod waiting;
 mod waiting_output;

@@ -73,10 +73,15 @@ fn exactly_one_line_is_printed_the_base_url() {
 }
 
 #[test]
-fn the_log_of_a_first_start_has_the_dashboard_and_nothing_of_migrations() {
+fn the_log_of_a_first_start_has_who_starts_where_the_dashboard_and_nothing_of_migrations() {
     let server = Server::with_arguments(&["--log-level", "info"]);
     let line = |text: &str| server.stderr().lines().find(|line| line.contains(text)).map(str::to_owned);
     server.await_log_lines("serving", 1);
+    let (log, database) = (server.stderr(), server.database.argument());
+    let place = database.split('?').next().and_then(|url| url.rsplit('@').next()).unwrap();
+    for part in ["taskqueue starts", env!("CARGO_PKG_VERSION"), place, &server.address] {
+        assert!(log.lines().next().unwrap().contains(part), "{part} is not in {log}");
+    }
     let (serving, dashboard) = (line("serving").unwrap(), format!("dashboard=\"http://{}/ui/\"", server.address));
     assert!(serving.contains(&dashboard), "{serving}");
     assert_eq!(server.count_log_lines("migration"), 0, "{}", server.stderr());

@@ -8,6 +8,8 @@ mod client;
 pub(crate) mod clock;
 #[path = "../contract/mod.rs"]
 mod contract;
+#[path = "../contract_http/mod.rs"]
+mod contract_http;
 mod database;
 mod files;
 mod migrate;

@@ -156,19 +156,6 @@ fn a_server_logs_no_ordinary_request_unless_that_is_wanted() {
 }
 
 #[test]
-fn the_first_line_has_version_database_and_address() {
-    let server = Server::with_arguments(&["--log-level", "info"]);
-    server.await_log_lines("serving", 1);
-    let log = server.stderr();
-    let first = log.lines().next().unwrap();
-    let database = server.database.argument();
-    let place = database.split('?').next().and_then(|url| url.rsplit('@').next()).unwrap();
-    for part in ["taskqueue starts", env!("CARGO_PKG_VERSION"), place, &server.address] {
-        assert!(first.contains(part), "{part} is not in {first}");
-    }
-}
-
-#[test]
 fn the_journal_of_systemd_gets_levels_and_no_time() {
     let script = "export JOURNAL_STREAM=$(stat -L -c %d:%i /dev/stderr) TASKQUEUE_LISTENS=1; exec \"$@\"";
     let server = Server::started_by(&["bash", "-c", script, "bash"]);
