@@ -126,19 +126,8 @@ fn addresses_are_taken_as_people_write_them_or_explained() {
     }
     let tls = health(&format!("https://{address}")).fails(3);
     assert!(tls.contains("does not speak TLS; use http://127.0.0.1"), "{tls}");
-    let encrypted = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", encrypted.local_addr().unwrap());
-    std::thread::spawn(move || {
-        use std::io::{Read, Write};
-        // As often as the request is repeated.
-        for connection in encrypted.incoming() {
-            let mut connection = connection.unwrap();
-            let _ = connection.read(&mut [0; 4096]).unwrap();
-            // How TLS says that this is not its protocol.
-            connection.write_all(b"\x15\x03\x01\x00\x02\x02\x46").unwrap();
-        }
-    });
-    let plain = health(&url).fails(3);
+    // How TLS says that this is not its protocol.
+    let plain = health(&answers(b"\x15\x03\x01\x00\x02\x02\x46")).fails(3);
     assert!(plain.contains("does not speak plain HTTP; use https://127.0.0.1"), "{plain}");
     let other = health("queue.example:8000").fails(2);
     assert!(other.contains("http://queue.example:8000") && other.contains("https://queue.example:8000"), "{other}");
@@ -149,24 +138,15 @@ fn addresses_are_taken_as_people_write_them_or_explained() {
 
 #[test]
 fn a_busy_server_is_explained_without_the_words_of_its_api() {
-    use std::io::{Read, Write};
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let busy = std::thread::spawn(move || {
-        for connection in listener.incoming().take(3) {
-            let mut connection = connection.unwrap();
-            let _ = connection.read(&mut [0; 4096]).unwrap();
-            let body = r#"{"error":{"code":"database_busy","message":"wait for Retry-After","details":{}}}"#;
-            let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 0";
-            let length = body.len();
-            write!(connection, "{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
-        }
-    });
+    let busy = answers(
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 0\r\nContent-Length: 80\r\n\
+          Connection: close\r\n\r\n\
+          {\"error\":{\"code\":\"database_busy\",\"message\":\"wait for Retry-After\",\"details\":{}}}",
+    );
     let folder = tempfile::tempdir().unwrap();
-    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
+    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &busy])).fails(1);
     let expected = "error: the server is busy and nothing was done (database_busy); try again in a few seconds\n";
     assert_eq!(message, expected);
-    busy.join().unwrap();
 }
 
 #[test]
@@ -204,14 +184,7 @@ fn wrong_usage_is_exit_code_2_and_names_the_help_of_the_command() {
 
 #[test]
 fn something_that_is_no_taskqueue_server_is_recognised() {
-    use std::io::{Read, Write};
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let other = std::thread::spawn(move || {
-        let (mut connection, _) = listener.accept().unwrap();
-        let _ = connection.read(&mut [0; 4096]).unwrap();
-        connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello").unwrap();
-    });
+    let url = answers(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
     let folder = tempfile::tempdir().unwrap();
     let message = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
     let expected = format!(
@@ -219,7 +192,6 @@ fn something_that_is_no_taskqueue_server_is_recognised() {
          server with --url\n"
     );
     assert_eq!(message, expected);
-    other.join().unwrap();
 }
 
 /// The URL of something that answers each request with these bytes.
@@ -282,18 +254,12 @@ fn another_program_at_the_url_is_named_without_a_chain_of_causes() {
 
 #[test]
 fn an_older_server_is_warned_of_once_on_standard_error() {
-    use std::io::{Read, Write};
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let old = std::thread::spawn(move || {
-        let (mut connection, _) = listener.accept().unwrap();
-        let _ = connection.read(&mut [0; 4096]).unwrap();
-        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTaskqueue-Server-Version: 0.0.1";
-        write!(connection, "{head}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]").unwrap();
-    });
+    let old = answers(
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTaskqueue-Server-Version: 0.0.1\r\nContent-Length: 2\r\n\
+          Connection: close\r\n\r\n[]",
+    );
     let folder = tempfile::tempdir().unwrap();
-    let ran = finish(binary(folder.path()).args(["queue", "list", "-o", "json", "--url", &url]));
+    let ran = finish(binary(folder.path()).args(["queue", "list", "-o", "json", "--url", &old]));
     assert_eq!(ran.stderr.matches("warning: the server has version 0.0.1").count(), 1, "{ran:?}");
     assert_eq!(ran.ok(), "[]\n");
-    old.join().unwrap();
 }

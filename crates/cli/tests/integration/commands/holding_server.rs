@@ -1,14 +1,16 @@
 //! A server that answers the first batches of new tasks and then no more, to see what a command does that is interrupted while it
 //! waits.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
+use std::net::TcpListener;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskqueue_client::capabilities::FEATURES;
+
+use crate::support::read_message;
 
 /// Longer than the slowest machine needs for a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -30,13 +32,14 @@ impl HoldingServer {
             let (mut held, mut answered) = (Vec::new(), 0);
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
-                let (path, body) = read_request(&stream);
-                if path.ends_with("/capabilities") {
+                let request = String::from_utf8(read_message(&stream).unwrap()).unwrap();
+                let (head, body) = request.split_once("\r\n\r\n").unwrap();
+                if head.contains("/capabilities ") {
                     (&stream).write_all(answer(&capabilities).as_bytes()).unwrap();
                     continue;
                 }
                 if answered < answers {
-                    (&stream).write_all(created(&body).as_bytes()).unwrap();
+                    (&stream).write_all(created(body).as_bytes()).unwrap();
                     answered += 1;
                 } else {
                     held.push(stream);
@@ -56,20 +59,8 @@ impl HoldingServer {
     }
 }
 
-/// Reads one request and gives its path and its body.
-fn read_request(stream: &TcpStream) -> (String, Vec<u8>) {
-    let (mut reader, mut head) = (BufReader::new(stream), String::new());
-    while !head.ends_with("\r\n\r\n") {
-        assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
-    }
-    let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length:").map(str::to_owned));
-    let mut body = vec![0; length.map_or(0, |length| length.trim().parse().unwrap())];
-    reader.read_exact(&mut body).unwrap();
-    (head.split(' ').nth(1).unwrap().to_owned(), body)
-}
-
-fn created(body: &[u8]) -> String {
-    let request: Value = serde_json::from_slice(body).unwrap();
+fn created(body: &str) -> String {
+    let request: Value = serde_json::from_str(body).unwrap();
     let items = request["tasks"].as_array().unwrap().iter();
     let items: Vec<Value> = items.map(|task| json!({"id": task["id"], "outcome": "created"})).collect();
     answer(&json!({"items": items}).to_string())

@@ -1,6 +1,6 @@
 //! Answers that get lost or come late: what was done is not done a second time, and nothing is missed.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::support::{Ran, Server};
+use crate::support::read_message;
 
 /// Longer than the slowest machine needs for a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -55,7 +56,7 @@ impl Proxy {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
-                let Some(request) = message(&stream) else { continue };
+                let Some(request) = read_message(&stream) else { continue };
                 let fate = fate(&String::from_utf8_lossy(&request));
                 let mut answer = match fate {
                     Fate::Missing => MISSING.into(),
@@ -63,7 +64,7 @@ impl Proxy {
                     _ => {
                         let mut server = TcpStream::connect(&target).unwrap();
                         server.write_all(&request).unwrap();
-                        message(&server).unwrap()
+                        read_message(&server).unwrap()
                     }
                 };
                 match fate {
@@ -94,21 +95,6 @@ impl Proxy {
     fn wait_until_held(&self) {
         self.held.recv_timeout(REQUEST_TIMEOUT).unwrap();
     }
-}
-
-/// A head and a body of the length that it names.
-fn message(stream: &TcpStream) -> Option<Vec<u8>> {
-    let (mut head, mut reader) = (String::new(), BufReader::new(stream));
-    while !head.ends_with("\r\n\r\n") {
-        if reader.read_line(&mut head).ok()? == 0 {
-            return None;
-        }
-    }
-    let length =
-        head.to_ascii_lowercase().lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
-    let mut body = vec![0; length.unwrap_or(0)];
-    reader.read_exact(&mut body).ok()?;
-    Some([head.into_bytes(), body].concat())
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! A server that records every request head and refuses each request, to see what a command sends.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+use crate::support::read_message;
 
 const REFUSAL: &str = r#"{"error":{"code":"unauthorized","message":"no","details":{}}}"#;
 
@@ -42,14 +44,8 @@ impl Recorder {
 
 /// The head is kept before the answer is given: a command that has ended has left its trace.
 fn record(stream: TcpStream, heads: &Mutex<Vec<String>>) {
-    let mut head = String::new();
-    let mut reader = BufReader::new(&stream);
-    while !head.ends_with("\r\n\r\n") {
-        if reader.read_line(&mut head).unwrap_or(0) == 0 {
-            return;
-        }
-    }
-    heads.lock().unwrap().push(head);
+    let Some(head) = read_message(&stream) else { return };
+    heads.lock().unwrap().push(String::from_utf8(head).unwrap());
     let length = REFUSAL.len();
     let answer = format!(
         "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\

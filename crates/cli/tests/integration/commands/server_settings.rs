@@ -124,9 +124,11 @@ fn a_server_starts_with_what_its_file_says() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("server.toml");
     // The flags of the test say where it listens and which queue it has.
-    fs::write(&path, "listen = '192.0.2.1:1'\ndatabase = 'named.db'\nqueue = ['hidden']\n").unwrap();
+    let database = folder.path().join("named.db");
+    let text = format!("listen = '192.0.2.1:1'\ndatabase = '{}'\nqueue = ['hidden']\n", database.display());
+    fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let server = Server::with_arguments(&["--config", path.to_str().unwrap()]);
     assert_eq!(server.run("queue list -o quiet").ok(), "q\n");
-    assert!(server.folder.path().join("named.db").exists());
+    assert!(database.exists());
 }

@@ -1,15 +1,15 @@
 //! The harness: a server on a free port with the queue `q`, and the binary run against it in an empty folder with an
 //! environment that configures nothing else.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::support::{self, Connection, Request, in_queue};
 
 /// What a command left behind.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub(crate) fn finish_with(command: &mut Command, input: &str) -> Ran {
 pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) folder: TempDir,
-    child: Child,
+    process: support::Server,
     token: Option<&'static str>,
 }
 
@@ -94,26 +94,25 @@ impl Server {
     /// A server that can be started again under the same address.
     pub(crate) fn on_socket() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let address = format!("unix:{}", folder.path().join("socket").display());
-        let (child, _) = serve(folder.path(), &address, None, &[]);
-        Self { url: address, folder, child, token: None }
+        let url = format!("unix:{}", folder.path().join("socket").display());
+        let process = support::Server::with_arguments(&["--queue", "q", "--listen", &url]);
+        Self { url, folder, process, token: None }
     }
 
     fn launch(token: Option<&'static str>, arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let (child, url) = serve(folder.path(), "127.0.0.1:0", token, arguments);
-        Self { url, folder, child, token }
+        let process = support::Server::launch(token, &[&["--queue", "q"], arguments].concat());
+        let (url, folder) = (format!("http://{}", process.address), tempfile::tempdir().unwrap());
+        Self { url, folder, process, token }
     }
 
     /// Starts a server on a socket that was stopped.
     pub(crate) fn start_again(&mut self) {
-        (self.child, _) = serve(self.folder.path(), &self.url, self.token, &[]);
+        self.process.start_again();
     }
 
     /// Ends the server.
     pub(crate) fn stop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.process.kill();
     }
 
     /// The binary, configured for the server and the queue `q`.
@@ -167,13 +166,12 @@ impl Server {
     }
 
     fn send(&self, method: &str, path: &str, body: &str) -> u16 {
-        match self.url.strip_prefix("unix:") {
-            Some(socket) => exchange(UnixStream::connect(socket).unwrap(), method, path, body),
-            None => {
-                let address = self.url.strip_prefix("http://").unwrap();
-                exchange(TcpStream::connect(address).unwrap(), method, path, body)
-            }
-        }
+        let connection = match self.url.strip_prefix("unix:") {
+            Some(socket) => Connection::unix(Path::new(socket)),
+            None => Connection::tcp(&self.process.address),
+        };
+        let request = Request::new(method, &in_queue(&format!("/{path}"))).json(body);
+        connection.unwrap().exchange(&request).unwrap().status
     }
 
     /// Claims the next task of a route; run ids end with three digits.
@@ -194,37 +192,6 @@ impl Server {
         let body = format!(r#"{{"run_id":"r_run000000{run:03}","error":{error}}}"#);
         assert_eq!(self.post(&format!("tasks/{id}/fail"), &body), 204);
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-/// Starts a server; gives the address that it prints, too.
-fn serve(folder: &Path, listen: &str, token: Option<&str>, arguments: &[&str]) -> (Child, String) {
-    let mut command = binary(folder);
-    command.args(["serve", "--listen", listen, "--queue", "q", "--log-level", "error"]).args(arguments);
-    command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut url = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-    (child, url.trim_end().to_owned())
-}
-
-/// Sends a request and gives the status of its answer.
-fn exchange(mut connection: impl Read + Write, method: &str, path: &str, body: &str) -> u16 {
-    write!(
-        connection,
-        "{method} /api/v2/queues/q/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut line = String::new();
-    BufReader::new(connection).read_line(&mut line).unwrap();
-    line.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 /// Text with its times replaced: full ones and ages.

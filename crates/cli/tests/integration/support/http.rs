@@ -131,6 +131,22 @@ pub(crate) fn chunks(body: &[u8]) -> Vec<u8> {
     body.chunks(65536).flat_map(chunk).collect()
 }
 
+/// Reads a message as a server or a proxy does: a head, and a body of the length that it names.
+#[allow(dead_code, reason = "for tests that are a server themselves")]
+pub(crate) fn read_message(stream: &TcpStream) -> Option<Vec<u8>> {
+    let (mut head, mut reader) = (String::new(), BufReader::new(stream));
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let length =
+        head.to_ascii_lowercase().lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body).ok()?;
+    Some([head.into_bytes(), body].concat())
+}
+
 /// One complete answer.
 #[derive(Clone)]
 pub(crate) struct Response {

@@ -368,6 +368,15 @@ impl Server {
         self.read_address();
     }
 
+    /// Starts a stopped server again where it was.
+    #[allow(dead_code, reason = "for tests of workers")]
+    pub(crate) fn start_again_where_it_was(&mut self) {
+        if !self.arguments.iter().any(|argument| argument == "--listen") {
+            self.arguments.extend(["--listen".to_owned(), self.address.clone()]);
+        }
+        self.start_again();
+    }
+
     pub(crate) fn restart(&mut self) {
         self.terminate();
         self.start_again();
@@ -418,7 +427,8 @@ fn appending(path: &Path) -> Stdio {
     File::options().append(true).create(true).open(path).unwrap().into()
 }
 
-/// The command line of a server; `--listen`, `--log-level` and `--database` among the arguments replace what is usual here.
+/// The command line of a server; `--listen`, `--log-level` and `--database` among the arguments replace what is usual here, and so
+/// does the database of a file.
 fn serve(
     database: &Database,
     token: Option<&str>,
@@ -437,7 +447,7 @@ fn serve(
             command.args(usual);
         }
     }
-    if !arguments.iter().any(|argument| argument == "--database") {
+    if !arguments.iter().any(|argument| argument == "--database" || argument == "--config") {
         database.name_to(&mut command);
     }
     command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));

@@ -1,6 +1,6 @@
 //! Another program on the port of the server: nonsense decides nothing about a run, and silence blocks nothing.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,7 @@ use taskqueue_client::capabilities::FEATURES;
 use super::outages::{assert_done_once, running};
 use super::server::{Server, task_id};
 use super::support::{Setup, until};
+use crate::support::read_message;
 
 /// The answer to a request; `None` leaves the request without an answer.
 type Replies = fn(&str) -> Option<Vec<u8>>;
@@ -49,23 +50,12 @@ impl FakeServer {
 }
 
 /// Answers one request; returns the connection if it gets no answer.
-fn answer(mut connection: TcpStream, replies: Replies, seen: &Mutex<Vec<String>>) -> io::Result<Option<TcpStream>> {
-    let (mut request, mut buffer) = (String::new(), [0; 4096]);
-    // All bodies that a worker sends here are objects, and no other part of a request ends with a brace.
-    while !request.ends_with('}') {
-        let count = connection.read(&mut buffer)?;
-        if count == 0 {
-            break;
-        }
-        request.push_str(&String::from_utf8_lossy(&buffer[..count]));
-        if request.starts_with("DELETE") || request.starts_with("GET") {
-            break;
-        }
-    }
+fn answer(connection: TcpStream, replies: Replies, seen: &Mutex<Vec<String>>) -> io::Result<Option<TcpStream>> {
+    let request = String::from_utf8_lossy(&read_message(&connection).unwrap_or_default()).into_owned();
     let reply = replies(&request);
     seen.lock().unwrap().push(request);
     match reply {
-        Some(reply) => connection.write_all(&reply).map(|()| None),
+        Some(reply) => (&connection).write_all(&reply).map(|()| None),
         None => Ok(Some(connection)),
     }
 }
