@@ -51,17 +51,6 @@ fn selected_tasks_are_archived_together_after_consent() {
 }
 
 #[test]
-fn what_has_not_ended_is_not_archived_and_a_requeue_takes_a_task_out() {
-    let server = three_ended();
-    let message = server.run("task archive t_dddddddddddd").fails(1);
-    assert!(message.contains("update_conflict"), "{message}");
-    server.run("task cancel t_dddddddddddd").ok();
-    server.run("task archive t_dddddddddddd t_aaaaaaaaaaaa").ok();
-    server.run("task requeue t_dddddddddddd").ok();
-    assert_eq!(server.count("status == \"pending\""), 1);
-}
-
-#[test]
 fn commands_for_many_reach_archived_tasks_only_if_asked_to() {
     let server = three_ended();
     server.run("task archive --status succeeded --yes").ok();

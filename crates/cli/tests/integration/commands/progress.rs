@@ -71,15 +71,6 @@ fn lists_show_progress_and_its_members_in_every_format() {
 }
 
 #[test]
-fn a_task_that_is_submitted_again_has_no_progress() {
-    let server = server_with(&json!({"step": 1, "total": 2}));
-    server.complete(ID, 1);
-    let copy = server.run(&format!("task rerun {ID} -o quiet")).ok();
-    let task = server.run(&format!("task get {} -o json", copy.trim())).json();
-    assert_eq!((task["status"].clone(), task.get("progress")), (json!("pending"), None));
-}
-
-#[test]
 fn workers_show_what_they_measure_where_that_is_asked_for() {
     let server = Server::start();
     let worker = |number: u32| format!("workers/w_worker00000{number}");

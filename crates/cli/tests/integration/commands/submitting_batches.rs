@@ -97,18 +97,6 @@ fn a_batch_whose_answer_is_lost_is_repeated_and_creates_nothing_twice() {
 }
 
 #[test]
-fn a_sweep_by_batches_can_be_repeated_and_says_what_is_different() {
-    let server = Server::start();
-    let sweep = "task sweep --arg a=1..50 --arg b=1..25";
-    assert_eq!(server.run(sweep).ok(), "1250 created\n");
-    assert_eq!(server.run(sweep).ok(), "0 created, 1250 already there\n");
-    let ran = server.run(&format!("{sweep} --priority 3 -o json"));
-    assert_eq!(ran.stdout, "{\"created\":0,\"already_there\":0,\"different\":1250,\"refused\":0}\n");
-    assert!(ran.fails(1).contains("1250 are already there with another definition (priority)"));
-    assert_eq!(server.count("priority == 0"), 1250);
-}
-
-#[test]
 fn large_lines_are_divided_among_requests() {
     let server = Server::start();
     let args = |n: usize, bytes: usize| format!("{{\"args\":{{\"n\":{n},\"text\":\"{}\"}}}}\n", "x".repeat(bytes));

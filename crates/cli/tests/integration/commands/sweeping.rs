@@ -23,42 +23,9 @@ fn a_sweep_creates_each_combination_once() {
 }
 
 #[test]
-fn dotted_keys_nest_as_filters_reach_them() {
-    let server = Server::start();
-    let sweep =
-        ["task", "sweep", "--arg", "model.layers=2,4", "--arg", "seed=1..2", "--args", r#"{"model":{"act":"relu"}}"#];
-    assert_eq!(server.run_with(&sweep).ok(), "4 created\n");
-    assert_eq!(server.count("args.model.layers == 4 and args.model.act == \"relu\" and args.seed == 1"), 1);
-    let message = server.run("task sweep --arg a=1 --arg a.b=2").fails(2);
-    assert!(message.contains("--arg a and --arg a.b"), "{message}");
-}
-
-#[test]
-fn ranges_have_decimals_without_noise() {
-    let server = Server::start();
-    let values = |values: &str| -> Vec<Value> {
-        planned(&server, &["--arg", values]).iter().map(|task| task["args"]["lr"].clone()).collect()
-    };
-    assert_eq!(json!(values("lr=0.1..0.5..0.1")), json!([0.1, 0.2, 0.3, 0.4, 0.5]));
-    assert_eq!(json!(values("lr=log:1e-5..1e-1..5")), json!([1e-5, 1e-4, 1e-3, 1e-2, 1e-1]));
-    assert_eq!(json!(values("lr=../data,1.2.3")), json!(["../data", "1.2.3"]));
-    let shown = server.run("task sweep --arg lr=0.1..0.5..0.1 --dry-run -o jsonl").ok();
-    assert!(shown.contains(r#"{"lr":0.3}"#) && !shown.contains("0.30"), "{shown}");
-}
-
-#[test]
 fn what_looks_like_a_range_and_is_none_creates_nothing() {
     let server = Server::start();
-    let cases = [
-        ("seed=1..", "1.. is no range"),
-        ("seed=5..1", "5..1..-1"),
-        ("seed=1..5..0", "must not be 0"),
-        ("lr=0.1..0.5", "0.1..0.5..0.1"),
-        ("lr=log:1e-5..1e-1", "log:FIRST..LAST..COUNT"),
-        ("seed=1..999999999999", "at most 1000000"),
-        ("seed=1,2,99999999999999999999", "64 bits"),
-    ];
-    for (values, expected) in cases {
+    for (values, expected) in [("seed=5..1", "5..1..-1"), ("seed=1..999999999999", "at most 1000000")] {
         let message = server.run_with(&["task", "sweep", "--arg", values]).fails(2);
         assert!(message.contains(expected) && message.contains("--arg"), "{values}: {message}");
     }

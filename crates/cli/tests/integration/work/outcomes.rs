@@ -125,18 +125,6 @@ fn a_command_that_is_not_there_or_cannot_be_executed_fails_tasks_and_counts_for_
 }
 
 #[test]
-fn a_few_hopeless_tasks_do_not_stop_a_healthy_worker() {
-    let server = Server::start();
-    for n in 1..=4 {
-        server.create(n, json!({"max_attempts": 3}));
-    }
-    let mut worker = Setup::new(&server).flags("--max-tasks 12").sh("exit 1", &[]);
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("ended (--max-tasks reached): 0 succeeded, 12 failed"), "{stderr}");
-    assert_eq!(server.count("failed"), 4);
-}
-
-#[test]
 fn different_tasks_that_all_fail_stop_the_worker_which_names_one() {
     let server = Server::start();
     for n in 1..=6 {

@@ -71,15 +71,6 @@ fn a_prompt_is_there_while_the_command_waits() {
 }
 
 #[test]
-fn a_progress_bar_is_its_last_state() {
-    let bar = r"i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '\r%d/3000' $i; done; echo; echo done";
-    let (sent, log) = printed("", bar);
-    assert!(sent.ends_with("3000/3000\ndone\n"), "{sent:?}");
-    let states = sent.matches("/3000").count();
-    assert!(states <= 5 && log.matches("/3000").count() == 3000, "{states} of 3000 states were sent");
-}
-
-#[test]
 fn bytes_that_are_no_text_are_replaced_in_what_is_sent_only() {
     let server = Server::start();
     let mut worker = worker(&server, "", r"printf 'a\377b\000c\n\303'; sleep 0.3; printf '\274\360\237'");
