@@ -148,12 +148,6 @@ fn every_item_of_an_answer_survives_a_kill() {
     assert_eq!(counts["count"], 100);
 }
 
-fn server_with_debug_log() -> Server {
-    let server = Server::with_arguments(&["--log-level", "debug"]);
-    server.create_queue("q");
-    server
-}
-
 /// Sends a batch of claims that waits, and returns when it does.
 fn begin_waiting(server: &Server, numbers: std::ops::Range<usize>) -> Connection {
     let before = server.count_log_lines(WAITS_FOR_SEVERAL);
@@ -166,7 +160,7 @@ fn begin_waiting(server: &Server, numbers: std::ops::Range<usize>) -> Connection
 
 #[test]
 fn a_batch_of_claims_waits_until_one_of_them_gets_a_task() {
-    let server = server_with_debug_log();
+    let server = Server::with_debug_log();
     let mut waiter = begin_waiting(&server, 0..1000);
     let begun = Instant::now();
     server.create(1, json!({}));
@@ -205,7 +199,7 @@ fn the_wait_of_a_batch_ends_in_time_with_nothing_and_errors_do_not_wait() {
 
 #[test]
 fn a_waiting_batch_whose_client_disconnected_claims_nothing() {
-    let server = server_with_debug_log();
+    let server = Server::with_debug_log();
     drop(begin_waiting(&server, 0..500));
     server.await_log_lines("the client of a waiting batch of claims has disconnected", 1);
     server.batch("create", creations(0..20));

@@ -47,6 +47,20 @@ fn parallel_claims_with_one_run_id_in_several_queues_take_one_task() {
 }
 
 #[test]
+fn parallel_claims_take_as_many_tasks_as_the_limits_allow() {
+    let server = Server::with_queue();
+    for n in 0..20 {
+        server.create(n, json!({"routes": ["cpu", "gpu"]}));
+    }
+    let limits = json!({"max_running": 7, "route_limits": {"gpu": 3}});
+    server.patch(&in_queue("/settings"), limits).expect(200);
+    let answers = in_parallel(20, |n| server.claim_for("q", ["cpu", "gpu"][n % 2], n));
+    let gpu = answers.iter().skip(1).step_by(2).filter(|answer| answer.status == 200).count();
+    assert_eq!(statuses(&answers), HashMap::from([(200, 7), (204, 13)]));
+    assert!(gpu <= 3, "{gpu} were claimed for gpu");
+}
+
+#[test]
 fn every_pending_task_is_claimed_exactly_once() {
     let server = Server::with_queue();
     in_parallel(8, |thread| (thread..400).step_by(8).for_each(|n| drop(server.create(n, json!({"priority": n % 3})))));
@@ -190,23 +204,11 @@ fn a_walk_finds_every_unchanged_task_exactly_once_while_others_write() {
             "order_by=name&descending=no",
             "order_by=updated_at&descending=no",
         ] {
-            let stable: Vec<usize> = walk(&server, query).into_iter().filter(|&n| n < 60).collect();
+            let stable: Vec<usize> = server.walk(query, 7).into_iter().filter(|&n| n < 60).collect();
             assert_eq!(stable.len(), 60, "{query}: {stable:?}");
             assert_eq!(stable.iter().collect::<HashSet<_>>().len(), 60, "{query}: {stable:?}");
         }
     });
-}
-
-/// All pages of seven tasks.
-fn walk(server: &Server, query: &str) -> Vec<usize> {
-    let mut found = Vec::new();
-    let mut cursor = String::new();
-    loop {
-        let page = server.list(&format!("{query}&limit=7{cursor}"));
-        found.extend(numbers(&page));
-        let Some(next) = page["next_cursor"].as_str() else { return found };
-        cursor = format!("&cursor={}", encode(next));
-    }
 }
 
 #[test]

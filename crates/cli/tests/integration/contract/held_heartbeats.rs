@@ -17,22 +17,9 @@ fn waiting_with(n: usize, seconds: u32, run: &str) -> Request {
     Request::new("POST", &of_task(n, "/heartbeat")).header("Prefer", &prefer).json(json!({"run_id": run}))
 }
 
-/// A server that logs when a heartbeat is held.
-fn server_with_debug_log() -> Server {
-    let server = Server::with_arguments(&["--log-level", "debug"]);
-    server.create_queue("q");
-    server
-}
-
-/// Task `n`, running as run `n`.
-fn running(server: &Server, n: usize) {
-    server.create(n, json!({"routes": [format!("for-{n}")]}));
-    server.claim_for("q", &format!("for-{n}"), n).expect(200);
-}
-
 /// The end of the lease of run `n`, as a repeated claim tells it.
 fn lease(server: &Server, n: usize) -> Value {
-    server.claim_for("q", &format!("for-{n}"), n).expect(200).json()["lease_expires_at"].clone()
+    server.claim_own(n)["lease_expires_at"].clone()
 }
 
 /// Sends a heartbeat of run `n`, and waits until it is held.
@@ -53,7 +40,7 @@ fn assert_finalized(held: &mut Connection, action: &str) {
 #[test]
 fn without_the_header_nothing_is_different() {
     let server = Server::with_queue();
-    running(&server, 1);
+    server.create_running(1);
     let names = |response: &Response| response.headers.iter().map(|(name, _)| name.to_lowercase()).collect::<Vec<_>>();
     let plain = server.act(1, "heartbeat", 1).expect(200);
     assert_eq!(names(&plain), ["content-type", "content-length", "taskqueue-server-version", "date"]);
@@ -66,8 +53,8 @@ fn without_the_header_nothing_is_different() {
 
 #[test]
 fn a_heartbeat_is_held_for_its_time_and_tells_the_lease_as_it_was_renewed() {
-    let server = server_with_debug_log();
-    running(&server, 1);
+    let server = Server::with_debug_log();
+    server.create_running(1);
     let mut connection = server.connect();
     for _ in 0..2 {
         let (begun, held) = (Instant::now(), server.count_log_lines(HELD));
@@ -83,11 +70,11 @@ fn a_heartbeat_is_held_for_its_time_and_tells_the_lease_as_it_was_renewed() {
 
 #[test]
 fn whatever_ends_the_run_ends_its_held_heartbeats_at_once() {
-    let server = server_with_debug_log();
+    let server = Server::with_debug_log();
     for (n, action) in ["cancel", "complete", "fail", "unclaim"].into_iter().enumerate() {
-        running(&server, n);
+        server.create_running(n);
         let mut both = [hold(&server, n), hold(&server, n)];
-        running(&server, 100 + n);
+        server.create_running(100 + n);
         let mut other = hold(&server, 100 + n);
         let begun = Instant::now();
         match action {
@@ -106,8 +93,8 @@ fn whatever_ends_the_run_ends_its_held_heartbeats_at_once() {
 #[test]
 fn what_is_wrong_is_answered_at_once() {
     let server = Server::with_queue();
-    running(&server, 1);
-    running(&server, 2);
+    server.create_running(1);
+    server.create_running(2);
     server.cancel(2).expect(200);
     let begun = Instant::now();
     assert_eq!(server.send(&waiting(2, 25)).assert_error(409, "run_finalized")["action"], "cancel");
@@ -119,8 +106,8 @@ fn what_is_wrong_is_answered_at_once() {
 
 #[test]
 fn a_held_heartbeat_whose_client_disconnected_is_dropped_and_its_run_goes_on() {
-    let server = server_with_debug_log();
-    running(&server, 1);
+    let server = Server::with_debug_log();
+    server.create_running(1);
     drop(hold(&server, 1));
     server.await_log_lines("the client of a held heartbeat has disconnected", 1);
     assert_eq!(server.task(1)["status"], "running");
@@ -129,8 +116,8 @@ fn a_held_heartbeat_whose_client_disconnected_is_dropped_and_its_run_goes_on() {
 
 #[test]
 fn a_stop_answers_held_heartbeats_at_once_with_their_leases() {
-    let mut server = server_with_debug_log();
-    (1..4).for_each(|n| running(&server, n));
+    let mut server = Server::with_debug_log();
+    (1..4).for_each(|n| drop(server.create_running(n)));
     let mut all = [1, 2, 3].map(|n| hold(&server, n));
     let leases = [1, 2, 3].map(|n| lease(&server, n));
     let begun = Instant::now();

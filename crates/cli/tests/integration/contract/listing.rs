@@ -44,19 +44,6 @@ fn assortment() -> SharedServer {
     server
 }
 
-/// All pages of a list, each checked to be full unless it is the last.
-fn walk(server: &Server, query: &str, limit: usize) -> Vec<usize> {
-    let mut all = Vec::new();
-    let mut cursor = String::new();
-    loop {
-        let page = server.list(&format!("{query}&limit={limit}{cursor}"));
-        all.extend(numbers(&page));
-        let Some(next) = page["next_cursor"].as_str() else { return all };
-        assert_eq!(page["items"].as_array().unwrap().len(), limit, "{query}");
-        cursor = format!("&cursor={}", encode(next));
-    }
-}
-
 #[test]
 fn every_order_has_nulls_last_and_ties_by_id() {
     let server = assortment();
@@ -96,7 +83,7 @@ fn integers_sort_as_numbers_over_their_whole_range() {
     }
     let expected: Vec<usize> = (0..10).map(|n| (n * 7) % 10).collect();
     assert_eq!(server.ids("order_by=priority&descending=false"), expected);
-    assert_eq!(walk(&server, "order_by=priority&descending=false", 1), expected);
+    assert_eq!(server.walk("order_by=priority&descending=false", 1), expected);
 }
 
 #[test]
@@ -121,8 +108,8 @@ fn a_page_has_100_tasks_unless_the_limit_says_otherwise() {
         server.get(&in_queue(&format!("/tasks?limit={limit}"))).assert_error(422, "invalid_request");
     }
     let expected: Vec<usize> = (0..1001).collect();
-    assert_eq!(walk(&server, "order_by=id&descending=no", 1000), expected);
-    assert_eq!(walk(&server, "order_by=id&descending=no", 77), expected);
+    assert_eq!(server.walk("order_by=id&descending=no", 1000), expected);
+    assert_eq!(server.walk("order_by=id&descending=no", 77), expected);
 }
 
 #[test]

@@ -39,7 +39,6 @@ mod queue_settings;
 mod queues;
 mod retention;
 mod run_info;
-mod running_limits;
 mod runs;
 mod startup;
 mod stats;

@@ -5,12 +5,6 @@ use serde_json::{Value, json};
 
 use super::support::*;
 
-/// Task `n`, running as run `n`.
-fn running(server: &Server, n: usize) {
-    server.create(n, json!({"routes": [format!("for-{n}")]}));
-    server.claim_for("q", &format!("for-{n}"), n).expect(200);
-}
-
 fn print_as(server: &Server, n: usize, run: usize, offset: u64, text: &str) -> Response {
     server.post(&of_task(n, "/output"), json!({"run_id": run_id(run), "offset": offset, "text": text}))
 }
@@ -44,7 +38,7 @@ fn at(start: u64, text: &str) -> (u64, String) {
 #[test]
 fn what_a_run_prints_can_be_read_and_changes_nothing_of_its_task() {
     let server = Server::with_queue();
-    running(&server, 1);
+    server.create_running(1);
     let task = server.task(1);
     server.get(&of_task(1, "/output")).assert_details(404, "output_not_found", &json!({"task_id": task_id(1)}));
     print(&server, 1, 0, "epoch 1\n");
@@ -66,7 +60,7 @@ fn what_a_run_prints_can_be_read_and_changes_nothing_of_its_task() {
 fn only_the_last_bytes_are_kept() {
     let server = Server::with_arguments(&["--task-output-bytes", "10"]);
     server.create_queue("q");
-    running(&server, 1);
+    server.create_running(1);
     print(&server, 1, 0, "0123456789");
     print(&server, 1, 10, "abc");
     assert_eq!(text(&server, 1, 0), at(3, "3456789abc"));
@@ -76,7 +70,7 @@ fn only_the_last_bytes_are_kept() {
 fn without_output_it_is_judged_and_not_kept() {
     let server = Server::with_environment(&[], &[("TASKQUEUE_TASK_OUTPUT_BYTES", "0")]);
     server.create_queue("q");
-    running(&server, 1);
+    server.create_running(1);
     print(&server, 1, 0, "abc");
     print_as(&server, 1, 2, 0, "abc").assert_error(409, "stale_run");
     print_as(&server, 2, 2, 0, "abc").assert_error(404, "task_not_found");
@@ -98,7 +92,7 @@ fn a_wrong_number_of_bytes_to_keep_is_refused_at_the_start() {
 fn a_text_of_64_kib_is_accepted_and_one_byte_more_is_not() {
     const LIMIT: usize = 65_536;
     let server = Server::with_queue();
-    running(&server, 1);
+    server.create_running(1);
     let fits = "é".repeat(LIMIT / 2);
     print(&server, 1, 0, &fits);
     let body = |text: &str| json!({"run_id": run_id(1), "offset": LIMIT, "text": text});
@@ -113,7 +107,7 @@ fn a_text_of_64_kib_is_accepted_and_one_byte_more_is_not() {
 fn an_offset_is_an_integer_whose_end_is_below_2_to_the_63() {
     const MOST: u64 = i64::MAX as u64;
     let server = Server::with_queue();
-    running(&server, 1);
+    server.create_running(1);
     let path = of_task(1, "/output");
     let wrong = ["-1", "1.0", "\"1\"", "null", "true", "9223372036854775805", "9223372036854775808", "1e3"];
     for offset in wrong {
@@ -132,7 +126,7 @@ fn an_offset_is_an_integer_whose_end_is_below_2_to_the_63() {
 #[test]
 fn what_is_no_text_of_a_run_is_refused() {
     let server = Server::with_queue();
-    running(&server, 1);
+    server.create_running(1);
     let path = of_task(1, "/output");
     for (text, location) in [("null", "text"), ("[]", "text"), (r#""\ud800""#, "text"), (r#""","more":1"#, "more")] {
         let body = format!(r#"{{"run_id":"{}","offset":0,"text":{text}}}"#, run_id(1));
@@ -157,7 +151,7 @@ fn what_is_no_text_of_a_run_is_refused() {
 #[test]
 fn the_offset_to_read_from_is_decimal_digits_below_2_to_the_63() {
     let server = Server::with_queue();
-    running(&server, 1);
+    server.create_running(1);
     print(&server, 1, 0, "abc");
     let get = |query: &str| server.get(&of_task(1, &format!("/output{query}")));
     for (query, start) in [
@@ -179,7 +173,7 @@ fn the_offset_to_read_from_is_decimal_digits_below_2_to_the_63() {
 fn an_answer_has_at_most_one_mebibyte_and_the_next_one_goes_on() {
     let server = Server::with_arguments(&["--task-output-bytes", "1048576"]);
     server.create_queue("q");
-    running(&server, 1);
+    server.create_running(1);
     // As JSON, each of the first characters takes six bytes.
     let all = "\u{1}".repeat(400_000) + &"é".repeat(300_000);
     let (mut offset, mut rest) = (0, &*all);

@@ -5,17 +5,6 @@ use serde_json::{Value, json};
 
 use super::support::*;
 
-/// Task `n`, running as run `n`.
-fn running(server: &Server, n: usize) -> Value {
-    server.create(n, json!({"routes": [format!("for-{n}")]}));
-    claim_again(server, n)
-}
-
-/// Claims task `n` for run `n`; a repetition changes nothing.
-fn claim_again(server: &Server, n: usize) -> Value {
-    server.claim_for("q", &format!("for-{n}"), n).expect(200).json()
-}
-
 fn report(server: &Server, n: usize, run: usize, progress: Value) -> Response {
     server.post(&of_task(n, "/progress"), json!({"run_id": run_id(run), "progress": progress}))
 }
@@ -32,7 +21,7 @@ fn shown(server: &Server, n: usize) -> Option<(Value, i64)> {
 #[test]
 fn progress_is_shown_behind_the_fields_of_the_contract_and_replaced_as_a_whole() {
     let server = Server::with_queue();
-    running(&server, 1);
+    server.create_running(1);
     assert_eq!(shown(&server, 1), None);
     let answer = report(&server, 1, 1, json!({"step": 1, "loss": 0.5, "note": "a\0é"})).expect(204);
     assert!(answer.body.is_empty());
@@ -48,8 +37,8 @@ fn progress_is_shown_behind_the_fields_of_the_contract_and_replaced_as_a_whole()
 #[test]
 fn progress_is_refused_as_a_heartbeat_would_be() {
     let server = Server::with_queue();
-    running(&server, 1);
-    running(&server, 2);
+    server.create_running(1);
+    server.create_running(2);
     server.create(3, json!({}));
     server.act(2, "complete", 2).expect(204);
     let before = server.snapshot();
@@ -68,7 +57,7 @@ fn progress_is_refused_as_a_heartbeat_would_be() {
 #[test]
 fn what_is_no_object_is_refused_and_null_is_nothing_only_in_a_heartbeat() {
     let server = Server::with_queue();
-    running(&server, 1);
+    server.create_running(1);
     let path = of_task(1, "/progress");
     for wrong in ["null", "[]", "1", "\"x\"", "true"] {
         let body = format!(r#"{{"run_id":"{}","progress":{wrong}}}"#, run_id(1));

@@ -1,5 +1,5 @@
-//! The settings of a queue (extension `queue-settings`): the resource and its merge patches. Limits are in `running_limits.rs`,
-//! what becomes of ended tasks in `retention.rs`; what a pause does is proven by the conformance suite of the stores.
+//! The settings of a queue (extension `queue-settings`): the resource and its merge patches. What becomes of ended tasks is in
+//! `retention.rs`, limits of several servers in `scale_out`; what a pause and a limit do is proven by the conformance suite.
 
 use serde_json::{Value, json};
 

@@ -12,13 +12,6 @@ fn waiting(route: &str, n: usize, seconds: u32) -> Request {
     Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
 }
 
-/// A server that logs when a claim starts to wait.
-fn server_with_debug_log() -> Server {
-    let server = Server::with_arguments(&["--log-level", "debug"]);
-    server.create_queue("q");
-    server
-}
-
 /// Sends a waiting claim and does not read its answer yet.
 fn begin(server: &Server, request: &Request) -> Connection {
     let mut connection = server.connect();
@@ -93,7 +86,7 @@ fn a_wait_ends_in_time_and_the_connection_goes_on() {
 
 #[test]
 fn deleting_the_queue_answers_waiting_claims() {
-    let server = server_with_debug_log();
+    let server = Server::with_debug_log();
     let mut waiters = [1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 25)));
     server.delete("/api/v2/queues/q").expect(204);
     for waiter in &mut waiters {
@@ -103,7 +96,7 @@ fn deleting_the_queue_answers_waiting_claims() {
 
 #[test]
 fn a_waiting_claim_whose_client_disconnected_takes_nothing() {
-    let server = server_with_debug_log();
+    let server = Server::with_debug_log();
     drop([1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 60))));
     server.await_log_lines("the client of a waiting claim has disconnected", 3);
     server.create(1, json!({}));
@@ -115,7 +108,7 @@ fn a_waiting_claim_whose_client_disconnected_takes_nothing() {
 
 #[test]
 fn a_client_that_sends_more_after_a_waiting_claim_and_disconnects_takes_nothing() {
-    let server = server_with_debug_log();
+    let server = Server::with_debug_log();
     for (n, behind) in [&b"x"[..], b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"].into_iter().enumerate() {
         let mut waiter = begin_and_await_waiting(&server, &waiting(&format!("for-{n}"), n, 60));
         waiter.write(behind).unwrap();
@@ -131,7 +124,7 @@ fn a_client_that_sends_more_after_a_waiting_claim_and_disconnects_takes_nothing(
 
 #[test]
 fn a_stop_answers_waiting_claims_and_a_restart_loses_nothing() {
-    let mut server = server_with_debug_log();
+    let mut server = Server::with_debug_log();
     let mut waiters = [1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 60)));
     let begun = Instant::now();
     server.signal("TERM");

@@ -10,16 +10,9 @@ use super::support::*;
 /// The log line when a read starts to wait.
 const WAITS: &str = "a read of output waits";
 
-fn server_with_debug_log() -> Server {
-    let server = Server::with_arguments(&["--log-level", "debug"]);
-    server.create_queue("q");
-    server
-}
-
 /// Task `n`, running as run `n`, which has printed `abc`.
 fn printing(server: &Server, n: usize) {
-    server.create(n, json!({"routes": [format!("for-{n}")]}));
-    server.claim_for("q", &format!("for-{n}"), n).expect(200);
+    server.create_running(n);
     print(server, n, 0, "abc").expect(204);
 }
 
@@ -50,7 +43,7 @@ fn assert_output(waiting: &mut Connection, start: usize, text: &str, ended: bool
 
 #[test]
 fn a_read_waits_until_the_run_prints_or_ends() {
-    let server = server_with_debug_log();
+    let server = Server::with_debug_log();
     printing(&server, 1);
     printing(&server, 2);
     let mut both = [wait_for(&server, 1, 3), wait_for(&server, 1, 3)];
@@ -99,7 +92,7 @@ fn what_needs_no_wait_is_answered_at_once() {
 
 #[test]
 fn a_read_whose_client_disconnected_is_dropped_and_a_stop_answers_the_others() {
-    let mut server = server_with_debug_log();
+    let mut server = Server::with_debug_log();
     printing(&server, 1);
     drop(wait_for(&server, 1, 3));
     server.await_log_lines("the client of a waiting read of output has disconnected", 1);

@@ -285,6 +285,39 @@ impl Server {
         task
     }
 
+    /// A server with the queue `q` that logs what starts to wait.
+    pub(crate) fn with_debug_log() -> Self {
+        let server = Self::with_arguments(&["--log-level", "debug"]);
+        server.create_queue("q");
+        server
+    }
+
+    /// Claims task `n` for run `n` by its own route; a repetition changes nothing. Gives the whole answer.
+    #[track_caller]
+    pub(crate) fn claim_own(&self, n: usize) -> Value {
+        self.claim_for("q", &format!("for-{n}"), n).expect(200).json()
+    }
+
+    /// Creates task `n` with a route of its own, and claims it for run `n`.
+    #[track_caller]
+    pub(crate) fn create_running(&self, n: usize) -> Value {
+        self.create(n, json!({"routes": [format!("for-{n}")]}));
+        self.claim_own(n)
+    }
+
+    /// The numbers on all pages of tasks of `q`, each of them full but the last.
+    #[track_caller]
+    pub(crate) fn walk(&self, query: &str, limit: usize) -> Vec<usize> {
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = self.list(&format!("{query}&limit={limit}{cursor}"));
+            all.extend(numbers(&page));
+            let Some(next) = page["next_cursor"].as_str() else { return all };
+            assert_eq!(page["items"].as_array().unwrap().len(), limit, "{query}");
+            cursor = format!("&cursor={}", encode(next));
+        }
+    }
+
     /// One page of tasks of `q`, each of them checked.
     #[track_caller]
     pub(crate) fn list(&self, query: &str) -> Value {
