@@ -8,4 +8,5 @@ mod contract;
 mod database;
 mod startup_postgres;
 #[path = "../support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the harness of `sqlite`; not all of it is needed here")]
 mod support;

@@ -305,17 +305,23 @@ impl Server {
         self.claim_own(n)
     }
 
-    /// The numbers on all pages of tasks of `q`, each of them full but the last.
+    /// The numbers of all tasks that a query selects, over pages that are full except the last one.
     #[track_caller]
     pub(crate) fn walk(&self, query: &str, limit: usize) -> Vec<usize> {
-        let (mut all, mut cursor) = (Vec::new(), String::new());
-        loop {
-            let page = self.list(&format!("{query}&limit={limit}{cursor}"));
-            all.extend(numbers(&page));
-            let Some(next) = page["next_cursor"].as_str() else { return all };
-            assert_eq!(page["items"].as_array().unwrap().len(), limit, "{query}");
-            cursor = format!("&cursor={}", encode(next));
+        let pages: Vec<Vec<usize>> = self.pages(&format!("{query}&limit={limit}")).iter().map(numbers).collect();
+        assert!(pages[..pages.len() - 1].iter().all(|page| page.len() == limit), "{query}");
+        pages.concat()
+    }
+
+    /// All pages of tasks of `q`, each of them checked.
+    #[track_caller]
+    pub(crate) fn pages(&self, query: &str) -> Vec<Value> {
+        let mut pages = vec![self.list(query)];
+        while let Some(next) = pages.last().and_then(|page| page["next_cursor"].as_str()) {
+            let page = self.list(&format!("{query}&cursor={}", encode(next)));
+            pages.push(page);
         }
+        pages
     }
 
     /// One page of tasks of `q`, each of them checked.

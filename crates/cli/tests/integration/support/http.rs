@@ -132,7 +132,6 @@ pub(crate) fn chunks(body: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a message as a server or a proxy does: a head, and a body of the length that it names.
-#[allow(dead_code, reason = "for tests that are a server themselves")]
 pub(crate) fn read_message(stream: &TcpStream) -> Option<Vec<u8>> {
     let (mut head, mut reader) = (String::new(), BufReader::new(stream));
     while !head.ends_with("\r\n\r\n") {
@@ -209,7 +208,6 @@ impl Connection {
     }
 
     /// A connection with TLS of this version.
-    #[allow(dead_code, reason = "for tests of TLS")]
     pub(crate) fn tls(address: &str, version: &'static SupportedProtocolVersion) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;

@@ -13,5 +13,4 @@ pub(crate) use check::*;
 pub(crate) use http::*;
 pub(crate) use process::*;
 pub(crate) use shared::*;
-#[allow(unused_imports, reason = "for tests of TLS")]
 pub(crate) use tls::*;

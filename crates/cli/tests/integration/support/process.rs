@@ -20,11 +20,9 @@ use super::super::database::Database;
 use super::{Connection, Request, Response, SharedServer, assert_general_rules};
 
 /// The log line of a server with `--log-level debug` when a claim starts to wait.
-#[allow(dead_code, reason = "for tests of waiting claims")]
 pub(crate) const WAITS: &str = "a claim found nothing and waits";
 
 /// The same for a heartbeat whose answer is held.
-#[allow(dead_code, reason = "for tests of held heartbeats")]
 pub(crate) const HELD: &str = "a heartbeat is held";
 
 /// How long a child may take to print its address or to end.
@@ -83,16 +81,26 @@ pub(crate) struct Exit {
 
 /// Runs the binary to its end.
 pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Exit {
-    let directory = tempfile::tempdir().unwrap();
-    let stderr = directory.path().join("stderr");
     let mut command = binary();
     command.args(arguments).envs(environment.iter().copied());
+    finish(command)
+}
+
+/// Runs the binary to its end, by way of another program.
+pub(crate) fn run_inside(wrapper: &[&str], arguments: &[&str]) -> Exit {
+    let mut command = binary();
+    command.args(arguments);
+    finish(inside(wrapper, &command))
+}
+
+fn finish(command: Command) -> Exit {
+    let directory = tempfile::tempdir().unwrap();
+    let stderr = directory.path().join("stderr");
     let (status, stdout) = Process::spawn(command, appending(&stderr)).wait();
     Exit { code: status.code(), stdout, stderr: fs::read_to_string(stderr).unwrap() }
 }
 
 /// A command run by another one, which gets its program and arguments behind its own.
-#[allow(dead_code, reason = "for tests of files")]
 fn inside(wrapper: &[&str], command: &Command) -> Command {
     let mut outer = Command::new(wrapper[0]);
     outer.args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
@@ -103,17 +111,6 @@ fn inside(wrapper: &[&str], command: &Command) -> Command {
         };
     }
     outer
-}
-
-/// Runs the binary to its end, by way of another program.
-#[allow(dead_code, reason = "for tests of files")]
-pub(crate) fn run_inside(wrapper: &[&str], arguments: &[&str]) -> Exit {
-    let directory = tempfile::tempdir().unwrap();
-    let stderr = directory.path().join("stderr");
-    let mut command = binary();
-    command.args(arguments);
-    let (status, stdout) = Process::spawn(inside(wrapper, &command), appending(&stderr)).wait();
-    Exit { code: status.code(), stdout, stderr: fs::read_to_string(stderr).unwrap() }
 }
 
 /// Arguments of a server on a free port and this database, for `run`.
@@ -159,14 +156,28 @@ fn configured_by_nothing(mut command: Command) -> Command {
     command
 }
 
+/// How a server is started, besides its database and its token.
+#[derive(Default)]
+struct Launch {
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    memory_bytes: Option<u64>,
+}
+
+impl Launch {
+    fn of(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let arguments = arguments.iter().map(|&text| text.to_owned()).collect();
+        let environment = environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+        Self { arguments, environment, memory_bytes: None }
+    }
+}
+
 /// A running server with its database and a pool of connections to it.
 pub(crate) struct Server {
     pub(crate) address: String,
     is_encrypted: bool,
     pub(crate) token: Option<String>,
-    arguments: Vec<String>,
-    environment: Vec<(String, String)>,
-    memory_bytes: Option<u64>,
+    launch: Launch,
     process: Process,
     connections: Mutex<Vec<Connection>>,
     directory: TempDir,
@@ -207,85 +218,49 @@ impl Server {
 
     /// A server on a database that others may have, too.
     pub(crate) fn launch_on(database: Arc<Database>, token: Option<&str>, arguments: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let stderr = appending(&directory.path().join("stderr"));
-        Self::launch_in(directory, database, token, arguments, &[], None, stderr)
+        Self::begin(database, token, Launch::of(arguments, &[]), &[], None)
     }
 
     /// A server in an environment of its own.
-    #[allow(dead_code, reason = "for those who start several servers")]
     pub(crate) fn with_environment(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
-        let stderr = appending(&directory.path().join("stderr"));
-        Self::launch_in(directory, database, None, arguments, environment, None, stderr)
+        Self::begin(Arc::new(Database::new()), None, Launch::of(arguments, environment), &[], None)
     }
 
     /// A server that may use so much memory and no more.
-    #[allow(dead_code, reason = "for those who fill it")]
+    #[allow(dead_code, reason = "for the measured tests")]
     pub(crate) fn within(memory_bytes: u64, environment: &[(&str, &str)]) -> Self {
-        let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
-        let stderr = appending(&directory.path().join("stderr"));
-        Self::launch_in(directory, database, None, &[], environment, Some(memory_bytes), stderr)
+        let launch = Launch { memory_bytes: Some(memory_bytes), ..Launch::of(&[], environment) };
+        Self::begin(Arc::new(Database::new()), None, launch, &[], None)
     }
 
     /// A server that logs every request to `stderr`.
     pub(crate) fn logging_to(stderr: impl Into<Stdio>) -> Self {
-        let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
-        let arguments = ["--log-level", "info", "--log-requests"];
-        Self::launch_in(directory, database, None, &arguments, &[], None, stderr.into())
+        let launch = Launch::of(&["--log-level", "info", "--log-requests"], &[]);
+        Self::begin(Arc::new(Database::new()), None, launch, &[], Some(stderr.into()))
     }
 
     /// A server with the queue `q` that another program starts and stays beside; the process is still the server's.
-    #[allow(dead_code, reason = "for tests of files")]
     pub(crate) fn started_by(wrapper: &[&str]) -> Self {
-        let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
-        let stderr = appending(&directory.path().join("stderr"));
-        let process = Process::spawn(inside(wrapper, &serve(&database, None, &[], &[], None)), stderr);
-        let (arguments, environment) = (Vec::new(), Vec::new());
-        let (token, connections, address) = (None, Mutex::default(), String::new());
-        let (memory_bytes, is_encrypted) = (None, false);
-        let mut server = Self {
-            address,
-            is_encrypted,
-            token,
-            arguments,
-            environment,
-            process,
-            connections,
-            directory,
-            database,
-            memory_bytes,
-        };
-        server.read_address();
+        let server = Self::begin(Arc::new(Database::new()), None, Launch::default(), wrapper, None);
         server.create_queue("q");
         server
     }
 
-    fn launch_in(
-        directory: TempDir,
+    fn begin(
         database: Arc<Database>,
         token: Option<&str>,
-        arguments: &[&str],
-        environment: &[(&str, &str)],
-        memory_bytes: Option<u64>,
-        stderr: Stdio,
+        launch: Launch,
+        wrapper: &[&str],
+        stderr: Option<Stdio>,
     ) -> Self {
-        let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
-        let environment: Vec<_> = environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-        let process = Process::spawn(serve(&database, token, &arguments, &environment, memory_bytes), stderr);
+        let directory = tempfile::tempdir().unwrap();
+        let stderr = stderr.unwrap_or_else(|| appending(&directory.path().join("stderr")));
+        let command = serve(&database, token, &launch);
+        let command = if wrapper.is_empty() { command } else { inside(wrapper, &command) };
+        let process = Process::spawn(command, stderr);
         let (token, connections) = (token.map(str::to_owned), Mutex::default());
-        let mut server = Self {
-            address: String::new(),
-            is_encrypted: false,
-            token,
-            arguments,
-            environment,
-            memory_bytes,
-            process,
-            connections,
-            directory,
-            database,
-        };
+        let (address, is_encrypted) = (String::new(), false);
+        let mut server = Self { address, is_encrypted, token, launch, process, connections, directory, database };
         server.read_address();
         server
     }
@@ -306,13 +281,11 @@ impl Server {
     }
 
     /// How many lines of its log contain the text.
-    #[allow(dead_code, reason = "not used by every test target")]
     pub(crate) fn count_log_lines(&self, text: &str) -> usize {
         self.stderr().lines().filter(|line| line.contains(text)).count()
     }
 
     /// Waits until this many lines of its log contain the text.
-    #[allow(dead_code, reason = "not used by every test target")]
     #[track_caller]
     pub(crate) fn await_log_lines(&self, text: &str, times: usize) {
         eventually(text, || self.count_log_lines(text) >= times);
@@ -362,17 +335,16 @@ impl Server {
 
     /// Starts a stopped server again, on the same database and another port.
     pub(crate) fn start_again(&mut self) {
-        let (arguments, environment) = (&self.arguments, &self.environment);
-        let command = serve(&self.database, self.token.as_deref(), arguments, environment, self.memory_bytes);
+        let command = serve(&self.database, self.token.as_deref(), &self.launch);
         self.process = Process::spawn(command, appending(&self.stderr_file()));
         self.read_address();
     }
 
     /// Starts a stopped server again where it was.
-    #[allow(dead_code, reason = "for tests of workers")]
     pub(crate) fn start_again_where_it_was(&mut self) {
-        if !self.arguments.iter().any(|argument| argument == "--listen") {
-            self.arguments.extend(["--listen".to_owned(), self.address.clone()]);
+        let arguments = &mut self.launch.arguments;
+        if !arguments.iter().any(|argument| argument == "--listen") {
+            arguments.extend(["--listen".to_owned(), self.address.clone()]);
         }
         self.start_again();
     }
@@ -391,7 +363,6 @@ impl Server {
     }
 
     /// The next line of standard output behind the address.
-    #[allow(dead_code, reason = "for tests of TLS")]
     pub(crate) fn next_line(&self) -> String {
         self.process.stdout.lock().unwrap().recv_timeout(PATIENCE).expect("one more line of output")
     }
@@ -429,13 +400,8 @@ fn appending(path: &Path) -> Stdio {
 
 /// The command line of a server; `--listen`, `--log-level` and `--database` among the arguments replace what is usual here, and so
 /// does the database of a file.
-fn serve(
-    database: &Database,
-    token: Option<&str>,
-    arguments: &[String],
-    environment: &[(String, String)],
-    memory_bytes: Option<u64>,
-) -> Command {
+fn serve(database: &Database, token: Option<&str>, launch: &Launch) -> Command {
+    let Launch { arguments, environment, memory_bytes } = launch;
     let mut command = memory_bytes.map_or_else(binary, binary_within);
     let patiently = |argument: &String| match argument.starts_with("postgres://") {
         true => patient(argument),
@@ -456,7 +422,6 @@ fn serve(
 }
 
 /// A server that reports to this socket as to systemd says three times from now on that it is alive.
-#[allow(dead_code, reason = "for tests of systemd")]
 pub(crate) fn assert_watchdog_hears(socket: &UnixDatagram) {
     // What was sent before.
     socket.set_nonblocking(true).unwrap();
