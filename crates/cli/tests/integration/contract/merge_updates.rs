@@ -1,17 +1,11 @@
 //! Updates that change single members of args and metadata (docs/reference/http-api.md §14.4). What a merge patch does to a
 //! value is in `core`; here is that it reaches the task, when it is refused, and that a bulk update stays atomic.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::bulk_updates::bulk;
 use super::support::*;
-
-fn update(server: &Server, n: usize, changes: &Value) -> Value {
-    let task = server.patch(&of_task(n, ""), changes).expect(200).json();
-    assert_task(&task);
-    assert_eq!(server.task(n), task);
-    task
-}
+use super::updates::update;
 
 #[test]
 fn a_patch_sets_and_removes_members_and_keeps_the_others() {

@@ -103,6 +103,15 @@ impl Terminal {
         self.wait_until(text, |screen| screen.contains(text))
     }
 
+    /// Ends the program with its key; gives what is left on the screen.
+    #[track_caller]
+    pub(crate) fn quit(mut self) -> String {
+        self.press("q");
+        let (status, left) = self.wait_for_end();
+        assert_eq!(status.code(), Some(0), "{left}");
+        left
+    }
+
     /// Waits for the end of the program; the terminal must be as it was. Gives the text that is left on it, too.
     #[track_caller]
     pub(crate) fn wait_for_end(mut self) -> (ExitStatus, String) {

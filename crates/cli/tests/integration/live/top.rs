@@ -34,9 +34,7 @@ fn the_first_screen_shows_the_queues_and_q_gives_the_terminal_back() {
     for text in ["> q ", "  zz", "PENDING", "[Routes]", "ROUTE", &server.address, env!("CARGO_PKG_VERSION"), "ok"] {
         assert!(screen.contains(text), "{text} in\n{screen}");
     }
-    terminal.press("q");
-    let (status, left) = terminal.wait_for_end();
-    assert_eq!((status.code(), left.trim()), (Some(0), ""));
+    assert_eq!(terminal.quit().trim(), "");
 }
 
 #[test]
@@ -66,8 +64,7 @@ fn a_queue_that_is_paused_or_limited_says_so_within_a_few_refreshes() {
     });
     server.patch("/api/v2/queues/zz/settings", json!({"paused": false, "max_running": null})).expect(200);
     terminal.wait_until("its end", |screen| !screen.contains("LIMITS"));
-    terminal.press("q");
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.quit();
 }
 
 #[test]
@@ -92,8 +89,7 @@ fn the_output_of_a_running_task_can_be_opened_and_follows() {
     terminal.wait_for("epoch 2");
     terminal.press("\u{1b}");
     terminal.wait_for("[Running 1]");
-    terminal.press("q");
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.quit();
 }
 
 #[test]
@@ -130,8 +126,7 @@ fn an_end_is_expected_only_while_a_worker_is_alive() {
     assert!(queue.ends_with(" -"), "{screen}");
     server.put(&of_worker(1), json!({"route": "default", "status": "idle", "task_id": null}));
     terminal.wait_until("an expected end", |screen| line(screen).contains("done in"));
-    terminal.press("q");
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.quit();
 }
 
 #[test]
@@ -145,8 +140,7 @@ fn a_small_terminal_and_a_change_of_size_are_no_problem() {
     terminal.resize(1, 1);
     terminal.resize(80, 24);
     terminal.wait_for("SUCCEEDED");
-    terminal.press("q");
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.quit();
 }
 
 #[test]
@@ -165,8 +159,7 @@ fn an_unreachable_server_is_retried() {
     assert_eq!(run(&["task", "submit"], &environment).code, Some(0));
     let has_task = |line: &str| line.split_whitespace().take(3).eq([">", "default", "1"]);
     terminal.wait_until("the new task", |screen| !screen.contains("NO ANSWER") && screen.lines().any(has_task));
-    terminal.press("q");
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.quit();
 }
 
 #[test]
@@ -177,8 +170,7 @@ fn a_server_that_is_not_there_yet_is_waited_for_too() {
     terminal.wait_for("NO ANSWER, no data yet");
     let _server = Server::with_arguments(&["--listen", &address, "--queue", "default"]);
     terminal.wait_for("> default");
-    terminal.press("q");
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.quit();
 }
 
 #[test]

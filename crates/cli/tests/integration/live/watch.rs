@@ -23,9 +23,7 @@ fn new_tasks_appear_and_q_gives_the_terminal_back() {
     assert!(screen.contains(r"first\u{200e}") && screen.contains("1 task in q"), "{screen}");
     server.cancel(1);
     terminal.wait_for("no tasks");
-    terminal.press("q");
-    let (status, left) = terminal.wait_for_end();
-    assert_eq!((status.code(), left.trim()), (Some(0), ""));
+    assert_eq!(terminal.quit().trim(), "");
 }
 
 #[test]
@@ -37,8 +35,7 @@ fn columns_can_be_chosen() {
     let mut terminal = Terminal::start(80, 24, &[&arguments[..], &columns].concat(), &[]);
     let screen = terminal.wait_for("0.25");
     assert!(screen.contains("args.lr") && !screen.contains("first"), "{screen}");
-    terminal.press("q");
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.quit();
 }
 
 #[test]

@@ -4,13 +4,8 @@
 use serde_json::json;
 use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
 
-use super::{NOTIFIED, announced, found_by_next_poll, fresh_database, notified};
+use super::{NOTIFIED, announced, found_by_next_poll, fresh_database, logging_server, notified};
 use crate::support::*;
-
-/// A server that logs when a heartbeat is held.
-fn server(url: &str) -> Server {
-    Server::with_arguments(&["--log-level", "debug", "--database", url])
-}
 
 /// Task `n` runs as run `n`, whose heartbeat is held there.
 fn hold(there: &Server, n: usize) -> Connection {
@@ -42,7 +37,7 @@ fn told(held: &mut Connection, action: &str) {
 #[test]
 fn a_cancel_at_one_server_ends_a_heartbeat_that_is_held_at_another() {
     let database = fresh_database();
-    let (here, there) = (server(&database.url()), server(&database.url()));
+    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
     here.create_queue("q");
     for n in 0..4 {
         // Only who is known to hold heartbeats is notified. The unit tests of the store have that this ends the wait.
@@ -64,7 +59,7 @@ fn a_cancel_at_one_server_ends_a_heartbeat_that_is_held_at_another() {
 fn behind_a_pooler_polling_ends_held_heartbeats() {
     let database = fresh_database();
     let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
-    let (here, there) = (server(&pooler.url(&database)), server(&pooler.url(&database)));
+    let (here, there) = (logging_server(&pooler.url(&database)), logging_server(&pooler.url(&database)));
     here.create_queue("q");
     for n in 0..5 {
         let mut held = hold(&there, n);
@@ -77,7 +72,7 @@ fn behind_a_pooler_polling_ends_held_heartbeats() {
 #[test]
 fn a_task_that_was_cancelled_and_deleted_elsewhere_ends_its_held_heartbeat() {
     let database = fresh_database();
-    let (here, there) = (server(&database.url()), server(&database.url()));
+    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
     here.create_queue("q");
     let mut held = hold(&there, 1);
     here.cancel(1).expect(200);

@@ -34,6 +34,11 @@ fn server(url: &str) -> Server {
     Server::with_arguments(&["--database", url])
 }
 
+/// A server that logs when something waits.
+fn logging_server(url: &str) -> Server {
+    Server::with_arguments(&["--log-level", "debug", "--database", url])
+}
+
 /// Lets something wait at another server, and waits until this one has heard of it. It is told so about once in a second, and
 /// believes it for five.
 #[track_caller]

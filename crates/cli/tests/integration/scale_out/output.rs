@@ -4,15 +4,10 @@
 use serde_json::{Value, json};
 use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
 
-use super::{POLLED, found_by_next_poll, fresh_database};
+use super::{POLLED, found_by_next_poll, fresh_database, logging_server};
 use crate::support::*;
 
 const WAITS: &str = "a read of output waits";
-
-/// A server that logs when a read waits.
-fn server(url: &str) -> Server {
-    Server::with_arguments(&["--log-level", "debug", "--database", url])
-}
 
 /// Task 1 runs as run 1.
 fn running(server: &Server) {
@@ -44,7 +39,7 @@ fn followed(here: &Server, there: &Server, offset: usize, text: &str) {
 }
 
 fn assert_followed(url: &str) {
-    let (here, there) = (server(url), server(url));
+    let (here, there) = (logging_server(url), logging_server(url));
     running(&here);
     here.send(&send(0, "0")).expect(204);
     (1..6).for_each(|offset| followed(&here, &there, offset, &offset.to_string()));
@@ -73,7 +68,7 @@ fn behind_a_pooler_followers_read_what_is_sent_elsewhere() {
 #[test]
 fn what_a_killed_server_was_sent_is_there_once_after_it_was_repeated_elsewhere() {
     let database = fresh_database();
-    let mut servers = [server(&database.url()), server(&database.url())];
+    let mut servers = [logging_server(&database.url()), logging_server(&database.url())];
     running(&servers[0]);
     let text: String = (0..9_000).map(|n| format!("{n:05}\n")).collect();
     let (mut sent, mut kills) = (0, 0);
@@ -85,7 +80,7 @@ fn what_a_killed_server_was_sent_is_there_once_after_it_was_repeated_elsewhere()
             let mut connection = servers[0].connect();
             connection.write(&request.to_bytes()).unwrap();
             servers[0].kill();
-            servers = [server(&database.url()), server(&database.url())];
+            servers = [logging_server(&database.url()), logging_server(&database.url())];
             kills += 1;
         }
         servers[0].send(&request).expect(204);

@@ -6,18 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use taskqueue_test_postgres::{Cluster, PoolMode, Pooler, eventually};
 
-use super::{announced, found_by_next_poll, fresh_database, notified};
+use super::{announced, found_by_next_poll, fresh_database, logging_server, notified};
 use crate::sqlite::clock::library;
 use crate::support::*;
 
 fn waiting(n: usize, seconds: u32) -> Request {
     let body = json!({"route": "default", "run_id": run_id(n)});
     Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
-}
-
-/// A server that logs when a claim starts to wait.
-fn server(url: &str) -> Server {
-    Server::with_arguments(&["--log-level", "debug", "--database", url])
 }
 
 /// Sends a waiting claim, and waits until it has found nothing.
@@ -39,7 +34,7 @@ fn got(waiter: &mut Connection) -> usize {
 #[test]
 fn a_task_created_at_one_server_wakes_a_claim_that_waits_at_another() {
     let database = fresh_database();
-    let (here, there) = (server(&database.url()), server(&database.url()));
+    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
     here.create_queue("q");
     for n in 0..4 {
         // Only who is known to have waiters is notified. The unit tests of the store have that this wakes the claim.
@@ -57,7 +52,7 @@ fn a_task_created_at_one_server_wakes_a_claim_that_waits_at_another() {
 #[test]
 fn a_hundred_waiters_at_two_servers_take_a_hundred_tasks_once_each() {
     let database = fresh_database();
-    let servers = [server(&database.url()), server(&database.url())];
+    let servers = [logging_server(&database.url()), logging_server(&database.url())];
     servers[0].create_queue("q");
     let mut waiters: Vec<Connection> = (0..100)
         .map(|n| {
@@ -75,7 +70,7 @@ fn a_hundred_waiters_at_two_servers_take_a_hundred_tasks_once_each() {
 #[test]
 fn a_waiter_outlasts_the_end_of_every_connection_to_the_database() {
     let database = fresh_database();
-    let (here, there) = (server(&database.url()), server(&database.url()));
+    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
     here.create_queue("q");
     let listening = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_notify%'
         OR query = 'COMMIT' OR query LIKE 'LISTEN%'";
@@ -98,7 +93,7 @@ fn a_waiter_outlasts_the_end_of_every_connection_to_the_database() {
 fn a_waiter_outlasts_a_restart_of_the_database() {
     let cluster = Cluster::private();
     let database = cluster.database();
-    let (here, there) = (server(&database.url()), server(&database.url()));
+    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
     here.create_queue("q");
     let mut waiter = begin(&there, 1);
     cluster.restart();
@@ -114,7 +109,7 @@ fn a_waiter_outlasts_a_restart_of_the_database() {
 fn behind_a_pooler_polling_wakes_waiting_claims() {
     let database = fresh_database();
     let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
-    let (here, there) = (server(&pooler.url(&database)), server(&pooler.url(&database)));
+    let (here, there) = (logging_server(&pooler.url(&database)), logging_server(&pooler.url(&database)));
     here.create_queue("q");
     for n in 0..5 {
         let mut waiter = begin(&there, n);

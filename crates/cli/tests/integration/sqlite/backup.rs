@@ -14,7 +14,7 @@ use super::support::*;
 /// So slow that a test can do something meanwhile: a MiB each second.
 const SLOW: [&str; 2] = ["--rate", "1"];
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
@@ -42,7 +42,7 @@ fn await_copied(to: &Path, bytes: u64) {
     eventually("the backup copies", || size(&partial(to)) >= bytes);
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();

@@ -11,19 +11,13 @@ use serde_json::{Value, json};
 use taskqueue_test_postgres::eventually;
 use tempfile::TempDir;
 
+use super::backup::{names, text};
 use super::certificates::PairFiles;
+use super::files::mode;
 use super::support::*;
 
 const TOKEN: &str = "the-token-that-nobody-may-see";
 const FILES: [&str; 6] = ["manifest.json", "taskqueue.db", "tls-cert.pem", "tls-key.pem", "token", "tokens.toml"];
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o777
-}
 
 /// Where an installation has its secrets.
 struct Places {
@@ -129,13 +123,6 @@ fn tasks_seen(server: &Server, pin: &str, token: &str) -> Vec<String> {
     let exit = run(&list, &[("TASKQUEUE_TOKEN", token)]);
     assert_eq!(exit.code, Some(0), "{exit:?}");
     exit.stdout
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn the_watchdog_does_not_end_a_server_that_holds_a_deleted_database() {
     assert_watchdog_hears(&socket);
 }
 
-fn mode(path: &Path) -> u32 {
+pub(crate) fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 

@@ -1,12 +1,12 @@
 //! The command `migrate` on the real binary: what it refuses, what it prints, and that an interrupted one leaves nothing.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
 use serde_json::json;
 use taskqueue_test_postgres::{Cluster, Database};
 
+use super::backup::text;
 use super::support::*;
 
 /// Runs `migrate` to its end.
@@ -20,10 +20,6 @@ fn assert_refuses(from: &str, to: &str) -> String {
     let exit = migrate(from, to);
     assert_eq!((exit.code, exit.stdout.len(), exit.stderr.lines().count()), (Some(1), 0, 1), "{exit:?}");
     exit.stderr
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 fn queues(database: &Database) -> Option<String> {

@@ -7,12 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::backup::assert_sound;
+use super::backup::{assert_sound, text};
 use super::support::*;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 fn backup(database: &Path, to: &Path) {
     let exit = run(&["backup", "--database", text(database), "--to", text(to)], &[]);
