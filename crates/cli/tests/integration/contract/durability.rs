@@ -80,33 +80,6 @@ fn all_that_reads_show_survives_a_stop_and_a_kill() {
 }
 
 #[test]
-fn runs_and_leases_survive() {
-    for signal in ["TERM", "KILL"] {
-        let mut server = Server::alone();
-        for n in 1..=4 {
-            server.create(n, json!({}));
-        }
-        let claim = server.claim(1);
-        server.claim(2);
-        let lease = server.act(2, "heartbeat", 2).expect(200).json()["lease_expires_at"].clone();
-        server.claim(3);
-        server.act(3, "fail", 3).expect(204);
-        stop(&mut server, signal);
-        let again = server.claim(1);
-        assert_eq!(again["task"], claim["task"], "SIG{signal}");
-        assert!(micros(&again["lease_expires_at"]) >= micros(&claim["lease_expires_at"]), "SIG{signal}");
-        assert!(micros(&server.claim(2)["lease_expires_at"]) >= micros(&lease), "SIG{signal}");
-        server.claim_for("q", "other", 1).assert_error(409, "run_id_conflict");
-        server.claim_for("q", "default", 3).assert_error(409, "stale_run");
-        server.act(3, "fail", 3).expect(204);
-        server.act(3, "complete", 3).assert_details(409, "run_finalized", &json!({"action": "fail"}));
-        server.act(1, "complete", 2).assert_error(409, "stale_run");
-        server.act(1, "complete", 1).expect(204);
-        server.act(2, "heartbeat", 2).expect(200);
-    }
-}
-
-#[test]
 fn older_run_ids_stay_used() {
     let mut server = Server::alone();
     server.create(1, json!({"max_attempts": 9}));
@@ -186,15 +159,12 @@ fn stage_of(task: &Value) -> Stage {
 /// All tasks of `q` by number, with no number twice.
 fn all_tasks(server: &Server) -> HashMap<usize, Value> {
     let mut found = HashMap::new();
-    let mut cursor = String::new();
-    loop {
-        let page = server.list(&format!("{BY_ID}{cursor}"));
+    for page in server.pages(BY_ID) {
         for (n, task) in numbers(&page).into_iter().zip(page["items"].as_array().unwrap()) {
             assert!(found.insert(n, task.clone()).is_none(), "task {n} is listed twice");
         }
-        let Some(next) = page["next_cursor"].as_str() else { return found };
-        cursor = format!("&cursor={}", encode(next));
     }
+    found
 }
 
 /// Three times load, signal, restart; then every acknowledged stage must be there, and at most one more per thread.

@@ -1,4 +1,4 @@
-//! How deep, long and large a filter may be, and texts that are none (docs/reference/filter-language.md §3). The grammar and the
+//! How deep and long a filter may be, and texts that are none (docs/reference/filter-language.md §3). The grammar and the
 //! types of fields are proven in `core`; what comparisons select is in `filter_values` and `filter_page`.
 
 use serde_json::json;
@@ -49,19 +49,6 @@ fn long_flat_filters_work() {
         (&format!("name in [{strings}'b']"), &[2]),
         (&format!("name in [{strings}None]"), &[3]),
     ]);
-}
-
-#[test]
-fn a_filter_has_at_most_8192_bytes() {
-    let server = three_tasks();
-    let padded = |bytes: usize| format!("priority == 1{}", " ".repeat(bytes - 13));
-    let accented = |letters: usize| format!("name != '{}'", "é".repeat(letters));
-    assert_eq!((padded(8192).len(), accented(4091).len()), (8192, 8192));
-    server.assert_selections(&[(&padded(8192), &[1]), (&accented(4091), &[1, 2, 3])]);
-    for filter in [padded(8193), accented(4092), "(".repeat(8193), " ".repeat(8193)] {
-        server.filter(&filter).assert_error(422, "filter_too_large");
-    }
-    server.filter(&" ".repeat(8192)).assert_error(422, "invalid_filter");
 }
 
 /// Near misses that `core` does not list among what the grammar refuses.

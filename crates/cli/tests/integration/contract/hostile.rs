@@ -110,6 +110,7 @@ fn hostile_paths_are_answered_in_the_envelope() {
         "/api/v2/queues/q/tasks/%",
         "/api/v2/queues//tasks",
         "/api/v2//queues/q",
+        "/api/v2/queues/a%2Fb",
         "/api/v2/queues/q;x=1",
         "/api/v2/queues/q/tasks/t_%25%25%25%25%25%25%25%25%25%25%25%25",
         "/api/v2/queues/q/tasks/t_'--;DROP%20T",

@@ -108,30 +108,11 @@ fn a_body_is_read_only_with_a_json_content_type() {
         let request = Request::new(method, path).body(body);
         server.send(&kind.into_iter().fold(request, |request, kind| request.header("Content-Type", kind)))
     };
-    let json = [
-        "application/json",
-        "application/json; charset=utf-8",
-        "application/json;charset=latin1",
-        "APPLICATION/JSON",
-        "Application/Json",
-        "application/vnd.api+json",
-        "application/problem+JSON; a=b",
-        "application/json; x=é",
-    ];
+    let json = ["application/json;charset=latin1", "application/problem+JSON; a=b", "application/json; x=é"];
     for (n, kind) in json.into_iter().enumerate() {
         send(&of_task(n, ""), Some(kind), "{}").expect(201);
     }
-    let others = [
-        "text/plain",
-        "text/json",
-        "application/x-www-form-urlencoded",
-        "application/jsonp",
-        "application/octet-stream",
-        "multipart/form-data; boundary=x",
-        "json",
-        "*/*",
-        "text/vnd.api+json",
-    ];
+    let others = ["text/plain", "application/jsonp", "multipart/form-data; boundary=x", "*/*", "text/vnd.api+json"];
     for kind in others.into_iter().map(Some).chain([None]) {
         for body in ["{}", "{"] {
             let response = send(&of_task(99, ""), kind, body);

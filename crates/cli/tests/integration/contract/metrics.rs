@@ -116,17 +116,13 @@ fn an_address_that_cannot_be_had_is_refused() {
     let server = Server::start();
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("q.db");
-    let refused = |listen: &str| {
-        let arguments = [&serving(database.to_str().unwrap())[..], &["--metrics-listen", listen]].concat();
-        assert_refuses(&arguments, &[])
-    };
-    for listen in [server.address.clone(), format!("unix:{}", directory.path().display())] {
-        let line = refused(&listen);
+    let serve = serving(database.to_str().unwrap());
+    for listen in [server.address.as_str(), &format!("unix:{}", directory.path().display())] {
+        let line = assert_refuses(&[&serve[..], &["--metrics-listen", listen]].concat(), &[]);
         assert!(line.contains("--metrics-listen"), "{line}");
     }
     assert!(!database.exists(), "no file is left behind");
-    let arguments = [&serving(database.to_str().unwrap())[..], &["--metrics-listen", "9464"]].concat();
-    assert_eq!(run(&arguments, &[]).code, Some(2));
+    assert_eq!(run(&[&serve[..], &["--metrics-listen", "9464"]].concat(), &[]).code, Some(2));
 }
 
 #[test]

@@ -17,51 +17,6 @@ use super::support::*;
 const GRACE: Duration = Duration::from_secs(10);
 
 #[test]
-fn bad_arguments_are_status_2() {
-    for arguments in [
-        &["bogus"][..],
-        &["serve", "--bogus"],
-        &["serve", "--listen"],
-        &["serve", "stray"],
-        &["serve", "--log-level"],
-        &["--bogus"],
-    ] {
-        let exit = run(arguments, &[]);
-        assert_eq!(exit.code, Some(2), "{arguments:?}: {exit:?}");
-        assert!(exit.stdout.is_empty() && !exit.stderr.is_empty(), "{exit:?}");
-    }
-}
-
-#[test]
-fn help_and_version_are_printed() {
-    let version = run(&["--version"], &[]);
-    assert_eq!(version.code, Some(0));
-    assert!(version.stdout.concat().contains(env!("CARGO_PKG_VERSION")), "{version:?}");
-    for arguments in [&["--help"][..], &["serve", "--help"]] {
-        let help = run(arguments, &[]);
-        assert_eq!((help.code, help.stdout.is_empty()), (Some(0), false), "{help:?}");
-    }
-}
-
-#[test]
-fn values_that_make_no_sense_are_refused() {
-    let database = Database::new();
-    let database = database.argument();
-    for extra in
-        [["--listen", "nonsense"], ["--queue", ".bad"], ["--log-level", "nonsense"], ["--outage-credit", "soon"]]
-    {
-        let mut arguments = vec!["serve", "--database", &database];
-        if extra[0] != "--listen" {
-            arguments.extend(["--listen", "127.0.0.1:0"]);
-        }
-        arguments.extend(extra);
-        let exit = run(&arguments, &[]);
-        assert!(matches!(exit.code, Some(1 | 2)), "{extra:?}: {exit:?}");
-        assert!(exit.stdout.is_empty() && !exit.stderr.is_empty(), "{exit:?}");
-    }
-}
-
-#[test]
 fn exactly_one_line_is_printed_the_base_url() {
     let mut server = Server::start();
     let port = server.address.strip_prefix("127.0.0.1:").expect("the address that was asked for");
@@ -120,16 +75,9 @@ fn a_public_address_with_a_token_and_a_loopback_address_without_one_are_served()
 fn a_token_must_be_visible_ascii() {
     let database = Database::new();
     let database = database.argument();
-    for token in ["", " ", "a b", "a\tb", "a\n", "é", "a\u{7f}", "\u{1}"] {
-        let message = assert_refuses(&serving(&database), &[("TASKQUEUE_TOKEN", token)]);
-        assert!(token.trim().is_empty() || !message.contains(token), "the token is shown: {message}");
-    }
-}
-
-#[test]
-fn every_visible_ascii_character_may_stand_in_a_token() {
-    let token: String = ('!'..='~').collect();
-    Server::with_token(&token).create_queue("q");
+    let message = assert_refuses(&serving(&database), &[("TASKQUEUE_TOKEN", "a\u{7f}b")]);
+    assert!(!message.contains("a\u{7f}b"), "the token is shown: {message}");
+    Server::with_token(&String::from_iter('!'..='~')).create_queue("q");
 }
 
 fn write_privately(path: &Path, content: &str) {
@@ -141,13 +89,11 @@ fn write_privately(path: &Path, content: &str) {
 fn a_token_may_come_from_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
-    for content in ["from-file", "from-file\n"] {
-        write_privately(&file, content);
-        let mut server = Server::with_arguments(&["--token-file", file.to_str().unwrap()]);
-        server.get("/api/v2/queues").assert_error(401, "unauthorized");
-        server.token = Some("from-file".to_owned());
-        server.get("/api/v2/queues").expect(200);
-    }
+    write_privately(&file, "from-file\n");
+    let mut server = Server::with_arguments(&["--token-file", file.to_str().unwrap()]);
+    server.get("/api/v2/queues").assert_error(401, "unauthorized");
+    server.token = Some("from-file".to_owned());
+    server.get("/api/v2/queues").expect(200);
 }
 
 #[test]
@@ -157,10 +103,8 @@ fn an_unusable_token_file_is_refused() {
     let mut arguments = serving(&database);
     arguments.extend(["--token-file", file.to_str().unwrap()]);
     assert_refuses(&arguments, &[]);
-    for content in ["", "\n", "two words", "two\nlines", "é"] {
-        write_privately(&file, content);
-        assert_refuses(&arguments, &[]);
-    }
+    write_privately(&file, "two\nlines");
+    assert_refuses(&arguments, &[]);
 }
 
 #[test]

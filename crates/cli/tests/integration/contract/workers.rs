@@ -81,15 +81,6 @@ fn lists_come_in_pages() {
         (thread..150).step_by(6).for_each(|n| drop(server.put(&of_worker(n), idle()).expect(204)));
     });
     assert_eq!(ids(&server, ""), (0..100).collect::<Vec<_>>());
-    let mut all = Vec::new();
-    let mut cursor = String::new();
-    loop {
-        let page = observations(&server, &format!("limit=50{cursor}"));
-        all.extend(numbers(&page));
-        let Some(next) = page["next_cursor"].as_str() else { break };
-        cursor = format!("&cursor={}", encode(next));
-    }
-    assert_eq!(all, (0..150).collect::<Vec<_>>());
     assert!(observations(&server, "limit=150")["next_cursor"].is_null());
     for limit in ["0", "1001", "", "x"] {
         server.get(&in_queue(&format!("/workers?limit={limit}"))).assert_error(422, "invalid_request");
@@ -137,15 +128,6 @@ fn counts_group_by_route_and_status() {
     let server = four_workers();
     let count = |query: &str| server.get(&in_queue(&format!("/workers/count?{query}"))).expect(200).json();
     assert_eq!(count(""), json!({"count": 4}));
-    let by_route = json!({
-        "group_by": ["route"], "count": 4, "next_cursor": null,
-        "items": [
-            {"key": {"route": "B"}, "count": 1},
-            {"key": {"route": "a"}, "count": 2},
-            {"key": {"route": "b"}, "count": 1},
-        ],
-    });
-    assert_eq!(count("group_by=route"), by_route);
     let item = |route: &str, status: &str| json!({"key": {"route": route, "status": status}, "count": 1});
     let by_both = json!({
         "group_by": ["status", "route"], "count": 4, "next_cursor": null,

@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::thread;
 
 use serde_json::json;
@@ -115,17 +115,6 @@ fn a_schema_of_another_program_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_name_that_no_schema_can_have_is_refused() {
-    let database = Database::fresh().argument();
-    for name in ["", "pg_own", &"x".repeat(64)] {
-        let mut arguments = serving(&database);
-        arguments.extend(["--database-schema", name]);
-        let message = assert_refuses(&arguments, &[]);
-        assert!(message.contains("schema"), "{message}");
-    }
-}
-
-#[test]
 fn schemas_of_one_database_know_nothing_of_each_other() {
     let database = Arc::new(Database::fresh());
     let names = ["other", "Odd \"name\"; --"];
@@ -154,31 +143,6 @@ fn the_schema_may_come_from_the_environment() {
     server.create_queue("q");
     let queues = server.database.inside().rows("SELECT name FROM other.queues");
     assert_eq!(queues, [[Some("q".to_owned())]]);
-}
-
-#[test]
-fn servers_that_start_at_one_moment_on_an_empty_database_are_all_ready() {
-    let database = Arc::new(Database::fresh());
-    let barrier = Barrier::new(3);
-    let servers: Vec<Server> = thread::scope(|scope| {
-        let launch = || {
-            barrier.wait();
-            Server::launch_on(Arc::clone(&database), None, &["--queue", "q"])
-        };
-        let starting: Vec<_> = (0..3).map(|_| scope.spawn(launch)).collect();
-        starting.into_iter().map(|server| server.join().unwrap()).collect()
-    });
-    for (n, server) in servers.iter().enumerate() {
-        server.create(n, json!({}));
-    }
-    for server in &servers {
-        assert_eq!(server.ids(BY_ID), [0, 1, 2]);
-        assert_eq!(server.stderr(), "", "nothing to warn of");
-    }
-    let claimed: Vec<usize> = servers.iter().zip(1..).map(|(server, run)| server.claimed(run)).collect();
-    assert_eq!(claimed, [0, 1, 2]);
-    servers[0].act(1, "complete", 2).expect(204);
-    assert_eq!(servers[2].task(1)["status"], "succeeded");
 }
 
 /// The ways in which a password should be given: database, arguments, environment.
