@@ -69,7 +69,7 @@ pub async fn run(
     let metrics_config = Config { connection_cap: METRICS_CONNECTIONS, ..config.clone() };
     let metrics_connections = Connections::new(&metrics_config, Arc::clone(&budgets));
     let sources = MetricSources {
-        connections: Some(Arc::clone(&connections)),
+        connections: Arc::downgrade(&connections),
         waiting_limit: config.waiting_cap,
         memory_limit_bytes: memory_plan::limit_of_this_process(),
         log_lines_lost: config.log_lines_lost,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -46,7 +46,8 @@ pub(crate) struct Metrics {
 /// The values that belong to the process and not to the state of the server.
 #[derive(Default)]
 pub(crate) struct MetricSources {
-    pub(crate) connections: Option<Arc<Connections>>,
+    /// Weak: connections hold the metrics, and end with their owner.
+    pub(crate) connections: Weak<Connections>,
     pub(crate) waiting_limit: usize,
     pub(crate) memory_limit_bytes: Option<u64>,
     pub(crate) log_lines_lost: Option<fn() -> u64>,
@@ -75,7 +76,7 @@ impl Metrics {
 
     /// Connections that are open now, as far as that is known.
     pub(crate) fn open_connections(&self) -> usize {
-        self.sources.connections.as_ref().map_or(0, |connections| connections.counts().open)
+        self.sources.connections.upgrade().map_or(0, |connections| connections.counts().open)
     }
 
     fn memory(&self) -> MutexGuard<'_, ScrapeMemory> {
@@ -169,7 +170,7 @@ impl Snapshot {
             tls_expires_seconds: metrics.sources.tls.as_ref().map(|tls| tls.expires_in_seconds(SystemTime::now())),
             endpoints: metrics.requests.endpoints(),
             errors: metrics.requests.errors(),
-            connections: metrics.sources.connections.as_ref().map(|connections| connections.counts()),
+            connections: metrics.sources.connections.upgrade().map(|connections| connections.counts()),
             waiting: store.waiters().counts(),
             waiting_limit: metrics.sources.waiting_limit,
             figures,
