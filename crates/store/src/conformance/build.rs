@@ -27,11 +27,13 @@ fn main() {
     files.sort();
     for file in files.iter().filter(|file| file.is_file()) {
         let (source, module) = (fs::read_to_string(file).unwrap(), file.file_stem().unwrap().to_string_lossy());
-        for (on, parameter) in [("", "fixture: Fixture"), (" on storage", "storage: &impl Storage")] {
-            let names = tests(&source, parameter);
-            if names.is_empty() {
-                continue;
-            }
+        let kinds = [("", "fixture: Fixture"), (" on storage", "storage: &impl Storage")];
+        let found = kinds.map(|(on, parameter)| (on, tests(&source, parameter)));
+        assert!(
+            found.iter().any(|(_, names)| names.is_empty()),
+            "{module} has tests of both kinds: one list would hide the other"
+        );
+        for (on, names) in found.iter().filter(|(_, names)| !names.is_empty()) {
             count += names.len();
             let list = format!("{module} {{ {} }}", names.join(" "));
             writeln!(modules, "($fresh:ident {module}) => {{ $crate::conformance_tests! {{ $fresh{on}; {list} }} }};")

@@ -130,6 +130,13 @@ async fn create(dashboard: &Dashboard, queue: &QueueName, tasks: Vec<Planned>) -
 
 type Checked = Result<(Report, Vec<Planned>), String>;
 
+impl Report {
+    /// Wrong lines that are not shown.
+    fn more_errors(&self) -> u64 {
+        self.wrong - self.errors.len() as u64
+    }
+}
+
 /// The tasks of the lines, and what is wrong with the others. The error is about the text as a whole.
 fn check(text: &str, batch: Option<&str>) -> Checked {
     if text.len() > LINES_BYTES {
@@ -266,6 +273,6 @@ mod tests {
         let (report, _) = check(&large, None).expect("a report");
         assert_eq!((report.valid, report.errors[0].0), (1, 2));
         let (report, _) = check(&"x\n".repeat(5_000), None).expect("a report");
-        assert_eq!((report.wrong, report.errors.len()), (5_000, ERRORS_SHOWN));
+        assert_eq!((report.wrong, report.errors.len(), report.more_errors()), (5_000, ERRORS_SHOWN, 4_980));
     }
 }
