@@ -119,7 +119,7 @@ fn lock_running(running: &Mutex<()>) -> MutexGuard<'_, ()> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The way in which a checkpoint treats readers of an older state, by the names that SQLite has for them.
+/// The way in which a checkpoint treats readers of an older state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CheckpointMode {
     /// Leaves to a later one what they need.
@@ -151,8 +151,13 @@ pub(crate) fn run(connection: &Connection, ownership: &Ownership, mode: Checkpoi
     if ownership.copying_failed() {
         return None;
     }
-    let statement = format!("PRAGMA wal_checkpoint({mode:?})");
-    let done = connection.query_row(&statement, [], |row| {
+    // SQLite takes a word that it does not know for PASSIVE.
+    let statement = match mode {
+        CheckpointMode::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
+        CheckpointMode::Full => "PRAGMA wal_checkpoint(FULL)",
+        CheckpointMode::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
+    };
+    let done = connection.query_row(statement, [], |row| {
         Ok(CheckpointResult { was_busy: row.get::<_, i32>(0)? != 0, pages: row.get(1)?, copied: row.get(2)? })
     });
     done.inspect_err(|error| match is_harmless(error) {

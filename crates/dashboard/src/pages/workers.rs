@@ -163,7 +163,12 @@ fn host_group(host: Option<String>, mut workers: Vec<Observation>, tasks: &HashM
     let latest = workers.iter().max_by_key(|worker| worker.telemetry.as_ref().map(|known| known.updated_at));
     let measured = latest.filter(|_| host.is_some()).map(measured_by).unwrap_or_default();
     let task = |id: TaskId| (id, tasks.get(&id).cloned().unwrap_or_default());
-    let row = |worker| WorkerRow { task: task_of(&worker).map(task), measured: measured_by(&worker), worker };
+    let row = |mut worker: Observation| {
+        let (task, measured) = (task_of(&worker).map(task), measured_by(&worker));
+        // Not shown otherwise, and as large as a page.
+        worker.telemetry = None;
+        WorkerRow { worker, task, measured }
+    };
     HostGroup { host, busy, measured, rows: workers.into_iter().map(row).collect() }
 }
 
@@ -177,7 +182,8 @@ fn task_of(worker: &Observation) -> Option<TaskId> {
 }
 
 fn measured_by(worker: &Observation) -> Telemetry {
-    worker.telemetry.as_ref().map(|known| Telemetry::of(known.value.as_str())).unwrap_or_default()
+    let measured = worker.telemetry.as_ref().map(|known| Telemetry::of(known.value.as_str())).unwrap_or_default();
+    Telemetry { other: measured.other.as_deref().map(cut_line), ..measured }
 }
 
 fn slot_of(worker: &Observation) -> Option<i64> {

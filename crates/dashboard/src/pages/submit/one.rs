@@ -29,8 +29,8 @@ struct OnePage {
     shell: Shell,
     frame: Frame,
     content: Content,
-    /// The task that was created before.
-    created: Option<(TaskId, Definition)>,
+    /// The task that was created before, with its name.
+    created: Option<(TaskId, String)>,
     command: Command,
 }
 
@@ -114,6 +114,7 @@ async fn show_form(visit: &Visit, queue: &QueueName, mut content: Content) -> Pa
         Some(text) => known(&visit.dashboard, queue, text).await?,
         None => None,
     };
+    let created = created.map(|(id, definition)| (id, cut(definition.name.as_deref().unwrap_or_default())));
     let fields = &mut content.fields;
     let (is_empty, url) = (fields.is_empty(), visit.server_url());
     let not_before = fields.waiting.not_before(show::now());
