@@ -34,7 +34,10 @@ async fn refusals_of_extensions_say_what_is_wrong() {
     let http = server();
     let task = format!("/api/v2/queues/q/tasks/{TASK}");
     expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
-    expect(&http, StatusCode::CREATED, "PUT", &task, "{}").await;
+    expect(&http, StatusCode::CREATED, "PUT", &task, r#"{"on_dependency_failure":"cancel"}"#).await;
+    let kept = r#"{"priority":1,"on_dependency_failure":null}"#;
+    let kept = expect(&http, StatusCode::OK, "PATCH", &task, kept).await.json();
+    assert_eq!(kept["on_dependency_failure"], "cancel", "null is as if it were not there");
     let pending = call(&http, "PATCH", &task, r#"{"archived":true}"#).await;
     assert_eq!(pending.details(), json!({"task_id": TASK, "field": "archived", "status": "pending"}));
     let limits: Vec<String> = (0..257).map(|n| format!(r#""r{n}":1"#)).collect();
