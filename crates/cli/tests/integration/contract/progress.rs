@@ -30,6 +30,8 @@ fn progress_is_shown_behind_the_fields_of_the_contract_and_replaced_as_a_whole()
     assert!(task.contains(expected) && task.ends_with(r#"Z","progress_attempt":1}"#), "{task}");
     report(&server, 1, 1, json!({"percent": 3})).expect(204);
     assert_eq!(shown(&server, 1), Some((json!({"percent": 3}), 1)));
+    server.post(&of_task(1, "/heartbeat"), json!({"run_id": run_id(1), "progress": {"step": 1}})).expect(200);
+    assert_eq!(shown(&server, 1), Some((json!({"step": 1}), 1)), "by a heartbeat, too");
     report(&server, 1, 1, json!({})).expect(204);
     assert_eq!(shown(&server, 1), Some((json!({}), 1)), "an empty object is progress, too");
 }
