@@ -305,6 +305,14 @@ pub async fn a_task_with_1000_dependencies_waits_for_the_last_one(fixture: Fixtu
     let ids = Dependencies::new((0..MANY).map(task_id).collect()).unwrap();
     fixture.create(MANY, waits_for(&(0..MANY).collect::<Vec<_>>())).await;
     assert_eq!(fixture.get(MANY).await.definition.scheduling.dependencies, ids);
+    // With it more tasks come first than an explanation counts.
+    fixture.create(MANY + 1, with_priority(1)).await;
+    let explained = fixture.store.explain(&queue("q"), task_id(MANY)).await.unwrap();
+    let unmet = (0..100).map(|id| (task_id(id), Some(Status::Pending))).collect();
+    let no_worker = Reason::NoWorker { routes: vec![route("default")] };
+    let expected = [Reason::Dependencies { unmet }, no_worker, Reason::WaitingTurn { ahead: 1_000 }];
+    assert_eq!(explained.reasons, expected);
+    fixture.ok(delete("q", MANY + 1)).await;
     fixture.ok(claim_all(0..MANY)).await;
     let done = (0..MANY - 1).map(|id| complete("q", id, id, object("{}")).into());
     assert!(fixture.ok(report_all(done)).await.iter().all(Result::is_ok));
