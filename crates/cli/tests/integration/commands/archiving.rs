@@ -35,6 +35,7 @@ fn an_archived_task_is_left_out_of_lists_and_counts_and_can_be_looked_at() {
 #[test]
 fn selected_tasks_are_archived_together_after_consent() {
     let server = three_ended();
+    assert!(server.run("task archive t_dddddddddddd").fails(1).contains("update_conflict"));
     let archive = ["task", "archive", "--filter", "priority == 0"];
     let message = server.run_with(&archive).fails(2);
     assert!(message.contains("Archive 3 tasks of queue q (1 pending left out): add --yes"), "{message}");
