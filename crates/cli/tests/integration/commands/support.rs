@@ -73,9 +73,10 @@ pub(crate) fn finish_with(command: &mut Command, input: &str) -> Ran {
 /// A server with the queue `q` and a folder for commands to run in.
 pub(crate) struct Server {
     pub(crate) url: String,
-    pub(crate) folder: TempDir,
     process: support::Server,
     token: Option<&'static str>,
+    // After the process, which is started in it.
+    pub(crate) folder: TempDir,
 }
 
 impl Server {
@@ -100,9 +101,9 @@ impl Server {
     }
 
     fn launch(token: Option<&'static str>, arguments: &[&str]) -> Self {
-        let process = support::Server::launch(token, &[&["--queue", "q"], arguments].concat());
-        let (url, folder) = (format!("http://{}", process.address), tempfile::tempdir().unwrap());
-        Self { url, folder, process, token }
+        let folder = tempfile::tempdir().unwrap();
+        let process = support::Server::launch_in(folder.path(), token, &[&["--queue", "q"], arguments].concat());
+        Self { url: format!("http://{}", process.address), process, token, folder }
     }
 
     /// Starts a server on a socket that was stopped.

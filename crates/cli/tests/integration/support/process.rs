@@ -162,13 +162,15 @@ struct Launch {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     memory_bytes: Option<u64>,
+    /// Where it is started, unless where the tests are.
+    folder: Option<PathBuf>,
 }
 
 impl Launch {
     fn of(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let arguments = arguments.iter().map(|&text| text.to_owned()).collect();
         let environment = environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-        Self { arguments, environment, memory_bytes: None }
+        Self { arguments, environment, ..Self::default() }
     }
 }
 
@@ -219,6 +221,12 @@ impl Server {
     /// A server on a database that others may have, too.
     pub(crate) fn launch_on(database: Arc<Database>, token: Option<&str>, arguments: &[&str]) -> Self {
         Self::begin(database, token, Launch::of(arguments, &[]), &[], None)
+    }
+
+    /// A server that is started in this folder.
+    pub(crate) fn launch_in(folder: &Path, token: Option<&str>, arguments: &[&str]) -> Self {
+        let launch = Launch { folder: Some(folder.to_owned()), ..Launch::of(arguments, &[]) };
+        Self::begin(Arc::new(Database::new()), token, launch, &[], None)
     }
 
     /// A server in an environment of its own.
@@ -401,8 +409,11 @@ fn appending(path: &Path) -> Stdio {
 /// The command line of a server; `--listen`, `--log-level` and `--database` among the arguments replace what is usual here, and so
 /// does the database of a file.
 fn serve(database: &Database, token: Option<&str>, launch: &Launch) -> Command {
-    let Launch { arguments, environment, memory_bytes } = launch;
+    let Launch { arguments, environment, memory_bytes, folder } = launch;
     let mut command = memory_bytes.map_or_else(binary, binary_within);
+    if let Some(folder) = folder {
+        command.current_dir(folder);
+    }
     let patiently = |argument: &String| match argument.starts_with("postgres://") {
         true => patient(argument),
         false => argument.clone(),
