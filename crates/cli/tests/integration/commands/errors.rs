@@ -1,6 +1,8 @@
 //! Error messages and exit codes: 1 refused, 2 wrong usage, 3 not reached.
 
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::support::{Server, binary, finish};
 
@@ -138,7 +140,7 @@ fn addresses_are_taken_as_people_write_them_or_explained() {
 
 #[test]
 fn a_busy_server_is_explained_without_the_words_of_its_api() {
-    let busy = answers(
+    let (busy, tries) = answers_and_counts(
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 0\r\nContent-Length: 80\r\n\
           Connection: close\r\n\r\n\
           {\"error\":{\"code\":\"database_busy\",\"message\":\"wait for Retry-After\",\"details\":{}}}",
@@ -147,6 +149,7 @@ fn a_busy_server_is_explained_without_the_words_of_its_api() {
     let message = finish(binary(folder.path()).args(["queue", "list", "--url", &busy])).fails(1);
     let expected = "error: the server is busy and nothing was done (database_busy); try again in a few seconds\n";
     assert_eq!(message, expected);
+    assert_eq!(tries.load(Ordering::Relaxed), 3);
 }
 
 #[test]
@@ -196,17 +199,25 @@ fn something_that_is_no_taskqueue_server_is_recognised() {
 
 /// The URL of something that answers each request with these bytes.
 fn answers(answer: &'static [u8]) -> String {
+    answers_and_counts(answer).0
+}
+
+/// The same, with the number of requests so far.
+fn answers_and_counts(answer: &'static [u8]) -> (String, Arc<AtomicUsize>) {
     use std::io::{Read, Write};
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for connection in listener.incoming() {
             let mut connection = connection.unwrap();
             let _ = connection.read(&mut [0; 4096]).unwrap();
+            count.fetch_add(1, Ordering::Relaxed);
             connection.write_all(answer).unwrap();
         }
     });
-    url
+    (url, requests)
 }
 
 #[test]
