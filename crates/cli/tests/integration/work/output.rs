@@ -1,6 +1,7 @@
 //! The output of commands: printed at once, stored in the folder of the run, and never blocking the worker.
 
 use std::fs::File;
+use std::process::Stdio;
 
 use serde_json::json;
 
@@ -83,6 +84,18 @@ fn what_the_worker_says_is_not_glued_to_what_its_command_printed_to_the_same_fil
     let log = File::options().append(true).create(true).open(setup.folder().join("stderr")).unwrap();
     let stderr = setup.start_to_one(log, &["sh", "-c", r"printf '\r50%%'"]).finish_well();
     assert!(stderr.contains("50%\nsucceeded t_"), "{stderr}");
+}
+
+#[test]
+fn a_log_keeps_the_first_100_mib_of_the_output_and_its_end() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let setup = Setup::new(&server).flags("--max-tasks 1");
+    let mut worker = setup.start_to(Stdio::null(), &["sh", "-c", "head -c 105000000 /dev/zero; echo the end"]);
+    let stderr = worker.finish_well();
+    let log = std::fs::read(worker.runs(1)[0].join("output.log")).unwrap();
+    assert!(log.len() < 105_000_000 && log.ends_with(b"\0the end\n"), "{}", log.len());
+    assert!(stderr.contains("keeps the first 104857600 and the last 16384 bytes"), "{stderr}");
 }
 
 #[test]
