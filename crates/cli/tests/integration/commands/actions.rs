@@ -152,6 +152,8 @@ fn ended_tasks_are_submitted_again_under_new_ids() {
     ];
     server.submit("t_aaaaaaaaaaaa", &definition);
     server.claim("r", 1);
+    let progress = r#"{"run_id":"r_run000000001","progress":{"step":1}}"#;
+    assert_eq!(server.post("tasks/t_aaaaaaaaaaaa/progress", progress), 204);
     server.complete("t_aaaaaaaaaaaa", 1);
     let copies = server.run("task rerun t_aaaaaaaaaaaa -o json").json();
     let new_id = copies[0]["new_id"].as_str().unwrap();
@@ -165,6 +167,7 @@ fn ended_tasks_are_submitted_again_under_new_ids() {
     }
     assert_eq!((&old["status"], &new["status"]), (&json!("succeeded"), &json!("pending")));
     assert_eq!((&new["attempt"], &new["result"]), (&json!(0), &json!({})));
+    assert_eq!((&old["progress"], new.get("progress")), (&json!({"step": 1}), None));
 }
 
 #[test]
