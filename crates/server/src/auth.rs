@@ -295,6 +295,8 @@ mod tests {
     fn without_any_token_everybody_gets_in_and_with_an_empty_set_nobody() {
         assert_eq!(caller(&Gate::default(), "x").as_deref(), Ok("*"));
         assert!(Gate::default().identify(&HeaderMap::new()).is_ok());
+        let nonsense = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("nonsense"))]);
+        assert!(Gate::default().identify(&nonsense).is_ok());
         let closed = Gate::new(None, Some(SharedTokens::default()));
         assert!(!closed.is_open());
         assert_eq!(caller(&closed, "x"), Err(TokenMistake::Wrong));
