@@ -99,9 +99,13 @@ impl ProgressFile {
 mod tests {
     use std::fs::{self, File};
     use std::os::unix::fs::symlink;
+    use std::pin::pin;
+    use std::sync::Arc;
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use tempfile::TempDir;
+    use tokio::sync::watch;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -160,6 +164,22 @@ mod tests {
         }
         fs::write(&path, "{\"step\": 1}").unwrap();
         assert_eq!(found(&mut file).as_deref(), Some("{\"step\":1}"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_file_keeps_what_was_there_until_it_is_whole() {
+        let (_folder, path, file) = file();
+        let (sender, reported) = watch::channel(None);
+        let (interval, progress) = (Duration::from_secs(1), RunProgress(Arc::new(sender)));
+        let mut watching = pin!(file.watch(interval, &progress));
+        for (text, expected) in
+            [("{\"step\": 1}", "{\"step\":1}"), ("{\"step\":", "{\"step\":1}"), ("{\"step\": 2}", "{\"step\":2}")]
+        {
+            fs::write(&path, text).unwrap();
+            // Paused time stands still during a look, so there are at least two.
+            assert!(timeout(3 * interval, watching.as_mut()).await.is_err(), "it never returns");
+            assert_eq!(reported.borrow().as_ref().map(JsonObject::as_str), Some(expected), "{text}");
+        }
     }
 
     #[test]
