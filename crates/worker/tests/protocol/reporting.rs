@@ -213,3 +213,17 @@ async fn why_a_left_run_could_not_be_given_back_is_what_the_server_said() {
     assert_eq!(left.undelivered, [task_id]);
     assert!(matches!(left.last_error, Some(Error::Api { status: 403, .. })), "{left:?}");
 }
+
+/// The keeper gives a person its five seconds. A refused connection is faster than any timeout, so a timeout alone would not end them.
+#[tokio::test]
+async fn no_left_run_is_tried_when_the_time_is_over() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let config = Config::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let client = Client::new(config.retries(Retries::NONE)).unwrap();
+    let (queue, task_id) = (QueueName::parse("q").unwrap(), TaskId::parse("t_000000000001").unwrap());
+    let runs = vec![LeftRun { task_id, run_id: RunId::parse("r_000000000001").unwrap() }];
+    let left = settle_left_runs(&client, &queue, None, runs, Duration::ZERO).await;
+    assert_eq!(left.undelivered, [task_id]);
+    assert!(listener.accept().is_err(), "it has connected");
+}
