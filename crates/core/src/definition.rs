@@ -209,10 +209,7 @@ pub fn check_stored_size(definition_bytes: usize, result_bytes: usize, progress_
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn object(text: &str) -> JsonObject {
-        JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
-    }
+    use crate::samples::object;
 
     #[test]
     fn routes_are_a_sorted_set() {

@@ -102,32 +102,24 @@ fn active_run(head: &TaskHead) -> Option<RunId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{Route, TaskId};
-    use crate::scheduling::Scheduling;
+    use crate::ids::Route;
+    use crate::samples::{new_task, run};
     use crate::task::{ActiveRun, FinishedRun, RunEnd};
-
-    fn run(name: &str) -> RunId {
-        RunId::parse(&format!("r_{name:_<12}")).unwrap()
-    }
 
     /// A task with these values: status, route, priority, place in the pending order, and the last finished run.
     fn task(status: Status, route: &str, priority: i64, pending_seq: i64, finished: Option<&str>) -> TaskHead {
         let running =
             ActiveRun { run_id: run("active"), lease_expires_at: Timestamp::from_micros(9), times_out_at: None };
         TaskHead {
-            id: TaskId::parse("t_abcdefghijkl").unwrap(),
             priority,
-            max_attempts: 3,
             routes: Routes::new(vec![Route::parse(route).unwrap()]).unwrap(),
-            scheduling: Scheduling::default(),
-            definition_bytes: 0,
-            progress_bytes: 0,
             lifecycle: Lifecycle {
                 status,
                 run: (status == Status::Running).then_some(running),
                 finished_run: finished.map(|name| FinishedRun { run_id: run(name), end: RunEnd::Fail }),
                 ..Lifecycle::created(Timestamp::from_micros(1), pending_seq)
             },
+            ..new_task().head()
         }
     }
 

@@ -192,12 +192,9 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::route;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
-
-    fn route(name: &str) -> Route {
-        Route::parse(name).unwrap()
-    }
 
     fn of_route(name: &str) -> RouteFacts {
         RouteFacts { route: route(name), running: RunningTasks::default(), has_worker: true, ahead: 0 }

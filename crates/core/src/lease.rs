@@ -92,10 +92,10 @@ pub fn timeout_failure(run_limit: Option<Duration>) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::RunId;
+    use crate::samples::{at, run};
 
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_micros(0).plus_seconds(seconds)
+    fn active(lease: i64, timeout: Option<i64>) -> ActiveRun {
+        ActiveRun { run_id: run("active"), lease_expires_at: at(lease), times_out_at: timeout.map(at) }
     }
 
     #[test]
@@ -114,41 +114,31 @@ mod tests {
 
     #[test]
     fn a_run_is_over_with_its_lease_or_with_its_time_whichever_ends_first() {
-        let run = |lease, timeout: Option<i64>| ActiveRun {
-            run_id: RunId::parse("r_abcdefghijkl").unwrap(),
-            lease_expires_at: at(lease),
-            times_out_at: timeout.map(at),
-        };
         let cases = [
-            (run(10, None), 9, None, 10),
-            (run(10, None), 10, Some(RunEnd::HeartbeatExpired), 10),
-            (run(10, Some(5)), 4, None, 5),
-            (run(10, Some(5)), 5, Some(RunEnd::Timeout), 5),
-            (run(10, Some(5)), 20, Some(RunEnd::Timeout), 5),
-            (run(10, Some(15)), 12, Some(RunEnd::HeartbeatExpired), 10),
-            (run(10, Some(15)), 20, Some(RunEnd::HeartbeatExpired), 10),
-            (run(10, Some(10)), 10, Some(RunEnd::Timeout), 10),
+            (active(10, None), 9, None, 10),
+            (active(10, None), 10, Some(RunEnd::HeartbeatExpired), 10),
+            (active(10, Some(5)), 4, None, 5),
+            (active(10, Some(5)), 5, Some(RunEnd::Timeout), 5),
+            (active(10, Some(5)), 20, Some(RunEnd::Timeout), 5),
+            (active(10, Some(15)), 12, Some(RunEnd::HeartbeatExpired), 10),
+            (active(10, Some(15)), 20, Some(RunEnd::HeartbeatExpired), 10),
+            (active(10, Some(10)), 10, Some(RunEnd::Timeout), 10),
         ];
         for (run, now, end, ends_at) in cases {
             assert_eq!(run_over(&run, at(now)), end, "{run:?} {now}");
             assert_eq!(run_ends_at(&run), at(ends_at), "{run:?}");
         }
-        let credited = credited_run(run(10, Some(5)), at(600), 90);
+        let credited = credited_run(active(10, Some(5)), at(600), 90);
         assert_eq!((credited.lease_expires_at, credited.times_out_at), (at(690), Some(at(690))));
-        assert_eq!(credited_run(run(10, None), at(600), 90).times_out_at, None);
+        assert_eq!(credited_run(active(10, None), at(600), 90).times_out_at, None);
     }
 
     #[test]
     fn a_run_of_a_clock_that_was_ahead_is_brought_back_with_its_time() {
-        let run = |lease, timeout: Option<i64>| ActiveRun {
-            run_id: RunId::parse("r_abcdefghijkl").unwrap(),
-            lease_expires_at: at(lease),
-            times_out_at: timeout.map(at),
-        };
-        assert_eq!(brought_back(run(90_300, Some(90_900)), at(0)), Some(run(300, Some(900))));
-        assert_eq!(brought_back(run(90_300, None), at(10)), Some(run(310, None)));
-        assert_eq!(brought_back(run(300, Some(900)), at(0)), None);
-        assert_eq!(brought_back(run(200, Some(900)), at(0)), None);
+        assert_eq!(brought_back(active(90_300, Some(90_900)), at(0)), Some(active(300, Some(900))));
+        assert_eq!(brought_back(active(90_300, None), at(10)), Some(active(310, None)));
+        assert_eq!(brought_back(active(300, Some(900)), at(0)), None);
+        assert_eq!(brought_back(active(200, Some(900)), at(0)), None);
     }
 
     #[test]

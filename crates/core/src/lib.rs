@@ -47,3 +47,7 @@ pub mod trace;
 pub mod update;
 pub mod varint;
 pub mod words;
+
+#[cfg(test)]
+#[path = "../tests/integration/samples.rs"]
+mod samples;

@@ -9,30 +9,14 @@ use any_action::{Action, Decision};
 
 use super::*;
 use crate::definition::{Definition, Routes};
-use crate::ids::TaskId;
-use crate::json;
 use crate::limits::TASK_DATA_BYTES;
+use crate::samples::{at, new_task, object, route, run};
+use crate::task::Task;
 
 /// The next place in the pending order.
 const NEXT: i64 = 99;
 /// When the actions of the table come: in the middle of the lease.
 const NOW: i64 = 200;
-
-fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_micros(0).plus_seconds(seconds)
-}
-
-fn run(name: &str) -> RunId {
-    RunId::parse(&format!("r_{name:_<12}")).unwrap()
-}
-
-fn route(name: &str) -> Route {
-    Route::parse(name).unwrap()
-}
-
-fn object(text: &str) -> JsonObject {
-    JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
-}
 
 fn oversized() -> JsonObject {
     object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(TASK_DATA_BYTES)))
@@ -71,16 +55,8 @@ fn task(status: Status) -> TaskHead {
         ..lifecycle.clone()
     };
     let definition = Definition { routes: Routes::new(vec![route("new")]).unwrap(), ..Definition::default() };
-    TaskHead {
-        id: TaskId::parse("t_abcdefghijkl").unwrap(),
-        priority: definition.priority,
-        max_attempts: 3,
-        routes: definition.routes.clone(),
-        scheduling: definition.scheduling.clone(),
-        definition_bytes: definition.stored_bytes(),
-        progress_bytes: 0,
-        lifecycle: if status == Status::Running { claimed } else { lifecycle },
-    }
+    let lifecycle = if status == Status::Running { claimed } else { lifecycle };
+    Task { definition, lifecycle, ..new_task() }.head()
 }
 
 fn claim(by: &str) -> Action {

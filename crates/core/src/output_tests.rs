@@ -7,16 +7,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::definition::Definition;
-use crate::ids::{QueueName, TaskId};
-use crate::task::{ActiveRun, FinishedRun, Outcome, Task};
+use crate::samples::{new_task, run};
+use crate::task::{ActiveRun, FinishedRun, Task};
 use crate::time::Timestamp;
 
 const ROOMY: usize = 1000;
-
-fn run(name: &str) -> RunId {
-    RunId::parse(&format!("r_{name:_<12}")).unwrap()
-}
 
 /// A task in its third attempt with the run `active`, whose second attempt was the run `before`, ended this way.
 fn task(end: RunEnd) -> TaskHead {
@@ -27,14 +22,7 @@ fn task(end: RunEnd) -> TaskHead {
         finished_run: Some(FinishedRun { run_id: run("before"), end }),
         ..Lifecycle::created(Timestamp::from_micros(1_000_000), 1)
     };
-    let task = Task {
-        queue: QueueName::parse("q").unwrap(),
-        id: TaskId::parse("t_abcdefghijkl").unwrap(),
-        definition: Definition::default(),
-        lifecycle,
-        outcome: Outcome::empty(),
-    };
-    task.head()
+    Task { lifecycle, ..new_task() }.head()
 }
 
 fn part(start: u64, end: u64) -> Part {

@@ -214,10 +214,7 @@ impl Retention {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn route(name: &str) -> Route {
-        Route::parse(name).unwrap()
-    }
+    use crate::samples::route;
 
     fn limited(max_running: Option<u64>, gpu: Option<u64>) -> QueueSettings {
         let route_limits = gpu.map(|limit| (route("gpu"), limit)).into_iter().collect();

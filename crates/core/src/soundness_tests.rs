@@ -1,15 +1,9 @@
 //! Each rule with a task, output or observation that breaks it.
 
 use super::*;
-use crate::definition::Definition;
-use crate::ids::{QueueName, TaskId, WorkerId};
-use crate::observation::{Report, Telemetry, WorkerStatus};
-use crate::task::{ActiveRun, Failure, FinishedRun, LastError, LastRun, Outcome, Progress};
-use crate::time::Timestamp;
-
-fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_micros(0).plus_seconds(seconds)
-}
+use crate::observation::{Report, Telemetry};
+use crate::samples::{at, failure, idle_worker, new_task};
+use crate::task::{ActiveRun, FinishedRun, LastError, LastRun, Outcome, Progress};
 
 fn run_id(number: u8) -> RunId {
     RunId::from_bytes([number; 9])
@@ -43,16 +37,10 @@ fn task_in(status: Status) -> Task {
         (lifecycle.finished_at, lifecycle.updated_at) = (Some(at(20)), at(20));
     }
     if status == Status::Failed {
-        let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
-        outcome.last_error = Some(LastError { failure, occurred_at: at(20), attempt: 1, run_id: Some(run_id(1)) });
+        outcome.last_error =
+            Some(LastError { failure: failure(), occurred_at: at(20), attempt: 1, run_id: Some(run_id(1)) });
     }
-    Task {
-        queue: QueueName::parse("q").unwrap(),
-        id: TaskId::parse("t_abcdefghijkl").unwrap(),
-        definition: Definition::default(),
-        lifecycle,
-        outcome,
-    }
+    Task { lifecycle, outcome, ..new_task() }
 }
 
 #[test]
@@ -191,19 +179,7 @@ fn kept_output_is_where_its_pieces_are() {
 
 #[test]
 fn an_observation_ends_after_it_was_made_and_says_canonical_things() {
-    let sound = Observation {
-        id: WorkerId::parse("w_abcdefghijkl").unwrap(),
-        queue: QueueName::parse("q").unwrap(),
-        report: Report {
-            route: Route::parse("a").unwrap(),
-            status: WorkerStatus::Idle,
-            task_id: None,
-            metadata: JsonObject::empty(),
-        },
-        telemetry: None,
-        last_seen_at: at(0),
-        expires_at: at(300),
-    };
+    let sound = idle_worker();
     assert_eq!(observation(&sound), []);
     let cases: [(Observation, &str); 3] = [
         (Observation { expires_at: at(-1), ..sound.clone() }, "ends before it was made"),

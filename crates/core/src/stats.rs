@@ -403,11 +403,8 @@ mod tests {
     use super::*;
     use crate::activity::{Event, Record};
     use crate::ids::RunId;
+    use crate::samples::at;
     use crate::task::{FinishedRun, RunEnd};
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_micros(seconds * 1_000_000)
-    }
 
     fn created(tasks: u64) -> Activity {
         let mut activity = Activity::default();

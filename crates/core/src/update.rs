@@ -201,26 +201,15 @@ fn after(before: &JsonObject, replacement: Option<&JsonObject>, patch: Option<&J
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::Definition;
-    use crate::ids::{QueueName, Route, TaskId};
-    use crate::json;
+    use crate::ids::Route;
     use crate::limits::TASK_DATA_BYTES;
+    use crate::samples::{new_task, object};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000);
 
     fn task(status: Status, attempt: i64) -> Task {
         let created = Lifecycle::created(Timestamp::from_micros(10), 1);
-        Task {
-            queue: QueueName::parse("q").unwrap(),
-            id: TaskId::parse("t_abcdefghijkl").unwrap(),
-            definition: Definition::default(),
-            lifecycle: Lifecycle { status, attempt, ..created },
-            outcome: Outcome::empty(),
-        }
-    }
-
-    fn object(text: &str) -> JsonObject {
-        JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
+        Task { lifecycle: Lifecycle { status, attempt, ..created }, ..new_task() }
     }
 
     #[test]

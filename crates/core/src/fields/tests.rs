@@ -4,15 +4,11 @@ use super::*;
 use crate::definition::Definition;
 use crate::filter::{LastErrorFields, LastRunFields, TaskFilter};
 use crate::ids::TaskId;
+use crate::samples::at;
 use crate::scheduling::Scheduling;
-use crate::time::Timestamp;
 
 const ID: &str = "t_exampletask0";
 const EVERYTHING: &str = r#"{"dependencies":["t_000000000000","t_000000000001"],"on_dependency_failure":"cancel","retry_delay":{"factor":2,"max_seconds":3600,"seconds":10},"timeout_seconds":7200}"#;
-
-fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_micros(0).plus_seconds(seconds)
-}
 
 fn planned(definition: &Definition, not_before: Option<Timestamp>) -> TaskView<'_> {
     TaskView::planned(TaskId::parse(ID).unwrap(), definition, not_before)

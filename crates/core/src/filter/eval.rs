@@ -361,11 +361,14 @@ fn chain(parts: &[Expression<TaskPredicate>], status: Status, decisive: bool) ->
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
     use crate::filter::{ObservationFilter, TaskFilter};
-    use crate::ids::{QueueName, Route, WorkerId};
     use crate::json::JsonObject;
     use crate::observation::{Report, Telemetry};
+    use crate::samples::{idle_worker, new_task};
+    use crate::task::Task;
     use crate::task_view::TaskView;
 
     fn time(text: &str) -> Timestamp {
@@ -374,32 +377,16 @@ mod tests {
 
     /// A task that has ended neither well nor badly.
     fn plain() -> TaskView<'static> {
+        static TASK: LazyLock<Task> = LazyLock::new(new_task);
         TaskView {
-            id: TaskId::parse("t_abcdefghijkl").unwrap(),
-            queue: "q",
-            status: Status::Pending,
-            name: None,
-            args: "{}",
             metadata: r#"{"m":1}"#,
-            priority: 0,
             attempt: 1,
-            max_attempts: 3,
             routes: r#"["default","gpu"]"#,
             result: r#"{"r":2}"#,
-            last_error: None,
-            last_route: None,
             created_at: time("2026-01-01T00:00:00.000001Z"),
             updated_at: time("2026-01-02T00:00:00Z"),
-            started_at: None,
-            finished_at: None,
-            last_run: None,
-            progress: None,
-            progress_updated_at: None,
-            progress_attempt: None,
-            not_before: None,
-            scheduling: None,
             archived: true,
-            unmet: 0,
+            ..TASK.view()
         }
     }
 
@@ -636,19 +623,15 @@ mod tests {
     }
 
     fn seen(telemetry: Option<&str>) -> Observation {
-        let telemetry = telemetry.map(JsonObject::from_canonical);
+        let metadata = JsonObject::from_canonical(r#"{"gpus":[0,1],"host":"gpu-3"}"#);
+        let measured =
+            |value| Telemetry { value: JsonObject::from_canonical(value), updated_at: time("2026-01-01T00:00:30Z") };
         Observation {
-            id: WorkerId::parse("w_abcdefghijkl").unwrap(),
-            queue: QueueName::parse("q").unwrap(),
-            report: Report {
-                route: Route::parse("default").unwrap(),
-                status: WorkerStatus::Idle,
-                task_id: None,
-                metadata: JsonObject::from_canonical(r#"{"gpus":[0,1],"host":"gpu-3"}"#),
-            },
-            telemetry: telemetry.map(|value| Telemetry { value, updated_at: time("2026-01-01T00:00:30Z") }),
+            report: Report { metadata, ..idle_worker().report },
+            telemetry: telemetry.map(measured),
             last_seen_at: time("2026-01-01T00:00:00Z"),
             expires_at: time("2026-01-01T00:05:00Z"),
+            ..idle_worker()
         }
     }
 

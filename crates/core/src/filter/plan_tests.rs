@@ -2,21 +2,14 @@
 
 use crate::definition::Definition;
 use crate::filter::{ObservationFilter, TaskFilter};
-use crate::ids::{QueueName, Route, TaskId, WorkerId};
 use crate::json::{JsonObject, parse, scanned_bytes};
 use crate::limits::{FILTER_BYTES, TELEMETRY_BYTES};
-use crate::observation::{Observation, Report, Telemetry, WorkerStatus};
-use crate::task::{Lifecycle, Outcome, Task};
-use crate::time::Timestamp;
+use crate::observation::{Observation, Telemetry};
+use crate::samples::{at, idle_worker, new_task};
+use crate::task::Task;
 
 fn task(args: JsonObject) -> Task {
-    Task {
-        queue: QueueName::parse("q").unwrap(),
-        id: TaskId::parse("t_abcdefghijkl").unwrap(),
-        definition: Definition { args, ..Definition::default() },
-        lifecycle: Lifecycle::created(Timestamp::from_micros(0), 0),
-        outcome: Outcome::empty(),
-    }
+    Task { definition: Definition { args, ..Definition::default() }, ..new_task() }
 }
 
 /// How many bytes of documents are gone over for this filter on a task with these args.
@@ -60,20 +53,8 @@ fn four_hundred_predicates_cost_about_as_much_as_one() {
 #[test]
 fn a_filter_of_many_predicates_goes_over_telemetry_once() {
     let telemetry = format!("{{\"a\":\"{}\"}}", "x".repeat(TELEMETRY_BYTES - 8));
-    let updated_at = Timestamp::from_micros(1);
-    let seen = Observation {
-        id: WorkerId::parse("w_abcdefghijkl").unwrap(),
-        queue: QueueName::parse("q").unwrap(),
-        report: Report {
-            route: Route::parse("a").unwrap(),
-            status: WorkerStatus::Idle,
-            task_id: None,
-            metadata: JsonObject::empty(),
-        },
-        telemetry: Some(Telemetry { value: JsonObject::from_canonical(&telemetry), updated_at }),
-        last_seen_at: updated_at,
-        expires_at: updated_at,
-    };
+    let telemetry = Some(Telemetry { value: JsonObject::from_canonical(&telemetry), updated_at: at(1) });
+    let seen = Observation { telemetry, ..idle_worker() };
     let cost = |filter: &str| {
         let filter = ObservationFilter::parse(filter).unwrap();
         let before = scanned_bytes();

@@ -429,11 +429,8 @@ mod tests {
 #[cfg(test)]
 mod merge_tests {
     use super::*;
-    use crate::json::{parse, scanned_bytes};
-
-    fn object(text: &str) -> JsonObject {
-        JsonObject::from_value(&parse(text.as_bytes()).unwrap()).unwrap()
-    }
+    use crate::json::scanned_bytes;
+    use crate::samples::object;
 
     fn merged(target: &str, patch: &str) -> String {
         merge_patch(&object(target), &object(patch)).as_str().to_owned()

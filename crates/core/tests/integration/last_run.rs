@@ -5,7 +5,7 @@ use taskqueue_core::lease;
 use taskqueue_core::lifecycle;
 use taskqueue_core::lifecycle::LastRunChange;
 
-use crate::one_task::{NOW, acted, changed, claim_change, failure, reported, run, task};
+use crate::one_task::{NOW, acted, changed, claim_change, fails, reported, run, task};
 use crate::prelude::*;
 
 fn worker(host: &str) -> JsonObject {
@@ -33,7 +33,7 @@ fn the_run_id_is_shown_once_the_run_is_over_however_it_ends() {
     let expired = changed(&running, &lifecycle::expire(&running.head(), late, 7).unwrap());
     let ended = [
         reported(&running, 1, &RunReport::Complete { result: worker("result") }).unwrap(),
-        reported(&running, 1, &failure()).unwrap(),
+        reported(&running, 1, &fails()).unwrap(),
         reported(&running, 1, &RunReport::Unclaim { delay: None }).unwrap(),
         acted(&running, TaskAction::Cancel),
         expired,
@@ -61,20 +61,20 @@ fn everything_but_a_claim_keeps_who_ran_a_task() {
 
 #[test]
 fn a_claim_replaces_who_ran_a_task_or_removes_it() {
-    let failed = reported(&claimed(&task(), 1, Some(&worker("a"))), 1, &failure()).unwrap();
+    let failed = reported(&claimed(&task(), 1, Some(&worker("a"))), 1, &fails()).unwrap();
     let again = claimed(&failed, 2, Some(&worker("b")));
     assert_eq!(shown(&again), expected(2, "b", None), "the id of the run before is not shown either");
     assert_eq!(shown(&reported(&again, 2, &RunReport::Unclaim { delay: None }).unwrap()), expected(2, "b", Some(2)));
     let silent = claimed(&failed, 2, None);
     assert_eq!(shown(&silent), None);
-    assert_eq!(shown(&reported(&silent, 2, &failure()).unwrap()), None);
+    assert_eq!(shown(&reported(&silent, 2, &fails()).unwrap()), None);
     assert_eq!(shown(&claimed(&task(), 1, Some(&JsonObject::empty()))).unwrap().1, "{}", "empty is not absent");
 }
 
 #[test]
 fn a_claim_without_a_worker_writes_only_if_there_is_something_to_remove() {
     assert_eq!(claim_change(&task(), 1, None).last_run, LastRunChange::Keep);
-    let failed = reported(&claimed(&task(), 1, Some(&worker("a"))), 1, &failure()).unwrap();
+    let failed = reported(&claimed(&task(), 1, Some(&worker("a"))), 1, &fails()).unwrap();
     assert_eq!(claim_change(&failed, 2, None).last_run, LastRunChange::Clear);
     let set = LastRunChange::Set(LastRun { attempt: 2, worker: worker("b") });
     assert_eq!(claim_change(&failed, 2, Some(&worker("b"))).last_run, set);

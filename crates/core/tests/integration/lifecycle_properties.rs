@@ -91,13 +91,8 @@ fn result(number: usize) -> JsonObject {
 impl History {
     fn begin(scheduling: Scheduling) -> Self {
         let now = Timestamp::from_micros(0).plus_seconds(1_000_000);
-        let task = Task {
-            queue: QueueName::parse("q").unwrap(),
-            id: TaskId::parse("t_abcdefghijkl").unwrap(),
-            definition: Definition { scheduling, ..Definition::default() },
-            lifecycle: Lifecycle::created(now, 1),
-            outcome: Outcome::empty(),
-        };
+        let definition = Definition { scheduling, ..Definition::default() };
+        let task = Task { definition, lifecycle: Lifecycle::created(now, 1), ..new_task() };
         Self { task, now, runs: Vec::new(), last_seq: 1, charged: 0 }
     }
 
@@ -114,7 +109,6 @@ impl History {
     fn action(&self, event: &Event) -> Option<Action> {
         let run_id_of = self.run(event.back);
         let report = |report| Action::Report { run_id: run_id_of, report };
-        let failure = || Failure { kind: "E".into(), message: "m".into(), traceback: None };
         Some(match event.what {
             What::Claim => Action::Claim { route: Route::parse("default").unwrap(), run_id: run_id(self.runs.len()) },
             What::Heartbeat { progress } => {

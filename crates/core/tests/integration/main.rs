@@ -10,9 +10,10 @@ mod lifecycle_properties;
 mod one_task;
 mod prelude;
 mod progress;
+mod samples;
 mod selection;
 mod stored_size;
 mod waiting;
 
-// `any_action` is compiled into the unit tests, too, where these are modules of the crate.
-use taskqueue_core::{ids, json, lifecycle, refusal, task, time};
+// `any_action` and `samples` are compiled into the unit tests, too, where these are modules of the crate.
+use taskqueue_core::{definition, ids, json, lifecycle, observation, refusal, task, time};

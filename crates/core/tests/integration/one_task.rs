@@ -12,13 +12,8 @@ pub(crate) fn run(n: u32) -> RunId {
 }
 
 pub(crate) fn task() -> Task {
-    Task {
-        queue: QueueName::parse("q").unwrap(),
-        id: TaskId::parse("t_abcdefghijkl").unwrap(),
-        definition: Definition { max_attempts: 9, ..Definition::default() },
-        lifecycle: Lifecycle::created(NOW, 1),
-        outcome: Outcome::empty(),
-    }
+    let definition = Definition { max_attempts: 9, ..Definition::default() };
+    Task { definition, lifecycle: Lifecycle::created(NOW, 1), ..new_task() }
 }
 
 pub(crate) fn changed(task: &Task, change: &Change) -> Task {
@@ -29,8 +24,7 @@ pub(crate) fn changed(task: &Task, change: &Change) -> Task {
 }
 
 pub(crate) fn claim_change(task: &Task, n: u32, worker: Option<&JsonObject>) -> Change {
-    let route = Route::parse("default").unwrap();
-    let claimant = Claimant { route: &route, run_id: run(n), worker };
+    let claimant = Claimant { route: &route("default"), run_id: run(n), worker };
     lifecycle::claim(&task.head(), &task.outcome, claimant, NOW).unwrap().change
 }
 
@@ -43,10 +37,6 @@ pub(crate) fn acted(task: &Task, action: TaskAction) -> Task {
     changed(task, &lifecycle::act(&task.head(), action, NOW, 7).unwrap().unwrap())
 }
 
-pub(crate) fn failure() -> RunReport {
-    RunReport::Fail {
-        failure: Failure { kind: "E".into(), message: "m".into(), traceback: None },
-        retry: true,
-        retry_after: None,
-    }
+pub(crate) fn fails() -> RunReport {
+    RunReport::Fail { failure: failure(), retry: true, retry_after: None }
 }

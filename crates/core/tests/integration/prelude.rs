@@ -11,3 +11,5 @@ pub(crate) use taskqueue_core::task::{
 };
 pub(crate) use taskqueue_core::time::Timestamp;
 pub(crate) use taskqueue_core::update::Update;
+
+pub(crate) use crate::samples::{at, failure, new_task, object, route};

@@ -5,12 +5,8 @@ use taskqueue_core::lifecycle;
 use taskqueue_core::lifecycle::{NewProgress, ProgressChange};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 
-use crate::one_task::{NOW, acted, changed, claim_change, failure, reported, run, task};
+use crate::one_task::{NOW, acted, changed, claim_change, fails, reported, run, task};
 use crate::prelude::*;
-
-fn object(text: &str) -> JsonObject {
-    JsonObject::from_canonical(text)
-}
 
 /// An object of so many bytes.
 fn sized(bytes: usize) -> JsonObject {
@@ -66,7 +62,7 @@ fn everything_but_a_claim_keeps_progress() {
     let expired = lifecycle::expire(&running.head(), NOW.plus_seconds(301), 7).unwrap();
     let ended = [
         reported(&running, 1, &RunReport::Complete { result: object(r#"{"a":1}"#) }).unwrap(),
-        reported(&running, 1, &failure()).unwrap(),
+        reported(&running, 1, &fails()).unwrap(),
         reported(&running, 1, &RunReport::Unclaim { delay: None }).unwrap(),
         acted(&running, TaskAction::Cancel),
         changed(&running, &expired),
@@ -87,7 +83,7 @@ fn everything_but_a_claim_keeps_progress() {
 fn a_claim_clears_progress_and_writes_only_if_there_is_some() {
     assert_eq!(claim_change(&task(), 1, None).progress, ProgressChange::Keep);
     let running = said(&claimed(&task(), 1), 1, &JsonObject::empty(), NOW).unwrap();
-    let failed = reported(&running, 1, &failure()).unwrap();
+    let failed = reported(&running, 1, &fails()).unwrap();
     assert_eq!(claim_change(&failed, 2, None).progress, ProgressChange::Clear);
     let again = claimed(&failed, 2);
     assert_eq!(shown(&again), None);
@@ -136,7 +132,7 @@ fn complete_counts_definition_and_progress_and_not_the_result_before() {
 #[test]
 fn an_update_counts_definition_result_and_progress() {
     let running = said(&claimed(&task(), 1), 1, &sized(1000), NOW).unwrap();
-    let failed = reported(&running, 1, &failure()).unwrap();
+    let failed = reported(&running, 1, &fails()).unwrap();
     let to = |bytes| Update { result: Some(sized(bytes)), ..Update::default() }.apply(&failed, NOW);
     assert!(to(room_for_both() - 1000).is_ok());
     assert_eq!(to(room_for_both() - 999), Err(Refusal::TaskDataTooLarge));

@@ -13,10 +13,7 @@ use taskqueue_core::selection::{FirstRows, OrderField, TaskOrder, TaskPosition, 
 use taskqueue_core::task::LastError;
 
 use crate::prelude::*;
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_micros(second * 1_000_000)
-}
+use crate::samples::idle_worker;
 
 fn task_id(n: usize) -> TaskId {
     TaskId::parse(&format!("t_{n:012}")).unwrap()
@@ -82,13 +79,11 @@ fn filters_see_every_field_of_a_task_and_of_its_view() {
     }
 }
 
-fn observation(route: &str, status: WorkerStatus) -> Observation {
-    let route = Route::parse(route).unwrap();
-    let report =
-        Report { route, status, task_id: Some(task_id(1)), metadata: JsonObject::from_canonical(r#"{"host":"h"}"#) };
+fn observation(on: &str, status: WorkerStatus) -> Observation {
+    let report = Report { route: route(on), status, task_id: Some(task_id(1)), metadata: object(r#"{"host":"h"}"#) };
     let id = WorkerId::parse("w_000000000001").unwrap();
-    let telemetry = Some(Telemetry { value: JsonObject::from_canonical(r#"{"cpu":4}"#), updated_at: at(3) });
-    Observation { id, queue: QueueName::parse("q").unwrap(), report, telemetry, last_seen_at: at(1), expires_at: at(2) }
+    let telemetry = Some(Telemetry { value: object(r#"{"cpu":4}"#), updated_at: at(3) });
+    Observation { id, report, telemetry, last_seen_at: at(1), expires_at: at(2), ..idle_worker() }
 }
 
 #[test]

@@ -10,16 +10,13 @@ use taskqueue_core::task::{ActiveRun, LastError, TaskHead};
 
 use crate::any_action::{Action, Decision, decide};
 use crate::prelude::*;
+use crate::samples::run;
 
 /// When the actions come.
 const NOW: i64 = 200;
 
-fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_micros(0).plus_seconds(seconds)
-}
-
 fn run_id() -> RunId {
-    RunId::parse("r_active000001").unwrap()
+    run("active")
 }
 
 fn id(name: &str) -> TaskId {
@@ -46,8 +43,7 @@ fn task(status: Status, scheduling: SchedulingFields) -> Task {
         ..Lifecycle::created(at(100), 7)
     };
     let definition = Definition { scheduling: scheduling.into(), ..Definition::default() };
-    let (queue, outcome) = (QueueName::parse("q").unwrap(), Outcome::empty());
-    Task { queue, id: id("own"), definition, lifecycle, outcome }
+    Task { id: id("own"), definition, lifecycle, ..new_task() }
 }
 
 fn plain(status: Status) -> Task {
@@ -55,9 +51,8 @@ fn plain(status: Status) -> Task {
 }
 
 fn fail(retry: bool, retry_after: Option<u64>) -> Action {
-    let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let retry_after = retry_after.map(Duration::from_secs);
-    Action::Report { run_id: run_id(), report: RunReport::Fail { failure, retry, retry_after } }
+    Action::Report { run_id: run_id(), report: RunReport::Fail { failure: failure(), retry, retry_after } }
 }
 
 fn unclaim(delay: Option<u64>) -> Action {
@@ -69,7 +64,7 @@ fn complete() -> Action {
 }
 
 fn claim() -> Action {
-    Action::Claim { route: Route::parse("default").unwrap(), run_id: RunId::parse("r_next00000001").unwrap() }
+    Action::Claim { route: route("default"), run_id: run("next") }
 }
 
 fn decided(task: &Task, action: &Action, now: i64) -> Decision {
