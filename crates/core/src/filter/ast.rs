@@ -1,10 +1,9 @@
 //! What a filter means once it is parsed: a closed, fully typed tree, for backends that translate it as well
-//! as for [`eval`](super::eval). Literals stand converted, the path always on the left.
+//! as for [`eval`](super::eval). Literals stand converted, the path always on the left. The predicates are in `fields.rs`.
 
 use std::convert::Infallible;
 
-use crate::status::{Status, WorkerStatus, word_enum};
-use crate::time::Timestamp;
+use crate::status::word_enum;
 
 /// A boolean combination of predicates.
 ///
@@ -106,6 +105,16 @@ pub enum Membership<T> {
     Lacks(T),
 }
 
+impl<T> Membership<T> {
+    /// Returns what is looked for, and whether it must be there.
+    pub(super) fn parts(&self) -> (&T, bool) {
+        match self {
+            Self::Contains(literal) => (literal, true),
+            Self::Lacks(literal) => (literal, false),
+        }
+    }
+}
+
 /// A number literal; a float is always finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
@@ -125,81 +134,6 @@ pub enum Literal {
     Number(Number),
     /// A string.
     Text(String),
-}
-
-/// A question of a filter about a task.
-#[derive(Clone, Debug, PartialEq)]
-pub enum TaskPredicate {
-    /// `exists` (true) or `missing` (false) of a field that every task has, be it null.
-    Always(bool),
-    /// `id`
-    Id(Test<String>),
-    /// `status`; its order is that of the words as text.
-    Status(Test<Status>),
-    /// `name`
-    Name(NullableTest<String>),
-    /// `last_route`
-    LastRoute(NullableTest<String>),
-    /// `priority`
-    Priority(Test<Number>),
-    /// `attempt`
-    Attempt(Test<Number>),
-    /// `max_attempts`
-    MaxAttempts(Test<Number>),
-    /// `created_at`
-    CreatedAt(Test<Timestamp>),
-    /// `updated_at`
-    UpdatedAt(Test<Timestamp>),
-    /// `started_at`
-    StartedAt(NullableTest<Timestamp>),
-    /// `finished_at`
-    FinishedAt(NullableTest<Timestamp>),
-    /// `archived`
-    Archived(Flag),
-    /// `routes`
-    Routes(Membership<String>),
-    /// `last_error.…`
-    LastError(LastErrorPredicate),
-    /// `last_run.…`, except what is in its document.
-    LastRun(LastRunPredicate),
-    /// `args.…`, `metadata.…`, `result.…`, `last_run.worker.…`, `progress.…`: the document, the keys to step through, the
-    /// question.
-    Document(Document, Vec<String>, DocumentPredicate),
-}
-
-/// A question of a filter about the last error of a task. Only `Missing` holds for a task without one.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LastErrorPredicate {
-    /// `exists(last_error.…)`, whichever the member.
-    Exists,
-    /// `missing(last_error.…)`, whichever the member.
-    Missing,
-    /// `last_error.type`
-    Type(Test<String>),
-    /// `last_error.message`
-    Message(Test<String>),
-    /// `last_error.traceback`
-    Traceback(NullableTest<String>),
-    /// `last_error.run_id`. By the contract it is a string, so that no filter can name null; an error without a run has another
-    /// value than every string.
-    RunId(Test<String>),
-    /// `last_error.attempt`
-    Attempt(Test<Number>),
-    /// `last_error.occurred_at`
-    OccurredAt(Test<Timestamp>),
-}
-
-/// A question of a filter about the last run of a task. Only `Missing` holds for a task without one.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LastRunPredicate {
-    /// `exists(last_run.…)`, whichever the member.
-    Exists,
-    /// `missing(last_run.…)`, whichever the member.
-    Missing,
-    /// `last_run.attempt`
-    Attempt(Test<Number>),
-    /// `last_run.run_id`; null while the run is active.
-    RunId(NullableTest<String>),
 }
 
 word_enum! {
@@ -226,31 +160,6 @@ pub enum DocumentPredicate {
     Value(Test<Literal, Number>),
     /// The elements of an array or the keys of an object.
     Elements(Membership<Literal>),
-}
-
-/// A question of a filter about a worker observation.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ObservationPredicate {
-    /// `exists` (true) or `missing` (false) of a field that every observation has, be it null.
-    Always(bool),
-    /// `id`
-    Id(Test<String>),
-    /// `queue`
-    Queue(Test<String>),
-    /// `route`
-    Route(Test<String>),
-    /// `status`; its order is that of the words as text.
-    Status(Test<WorkerStatus>),
-    /// `task_id`
-    TaskId(NullableTest<String>),
-    /// `last_seen_at`
-    LastSeenAt(Test<Timestamp>),
-    /// `expires_at`
-    ExpiresAt(Test<Timestamp>),
-    /// `telemetry_updated_at`
-    TelemetryUpdatedAt(NullableTest<Timestamp>),
-    /// `metadata.…`, `telemetry.…`: the document, the keys to step through, the question.
-    Document(ObservationDocument, Vec<String>, DocumentPredicate),
 }
 
 word_enum! {

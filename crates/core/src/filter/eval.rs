@@ -1,4 +1,4 @@
-//! Whether a predicate holds for a record (docs/reference/filter-language.md §7 and §8), and what a record must tell.
+//! When a test holds for a value (docs/reference/filter-language.md §7 and §8), and what a record must tell.
 //! Every predicate is true or false, never unknown; backends that answer in SQL must agree with this file.
 
 use std::borrow::Borrow;
@@ -6,13 +6,12 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::ast::{
-    Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
-    Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
+    Document, DocumentPredicate, Expression, Flag, Literal, Membership, NullableTest, Number, ObservationDocument,
+    Order, Test,
 };
-use crate::ids::TaskId;
 use crate::json::{self, Found};
 use crate::observation::Observation;
-use crate::status::{Status, WorkerStatus};
+use crate::status::Status;
 use crate::time::Timestamp;
 
 /// The fields of a task that filters ask for. Heavy columns are asked for only when a predicate needs them.
@@ -108,69 +107,9 @@ impl<P> Expression<P> {
     }
 }
 
-impl TaskPredicate {
-    /// Returns whether this holds for the task. Looks at the task for this predicate alone; a filter looks once for all of its
-    /// predicates (`plan.rs`).
-    pub fn holds(&self, task: &impl TaskFields) -> bool {
-        match self {
-            Self::Always(holds) => *holds,
-            Self::Id(test) => value(test, task.id()),
-            Self::Status(test) => word(test, task.status(), Status::as_str),
-            Self::Name(test) => nullable(test, task.name()),
-            Self::LastRoute(test) => nullable(test, task.last_route()),
-            Self::Priority(test) => number(test, task.priority()),
-            Self::Attempt(test) => number(test, task.attempt()),
-            Self::MaxAttempts(test) => number(test, task.max_attempts()),
-            Self::CreatedAt(test) => value(test, &task.created_at()),
-            Self::UpdatedAt(test) => value(test, &task.updated_at()),
-            Self::StartedAt(test) => nullable(test, task.started_at().as_ref()),
-            Self::FinishedAt(test) => nullable(test, task.finished_at().as_ref()),
-            Self::Archived(test) => test.holds(|literal| task.archived() == *literal, |never| match *never {}),
-            Self::Routes(Membership::Contains(route)) => task.routes().any(|own| own == route),
-            Self::Routes(Membership::Lacks(route)) => !task.routes().any(|own| own == route),
-            Self::LastError(predicate) => predicate.holds(task.last_error()),
-            Self::LastRun(predicate) => predicate.holds(task.last_run()),
-            Self::Document(document, keys, predicate) => predicate.holds_in(task.document(*document), keys),
-        }
-    }
-}
-
-impl LastErrorPredicate {
-    /// Returns whether this holds for a task with this last error.
-    pub fn holds(&self, last_error: Option<LastErrorFields<'_>>) -> bool {
-        let Some(error) = last_error else { return matches!(self, Self::Missing) };
-        match self {
-            Self::Exists => true,
-            Self::Missing => false,
-            Self::Type(test) => value(test, error.kind),
-            Self::Message(test) => value(test, error.message),
-            Self::Traceback(test) => nullable(test, error.traceback),
-            // It may be missing, which no literal can say.
-            Self::RunId(test) => {
-                test.holds(|literal| error.run_id == Some(literal), |limit| error.run_id.map(|id| id.cmp(limit)))
-            }
-            Self::Attempt(test) => number(test, error.attempt),
-            Self::OccurredAt(test) => value(test, &error.occurred_at),
-        }
-    }
-}
-
-impl LastRunPredicate {
-    /// Returns whether this holds for a task with this last run.
-    pub fn holds(&self, last_run: Option<LastRunFields<'_>>) -> bool {
-        let Some(run) = last_run else { return matches!(self, Self::Missing) };
-        match self {
-            Self::Exists => true,
-            Self::Missing => false,
-            Self::Attempt(test) => number(test, run.attempt),
-            Self::RunId(test) => nullable(test, run.run_id),
-        }
-    }
-}
-
 impl DocumentPredicate {
     /// Returns whether this holds for what is behind the keys of a document, if there is one.
-    fn holds_in(&self, document: Option<&str>, keys: &[String]) -> bool {
+    pub(super) fn holds_in(&self, document: Option<&str>, keys: &[String]) -> bool {
         self.holds(document.and_then(|text| json::lookup(text, keys)))
     }
 
@@ -192,26 +131,6 @@ impl DocumentPredicate {
     }
 }
 
-impl ObservationPredicate {
-    /// Returns whether this holds for the observation.
-    pub fn holds(&self, observation: &Observation) -> bool {
-        match self {
-            Self::Always(holds) => *holds,
-            Self::Id(test) => value(test, observation.id.as_str()),
-            Self::Queue(test) => value(test, observation.queue.as_str()),
-            Self::Route(test) => value(test, observation.report.route.as_str()),
-            Self::Status(test) => word(test, observation.report.status, WorkerStatus::as_str),
-            Self::TaskId(test) => nullable(test, observation.report.task_id.as_ref().map(TaskId::as_str)),
-            Self::LastSeenAt(test) => value(test, &observation.last_seen_at),
-            Self::ExpiresAt(test) => value(test, &observation.expires_at),
-            Self::TelemetryUpdatedAt(test) => {
-                nullable(test, observation.telemetry.as_ref().map(|telemetry| &telemetry.updated_at))
-            }
-            Self::Document(document, keys, predicate) => predicate.holds_in(observation.document(*document), keys),
-        }
-    }
-}
-
 impl Observation {
     /// Returns a document as canonical JSON object text, if the observation has it.
     pub(super) fn document(&self, document: ObservationDocument) -> Option<&str> {
@@ -224,7 +143,7 @@ impl Observation {
 
 impl<E, O> Test<E, O> {
     /// Returns whether the test holds for a value, given what it equals and how it compares (if it has an order at all).
-    fn holds(&self, equals: impl Fn(&E) -> bool, compare: impl Fn(&O) -> Option<Ordering>) -> bool {
+    pub(super) fn holds(&self, equals: impl Fn(&E) -> bool, compare: impl Fn(&O) -> Option<Ordering>) -> bool {
         match self {
             Self::Equal(literal) => equals(literal),
             Self::NotEqual(literal) => !equals(literal),
@@ -246,19 +165,28 @@ impl Order {
     }
 }
 
-fn value<T: Borrow<V>, V: Ord + ?Sized>(test: &Test<T>, value: &V) -> bool {
+pub(super) fn value<T: Borrow<V>, V: Ord + ?Sized>(test: &Test<T>, value: &V) -> bool {
     test.holds(|literal| value == literal.borrow(), |limit| Some(value.cmp(limit.borrow())))
 }
 
-fn nullable<T: Borrow<V>, V: Ord + ?Sized>(test: &NullableTest<T>, value: Option<&V>) -> bool {
+pub(super) fn nullable<T: Borrow<V>, V: Ord + ?Sized>(test: &NullableTest<T>, value: Option<&V>) -> bool {
     test.holds(|literal| value == literal.as_ref().map(T::borrow), |limit| value.map(|value| value.cmp(limit.borrow())))
 }
 
-fn word<T: Copy + PartialEq>(test: &Test<T>, value: T, as_str: fn(T) -> &'static str) -> bool {
+pub(super) fn word<T: Copy + PartialEq>(test: &Test<T>, value: T, as_str: fn(T) -> &'static str) -> bool {
     test.holds(|literal| value == *literal, |limit| Some(as_str(value).cmp(as_str(*limit))))
 }
 
-fn number(test: &Test<Number>, value: i64) -> bool {
+/// A value that may be missing, which no literal can say.
+pub(super) fn value_if_any(test: &Test<String>, value: Option<&str>) -> bool {
+    test.holds(|literal| value == Some(literal), |limit| value.map(|value| value.cmp(limit)))
+}
+
+pub(super) fn flag(test: &Flag, value: bool) -> bool {
+    test.holds(|literal| value == *literal, |never| match *never {})
+}
+
+pub(super) fn number(test: &Test<Number>, value: i64) -> bool {
     let value = Number::Int(value);
     test.holds(|literal| value.compare(*literal).is_eq(), |limit| Some(value.compare(*limit)))
 }
@@ -329,34 +257,6 @@ fn compare_exactly(int: i64, float: f64) -> Ordering {
     // Exact: the integral part is within the range of i64.
     let whole = float.trunc() as i64;
     int.cmp(&whole).then_with(|| 0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))
-}
-
-impl Expression<TaskPredicate> {
-    /// Returns whether this holds for every task (or for none) that has the status; nothing if that depends on more. A filter has
-    /// no third value: what is not true is false, so `not` of what is decided is decided, too.
-    pub(super) fn decided_by(&self, status: Status) -> Option<bool> {
-        match self {
-            Self::All(parts) => chain(parts, status, false),
-            Self::Any(parts) => chain(parts, status, true),
-            Self::Not(part) => part.decided_by(status).map(|holds| !holds),
-            Self::Is(TaskPredicate::Always(holds)) => Some(*holds),
-            Self::Is(TaskPredicate::Status(test)) => Some(word(test, status, Status::as_str)),
-            Self::Is(_) => None,
-        }
-    }
-}
-
-/// One part that is `decisive` decides; otherwise all must be decided.
-fn chain(parts: &[Expression<TaskPredicate>], status: Status, decisive: bool) -> Option<bool> {
-    let mut undecided = false;
-    for part in parts {
-        match part.decided_by(status) {
-            Some(holds) if holds == decisive => return Some(decisive),
-            Some(_) => {}
-            None => undecided = true,
-        }
-    }
-    (!undecided).then_some(!decisive)
 }
 
 #[cfg(test)]

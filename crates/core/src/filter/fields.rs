@@ -1,13 +1,16 @@
-//! Which paths exist and what may be asked of each: the tables of docs/reference/filter-language.md §5 and §6, as code.
+//! Which paths exist, what may be asked of each, and when that holds: the tables of docs/reference/filter-language.md §5 and §6, as
+//! code. A predicate looks at its record alone; a filter looks once for all of its predicates (`plan.rs`).
 
 use std::convert::Infallible;
 
 use super::ast::{
-    Document, DocumentPredicate, LastErrorPredicate, LastRunPredicate, Literal, Membership, Number,
-    ObservationDocument, ObservationPredicate, TaskPredicate, Test,
+    Document, DocumentPredicate, Flag, Literal, Membership, NullableTest, Number, ObservationDocument, Test,
 };
+use super::eval::{LastErrorFields, LastRunFields, TaskFields, flag, nullable, number, value, value_if_any, word};
 use super::suggest;
 use super::{At, Fault};
+use crate::ids::TaskId;
+use crate::observation::Observation;
 use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
 
@@ -56,94 +59,196 @@ const OBSERVATION_FIELDS: [&str; 10] = [
     "telemetry_updated_at",
 ];
 
-impl FieldSet for TaskPredicate {
-    fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
-        match path.names[..] {
-            ["id"] => scalar(path, question, Self::Id),
-            ["status"] => scalar(path, question, Self::Status),
-            ["name"] => scalar(path, question, Self::Name),
-            ["last_route"] => scalar(path, question, Self::LastRoute),
-            ["priority"] => scalar(path, question, Self::Priority),
-            ["attempt"] => scalar(path, question, Self::Attempt),
-            ["max_attempts"] => scalar(path, question, Self::MaxAttempts),
-            ["created_at"] => scalar(path, question, Self::CreatedAt),
-            ["updated_at"] => scalar(path, question, Self::UpdatedAt),
-            ["started_at"] => scalar(path, question, Self::StartedAt),
-            ["finished_at"] => scalar(path, question, Self::FinishedAt),
-            ["archived"] => scalar(path, question, Self::Archived),
-            ["routes"] => routes(path, question),
-            ["last_error", ..] => LastErrorPredicate::resolve(path, question).map(Self::LastError),
-            ["last_run", "worker", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Worker),
-            ["last_run", ..] => LastRunPredicate::resolve(path, question).map(Self::LastRun),
-            ["args", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Args),
-            ["metadata", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Metadata),
-            ["result", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Result),
-            ["progress", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Progress),
-            _ => Err(path.unknown(&TASK_FIELDS)),
+/// Declares what may be asked of one kind of record: the predicate, which path it is about, and when it holds. Each field with one
+/// value is one row: its predicate with what that tests, its path, and how its value is compared. What else there is stands behind
+/// the rows.
+macro_rules! predicates {
+    (
+        $(#[$attribute:meta])*
+        $name:ident of ($known:ident), $visibility:vis fn $holds:ident(&self, $record:ident: $of:ty);
+        fields { $( $(#[$field_attribute:meta])* $field:ident($test:ty), $at:pat => $compare:ident($($value:expr),+); )* }
+        others { $( $(#[$other_attribute:meta])* $other:ident $(($($part:ty),+))?, )* }
+        resolved |$path:ident, $question:ident| { $($resolved:tt)* }
+        hold { $($held:tt)* }
+        presence |$exists:ident| $presence:expr;
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $( $(#[$field_attribute])* $field($test), )*
+            $( $(#[$other_attribute])* $other $(($($part),+))?, )*
         }
-    }
 
-    fn presence(exists: bool) -> Self {
-        Self::Always(exists)
-    }
-}
-
-impl FieldSet for LastErrorPredicate {
-    fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
-        match path.names[..] {
-            [_, "type"] => scalar(path, question, Self::Type),
-            [_, "message"] => scalar(path, question, Self::Message),
-            [_, "traceback"] => scalar(path, question, Self::Traceback),
-            [_, "run_id"] => scalar(path, question, Self::RunId),
-            [_, "attempt"] => scalar(path, question, Self::Attempt),
-            [_, "occurred_at"] => scalar(path, question, Self::OccurredAt),
-            _ => Err(path.unknown(&LAST_ERROR_FIELDS)),
-        }
-    }
-
-    fn presence(exists: bool) -> Self {
-        if exists { Self::Exists } else { Self::Missing }
-    }
-}
-
-impl FieldSet for LastRunPredicate {
-    fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
-        match path.names[..] {
-            [_, "attempt"] => scalar(path, question, Self::Attempt),
-            [_, "run_id"] => scalar(path, question, Self::RunId),
-            _ => Err(path.unknown(&LAST_RUN_FIELDS)),
-        }
-    }
-
-    fn presence(exists: bool) -> Self {
-        if exists { Self::Exists } else { Self::Missing }
-    }
-}
-
-impl FieldSet for ObservationPredicate {
-    fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
-        match path.names[..] {
-            ["id"] => scalar(path, question, Self::Id),
-            ["queue"] => scalar(path, question, Self::Queue),
-            ["route"] => scalar(path, question, Self::Route),
-            ["status"] => scalar(path, question, Self::Status),
-            ["task_id"] => scalar(path, question, Self::TaskId),
-            ["last_seen_at"] => scalar(path, question, Self::LastSeenAt),
-            ["expires_at"] => scalar(path, question, Self::ExpiresAt),
-            ["telemetry_updated_at"] => scalar(path, question, Self::TelemetryUpdatedAt),
-            ["metadata", ref keys @ ..] => {
-                document(path, keys, question, Self::Document, ObservationDocument::Metadata)
+        impl FieldSet for $name {
+            fn resolve($path: &Path<'_>, $question: Question) -> Result<Self, Fault> {
+                match $path.names[..] {
+                    $( $at => scalar($path, $question, Self::$field), )*
+                    $($resolved)*
+                    _ => Err($path.unknown(&$known)),
+                }
             }
-            ["telemetry", ref keys @ ..] => {
-                document(path, keys, question, Self::Document, ObservationDocument::Telemetry)
-            }
-            _ => Err(path.unknown(&OBSERVATION_FIELDS)),
-        }
-    }
 
-    fn presence(exists: bool) -> Self {
-        Self::Always(exists)
+            fn presence($exists: bool) -> Self {
+                $presence
+            }
+        }
+
+        impl $name {
+            /// Returns whether this holds for the record.
+            $visibility fn $holds(&self, $record: $of) -> bool {
+                match self {
+                    $( Self::$field(test) => $compare(test, $($value),+), )*
+                    $($held)*
+                }
+            }
+        }
+    };
+}
+
+predicates! {
+    /// A question of a filter about a task.
+    TaskPredicate of (TASK_FIELDS), pub fn holds(&self, task: &impl TaskFields);
+    fields {
+        Id(Test<String>), ["id"] => value(task.id());
+        /// Its order is that of the words as text.
+        Status(Test<Status>), ["status"] => word(task.status(), Status::as_str);
+        Name(NullableTest<String>), ["name"] => nullable(task.name());
+        LastRoute(NullableTest<String>), ["last_route"] => nullable(task.last_route());
+        Priority(Test<Number>), ["priority"] => number(task.priority());
+        Attempt(Test<Number>), ["attempt"] => number(task.attempt());
+        MaxAttempts(Test<Number>), ["max_attempts"] => number(task.max_attempts());
+        CreatedAt(Test<Timestamp>), ["created_at"] => value(&task.created_at());
+        UpdatedAt(Test<Timestamp>), ["updated_at"] => value(&task.updated_at());
+        StartedAt(NullableTest<Timestamp>), ["started_at"] => nullable(task.started_at().as_ref());
+        FinishedAt(NullableTest<Timestamp>), ["finished_at"] => nullable(task.finished_at().as_ref());
+        Archived(Flag), ["archived"] => flag(task.archived());
     }
+    others {
+        /// `exists` (true) or `missing` (false) of a field that every task has, be it null.
+        Always(bool),
+        Routes(Membership<String>),
+        LastError(LastErrorPredicate),
+        /// What is asked of the last run, except what is in its document.
+        LastRun(LastRunPredicate),
+        /// The document, the keys to step through, the question.
+        Document(Document, Vec<String>, DocumentPredicate),
+    }
+    resolved |path, question| {
+        ["routes"] => routes(path, question),
+        ["last_error", ..] => LastErrorPredicate::resolve(path, question).map(Self::LastError),
+        ["last_run", "worker", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Worker),
+        ["last_run", ..] => LastRunPredicate::resolve(path, question).map(Self::LastRun),
+        ["args", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Args),
+        ["metadata", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Metadata),
+        ["result", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Result),
+        ["progress", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Progress),
+    }
+    hold {
+        Self::Always(holds) => *holds,
+        Self::Routes(membership) => {
+            let (route, wanted) = membership.parts();
+            task.routes().any(|own| own == route) == wanted
+        }
+        Self::LastError(predicate) => predicate.holds(task.last_error()),
+        Self::LastRun(predicate) => predicate.holds(task.last_run()),
+        Self::Document(document, keys, predicate) => predicate.holds_in(task.document(*document), keys),
+    }
+    presence |exists| Self::Always(exists);
+}
+
+predicates! {
+    /// A question of a filter about the last error of a task. Only `Missing` holds for a task without one.
+    LastErrorPredicate of (LAST_ERROR_FIELDS), fn holds_for(&self, error: LastErrorFields<'_>);
+    fields {
+        Type(Test<String>), [_, "type"] => value(error.kind);
+        Message(Test<String>), [_, "message"] => value(error.message);
+        Traceback(NullableTest<String>), [_, "traceback"] => nullable(error.traceback);
+        /// By the contract it is a string, so that no filter can name null; an error without a run has another value than every
+        /// string.
+        RunId(Test<String>), [_, "run_id"] => value_if_any(error.run_id);
+        Attempt(Test<Number>), [_, "attempt"] => number(error.attempt);
+        OccurredAt(Test<Timestamp>), [_, "occurred_at"] => value(&error.occurred_at);
+    }
+    others {
+        /// `exists(last_error.…)`, whichever the member.
+        Exists,
+        /// `missing(last_error.…)`, whichever the member.
+        Missing,
+    }
+    resolved |path, question| {}
+    hold {
+        Self::Exists => true,
+        Self::Missing => false,
+    }
+    presence |exists| if exists { Self::Exists } else { Self::Missing };
+}
+
+impl LastErrorPredicate {
+    /// Returns whether this holds for a task with this last error.
+    pub(super) fn holds(&self, last_error: Option<LastErrorFields<'_>>) -> bool {
+        last_error.map_or(*self == Self::Missing, |error| self.holds_for(error))
+    }
+}
+
+predicates! {
+    /// A question of a filter about the last run of a task. Only `Missing` holds for a task without one.
+    LastRunPredicate of (LAST_RUN_FIELDS), fn holds_for(&self, run: LastRunFields<'_>);
+    fields {
+        Attempt(Test<Number>), [_, "attempt"] => number(run.attempt);
+        /// Null while the run is active.
+        RunId(NullableTest<String>), [_, "run_id"] => nullable(run.run_id);
+    }
+    others {
+        /// `exists(last_run.…)`, whichever the member.
+        Exists,
+        /// `missing(last_run.…)`, whichever the member.
+        Missing,
+    }
+    resolved |path, question| {}
+    hold {
+        Self::Exists => true,
+        Self::Missing => false,
+    }
+    presence |exists| if exists { Self::Exists } else { Self::Missing };
+}
+
+impl LastRunPredicate {
+    /// Returns whether this holds for a task with this last run.
+    fn holds(&self, last_run: Option<LastRunFields<'_>>) -> bool {
+        last_run.map_or(*self == Self::Missing, |run| self.holds_for(run))
+    }
+}
+
+predicates! {
+    /// A question of a filter about a worker observation.
+    ObservationPredicate of (OBSERVATION_FIELDS), pub fn holds(&self, observation: &Observation);
+    fields {
+        Id(Test<String>), ["id"] => value(observation.id.as_str());
+        Queue(Test<String>), ["queue"] => value(observation.queue.as_str());
+        Route(Test<String>), ["route"] => value(observation.report.route.as_str());
+        /// Its order is that of the words as text.
+        Status(Test<WorkerStatus>), ["status"] => word(observation.report.status, WorkerStatus::as_str);
+        TaskId(NullableTest<String>), ["task_id"] => nullable(observation.report.task_id.as_ref().map(TaskId::as_str));
+        LastSeenAt(Test<Timestamp>), ["last_seen_at"] => value(&observation.last_seen_at);
+        ExpiresAt(Test<Timestamp>), ["expires_at"] => value(&observation.expires_at);
+        TelemetryUpdatedAt(NullableTest<Timestamp>), ["telemetry_updated_at"] =>
+            nullable(observation.telemetry.as_ref().map(|telemetry| &telemetry.updated_at));
+    }
+    others {
+        /// `exists` (true) or `missing` (false) of a field that every observation has, be it null.
+        Always(bool),
+        /// The document, the keys to step through, the question.
+        Document(ObservationDocument, Vec<String>, DocumentPredicate),
+    }
+    resolved |path, question| {
+        ["metadata", ref keys @ ..] => document(path, keys, question, Self::Document, ObservationDocument::Metadata),
+        ["telemetry", ref keys @ ..] => document(path, keys, question, Self::Document, ObservationDocument::Telemetry),
+    }
+    hold {
+        Self::Always(holds) => *holds,
+        Self::Document(document, keys, predicate) => predicate.holds_in(observation.document(*document), keys),
+    }
+    presence |exists| Self::Always(exists);
 }
 
 /// A field with one value of one type. Its constructor says which literals it takes.
@@ -288,13 +393,13 @@ impl FromLiteral for Timestamp {
 
 impl FromLiteral for Status {
     fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
-        word(literal, &Status::ALL, Status::as_str)
+        word_of(literal, &Status::ALL, Status::as_str)
     }
 }
 
 impl FromLiteral for WorkerStatus {
     fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
-        word(literal, &WorkerStatus::ALL, WorkerStatus::as_str)
+        word_of(literal, &WorkerStatus::ALL, WorkerStatus::as_str)
     }
 }
 
@@ -308,7 +413,7 @@ impl<T: FromLiteral> FromLiteral for Option<T> {
     }
 }
 
-fn word<T: Copy>(literal: At<Literal>, all: &[T], as_str: fn(T) -> &'static str) -> Result<T, Fault> {
+fn word_of<T: Copy>(literal: At<Literal>, all: &[T], as_str: fn(T) -> &'static str) -> Result<T, Fault> {
     let words: Vec<&str> = all.iter().map(|value| as_str(*value)).collect();
     let expected = format!("one of \"{}\"", words.join("\", \""));
     let Literal::Text(text) = &literal.value else { return Err(literal.wrong_type(&expected)) };

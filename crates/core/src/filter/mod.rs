@@ -35,10 +35,11 @@ mod plan;
 pub mod suggest;
 
 pub use ast::{
-    Document, DocumentPredicate, Expression, Flag, LastErrorPredicate, LastRunPredicate, Literal, Membership,
-    NullableTest, Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
+    Document, DocumentPredicate, Expression, Flag, Literal, Membership, NullableTest, Number, ObservationDocument,
+    Order, Test,
 };
 pub use eval::{LastErrorFields, LastRunFields, TaskFields};
+pub use fields::{LastErrorPredicate, LastRunPredicate, ObservationPredicate, TaskPredicate};
 
 use fields::FieldSet;
 use plan::{Plan, Planned};
@@ -119,6 +120,34 @@ impl TaskFilter {
         });
         reads
     }
+}
+
+impl Expression<TaskPredicate> {
+    /// Returns whether this holds for every task (or for none) that has the status; nothing if that depends on more. A filter has
+    /// no third value: what is not true is false, so `not` of what is decided is decided, too.
+    fn decided_by(&self, status: Status) -> Option<bool> {
+        match self {
+            Self::All(parts) => chain(parts, status, false),
+            Self::Any(parts) => chain(parts, status, true),
+            Self::Not(part) => part.decided_by(status).map(|holds| !holds),
+            Self::Is(TaskPredicate::Always(holds)) => Some(*holds),
+            Self::Is(TaskPredicate::Status(test)) => Some(eval::word(test, status, Status::as_str)),
+            Self::Is(_) => None,
+        }
+    }
+}
+
+/// One part that is `decisive` decides; otherwise all must be decided.
+fn chain(parts: &[Expression<TaskPredicate>], status: Status, decisive: bool) -> Option<bool> {
+    let mut undecided = false;
+    for part in parts {
+        match part.decided_by(status) {
+            Some(holds) if holds == decisive => return Some(decisive),
+            Some(_) => {}
+            None => undecided = true,
+        }
+    }
+    (!undecided).then_some(!decisive)
 }
 
 impl ObservationFilter {

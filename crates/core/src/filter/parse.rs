@@ -90,13 +90,10 @@ impl<'a> Parser<'a> {
 
     fn path_first(&mut self) -> Result<(Path<'a>, Question), Fault> {
         let path = self.path()?;
-        let test = match self.relation() {
+        let test = match self.relation()? {
             Some(Relation::Compare(operator)) => compare(operator, self.literal(A_LITERAL)?),
             Some(Relation::In) => Test::OneOf(self.list()?),
-            Some(Relation::NotIn) => {
-                self.expect_in()?;
-                Test::NoneOf(self.list()?)
-            }
+            Some(Relation::NotIn) => Test::NoneOf(self.list()?),
             None => return Err(self.no_relation(&path)),
         };
         Ok((path, Question::Value(test)))
@@ -104,28 +101,28 @@ impl<'a> Parser<'a> {
 
     fn literal_first(&mut self) -> Result<(Path<'a>, Question), Fault> {
         let literal = self.literal(A_PREDICATE)?;
-        let question = match self.relation() {
+        let question = match self.relation()? {
             Some(Relation::Compare(operator)) => Question::Value(compare(operator.mirrored(), literal)),
             Some(Relation::In) => Question::Elements(Membership::Contains(literal)),
-            Some(Relation::NotIn) => {
-                self.expect_in()?;
-                Question::Elements(Membership::Lacks(literal))
-            }
+            Some(Relation::NotIn) => Question::Elements(Membership::Lacks(literal)),
             None => return Err(self.unexpected(AN_OPERATOR)),
         };
         Ok((self.path()?, question))
     }
 
-    /// Takes what stands between the two sides of a predicate, of `not in` only the `not`.
-    fn relation(&mut self) -> Option<Relation> {
+    /// Takes what stands between the two sides of a predicate.
+    fn relation(&mut self) -> Result<Option<Relation>, Fault> {
         let relation = match self.token.value {
             Token::Operator(operator) => Relation::Compare(operator),
             Token::Word("in") => Relation::In,
             Token::Word("not") => Relation::NotIn,
-            _ => return None,
+            _ => return Ok(None),
         };
         self.advance();
-        Some(relation)
+        if matches!(relation, Relation::NotIn) && !self.take_word("in") {
+            return Err(self.unexpected("`in`"));
+        }
+        Ok(Some(relation))
     }
 
     fn path(&mut self) -> Result<Path<'a>, Fault> {
@@ -204,10 +201,6 @@ impl<'a> Parser<'a> {
 
     fn expect(&mut self, symbol: char, expected: &str) -> Result<(), Fault> {
         if self.take_symbol(symbol) { Ok(()) } else { Err(self.unexpected(expected)) }
-    }
-
-    fn expect_in(&mut self) -> Result<(), Fault> {
-        if self.take_word("in") { Ok(()) } else { Err(self.unexpected("`in`")) }
     }
 
     fn advance(&mut self) {

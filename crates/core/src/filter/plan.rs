@@ -4,11 +4,9 @@
 
 use std::cmp::Ordering;
 
-use super::ast::{
-    Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, ObservationDocument,
-    ObservationPredicate, TaskPredicate,
-};
+use super::ast::{Document, DocumentPredicate, Expression, Literal, Membership, ObservationDocument};
 use super::eval::{LastErrorFields, TaskFields};
+use super::fields::{LastErrorPredicate, ObservationPredicate, TaskPredicate};
 use crate::json::{Found, JsonStr, Pass, Paths, elements};
 use crate::limits::JSON_DEPTH;
 use crate::observation::Observation;
@@ -216,16 +214,6 @@ impl<P: Planned> Plan<P> {
 fn key_path(keys: &[String], literal: &Literal) -> Option<Vec<String>> {
     let Literal::Text(key) = literal else { return None };
     Some(keys.iter().chain([key]).cloned().collect())
-}
-
-impl<T> Membership<T> {
-    /// Returns what is looked for, and whether it must be there.
-    fn parts(&self) -> (&T, bool) {
-        match self {
-            Self::Contains(literal) => (literal, true),
-            Self::Lacks(literal) => (literal, false),
-        }
-    }
 }
 
 /// The keys behind which a document is asked, and the question.
