@@ -3,8 +3,6 @@
 
 mod folding;
 
-use std::fmt;
-
 use folding::{FULL, SINGLE};
 
 use crate::limits::{FUZZY_BYTES, FUZZY_WORDS};
@@ -16,32 +14,14 @@ pub struct FuzzyName {
     words: Vec<String>,
 }
 
-/// Why a text is no fuzzy search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a text is no fuzzy search, in words that say what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FuzzyError {
-    /// It has more than [`FUZZY_BYTES`] bytes.
+    #[error("use at most {FUZZY_BYTES} bytes")]
     TooLarge,
-    /// It has more than [`FUZZY_WORDS`] different words.
+    #[error("use at most {FUZZY_WORDS} different words")]
     TooManyWords,
 }
-
-impl FuzzyError {
-    /// Returns what to do.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TooLarge => "use at most 8192 bytes",
-            Self::TooManyWords => "use at most 64 different words",
-        }
-    }
-}
-
-impl fmt::Display for FuzzyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl std::error::Error for FuzzyError {}
 
 impl FuzzyName {
     /// The search for every white-space-separated word of `text`. A word counts once, however often it stands there.
@@ -228,7 +208,7 @@ mod tests {
         assert_eq!(FuzzyName::parse(&"ä".repeat(4_097)), Err(FuzzyError::TooLarge));
         assert_eq!(FuzzyName::parse(&" ".repeat(8_193)), Err(FuzzyError::TooLarge));
         assert!(FuzzyName::parse(&"a ".repeat(4_096)).is_ok(), "one word, many times");
-        assert_eq!(FuzzyError::TooLarge.as_str(), format!("use at most {FUZZY_BYTES} bytes"));
-        assert_eq!(FuzzyError::TooManyWords.as_str(), format!("use at most {FUZZY_WORDS} different words"));
+        assert_eq!(FuzzyError::TooLarge.to_string(), "use at most 8192 bytes");
+        assert_eq!(FuzzyError::TooManyWords.to_string(), "use at most 64 different words");
     }
 }

@@ -19,13 +19,6 @@ word_enum! {
     }
 }
 
-impl TaskDimension {
-    /// The dimensions in the text of a `group_by` parameter.
-    pub fn parse_list(text: &str) -> Option<Vec<Self>> {
-        parse_list(text, Self::parse)
-    }
-}
-
 word_enum! {
     /// A dimension of observations.
     pub enum WorkerDimension {
@@ -35,11 +28,6 @@ word_enum! {
 }
 
 impl WorkerDimension {
-    /// The dimensions in the text of a `group_by` parameter.
-    pub fn parse_list(text: &str) -> Option<Vec<Self>> {
-        parse_list(text, Self::parse)
-    }
-
     fn value_of(self, observation: &Observation) -> &str {
         match self {
             Self::Route => observation.report.route.as_str(),
@@ -48,8 +36,8 @@ impl WorkerDimension {
     }
 }
 
-/// Returns the dimensions of a list, each named once, separated by a comma and nothing else.
-fn parse_list<D: PartialEq>(text: &str, parse: fn(&str) -> Option<D>) -> Option<Vec<D>> {
+/// Returns the dimensions in the text of a `group_by` parameter: each named once, separated by a comma and nothing else.
+pub fn dimensions<D: PartialEq>(text: &str, parse: fn(&str) -> Option<D>) -> Option<Vec<D>> {
     let list: Vec<D> = text.split(',').map(parse).collect::<Option<_>>()?;
     let is_set = list.iter().enumerate().all(|(place, dimension)| !list[..place].contains(dimension));
     is_set.then_some(list)
@@ -194,7 +182,7 @@ mod tests {
             ("routes,status,routes", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(TaskDimension::parse_list(text), expected, "{text:?}");
+            assert_eq!(dimensions(text, TaskDimension::parse), expected, "{text:?}");
         }
     }
 

@@ -84,7 +84,7 @@ impl Selectors {
         let name_fuzzy = self.name_fuzzy.as_ref().map(fuzzy).transpose().map_err(|error| Unreadable {
             parameter: "name",
             column: None,
-            message: error.as_str().to_owned(),
+            message: error.to_string(),
         })?;
         let include_archived = self.archived;
         Ok(TaskSelection { status: self.status, name_fuzzy, filter, include_archived, ..TaskSelection::default() })

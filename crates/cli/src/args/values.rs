@@ -8,7 +8,7 @@ use taskqueue_client::OrderField;
 use taskqueue_core::access::{QueuePattern, Scope, is_token_name};
 use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::task_name;
-use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
+use taskqueue_core::grouping::{TaskDimension, WorkerDimension, dimensions};
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
@@ -37,9 +37,9 @@ parsers! {
     pub(super) status: Status = Status::parse, "use pending, running, succeeded, failed or cancelled";
     pub(super) unit: Unit = Unit::parse, "use minute or hour";
     pub(super) time: Timestamp = Timestamp::parse, "write a time with its zone, such as 2027-01-31T00:00:00Z";
-    pub(super) task_dimensions: Box<[TaskDimension]> = |text| TaskDimension::parse_list(text).map(Vec::into_boxed_slice),
+    pub(super) task_dimensions: Box<[TaskDimension]> = |text| dimensions(text, TaskDimension::parse).map(Vec::into_boxed_slice),
         "use status, routes, or both with a comma";
-    pub(super) worker_dimensions: Box<[WorkerDimension]> = |text| WorkerDimension::parse_list(text).map(Vec::into_boxed_slice),
+    pub(super) worker_dimensions: Box<[WorkerDimension]> = |text| dimensions(text, WorkerDimension::parse).map(Vec::into_boxed_slice),
         "use status, route, or both with a comma";
     pub(super) duration: Duration = seconds_with_unit, "write a duration as 30s, 5m, 2h or 7d";
     pub(super) nonzero_duration: Duration = |text| seconds_with_unit(text).filter(|time| !time.is_zero()),

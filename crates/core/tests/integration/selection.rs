@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use taskqueue_core::cursor::{OrderValue, Position};
 use taskqueue_core::filter::{ObservationFilter, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
-use taskqueue_core::grouping::{Groups, WorkerDimension};
+use taskqueue_core::grouping::{Groups, WorkerDimension, dimensions};
 use taskqueue_core::ids::WorkerId;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::selection::{FirstRows, OrderField, TaskOrder, TaskPosition, TaskSelection, worker_position};
@@ -153,7 +153,7 @@ fn words_read_back_and_others_are_refused() {
         ("", None),
     ];
     for (text, expected) in cases {
-        assert_eq!(WorkerDimension::parse_list(text), expected, "{text}");
+        assert_eq!(dimensions(text, WorkerDimension::parse), expected, "{text}");
     }
 }
 

@@ -9,7 +9,7 @@ use taskqueue_api::body::{Invalid, RequestError};
 use taskqueue_core::activity::Unit;
 use taskqueue_core::filter::{FilterError, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
-use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
+use taskqueue_core::grouping::{TaskDimension, WorkerDimension, dimensions};
 use taskqueue_core::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_LIMIT_MIN};
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
 use taskqueue_core::stats::SeriesSelection;
@@ -51,7 +51,7 @@ impl<'q> Query<'q> {
     pub(crate) fn count_tasks(mut self) -> Result<(Selectors, Option<Grouping<TaskDimension>>), Invalid> {
         let selectors = self.selectors();
         let expected = "use routes, status, or both separated by a comma";
-        let grouping = self.grouping(TaskDimension::parse_list, expected);
+        let grouping = self.grouping(|text| dimensions(text, TaskDimension::parse), expected);
         self.finish((selectors, grouping))
     }
 
@@ -64,7 +64,7 @@ impl<'q> Query<'q> {
     pub(crate) fn count_workers(mut self) -> Result<(Option<String>, Option<Grouping<WorkerDimension>>), Invalid> {
         let filter = self.text("filter");
         let expected = "use route, status, or both separated by a comma";
-        let grouping = self.grouping(WorkerDimension::parse_list, expected);
+        let grouping = self.grouping(|text| dimensions(text, WorkerDimension::parse), expected);
         self.finish((filter, grouping))
     }
 
@@ -131,7 +131,7 @@ impl<'q> Query<'q> {
         self.value(name).map(Cow::into_owned)
     }
 
-    fn refuse(&mut self, name: &str, message: &'static str) {
+    fn refuse(&mut self, name: &str, message: impl Into<Cow<'static, str>>) {
         self.errors.push(RequestError::at("query", name, message));
     }
 
@@ -154,7 +154,7 @@ impl<'q> Query<'q> {
         match FuzzyName::parse(&text) {
             Ok(search) => Some((text, search)),
             Err(error) => {
-                self.refuse("name_fuzzy", error.as_str());
+                self.refuse("name_fuzzy", error.to_string());
                 None
             }
         }
