@@ -40,21 +40,13 @@ pub(crate) fn read_next_cursor(page: &ObjectReader<'_>) -> Result<Option<String>
     page.nullable("next_cursor", |page, name| page.text(name).map(str::to_owned))
 }
 
-/// A count.
-#[derive(ToSchema)]
-pub struct Count {
-    /// How many.
-    #[schema(minimum = 0)]
-    pub count: u64,
-}
-
-impl Count {
-    pub fn write(out: &mut Vec<u8>, count: u64) {
-        ObjectWriter::append_to(out).integer("count", count).end();
-    }
-
-    pub fn read(value: &Value<'_>) -> Result<u64, Unreadable> {
-        ObjectReader::of(value, "count")?.count("count")
+wire_object! {
+    /// A count.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+    pub struct Count, "count" {
+        /// How many.
+        #[schema(minimum = 0)]
+        pub count: u64,
     }
 }
 
@@ -74,44 +66,32 @@ pub struct GroupedCount {
     pub next_cursor: Option<String>,
 }
 
-/// One page of groups, as it is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupPage {
-    /// Everything selected, each item counted once; groups may overlap.
-    pub count: u64,
-    /// The groups, each with its values in the order of the dimensions asked for.
-    pub items: Vec<grouping::Group>,
-    /// The cursor of the next page; nothing when no further group exists.
-    pub next_cursor: Option<String>,
+/// Appends a page of groups; `dimensions` are the words of `group_by` in the order asked for.
+pub fn write_groups(out: &mut Vec<u8>, dimensions: &[&str], page: &grouping::GroupPage, next_cursor: Option<&str>) {
+    ObjectWriter::append_to(out)
+        .field("group_by", |out| write_array(out, dimensions, |out, dimension| write_string(out, dimension)))
+        .integer("count", page.count)
+        .field("items", |out| write_array(out, &page.groups, |out, group| Group::write(out, dimensions, group)))
+        .text_or_null("next_cursor", next_cursor)
+        .end();
 }
 
-impl GroupPage {
-    /// Appends a page of groups; `dimensions` are the words of `group_by` in the order asked for.
-    pub fn write(out: &mut Vec<u8>, dimensions: &[&str], page: &grouping::GroupPage, next_cursor: Option<&str>) {
-        ObjectWriter::append_to(out)
-            .field("group_by", |out| write_array(out, dimensions, |out, dimension| write_string(out, dimension)))
-            .integer("count", page.count)
-            .field("items", |out| write_array(out, &page.groups, |out, group| Group::write(out, dimensions, group)))
-            .text_or_null("next_cursor", next_cursor)
-            .end();
+/// Reads the answer to a grouped count by these dimensions. A server that cannot group answers with a plain count,
+/// which must not be taken for a page without groups.
+pub fn read_groups(value: &Value<'_>, dimensions: &[&'static str]) -> Result<Page<grouping::Group>, Unreadable> {
+    let page = ObjectReader::of(value, "grouped count")?;
+    if !page.has("group_by") && !page.has("items") {
+        let message = "it is a plain count where groups were asked for; the server may be too old";
+        return Err(Unreadable(message.to_owned()));
     }
-
-    /// Reads the answer to a grouped count by these dimensions. A server that cannot group answers with a plain count,
-    /// which must not be taken for a page without groups.
-    pub fn read(value: &Value<'_>, dimensions: &[&'static str]) -> Result<Self, Unreadable> {
-        let page = ObjectReader::of(value, "grouped count")?;
-        if !page.has("group_by") && !page.has("items") {
-            let message = "it is a plain count where groups were asked for; the server may be too old";
-            return Err(Unreadable(message.to_owned()));
-        }
-        let named = |(item, dimension): (&Value<'_>, &&str)| matches!(item, Value::Str(text) if text == dimension);
-        let group_by = page.list("group_by")?;
-        if group_by.len() != dimensions.len() || !group_by.iter().zip(dimensions).all(named) {
-            return Err(Unreadable("it is grouped by something else".to_owned()));
-        }
-        let items = page.list("items")?.iter().map(|item| Group::read(item, dimensions)).collect::<Result<_, _>>()?;
-        Ok(Self { count: page.count("count")?, items, next_cursor: read_next_cursor(&page)? })
+    let named = |(item, dimension): (&Value<'_>, &&str)| matches!(item, Value::Str(text) if text == dimension);
+    let group_by = page.list("group_by")?;
+    if group_by.len() != dimensions.len() || !group_by.iter().zip(dimensions).all(named) {
+        return Err(Unreadable("it is grouped by something else".to_owned()));
     }
+    let items = page.list("items")?.iter().map(|item| Group::read(item, dimensions)).collect::<Result<_, _>>()?;
+    page.count("count")?;
+    Ok(Page { items, next_cursor: read_next_cursor(&page)? })
 }
 
 /// One group.

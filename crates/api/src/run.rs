@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::ErrorCode;
 use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
-use crate::object_reader::{ObjectReader, Unreadable, WireValue};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};
 use crate::schema;
 use crate::task::Task;
 
@@ -204,20 +204,12 @@ impl Claim {
     }
 }
 
-/// A renewed lease.
-#[derive(ToSchema)]
-pub struct Lease {
-    /// When the lease is over unless another heartbeat renews it.
-    #[schema(value_type = schema::Timestamp)]
-    pub lease_expires_at: Timestamp,
-}
-
-impl Lease {
-    pub fn write(out: &mut Vec<u8>, lease_expires_at: Timestamp) {
-        ObjectWriter::append_to(out).time("lease_expires_at", lease_expires_at).end();
-    }
-
-    pub fn read(value: &Value<'_>) -> Result<Timestamp, Unreadable> {
-        ObjectReader::of(value, "heartbeat")?.time("lease_expires_at")
+wire_object! {
+    /// A renewed lease.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+    pub struct Lease, "heartbeat" {
+        /// When the lease is over unless another heartbeat renews it.
+        #[schema(value_type = schema::Timestamp)]
+        pub lease_expires_at: Timestamp,
     }
 }

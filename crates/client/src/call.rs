@@ -14,16 +14,14 @@ use crate::error::Error;
 /// A call of the API.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// The action of the call, as a verb phrase.
-    pub(crate) name: &'static str,
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Vec<(&'static str, String)>,
     pub(crate) body: Option<Vec<u8>>,
     /// A second request has no second effect and overwrites nothing that others did in between.
     pub(crate) is_repeatable: bool,
-    /// The way to find out whether the call was done when its answer is lost; only for calls that change something.
-    pub(crate) advice: Option<&'static str>,
+    /// What a call that changes something does, as a verb phrase, and the way to find out whether it was done when its answer is lost.
+    pub(crate) change: Option<(&'static str, &'static str)>,
     /// The time that the server is asked to wait for a task, or to hold a heartbeat.
     pub(crate) wait_seconds: Option<u32>,
     /// The largest answer that is read.
@@ -35,20 +33,25 @@ const ANSWER_BYTES: usize = 2 * PAGE_BYTES;
 
 impl Call {
     /// A call that only reads.
-    pub(crate) fn read(name: &'static str, path: String) -> Self {
+    pub(crate) fn read(path: String) -> Self {
         let (query, body) = (Vec::new(), None);
         let (method, answer_bytes) = (Method::GET, ANSWER_BYTES);
-        Self { name, method, path, query, body, is_repeatable: true, advice: None, wait_seconds: None, answer_bytes }
+        Self { method, path, query, body, is_repeatable: true, change: None, wait_seconds: None, answer_bytes }
     }
 
     /// A call that creates something under an identity that the caller chose: a repetition returns what exists.
-    pub(crate) fn creation(name: &'static str, path: String) -> Self {
-        Self { method: Method::PUT, ..Self::read(name, path) }
+    pub(crate) fn creation(path: String) -> Self {
+        Self { method: Method::PUT, ..Self::read(path) }
     }
 
     /// A call that changes something and is sent once; `advice` says what to do when its outcome is unknown.
     pub(crate) fn change(name: &'static str, method: Method, path: String, advice: &'static str) -> Self {
-        Self { method, is_repeatable: false, advice: Some(advice), ..Self::read(name, path) }
+        Self { method, is_repeatable: false, change: Some((name, advice)), ..Self::read(path) }
+    }
+
+    /// A change that is asked for with a POST request.
+    pub(crate) fn post(name: &'static str, path: String, advice: &'static str) -> Self {
+        Self::change(name, Method::POST, path, advice)
     }
 
     pub(crate) fn body(self, body: &impl Body) -> Self {
@@ -65,9 +68,9 @@ impl Call {
         if let Error::Transport { may_have_arrived, .. } = &mut error {
             *may_have_arrived |= earlier_may_be_done;
         }
-        match self.advice {
-            Some(advice) if error.may_have_been_done() => {
-                Error::OutcomeUnknown { call: self.name, advice, cause: Box::new(error) }
+        match self.change {
+            Some((call, advice)) if error.may_have_been_done() => {
+                Error::OutcomeUnknown { call, advice, cause: Box::new(error) }
             }
             _ => error,
         }
@@ -136,11 +139,11 @@ mod tests {
     #[test]
     fn a_last_try_that_never_arrived_does_not_hide_an_earlier_one_that_may_have() {
         let lost = |may_have_arrived| Error::Transport { message: "gone".to_owned(), may_have_arrived };
-        let creation = Call::creation("create it", String::new());
+        let creation = Call::creation(String::new());
         assert_eq!(creation.final_error(lost(false), true), lost(true));
         assert_eq!(creation.final_error(lost(false), false), lost(false));
 
-        let claim = Call::change("claim it", Method::POST, String::new(), "look");
+        let claim = Call::post("claim it", String::new(), "look");
         assert_eq!(claim.final_error(lost(false), false), lost(false));
         let Error::OutcomeUnknown { cause, advice: "look", .. } = claim.final_error(lost(false), true) else {
             panic!("an earlier try may have been done");

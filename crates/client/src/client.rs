@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use taskqueue_api::object_reader::Unreadable;
+use taskqueue_core::json::Value;
 use taskqueue_core::trace::TraceParent;
 
 use crate::answer::Answer;
@@ -49,6 +51,20 @@ impl Client {
     /// The version in the latest answer that had one.
     pub fn server_version(&self) -> Option<Version> {
         self.seen().latest
+    }
+
+    /// Performs a call of which the answer is 200 with a body that `read` reads.
+    pub(crate) async fn ask<T>(
+        &self,
+        call: Call,
+        read: impl Fn(&Value<'_>) -> Result<T, Unreadable>,
+    ) -> Result<T, Error> {
+        self.perform(call, |answer| answer.read(&[200], &read)).await
+    }
+
+    /// Performs a call of which the answer is 204.
+    pub(crate) async fn tell(&self, call: Call) -> Result<(), Error> {
+        self.perform(call, Answer::no_content).await
     }
 
     /// Sends a call, repeats it where that is allowed and may help, and returns what `read` finds in its answer.

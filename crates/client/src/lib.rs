@@ -2,10 +2,10 @@
 //! It never prints, never follows a redirect, and never repeats a call that could then happen twice.
 //!
 //! * **Reads and creations** (`create_queue`, `create_task`) are repeated after transport errors and 503 answers, within the
-//!   bounds of [`Retries`]. [`ClaimRequest::retrying`] offers the same for claims, which their run id makes repeatable.
+//!   bounds of [`Retries`].
 //! * **Batches** (`create_tasks`, `claim_tasks`, `report_runs`) send many items with one request, split where the limits of a
 //!   request need that, and give each its own outcome in the order of the call. They follow the same rules as the single calls: creations are
-//!   repeated, so a task that a lost first try has created is then [`CreateOutcome::Existing`]; claims are repeated if asked to; reports
+//!   repeated, so a task that a lost first try has created is then [`CreateOutcome::Existing`]; claims and reports
 //!   are not.
 //! * **Extensions of the contract**, such as batches, need a server that has them: [`Client::require_extensions`] asks once for all.
 //! * **Every other call** is sent once. When its answer is lost the error is [`Error::OutcomeUnknown`], which says how to find
@@ -27,7 +27,7 @@
 //!         Err(error) if error.code() == Some(ErrorCode::TaskIdConflict) => { /* another task has this id */ }
 //!         Err(error) => return Err(error),
 //!     }
-//!     let mut failed = client.walk_tasks(queue, TaskQuery::of(TaskSelection::all().status(Status::Failed)));
+//!     let mut failed = client.walk(queue, TaskQuery::of(TaskSelection::all().status(Status::Failed)));
 //!     while let Some(task) = failed.next().await? {
 //!         let _name = task.name;
 //!     }
@@ -57,9 +57,7 @@ pub use client::{Client, OldServer, Version};
 pub use config::Config;
 pub use endpoints::{BatchClaimRequest, ClaimAnswer, ClaimRequest, CreateOutcome, HeartbeatAnswer, OutputAnswer};
 pub use error::{ConfigError, Error};
-pub use query::{
-    GroupQuery, ListQuery, PageQuery, Selection, TaskQuery, TaskSelection, Walk, WorkerQuery, WorkerSelection,
-};
+pub use query::{GroupQuery, PageQuery, Selection, TaskQuery, TaskSelection, Walk, WorkerQuery, WorkerSelection};
 pub use tls::{Pin, SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 
 pub use taskqueue_api::ErrorCode;
@@ -68,7 +66,7 @@ pub use taskqueue_api::bulk_action::{Acted, BulkActionRequest};
 pub use taskqueue_api::capabilities::{self, Capabilities, Health};
 pub use taskqueue_api::error::Code;
 pub use taskqueue_api::explain::{ExplainedReason, Explanation};
-pub use taskqueue_api::lists::{GroupPage, Page, Updated};
+pub use taskqueue_api::lists::{Page, Updated};
 pub use taskqueue_api::output::Output;
 pub use taskqueue_api::queue::Queue;
 pub use taskqueue_api::run::Claim;

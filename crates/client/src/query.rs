@@ -1,16 +1,20 @@
 //! Queries of lists and counts, and walks over all pages of a list, page by page or item by item.
 
 use std::collections::VecDeque;
-use std::future::Future;
 
-use taskqueue_api::lists::{GroupPage, Page};
+use taskqueue_api::lists::{Count, Page, read_groups};
+use taskqueue_api::object_reader::Unreadable;
+use taskqueue_api::paths;
 use taskqueue_api::task::Task;
+use taskqueue_api::worker::read_observation;
 use taskqueue_core::grouping::{Group, TaskDimension, WorkerDimension};
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::json::Value;
 use taskqueue_core::observation::Observation;
-use taskqueue_core::selection::{OrderField, TaskOrder};
+use taskqueue_core::selection::OrderField;
 use taskqueue_core::task::Status;
 
+use crate::call::{Call, queue_path};
 use crate::client::Client;
 use crate::error::Error;
 
@@ -18,15 +22,24 @@ use crate::error::Error;
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
 /// A selection that can be listed, counted and grouped: tasks and worker observations.
-pub trait Selection: Clone {
+pub trait Selection {
+    type Item;
     /// A field by which it can be grouped.
-    type Dimension: Copy;
+    type Dimension;
+
+    #[doc(hidden)]
+    const LIST: &'static str;
+    #[doc(hidden)]
+    const COUNT: &'static str;
 
     #[doc(hidden)]
     fn parameters(&self) -> Vec<(&'static str, String)>;
 
     #[doc(hidden)]
     fn word(dimension: Self::Dimension) -> &'static str;
+
+    #[doc(hidden)]
+    fn read(value: &Value<'_>) -> Result<Self::Item, Unreadable>;
 }
 
 /// A selection of tasks; selectors are combined with AND.
@@ -78,7 +91,11 @@ impl TaskSelection {
 }
 
 impl Selection for TaskSelection {
+    type Item = Task;
     type Dimension = TaskDimension;
+
+    const LIST: &'static str = paths::TASKS;
+    const COUNT: &'static str = paths::TASK_COUNT;
 
     fn parameters(&self) -> Parameters {
         let status = self.status.map(|status| status.as_str().to_owned());
@@ -94,6 +111,10 @@ impl Selection for TaskSelection {
 
     fn word(dimension: TaskDimension) -> &'static str {
         dimension.as_str()
+    }
+
+    fn read(value: &Value<'_>) -> Result<Task, Unreadable> {
+        Task::read(value)
     }
 }
 
@@ -117,7 +138,11 @@ impl WorkerSelection {
 }
 
 impl Selection for WorkerSelection {
+    type Item = Observation;
     type Dimension = WorkerDimension;
+
+    const LIST: &'static str = paths::WORKERS;
+    const COUNT: &'static str = paths::WORKER_COUNT;
 
     fn parameters(&self) -> Parameters {
         self.filter.iter().map(|filter| ("filter", filter.clone())).collect()
@@ -126,70 +151,60 @@ impl Selection for WorkerSelection {
     fn word(dimension: WorkerDimension) -> &'static str {
         dimension.as_str()
     }
-}
 
-/// The size of a page, and the cursor where it begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct PageRange {
-    limit: Option<u16>,
-    cursor: Option<String>,
-}
-
-impl PageRange {
-    fn append_to(&self, parameters: &mut Parameters) {
-        parameters.extend(self.limit.map(|limit| ("limit", limit.to_string())));
-        parameters.extend(self.cursor.iter().map(|cursor| ("cursor", cursor.clone())));
+    fn read(value: &Value<'_>) -> Result<Observation, Unreadable> {
+        read_observation(value)
     }
 }
 
-/// Declares the methods of a query whose answer is a page: how large it is, and where it begins.
-macro_rules! paged {
-    () => {
-        /// At most so many items per page, 1 to 1000; 100 by default.
-        #[must_use]
-        pub fn limit(mut self, limit: u16) -> Self {
-            self.range.limit = Some(limit);
-            self
-        }
+/// A reader of a page of groups by these dimensions, or of a page of items, which has none.
+type PageReader<T> = fn(&Value<'_>, &[&'static str]) -> Result<Page<T>, Unreadable>;
 
-        /// Begins where an earlier page of the same selection ended.
-        #[must_use]
-        pub fn after(mut self, cursor: impl Into<String>) -> Self {
-            self.range.cursor = Some(cursor.into());
-            self
-        }
-    };
-}
-
-/// A page of tasks or of worker observations.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListQuery<S: Selection> {
-    selection: S,
-    order: Option<TaskOrder>,
-    range: PageRange,
+/// A query whose answer is one page of many.
+#[derive(Clone, Debug)]
+pub struct PageQuery<T> {
+    path: &'static str,
+    parameters: Parameters,
+    dimensions: Vec<&'static str>,
+    limit: Option<u16>,
+    cursor: Option<String>,
+    read: PageReader<T>,
 }
 
 /// A page of tasks.
-pub type TaskQuery = ListQuery<TaskSelection>;
+pub type TaskQuery = PageQuery<Task>;
 /// A page of worker observations, ordered by id.
-pub type WorkerQuery = ListQuery<WorkerSelection>;
+pub type WorkerQuery = PageQuery<Observation>;
+/// A page of groups, with how many items each has.
+pub type GroupQuery = PageQuery<Group>;
 
-impl<S: Selection> ListQuery<S> {
+impl<T> PageQuery<T> {
     /// The first page of these: of tasks the newest first.
-    pub fn of(selection: S) -> Self {
-        Self { selection, order: None, range: PageRange::default() }
+    pub fn of<S: Selection<Item = T>>(selection: S) -> Self {
+        Self::new(S::LIST, selection.parameters(), Vec::new(), |page, _| Page::read(page, S::read))
     }
 
-    paged!();
+    fn new(path: &'static str, parameters: Parameters, dimensions: Vec<&'static str>, read: PageReader<T>) -> Self {
+        Self { path, parameters, dimensions, limit: None, cursor: None, read }
+    }
 
-    pub(crate) fn parameters(&self) -> Parameters {
-        let mut parameters = self.selection.parameters();
-        if let Some(order) = self.order {
-            parameters.push(("order_by", order.field.as_str().to_owned()));
-            parameters.push(("descending", order.descending.to_string()));
-        }
-        self.range.append_to(&mut parameters);
-        parameters
+    /// At most so many items per page, 1 to 1000; 100 by default.
+    #[must_use]
+    pub fn limit(self, limit: u16) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// Begins where an earlier page of the same selection ended.
+    #[must_use]
+    pub fn after(self, cursor: impl Into<String>) -> Self {
+        Self { cursor: Some(cursor.into()), ..self }
+    }
+
+    fn call(&self, queue: &QueueName) -> Call {
+        let mut parameters = self.parameters.clone();
+        parameters.extend(self.limit.map(|limit| ("limit", limit.to_string())));
+        parameters.extend(self.cursor.iter().map(|cursor| ("cursor", cursor.clone())));
+        Call::read(queue_path(self.path, queue)).query(parameters)
     }
 }
 
@@ -197,143 +212,87 @@ impl TaskQuery {
     /// Smallest first; unnamed, unclaimed or unfinished tasks last.
     #[must_use]
     pub fn ascending_by(self, field: OrderField) -> Self {
-        Self { order: Some(TaskOrder { field, descending: false }), ..self }
+        self.ordered(field, false)
     }
 
     /// Largest first; unnamed, unclaimed or unfinished tasks last.
     #[must_use]
     pub fn descending_by(self, field: OrderField) -> Self {
-        Self { order: Some(TaskOrder { field, descending: true }), ..self }
+        self.ordered(field, true)
+    }
+
+    fn ordered(mut self, field: OrderField, descending: bool) -> Self {
+        self.parameters.push(("order_by", field.as_str().to_owned()));
+        self.parameters.push(("descending", descending.to_string()));
+        self
     }
 }
 
-/// A page of groups, with how many items each has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupQuery<S: Selection> {
-    selection: S,
-    dimensions: Vec<&'static str>,
-    range: PageRange,
-}
-
-impl<S: Selection> GroupQuery<S> {
+impl GroupQuery {
     /// The first page of the groups of these items by one dimension, or by two in this order.
-    pub fn by(dimensions: impl IntoIterator<Item = S::Dimension>, selection: S) -> Self {
-        let dimensions = dimensions.into_iter().map(S::word).collect();
-        Self { selection, dimensions, range: PageRange::default() }
-    }
-
-    paged!();
-
-    pub(crate) fn dimensions(&self) -> &[&'static str] {
-        &self.dimensions
-    }
-
-    pub(crate) fn parameters(&self) -> Parameters {
-        let mut parameters = self.selection.parameters();
-        parameters.push(("group_by", self.dimensions.join(",")));
-        self.range.append_to(&mut parameters);
-        parameters
+    pub fn by<S: Selection>(dimensions: impl IntoIterator<Item = S::Dimension>, selection: S) -> Self {
+        let dimensions: Vec<_> = dimensions.into_iter().map(S::word).collect();
+        let mut parameters = selection.parameters();
+        parameters.push(("group_by", dimensions.join(",")));
+        Self::new(S::COUNT, parameters, dimensions, read_groups)
     }
 }
 
-/// A query whose answer is one page of many.
-pub trait PageQuery: Clone {
-    /// An item of a page.
-    type Item;
-    /// A page.
-    type Page;
+impl Client {
+    /// One page of tasks, of worker observations, or of groups. A server that answers with a plain count where groups were asked
+    /// for is refused.
+    pub async fn page<T>(&self, queue: &QueueName, query: &PageQuery<T>) -> Result<Page<T>, Error> {
+        self.ask(query.call(queue), |page| (query.read)(page, &query.dimensions)).await
+    }
 
-    #[doc(hidden)]
-    fn fetch(&self, client: &Client, queue: &QueueName) -> impl Future<Output = Result<Self::Page, Error>> + Send;
+    /// All pages from this one on.
+    pub fn walk<T>(&self, queue: &QueueName, query: PageQuery<T>) -> Walk<T> {
+        Walk { client: self.clone(), queue: queue.clone(), next: Some(query), items: VecDeque::new() }
+    }
 
-    #[doc(hidden)]
-    fn start(&self) -> Option<&str>;
-
-    #[doc(hidden)]
-    fn starting_at(self, cursor: String) -> Self;
-
-    #[doc(hidden)]
-    fn next_cursor(page: &Self::Page) -> Option<&str>;
-
-    #[doc(hidden)]
-    fn into_items(page: Self::Page) -> Vec<Self::Item>;
+    /// Counts the tasks; or the observations, approximately.
+    pub async fn count<S: Selection>(&self, queue: &QueueName, selection: &S) -> Result<u64, Error> {
+        let call = Call::read(queue_path(S::COUNT, queue)).query(selection.parameters());
+        Ok(self.ask(call, Count::read).await?.count)
+    }
 }
 
 /// A walk over all pages of one query.
 ///
 /// Later pages show current data: an item that exists unchanged during the whole walk comes exactly once.
 #[derive(Debug)]
-pub struct Walk<Q: PageQuery> {
+pub struct Walk<T> {
     client: Client,
     queue: QueueName,
     /// The query of the next page; `None` after the last one.
-    next: Option<Q>,
+    next: Option<PageQuery<T>>,
     /// Items of the latest page that were not taken yet.
-    items: VecDeque<Q::Item>,
+    items: VecDeque<T>,
 }
 
-impl<Q: PageQuery> Walk<Q> {
-    pub(crate) fn new(client: &Client, queue: &QueueName, query: Q) -> Self {
-        Self { client: client.clone(), queue: queue.clone(), next: Some(query), items: VecDeque::new() }
-    }
-
+impl<T> Walk<T> {
     /// The next page; `None` after the last one. Do not mix this with [`Walk::next`], which requests pages itself.
-    pub async fn next_page(&mut self) -> Result<Option<Q::Page>, Error> {
-        let Some(query) = &self.next else { return Ok(None) };
-        let page = query.fetch(&self.client, &self.queue).await?;
-        let next = Q::next_cursor(&page);
-        if next.is_some() && next == query.start() {
+    pub async fn next_page(&mut self) -> Result<Option<Page<T>>, Error> {
+        let Some(query) = &mut self.next else { return Ok(None) };
+        let page = self.client.page(&self.queue, query).await?;
+        if page.next_cursor.is_some() && page.next_cursor == query.cursor {
             // Without this check the walk would never end.
             let message = "the cursor of the next page is that of this one".to_owned();
             return Err(Error::Protocol { status: 200, message, from_taskqueue: true });
         }
-        self.next = next.map(|cursor| query.clone().starting_at(cursor.to_owned()));
+        query.cursor.clone_from(&page.next_cursor);
+        self.next.take_if(|query| query.cursor.is_none());
         Ok(Some(page))
     }
 
     /// The next item; `None` after the last one.
-    pub async fn next(&mut self) -> Result<Option<Q::Item>, Error> {
+    pub async fn next(&mut self) -> Result<Option<T>, Error> {
         while self.items.is_empty() {
             match self.next_page().await? {
-                Some(page) => self.items = Q::into_items(page).into(),
+                Some(page) => self.items = page.items.into(),
                 None => return Ok(None),
             }
         }
         Ok(self.items.pop_front())
     }
 }
-
-/// Implements [`PageQuery`] for a query that the client answers with the given method.
-macro_rules! page_query {
-    ($query:ty, $page:ty, $item:ty, $fetch:ident) => {
-        impl PageQuery for $query {
-            type Item = $item;
-            type Page = $page;
-
-            async fn fetch(&self, client: &Client, queue: &QueueName) -> Result<$page, Error> {
-                client.$fetch(queue, self).await
-            }
-
-            fn start(&self) -> Option<&str> {
-                self.range.cursor.as_deref()
-            }
-
-            fn starting_at(self, cursor: String) -> Self {
-                self.after(cursor)
-            }
-
-            fn next_cursor(page: &$page) -> Option<&str> {
-                page.next_cursor.as_deref()
-            }
-
-            fn into_items(page: $page) -> Vec<$item> {
-                page.items
-            }
-        }
-    };
-}
-
-page_query!(TaskQuery, Page<Task>, Task, tasks);
-page_query!(WorkerQuery, Page<Observation>, Observation, workers);
-page_query!(GroupQuery<TaskSelection>, GroupPage, Group, group_tasks);
-page_query!(GroupQuery<WorkerSelection>, GroupPage, Group, group_workers);

@@ -107,7 +107,7 @@ impl WorkerContext {
         // The name of a route has no character that a text of the filter language would have to escape.
         let of_route = format!("\"{}\" in routes", self.settings.route);
         let selection = TaskSelection::all().status(Status::Pending).filter(of_route);
-        let page = self.client.tasks(&self.settings.queue, &TaskQuery::of(selection).limit(TASKS_SEEN)).await.ok()?;
+        let page = self.client.page(&self.settings.queue, &TaskQuery::of(selection).limit(TASKS_SEEN)).await.ok()?;
         let Some(task) = page.items.iter().min_by_key(|task| task.not_before) else {
             return Some(IdleReason::Held(pending));
         };

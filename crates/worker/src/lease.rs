@@ -70,7 +70,8 @@ impl WorkerContext {
             // A held heartbeat renews when it arrives and is answered later, so the lease counts from when it was sent.
             Some(hold) => {
                 let (sent, RunKey { queue, task_id, run_id, .. }) = (Instant::now(), run);
-                let answer = self.client_of(run).heartbeat_waiting(queue, *task_id, *run_id, whole_seconds(hold)).await;
+                let hold = Some(whole_seconds(hold));
+                let answer = self.client_of(run).heartbeat(queue, *task_id, *run_id, hold).await;
                 (sent, answer.map(|answer| answer.wait_applied))
             }
             None if is_together => self.heartbeat_with_others(run, Duration::ZERO).await,

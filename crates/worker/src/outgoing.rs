@@ -41,7 +41,7 @@ impl WorkerContext {
         match action {
             RunAction::End(report) => client.report_run(queue, *task_id, *run_id, report).await,
             RunAction::Progress { progress } => client.report_progress(queue, *task_id, *run_id, progress).await,
-            RunAction::Heartbeat { .. } => client.heartbeat(queue, *task_id, *run_id).await.map(drop),
+            RunAction::Heartbeat { .. } => client.heartbeat(queue, *task_id, *run_id, None).await.map(drop),
         }
         .map(|()| sent)
     }

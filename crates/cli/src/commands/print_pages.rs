@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskqueue_client::{Error, Group, PageQuery, Walk};
+use taskqueue_client::{Error, Group, Walk};
 use taskqueue_core::words;
 use tokio::time::timeout;
 
@@ -24,17 +24,13 @@ pub(super) struct Printed {
 }
 
 /// Prints at most `max_items` items as records, which `push` makes of them.
-pub(super) async fn print_items<Q, R>(
+pub(super) async fn print_items<T, R: Record>(
     context: &ClientContext,
-    mut walk: Walk<Q>,
+    mut walk: Walk<T>,
     max_items: Option<u64>,
     fields: Option<&[FieldPath]>,
-    push: impl Fn(&mut Listing<'_>, &Q::Item) -> Result<(), Failure>,
-) -> Result<Printed, CommandError>
-where
-    Q: PageQuery,
-    R: Record,
-{
+    push: impl Fn(&mut Listing<'_>, &T) -> Result<(), Failure>,
+) -> Result<Printed, CommandError> {
     let mut listing = context.printer.listing_of::<R>(fields);
     while max_items.is_none_or(|max_items| listing.count() < max_items) {
         let Some(item) = walk.next().await? else { break };
@@ -67,14 +63,11 @@ pub(super) async fn note_cut(printed: Printed, noun: &str, total: impl Future<Ou
 }
 
 /// Gives the number of groups.
-pub(super) async fn print_groups<Q>(
+pub(super) async fn print_groups(
     context: &ClientContext,
-    mut walk: Walk<Q>,
+    mut walk: Walk<Group>,
     dimensions: &[&'static str],
-) -> Result<u64, CommandError>
-where
-    Q: PageQuery<Item = Group>,
-{
+) -> Result<u64, CommandError> {
     let mut listing = context.printer.listing::<GroupRecord<'_>>();
     while let Some(group) = walk.next().await? {
         listing.push(&GroupRecord { dimensions, group })?;

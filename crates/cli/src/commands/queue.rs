@@ -91,7 +91,7 @@ async fn counts(client: &Client, queues: &[QueueName]) -> BTreeMap<QueueName, [u
 
 async fn delete(context: &ClientContext, args: &DeleteQueueArgs) -> Result<(), CommandError> {
     if args.cascade {
-        let tasks = context.client.count_tasks(&args.name, &TaskSelection::all().include_archived(true)).await?;
+        let tasks = context.client.count(&args.name, &TaskSelection::all().include_archived(true)).await?;
         if tasks > 0 {
             let tasks = words::count(tasks, "task");
             confirm(&format!("Delete queue {} with {tasks}?", args.name), args.confirm)?;
@@ -188,7 +188,7 @@ async fn outdated(
     let mut count = 0;
     for filter in newly_outdated(before, after, output::now()) {
         let selection = TaskSelection::all().filter(filter).include_archived(true);
-        count += context.client.count_tasks(queue, &selection).await?;
+        count += context.client.count(queue, &selection).await?;
     }
     Ok(count)
 }

@@ -11,7 +11,7 @@ pub(super) struct StatusCounts(pub(super) [u64; 5]);
 impl StatusCounts {
     pub(super) async fn of(client: &Client, queue: &QueueName, selection: TaskSelection) -> Result<Self, Error> {
         // There are five groups at most: one page, which is one moment.
-        let page = client.group_tasks(queue, &GroupQuery::by([TaskDimension::Status], selection)).await?;
+        let page = client.page(queue, &GroupQuery::by([TaskDimension::Status], selection)).await?;
         Ok(Self::of_groups(&page.items))
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
 
 async fn list(context: &ClientContext, args: &ListWorkersArgs) -> Result<(), CommandError> {
     let max_items = args.limit.max_items(context.printer.format());
-    let walk = context.client.walk_workers(&context.queue, args.selection.query(max_items));
+    let walk = context.client.walk(&context.queue, args.selection.query(max_items));
     let printed = match args.wide {
         true => {
             print_items::<_, WideWorker<'_>>(context, walk, max_items, None, |listing, worker| {
@@ -34,7 +34,7 @@ async fn list(context: &ClientContext, args: &ListWorkersArgs) -> Result<(), Com
     };
     if printed.is_cut {
         let selection = args.selection.selection();
-        note_cut(printed, "workers", context.client.count_workers(&context.queue, &selection)).await;
+        note_cut(printed, "workers", context.client.count(&context.queue, &selection)).await;
     } else if printed.count == 0 {
         note_nothing(context, &args.selection).await;
     }
@@ -47,7 +47,7 @@ async fn note_nothing(context: &ClientContext, selection: &WorkerSelectionArgs) 
     let others = match &selection.filter {
         None => Some(0),
         // The list itself was answered, so a failure of this request is not worth an error.
-        Some(_) => context.client.count_workers(queue, &WorkerSelection::all()).await.ok(),
+        Some(_) => context.client.count(queue, &WorkerSelection::all()).await.ok(),
     };
     output::note(&match others {
         Some(0) => format!("no worker of queue {queue} has reported within the last five minutes"),
@@ -59,12 +59,12 @@ async fn note_nothing(context: &ClientContext, selection: &WorkerSelectionArgs) 
 async fn count(context: &ClientContext, args: &CountWorkersArgs) -> Result<(), CommandError> {
     let selection = args.selection.selection();
     let Some(dimensions) = &args.group_by else {
-        let count = context.client.count_workers(&context.queue, &selection).await?;
+        let count = context.client.count(&context.queue, &selection).await?;
         return Ok(context.printer.one(&CountRecord(count))?);
     };
     let words: Vec<&'static str> = dimensions.iter().copied().map(WorkerDimension::as_str).collect();
     let query = GroupQuery::by(dimensions.iter().copied(), selection);
-    let groups = print_groups(context, context.client.walk_worker_groups(&context.queue, query), &words).await?;
+    let groups = print_groups(context, context.client.walk(&context.queue, query), &words).await?;
     if groups == 0 {
         note_nothing(context, &args.selection).await;
     }

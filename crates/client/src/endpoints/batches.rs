@@ -36,47 +36,26 @@ pub enum CreateOutcome {
     Existing,
 }
 
-/// Claims for several runs at once.
+/// Claims of the next tasks for a route, one for each of several runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchClaimRequest {
-    route: Route,
-    run_ids: Vec<RunId>,
-    worker: Option<JsonObject>,
-    workers: Vec<JsonObject>,
-    wait_seconds: Option<u32>,
-    retrying: bool,
+    pub route: Route,
+    /// All different, and never used before.
+    pub run_ids: Vec<RunId>,
+    /// Who claims, as in [`ClaimRequest::worker`](crate::ClaimRequest::worker): the same for all of them.
+    pub worker: Option<JsonObject>,
+    /// What differs for each of them, in their order: a merge patch of what is the same; or nothing. Servers that do not know this
+    /// refuse the request with 422.
+    pub workers: Vec<JsonObject>,
+    /// How long the server is asked to wait until there is a task for one of them. Not for more than 1,000 runs, which need several
+    /// requests.
+    pub wait_seconds: Option<u32>,
 }
 
 impl BatchClaimRequest {
-    /// The next tasks for `route`, one for each of these runs, whose ids are all different and were never used before.
+    /// Claims that say nothing of the worker and do not wait.
     pub fn new(route: Route, run_ids: Vec<RunId>) -> Self {
-        Self { route, run_ids, worker: None, workers: Vec::new(), wait_seconds: None, retrying: false }
-    }
-
-    /// Says who claims, as [`ClaimRequest::by_worker`](crate::ClaimRequest::by_worker) does: the same for all of them.
-    #[must_use]
-    pub fn by_worker(self, worker: JsonObject) -> Self {
-        Self { worker: Some(worker), ..self }
-    }
-
-    /// Says what differs for each of them, in their order: a merge patch of what is the same. Servers that do not know this refuse
-    /// the request with 422.
-    #[must_use]
-    pub fn by_each_worker(self, workers: Vec<JsonObject>) -> Self {
-        Self { workers, ..self }
-    }
-
-    /// Asks the server to wait so long until there is a task for one of them. Not for more than 1,000 runs, which need several
-    /// requests.
-    #[must_use]
-    pub fn waiting(self, seconds: u32) -> Self {
-        Self { wait_seconds: Some(seconds), ..self }
-    }
-
-    /// Lets the client repeat the request, as [`ClaimRequest::retrying`](crate::ClaimRequest::retrying) does.
-    #[must_use]
-    pub fn retrying(self) -> Self {
-        Self { retrying: true, ..self }
+        Self { route, run_ids, worker: None, workers: Vec::new(), wait_seconds: None }
     }
 }
 
@@ -91,10 +70,9 @@ impl Client {
         let push = |body: &mut BatchWriter, (id, new): &(TaskId, T)| body.push_task(*id, &new.into());
         while let Some((body, asked)) = next_part(tasks, &mut answer, CreateTasksRequest::writer, push) {
             let ids: Vec<TaskId> = asked.iter().map(|(id, _)| *id).collect();
-            let call = Call::creation("create the tasks", queue_path(paths::BATCH_CREATE, queue));
+            let call = Call::creation(queue_path(paths::BATCH_CREATE, queue));
             let call = batch_call(Call { method: Method::POST, ..call }, body, ids.len());
-            let created =
-                self.perform(call, |answer| answer.read(&[200], |value| CreatedTasks::read(value, &ids))).await;
+            let created = self.ask(call, |value| CreatedTasks::read(value, &ids)).await;
             let outcome = |created| if created { CreateOutcome::Created } else { CreateOutcome::Existing };
             let outcomes = created.map(|items| items.into_iter().map(|item| item.map(outcome)).collect());
             answer.add(ids.len(), tasks.len(), outcomes);
@@ -105,16 +83,16 @@ impl Client {
     /// Claims a task for each of the runs, as [`Client::claim`] does for one: the task with its lease; or nothing, when no task
     /// is left for the route, or when the answer would have become too large.
     pub async fn claim_tasks(&self, queue: &QueueName, request: &BatchClaimRequest) -> BatchAnswer<Option<Claim>> {
-        let BatchClaimRequest { route, run_ids, worker, workers, wait_seconds, retrying } = request;
+        let BatchClaimRequest { route, run_ids, worker, workers, wait_seconds } = request;
         let mut answer = BatchAnswer::with_room_for(run_ids.len());
         let wait_seconds = wait_seconds.filter(|_| run_ids.len() <= BATCH_ITEMS);
         // One for each run, or none at all.
         let mut workers = workers.chunks(BATCH_ITEMS);
         for run_ids in run_ids.chunks(BATCH_ITEMS) {
             let path = queue_path(paths::BATCH_CLAIM, queue);
-            let call = Call::change("claim tasks", Method::POST, path, AFTER_CLAIM);
+            let call = Call::post("claim tasks", path, AFTER_CLAIM);
             let body = Some(ClaimTasksRequest::encode(route, run_ids, worker.as_ref(), workers.next().unwrap_or(&[])));
-            let call = Call { body, is_repeatable: *retrying, wait_seconds, ..call };
+            let call = Call { body, wait_seconds, ..call };
             let claims = self.perform(call, |answer| {
                 Ok((answer.read(&[200], |value| read_claims(value, run_ids))?, answer.wait_applied))
             });
@@ -136,10 +114,10 @@ impl Client {
         let mut answer = BatchAnswer::with_room_for(reports.len());
         let (writer, push) = (ReportRunsRequest::writer, BatchWriter::push_report);
         while let Some((body, asked)) = next_part(reports, &mut answer, writer, push) {
-            let call = Call::change("report runs", Method::POST, queue_path(paths::BATCH_REPORT, queue), AFTER_REPORT);
+            let call = Call::post("report runs", queue_path(paths::BATCH_REPORT, queue), AFTER_REPORT);
             let call = batch_call(call, body, asked.len());
-            let reported = self.perform(call, |answer| answer.read(&[200], |value| ReportedRuns::read(value, asked)));
-            answer.add(asked.len(), reports.len(), reported.await);
+            let reported = self.ask(call, |value| ReportedRuns::read(value, asked)).await;
+            answer.add(asked.len(), reports.len(), reported);
         }
         answer
     }

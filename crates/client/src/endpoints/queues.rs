@@ -1,5 +1,4 @@
-//! The server itself (health, schema and capabilities) and its queues: settings, stats and activity. The token is not sent with the
-//! first two.
+//! The server itself (health and capabilities) and its queues: settings, stats and activity. The token is not sent with the first.
 
 use reqwest::Method;
 use taskqueue_api::capabilities::{Capabilities, Health};
@@ -10,7 +9,7 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::settings::{QueueSettings, SettingsPatch};
 use taskqueue_core::stats::SeriesSelection;
 
-use crate::answer::{Answer, Created};
+use crate::answer::Created;
 use crate::call::{Call, queue_path};
 use crate::client::Client;
 use crate::error::Error;
@@ -21,21 +20,18 @@ const AFTER_DELETION: &str = "list the queues: if it is gone, it was deleted";
 impl Client {
     /// Makes sure that a queue exists.
     pub async fn create_queue(&self, queue: &QueueName) -> Result<Created<Queue>, Error> {
-        let call = Call::creation("create the queue", queue_path(paths::QUEUE, queue));
-        self.perform(call, |answer| answer.created(Queue::read)).await
+        self.perform(Call::creation(queue_path(paths::QUEUE, queue)), |answer| answer.created(Queue::read)).await
     }
 
     /// All queues, sorted by name.
     pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
-        let call = Call::read("list the queues", paths::QUEUES.to_owned());
-        self.perform(call, |answer| answer.read(&[200], Queue::read_all)).await
+        self.ask(Call::read(paths::QUEUES.to_owned()), Queue::read_all).await
     }
 
     /// The settings of a queue. Only for servers with
     /// [`QUEUE_SETTINGS`](taskqueue_api::capabilities::QUEUE_SETTINGS).
     pub async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, Error> {
-        let call = Call::read("get the settings of the queue", queue_path(paths::SETTINGS, queue));
-        self.perform(call, |answer| answer.read(&[200], read_settings)).await
+        self.ask(Call::read(queue_path(paths::SETTINGS, queue)), read_settings).await
     }
 
     /// Changes settings of a queue; gives all of them. A patch that removes the limits of all routes cannot set new ones: that
@@ -43,30 +39,27 @@ impl Client {
     pub async fn change_settings(&self, queue: &QueueName, patch: &SettingsPatch) -> Result<QueueSettings, Error> {
         let path = queue_path(paths::SETTINGS, queue);
         let call = Call::change("change the settings of the queue", Method::PATCH, path, AFTER_SETTINGS).body(patch);
-        self.perform(call, |answer| answer.read(&[200], read_settings)).await
+        self.ask(call, read_settings).await
     }
 
     /// Deletes a queue that has no tasks.
     pub async fn delete_queue(&self, queue: &QueueName) -> Result<(), Error> {
         let path = queue_path(paths::QUEUE, queue);
-        let call = Call::change("delete the queue", Method::DELETE, path, AFTER_DELETION);
-        self.perform(call, Answer::no_content).await
+        self.tell(Call::change("delete the queue", Method::DELETE, path, AFTER_DELETION)).await
     }
 
     /// Deletes a queue and all its tasks, unless one of them is running.
     pub async fn delete_queue_with_tasks(&self, queue: &QueueName) -> Result<(), Error> {
         let path = queue_path(paths::QUEUE, queue);
         let call = Call::change("delete the queue with its tasks", Method::DELETE, path, AFTER_DELETION);
-        let call = call.query(vec![("cascade", "true".to_owned())]);
-        self.perform(call, Answer::no_content).await
+        self.tell(call.query(vec![("cascade", "true".to_owned())])).await
     }
 }
 
 impl Client {
     /// Tasks, routes and workers of a queue now, and what happened lately.
     pub async fn queue_stats(&self, queue: &QueueName) -> Result<Stats, Error> {
-        let call = Call::read("read the stats", queue_path(paths::STATS, queue));
-        self.perform(call, |answer| answer.read(&[200], Stats::read)).await
+        self.ask(Call::read(queue_path(paths::STATS, queue)), Stats::read).await
     }
 
     /// Reads what happened in each minute or hour.
@@ -75,23 +68,21 @@ impl Client {
         let mut query = vec![("series", unit.as_str().to_owned())];
         query.extend(from.map(|from| ("from", from.to_string())));
         query.extend(to.map(|to| ("to", to.to_string())));
-        let call = Call::read("read the activity", queue_path(paths::STATS, queue)).query(query);
-        self.perform(call, |answer| answer.read(&[200], |value| Series::read_by(value, unit))).await
+        let call = Call::read(queue_path(paths::STATS, queue)).query(query);
+        self.ask(call, |value| Series::read_by(value, unit)).await
     }
 }
 
 impl Client {
     /// The health of the server. The call is sent once: a server that does not work is an answer, not a failed call.
     pub async fn health(&self) -> Result<Health, Error> {
-        let call = Call::read("read the health", paths::HEALTH.to_owned());
-        let call = Call { is_repeatable: false, ..call };
+        let call = Call { is_repeatable: false, ..Call::read(paths::HEALTH.to_owned()) };
         self.perform(call, |answer| answer.read(&[200, 503], Health::read)).await
     }
 
     /// Reads what the server offers beyond the contract. A server that does not know the question offers nothing.
     pub async fn capabilities(&self) -> Result<Capabilities, Error> {
-        let call = Call::read("read the capabilities", paths::CAPABILITIES.to_owned());
-        match self.perform(call, |answer| answer.read(&[200], Capabilities::read)).await {
+        match self.ask(Call::read(paths::CAPABILITIES.to_owned()), Capabilities::read).await {
             Err(Error::Api { status: 404, .. }) => Ok(Capabilities::default()),
             answered => answered,
         }
@@ -106,15 +97,5 @@ impl Client {
     pub async fn require_extensions(&self) -> Result<Capabilities, Error> {
         let capabilities = self.capabilities().await?;
         capabilities.first_missing().map_or(Ok(capabilities), |missing| Err(Error::ServerTooOld { missing }))
-    }
-
-    /// The schema of the API, as JSON text.
-    pub async fn openapi(&self) -> Result<String, Error> {
-        let call = Call::read("read the schema", paths::OPENAPI.to_owned());
-        self.perform(call, |answer| {
-            answer.read(&[200], |_| Ok(()))?;
-            String::from_utf8(answer.body.clone()).map_err(|_| answer.protocol_error("it is not UTF-8".to_owned()))
-        })
-        .await
     }
 }

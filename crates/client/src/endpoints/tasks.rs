@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reqwest::Method;
 use taskqueue_api::bulk_action::{self, Acted, BulkActionRequest};
 use taskqueue_api::explain::Explanation;
-use taskqueue_api::lists::{Count, GroupPage, Page, Updated};
+use taskqueue_api::lists::Updated;
 use taskqueue_api::output::{Output, OutputRequest};
 use taskqueue_api::paths;
 use taskqueue_api::task::{BulkUpdateRequest, Creation, Task};
@@ -13,11 +13,10 @@ use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::update::Update;
 
-use crate::answer::{Answer, Created};
+use crate::answer::Created;
 use crate::call::{Call, queue_path, task_path};
 use crate::client::Client;
 use crate::error::Error;
-use crate::query::{GroupQuery, Selection, TaskQuery, TaskSelection, Walk};
 
 const AFTER_UPDATE: &str = "get the task and compare the fields that were to change";
 const AFTER_BULK_UPDATE: &str =
@@ -37,69 +36,31 @@ impl Client {
         id: TaskId,
         creation: impl Into<Creation>,
     ) -> Result<Created<Task>, Error> {
-        let call = Call::creation("create the task", task_path(paths::TASK, queue, id));
-        self.perform(call.body(&creation.into()), |answer| answer.created(Task::read)).await
+        let call = Call::creation(task_path(paths::TASK, queue, id)).body(&creation.into());
+        self.perform(call, |answer| answer.created(Task::read)).await
     }
 
     /// One task.
     pub async fn task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
-        let call = Call::read("get the task", task_path(paths::TASK, queue, id));
-        self.perform(call, |answer| answer.read(&[200], Task::read)).await
+        self.ask(Call::read(task_path(paths::TASK, queue, id)), Task::read).await
     }
 
     /// Explains why a task is not claimed. Only for servers with [`EXPLAIN`](taskqueue_api::capabilities::EXPLAIN).
     pub async fn explain_task(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, Error> {
-        let call = Call::read("explain the task", task_path(paths::EXPLAIN, queue, id));
-        self.perform(call, |answer| answer.read(&[200], Explanation::read)).await
-    }
-
-    /// One page of tasks.
-    pub async fn tasks(&self, queue: &QueueName, query: &TaskQuery) -> Result<Page<Task>, Error> {
-        let call = Call::read("list the tasks", queue_path(paths::TASKS, queue)).query(query.parameters());
-        self.perform(call, |answer| answer.read(&[200], |page| Page::read(page, Task::read))).await
-    }
-
-    /// All pages of tasks from this one on.
-    pub fn walk_tasks(&self, queue: &QueueName, query: TaskQuery) -> Walk<TaskQuery> {
-        Walk::new(self, queue, query)
-    }
-
-    /// Counts the tasks.
-    pub async fn count_tasks(&self, queue: &QueueName, selection: &TaskSelection) -> Result<u64, Error> {
-        let call = Call::read("count the tasks", queue_path(paths::TASK_COUNT, queue)).query(selection.parameters());
-        self.perform(call, |answer| answer.read(&[200], Count::read)).await
-    }
-
-    /// Counts the tasks by group. A server that answers with a plain count is refused.
-    pub async fn group_tasks(&self, queue: &QueueName, query: &GroupQuery<TaskSelection>) -> Result<GroupPage, Error> {
-        let call = Call::read("count the tasks by group", queue_path(paths::TASK_COUNT, queue));
-        self.perform(call.query(query.parameters()), |answer| {
-            answer.read(&[200], |value| GroupPage::read(value, query.dimensions()))
-        })
-        .await
-    }
-
-    /// All pages of groups from this one on.
-    pub fn walk_task_groups(
-        &self,
-        queue: &QueueName,
-        query: GroupQuery<TaskSelection>,
-    ) -> Walk<GroupQuery<TaskSelection>> {
-        Walk::new(self, queue, query)
+        self.ask(Call::read(task_path(paths::EXPLAIN, queue, id)), Explanation::read).await
     }
 
     /// Changes a task that is not running.
     pub async fn update_task(&self, queue: &QueueName, id: TaskId, update: &Update) -> Result<Task, Error> {
         let path = task_path(paths::TASK, queue, id);
-        let call = Call::change("update the task", Method::PATCH, path, AFTER_UPDATE).body(update);
-        self.perform(call, |answer| answer.read(&[200], Task::read)).await
+        self.ask(Call::change("update the task", Method::PATCH, path, AFTER_UPDATE).body(update), Task::read).await
     }
 
     /// Changes all tasks that match a filter and are not running, or none of them.
     pub async fn update_tasks(&self, queue: &QueueName, bulk: &BulkUpdateRequest) -> Result<Updated, Error> {
         let path = queue_path(paths::TASKS, queue);
         let call = Call::change("update the tasks", Method::PATCH, path, AFTER_BULK_UPDATE).body(bulk);
-        self.perform(call, |answer| answer.read(&[200], Updated::read)).await
+        self.ask(call, Updated::read).await
     }
 
     /// Cancels, requeues or deletes all tasks that match a filter and that the action applies to. The server does it in
@@ -117,29 +78,25 @@ impl Client {
             BulkAction::Delete => "delete the tasks",
         };
         let path = queue_path(bulk_action::path(action), queue);
-        let call = Call::change(doing, Method::POST, path, AFTER_BULK_ACTION).body(request);
-        self.perform(call, |answer| answer.read(&[200], Acted::read)).await
+        self.ask(Call::post(doing, path, AFTER_BULK_ACTION).body(request), Acted::read).await
     }
 
     /// Takes a task out; a running one loses its run.
     pub async fn cancel_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
         let path = task_path(paths::CANCEL, queue, id);
-        let call = Call::change("cancel the task", Method::POST, path, AFTER_CANCELLATION);
-        self.perform(call, |answer| answer.read(&[200], Task::read)).await
+        self.ask(Call::post("cancel the task", path, AFTER_CANCELLATION), Task::read).await
     }
 
     /// Starts a pending, failed or cancelled task over.
     pub async fn requeue_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
         let path = task_path(paths::REQUEUE, queue, id);
-        let call = Call::change("requeue the task", Method::POST, path, AFTER_REQUEUE);
-        self.perform(call, |answer| answer.read(&[200], Task::read)).await
+        self.ask(Call::post("requeue the task", path, AFTER_REQUEUE), Task::read).await
     }
 
     /// Deletes a task that is not running. A task that does not exist counts as deleted.
     pub async fn delete_task(&self, queue: &QueueName, id: TaskId) -> Result<(), Error> {
         let path = task_path(paths::TASK, queue, id);
-        let call = Call::change("delete the task", Method::DELETE, path, AFTER_DELETION);
-        self.perform(call, Answer::no_content).await
+        self.tell(Call::change("delete the task", Method::DELETE, path, AFTER_DELETION)).await
     }
 }
 
@@ -164,8 +121,8 @@ impl Client {
         offset: u64,
         text: Arc<str>,
     ) -> Result<(), Error> {
-        let call = Call::change("send the output", Method::POST, task_path(paths::OUTPUT, queue, id), AFTER_OUTPUT);
-        self.perform(call.body(&OutputRequest { run_id, offset, text }), Answer::no_content).await
+        let call = Call::post("send the output", task_path(paths::OUTPUT, queue, id), AFTER_OUTPUT);
+        self.tell(call.body(&OutputRequest { run_id, offset, text })).await
     }
 
     /// Reads what is kept of the output of a task from `offset` on. With `wait_seconds` the server is asked to wait until there is
@@ -177,7 +134,7 @@ impl Client {
         offset: u64,
         wait_seconds: Option<u32>,
     ) -> Result<OutputAnswer, Error> {
-        let call = Call::read("read the output", task_path(paths::OUTPUT, queue, id));
+        let call = Call::read(task_path(paths::OUTPUT, queue, id));
         let call = Call { wait_seconds, ..call.query(vec![("offset", offset.to_string())]) };
         self.perform(call, |answer| {
             let output = answer.read(&[200], Output::read)?;

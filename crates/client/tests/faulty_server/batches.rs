@@ -201,8 +201,11 @@ async fn claims_give_tasks_in_the_order_of_the_runs_and_pass_on_the_wait() {
     let refused = none(3).replace(r#""none""#, r#""refused","error":{"code":"stale_run","message":"no","details":{}}"#);
     let body_of = items([claimed(1, 7), none(2), refused]);
     let server = FaultyServer::start([answer(200, "Preference-Applied: wait=20\r\n", &body_of)]).await;
-    let request = BatchClaimRequest::new(route(), vec![run_id(1), run_id(2), run_id(3)]).waiting(20);
-    let request = request.by_worker(JsonObject::from_canonical(r#"{"host":"gpu-3"}"#));
+    let request = BatchClaimRequest {
+        worker: Some(JsonObject::from_canonical(r#"{"host":"gpu-3"}"#)),
+        wait_seconds: Some(20),
+        ..BatchClaimRequest::new(route(), vec![run_id(1), run_id(2), run_id(3)])
+    };
     let answer = server.client().claim_tasks(&queue(), &request).await;
     let claim = answer.items[0].clone().unwrap().unwrap();
     assert_eq!((claim.task.id, claim.run_id), (task_id(7), run_id(1)));
@@ -233,23 +236,20 @@ async fn claims_that_are_not_those_of_the_request_are_not_believed() {
 }
 
 #[tokio::test]
-async fn claims_are_repeated_with_their_run_ids_only_if_asked_to() {
-    let whole = items([claimed(1, 7), none(2)]);
+async fn claims_are_sent_once() {
+    let server = FaultyServer::start([cut(200, &items([claimed(1, 7), none(2)]))]).await;
     let request = BatchClaimRequest::new(route(), vec![run_id(1), run_id(2)]);
-    let server = FaultyServer::start([cut(200, &whole), ok(&whole)]).await;
     let answer = server.client().claim_tasks(&queue(), &request).await;
     assert!(answer.items.iter().all(|item| item.as_ref().unwrap_err().is_outcome_unknown()), "{answer:?}");
-    let answer = server.client().claim_tasks(&queue(), &request.retrying()).await;
-    assert!(answer.items[0].as_ref().unwrap().is_some(), "{answer:?}");
-    let requests = server.requests();
-    assert_eq!((requests.len(), &requests[0]), (2, &requests[1]));
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn more_than_a_thousand_claims_are_split_and_do_not_wait() {
     let part = |numbers: std::ops::RangeInclusive<usize>| ok(&items(numbers.map(none)));
     let server = FaultyServer::start([part(1..=1000), part(1001..=1001)]).await;
-    let request = BatchClaimRequest::new(route(), (1..=1001).map(run_id).collect()).waiting(20);
+    let request = BatchClaimRequest::new(route(), (1..=1001).map(run_id).collect());
+    let request = BatchClaimRequest { wait_seconds: Some(20), ..request };
     let answer = server.client().claim_tasks(&queue(), &request).await;
     assert_eq!(answer.items, vec![Ok(None); 1001]);
     assert!(server.requests().iter().all(|request| !request.contains("prefer:")));

@@ -49,10 +49,10 @@ async fn a_plain_count_is_no_answer_to_a_grouped_one() {
     let server = FaultyServer::start([ok(r#"{"count":5}"#)]).await;
     let client = server.client();
     let tasks = GroupQuery::by([TaskDimension::Status], TaskSelection::all());
-    assert_protocol(client.group_tasks(&queue(), &tasks).await, "plain count");
+    assert_protocol(client.page(&queue(), &tasks).await, "plain count");
     let workers = GroupQuery::by([WorkerDimension::Route], WorkerSelection::all());
-    assert_protocol(client.group_workers(&queue(), &workers).await, "plain count");
-    assert_eq!(client.count_tasks(&queue(), &TaskSelection::all()).await, Ok(5));
+    assert_protocol(client.page(&queue(), &workers).await, "plain count");
+    assert_eq!(client.count(&queue(), &TaskSelection::all()).await, Ok(5));
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn groups_by_other_dimensions_are_refused() {
     let page = r#"{"group_by":["routes"],"count":1,"items":[{"key":{"routes":"a"},"count":1}],"next_cursor":null}"#;
     let server = FaultyServer::start([ok(page)]).await;
     let query = GroupQuery::by([TaskDimension::Status], TaskSelection::all());
-    assert_protocol(server.client().group_tasks(&queue(), &query).await, "grouped by something else");
+    assert_protocol(server.client().page(&queue(), &query).await, "grouped by something else");
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn a_claim_about_another_run_is_refused() {
     let claim = |run: &str| {
         ok(&format!(r#"{{"task":{TASK},"run_id":"{run}","lease_expires_at":"2026-01-01T00:05:00.000000Z"}}"#))
     };
-    let request = ClaimRequest::new(route(), run_id()).retrying();
+    let request = ClaimRequest::new(route(), run_id());
     let server = FaultyServer::start([claim("r_otherotherxx")]).await;
     assert_protocol(server.client().claim(&queue(), &request).await, "another run");
     let server = FaultyServer::start([claim("r_000000000001")]).await;
@@ -99,7 +99,7 @@ async fn a_claim_about_another_run_is_refused() {
 #[tokio::test]
 async fn a_walk_that_would_never_end_is_ended() {
     let server = FaultyServer::start([ok(r#"{"items":[],"next_cursor":"same"}"#)]).await;
-    let mut walk = server.client().walk_tasks(&queue(), TaskQuery::default());
+    let mut walk = server.client().walk(&queue(), TaskQuery::of(TaskSelection::all()));
     assert_protocol(walk.next().await, "cursor");
     assert_eq!(server.requests().len(), 2);
 }

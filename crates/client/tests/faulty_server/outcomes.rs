@@ -36,11 +36,12 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
     change!(report_worker(&queue, worker, &report));
     change!(withdraw_worker(&queue, worker));
     change!(claim(&queue, &ClaimRequest::new(route(), run_id())));
-    change!(heartbeat(&queue, task_id(), run_id()));
-    change!(complete(&queue, task_id(), run_id(), &NO_RESULT));
-    change!(fail(&queue, task_id(), run_id(), &failure, true));
-    change!(fail(&queue, task_id(), run_id(), &failure, false));
-    change!(unclaim(&queue, task_id(), run_id()));
+    change!(heartbeat(&queue, task_id(), run_id(), None));
+    change!(report_run(&queue, task_id(), run_id(), &RunReport::Complete { result: NO_RESULT }));
+    for retry in [true, false] {
+        let report = RunReport::Fail { failure: failure.clone(), retry, retry_after: None };
+        change!(report_run(&queue, task_id(), run_id(), &report));
+    }
     change!(report_run(&queue, task_id(), run_id(), &RunReport::Unclaim { delay: None }));
     change!(change_settings(&queue, &SettingsPatch::default()));
     ends
@@ -108,7 +109,8 @@ async fn the_cause_of_an_unknown_outcome_can_be_asked_for() {
 async fn a_change_without_any_answer_is_given_up_after_30_seconds() {
     let server = FaultyServer::start([Reply::Silence]).await;
     let start = tokio::time::Instant::now();
-    let error = server.client().complete(&queue(), task_id(), run_id(), &NO_RESULT).await.unwrap_err();
+    let complete = RunReport::Complete { result: NO_RESULT };
+    let error = server.client().report_run(&queue(), task_id(), run_id(), &complete).await.unwrap_err();
     assert!(error.is_outcome_unknown(), "{error:?}");
     assert_eq!(start.elapsed().as_secs(), 30);
     assert_eq!(server.requests().len(), 1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskqueue_client::{ClaimRequest, Definition, Error, ErrorCode, TaskQuery};
+use taskqueue_client::{ClaimRequest, Definition, Error, ErrorCode, TaskQuery, TaskSelection};
 
 use crate::server::{
     FaultyServer, Reply, TASK, answer, close_connection, cut, ok, queue, refusal, route, run_id, task_id,
@@ -34,27 +34,6 @@ async fn a_creation_whose_answer_is_cut_is_repeated_byte_for_byte() {
     }
 }
 
-#[tokio::test]
-async fn a_claim_is_repeated_with_its_run_id_if_asked_to() {
-    let claimed =
-        format!(r#"{{"task":{TASK},"run_id":"r_000000000001","lease_expires_at":"2026-01-01T00:05:00.000000Z"}}"#);
-    let server = FaultyServer::start([cut(200, &claimed), ok(&claimed)]).await;
-    let request = ClaimRequest::new(route(), run_id()).retrying();
-    let answer = server.client().claim(&queue(), &request).await.unwrap();
-    assert_eq!(answer.claim.unwrap().run_id, run_id());
-    let requests = server.requests();
-    assert_eq!(requests.len(), 2);
-    assert!(requests.iter().all(|request| request.ends_with(r#"{"route":"default","run_id":"r_000000000001"}"#)));
-}
-
-#[tokio::test]
-async fn a_repeated_claim_that_is_never_answered_has_an_unknown_outcome() {
-    let server = FaultyServer::start([close_connection()]).await;
-    let request = ClaimRequest::new(route(), run_id()).retrying();
-    assert!(server.client().claim(&queue(), &request).await.unwrap_err().is_outcome_unknown());
-    assert_eq!(server.requests().len(), 3);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_busy_server_is_asked_again_when_it_wants_to_be() {
     let busy = refusal(503, "database_busy", "Retry-After: 7\r\n");
@@ -68,7 +47,7 @@ async fn a_busy_server_is_asked_again_when_it_wants_to_be() {
 #[tokio::test]
 async fn a_server_that_is_always_busy_is_asked_so_often_and_no_more() {
     let server = FaultyServer::start([refusal(503, "database_busy", "")]).await;
-    let error = server.client().tasks(&queue(), &TaskQuery::default()).await.unwrap_err();
+    let error = server.client().page(&queue(), &TaskQuery::of(TaskSelection::all())).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::DatabaseBusy));
     assert_eq!(server.requests().len(), 3);
 }
@@ -108,9 +87,10 @@ async fn a_server_that_is_not_well_is_asked_once_how_it_is() {
 #[tokio::test]
 async fn a_wait_is_asked_for_and_the_server_s_word_on_it_is_passed_on() {
     let request = ClaimRequest::new(route(), run_id());
+    let waiting = ClaimRequest { wait_seconds: Some(20), ..request.clone() };
     for (headers, applied) in [("Preference-Applied: wait=20\r\n", Some(20)), ("", None)] {
         let server = FaultyServer::start([answer(204, headers, "")]).await;
-        let given = server.client().claim(&queue(), &request.clone().waiting(20)).await.unwrap();
+        let given = server.client().claim(&queue(), &waiting).await.unwrap();
         assert_eq!((given.claim, given.wait_applied), (None, applied));
         assert!(server.requests()[0].contains("prefer: wait=20\r\n"));
     }
@@ -123,7 +103,7 @@ async fn a_wait_is_asked_for_and_the_server_s_word_on_it_is_passed_on() {
 async fn a_waiting_claim_may_take_so_much_longer() {
     let server = FaultyServer::start([Reply::Silence]).await;
     let start = tokio::time::Instant::now();
-    let request = ClaimRequest::new(route(), run_id()).waiting(100);
+    let request = ClaimRequest { wait_seconds: Some(100), ..ClaimRequest::new(route(), run_id()) };
     assert!(server.client().claim(&queue(), &request).await.unwrap_err().is_outcome_unknown());
     assert_eq!(start.elapsed().as_secs(), 130);
 }
@@ -133,17 +113,17 @@ async fn a_held_heartbeat_may_take_so_much_longer_and_the_server_s_word_on_it_is
     let lease = r#"{"lease_expires_at":"2026-01-01T00:05:00Z"}"#;
     for (headers, applied) in [("Preference-Applied: wait=20\r\n", Some(20)), ("", None)] {
         let server = FaultyServer::start([answer(200, headers, lease)]).await;
-        let given = server.client().heartbeat_waiting(&queue(), task_id(), run_id(), 20).await.unwrap();
+        let given = server.client().heartbeat(&queue(), task_id(), run_id(), Some(20)).await.unwrap();
         assert_eq!(given.wait_applied, applied);
         assert!(server.requests()[0].contains("prefer: wait=20\r\n"));
     }
     let server = FaultyServer::start([answer(200, "", lease)]).await;
-    server.client().heartbeat(&queue(), task_id(), run_id()).await.unwrap();
+    server.client().heartbeat(&queue(), task_id(), run_id(), None).await.unwrap();
     assert!(!server.requests()[0].contains("prefer:"), "who does not wait does not say so");
 
     let server = FaultyServer::start([Reply::Silence]).await;
     let start = tokio::time::Instant::now();
-    let lost = server.client().heartbeat_waiting(&queue(), task_id(), run_id(), 60).await.unwrap_err();
+    let lost = server.client().heartbeat(&queue(), task_id(), run_id(), Some(60)).await.unwrap_err();
     assert!(lost.is_outcome_unknown(), "{lost:?}");
     assert_eq!((start.elapsed().as_secs(), server.requests().len()), (90, 1), "it is not repeated here");
 }

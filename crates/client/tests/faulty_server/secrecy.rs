@@ -25,13 +25,12 @@ async fn redirects_are_not_followed_and_the_other_host_sees_nothing() {
 #[tokio::test]
 async fn the_token_is_shown_where_it_is_needed_and_nowhere_else() {
     let health = r#"{"status":"ok","api_version":"2","database":"ok"}"#;
-    let server = FaultyServer::start([ok(health), ok(health), ok("[]")]).await;
+    let server = FaultyServer::start([ok(health), ok("[]")]).await;
     let client = server.client();
     assert!(client.health().await.unwrap().is_ok);
-    assert_eq!(client.openapi().await.unwrap(), health);
     client.queues().await.unwrap();
     let shown: Vec<bool> = server.requests().iter().map(|request| request.contains(SHOWN)).collect();
-    assert_eq!(shown, [false, false, true]);
+    assert_eq!(shown, [false, true]);
     let agent = concat!("user-agent: taskqueue/", env!("CARGO_PKG_VERSION"), "\r\n");
     assert!(server.requests().iter().all(|request| request.contains(agent)));
 }

@@ -59,7 +59,7 @@ async fn an_update_and_a_list_name_the_archive() {
     for (included, query) in [(true, "?include_archived=true"), (false, "")] {
         let server = FaultyServer::start([ok(r#"{"items":[],"next_cursor":null}"#)]).await;
         let selection = TaskSelection::all().include_archived(included);
-        server.client().tasks(&queue(), &TaskQuery::of(selection)).await.unwrap();
+        server.client().page(&queue(), &TaskQuery::of(selection)).await.unwrap();
         assert_eq!(request(&server).0, format!("GET /api/v2/queues/q/tasks{query}"));
     }
 }

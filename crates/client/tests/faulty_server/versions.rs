@@ -1,6 +1,6 @@
 //! An older server is warned of once, and its results and errors count all the same. One that lacks our extensions is too old.
 
-use taskqueue_client::{Capabilities, Error, ErrorCode, Failure, Version, capabilities};
+use taskqueue_client::{Capabilities, Error, ErrorCode, Failure, RunReport, Version, capabilities};
 
 use crate::server::{FaultyServer, answer, ok, queue, refusal, run_id, task_id};
 
@@ -81,7 +81,8 @@ async fn a_failure_that_may_be_retried_has_the_contracts_body() {
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     for retry in [true, false] {
         let server = FaultyServer::start([answer(204, "", "")]).await;
-        server.client().fail(&queue(), task_id(), run_id(), &failure, retry).await.unwrap();
+        let report = RunReport::Fail { failure: failure.clone(), retry, retry_after: None };
+        server.client().report_run(&queue(), task_id(), run_id(), &report).await.unwrap();
         let request = &server.requests()[0];
         assert_eq!([request.contains("retry"), request.contains(r#""retry":false"#)], [!retry; 2]);
     }

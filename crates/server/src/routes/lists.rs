@@ -110,7 +110,7 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ha
     let selection = selectors.selection(&state).await?;
     let Some(grouping) = grouping else {
         let count = state.store().count_tasks(&queue, selection).await?;
-        return Ok(respond::written(|out| Count::write(out, count)));
+        return Ok(respond::written(|out| Count { count }.write(out)));
     };
     let binding = selection.binding(Resource::TaskGroups, &queue, &grouping.shape);
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| TaskDimension::as_str(*dimension)).collect();
@@ -132,7 +132,7 @@ pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> 
     let filter = read_given_filter(&state, filter, ObservationFilter::parse).await?;
     let Some(grouping) = grouping else {
         let count = state.store().count_workers(&queue, filter).await?;
-        return Ok(respond::written(|out| Count::write(out, count)));
+        return Ok(respond::written(|out| Count { count }.write(out)));
     };
     let binding = observation_binding(filter.as_ref(), Resource::WorkerGroups, &queue, &grouping.shape);
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| WorkerDimension::as_str(*dimension)).collect();
@@ -152,6 +152,6 @@ fn groups_bytes(limit: u16) -> usize {
 fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, room: ReadRoom) -> Response {
     let next = page.next.as_ref().map(|next| binding.encode(next));
     let mut body = Vec::new();
-    lists::GroupPage::write(&mut body, dimensions, page, next.as_deref());
+    lists::write_groups(&mut body, dimensions, page, next.as_deref());
     respond::read(room, body)
 }

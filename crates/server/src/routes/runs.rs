@@ -62,7 +62,7 @@ pub(crate) async fn heartbeat(State(state): State<AppState>, mut call: Call) -> 
     let heartbeat = Heartbeat { queue, id, run_id, progress };
     let held = call.take_held();
     let (lease_expires_at, applied) = waiting::heartbeat(&state, heartbeat, held, call.into_wait_preference()).await?;
-    let mut response = respond::written(|out| Lease::write(out, lease_expires_at));
+    let mut response = respond::written(|out| Lease { lease_expires_at }.write(out));
     response.headers_mut().extend(applied.map(prefer::applied));
     Ok(response)
 }

@@ -237,9 +237,12 @@ impl WorkerContext {
     }
 
     async fn send_claim(&self, want: &Want, wait: Option<u32>) -> ClaimAnswers {
-        let request = ClaimRequest::new(self.settings.route.clone(), want.attempt.run_id);
-        let request = request.by_worker(self.identity().in_claims(&want.slot));
-        let request = wait.into_iter().fold(request, ClaimRequest::waiting);
+        let request = ClaimRequest {
+            route: self.settings.route.clone(),
+            run_id: want.attempt.run_id,
+            worker: Some(self.identity().in_claims(&want.slot)),
+            wait_seconds: wait,
+        };
         match self.client.claim(&self.settings.queue, &request).await {
             Ok(answer) => {
                 ClaimAnswers { claims: vec![Ok(answer.claim)], wait_applied: answer.wait_applied, sent: None }
@@ -249,11 +252,13 @@ impl WorkerContext {
     }
 
     async fn send_batch_claim(&self, wants: &[Want], wait: Option<u32>) -> ClaimAnswers {
-        let run_ids = wants.iter().map(|want| want.attempt.run_id).collect();
-        let request = BatchClaimRequest::new(self.settings.route.clone(), run_ids);
-        let request = request.by_worker(self.identity().in_shared_claims());
-        let request = request.by_each_worker(wants.iter().map(|want| want.slot.own_members()).collect());
-        let request = wait.into_iter().fold(request, BatchClaimRequest::waiting);
+        let request = BatchClaimRequest {
+            route: self.settings.route.clone(),
+            run_ids: wants.iter().map(|want| want.attempt.run_id).collect(),
+            worker: Some(self.identity().in_shared_claims()),
+            workers: wants.iter().map(|want| want.slot.own_members()).collect(),
+            wait_seconds: wait,
+        };
         let answer = self.client.claim_tasks(&self.settings.queue, &request).await;
         if answer.request_error.as_ref().is_some_and(Error::is_too_large) {
             // A proxy with a small limit for bodies.

@@ -68,7 +68,7 @@ async fn later_filter(
     // By the times of the tasks: the clock here, or of a server before a database, may be another one.
     let selection = TaskSelection::all().filter(filter).include_archived(include_archived);
     let query = TaskQuery::of(selection).descending_by(OrderField::UpdatedAt).limit(1);
-    let newest = context.client.walk_tasks(&context.queue, query).next().await?;
+    let newest = context.client.walk(&context.queue, query).next().await?;
     Ok(newest.map(|task| unchanged_since(filter, task.updated_at)))
 }
 

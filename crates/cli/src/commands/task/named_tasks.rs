@@ -32,7 +32,7 @@ pub(super) async fn id(context: &ClientContext, name: &TaskRef) -> Result<TaskId
     };
     let selection = TaskSelection::all().filter(filter(beginning)).include_archived(true);
     let query = TaskQuery::of(selection).ascending_by(OrderField::Id).limit(SHOWN + 1);
-    let found = context.client.tasks(&context.queue, &query).await?.items;
+    let found = context.client.page(&context.queue, &query).await?.items;
     let message = match found.as_slice() {
         [task] => return Ok(task.id),
         [] => format!("no task of queue {} has an id that begins with {beginning}", context.queue),
@@ -75,9 +75,9 @@ pub(super) fn missing(id: TaskId) -> String {
 
 /// Walks through selected tasks, newest first: ordered by a time that nothing changes, so that no task comes twice, and tasks that are
 /// created meanwhile are not included.
-pub(super) fn walk(context: &ClientContext, selection: TaskSelection) -> Walk<TaskQuery> {
+pub(super) fn walk(context: &ClientContext, selection: TaskSelection) -> Walk<Task> {
     let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
-    context.client.walk_tasks(&context.queue, query)
+    context.client.walk(&context.queue, query)
 }
 
 /// Returns the tasks that `--after` and `--after-batch` name; the latter are those whose metadata has the label of the batch so far,

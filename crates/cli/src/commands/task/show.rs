@@ -103,7 +103,7 @@ pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(),
     let max_items = args.limit.max_items(format);
     let selection = args.selection.selection();
     let (printed, total) = if args.own_sort().is_empty() && !args.has_wildcard() {
-        let walk = context.client.walk_tasks(&context.queue, args.query(max_items));
+        let walk = context.client.walk(&context.queue, args.query(max_items));
         (
             print_items::<_, Task>(context, walk, max_items, args.fields(), |listing, task| listing.push(task)).await?,
             None,
@@ -116,7 +116,7 @@ pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(),
         let count = async {
             match total {
                 Some(total) => Ok(total),
-                None => context.client.count_tasks(&context.queue, &selection).await,
+                None => context.client.count(&context.queue, &selection).await,
             }
         };
         note_cut(printed, "tasks", count).await;
@@ -132,7 +132,7 @@ async fn note_nothing(context: &ClientContext, selection: &SelectionArgs) {
     let others = match selection.is_empty() && selection.include_archived {
         true => Some(0),
         // The list itself was answered, so a failure of this request is not worth an error.
-        false => context.client.count_tasks(queue, &TaskSelection::all().include_archived(true)).await.ok(),
+        false => context.client.count(queue, &TaskSelection::all().include_archived(true)).await.ok(),
     };
     output::note(&match others {
         Some(0) => format!("queue {queue} is empty"),
@@ -148,12 +148,12 @@ async fn note_nothing(context: &ClientContext, selection: &SelectionArgs) {
 pub(super) async fn count(context: &ClientContext, args: &CountArgs) -> Result<(), CommandError> {
     let selection = args.selection.selection();
     let Some(dimensions) = &args.group_by else {
-        let count = context.client.count_tasks(&context.queue, &selection).await?;
+        let count = context.client.count(&context.queue, &selection).await?;
         return Ok(context.printer.one(&CountRecord(count))?);
     };
     let words: Vec<&'static str> = dimensions.iter().copied().map(TaskDimension::as_str).collect();
     let query = GroupQuery::by(dimensions.iter().copied(), selection);
-    let groups = print_groups(context, context.client.walk_task_groups(&context.queue, query), &words).await?;
+    let groups = print_groups(context, context.client.walk(&context.queue, query), &words).await?;
     if groups == 0 {
         note_nothing(context, &args.selection).await;
     }
@@ -184,7 +184,7 @@ async fn load<'s>(
 ) -> Result<LoadedTasks<'s>, CommandError> {
     let (sort, now) = (args.own_sort(), output::now());
     let query = args.query(max_items.filter(|_| sort.is_empty()));
-    let mut walk = context.client.walk_tasks(&context.queue, query);
+    let mut walk = context.client.walk(&context.queue, query);
     let progress = Progress::spinner("loading");
     let most = max_items.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
     let (mut tasks, mut total, mut has_more) = (Vec::new(), 0, false);

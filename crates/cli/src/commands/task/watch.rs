@@ -58,7 +58,7 @@ async fn show_changes(
     let view = WatchView::new(context.queue.clone(), fields.map(<[FieldPath]>::to_vec));
     live::run(view, every, |()| {
         let (client, queue, query) = (context.client.clone(), context.queue.clone(), query.clone());
-        async move { client.tasks(&queue, &query).await }
+        async move { client.page(&queue, &query).await }
     })
     .await
 }
@@ -74,7 +74,7 @@ async fn print_changes(context: &ClientContext, query: TaskQuery, every: Duratio
             sleep_until(due.into()).await;
         }
         schedule.begin(Instant::now());
-        let outcome = context.client.tasks(&context.queue, &query).await;
+        let outcome = context.client.page(&context.queue, &query).await;
         schedule.end(outcome.is_ok(), Instant::now());
         match outcome {
             Ok(page) => {

@@ -96,7 +96,7 @@ async fn count(client: &Client, names: &[QueueName], skip_deleted: bool) -> Resu
             let counts = StatusCounts::of(&client, &name, TaskSelection::all()).await?;
             // Only the expected end of pending tasks depends on workers.
             let has_workers =
-                counts.get(Status::Pending) == 0 || client.count_workers(&name, &WorkerSelection::all()).await? > 0;
+                counts.get(Status::Pending) == 0 || client.count(&name, &WorkerSelection::all()).await? > 0;
             Ok(QueueCounts { name, counts, has_workers, settings: None })
         });
     }
@@ -118,22 +118,22 @@ async fn detail(client: &Client, queue: QueueName, pane: Pane) -> Result<Detail,
         Pane::Routes => {
             let by = [TaskDimension::Routes, TaskDimension::Status];
             let query = GroupQuery::by(by, TaskSelection::all()).limit(GROUPS_MAX);
-            let groups = client.group_tasks(&queue, &query).await?.items;
+            let groups = client.page(&queue, &query).await?.items;
             // Groups are sorted by route, so those of one route are adjacent.
             let of_route = groups.chunk_by(|a, b| a.key.first() == b.key.first());
             Rows::Routes(of_route.map(|groups| (route(groups), StatusCounts::of_groups(groups))).collect())
         }
         Pane::Running => {
             let query = with_status(Status::Running).ascending_by(OrderField::StartedAt);
-            Rows::Running(client.tasks(&queue, &query).await?.items)
+            Rows::Running(client.page(&queue, &query).await?.items)
         }
         Pane::Workers => {
             let query = WorkerQuery::of(WorkerSelection::all()).limit(ROWS_MAX);
-            Rows::Workers(client.workers(&queue, &query).await?.items)
+            Rows::Workers(client.page(&queue, &query).await?.items)
         }
         Pane::Failed => {
             let query = with_status(Status::Failed).descending_by(OrderField::FinishedAt);
-            Rows::Failed(client.tasks(&queue, &query).await?.items)
+            Rows::Failed(client.page(&queue, &query).await?.items)
         }
     };
     Ok(Detail { queue, rows })

@@ -196,7 +196,7 @@ impl Record for CountRecord {
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        Count::write(out, self.0);
+        Count { count: self.0 }.write(out);
     }
 }
 

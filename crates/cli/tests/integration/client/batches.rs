@@ -27,7 +27,7 @@ async fn more_tasks_than_a_request_may_have_are_created_once_however_often_they_
     assert_eq!(again.items[1000].as_ref().unwrap_err().code(), Some(ErrorCode::TaskIdConflict));
     assert_eq!(again.items[2001], Ok(CreateOutcome::Created));
     assert_eq!(again.items.iter().filter(|item| **item == Ok(CreateOutcome::Existing)).count(), 2000);
-    assert_eq!(client.count_tasks(&q, &TaskSelection::all()).await, Ok(2002));
+    assert_eq!(client.count(&q, &TaskSelection::all()).await, Ok(2002));
 }
 
 #[tokio::test]
@@ -53,12 +53,12 @@ async fn runs_are_claimed_renewed_and_ended_together() {
     let server = Server::with_queue();
     let (client, q) = (client(&server), queue("q"));
     let run_ids: Vec<RunId> = (1..=4).map(run_id).collect();
-    let request = BatchClaimRequest::new(route("default"), run_ids).retrying();
-    let none = client.claim_tasks(&q, &request.clone().waiting(1)).await;
+    let request = BatchClaimRequest::new(route("default"), run_ids);
+    let none = client.claim_tasks(&q, &BatchClaimRequest { wait_seconds: Some(1), ..request.clone() }).await;
     assert_eq!((none.items, none.wait_applied), (vec![Ok(None); 4], Some(1)));
 
     client.create_tasks(&q, &[1, 2, 3].map(|n| (task_id(n), Definition::default()))).await;
-    let request = request.by_worker(object(r#"{"host":"gpu-3"}"#));
+    let request = BatchClaimRequest { worker: Some(object(r#"{"host":"gpu-3"}"#)), ..request };
     let claims = client.claim_tasks(&q, &request).await;
     let claimed: Vec<Option<TaskId>> =
         claims.items.iter().map(|item| item.as_ref().unwrap().as_ref().map(|claim| claim.task.id)).collect();

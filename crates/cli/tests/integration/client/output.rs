@@ -1,6 +1,9 @@
 //! What runs print, how far they are, and what workers measure.
 
-use taskqueue_client::{ClaimRequest, Definition, ErrorCode, JsonObject, Report, WorkerId, WorkerQuery, WorkerStatus};
+use taskqueue_client::{
+    ClaimRequest, Definition, ErrorCode, JsonObject, Report, RunReport, WorkerId, WorkerQuery, WorkerSelection,
+    WorkerStatus,
+};
 
 use super::support::{self, Server};
 use super::{client, object, queue, route, run_id, task_id};
@@ -27,7 +30,7 @@ async fn output_is_sent_read_and_waited_for() {
     };
     let (next, ()) = tokio::join!(client.output(&q, id, 3, Some(60)), print);
     assert_eq!(&*next.unwrap().output.text, "more");
-    client.complete(&q, id, run_id(1), &JsonObject::empty()).await.unwrap();
+    client.report_run(&q, id, run_id(1), &RunReport::Complete { result: JsonObject::empty() }).await.unwrap();
     assert!(client.output(&q, id, 7, Some(60)).await.unwrap().output.ended);
     let stale = client.add_output(&q, id, run_id(2), 0, "x".into()).await.unwrap_err();
     assert_eq!(stale.code(), Some(ErrorCode::StaleRun));
@@ -52,6 +55,6 @@ async fn progress_and_telemetry_are_shown() {
     let (route, status, metadata) = (route("gpu"), WorkerStatus::Idle, JsonObject::empty());
     client.report_worker(&q, worker, &Report { route, status, task_id: None, metadata }).await.unwrap();
     client.report_telemetry(&q, worker, &measured).await.unwrap();
-    let page = client.workers(&q, &WorkerQuery::default()).await.unwrap();
+    let page = client.page(&q, &WorkerQuery::of(WorkerSelection::all())).await.unwrap();
     assert_eq!(page.items[0].telemetry.as_ref().map(|telemetry| &telemetry.value), Some(&measured));
 }

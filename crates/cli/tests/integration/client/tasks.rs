@@ -73,8 +73,8 @@ async fn walks_visit_every_item_once_and_in_order() {
     let (client, q) = (client(&server), queue("q"));
     many(&client).await;
 
-    let by_id = TaskQuery::default().ascending_by(OrderField::Id).limit(100);
-    let mut walk = client.walk_tasks(&q, by_id.clone());
+    let by_id = TaskQuery::of(TaskSelection::all()).ascending_by(OrderField::Id).limit(100);
+    let mut walk = client.walk(&q, by_id.clone());
     let mut ids = Vec::new();
     while let Some(task) = walk.next().await.unwrap() {
         ids.push(task.id);
@@ -82,20 +82,20 @@ async fn walks_visit_every_item_once_and_in_order() {
     assert_eq!(ids, (0..250).map(task_id).collect::<Vec<_>>());
     assert_eq!(walk.next().await, Ok(None), "the end stays the end");
 
-    let mut pages = client.walk_tasks(&q, by_id);
+    let mut pages = client.walk(&q, by_id);
     let mut sizes = Vec::new();
     while let Some(page) = pages.next_page().await.unwrap() {
         sizes.push(page.items.len());
     }
     assert_eq!(sizes, [100, 100, 50]);
 
-    let newest = client.tasks(&q, &TaskQuery::default().limit(1)).await.unwrap();
+    let newest = client.page(&q, &TaskQuery::of(TaskSelection::all()).limit(1)).await.unwrap();
     assert_eq!(newest.items[0].id, task_id(249));
     let cursor = newest.next_cursor.unwrap();
-    let next = client.tasks(&q, &TaskQuery::default().limit(2).after(cursor.clone())).await.unwrap();
+    let next = client.page(&q, &TaskQuery::of(TaskSelection::all()).limit(2).after(cursor.clone())).await.unwrap();
     assert_eq!(next.items.iter().map(|task| task.id).collect::<Vec<_>>(), [task_id(248), task_id(247)]);
     let elsewhere = TaskQuery::of(TaskSelection::all().status(Status::Failed)).after(cursor);
-    assert_eq!(client.tasks(&q, &elsewhere).await.unwrap_err().code(), Some(ErrorCode::InvalidCursor));
+    assert_eq!(client.page(&q, &elsewhere).await.unwrap_err().code(), Some(ErrorCode::InvalidCursor));
 }
 
 #[tokio::test]
@@ -103,14 +103,13 @@ async fn counts_are_plain_or_by_group() {
     let server = Server::with_queue();
     let (client, q) = (client(&server), queue("q"));
     many(&client).await;
-    assert_eq!(client.count_tasks(&q, &TaskSelection::all()).await, Ok(250));
-    assert_eq!(client.count_tasks(&q, &TaskSelection::all().status(Status::Cancelled)).await, Ok(84));
+    assert_eq!(client.count(&q, &TaskSelection::all()).await, Ok(250));
+    assert_eq!(client.count(&q, &TaskSelection::all().status(Status::Cancelled)).await, Ok(84));
 
     let query = GroupQuery::by([TaskDimension::Status, TaskDimension::Routes], TaskSelection::all()).limit(1);
-    let mut walk = client.walk_task_groups(&q, query);
+    let mut walk = client.walk(&q, query);
     let mut groups = Vec::new();
     while let Some(page) = walk.next_page().await.unwrap() {
-        assert_eq!(page.count, 250);
         groups.extend(page.items.into_iter().map(|group| (group.key.join(" "), group.count)));
     }
     assert_eq!(groups, [("cancelled default".to_owned(), 84), ("pending default".to_owned(), 166)]);
@@ -129,13 +128,13 @@ async fn selectors_survive_the_way_through_a_url() {
         taskqueue_core::json::write_string(&mut literal, name);
         let filter = format!("name == {}", String::from_utf8(literal).unwrap());
         for selection in [TaskSelection::all().name(*name), TaskSelection::all().filter(filter)] {
-            let page = client.tasks(&q, &TaskQuery::of(selection)).await.unwrap();
+            let page = client.page(&q, &TaskQuery::of(selection)).await.unwrap();
             assert_eq!(page.items.iter().map(|task| task.id).collect::<Vec<_>>(), [task_id(n)], "{name:?}");
         }
     }
     let fuzzy = TaskSelection::all().name_fuzzy("%1 50+");
-    assert_eq!(client.count_tasks(&q, &fuzzy).await, Ok(1));
-    let wrong = client.count_tasks(&q, &TaskSelection::all().filter("stats == 1")).await.unwrap_err();
+    assert_eq!(client.count(&q, &fuzzy).await, Ok(1));
+    let wrong = client.count(&q, &TaskSelection::all().filter("stats == 1")).await.unwrap_err();
     assert_eq!(wrong.code(), Some(ErrorCode::InvalidFilter));
 }
 

@@ -32,7 +32,7 @@ pub(super) struct SilentRuns {
     checked: Option<Instant>,
     clock: ServerClock,
     /// The rest of the running tasks, where the server selects them.
-    walk: Option<Walk<TaskQuery>>,
+    walk: Option<Walk<Task>>,
     /// The task that was looked at last, where tasks are followed by their ids.
     latest: Option<TaskId>,
 }
@@ -79,7 +79,7 @@ impl SilentRuns {
             WatchedTasks::Counted(selection) => {
                 let walk = self.walk.get_or_insert_with(|| {
                     let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(TASKS_SEEN);
-                    context.client.walk_tasks(&context.queue, query.ascending_by(OrderField::StartedAt))
+                    context.client.walk(&context.queue, query.ascending_by(OrderField::StartedAt))
                 });
                 while let Ok(Some(task)) = walk.next().await {
                     if !self.warned.contains(&task.id) {
@@ -180,7 +180,7 @@ async fn unserved_routes(
 ) -> Result<BTreeMap<String, u64>, Error> {
     let (mut served, mut unserved) = (BTreeSet::new(), BTreeMap::new());
     let query = GroupQuery::by([WorkerDimension::Route], WorkerSelection::all());
-    let mut walk = context.client.walk_worker_groups(&context.queue, query);
+    let mut walk = context.client.walk(&context.queue, query);
     while let Some(group) = walk.next().await? {
         served.extend(group.key);
     }
@@ -192,7 +192,7 @@ async fn unserved_routes(
     };
     let Some(selection) = selection else { return Ok(unserved) };
     let query = GroupQuery::by([TaskDimension::Routes], selection.status(Status::Pending));
-    let mut walk = context.client.walk_task_groups(&context.queue, query);
+    let mut walk = context.client.walk(&context.queue, query);
     while let Some(group) = walk.next().await? {
         unserved.extend(group.key.into_iter().map(|route| (route, group.count)));
     }

@@ -70,7 +70,7 @@ impl WatchedTasks {
             }
             Self::Counted(selection) => {
                 let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(PROGRESS_TASKS);
-                let running = context.client.tasks(&context.queue, &query).await?.items;
+                let running = context.client.page(&context.queue, &query).await?.items;
                 Ok(running.iter().filter_map(|task| ProgressView::of(task, output::now())).collect())
             }
         }
@@ -94,7 +94,7 @@ impl WatchedTasks {
             Self::Counted(selection) => {
                 for status in [Status::Failed, Status::Cancelled] {
                     let query = TaskQuery::of(selection.clone().status(status)).limit(limit);
-                    let page = context.client.tasks(&context.queue, &query).await?;
+                    let page = context.client.page(&context.queue, &query).await?;
                     found.extend(page.items.iter().map(SeenTask::of));
                 }
             }
@@ -174,7 +174,7 @@ impl FollowedTasks {
     async fn poll(&mut self, context: &ClientContext, outage: &mut Outage) -> Result<Tally, CommandError> {
         let mut fresh = BTreeSet::new();
         if let Some(selection) = self.selection.clone() {
-            let mut walk = context.client.walk_tasks(&context.queue, TaskQuery::of(selection).limit(PAGE_LIMIT));
+            let mut walk = context.client.walk(&context.queue, TaskQuery::of(selection).limit(PAGE_LIMIT));
             while let Some(task) = walk.next().await? {
                 outage.answered(Instant::now());
                 fresh.insert(task.id);
