@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use taskqueue_core::grouping;
 use taskqueue_core::json::{ObjectWriter, Value, write_array, write_string};
-use utoipa::openapi::schema::AnyOfBuilder;
-use utoipa::openapi::{Ref, RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};
+use crate::schema::either_answer;
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,26 +120,9 @@ impl Group {
     }
 }
 
-/// A count, or a page of groups when the request named `group_by`.
-pub struct CountAnswer;
-
-// By hand: the derive says oneOf, but a page of groups has a count, too.
-impl PartialSchema for CountAnswer {
-    fn schema() -> RefOr<Schema> {
-        AnyOfBuilder::new()
-            .item(Ref::from_schema_name("Count"))
-            .item(Ref::from_schema_name("GroupedCount"))
-            .description(Some("A count, or a page of groups when the request named `group_by`."))
-            .into()
-    }
-}
-
-impl ToSchema for CountAnswer {
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((Count::name().into_owned(), Count::schema()));
-        schemas.push((GroupedCount::name().into_owned(), GroupedCount::schema()));
-        GroupedCount::schemas(schemas);
-    }
+either_answer! {
+    /// A count, or a page of groups when the request named `group_by`.
+    CountAnswer, Count, GroupedCount
 }
 
 wire_object! {

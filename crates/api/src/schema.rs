@@ -4,6 +4,36 @@
 
 use utoipa::ToSchema;
 
+/// Declares the schema of an answer that is one of two, as the request asks. Not by the derive: that says oneOf, but what is read as
+/// one of them may be the other, too.
+macro_rules! either_answer {
+    ($(#[doc = $description:literal])+ $name:ident, $one:ident, $other:ident) => {
+        $(#[doc = $description])+
+        pub struct $name;
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                utoipa::openapi::schema::AnyOfBuilder::new()
+                    .item(utoipa::openapi::Ref::from_schema_name(stringify!($one)))
+                    .item(utoipa::openapi::Ref::from_schema_name(stringify!($other)))
+                    .description(Some(concat!($($description),+).trim_start()))
+                    .into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+                schemas.push(($one::name().into_owned(), <$one as utoipa::PartialSchema>::schema()));
+                schemas.push(($other::name().into_owned(), <$other as utoipa::PartialSchema>::schema()));
+                $one::schemas(schemas);
+                $other::schemas(schemas);
+            }
+        }
+    };
+}
+
+pub(crate) use either_answer;
+
 /// The name of a queue.
 #[derive(ToSchema)]
 #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", min_length = 1, max_length = 128, example = "training")]

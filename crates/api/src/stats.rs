@@ -6,13 +6,10 @@ use taskqueue_core::json::{ObjectWriter, Value};
 use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteFigures};
 use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
-use utoipa::PartialSchema;
 use utoipa::ToSchema;
-use utoipa::openapi::schema::AnyOfBuilder;
-use utoipa::openapi::{Ref, RefOr, Schema};
 
 use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};
-use crate::schema;
+use crate::schema::{self, either_answer};
 
 wire_object! {
     /// What is going on in a queue.
@@ -41,15 +38,9 @@ impl Stats {
     /// The routes are those that the figures tell one by one.
     pub fn of(stats: &QueueStats) -> Self {
         let left_out = stats.figures.left_out().routes;
-        let tasks = |status| stats.figures.tasks(status);
+        let [pending, running, succeeded, failed, cancelled] = Status::ALL.map(|status| stats.figures.tasks(status));
         Self {
-            tasks: TaskCounts {
-                pending: tasks(Status::Pending),
-                running: tasks(Status::Running),
-                succeeded: tasks(Status::Succeeded),
-                failed: tasks(Status::Failed),
-                cancelled: tasks(Status::Cancelled),
-            },
+            tasks: TaskCounts { pending, running, succeeded, failed, cancelled },
             routes: stats.figures.routes().map(|(route, figures)| RouteStats::of(route, figures, stats.now)).collect(),
             routes_left_out: (left_out > 0).then_some(left_out),
             activity: RecentActivity {
@@ -127,27 +118,14 @@ wire_object! {
 
 impl EventCounts {
     fn of(counts: &Counts) -> Self {
-        Self {
-            created: counts.of(Event::Created),
-            claimed: counts.of(Event::Claimed),
-            succeeded: counts.of(Event::Succeeded),
-            failed: counts.of(Event::Failed),
-            released: counts.of(Event::Released),
-            expired: counts.of(Event::Expired),
-            cancelled: counts.of(Event::Cancelled),
-        }
+        let [created, claimed, succeeded, failed, released, expired, cancelled] =
+            Event::ALL.map(|event| counts.of(event));
+        Self { created, claimed, succeeded, failed, released, expired, cancelled }
     }
 
     pub fn get(&self, event: Event) -> u64 {
-        match event {
-            Event::Created => self.created,
-            Event::Claimed => self.claimed,
-            Event::Succeeded => self.succeeded,
-            Event::Failed => self.failed,
-            Event::Released => self.released,
-            Event::Expired => self.expired,
-            Event::Cancelled => self.cancelled,
-        }
+        let Self { created, claimed, succeeded, failed, released, expired, cancelled } = *self;
+        [created, claimed, succeeded, failed, released, expired, cancelled][event as usize]
     }
 }
 
@@ -237,27 +215,9 @@ impl SeriesItem {
     }
 }
 
-/// Stats, or a series when the request named `series`.
-pub struct StatsAnswer;
-
-impl PartialSchema for StatsAnswer {
-    fn schema() -> RefOr<Schema> {
-        AnyOfBuilder::new()
-            .item(Ref::from_schema_name("Stats"))
-            .item(Ref::from_schema_name("Series"))
-            .description(Some("Stats, or a series when the request named `series`."))
-            .into()
-    }
-}
-
-impl ToSchema for StatsAnswer {
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        for (name, schema) in [(Stats::name(), Stats::schema()), (Series::name(), Series::schema())] {
-            schemas.push((name.into_owned(), schema));
-        }
-        Stats::schemas(schemas);
-        Series::schemas(schemas);
-    }
+either_answer! {
+    /// Stats, or a series when the request named `series`.
+    StatsAnswer, Stats, Series
 }
 
 #[cfg(test)]
