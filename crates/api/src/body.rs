@@ -31,49 +31,93 @@ pub trait Body: Sized {
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B>;
 }
 
-/// Declares a body: the struct with its schema, the reader and the writer. An entry has the schema of a field, its name, its type
-/// and the function that reads it. Fields under `optional` may be left out, and are where there is nothing to say.
+/// Declares a body: the struct with its schema, the reader and the writer; what it gives is the struct itself, unless it is `for` a
+/// type of another crate. An entry has the schema of a field, its name, its type, and one of these:
+///
+/// * `required`, and the function that reads it,
+/// * `optional`, and the function that reads it: left out where there is nothing to say,
+/// * `default`, with the value of a field that is left out: so is one with this value, because a server that does not know the
+///   field refuses it,
+/// * `nested`: an object that is a body itself,
+/// * `filter`: the filter that selects tasks.
+///
 /// What concerns several fields is checked by one function.
 macro_rules! request_body {
     (
-        $(#[$attribute:meta])* $name:ident $(, checked by $check:path)?;
-        required { $( $(#[$required_attribute:meta])* $required:ident: $kind:ty = $read:expr, )* }
-        optional { $( $(#[$optional_attribute:meta])* $optional:ident: $optional_kind:ty = $read_optional:expr, )* }
+        $(#[$attribute:meta])* $schema:ident $(for $body:ty)?, $code:ident $(, checked by $check:path)?;
+        $( $(#[$field_attribute:meta])* $field:ident: $kind:ty = $mode:ident $(($($how:expr),+))?, )*
     ) => {
         #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
         #[serde(deny_unknown_fields)]
         $(#[$attribute])*
-        pub struct $name {
-            $( $(#[$required_attribute])* pub $required: $kind, )*
-            $( $(#[$optional_attribute])* pub $optional: Option<$optional_kind>, )*
+        pub struct $schema {
+            $( $(#[$field_attribute])* pub $field: $kind, )*
         }
 
-        impl Body for $name {
-            const CODE: ErrorCode = ErrorCode::InvalidRequest;
-            const FIELDS: &'static [&'static str] = &[$( stringify!($required), )* $( stringify!($optional), )*];
+        impl Body for $crate::body::body_type!($schema $($body)?) {
+            const CODE: ErrorCode = ErrorCode::$code;
+            const FIELDS: &'static [&'static str] = &[$( stringify!($field) ),*];
 
             fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
                 let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-                $( let $required = body.required(stringify!($required), $read); )*
-                $( let $optional = body.optional(stringify!($optional), $read_optional); )*
-                let read = Self { $( $required: $required?, )* $( $optional, )* };
+                $( let $field = $crate::body::body_field!(read body, $field: $kind, $mode $(($($how),+))?); )*
+                let read = Self { $( $field: $field?, )* };
                 $( $check(&read, &mut body)?; )?
                 Some(read)
             }
 
             fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+                $( let object = $crate::body::body_field!(write object, self, $field: $kind, $mode $(($($how),+))?); )*
                 object
-                    $( .field(stringify!($required), |out| <$kind as WireValue>::write(out, self.$required.view())) )*
-                    $( .optional(self.$optional.as_ref(), |object, value| {
-                        let write = |out: &mut Vec<u8>| <$optional_kind as WireValue>::write(out, value.view());
-                        object.field(stringify!($optional), write)
-                    }) )*
             }
         }
     };
 }
 
-pub(crate) use request_body;
+macro_rules! body_type {
+    ($schema:ident) => {
+        $schema
+    };
+    ($schema:ident $body:ty) => {
+        $body
+    };
+}
+
+macro_rules! body_field {
+    (read $body:ident, $field:ident: $kind:ty, required($read:expr)) => {
+        $body.required(stringify!($field), $read)
+    };
+    (read $body:ident, $field:ident: $kind:ty, optional($read:expr)) => {
+        Some($body.optional(stringify!($field), $read))
+    };
+    (read $body:ident, $field:ident: $kind:ty, default($value:expr, $read:expr)) => {
+        Some($body.optional(stringify!($field), $read).unwrap_or($value))
+    };
+    (read $body:ident, $field:ident: $kind:ty, nested) => {
+        $body.required(stringify!($field), |value, at, errors| <$kind as Body>::read(value, *at, errors))
+    };
+    (read $body:ident, $field:ident: $kind:ty, filter) => {
+        $body.filter()
+    };
+    (write $object:ident, $self:ident, $field:ident: $kind:ty, optional($read:expr)) => {
+        $object.optional($self.$field.as_ref(), |object, value| {
+            object.field(stringify!($field), |out| $crate::object_reader::write_value_of(out, value))
+        })
+    };
+    (write $object:ident, $self:ident, $field:ident: $kind:ty, default($value:expr, $read:expr)) => {
+        $object.optional(Some(&$self.$field).filter(|value| **value != $value), |object, value| {
+            object.field(stringify!($field), |out| $crate::object_reader::write_value_of(out, value))
+        })
+    };
+    (write $object:ident, $self:ident, $field:ident: $kind:ty, nested) => {
+        $object.object(stringify!($field), |object| $self.$field.write_fields(object))
+    };
+    (write $object:ident, $self:ident, $field:ident: $kind:ty, $mode:ident $(($read:expr))?) => {
+        $object.field(stringify!($field), |out| <$kind as WireValue>::write(out, $self.$field.view()))
+    };
+}
+
+pub(crate) use {body_field, body_type, request_body};
 
 /// Reads a body from its bytes.
 pub fn decode<B: Body>(bytes: &[u8]) -> Result<B, Invalid> {

@@ -9,7 +9,7 @@ use taskqueue_core::json::{ObjectWriter, Value};
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{Body, BodyErrors, Location, Members, field};
+use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
 use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};
 use crate::paths;
 
@@ -22,44 +22,22 @@ pub const fn path(action: BulkAction) -> &'static str {
     }
 }
 
-/// Which tasks to act on.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BulkActionRequest {
+request_body! {
+    /// Which tasks to act on.
+    BulkActionRequest, InvalidRequest;
     /// Which tasks, in the filter language; must not be blank. The action leaves out tasks of states that it does not apply
     /// to.
     #[schema(value_type = String, min_length = 1, max_length = 8192, example = "status == \"failed\"")]
-    pub filter: Arc<str>,
+    filter: Arc<str> = filter,
     /// How many tasks must match; with any other number nothing changes.
     #[schema(value_type = Option<i64>, minimum = 0)]
-    pub expect: Option<u64>,
+    expect: Option<u64> = optional(field::or_absent(field::count)),
     /// Whether to count only. False, null and absent are the same.
     #[schema(value_type = Option<bool>, default = false)]
-    pub dry_run: bool,
+    dry_run: bool = default(false, field::flag),
     /// Whether archived tasks are meant, too. False, null and absent are the same.
     #[schema(value_type = Option<bool>, default = false)]
-    pub include_archived: bool,
-}
-
-impl Body for BulkActionRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["filter", "expect", "dry_run", "include_archived"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let filter = body.filter();
-        let expect = body.optional("expect", field::or_absent(field::count));
-        let dry_run = body.optional("dry_run", field::flag).unwrap_or(false);
-        let include_archived = body.optional("include_archived", field::flag).unwrap_or(false);
-        Some(Self { filter: filter?, expect, dry_run, include_archived })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        let object = object.text("filter", &self.filter);
-        let object = object.optional(self.expect, |object, expected| object.integer("expect", expected));
-        let object = if self.dry_run { object.boolean("dry_run", true) } else { object };
-        if self.include_archived { object.boolean("include_archived", true) } else { object }
-    }
+    include_archived: bool = default(false, field::flag),
 }
 
 wire_object! {

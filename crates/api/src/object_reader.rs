@@ -12,7 +12,7 @@ use taskqueue_core::json::{
     JsonObject, ObjectWriter, Value, write_array, write_integer, write_string, write_time, write_value,
 };
 use taskqueue_core::scheduling::{OnDependencyFailure, seconds_as_duration};
-use taskqueue_core::task::Status;
+use taskqueue_core::status::{Status, WorkerStatus};
 use taskqueue_core::time::Timestamp;
 
 /// The mistake in an answer.
@@ -299,6 +299,8 @@ pub(crate) use wire_values;
 wire_values! {
     TaskId as Self: |id| *id, |out, id| write_plain(out, id.as_str()), |object, name| object.parsed(name, Self::parse);
     Status as Self: |status| *status, |out, status| write_plain(out, status.as_str()),
+        |object, name| object.parsed(name, Self::parse);
+    WorkerStatus as Self: |status| *status, |out, status| write_plain(out, status.as_str()),
         |object, name| object.parsed(name, Self::parse);
     QueueName as &'a str: |queue| queue.as_str(), |out, queue| write_plain(out, queue),
         |object, name| object.parsed(name, Self::parse);

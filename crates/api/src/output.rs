@@ -15,19 +15,16 @@ use crate::schema;
 
 request_body! {
     /// What a run printed.
-    OutputRequest, checked by check_end;
-    required {
-        /// The claimant's token.
-        #[schema(value_type = schema::RunId)]
-        run_id: RunId = field::run_id,
-        /// The number of bytes that the run has printed before it.
-        #[schema(minimum = 0)]
-        offset: u64 = field::count,
-        /// At most 65,536 bytes.
-        #[schema(value_type = String)]
-        text: Arc<str> = field::output_text,
-    }
-    optional {}
+    OutputRequest, InvalidRequest, checked by check_end;
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    run_id: RunId = required(field::run_id),
+    /// The number of bytes that the run has printed before it.
+    #[schema(minimum = 0)]
+    offset: u64 = required(field::count),
+    /// At most 65,536 bytes.
+    #[schema(value_type = String)]
+    text: Arc<str> = required(field::output_text),
 }
 
 /// An offset is a 64-bit integer in every answer, so the last byte has one, too.

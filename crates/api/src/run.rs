@@ -19,121 +19,78 @@ use crate::task::Task;
 
 request_body! {
     /// A claim.
-    ClaimRequest;
-    required {
-        /// What the worker claims for.
-        #[schema(value_type = schema::Route)]
-        route: Route = field::route,
-        /// The token that the claimant chose.
-        #[schema(value_type = schema::RunId)]
-        run_id: RunId = field::run_id,
-    }
-    optional {
-        /// What the worker says of itself, at most 4 KiB; shown with the task as `last_run`.
-        #[schema(value_type = Option<Object>)]
-        worker: JsonObject = field::or_absent(field::small_object::<CLAIM_WORKER_BYTES>),
-    }
+    ClaimRequest, InvalidRequest;
+    /// What the worker claims for.
+    #[schema(value_type = schema::Route)]
+    route: Route = required(field::route),
+    /// The token that the claimant chose.
+    #[schema(value_type = schema::RunId)]
+    run_id: RunId = required(field::run_id),
+    /// What the worker says of itself, at most 4 KiB; shown with the task as `last_run`.
+    #[schema(value_type = Option<Object>)]
+    worker: Option<JsonObject> = optional(field::or_absent(field::small_object::<CLAIM_WORKER_BYTES>)),
 }
 
 request_body! {
     /// A heartbeat.
-    HeartbeatRequest;
-    required {
-        /// The claimant's token.
-        #[schema(value_type = schema::RunId)]
-        run_id: RunId = field::run_id,
-    }
-    optional {
-        /// How far the run is. Null and absent are the same: the task keeps what it has.
-        #[schema(value_type = Option<Object>)]
-        progress: JsonObject = field::or_absent(field::object),
-    }
+    HeartbeatRequest, InvalidRequest;
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    run_id: RunId = required(field::run_id),
+    /// How far the run is. Null and absent are the same: the task keeps what it has.
+    #[schema(value_type = Option<Object>)]
+    progress: Option<JsonObject> = optional(field::or_absent(field::object)),
 }
 
 request_body! {
     /// How far a run is.
-    ProgressRequest;
-    required {
-        /// The claimant's token.
-        #[schema(value_type = schema::RunId)]
-        run_id: RunId = field::run_id,
-        /// Replaces what the run said before.
-        #[schema(value_type = Object)]
-        progress: JsonObject = field::object,
-    }
-    optional {}
+    ProgressRequest, InvalidRequest;
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    run_id: RunId = required(field::run_id),
+    /// Replaces what the run said before.
+    #[schema(value_type = Object)]
+    progress: JsonObject = required(field::object),
 }
 
 request_body! {
     /// An unclaim.
     #[schema(as = RunRequest)]
-    UnclaimRequest;
-    required {
-        /// The claimant's token.
-        #[schema(value_type = schema::RunId)]
-        run_id: RunId = field::run_id,
-    }
-    optional {
-        /// How long the task waits before it can be claimed again. Zero, null and absent are the same.
-        #[schema(value_type = Option<f64>, minimum = 0)]
-        delay_seconds: Duration = field::or_absent(field::seconds),
-    }
+    UnclaimRequest, InvalidRequest;
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    run_id: RunId = required(field::run_id),
+    /// How long the task waits before it can be claimed again. Zero, null and absent are the same.
+    #[schema(value_type = Option<f64>, minimum = 0)]
+    delay_seconds: Option<Duration> = optional(field::or_absent(field::seconds)),
 }
 
 request_body! {
     /// A completion.
-    CompleteRequest;
-    required {
-        /// The claimant's token.
-        #[schema(value_type = schema::RunId)]
-        run_id: RunId = field::run_id,
-        /// What came out.
-        #[schema(value_type = Object)]
-        result: JsonObject = field::object,
-    }
-    optional {}
-}
-
-/// A failure of a run.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FailRequest {
+    CompleteRequest, InvalidRequest;
     /// The claimant's token.
     #[schema(value_type = schema::RunId)]
-    pub run_id: RunId,
-    /// What went wrong.
-    #[schema(value_type = FailureSchema)]
-    pub error: Failure,
-    /// False: the task has failed at once, whatever is left of its budget. True, null and absent are the same.
-    #[schema(value_type = Option<bool>, default = true)]
-    pub retry: bool,
-    /// How long the task waits before it can be claimed again, instead of its own `retry_delay`. Null and absent are the same.
-    #[schema(value_type = Option<f64>, minimum = 0)]
-    pub retry_after_seconds: Option<Duration>,
+    run_id: RunId = required(field::run_id),
+    /// What came out.
+    #[schema(value_type = Object)]
+    result: JsonObject = required(field::object),
 }
 
-impl Body for FailRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["run_id", "error", "retry", "retry_after_seconds"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let run_id = body.required("run_id", field::run_id);
-        let error = body.required("error", |value, at, errors| Failure::read(value, *at, errors));
-        let retry = body.optional("retry", field::flag).unwrap_or(true);
-        let retry_after_seconds = body.optional("retry_after_seconds", field::or_absent(field::seconds));
-        Some(Self { run_id: run_id?, error: error?, retry, retry_after_seconds })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        let object = object.text("run_id", self.run_id.as_str());
-        let object = object.object("error", |error| self.error.write_fields(error));
-        // Left out where it says nothing: a server that does not know it refuses it.
-        let object = if self.retry { object } else { object.boolean("retry", false) };
-        object.optional(self.retry_after_seconds, |object, time| {
-            object.field("retry_after_seconds", |out| Duration::write(out, time))
-        })
-    }
+request_body! {
+    /// A failure of a run.
+    FailRequest, InvalidRequest;
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    run_id: RunId = required(field::run_id),
+    /// What went wrong.
+    #[schema(value_type = FailureSchema)]
+    error: Failure = nested,
+    /// False: the task has failed at once, whatever is left of its budget. True, null and absent are the same.
+    #[schema(value_type = Option<bool>, default = true)]
+    retry: bool = default(true, field::flag),
+    /// How long the task waits before it can be claimed again, instead of its own `retry_delay`. Null and absent are the same.
+    #[schema(value_type = Option<f64>, minimum = 0)]
+    retry_after_seconds: Option<Duration> = optional(field::or_absent(field::seconds)),
 }
 
 /// What went wrong.

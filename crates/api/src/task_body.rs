@@ -6,51 +6,24 @@ use std::sync::Arc;
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
 use taskqueue_core::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_ROUTES};
-use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, SchedulingFields};
+use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, Object};
 use utoipa::openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, SchemaFormat, Type};
 
-use crate::body::{Body, BodyErrors, Location, Members, field};
+use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
 use crate::object_reader::WireValue;
 use crate::scheduling::{self, RetryDelaySchema};
 use crate::{ErrorCode, schema};
 
-/// A field of a body that may be left out: a definition then has its default, an update does not change it.
-trait OptionalField<T> {
-    fn set(&mut self, given: Option<T>);
-    fn given(&self) -> Option<&T>;
-}
-
-impl<T> OptionalField<T> for T {
-    fn set(&mut self, given: Option<T>) {
-        if let Some(given) = given {
-            *self = given;
-        }
-    }
-
-    fn given(&self) -> Option<&T> {
-        Some(self)
-    }
-}
-
-impl<T> OptionalField<T> for Option<T> {
-    fn set(&mut self, given: Option<T>) {
-        *self = given;
-    }
-
-    fn given(&self) -> Option<&T> {
-        self.as_ref()
-    }
-}
-
 /// Declares a body whose fields may all be left out: its schema, the reader and the writer. An entry has the schema of a
-/// field, its name, its type and the function that reads it. What concerns several fields is checked by one function.
+/// field, its name, its type and the function that reads it. What it gives is an [`Update`]: of a task that is there, or of one
+/// that has all defaults. What concerns several fields is checked by one function.
 macro_rules! task_body {
     (
-        $(#[$attribute:meta])* $schema:ident for $body:ty, $code:ident, checked by $check:path;
+        $(#[$attribute:meta])* $schema:ident for $body:ty, $code:ident $(, checked by $check:path)?;
         $( $(#[$field_attribute:meta])* $field:ident: $kind:ty = $read:expr, )*
     ) => {
         #[derive(ToSchema)]
@@ -66,18 +39,18 @@ macro_rules! task_body {
 
             fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
                 let mut members = Members::of(value, at, Self::FIELDS, errors)?;
-                $check(&mut members);
-                let mut body = Self::default();
-                // A field that is wrong keeps its default here; its finding refuses the whole body.
-                $( OptionalField::<$kind>::set(&mut body.$field, members.optional(stringify!($field), $read)); )*
-                Some(body)
+                $( $check(&mut members); )?
+                let mut update = Update::default();
+                // A field that is wrong counts as left out here; its finding refuses the whole body.
+                $( update.$field = members.optional(stringify!($field), $read); )*
+                Some(update.into())
             }
 
             fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-                $( let object = match OptionalField::<$kind>::given(&self.$field) {
-                    Some(value) => object.field(stringify!($field), |out| <$kind as WireValue>::write(out, value.view())),
-                    None => object,
-                }; )*
+                let update = Update::from(self.clone());
+                $( let object = object.optional(update.$field.as_ref(), |object, value| {
+                    object.field(stringify!($field), |out| <$kind as WireValue>::write(out, value.view()))
+                }); )*
                 object
             }
         }
@@ -86,7 +59,7 @@ macro_rules! task_body {
 
 task_body! {
     /// A task to be created. Repeating it with the same id is recognised and changes nothing.
-    CreateTaskRequest for CreationFields, InvalidTask, checked by check_creation;
+    CreateTaskRequest for Creation, InvalidTask;
     /// A label for people.
     #[schema(value_type = Option<schema::TaskName>, default = json!(null))]
     name: Option<Arc<str>> = field::name,
@@ -102,61 +75,18 @@ task_body! {
     routes: Routes = field::routes,
     /// It can be claimed from then on.
     #[schema(value_type = Option<schema::Timestamp>)]
-    not_before: Timestamp = field::or_absent(field::time),
+    not_before: Option<Timestamp> = field::or_null(field::time),
     /// How long it waits after an attempt that failed.
     #[schema(value_type = Option<RetryDelaySchema>)]
-    retry_delay: RetryDelay = field::or_absent(scheduling::retry_delay),
+    retry_delay: Option<RetryDelay> = field::or_null(scheduling::retry_delay),
     /// How long a run of it may be active, in seconds.
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 31_536_000)]
-    timeout_seconds: i64 = field::or_absent(scheduling::timeout_seconds),
+    timeout_seconds: Option<i64> = field::or_null(scheduling::timeout_seconds),
     #[schema(schema_with = dependencies)]
     dependencies: Dependencies = scheduling::dependencies,
     /// What becomes of it when one of these cannot succeed any more.
     #[schema(value_type = Option<schema::OnDependencyFailure>)]
     on_dependency_failure: OnDependencyFailure = field::or_absent(scheduling::on_dependency_failure),
-}
-
-/// A task to be created, with all fields side by side as a body has them.
-struct CreationFields {
-    name: Option<Arc<str>>,
-    args: JsonObject,
-    metadata: JsonObject,
-    priority: i64,
-    max_attempts: i64,
-    routes: Routes,
-    // A body is written without those that are not used: a server that does not know them refuses them.
-    not_before: Option<Timestamp>,
-    retry_delay: Option<RetryDelay>,
-    timeout_seconds: Option<i64>,
-    dependencies: Option<Dependencies>,
-    on_dependency_failure: Option<OnDependencyFailure>,
-}
-
-impl Default for CreationFields {
-    fn default() -> Self {
-        Creation::default().into()
-    }
-}
-
-impl From<Creation> for CreationFields {
-    fn from(Creation { definition, not_before }: Creation) -> Self {
-        let Definition { name, args, metadata, priority, max_attempts, routes, scheduling } = definition;
-        let SchedulingFields { retry_delay, timeout_seconds, dependencies, on_dependency_failure } =
-            SchedulingFields::clone(&scheduling);
-        Self {
-            name,
-            args,
-            metadata,
-            priority,
-            max_attempts,
-            routes,
-            not_before,
-            retry_delay,
-            timeout_seconds,
-            dependencies: Some(dependencies).filter(|dependencies| !dependencies.is_empty()),
-            on_dependency_failure: Some(on_dependency_failure).filter(|choice| *choice != OnDependencyFailure::Wait),
-        }
-    }
 }
 
 /// A task to be created.
@@ -185,31 +115,26 @@ impl From<&Self> for Creation {
     }
 }
 
-impl From<CreationFields> for Creation {
-    fn from(fields: CreationFields) -> Self {
-        let scheduling = SchedulingFields {
-            retry_delay: fields.retry_delay,
-            timeout_seconds: fields.timeout_seconds,
-            dependencies: fields.dependencies.unwrap_or_default(),
-            on_dependency_failure: fields.on_dependency_failure.unwrap_or_default(),
-        };
-        let CreationFields { name, args, metadata, priority, max_attempts, routes, not_before, .. } = fields;
-        let scheduling = scheduling.into();
-        let definition = Definition { name, args, metadata, priority, max_attempts, routes, scheduling };
-        Self { definition, not_before }
+impl From<Update> for Creation {
+    fn from(update: Update) -> Self {
+        Self { definition: update.definition_after(&Definition::default()), not_before: update.not_before.flatten() }
     }
 }
 
-impl Body for Creation {
-    const CODE: ErrorCode = CreationFields::CODE;
-    const FIELDS: &'static [&'static str] = CreationFields::FIELDS;
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        CreationFields::read(value, at, errors).map(Into::into)
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        CreationFields::from(self.clone()).write_fields(object)
+impl From<Creation> for Update {
+    /// Those beyond the contract only where they are used: a server that does not know them refuses them.
+    fn from(Creation { definition, not_before }: Creation) -> Self {
+        let Definition { name, args, metadata, priority, max_attempts, routes, scheduling } = definition;
+        Self {
+            name: Some(name),
+            args: Some(args),
+            metadata: Some(metadata),
+            priority: Some(priority),
+            max_attempts: Some(max_attempts),
+            routes: Some(routes),
+            not_before: not_before.map(Some),
+            ..Self::of_scheduling(&Scheduling::default(), &scheduling)
+        }
     }
 }
 
@@ -265,48 +190,26 @@ task_body! {
 /// Null for these is the same as leaving them out.
 const ABSENT_IF_NULL: &[&str] = &["args_patch", "metadata_patch", "on_dependency_failure", "archived"];
 
-fn check_creation(_: &mut Members<'_, '_>) {}
-
 fn check_update(members: &mut Members<'_, '_>) {
     members.require_one(Update::FIELDS, ABSENT_IF_NULL);
     members.refuse_both("args", "args_patch");
     members.refuse_both("metadata", "metadata_patch");
 }
 
-/// An update of every task that matches and is not running, or of none.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BulkUpdateRequest {
+request_body! {
+    /// An update of every task that matches and is not running, or of none.
+    BulkUpdateRequest, InvalidUpdate;
     /// Which tasks, in the filter language; must not be blank.
     #[schema(
         value_type = String, min_length = 1, max_length = 8192, example = "status == \"pending\" and priority < 5"
     )]
-    pub filter: Arc<str>,
+    filter: Arc<str> = filter,
     /// What changes.
     #[schema(value_type = UpdateTaskRequest)]
-    pub changes: Update,
+    changes: Update = nested,
     /// Whether archived tasks are changed, too. False, null and absent are the same.
     #[schema(value_type = Option<bool>, default = false)]
-    pub include_archived: bool,
-}
-
-impl Body for BulkUpdateRequest {
-    const CODE: ErrorCode = ErrorCode::InvalidUpdate;
-    const FIELDS: &'static [&'static str] = &["filter", "changes", "include_archived"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let filter = body.filter();
-        let changes = body.required("changes", |value, at, errors| Update::read(value, *at, errors));
-        let include_archived = body.optional("include_archived", field::flag).unwrap_or(false);
-        Some(Self { filter: filter?, changes: changes?, include_archived })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        let object = object.text("filter", &self.filter);
-        let object = object.object("changes", |changes| self.changes.write_fields(changes));
-        if self.include_archived { object.boolean("include_archived", true) } else { object }
-    }
+    include_archived: bool = default(false, field::flag),
 }
 
 // The derive does not take over the comment of a field that has its own schema, so these describe themselves.

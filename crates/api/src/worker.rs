@@ -13,46 +13,21 @@ use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
 use crate::object_reader::{ObjectReader, Unreadable, WireValue};
 use crate::schema;
 
-/// What a worker reports of itself; the first three fields are required.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WorkerReport {
+request_body! {
+    /// What a worker reports of itself; the first three fields are required.
+    WorkerReport for Report, InvalidRequest;
     /// The route it claims for; cannot change while the observation lives.
-    pub route: schema::Route,
+    #[schema(value_type = schema::Route)]
+    route: Route = required(field::route),
     /// What it does.
-    pub status: schema::WorkerStatus,
+    #[schema(value_type = schema::WorkerStatus)]
+    status: WorkerStatus = required(field::worker_status),
     /// The task it works on; never looked up.
-    #[schema(required = true)]
-    pub task_id: Option<schema::TaskId>,
+    #[schema(value_type = Option<schema::TaskId>, required = true)]
+    task_id: Option<TaskId> = required(field::task_id_or_null),
     /// What else it says of itself, at most 16 KiB; shown with the observation.
     #[schema(value_type = Option<Object>, nullable = false)]
-    pub metadata: Option<JsonObject>,
-}
-
-impl Body for Report {
-    const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["route", "status", "task_id", "metadata"];
-
-    fn read(value: &Value<'_>, at: Location<'_>, errors: &mut BodyErrors) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
-        let route = body.required("route", field::route);
-        let status = body.required("status", field::worker_status);
-        let task_id = body.required("task_id", field::task_id_or_null);
-        let metadata = if body.has("metadata") {
-            body.optional("metadata", field::small_object::<REPORT_METADATA_BYTES>)
-        } else {
-            Some(JsonObject::empty())
-        };
-        Some(Self { route: route?, status: status?, task_id: task_id?, metadata: metadata? })
-    }
-
-    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        let object = object
-            .text("route", self.route.as_str())
-            .text("status", self.status.as_str())
-            .text_or_null("task_id", self.task_id.as_ref().map(TaskId::as_str));
-        write_metadata(object, &self.metadata)
-    }
+    metadata: JsonObject = default(JsonObject::empty(), field::small_object::<REPORT_METADATA_BYTES>),
 }
 
 /// The latest accepted report of one worker; advisory.
@@ -87,13 +62,10 @@ pub struct ObservationSchema {
 
 request_body! {
     /// What a worker measures.
-    TelemetryRequest;
-    required {
-        /// At most 16 KiB; replaces what it measured before.
-        #[schema(value_type = Object)]
-        telemetry: JsonObject = field::small_object::<TELEMETRY_BYTES>,
-    }
-    optional {}
+    TelemetryRequest, InvalidRequest;
+    /// At most 16 KiB; replaces what it measured before.
+    #[schema(value_type = Object)]
+    telemetry: JsonObject = required(field::small_object::<TELEMETRY_BYTES>),
 }
 
 /// Appends an observation.

@@ -176,20 +176,23 @@ impl Update {
     }
 
     fn replaced(&self, task: &Task) -> Task {
-        let Definition { name, args, metadata, priority, max_attempts, routes, scheduling } = task.definition.clone();
-        let Documents { args, metadata } = self.documents_after(&Documents { args, metadata });
-        let definition = Definition {
-            name: self.name.clone().unwrap_or(name),
-            args,
-            metadata,
-            priority: self.priority.unwrap_or(priority),
-            max_attempts: self.max_attempts.unwrap_or(max_attempts),
-            routes: self.routes.clone().unwrap_or(routes),
-            scheduling: self.scheduling_after(&scheduling),
-        };
         let lifecycle = self.lifecycle_after(&task.lifecycle);
         let result = self.result.as_ref().unwrap_or(&task.outcome.result).clone();
+        let definition = self.definition_after(&task.definition);
         Task { definition, lifecycle, outcome: Outcome { result, ..task.outcome.clone() }, ..task.clone() }
+    }
+
+    /// The definition of a task after this update.
+    pub fn definition_after(&self, before: &Definition) -> Definition {
+        Definition {
+            name: self.name.as_ref().unwrap_or(&before.name).clone(),
+            args: after(&before.args, self.args.as_ref(), self.args_patch.as_ref()),
+            metadata: after(&before.metadata, self.metadata.as_ref(), self.metadata_patch.as_ref()),
+            priority: self.priority.unwrap_or(before.priority),
+            max_attempts: self.max_attempts.unwrap_or(before.max_attempts),
+            routes: self.routes.as_ref().unwrap_or(&before.routes).clone(),
+            scheduling: self.scheduling_after(&before.scheduling),
+        }
     }
 }
 
