@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::json::{ObjectWriter, Unusable, Value, write_array};
 use taskqueue_core::limits::ROUTE_LIMITS_MAX;
-use taskqueue_core::settings::{QueueSettings, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch};
+use taskqueue_core::settings::{QueueSettings, RetentionPatch, RouteLimitsPatch, SettingsPatch};
 use utoipa::ToSchema;
 
 use crate::body::{Body, BodyErrors, Location, Members, field};
@@ -109,27 +109,7 @@ pub struct RetentionPatchSchema {
 
 /// Reads the settings of an answer.
 pub fn read_settings(value: &Value<'_>) -> Result<QueueSettings, Unreadable> {
-    let settings = ObjectReader::of(value, "queue settings")?;
-    let retention = settings.object("retention")?;
-    let Value::Object(limits) = settings.value("route_limits")? else { return settings.wrong("route_limits") };
-    let limit = |(route, limit): &(_, Value<'_>)| match limit {
-        Value::Int(limit) => Some((Route::parse(AsRef::<str>::as_ref(route))?, u64::try_from(*limit).ok()?)),
-        _ => None,
-    };
-    let seconds = |name| retention.nullable(name, |retention, name| retention.count(name));
-    Ok(QueueSettings {
-        paused: settings.boolean("paused")?,
-        max_running: settings.nullable("max_running", |settings, name| settings.count(name))?,
-        route_limits: match limits.iter().map(limit).collect() {
-            Some(limits) => limits,
-            None => return settings.wrong("route_limits"),
-        },
-        retention: Retention {
-            succeeded_seconds: seconds("succeeded_seconds")?,
-            failed_seconds: seconds("failed_seconds")?,
-            cancelled_seconds: seconds("cancelled_seconds")?,
-        },
-    })
+    QueueSettings::from_value(value).ok_or_else(|| Unreadable("these are no settings of a queue".to_owned()))
 }
 
 impl Body for SettingsPatch {
@@ -159,11 +139,11 @@ impl Body for SettingsPatch {
         if self.retention == RetentionPatch::default() {
             return object;
         }
-        let RetentionPatch { succeeded_seconds, failed_seconds, cancelled_seconds } = self.retention;
         object.object("retention", |object| {
-            let object = write_count(object, "succeeded_seconds", succeeded_seconds);
-            let object = write_count(object, "failed_seconds", failed_seconds);
-            write_count(object, "cancelled_seconds", cancelled_seconds)
+            self.retention
+                .fields()
+                .into_iter()
+                .fold(object, |object, (name, seconds)| write_count(object, name, seconds))
         })
     }
 }
@@ -196,15 +176,11 @@ fn route_limits(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -
 }
 
 fn retention(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<RetentionPatch> {
-    const FIELDS: [&str; 3] = ["succeeded_seconds", "failed_seconds", "cancelled_seconds"];
     if *value == Value::Null {
-        let all = Some(None);
-        return Some(RetentionPatch { succeeded_seconds: all, failed_seconds: all, cancelled_seconds: all });
+        return RetentionPatch::read(|_| Some(Some(None)));
     }
-    let mut members = Members::of(value, *at, &FIELDS, errors)?;
-    let [succeeded_seconds, failed_seconds, cancelled_seconds] =
-        FIELDS.map(|name| members.optional(name, field::or_null(field::count)));
-    Some(RetentionPatch { succeeded_seconds, failed_seconds, cancelled_seconds })
+    let mut members = Members::of(value, *at, &RetentionPatch::FIELDS, errors)?;
+    RetentionPatch::read(|name| Some(members.optional(name, field::or_null(field::count))))
 }
 
 /// Adds a number or null, if one is given.
@@ -219,6 +195,7 @@ fn write_count<B: BorrowMut<Vec<u8>>>(
 #[cfg(test)]
 mod tests {
     use taskqueue_core::json;
+    use taskqueue_core::settings::Retention;
 
     use super::*;
     use crate::body::{decode, encode};

@@ -25,11 +25,14 @@ pub struct QueueSettings {
 
 /// For how many seconds tasks are kept after their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retention {
-    pub succeeded_seconds: Option<u64>,
-    pub failed_seconds: Option<u64>,
-    pub cancelled_seconds: Option<u64>,
+pub struct Retention<T = Option<u64>> {
+    pub succeeded_seconds: T,
+    pub failed_seconds: T,
+    pub cancelled_seconds: T,
 }
+
+/// New values, and values that go.
+pub type RetentionPatch = Retention<Option<Option<u64>>>;
 
 /// A change of the settings of a queue; what it does not name stays (RFC 7396).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,14 +56,6 @@ impl Default for RouteLimitsPatch {
     fn default() -> Self {
         Self::Merge(BTreeMap::new())
     }
-}
-
-/// New values, and values that go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RetentionPatch {
-    pub succeeded_seconds: Option<Option<u64>>,
-    pub failed_seconds: Option<Option<u64>>,
-    pub cancelled_seconds: Option<Option<u64>>,
 }
 
 impl SettingsPatch {
@@ -135,8 +130,7 @@ impl QueueSettings {
 
     /// As the API shows them. This is also how they are stored.
     pub fn to_json(&self) -> String {
-        let Retention { succeeded_seconds, failed_seconds, cancelled_seconds } = self.retention;
-        let limits = self.route_limits.iter();
+        let (limits, retention) = (self.route_limits.iter(), self.retention.fields().into_iter());
         ObjectWriter::new()
             .boolean("paused", self.paused)
             .integer_or_null("max_running", self.max_running)
@@ -144,30 +138,29 @@ impl QueueSettings {
                 limits.fold(object, |object, (route, limit)| object.integer(route.as_str(), *limit))
             })
             .object("retention", |object| {
-                object
-                    .integer_or_null("succeeded_seconds", succeeded_seconds)
-                    .integer_or_null("failed_seconds", failed_seconds)
-                    .integer_or_null("cancelled_seconds", cancelled_seconds)
+                retention.fold(object, |object, (name, seconds)| object.integer_or_null(name, seconds))
             })
             .into_text()
     }
 
     /// Reads what [`QueueSettings::to_json`] gave.
     pub fn from_json(text: &str) -> Option<Self> {
-        let value = json::parse(text.as_bytes()).ok()?;
-        let retention = value.get("retention")?;
-        let Value::Object(limits) = value.get("route_limits")? else { return None };
+        Self::from_value(&json::parse(text.as_bytes()).ok()?)
+    }
+
+    /// Reads what [`QueueSettings::to_json`] gave, from JSON that is parsed already. A newer server may have more members.
+    pub fn from_value(value: &Value<'_>) -> Option<Self> {
+        let (Value::Bool(paused), Value::Object(limits)) = (value.get("paused")?, value.get("route_limits")?) else {
+            return None;
+        };
         let limit =
             |(route, limit): &(_, Value<'_>)| Some((Route::parse(AsRef::<str>::as_ref(route))?, number(limit)??));
+        let retention = value.get("retention")?;
         Some(Self {
-            paused: matches!(value.get("paused")?, Value::Bool(true)),
+            paused: *paused,
             max_running: number(value.get("max_running")?)?,
             route_limits: limits.iter().map(limit).collect::<Option<_>>()?,
-            retention: Retention {
-                succeeded_seconds: number(retention.get("succeeded_seconds")?)?,
-                failed_seconds: number(retention.get("failed_seconds")?)?,
-                cancelled_seconds: number(retention.get("cancelled_seconds")?)?,
-            },
+            retention: Retention::read(|name| number(retention.get(name)?))?,
         })
     }
 }
@@ -178,6 +171,27 @@ fn number(value: &Value<'_>) -> Option<Option<u64>> {
         Value::Null => Some(None),
         Value::Int(integer) => u64::try_from(*integer).ok().map(Some),
         _ => None,
+    }
+}
+
+impl<T> Retention<T> {
+    /// The names of the fields.
+    pub const FIELDS: [&'static str; 3] = ["succeeded_seconds", "failed_seconds", "cancelled_seconds"];
+
+    /// The retention whose fields `read` reads by their names.
+    pub fn read(read: impl FnMut(&'static str) -> Option<T>) -> Option<Self> {
+        let [succeeded_seconds, failed_seconds, cancelled_seconds] = Self::FIELDS.map(read);
+        Some(Self {
+            succeeded_seconds: succeeded_seconds?,
+            failed_seconds: failed_seconds?,
+            cancelled_seconds: cancelled_seconds?,
+        })
+    }
+
+    /// Each field with its name.
+    pub fn fields(self) -> [(&'static str, T); 3] {
+        let [succeeded, failed, cancelled] = Self::FIELDS;
+        [(succeeded, self.succeeded_seconds), (failed, self.failed_seconds), (cancelled, self.cancelled_seconds)]
     }
 }
 
