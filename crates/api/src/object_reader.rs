@@ -76,11 +76,7 @@ impl<'v> ObjectReader<'v> {
 
     /// A number, with or without a fraction.
     pub fn number(&self, name: &'static str) -> Result<f64, Unreadable> {
-        match self.value(name)? {
-            Value::Float(number) => Ok(*number),
-            Value::Int(number) => Ok(*number as f64),
-            _ => self.wrong(name),
-        }
+        self.value(name)?.as_f64().map_or_else(|| self.wrong(name), Ok)
     }
 
     /// An integer from 0.

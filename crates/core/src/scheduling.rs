@@ -111,14 +111,6 @@ impl Scheduling {
     }
 }
 
-fn number(value: &Value<'_>) -> Option<f64> {
-    match value {
-        Value::Int(integer) => Some(*integer as f64),
-        Value::Float(float) => Some(*float),
-        _ => None,
-    }
-}
-
 /// A limit of the runs of a task, if it is one.
 pub fn run_limit(seconds: i64) -> Option<i64> {
     (1..=TIMEOUT_SECONDS_MAX).contains(&seconds).then_some(seconds)
@@ -149,7 +141,7 @@ impl RetryDelay {
     }
 
     fn from_value(value: &Value<'_>) -> Option<Self> {
-        let number = |name: &str| value.get(name).and_then(number);
+        let number = |name: &str| value.get(name).and_then(Value::as_f64);
         Self::new(number("seconds")?, number("factor"), number("max_seconds"))
     }
 

@@ -131,12 +131,10 @@ pub(crate) fn integer(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErr
 
 /// A finite number, with or without a fraction.
 pub(crate) fn number(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<f64> {
-    match value {
-        Value::Int(integer) => Some(*integer as f64),
-        Value::Float(float) => Some(*float),
+    value.as_f64().or_else(|| match value {
         Value::Unusable(what @ (Unusable::IntegerRange | Unusable::FloatRange)) => refuse(errors, at, unusable(*what)),
         _ => refuse(errors, at, "use a number"),
-    }
+    })
 }
 
 pub(crate) fn number_from_0(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<f64> {

@@ -61,6 +61,15 @@ impl Value<'_> {
         members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
+    /// Returns the number, rounded to a float, if it is one.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Int(integer) => Some(*integer as f64),
+            Self::Float(float) => Some(*float),
+            _ => None,
+        }
+    }
+
     /// Returns whether containers are nested deeper than `levels`; a container itself is one level.
     pub(super) fn is_deeper_than(&self, levels: usize) -> bool {
         let Some(below) = levels.checked_sub(1) else {
