@@ -105,10 +105,10 @@ pub struct DeleteQueueQuery {
     pub cascade: Option<bool>,
 }
 
-/// Which tasks to list, in which order.
+/// Which tasks to list or to count.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct ListTasksQuery {
+pub struct TaskSelectors {
     /// Exactly this status.
     #[param(inline, nullable = false)]
     pub status: Option<TaskStatus>,
@@ -124,6 +124,12 @@ pub struct ListTasksQuery {
     /// Whether archived tasks are among them.
     #[param(schema_with = without_archived, required = false)]
     pub include_archived: Option<bool>,
+}
+
+/// In which order to list tasks, and how many of them.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListTasksQuery {
     /// The field to order by; ties are broken by id, nulls come last.
     #[param(schema_with = order_by, required = false)]
     pub order_by: Option<String>,
@@ -138,25 +144,10 @@ pub struct ListTasksQuery {
     pub cursor: Option<String>,
 }
 
-/// Which tasks to count, and by what.
+/// By what to count tasks.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CountTasksQuery {
-    /// Exactly this status.
-    #[param(inline, nullable = false)]
-    pub status: Option<TaskStatus>,
-    /// Exactly this name.
-    #[param(nullable = false)]
-    pub name: Option<String>,
-    /// Words that occur in the name as subsequences, in any letter case: at most 64 different ones, 8192 bytes in all.
-    #[param(nullable = false, max_length = 8192)]
-    pub name_fuzzy: Option<String>,
-    /// A filter expression, at most 8192 bytes.
-    #[param(nullable = false, min_length = 1, max_length = 8192)]
-    pub filter: Option<String>,
-    /// Whether archived tasks are among them.
-    #[param(schema_with = without_archived, required = false)]
-    pub include_archived: Option<bool>,
     /// The dimensions, separated by a comma; given once.
     #[param(schema_with = task_dimensions, required = false)]
     pub group_by: Option<String>,

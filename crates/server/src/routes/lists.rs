@@ -7,7 +7,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use taskqueue_api::lists::{self, Count, CountAnswer, write_page};
-use taskqueue_api::parameters::{CountTasksQuery, CountWorkersQuery, ListTasksQuery, ListWorkersQuery, QueuePath};
+use taskqueue_api::parameters::{
+    CountTasksQuery, CountWorkersQuery, ListTasksQuery, ListWorkersQuery, QueuePath, TaskSelectors,
+};
 use taskqueue_api::paths;
 use taskqueue_api::task::TaskPage;
 use taskqueue_api::worker::{ObservationPage, write_observation};
@@ -36,7 +38,7 @@ const FRAME_BYTES: usize = 4096;
 
 /// Lists tasks.
 #[utoipa::path(
-    get, path = paths::TASKS, tag = "tasks", params(QueuePath, ListTasksQuery),
+    get, path = paths::TASKS, tag = "tasks", params(QueuePath, TaskSelectors, ListTasksQuery),
     responses((status = 200, description = "One page.", body = TaskPage)),
 )]
 pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
@@ -101,7 +103,7 @@ const GROUP_BYTES: usize = 128;
 
 /// Counts tasks, by group if `group_by` is given.
 #[utoipa::path(
-    get, path = paths::TASK_COUNT, tag = "tasks", params(QueuePath, CountTasksQuery),
+    get, path = paths::TASK_COUNT, tag = "tasks", params(QueuePath, TaskSelectors, CountTasksQuery),
     responses((status = 200, description = "A count, or one page of groups.", body = CountAnswer)),
 )]
 pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
