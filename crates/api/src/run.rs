@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use taskqueue_core::ids::{Route, RunId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
+use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::limits::CLAIM_WORKER_BYTES;
 use taskqueue_core::task::{self, Failure};
 use taskqueue_core::time::Timestamp;
@@ -124,6 +125,21 @@ impl Body for Failure {
             .text("type", &self.kind)
             .text("message", &self.message)
             .text_or_null("traceback", self.traceback.as_deref())
+    }
+}
+
+/// Adds the fields of the body with which a run is ended in this way.
+pub fn write_report<B: BorrowMut<Vec<u8>>>(
+    object: ObjectWriter<B>,
+    run_id: RunId,
+    report: &RunReport,
+) -> ObjectWriter<B> {
+    match report.clone() {
+        RunReport::Complete { result } => CompleteRequest { run_id, result }.write_fields(object),
+        RunReport::Fail { failure: error, retry, retry_after: retry_after_seconds } => {
+            FailRequest { run_id, error, retry, retry_after_seconds }.write_fields(object)
+        }
+        RunReport::Unclaim { delay: delay_seconds } => UnclaimRequest { run_id, delay_seconds }.write_fields(object),
     }
 }
 

@@ -15,7 +15,7 @@ use super::writer::{self, BatchWriter, ItemsWriter, with_fields};
 use crate::body::{Body, BodyErrors, Location};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
-use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, UnclaimRequest};
+use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, UnclaimRequest, write_report};
 use crate::schema;
 
 const IDS: IdFields = IdFields { outside: &["task_id", "action"], inside: &["run_id"] };
@@ -143,21 +143,12 @@ impl RunItem {
         let (run_id, action) = (self.run_id, &self.action);
         let object = object.text("task_id", self.task_id.as_str()).text("action", action.name());
         match action {
-            RunAction::End(RunReport::Complete { result }) => {
-                CompleteRequest { run_id, result: result.clone() }.write_fields(object)
-            }
-            RunAction::End(RunReport::Fail { failure, retry, retry_after }) => {
-                let (error, retry_after_seconds) = (failure.clone(), *retry_after);
-                FailRequest { run_id, error, retry: *retry, retry_after_seconds }.write_fields(object)
-            }
+            RunAction::End(report) => write_report(object, run_id, report),
             RunAction::Heartbeat { progress } => {
                 HeartbeatRequest { run_id, progress: progress.clone() }.write_fields(object)
             }
             RunAction::Progress { progress } => {
                 ProgressRequest { run_id, progress: progress.clone() }.write_fields(object)
-            }
-            RunAction::End(RunReport::Unclaim { delay }) => {
-                UnclaimRequest { run_id, delay_seconds: *delay }.write_fields(object)
             }
         }
     }

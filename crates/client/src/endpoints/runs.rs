@@ -3,12 +3,10 @@
 
 use reqwest::Method;
 use taskqueue_api::paths;
-use taskqueue_api::run::{
-    self, Claim, CompleteRequest, FailRequest, HeartbeatRequest, Lease, ProgressRequest, UnclaimRequest,
-};
+use taskqueue_api::run::{self, Claim, HeartbeatRequest, Lease, ProgressRequest, write_report};
 use taskqueue_api::worker::TelemetryRequest;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::JsonObject;
+use taskqueue_core::json::{JsonObject, ObjectWriter};
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::observation::Report;
 use taskqueue_core::time::Timestamp;
@@ -125,25 +123,13 @@ impl Client {
         run_id: RunId,
         report: &RunReport,
     ) -> Result<(), Error> {
-        let call = |doing, path| Call::post(doing, task_path(path, queue, id), AFTER_REPORT);
-        let call = match report {
-            RunReport::Complete { result } => {
-                call("complete the run", paths::COMPLETE).body(&CompleteRequest { run_id, result: result.clone() })
-            }
-            RunReport::Fail { failure, retry, retry_after } => {
-                let (error, retry_after_seconds) = (failure.clone(), *retry_after);
-                call("fail the run", paths::FAIL).body(&FailRequest {
-                    run_id,
-                    error,
-                    retry: *retry,
-                    retry_after_seconds,
-                })
-            }
-            RunReport::Unclaim { delay } => {
-                call("give the task back", paths::UNCLAIM).body(&UnclaimRequest { run_id, delay_seconds: *delay })
-            }
+        let (doing, path) = match report {
+            RunReport::Complete { .. } => ("complete the run", paths::COMPLETE),
+            RunReport::Fail { .. } => ("fail the run", paths::FAIL),
+            RunReport::Unclaim { .. } => ("give the task back", paths::UNCLAIM),
         };
-        self.tell(call).await
+        let body = Some(write_report(ObjectWriter::new(), run_id, report).end());
+        self.tell(Call { body, ..Call::post(doing, task_path(path, queue, id), AFTER_REPORT) }).await
     }
 }
 
