@@ -6,7 +6,6 @@
 //! locked them later, an equal version tells that nobody has changed them. The steps of the action are in `store::bulk_action`.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,18 +15,17 @@ use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::update::{Documents, Effect, Update};
-use taskqueue_store::StoreError;
 use taskqueue_store::bulk::{BulkSteps, Limit, Planned, PlannedWrite, Planner, REDECIDED};
 use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundState, FoundTask, FoundTasks, KeyRange};
 use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
-use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey};
-use taskqueue_store::write_queue::WriteQueue;
+use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, VisitTask};
+use taskqueue_store::{StoreError, StoreResult};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::dialect::{self, order};
 use crate::long_reader::Snapshot;
-use crate::readers::{ReadError, Readers, in_snapshot};
-use crate::reads::{Read, condition_among, existing_queue, few_keys, stream};
+use crate::readers::{Read, ReadError, in_snapshot};
+use crate::reads::{condition_among, existing_queue, few_keys, stream};
 use crate::rows::{self, RowFields};
 use crate::session::{Param, Session};
 use crate::transaction::PostgresTransaction;
@@ -41,24 +39,18 @@ const SCANS: (&str, &str) = ("SET LOCAL enable_seqscan = on", "SET LOCAL enable_
 /// Which transactions a snapshot sees, as the database writes it.
 pub(crate) type SnapshotId = String;
 
-/// Where the two steps run.
-pub(crate) struct Steps<'a> {
-    pub(crate) queue: &'a WriteQueue<SnapshotId>,
-    pub(crate) readers: &'a Readers,
-}
-
 #[async_trait]
-impl BulkSteps for Steps<'_> {
+impl BulkSteps for PostgresStore {
     type Snapshot = SnapshotId;
 
-    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<SnapshotId>, StoreError> {
+    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> StoreResult<Planned<SnapshotId>> {
         let (bulk, limit) = (Arc::clone(bulk), limit.clone());
         let plan = async move |snapshot: &Snapshot<'_>| make_plan(snapshot, &bulk, &limit).await;
         self.readers.read_long("planning a bulk update", plan).await
     }
 
-    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<SnapshotId>) -> Result<Updated, StoreError> {
-        self.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
+    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<SnapshotId>) -> StoreResult<Updated> {
+        self.writers.long.write_bulk(Arc::clone(bulk), Some(plan)).await
     }
 }
 
@@ -73,11 +65,7 @@ pub(crate) async fn can_plan(session: &Session) -> bool {
 }
 
 /// The first step: reads every task of the queue in a snapshot.
-async fn make_plan(
-    snapshot: &Snapshot<'_>,
-    bulk: &BulkUpdate,
-    limit: &Limit,
-) -> Result<Planned<SnapshotId>, ReadError> {
+async fn make_plan(snapshot: &Snapshot<'_>, bulk: &BulkUpdate, limit: &Limit) -> Read<Planned<SnapshotId>> {
     let session = snapshot.session;
     let row = in_snapshot(session, session.first(&sql::TAKE_SNAPSHOT, &[&bulk.queue.as_str()])).await?;
     let (seen, queue) = match row {
@@ -97,8 +85,8 @@ async fn visit_matching(
     queue: QueueKey,
     bulk: &BulkUpdate,
     limit: &Limit,
-    each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
-) -> Result<(), ReadError> {
+    each: VisitTask<'_>,
+) -> Read<()> {
     let include_archived = bulk.include_archived;
     let selection = TaskSelection { filter: Some(bulk.filter.clone()), include_archived, ..TaskSelection::default() };
     let condition = dialect::condition(&selection, 2);
@@ -154,7 +142,7 @@ impl BatchTransaction for PostgresTransaction<'_> {
         queue: Queue<'_>,
         bulk: &BulkUpdate,
         limit: &Limit,
-        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
+        each: VisitTask<'_>,
     ) -> Loaded<()> {
         let snapshot = Snapshot::bounded(self.session);
         match self.runtime.block_on(visit_matching(&snapshot, queue.key, bulk, limit, each)) {
@@ -253,12 +241,7 @@ const ALL_KEYS: KeyRange = KeyRange { after: TaskKey(i64::MIN), until: TaskKey(i
 
 #[async_trait]
 impl FindTasks for PostgresStore {
-    async fn find_tasks(
-        &self,
-        act: &Arc<ActOnTasks>,
-        range: Option<KeyRange>,
-        most: usize,
-    ) -> Result<FoundTasks, StoreError> {
+    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>, most: usize) -> StoreResult<FoundTasks> {
         let act = Arc::clone(act);
         let find = async move |snapshot: &Snapshot<'_>| {
             let queue = existing_queue(snapshot.session, &act.queue).await?;

@@ -17,8 +17,8 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::related::{Related, RelatedTask, RelatedTasks};
 use tokio_postgres::types::ToSql;
 
-use crate::readers::in_snapshot;
-use crate::reads::{Read, existing_queue, no_queue, refused};
+use crate::readers::{Read, in_snapshot};
+use crate::reads::{existing_queue, no_queue, refused};
 use crate::session::Session;
 use crate::{rows, statements as sql};
 

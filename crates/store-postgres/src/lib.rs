@@ -71,12 +71,11 @@ use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_threads::close_on_thread;
-use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts};
+use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts, StoreResult};
 use tokio::task::JoinSet;
 use tokio_postgres::Error;
 
 pub use crate::address::{Address, AddressError};
-use crate::bulk::Steps;
 pub use crate::check::check;
 use crate::long_reader::Snapshot;
 use crate::open::Connector;
@@ -249,56 +248,49 @@ impl Drop for PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
-    fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
+    fn submit(&self, request: WriteRequest) -> StoreResult<()> {
         self.writers.queue(&request).submit(QueuedWrite::new(request))
     }
 
-    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
-        let queue = &self.writers.long;
-        if !self.plans {
-            return queue.write_bulk(bulk, None).await;
+    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
+        match self.plans {
+            true => self.bulk.run(self, &bulk).await,
+            false => self.writers.long.write_bulk(bulk, None).await,
         }
-        self.bulk.run(&Steps { queue, readers: &self.readers }, &bulk).await
     }
 
-    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
         self.bulk_actions.run(self, act).await
     }
 
-    async fn list_queue_keys(&self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+    async fn list_queue_keys(&self) -> StoreResult<Vec<(QueueKey, QueueName)>> {
         let read = |session: Arc<Session>| async move { reads::list_queue_keys(&session).await };
         self.readers.read(Lane::Short, "listing queues", read).await
     }
 
-    async fn explain(&self, queue: &QueueName, id: TaskId) -> Result<Explanation, StoreError> {
+    async fn explain(&self, queue: &QueueName, id: TaskId) -> StoreResult<Explanation> {
         let now = self.now();
         let read = |session: Arc<Session>| async move { explain::explain(&session, queue, id, now).await };
         self.readers.read(Lane::Page, "explaining a task", read).await
     }
 
-    async fn related_tasks(&self, queue: &QueueName, related: Related) -> Result<RelatedTasks, StoreError> {
+    async fn related_tasks(&self, queue: &QueueName, related: Related) -> StoreResult<RelatedTasks> {
         let related = &related;
         let read = |session: Arc<Session>| async move { explain::related_tasks(&session, queue, related).await };
         self.readers.read(Lane::Page, "reading related tasks", read).await
     }
 
-    async fn queue_settings(&self, queue: &QueueName) -> Result<QueueSettings, StoreError> {
+    async fn queue_settings(&self, queue: &QueueName) -> StoreResult<QueueSettings> {
         let read = |session: Arc<Session>| async move { settings::queue_settings(&session, queue).await };
         self.readers.read(Lane::Short, "reading settings", read).await
     }
 
-    async fn read_output(
-        &self,
-        queue: &QueueName,
-        id: TaskId,
-        offset: u64,
-        most_bytes: usize,
-    ) -> Result<Output, StoreError> {
+    async fn read_output(&self, queue: &QueueName, id: TaskId, offset: u64, most_bytes: usize) -> StoreResult<Output> {
         let read = |session: Arc<Session>| async move { output::read(&session, queue, id, offset, most_bytes).await };
         self.readers.read(Lane::Short, "reading output", read).await
     }
 
-    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> Result<(), StoreError> {
+    async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> StoreResult<()> {
         let doing = read.doing();
         let lane = match &read {
             TaskRead::Task(..) => Some(Lane::Short),
@@ -316,7 +308,7 @@ impl Store for PostgresStore {
         self.readers.read(lane, doing, bounded).await
     }
 
-    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> Result<(), StoreError> {
+    async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> StoreResult<()> {
         let (doing, now) = ("reading observations", self.now());
         if !read.is_bounded() {
             let queue = queue.clone();
@@ -330,17 +322,13 @@ impl Store for PostgresStore {
         self.readers.read(Lane::Page, doing, bounded).await
     }
 
-    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Result<QueueStats, StoreError> {
+    async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {
         let (log, now) = (&*self.parts.activity, self.now());
         let read = |session: Arc<Session>| async move { stats::queue_stats(&session, queue, routes, log, now).await };
         self.readers.read(Lane::Page, "reading stats", read).await
     }
 
-    async fn activity_series(
-        &self,
-        queue: &QueueName,
-        selection: SeriesSelection,
-    ) -> Result<ActivitySeries, StoreError> {
+    async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> StoreResult<ActivitySeries> {
         let (log, now) = (&*self.parts.activity, self.now());
         let read =
             |session: Arc<Session>| async move { stats::activity_series(&session, queue, selection, log, now).await };
@@ -352,7 +340,7 @@ impl Store for PostgresStore {
         queues: &[QueueKey],
         routes: &RouteSelection,
         pending: PendingDetail,
-    ) -> Result<StoreFigures, StoreError> {
+    ) -> StoreResult<StoreFigures> {
         let now = self.now();
         let read = |session: Arc<Session>| async move { stats::figures(&session, queues, routes, pending, now).await };
         let figures = self.readers.read(Lane::Page, "reading figures", read).await?;
@@ -376,7 +364,7 @@ impl Store for PostgresStore {
         &self.parts
     }
 
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
+    async fn check(&self) -> StoreResult<Vec<String>> {
         let now = Instant::now();
         if self.writers.health.iter().all(|writer| writer.is_stuck(now)) {
             return Err(StoreError::Unavailable);

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt, TryStreamExt};
-use taskqueue_store::StoreError;
 use taskqueue_store::long_reads::{ActiveRead, StopReason};
+use taskqueue_store::{StoreError, StoreResult};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_postgres::{Row, RowStream};
 
-use crate::readers::{ConnectionSource, END, READ_TIMEOUT, ReadError, cancel_twice};
+use crate::readers::{ConnectionSource, END, READ_TIMEOUT, Read, ReadError, cancel_twice};
 use crate::session::Session;
 
 /// The state of one thread.
@@ -36,8 +36,8 @@ impl LongReader {
         &mut self,
         active: &ActiveRead,
         doing: &'static str,
-        read: &impl AsyncFn(&Snapshot<'_>) -> Result<T, ReadError>,
-    ) -> Result<T, StoreError> {
+        read: &impl AsyncFn(&Snapshot<'_>) -> Read<T>,
+    ) -> StoreResult<T> {
         // Connecting and sending the query need no slot.
         active.release_slot();
         let runtime = match self.runtime.take().map_or_else(|| Builder::new_current_thread().enable_all().build(), Ok) {
@@ -63,8 +63,8 @@ impl LongReader {
         &mut self,
         active: &ActiveRead,
         doing: &'static str,
-        read: &impl AsyncFn(&Snapshot<'_>) -> Result<T, ReadError>,
-    ) -> Result<T, ReadError> {
+        read: &impl AsyncFn(&Snapshot<'_>) -> Read<T>,
+    ) -> Read<T> {
         let idle = self.session.take().filter(|session| !session.is_closed());
         match self.attempt(idle, active, read).await {
             Err(error) if error.is_retryable(doing) => self.attempt(None, active, read).await,
@@ -77,8 +77,8 @@ impl LongReader {
         &mut self,
         idle: Option<Session>,
         active: &ActiveRead,
-        read: &impl AsyncFn(&Snapshot<'_>) -> Result<T, ReadError>,
-    ) -> Result<T, ReadError> {
+        read: &impl AsyncFn(&Snapshot<'_>) -> Read<T>,
+    ) -> Read<T> {
         let session = match idle {
             Some(session) => session,
             None => until_stopped(active, self.source.connect()).await??,
@@ -141,7 +141,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// Must be called before each row is processed. Waits for a slot.
-    pub(crate) fn yield_if_due(&self) -> Result<(), ReadError> {
+    pub(crate) fn yield_if_due(&self) -> Read<()> {
         Ok(self.active.map_or(Ok(()), ActiveRead::yield_if_due)?)
     }
 
@@ -153,7 +153,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// The next row, with a slot to process it.
-    pub(crate) async fn next(&self, rows: &mut Pin<Box<RowStream>>) -> Result<Option<Row>, ReadError> {
+    pub(crate) async fn next(&self, rows: &mut Pin<Box<RowStream>>) -> Read<Option<Row>> {
         let row = match rows.try_next().now_or_never() {
             Some(row) => row?,
             None => {

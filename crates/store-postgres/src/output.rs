@@ -15,8 +15,8 @@ use taskqueue_store::output::read_output;
 use taskqueue_store::transaction::{Loaded, TaskKey};
 use taskqueue_store::transfer::TransferredOutput;
 
-use crate::readers::{BEGIN, END, ReadError};
-use crate::reads::{Read, no_queue, refused};
+use crate::readers::{BEGIN, END, Read, ReadError};
+use crate::reads::{no_queue, refused};
 use crate::session::Session;
 use crate::transaction::{NO_TASK, PostgresTransaction};
 use crate::{rows, statements as sql};

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskqueue_core::ids::{QueueName, Route, RunId};
-use taskqueue_store::StoreError;
+use taskqueue_store::StoreResult;
 use taskqueue_store::clock::Clock;
 use tokio::time::{Instant, timeout};
 
 use crate::notify::Waiting;
 use crate::random_u64;
-use crate::readers::{Lane, ReadError, Readers};
+use crate::readers::{Lane, Read, Readers};
 use crate::rows;
 use crate::session::Session;
 use crate::statements as sql;
@@ -78,7 +78,7 @@ fn next_interval(interval: Duration, succeeded: bool, requested: bool) -> Durati
 }
 
 /// Whether there is anything for a waiting claim.
-async fn poll_routes(wakeups: &Wakeups, readers: &Readers, clock: Option<&dyn Clock>) -> Result<bool, StoreError> {
+async fn poll_routes(wakeups: &Wakeups, readers: &Readers, clock: Option<&dyn Clock>) -> StoreResult<bool> {
     let routes = wakeups.waiters.waiting_routes();
     if routes.is_empty() {
         return Ok(false);
@@ -97,7 +97,7 @@ async fn poll_routes(wakeups: &Wakeups, readers: &Readers, clock: Option<&dyn Cl
 }
 
 /// Whether the run of a held heartbeat has ended.
-async fn poll_runs(wakeups: &Wakeups, readers: &Readers) -> Result<bool, StoreError> {
+async fn poll_runs(wakeups: &Wakeups, readers: &Readers) -> StoreResult<bool> {
     let mut found = false;
     for watched in wakeups.waiters.watched_runs().chunks(RUNS_AT_ONCE) {
         let read = |session: Arc<Session>| async move { ended_runs(&session, watched).await };
@@ -110,7 +110,7 @@ async fn poll_runs(wakeups: &Wakeups, readers: &Readers) -> Result<bool, StoreEr
 
 /// Wakes the watchers of output that is not where it was at the last poll. A run that was not watched then counts as one that has
 /// printed since: its watchers may have read before that. Whether there was any.
-async fn poll_outputs(wakeups: &Wakeups, readers: &Readers, seen: &mut SeenOutputs) -> Result<bool, StoreError> {
+async fn poll_outputs(wakeups: &Wakeups, readers: &Readers, seen: &mut SeenOutputs) -> StoreResult<bool> {
     let mut found = false;
     let mut watched = wakeups.waiters.watched_outputs();
     watched.sort_unstable();
@@ -132,7 +132,7 @@ async fn poll_outputs(wakeups: &Wakeups, readers: &Readers, seen: &mut SeenOutpu
 }
 
 /// Of each run whether it is active, and where its output ends.
-async fn ends(session: &Session, watched: &[RunId]) -> Result<Vec<(RunId, bool, Option<i64>)>, ReadError> {
+async fn ends(session: &Session, watched: &[RunId]) -> Read<Vec<(RunId, bool, Option<i64>)>> {
     let watched: Vec<&str> = watched.iter().map(RunId::as_str).collect();
     let mut ends = Vec::with_capacity(watched.len());
     for row in session.query(&sql::POLL_OUTPUTS, &[&watched]).await? {
@@ -142,7 +142,7 @@ async fn ends(session: &Session, watched: &[RunId]) -> Result<Vec<(RunId, bool, 
     Ok(ends)
 }
 
-async fn ended_runs(session: &Session, watched: &[RunId]) -> Result<Vec<RunId>, ReadError> {
+async fn ended_runs(session: &Session, watched: &[RunId]) -> Read<Vec<RunId>> {
     let watched: Vec<&str> = watched.iter().map(RunId::as_str).collect();
     let mut ended = Vec::new();
     for row in session.query(&sql::POLL_RUNS, &[&watched]).await? {
@@ -153,7 +153,7 @@ async fn ended_runs(session: &Session, watched: &[RunId]) -> Result<Vec<RunId>, 
 
 /// How many tasks claims of each route may take, at most as many as it has waiters; nothing where the queue does not exist. Routes of
 /// one queue share the room that it has.
-async fn count(session: &Session, routes: &WaitingRoutes, time: Option<i64>) -> Result<Vec<Option<usize>>, ReadError> {
+async fn count(session: &Session, routes: &WaitingRoutes, time: Option<i64>) -> Read<Vec<Option<usize>>> {
     let queues: Vec<&str> = routes.iter().map(|(queue, _, _)| queue.as_str()).collect();
     let names: Vec<&str> = routes.iter().map(|(_, route, _)| route.as_str()).collect();
     // Where no waiter is parked, those that are claiming need to know whether there is any task.

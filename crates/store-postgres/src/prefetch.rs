@@ -11,8 +11,8 @@ use std::time::Instant;
 use futures_util::future::{FutureExt, LocalBoxFuture, join_all, join4};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse};
+use taskqueue_store::{StoreError, StoreResult};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
@@ -20,7 +20,7 @@ pub(crate) use self::alone::{begin_alone, begin_upkeep, free};
 pub(crate) use self::batch_keys::BatchKeys;
 use crate::clock::{Clock, ClockRow};
 use crate::output::OutputEntry;
-use crate::reads::Read;
+use crate::readers::Read;
 use crate::rows;
 use crate::session::{Session, Sql};
 use crate::settings;
@@ -242,7 +242,7 @@ impl PrefetchedRows {
         self.rows.extend(later.rows);
     }
 
-    fn into_begun(self, clock: &[Row], keys: &BatchKeys) -> Result<Begun, StoreError> {
+    fn into_begun(self, clock: &[Row], keys: &BatchKeys) -> StoreResult<Begun> {
         let clock = clock.first().ok_or(NO_CLOCK)?;
         Ok(Begun {
             clock: rows::clock(clock)?,
@@ -255,7 +255,7 @@ impl PrefetchedRows {
         })
     }
 
-    fn into_transaction_rows(mut self, keys: &BatchKeys) -> Result<TransactionRows, StoreError> {
+    fn into_transaction_rows(mut self, keys: &BatchKeys) -> StoreResult<TransactionRows> {
         let mut loaded = TransactionRows::default();
         for row in &self.take(&sql::LOCK_QUEUES) {
             let (key, name) = rows::named_queue(row)?;
@@ -302,7 +302,7 @@ impl PrefetchedRows {
         Ok(loaded)
     }
 
-    fn take_dependencies(&mut self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
+    fn take_dependencies(&mut self, keys: &BatchKeys, loaded: &mut TransactionRows) -> StoreResult<()> {
         for row in &self.take(&sql::LOCK_NAMED_STATUSES) {
             let (task, found) = rows::named_status(row)?;
             loaded.dependencies.statuses.insert(task, found);
@@ -335,7 +335,7 @@ impl PrefetchedRows {
     }
 
     /// Of held tasks only: what was read of others may have changed since.
-    fn take_sizes_and_output(&mut self, loaded: &mut TransactionRows) -> Result<(), StoreError> {
+    fn take_sizes_and_output(&mut self, loaded: &mut TransactionRows) -> StoreResult<()> {
         for row in &self.take(&sql::LOAD_RESULT_SIZES) {
             if let Some(entry) = loaded.tasks.get_mut(&rows::output_key(row)?).filter(|entry| entry.held) {
                 entry.result_bytes = Some(rows::result_bytes(row)?);
@@ -350,7 +350,7 @@ impl PrefetchedRows {
         Ok(())
     }
 
-    fn take_claims(&mut self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
+    fn take_claims(&mut self, keys: &BatchKeys, loaded: &mut TransactionRows) -> StoreResult<()> {
         loaded.runs.extend(keys.runs.iter().map(|run_id| (*run_id, RunUse::New)));
         self.take(&sql::FIND_RUNS).iter().try_for_each(|row| loaded.add_run(row))?;
         let takes_turns = |queue: &QueueName| {
@@ -365,7 +365,7 @@ impl PrefetchedRows {
 }
 
 /// Adds tasks that were picked for the claims of these routes. Each row is dropped when it was read.
-pub(crate) fn add_picks(loaded: &mut TransactionRows, picked: Vec<Row>, routes: &[&Route]) -> Result<(), StoreError> {
+pub(crate) fn add_picks(loaded: &mut TransactionRows, picked: Vec<Row>, routes: &[&Route]) -> StoreResult<()> {
     let mut picks = Vec::with_capacity(picked.len());
     for row in picked {
         let row = &row;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, FutureExt, join, select};
-use taskqueue_store::StoreError;
 use taskqueue_store::long_reads::{LongReads, StopReason};
+use taskqueue_store::{StoreError, StoreResult};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
@@ -52,14 +52,14 @@ pub(crate) enum Lane {
 pub(crate) trait ConnectionSource: Send + Sync + 'static {
     /// A new connection without prepared statements: a single statement outside a transaction cannot check whether a pooler
     /// has assigned another server process. Has a timeout, and logs failures.
-    fn connect(&self) -> BoxFuture<'_, Result<Session, StoreError>>;
+    fn connect(&self) -> BoxFuture<'_, StoreResult<Session>>;
 
     /// Asks the database to cancel the statement of a connection.
     fn cancel(&self, token: CancelToken) -> BoxFuture<'static, ()>;
 }
 
 impl ConnectionSource for Connector {
-    fn connect(&self) -> BoxFuture<'_, Result<Session, StoreError>> {
+    fn connect(&self) -> BoxFuture<'_, StoreResult<Session>> {
         async { self.session(&[]).await.map_err(|error| error.to_store_error("connecting to read")) }.boxed()
     }
 
@@ -80,6 +80,9 @@ pub(crate) fn cancel_twice(source: &dyn ConnectionSource, session: &Session) -> 
     .boxed()
 }
 
+pub(crate) type Read<T> = Result<T, ReadError>;
+
+/// The reason why a read has no answer.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     Refused(StoreError),
@@ -194,8 +197,8 @@ impl Readers {
     pub(crate) async fn read_long<T: Send + 'static>(
         &self,
         doing: &'static str,
-        read: impl AsyncFn(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        read: impl AsyncFn(&Snapshot<'_>) -> Read<T> + Send + 'static,
+    ) -> StoreResult<T> {
         self.long.run(move |reader, active| reader.run(active, doing, &read)).await?
     }
 
@@ -209,12 +212,12 @@ impl Readers {
     }
 
     /// Runs a read on a connection of the pool. It may run twice, so it must not write.
-    pub(crate) async fn read<T: Send, F: Future<Output = Result<T, ReadError>> + Send>(
+    pub(crate) async fn read<T: Send, F: Future<Output = Read<T>> + Send>(
         &self,
         lane: Lane,
         doing: &'static str,
         read: impl Fn(Arc<Session>) -> F + Send + Sync,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         let permit = Arc::new(self.acquire(lane).await?);
         let mut closed = self.closed.subscribe();
         let limit = if lane == Lane::Short { READ_TIMEOUT } else { PAGE_TIMEOUT };
@@ -229,7 +232,7 @@ impl Readers {
         }
     }
 
-    async fn acquire(&self, lane: Lane) -> Result<ReadPermit, StoreError> {
+    async fn acquire(&self, lane: Lane) -> StoreResult<ReadPermit> {
         let permit = async {
             let page = match lane {
                 Lane::Short => None,
@@ -243,13 +246,13 @@ impl Readers {
         }
     }
 
-    async fn attempts<T: Send, F: Future<Output = Result<T, ReadError>> + Send>(
+    async fn attempts<T: Send, F: Future<Output = Read<T>> + Send>(
         &self,
         lane: Lane,
         doing: &'static str,
         permit: &Arc<ReadPermit>,
         read: &(impl Fn(Arc<Session>) -> F + Sync),
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         let session = match self.pool.take_idle() {
             Some(session) => session,
             None => Arc::new(self.pool.source.connect().await?),
@@ -293,11 +296,7 @@ struct PooledSession {
 }
 
 impl PooledSession {
-    async fn run<T, F: Future<Output = Result<T, ReadError>>>(
-        self,
-        lane: Lane,
-        read: &impl Fn(Arc<Session>) -> F,
-    ) -> Result<T, ReadError> {
+    async fn run<T, F: Future<Output = Read<T>>>(self, lane: Lane, read: &impl Fn(Arc<Session>) -> F) -> Read<T> {
         let Some(session) = &self.session else { return Err(StoreError::Unavailable.into()) };
         let answer = read(Arc::clone(session)).await;
         match &answer {

@@ -17,10 +17,10 @@ use taskqueue_core::sparse::{Need, StatusCounts, is_sparse_by_keys};
 use taskqueue_core::status::{Status, Statuses};
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
 use taskqueue_store::page::{NewRows, TaskPage, group_position, task_position};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::{StoreError, StoreResult};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, RowStream};
 
@@ -28,12 +28,10 @@ use crate::dialect::operand::Bound;
 use crate::dialect::order;
 use crate::dialect::{self, Condition};
 use crate::long_reader::Snapshot;
-use crate::readers::{Lane, ReadError, Readers, in_snapshot};
+use crate::readers::{Lane, Read, ReadError, Readers, in_snapshot};
 use crate::rows::{self, RowFields};
 use crate::session::{Param, Session, Sql};
 use crate::{open, statements as sql};
-
-pub(crate) type Read<T> = Result<T, ReadError>;
 
 /// The largest number of rows that a list reads at a time if it has to evaluate each.
 const CHUNK_ROWS: usize = 4_000;
@@ -149,7 +147,7 @@ async fn list_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, query: &TaskQuer
 const FEW_ARCHIVED: i64 = 20_000;
 
 /// Whether a page is bounded: an index leads to it, and it walks over few tasks that are not on it.
-pub(crate) async fn is_bounded(readers: &Readers, queue: &QueueName, query: &TaskQuery) -> Result<bool, StoreError> {
+pub(crate) async fn is_bounded(readers: &Readers, queue: &QueueName, query: &TaskQuery) -> StoreResult<bool> {
     if !query.is_plain() || query.order.field != OrderField::Id || query.selection.include_archived {
         return Ok(query.is_plain());
     }

@@ -18,7 +18,8 @@ use taskqueue_store::transaction::{Loaded, QueueKey, Transaction};
 use tokio_postgres::{Error, Row};
 
 use crate::prefetch::add_picks;
-use crate::reads::{Read, no_queue};
+use crate::readers::Read;
+use crate::reads::no_queue;
 use crate::session::{Params, Session};
 use crate::transaction::PostgresTransaction;
 use crate::transaction_rows::{Found, TransactionRows};

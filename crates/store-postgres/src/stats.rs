@@ -27,8 +27,8 @@ use taskqueue_store::transaction::{Loaded, QueueKey};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::readers::{BEGIN, END, Lane, Readers, in_snapshot};
-use crate::reads::{Read, existing_queue_and_time, no_queue};
+use crate::readers::{BEGIN, END, Lane, Read, Readers, in_snapshot};
+use crate::reads::{existing_queue_and_time, no_queue};
 use crate::rows::{self, Damaged, RouteSums};
 use crate::session::{Param, Params, Session, Sql};
 use crate::statements as sql;

@@ -17,8 +17,8 @@ use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::{Lifecycle, Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
-use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
+use taskqueue_store::{StoreError, StoreResult};
 use tokio_postgres::Row;
 
 use crate::dependency_rows::DependencyRows;
@@ -38,7 +38,7 @@ pub(crate) enum Found<K> {
 
 impl<K> Found<K> {
     /// The key, if it exists. Busy when another transaction holds it: the writer tries the command again.
-    pub(crate) fn key(self) -> Result<Option<K>, StoreError> {
+    pub(crate) fn key(self) -> StoreResult<Option<K>> {
         match self {
             Self::Missing => Ok(None),
             Self::HeldElsewhere => Err(StoreError::Busy),
@@ -94,7 +94,7 @@ impl Entry {
     }
 
     /// A task that is only read.
-    fn read(row: &Row) -> Result<Self, StoreError> {
+    fn read(row: &Row) -> StoreResult<Self> {
         Ok(Self { held: false, ..Self::loaded(rows::queue_key(row)?, rows::head(row)?) })
     }
 
@@ -256,7 +256,7 @@ impl TransactionRows {
     }
 
     /// Adds tasks that are held from now on.
-    pub(crate) fn add_held_rows(&mut self, rows: &[Row]) -> Result<(), StoreError> {
+    pub(crate) fn add_held_rows(&mut self, rows: &[Row]) -> StoreResult<()> {
         let mut last = Scheduling::default();
         for row in rows {
             self.add_held(rows::key(row)?, rows::queue_key(row)?, rows::head_beside(row, &mut last)?);
@@ -339,7 +339,7 @@ impl TransactionRows {
 
     /// Adds a whole row of a task. If the task is held, its heavy part is the one that was locked, and what the commands have
     /// made of its head stays. If it is not held, it is only for reading, and is not found by its id.
-    pub(crate) fn add_whole(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
+    pub(crate) fn add_whole(&mut self, row: &Row) -> StoreResult<TaskKey> {
         let (key, (definition, outcome), identity) = (rows::key(row)?, rows::body(row)?, rows::identity(row)?);
         let entry = match self.tasks.entry(key) {
             Slot::Occupied(known) if known.get().held || known.get().body.is_some() => known.into_mut(),
@@ -359,20 +359,20 @@ impl TransactionRows {
     }
 
     /// Adds a task that is only read, without its heavy part.
-    pub(crate) fn add_read(&mut self, row: &Row) -> Result<(), StoreError> {
+    pub(crate) fn add_read(&mut self, row: &Row) -> StoreResult<()> {
         self.tasks.entry(rows::key(row)?).or_insert(Entry::read(row)?);
         Ok(())
     }
 
     /// Adds a task that is only read, with its identity.
-    pub(crate) fn add_identified(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
+    pub(crate) fn add_identified(&mut self, row: &Row) -> StoreResult<TaskKey> {
         let (key, identity) = (rows::key(row)?, rows::lone_identity(row)?);
         self.tasks.entry(key).or_insert(Entry::read(row)?).identity = Some(identity);
         Ok(key)
     }
 
     /// Adds what the database knows of a run id, unless this transaction has used it.
-    pub(crate) fn add_run(&mut self, row: &Row) -> Result<(), StoreError> {
+    pub(crate) fn add_run(&mut self, row: &Row) -> StoreResult<()> {
         let (run_id, usage) = rows::run(row)?;
         let known = self.runs.entry(run_id).or_insert(RunUse::New);
         if *known == RunUse::New {

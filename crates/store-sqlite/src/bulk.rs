@@ -6,7 +6,6 @@
 //! on in the order of the keys. The steps of the action are in `store::bulk_action`.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,7 +17,7 @@ use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, SharedPlan, planned};
 use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundState, FoundTask, FoundTasks, KeyRange};
 use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
-use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, Transaction};
+use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, Transaction, VisitTask};
 use taskqueue_store::{StoreError, StoreResult};
 
 use crate::SqliteStore;
@@ -99,14 +98,14 @@ fn visit_matching(
     queue: QueueKey,
     bulk: &BulkUpdate,
     limit: &Limit,
-    each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
+    each: VisitTask<'_>,
 ) -> Read<()> {
     let statement = queue_share(file, queue)?.visit_statement(true);
     let mut over = false;
     file.each_row(statement, [queue.0], |row| {
         over = limit.is_over();
         if over {
-            return Ok(ControlFlow::Break(()));
+            return Ok(NextRow::Break(()));
         }
         if !bulk.selects(&RowFields::new(row)) {
             return Ok(CONTINUE);
@@ -190,7 +189,7 @@ impl BatchTransaction for SqliteTransaction<'_> {
         queue: Queue<'_>,
         bulk: &BulkUpdate,
         limit: &Limit,
-        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
+        each: VisitTask<'_>,
     ) -> Loaded<()> {
         visit_matching(&self.snapshot(), queue.key, bulk, limit, each)
             .map_err(|error| error.into_store_error("filtering tasks"))

@@ -248,6 +248,9 @@ pub trait Transaction {
     fn save_observation(&mut self, queue: QueueKey, id: WorkerId, observation: Option<&Observation>) -> Loaded<()>;
 }
 
+/// Takes tasks one after the other, until it breaks.
+pub type VisitTask<'a> = &'a mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send);
+
 /// A transaction that executes batches, and in them the commands that change many tasks at once.
 pub trait BatchTransaction: Transaction {
     /// From which the backend finds out what changed since.
@@ -259,13 +262,8 @@ pub trait BatchTransaction: Transaction {
 
     /// The tasks of a queue that a bulk update selects, one after the other, until `each` breaks. Ends with
     /// [`Busy`](crate::StoreError::Busy) when the limit is over.
-    fn visit_matching(
-        &mut self,
-        queue: Queue<'_>,
-        bulk: &BulkUpdate,
-        limit: &Limit,
-        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
-    ) -> Loaded<()>;
+    fn visit_matching(&mut self, queue: Queue<'_>, bulk: &BulkUpdate, limit: &Limit, each: VisitTask<'_>)
+    -> Loaded<()>;
 
     /// Those of these tasks that exist in the queue, each once. For tasks that are decided again.
     fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>>;

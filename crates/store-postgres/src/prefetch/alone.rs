@@ -10,7 +10,7 @@ use tokio_postgres::{Error, Row};
 
 use super::{BatchKeys, Begun, NO_CLOCK, PrefetchedRows, begin_to_write};
 use crate::clock::Clock;
-use crate::reads::Read;
+use crate::readers::Read;
 use crate::rows;
 use crate::session::Session;
 use crate::statements as sql;

@@ -1,7 +1,6 @@
 //! What the model loads and saves: each thing as plainly as it can be done.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use taskqueue_core::activity::Span;
@@ -26,7 +25,7 @@ use crate::bulk_action::{ChangeRecord, FoundState, FoundTask};
 use crate::command::BulkUpdate;
 use crate::transaction::{
     BatchTransaction, Dependents, Loaded, Outdated, Over, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction,
-    Unsettled,
+    Unsettled, VisitTask,
 };
 
 /// A transaction on the maps.
@@ -305,13 +304,7 @@ impl BatchTransaction for ModelTransaction<'_> {
         Ok(Some(self.state.changed_since(planned)).filter(|since| since.len() <= REDECIDED))
     }
 
-    fn visit_matching(
-        &mut self,
-        queue: Queue<'_>,
-        bulk: &BulkUpdate,
-        _: &Limit,
-        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
-    ) -> Loaded<()> {
+    fn visit_matching(&mut self, queue: Queue<'_>, bulk: &BulkUpdate, _: &Limit, each: VisitTask<'_>) -> Loaded<()> {
         for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| bulk.selects(&task.view())) {
             if each(key, task).is_break() {
                 break;
